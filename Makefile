@@ -1,0 +1,38 @@
+# Two commands for users: `make demo`, `make test`. Everything sets itself up in .venv from pinned versions.
+PYTHON ?= python3
+BIN := .venv/bin
+ifneq ($(wildcard ../shared/data),)
+export HEDGEROW_DATA ?= $(abspath ../shared/data)
+endif
+
+.PHONY: setup demo test test-full check bench clean
+
+setup: .venv/.ready
+
+.venv/.ready: requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Expected Python >= 3.11, got $$($(PYTHON) --version). Set PYTHON=..."; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: setup
+	$(BIN)/hedgerow demo
+
+test: setup
+	$(BIN)/python -m pytest -n 2
+
+test-full: setup
+	$(BIN)/python -m pytest -n 2 -m ""
+
+check: setup
+	$(BIN)/ruff check src tests
+	$(BIN)/ruff format --check src tests
+	$(BIN)/basedpyright --warnings
+	$(BIN)/lint-imports
+
+bench: setup
+	$(BIN)/hedgerow bench
+
+clean:
+	rm -rf .venv build dist src/*.egg-info .pytest_cache .ruff_cache .hypothesis

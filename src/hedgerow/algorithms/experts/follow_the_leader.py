@@ -1,0 +1,43 @@
+"""Follow the leader: the expert with the smallest total loss so far. Not private; the natural non-private reference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hedgerow.algorithms.experts.totals import Adder, ClientState, LossSums, Summing, Totals, check_interval, raw_certificate
+from hedgerow.core.checks import at_least
+from hedgerow.core.noise import Noise
+from hedgerow.core.protocol import Algorithm, Context, Setting
+
+
+@dataclass(frozen=True)
+class Leader(Adder):
+    """Plays the leader of the last broadcast; ties go to the lowest number."""
+
+    def play(self, state: ClientState, context: Context, noise: Noise) -> tuple[np.ndarray, ClientState]:
+        del context, noise
+        return np.argmin(state.totals, axis=-1), state
+
+
+@dataclass(frozen=True)
+class FollowTheLeader:
+    """x_t = argmin_x of the sum of all clients' losses up to the last exchange. No guarantee to anybody."""
+
+    every: int = 1
+
+    def __post_init__(self) -> None:
+        at_least("every", self.every, 1)
+
+    def build(self, setting: Setting) -> Algorithm:
+        check_interval(self.every, setting)
+        return Algorithm(
+            name="follow_the_leader",
+            setting=setting,
+            client=Leader(setting.experts),
+            server=Summing(setting.experts, self.every),
+            certificate=raw_certificate(),
+            upload=LossSums,
+            broadcast=Totals,
+        )

@@ -1,0 +1,62 @@
+"""Hedge (exponential weights): follow each expert with probability proportional to exp(-eta * its mean loss so far). Not private."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, log, sqrt
+
+import numpy as np
+
+from hedgerow.algorithms.experts.totals import Adder, ClientState, LossSums, Summing, Totals, check_interval, raw_certificate
+from hedgerow.core.checks import at_least, positive
+from hedgerow.core.lattice import from_units
+from hedgerow.core.noise import Noise
+from hedgerow.core.protocol import Algorithm, Context, Setting
+
+
+@dataclass(frozen=True)
+class Sampler(Adder):
+    """Every client draws its own expert by inversion: one uniform number a round."""
+
+    rate: float
+
+    def play(self, state: ClientState, context: Context, noise: Noise) -> tuple[np.ndarray, ClientState]:
+        del context
+        losses = from_units(state.totals - state.totals.min(axis=-1, keepdims=True))
+        mass = np.cumsum(np.exp(-self.rate * losses), axis=-1)
+        coin = noise.draw("uniform", "play")[..., None] * mass[..., -1:]
+        return (mass <= coin).sum(axis=-1).clip(max=self.experts - 1), state
+
+
+@dataclass(frozen=True)
+class Hedge:
+    """p_t(x) proportional to exp(-eta * mean over clients of the losses of x up to the last exchange).
+
+    `rate=None` takes the rate that minimises the bound sqrt(N * T * ln(d) / 2) on the expected regret (losses enter in
+    batches of N rounds). No guarantee to anybody.
+    """
+
+    every: int = 1
+    rate: float | None = None
+
+    def __post_init__(self) -> None:
+        at_least("every", self.every, 1)
+        if self.rate is not None:
+            positive("rate", self.rate)
+
+    def build(self, setting: Setting) -> Algorithm:
+        check_interval(self.every, setting)
+        batches, every = ceil(setting.horizon / self.every), self.every
+        entropy = log(max(setting.experts, 2))
+        rate = sqrt(8 * entropy / batches) / every if self.rate is None else self.rate
+        return Algorithm(
+            name="hedge",
+            setting=setting,
+            client=Sampler(setting.experts, rate / setting.clients),
+            server=Summing(setting.experts, self.every),
+            certificate=raw_certificate(),
+            upload=LossSums,
+            broadcast=Totals,
+            regret_bound=entropy / rate + rate * every**2 * batches / 8,
+            parameters={"rate": rate},
+        )

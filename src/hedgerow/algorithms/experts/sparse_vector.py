@@ -1,0 +1,299 @@
+"""Fed-SVT: stay with an expert until its loss is noisily too high, then draw a new one privately (Gao et al. 2024, Alg. 4, 5).
+
+Every `every` rounds the clients send the sums of their losses. The server compares the total loss q of the current expert,
+since it was chosen, with a threshold: q + noise > L + noise. If so it draws a new expert with probability proportional to
+exp(-eta * max(S(x), m L*) / 2), S the total losses of all clients since the start. After `switches` draws the last expert is
+kept and nothing is sent any more. One client alone is the single-player Sparse-Vector algorithm of Asi et al. 2023.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import ceil, log, log2
+from typing import Any, Literal
+
+import numpy as np
+
+from hedgerow.algorithms.experts.sparse_vector_tuning import choose
+from hedgerow.core.block import Block
+from hedgerow.core.certificate import (
+    DEFAULT_VIEWS,
+    IDEAL_REALS,
+    TRUSTED_SERVER,
+    Certificate,
+    Channel,
+    Event,
+    Guarantee,
+    NoGuarantee,
+    Observer,
+    Proof,
+)
+from hedgerow.core.checks import at_least, between, expect, positive
+from hedgerow.core.lattice import Array, Units, from_units, to_units
+from hedgerow.core.messages import Broadcast, Upload
+from hedgerow.core.noise import Noise
+from hedgerow.core.protocol import Algorithm, Context, RunState, Setting, Trace
+from hedgerow.privacy.composition import pure_sum
+from hedgerow.privacy.curves import PureDP
+from hedgerow.privacy.mechanisms import AboveThreshold, ExponentialMechanism
+
+
+@dataclass(frozen=True)
+class LossSums(Upload):
+    """A client's losses of every expert since its last upload, in lattice units: exact, so the server must be trusted."""
+
+    losses: Units
+
+
+@dataclass(frozen=True)
+class CurrentExpert(Broadcast):
+    """The expert to follow, and how many of the budgeted switches are used."""
+
+    expert: int
+    switches: int
+
+
+@dataclass(frozen=True)
+class ClientState:
+    expert: np.ndarray
+    losses: Units
+
+
+@dataclass(frozen=True)
+class ServerState:
+    """Total losses of all clients, the run's expert, its loss when the run began, its noisy threshold, switches used."""
+
+    totals: Units
+    expert: int
+    base: int
+    noisy_threshold: float
+    switches: int
+
+
+@dataclass(frozen=True)
+class Follower:
+    """Plays the broadcast expert and adds up losses."""
+
+    experts: int
+
+    def start(self, noise: Noise) -> ClientState:
+        return ClientState(np.zeros(noise.batch, np.int64), np.zeros((*noise.batch, self.experts), np.int64))
+
+    def receive(self, state: ClientState, broadcast: CurrentExpert) -> ClientState:
+        return ClientState(np.full_like(state.expert, broadcast.expert), np.zeros_like(state.losses))
+
+    def play(self, state: ClientState, context: Context, noise: Noise) -> tuple[np.ndarray, ClientState]:
+        del context, noise
+        return state.expert, state
+
+    def observe(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
+        del noise
+        return ClientState(state.expert, state.losses + to_units(reports))
+
+    def upload(self, state: ClientState, noise: Noise) -> tuple[LossSums, ClientState]:
+        del noise
+        return LossSums(state.losses), state
+
+
+@dataclass(frozen=True)
+class Selector:
+    """The server: one sparse-vector query at every exchange, one private selection after each "above"."""
+
+    experts: int
+    every: int
+    switches: int
+    threshold: float
+    floor: float
+    sparse: AboveThreshold
+    selection: ExponentialMechanism
+
+    def open(self, noise: Noise) -> tuple[CurrentExpert, ServerState]:
+        first = min(int(noise.draw("uniform", "first expert") * self.experts), self.experts - 1)
+        state = ServerState(np.zeros(self.experts, np.int64), first, 0, self.sparse.begin(self.threshold, noise), 0)
+        return self.message(state), state
+
+    def message(self, state: ServerState) -> CurrentExpert:
+        return CurrentExpert(None if state.switches >= self.switches else self.every, state.expert, state.switches)
+
+    def query(self, state: ServerState) -> float:
+        return float(from_units(int(state.totals[state.expert]) - state.base))
+
+    def scores(self, totals: Units) -> Array:
+        return np.maximum(from_units(totals), self.floor)
+
+    def switch(self, state: ServerState, noise: Noise) -> ServerState:
+        """Draw the next expert and begin its run."""
+        expert = noise.release(self.selection, self.scores(state.totals))
+        used = state.switches + 1
+        fresh = self.sparse.begin(self.threshold, noise) if used < self.switches else np.inf
+        return ServerState(state.totals, expert, int(state.totals[expert]), fresh, used)
+
+    def aggregate(self, state: ServerState, uploads: LossSums, noise: Noise) -> tuple[CurrentExpert, ServerState]:
+        state = replace(state, totals=state.totals + uploads.losses)
+        if self.sparse.above(self.query(state), state.noisy_threshold, noise):
+            state = self.switch(state, noise)
+        return self.message(state), state
+
+    def advance(self, run: RunState, block: Block, noise: Noise) -> tuple[RunState, Trace]:
+        """Many exchanges at once: between two switches only the current expert's column matters.
+
+        `pending` is what the clients have gathered since their last upload; `boundaries` are the rounds of the block before
+        which an exchange is due.
+        """
+        assert block.totals is not None and block.own_totals is not None
+        rounds, clients = block.losses.shape[:2]
+        state: ServerState = run.server
+        pending = run.clients.losses.sum(axis=0)
+        start_totals = state.totals + pending
+        plays = np.full(rounds, state.expert, np.int64)
+        boundaries = np.arange(rounds, rounds) if run.remaining is None else np.arange(run.remaining, rounds, self.every)
+        unit_noise = self.sparse.draw_queries(len(boundaries), noise)
+        done = 0
+        while done < len(boundaries) and state.switches < self.switches:
+            due = boundaries[done:]
+            column = np.zeros(rounds + 1)
+            np.cumsum(block.totals[:, state.expert], out=column[1:])
+            queries = from_units(to_units(column[due]) + (int(start_totals[state.expert]) - state.base))
+            first = self.sparse.first_above(queries, state.noisy_threshold, unit_noise[done:])
+            if first is None:
+                done = len(boundaries)
+                break
+            done += first + 1
+            at = int(due[first])
+            totals = start_totals + to_units(block.totals[:at].sum(axis=0))
+            state = self.switch(replace(state, totals=totals), noise)
+            plays[at:] = state.expert
+        if done:
+            last = int(boundaries[done - 1])
+            tail = to_units(block.losses[last:].sum(axis=0))
+            totals = start_totals + block.own_totals.sum(axis=0) - tail.sum(axis=0)
+            state = replace(state, totals=totals)
+            sums = tail
+            remaining = None if state.switches >= self.switches else self.every - (rounds - last)
+        else:
+            sums = run.clients.losses + block.own_totals
+            remaining = None if run.remaining is None else run.remaining - rounds
+        after = RunState(run.round + rounds, ClientState(np.full(clients, state.expert), sums), None, state, remaining)
+        return after, Trace(np.broadcast_to(plays[:, None], (rounds, clients)), done)
+
+    def log_likelihood(self, broadcasts: list[CurrentExpert], reports: Array) -> float:
+        """Exact log-probability of the broadcasts: threshold noise integrated out, one run after the other."""
+        totals = to_units(reports.sum(axis=1))
+        expert, used, base, queries = broadcasts[0].expert, 0, 0, list[float]()
+        result = -log(self.experts)
+        for number, sent in enumerate(broadcasts[1:], start=1):
+            seen = totals[: number * self.every].sum(axis=0)
+            queries.append(float(from_units(int(seen[expert]) - base)))
+            if sent.switches == used:
+                if sent.expert != expert:
+                    return -np.inf
+                continue
+            result += self.sparse.log_probability(queries, self.threshold, ended=True)
+            result += self.selection.log_probability(self.scores(seen), sent.expert)
+            expert, used, base, queries = sent.expert, sent.switches, int(seen[sent.expert]), []
+        return result + self.sparse.log_probability(queries, self.threshold, ended=False)
+
+
+@dataclass(frozen=True)
+class SparseVector:
+    """Private federated experts for streams with a low-loss expert.
+
+    `epsilon` is the pure budget, `every` the rounds between exchanges (N), `best_loss` the known loss L* of the best expert
+    per client. `calibration="certified"` (default) spends exactly `epsilon` by the tight proof and chooses everything else
+    to minimise the worst expected regret over a fixed family of streams; `"published"` uses the printed constants with
+    failure probability `rho`, and its certificate says what they really cost.
+
+    >>> from hedgerow.core.protocol import Setting
+    >>> algorithm = SparseVector(epsilon=1.0, calibration="published").build(Setting(clients=10, experts=100, horizon=512))
+    >>> print(algorithm.certificate.guarantees[1].curve.words())
+    epsilon = 0.75, delta = 0
+    """
+
+    epsilon: float = 1.0
+    every: int = 1
+    best_loss: float = 0.0
+    calibration: Literal["certified", "published"] = "certified"
+    rho: float = 0.05
+
+    def __post_init__(self) -> None:
+        positive("epsilon", self.epsilon)
+        at_least("every", self.every, 1)
+        expect(0 <= self.best_loss < np.inf, "best_loss", self.best_loss, ">= 0 and finite")
+        options = ("certified", "published")
+        expect(self.calibration in options, "calibration", self.calibration, f"in {options}")
+        expect(0 < self.rho < 0.5, "rho", self.rho, "in (0, 1/2)")
+
+    def build(self, setting: Setting) -> Algorithm:
+        clients, experts, horizon = setting.clients, setting.experts, setting.horizon
+        expect(self.every <= horizon, "every", self.every, f"<= horizon={horizon}")
+        between("best_loss", self.best_loss, 0.0, float(horizon))
+        switches, eta, threshold, sparse = self._parameters(clients, experts, horizon)
+        selection = ExponentialMechanism("selection", eta)
+        server = Selector(experts, self.every, switches, threshold, clients * self.best_loss, sparse, selection)
+        parameters = {
+            "switches": switches,
+            "selection_epsilon": eta,
+            "threshold": threshold,
+            "threshold_scale": sparse.threshold_scale,
+            "query_scale": sparse.query_scale,
+            "noise_law": sparse.law,
+        }
+        return Algorithm(
+            name="sparse_vector",
+            setting=setting,
+            client=Follower(experts),
+            server=server,
+            certificate=self._certificate(setting, switches, sparse, selection),
+            upload=LossSums,
+            broadcast=CurrentExpert,
+            advance=server.advance,
+            log_likelihood=server.log_likelihood,
+            parameters=parameters,
+        )
+
+    def _parameters(self, clients: int, experts: int, horizon: int) -> tuple[int, float, float, AboveThreshold]:
+        if self.calibration == "published":
+            switches = ceil(3 * ceil(log2(experts)) + 24 * log(1 / self.rho))
+            eta = self.epsilon / (2 * switches)
+            wait = 8 * log(2 * (horizon / self.every) ** 2 / self.rho) / self.epsilon
+            threshold = clients * self.best_loss + wait + 4 / eta
+            return switches, eta, threshold, AboveThreshold("laplace", 4 / self.epsilon, 8 / self.epsilon)
+        chosen = choose(
+            clients=clients,
+            experts=experts,
+            horizon=horizon,
+            every=self.every,
+            best_loss=self.best_loss,
+            epsilon=self.epsilon,
+        )
+        scale = 1 / chosen.sparse_epsilon
+        return chosen.switches, chosen.selection_epsilon, chosen.threshold, AboveThreshold("exponential", scale, scale)
+
+    def _certificate(
+        self, setting: Setting, switches: int, sparse: AboveThreshold, selection: ExponentialMechanism
+    ) -> Certificate:
+        curve = pure_sum([sparse.curve, PureDP(switches * selection.curve.bound)])
+        public: dict[str, Any] = {
+            "unit": Event(),
+            "adjacency": "replace one loss vector l_(i,t) in [0,1]^d of one client in one round",
+            "colluding": setting.clients - 1,
+            "horizon": setting.horizon,
+            "curve": curve,
+            "claimed": PureDP(self.epsilon) if self.calibration == "published" else None,
+            "assumes": frozenset({TRUSTED_SERVER, IDEAL_REALS}),
+            "proof": Proof("sparse_vector.md", "whole-algorithm"),
+        }
+        raw = NoGuarantee("clients send the server exact sums of their losses")
+        guarantees = (
+            Guarantee(Observer.SERVER, DEFAULT_VIEWS[Observer.SERVER], Event(), public["adjacency"], raw, horizon=setting.horizon),
+            Guarantee(Observer.PEER, DEFAULT_VIEWS[Observer.PEER], **public),
+            Guarantee(Observer.PUBLIC, DEFAULT_VIEWS[Observer.PUBLIC], **public),
+        )
+        channels = {
+            "LossSums.losses": Channel.UPLOADS,
+            "CurrentExpert.rounds": Channel.TIMING,
+            "CurrentExpert.expert": Channel.BROADCASTS,
+            "CurrentExpert.switches": Channel.BROADCASTS,
+        }
+        mechanisms = {m.purpose: m for m in (sparse.threshold_noise, sparse.comparison, selection)}
+        return Certificate("central", self.calibration, guarantees, channels, mechanisms)

@@ -1,0 +1,85 @@
+"""Uniform: every client follows a random expert in every round and says nothing. The floor for everything else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hedgerow.core.certificate import DEFAULT_VIEWS, Certificate, Channel, Event, Guarantee, Observer, Proof
+from hedgerow.core.lattice import Array
+from hedgerow.core.messages import Broadcast, Upload
+from hedgerow.core.noise import Noise
+from hedgerow.core.protocol import Algorithm, Context, Setting
+from hedgerow.privacy.curves import PureDP
+
+
+@dataclass(frozen=True)
+class Nothing(Upload):
+    """An empty upload; it is never asked for."""
+
+
+@dataclass(frozen=True)
+class NoState:
+    """Nothing is remembered."""
+
+
+@dataclass(frozen=True)
+class Dreamer:
+    """Plays at random."""
+
+    experts: int
+
+    def start(self, noise: Noise) -> NoState:
+        del noise
+        return NoState()
+
+    def receive(self, state: NoState, broadcast: Broadcast) -> NoState:
+        del broadcast
+        return state
+
+    def play(self, state: NoState, context: Context, noise: Noise) -> tuple[np.ndarray, NoState]:
+        del context
+        return (noise.draw("uniform", "play") * self.experts).astype(np.int64).clip(max=self.experts - 1), state
+
+    def observe(self, state: NoState, reports: Array, noise: Noise) -> NoState:
+        del reports, noise
+        return state
+
+    def upload(self, state: NoState, noise: Noise) -> tuple[Nothing, NoState]:
+        del noise
+        return Nothing(), state
+
+
+@dataclass(frozen=True)
+class Silent:
+    """A server that never asks."""
+
+    def open(self, noise: Noise) -> tuple[Broadcast, NoState]:
+        del noise
+        return Broadcast(None), NoState()
+
+    def aggregate(self, state: NoState, uploads: Nothing, noise: Noise) -> tuple[Broadcast, NoState]:
+        del uploads, noise
+        return Broadcast(None), state
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """x_t uniform on the experts: perfectly private, because nothing depends on the data."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        adjacency, proof = "replace any data", Proof("composition.md", "no-data")
+        guarantees = tuple(
+            Guarantee(observer, DEFAULT_VIEWS[observer], Event(), adjacency, PureDP(0.0), proof, setting.clients - 1, setting.horizon)
+            for observer in Observer
+        )
+        return Algorithm(
+            name="uniform",
+            setting=setting,
+            client=Dreamer(setting.experts),
+            server=Silent(),
+            certificate=Certificate("local", "none", guarantees, {"Broadcast.rounds": Channel.TIMING}),
+            upload=Nothing,
+            broadcast=Broadcast,
+        )

@@ -1,0 +1,193 @@
+"""Privacy as part of the type: who sees what, which unit is protected, by which curve, under which assumptions, proven where."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Protocol, runtime_checkable
+
+
+class Observer(Enum):
+    """Somebody who may look; each observer gets one guarantee for all it sees, jointly."""
+
+    SERVER = "server"
+    PEER = "peer"
+    PUBLIC = "public"
+
+
+class Channel(Enum):
+    """Where information flows. Every message field belongs to one channel."""
+
+    UPLOADS = "uploads"
+    SUM = "sum of uploads"
+    BROADCASTS = "broadcasts"
+    PLAYS = "plays"
+    TIMING = "timing"
+
+
+DEFAULT_VIEWS: Mapping[Observer, frozenset[Channel]] = {
+    Observer.SERVER: frozenset({Channel.UPLOADS, Channel.BROADCASTS, Channel.PLAYS, Channel.TIMING}),
+    Observer.PEER: frozenset({Channel.BROADCASTS, Channel.PLAYS, Channel.TIMING}),
+    Observer.PUBLIC: frozenset({Channel.PLAYS, Channel.TIMING}),
+}
+
+
+@dataclass(frozen=True)
+class Event:
+    """The unit is one record of one client in one round."""
+
+    def words(self) -> str:
+        return "one loss vector of one client in one round"
+
+
+@dataclass(frozen=True)
+class Person:
+    """The unit is one person with at most so many records, at one site or across sites."""
+
+    appearances: int
+    may_span_sites: bool
+
+    def words(self) -> str:
+        where = "across sites" if self.may_span_sites else "at one site"
+        return f"one person with at most {self.appearances} records {where}"
+
+
+@dataclass(frozen=True)
+class Site:
+    """The unit is everything one client holds."""
+
+    def words(self) -> str:
+        return "all the data of one client"
+
+
+Unit = Event | Person | Site
+
+
+@runtime_checkable
+class PrivacyCurve(Protocol):
+    """delta as a function of epsilon, and back. The curves themselves live in `hedgerow.privacy`."""
+
+    def delta(self, epsilon: float) -> float: ...
+
+    def epsilon(self, delta: float) -> float: ...
+
+    def words(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class NoGuarantee:
+    """The honest curve of whoever sees raw data."""
+
+    reason: str
+
+    def delta(self, epsilon: float) -> float:
+        del epsilon
+        return 1.0
+
+    def epsilon(self, delta: float) -> float:
+        return 0.0 if delta >= 1.0 else float("inf")
+
+    def words(self) -> str:
+        return f"no guarantee ({self.reason})"
+
+
+@dataclass(frozen=True)
+class Assumption:
+    """Something that must be true in the world for a guarantee to hold."""
+
+    name: str
+    meaning: str
+
+
+TRUSTED_SERVER = Assumption("TRUSTED_SERVER", "the server follows the protocol and discloses nothing but its broadcasts")
+IDEAL_REALS = Assumption("IDEAL_REALS", "noise is drawn from the exact real law, not from floating-point approximations")
+
+
+@dataclass(frozen=True)
+class Proof:
+    """Where the guarantee is proven: a file under `proofs/` and a heading anchor in it."""
+
+    file: str
+    anchor: str
+
+    def words(self) -> str:
+        return f"proofs/{self.file}#{self.anchor}"
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """What one observer can learn about one unit from all it sees together."""
+
+    observer: Observer
+    view: frozenset[Channel]
+    unit: Unit
+    adjacency: str
+    curve: PrivacyCurve
+    proof: Proof | None = None
+    colluding: int = 0
+    horizon: int | None = None
+    clip: tuple[float, float] = (0.0, 1.0)
+    claimed: PrivacyCurve | None = None
+    assumes: frozenset[Assumption] = frozenset()
+
+    def words(self) -> str:
+        """One sentence for people who sign but do not calculate."""
+        sees = ", ".join(sorted(channel.value for channel in self.view))
+        sentence = f"{self.observer.value} (sees {sees}): {self.curve.words()}"
+        if not isinstance(self.curve, NoGuarantee):
+            sentence += f" for {self.unit.words()}"
+        if self.claimed is not None:
+            sentence += f"; the paper claims {self.claimed.words()}"
+        if self.assumes:
+            sentence += f"; assumes {', '.join(sorted(a.name for a in self.assumes))}"
+        return sentence
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values; an infinite epsilon is null with a reason."""
+        guarded = not isinstance(self.curve, NoGuarantee)
+        return {
+            "observer": self.observer.value,
+            "sees": sorted(channel.value for channel in self.view),
+            "unit": self.unit.words(),
+            "adjacency": self.adjacency,
+            "colluding": self.colluding,
+            "horizon": self.horizon,
+            "clip": list(self.clip),
+            "curve": self.curve.words(),
+            "epsilon": self.curve.epsilon(0.0) if guarded else None,
+            "delta": 0.0 if guarded else None,
+            "claimed_epsilon": None if self.claimed is None else self.claimed.epsilon(0.0),
+            "assumes": {a.name: a.meaning for a in sorted(self.assumes, key=lambda a: a.name)},
+            "proof": None if self.proof is None else self.proof.words(),
+            "reason": self.curve.reason if isinstance(self.curve, NoGuarantee) else None,
+            "words": self.words(),
+        }
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """All guarantees of one algorithm with its parameters.
+
+    `channels` maps every field of every message (`"Type.field"`) to its channel; `mechanisms` holds, by purpose, the very
+    objects that draw the noise; `composition` says whether the costs of single releases add up to the claim or whether the
+    proof is joint.
+    """
+
+    trust: str
+    calibration: str
+    guarantees: tuple[Guarantee, ...]
+    channels: Mapping[str, Channel]
+    mechanisms: Mapping[str, Any] = field(default_factory=dict)
+    composition: str = "joint"
+
+    def guarantee(self, observer: Observer) -> Guarantee:
+        return next(g for g in self.guarantees if g.observer is observer)
+
+
+def not_private(reason: str, channels: Mapping[str, Channel], trust: str = "none") -> Certificate:
+    """The certificate of an algorithm that protects nothing: it says so to every observer."""
+    guarantees = tuple(
+        Guarantee(observer, view, Event(), "replace one record", NoGuarantee(reason)) for observer, view in DEFAULT_VIEWS.items()
+    )
+    return Certificate(trust, "none", guarantees, channels)

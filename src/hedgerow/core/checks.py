@@ -1,0 +1,48 @@
+"""Small rules for public parameters. Every message reads `Expected name=value rule.`"""
+
+from __future__ import annotations
+
+import math
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from hedgerow.core.errors import InvalidValue
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def expect(holds: bool, name: str, value: object, rule: str) -> None:
+    """Raise `InvalidValue` unless `holds`.
+
+    >>> expect(False, "epsilon", -1.0, "> 0")
+    Traceback (most recent call last):
+    ...
+    hedgerow.core.errors.InvalidValue: Expected epsilon=-1.0 > 0.
+    """
+    if not holds:
+        raise InvalidValue(f"Expected {name}={value!r} {rule}.")
+
+
+def positive(name: str, value: float) -> None:
+    expect(math.isfinite(value) and value > 0, name, value, "> 0 and finite")
+
+
+def between(name: str, value: float, low: float, high: float) -> None:
+    expect(low <= value <= high, name, value, f"in [{low}, {high}]")
+
+
+def at_least(name: str, value: int, low: int) -> None:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    expect(whole and value >= low, name, value, f"to be a whole number >= {low}")
+
+
+def nearest(word: str, options: Iterable[str]) -> str:
+    """A hint naming the closest valid word, or the whole list when nothing is close.
+
+    >>> nearest("epsilom", ["epsilon", "every"])
+    "did you mean 'epsilon'?"
+    """
+    known = sorted(options)
+    close = get_close_matches(word, known, n=1, cutoff=0.6)
+    return f"did you mean {close[0]!r}?" if close else f"valid: {', '.join(known) or 'none'}"

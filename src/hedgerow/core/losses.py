@@ -1,0 +1,86 @@
+"""Loss families: a public rule that turns a record and a play into a charge. The records are the secret part.
+
+`Linear` is prediction from experts: the record is the loss vector itself. `SquaredError` is the simplest convex family: the
+record holds features and a target, the play is a point, and there is a gradient.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from hedgerow.core.checks import positive
+from hedgerow.core.errors import InvalidValue
+from hedgerow.core.lattice import Array
+
+
+class Family(Protocol):
+    """What every loss family offers; arrays have leading axes (rounds, deciders)."""
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The smallest and the largest charge."""
+        ...
+
+    def value(self, records: Array, plays: Array) -> Array: ...
+
+    def gradient(self, records: Array, plays: Array) -> Array:
+        """Gradient in the play, for plays that are points."""
+        ...
+
+
+@dataclass(frozen=True)
+class Linear:
+    """Charge `loss[expert]`, or `<loss, point>` for a point of the simplex; losses lie in [0, 1].
+
+    >>> Linear().value(np.array([[0.25, 1.0]]), np.array([1]))
+    array([1.])
+    """
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return (0.0, 1.0)
+
+    def value(self, records: Array, plays: Array) -> Array:
+        if plays.dtype.kind == "i":
+            rows = records.reshape(-1, records.shape[-1])
+            return rows[np.arange(len(rows)), plays.reshape(-1)].reshape(plays.shape)
+        return np.einsum("...d,...d->...", records, plays)
+
+    def gradient(self, records: Array, plays: Array) -> Array:
+        del plays
+        return records
+
+
+@dataclass(frozen=True)
+class SquaredError:
+    """Charge `(<features, point> - target)^2 / 2`, with records `(features..., target)`.
+
+    Features and points have Euclidean norm at most `feature_norm` and `radius`, targets lie in [-target, target].
+    """
+
+    feature_norm: float = 1.0
+    radius: float = 1.0
+    target: float = 1.0
+
+    def __post_init__(self) -> None:
+        positive("feature_norm", self.feature_norm)
+        positive("radius", self.radius)
+        positive("target", self.target)
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return (0.0, (self.feature_norm * self.radius + self.target) ** 2 / 2)
+
+    def _residual(self, records: Array, plays: Array) -> Array:
+        if plays.shape[-1] + 1 != records.shape[-1]:
+            raise InvalidValue(f"Expected points of width {records.shape[-1] - 1}, got width {plays.shape[-1]}.")
+        return np.einsum("...d,...d->...", records[..., :-1], plays) - records[..., -1]
+
+    def value(self, records: Array, plays: Array) -> Array:
+        return self._residual(records, plays) ** 2 / 2
+
+    def gradient(self, records: Array, plays: Array) -> Array:
+        return self._residual(records, plays)[..., None] * records[..., :-1]

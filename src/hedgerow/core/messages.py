@@ -1,0 +1,104 @@
+"""Messages and their wire form.
+
+A message is a frozen dataclass of numbers and arrays. Everything that leaves a client is in an `Upload`, everything that
+comes back is in a `Broadcast`; the certificate maps each field to a channel. The codec is versioned and self-describing:
+magic, version, length of a JSON header (type, field names, dtypes, shapes), header, raw little-endian data.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, fields, is_dataclass
+from math import prod
+from typing import Any, TypeVar
+
+import numpy as np
+
+from hedgerow.core.errors import InvalidValue
+
+MAGIC = b"HR"
+VERSION = 1
+_LENGTH = 4
+_START = len(MAGIC) + 1 + _LENGTH
+
+Record = TypeVar("Record")
+
+
+@dataclass(frozen=True)
+class Upload:
+    """Base of what a client sends; an algorithm adds its fields."""
+
+
+@dataclass(frozen=True)
+class Broadcast:
+    """Base of what the server sends: play `rounds` rounds, then upload; 0: upload again at once; None: never again."""
+
+    rounds: int | None
+
+
+def field_names(message: type[Any]) -> tuple[str, ...]:
+    """`Type.field` for every field of a message type."""
+    return tuple(f"{message.__name__}.{f.name}" for f in fields(message))
+
+
+def scalars(message: Any) -> int:
+    """How many numbers a message carries."""
+    return sum(int(np.size(getattr(message, f.name))) for f in fields(message))
+
+
+def encode(message: Any) -> bytes:
+    """Bytes of a flat dataclass whose fields are numbers, booleans, arrays or None (which takes the room of a number)."""
+    header: list[Any] = []
+    body: list[bytes] = []
+    for f in fields(message):
+        value = getattr(message, f.name)
+        if value is None:
+            header.append([f.name, "~<i8", []])
+            body.append(bytes(8))
+            continue
+        array = np.asarray(value)
+        if array.dtype.kind not in "bifu":
+            raise InvalidValue(f"Expected {type(message).__name__}.{f.name} to be numeric, got {array.dtype}.")
+        kind = array.dtype.newbyteorder("<").str
+        header.append([f.name, kind if isinstance(value, np.ndarray) else f"={kind}", list(array.shape)])
+        body.append(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
+    head = json.dumps([type(message).__name__, header], separators=(",", ":")).encode()
+    return b"".join([MAGIC, bytes([VERSION]), len(head).to_bytes(_LENGTH, "little"), head, *body])
+
+
+def decode(kind: type[Record], data: bytes) -> Record:
+    """The message of type `kind` in `data`; anything unexpected is refused, never guessed."""
+    if not is_dataclass(kind):
+        raise TypeError(f"{kind} is not a dataclass")
+    name = kind.__name__
+    if len(data) < _START or data[: len(MAGIC)] != MAGIC:
+        raise InvalidValue(f"Expected a {name} message, got {len(data)} bytes that do not start with {MAGIC!r}.")
+    if data[len(MAGIC)] != VERSION:
+        raise InvalidValue(f"Expected message version {VERSION}, got {data[len(MAGIC)]}.")
+    end = _START + int.from_bytes(data[_START - _LENGTH : _START], "little")
+    try:
+        sent, header = json.loads(data[_START:end])
+        layout = [(str(field), str(dtype), tuple(int(n) for n in shape)) for field, dtype, shape in header]
+    except (ValueError, TypeError) as error:
+        raise InvalidValue(f"Expected a {name} message, its header is damaged.") from error
+    expected = [f.name for f in fields(kind)]
+    if sent != name or [field for field, _, _ in layout] != expected:
+        raise InvalidValue(f"Expected {name}{expected}, got {sent}{[field for field, _, _ in layout]}.")
+    values: dict[str, Any] = {}
+    for field, dtype, shape in layout:
+        if dtype == "~<i8":
+            values[field] = None
+            end += 8
+            continue
+        numeric = np.dtype(dtype.removeprefix("="))
+        if numeric.kind not in "bifu":
+            raise InvalidValue(f"Expected {name}.{field} to be numeric, got {numeric}.")
+        size = numeric.itemsize * prod(shape)
+        if min(shape, default=0) < 0 or end + size > len(data):
+            raise InvalidValue(f"Expected {name}.{field} of {size} bytes, the message is truncated.")
+        array = np.frombuffer(data, numeric, prod(shape), end).reshape(shape).astype(numeric.newbyteorder("="))
+        values[field] = array[()].item() if dtype.startswith("=") else array
+        end += size
+    if end != len(data):
+        raise InvalidValue(f"Expected {name} of {end} bytes, got {len(data)}.")
+    return kind(**values)

@@ -1,0 +1,202 @@
+"""Noise sources: the one impure object. An engine owns it; algorithms draw unit-scale noise from it by purpose.
+
+Every (role, purpose, law) has its own stream, created when first used. A stream is a sequence of rows with one lane for each
+client, so drawing for all clients at once, for one client at a time, or for many rounds in advance gives the same numbers:
+client i's k-th draw is always entry i of row k.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any, Protocol
+
+import numpy as np
+
+from hedgerow.core.lattice import Array
+
+LAWS = {
+    "uniform": lambda rng, n: rng.random(n),
+    "exponential": lambda rng, n: rng.standard_exponential(n),
+    "laplace": lambda rng, n: rng.laplace(size=n),
+    "gaussian": lambda rng, n: rng.standard_normal(n),
+    "gumbel": lambda rng, n: rng.gumbel(size=n),
+}
+_CHUNK = 4096
+
+
+class Releasing(Protocol):
+    """The part of a mechanism that a noise source needs to know."""
+
+    def sample(self, value: Any, noise: Noise) -> Any: ...
+
+
+class Noise(Protocol):
+    """What an algorithm is handed: noise for the server, for one client (`batch=()`) or for all of them (`batch=(m,)`)."""
+
+    @property
+    def batch(self) -> tuple[int, ...]: ...
+
+    def draw(self, law: str, purpose: str, shape: tuple[int, ...] = (), rounds: int | None = None) -> Array:
+        """Unit-scale noise of shape (*batch, *shape); with `rounds` that many successive draws, stacked in front."""
+        ...
+
+    def release(self, mechanism: Releasing, value: Any) -> Any:
+        """`mechanism.sample(value, self)`, through the place where releases can be recorded and replayed."""
+        ...
+
+
+class NoiseSource(Protocol):
+    """What an engine owns: one view for each role."""
+
+    def server(self) -> Noise: ...
+
+    def everyone(self, role: str, count: int) -> Noise: ...
+
+    def single(self, role: str, index: int, count: int) -> Noise: ...
+
+
+@dataclass
+class _Stream:
+    """Rows of `width` numbers per lane, generated in chunks; each reader has a cursor, and spent chunks are dropped."""
+
+    rng: np.random.Generator
+    law: str
+    lanes: int
+    width: int
+    cursors: list[int]
+    first: int = 0
+    chunks: list[Array] = field(default_factory=list)
+    states: list[Any] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.rows = max(1, _CHUNK // (self.lanes * self.width))
+
+    def _chunk(self, index: int) -> Array:
+        while index >= self.first + len(self.chunks):
+            self.states.append(self.rng.bit_generator.state)
+            drawn = LAWS[self.law](self.rng, self.rows * self.lanes * self.width)
+            self.chunks.append(drawn.reshape(self.rows, self.lanes, self.width))
+        return self.chunks[index - self.first]
+
+    def take(self, reader: int, rounds: int) -> Array:
+        if rounds == 0:
+            return np.empty((0, self.lanes, self.width))
+        start = self.cursors[reader]
+        stop = start + rounds
+        pieces = []
+        at = start
+        while at < stop:
+            index, offset = divmod(at, self.rows)
+            piece = self._chunk(index)[offset : offset + stop - at]
+            pieces.append(piece)
+            at += len(piece)
+            if len(self.cursors) == 1:
+                self._drop(at // self.rows)
+        self.cursors[reader] = stop
+        if len(self.cursors) > 1 and stop // self.rows > self.first:
+            self._drop(min(self.cursors) // self.rows)
+        return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+
+    def _drop(self, below: int) -> None:
+        gone = min(below - self.first, len(self.chunks))
+        if gone > 0:
+            del self.chunks[:gone], self.states[:gone]
+            self.first += gone
+
+    def snapshot(self) -> dict[str, Any]:
+        state = self.states[0] if self.states else self.rng.bit_generator.state
+        return {"law": self.law, "lanes": self.lanes, "width": self.width, "cursors": list(self.cursors), "first": self.first, "state": state}
+
+
+class SeededNoise:
+    """Fast reproducible noise. For simulation only: whoever knows the seed knows the noise."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self._streams: dict[str, _Stream] = {}
+
+    def server(self) -> Noise:
+        return _View(self, "server", (), 1, None)
+
+    def everyone(self, role: str, count: int) -> Noise:
+        return _View(self, role, (count,), count, None)
+
+    def single(self, role: str, index: int, count: int) -> Noise:
+        return _View(self, role, (), count, index)
+
+    def _generator(self, name: str) -> np.random.Generator:
+        words = np.frombuffer(hashlib.blake2b(name.encode(), digest_size=16).digest(), "<u4")
+        return np.random.Generator(np.random.PCG64(np.random.SeedSequence([self.seed, *map(int, words)])))
+
+    def take(self, name: str, law: str, lanes: int, width: int, lane: int | None, rounds: int) -> Array:
+        stream = self._streams.get(name)
+        if stream is None:
+            readers = 1 if lane is None else lanes
+            stream = _Stream(self._generator(name), law, lanes, width, [0] * readers)
+            self._streams[name] = stream
+        rows = stream.take(lane or 0, rounds)
+        return rows if lane is None else rows[:, lane : lane + 1]
+
+    def snapshot(self) -> dict[str, Any]:
+        """Plain values from which `restore` continues every stream exactly."""
+        return {"seed": self.seed, "streams": {name: stream.snapshot() for name, stream in self._streams.items()}}
+
+    @classmethod
+    def restore(cls, saved: dict[str, Any]) -> SeededNoise:
+        source = cls(saved["seed"])
+        for name, s in saved["streams"].items():
+            rng = source._generator(name)
+            rng.bit_generator.state = s["state"]
+            source._streams[name] = _Stream(rng, s["law"], s["lanes"], s["width"], list(s["cursors"]), s["first"])
+        return source
+
+
+@dataclass(frozen=True)
+class _View:
+    """One role's window on a seeded source."""
+
+    source: SeededNoise
+    role: str
+    batch: tuple[int, ...]
+    lanes: int
+    lane: int | None
+
+    def draw(self, law: str, purpose: str, shape: tuple[int, ...] = (), rounds: int | None = None) -> Array:
+        width = prod(shape)
+        name = f"{self.role}/{purpose}/{law}/{width}"
+        rows = self.source.take(name, law, self.lanes, width, self.lane, 1 if rounds is None else rounds)
+        drawn = rows.reshape(len(rows), *self.batch, *shape)
+        return drawn[0] if rounds is None else drawn
+
+    def release(self, mechanism: Releasing, value: Any) -> Any:
+        return mechanism.sample(value, self)
+
+
+@dataclass(frozen=True)
+class _Silence:
+    batch: tuple[int, ...]
+
+    def draw(self, law: str, purpose: str, shape: tuple[int, ...] = (), rounds: int | None = None) -> Array:
+        del purpose
+        full = (*self.batch, *shape) if rounds is None else (rounds, *self.batch, *shape)
+        return np.full(full, 0.5 if law == "uniform" else 0.0)
+
+    def release(self, mechanism: Releasing, value: Any) -> Any:
+        return mechanism.sample(value, self)
+
+
+class NoNoise:
+    """No noise at all: additive noise is 0, selection takes the leader, a fair coin lands on its edge."""
+
+    def server(self) -> Noise:
+        return _Silence(())
+
+    def everyone(self, role: str, count: int) -> Noise:
+        del role
+        return _Silence((count,))
+
+    def single(self, role: str, index: int, count: int) -> Noise:
+        del role, index, count
+        return _Silence(())

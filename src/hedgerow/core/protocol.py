@@ -1,0 +1,159 @@
+"""The roles. Algorithms implement `Client`, `Server` and perhaps `Decider`; environments hand out blocks; engines drive.
+
+Methods are pure: they take a state and return the next one, and draw randomness only from the noise they are handed. Client
+arrays have shape (*batch, width) with `batch = noise.batch`: one client, or all clients at once, in the same code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Literal, Protocol
+
+import numpy as np
+
+from hedgerow.core.block import Block
+from hedgerow.core.certificate import Certificate
+from hedgerow.core.checks import at_least
+from hedgerow.core.losses import Family
+from hedgerow.core.messages import Broadcast, Upload
+from hedgerow.core.noise import Noise
+
+
+class Feature(Enum):
+    """What an algorithm may support beyond the plain game; anything else is refused by name."""
+
+    SLEEPING_EXPERTS = "sleeping experts"
+    ABSENT_CLIENTS = "absent clients"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """The public frame of a game."""
+
+    clients: int
+    experts: int
+    horizon: int
+    deciders: int | None = None
+
+    def __post_init__(self) -> None:
+        at_least("clients", self.clients, 1)
+        at_least("experts", self.experts, 1)
+        at_least("horizon", self.horizon, 1)
+        if self.deciders is not None:
+            at_least("deciders", self.deciders, 1)
+
+
+@dataclass(frozen=True)
+class Context:
+    """What is known before a round is played."""
+
+    round: int
+    awake: np.ndarray | None = None
+    active: np.ndarray | None = None
+
+
+class Decider(Protocol):
+    """Plays. Every client is one, unless an algorithm names a separate decider (local trust, silos)."""
+
+    def start(self, noise: Noise) -> Any: ...
+
+    def receive(self, state: Any, broadcast: Any) -> Any: ...
+
+    def play(self, state: Any, context: Context, noise: Noise) -> tuple[np.ndarray, Any]:
+        """The play and the next state, before the losses are known."""
+        ...
+
+
+class Client(Decider, Protocol):
+    """A site: sees its own reports, and everything that leaves it leaves through `upload`."""
+
+    def observe(self, state: Any, reports: np.ndarray, noise: Noise) -> Any: ...
+
+    def upload(self, state: Any, noise: Noise) -> tuple[Any, Any]: ...
+
+
+class Server(Protocol):
+    """Sees uploads (or their sum), sends broadcasts."""
+
+    def open(self, noise: Noise) -> tuple[Any, Any]: ...
+
+    def aggregate(self, state: Any, uploads: Any, noise: Noise) -> tuple[Any, Any]: ...
+
+
+@dataclass(frozen=True)
+class RunState:
+    """Everything needed to go on, beside the noise: `remaining` rounds until the next exchange, None for never."""
+
+    round: int
+    clients: Any
+    deciders: Any
+    server: Any
+    remaining: int | None
+
+
+@dataclass(frozen=True)
+class Trace:
+    """What a fused fast path reports: plays (rounds, deciders) and how many exchanges were made."""
+
+    plays: np.ndarray
+    exchanges: int
+
+
+Advance = Callable[[RunState, Block, Noise], tuple[RunState, Trace]]
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """An algorithm with all its public parameters resolved for one setting.
+
+    `combine="sum"` means that the server sees only the sum of the uploads. `advance`, where given, is a fused fast path over
+    many exchanges that must agree with the plain loop bit for bit; it draws from the server's noise only.
+    `log_likelihood(broadcasts, reports)` is the exact log-probability of a sequence of broadcasts on given data, for audits.
+    `regret_bound` is a proven bound on expected regret, `reference` the algorithm that this one is without noise.
+    """
+
+    name: str
+    setting: Setting
+    client: Client
+    server: Server
+    certificate: Certificate
+    upload: type[Upload]
+    broadcast: type[Broadcast]
+    decider: Decider | None = None
+    plays: Literal["expert", "point"] = "expert"
+    combine: Literal["each", "sum"] = "sum"
+    supports: frozenset[Feature] = frozenset()
+    advance: Advance | None = None
+    log_likelihood: Callable[[list[Any], np.ndarray], float] | None = None
+    regret_bound: float | None = None
+    reference: Algorithm | None = None
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def private(self) -> bool:
+        return bool(self.certificate.mechanisms)
+
+
+class AlgorithmSpec(Protocol):
+    """The user's side of an algorithm: a frozen dataclass of choices that can be built for any setting."""
+
+    def build(self, setting: Setting) -> Algorithm: ...
+
+
+class Environment(Protocol):
+    """Where losses come from. `block` is pure; an adaptive environment sees past plays and gives one round at a time."""
+
+    @property
+    def setting(self) -> Setting: ...
+
+    @property
+    def family(self) -> Family: ...
+
+    @property
+    def adaptive(self) -> bool: ...
+
+    def start(self, seed: int) -> Any: ...
+
+    def block(self, state: Any, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, Any]: ...

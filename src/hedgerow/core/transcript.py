@@ -1,0 +1,116 @@
+"""The transcript is a sink: what happened streams through, and only what a sink wants is kept."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from hedgerow.core.block import Block
+from hedgerow.core.messages import encode, scalars
+
+
+@dataclass(frozen=True)
+class Traffic:
+    """Sizes of one message of each kind, counted once: messages of one algorithm have a fixed size."""
+
+    upload_scalars: int
+    upload_bytes: int
+    broadcast_scalars: int
+    broadcast_bytes: int
+
+    @classmethod
+    def of(cls, upload: Any, broadcast: Any) -> Traffic:
+        return cls(scalars(upload), len(encode(upload)), scalars(broadcast), len(encode(broadcast)))
+
+
+class Sink(Protocol):
+    """Something that watches a run. `wants_messages` makes an engine take every exchange one by one."""
+
+    wants_messages: bool
+
+    def rounds(self, first_round: int, block: Block, plays: np.ndarray) -> None: ...
+
+    def exchanges(self, count: int) -> None: ...
+
+    def message(self, round_number: int, uploads: Any, broadcast: Any) -> None: ...
+
+
+@dataclass
+class Counters:
+    """How much was said: rounds played, exchanges made, numbers and bytes sent each way."""
+
+    clients: int
+    listeners: int
+    traffic: Traffic
+    played: int = 0
+    exchanged: int = 0
+    wants_messages: bool = False
+
+    def rounds(self, first_round: int, block: Block, plays: np.ndarray) -> None:
+        del first_round, plays
+        self.played += block.rounds
+
+    def exchanges(self, count: int) -> None:
+        self.exchanged += count
+
+    def message(self, round_number: int, uploads: Any, broadcast: Any) -> None: ...
+
+    @property
+    def uploaded_scalars(self) -> int:
+        return self.exchanged * self.clients * self.traffic.upload_scalars
+
+    @property
+    def uploaded_bytes(self) -> int:
+        return self.exchanged * self.clients * self.traffic.upload_bytes
+
+    @property
+    def broadcast_scalars(self) -> int:
+        return (self.exchanged + 1) * self.listeners * self.traffic.broadcast_scalars
+
+    @property
+    def broadcast_bytes(self) -> int:
+        return (self.exchanged + 1) * self.listeners * self.traffic.broadcast_bytes
+
+
+@dataclass
+class Digest:
+    """A fingerprint of all plays, whatever the blocks they came in."""
+
+    wants_messages: bool = False
+    _hash: Any = field(default_factory=hashlib.blake2b)
+
+    def rounds(self, first_round: int, block: Block, plays: np.ndarray) -> None:
+        del first_round, block
+        self._hash.update(np.ascontiguousarray(plays).astype(plays.dtype.newbyteorder("<"), copy=False))
+
+    def exchanges(self, count: int) -> None: ...
+
+    def message(self, round_number: int, uploads: Any, broadcast: Any) -> None: ...
+
+    @property
+    def hex(self) -> str:
+        return self._hash.hexdigest()[:32]
+
+
+@dataclass
+class Everything:
+    """Keeps all plays and all messages: for `--keep`, replay and tests."""
+
+    wants_messages: bool = True
+    plays: list[np.ndarray] = field(default_factory=list)
+    messages: list[tuple[int, Any, Any]] = field(default_factory=list)
+
+    def rounds(self, first_round: int, block: Block, plays: np.ndarray) -> None:
+        del first_round, block
+        self.plays.append(plays)
+
+    def exchanges(self, count: int) -> None: ...
+
+    def message(self, round_number: int, uploads: Any, broadcast: Any) -> None:
+        self.messages.append((round_number, uploads, broadcast))
+
+    def all_plays(self) -> np.ndarray:
+        return np.concatenate(self.plays) if self.plays else np.zeros((0, 0), int)

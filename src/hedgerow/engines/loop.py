@@ -1,0 +1,131 @@
+"""The loop every engine shares: exchange when it is due, play, observe.
+
+An exchange happens just before the round that needs it, so nothing is sent after the last round of a run.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from hedgerow.core.block import Block
+from hedgerow.core.errors import InvalidValue
+from hedgerow.core.noise import NoiseSource
+from hedgerow.core.protocol import Algorithm, Context, RunState
+from hedgerow.core.transcript import Sink
+from hedgerow.engines.population import Batched, Population, Separate, combine
+
+EXCHANGES_AT_ONCE = 10_000
+
+
+@dataclass(frozen=True)
+class Engine:
+    """Drives one algorithm. `fused` allows the algorithm's own fast path."""
+
+    algorithm: Algorithm
+    source: NoiseSource
+    clients: Population
+    deciders: Population | None
+    fused: bool
+
+    @classmethod
+    def vectorised(cls, algorithm: Algorithm, source: NoiseSource, fused: bool = True) -> Engine:
+        """All clients in one array; the default."""
+        return cls(algorithm, source, *_populations(Batched, algorithm, source), fused and algorithm.advance is not None)
+
+    @classmethod
+    def in_process(cls, algorithm: Algorithm, source: NoiseSource) -> Engine:
+        """One state for each client, every message through the codec: slow, and what a deployment does."""
+        return cls(algorithm, source, *_populations(Separate, algorithm, source), False)
+
+    def start(self) -> RunState:
+        broadcast, server = self.algorithm.server.open(self.source.server())
+        clients = self.clients.start(self.algorithm.client)
+        deciders = None if self.deciders is None else self.deciders.start(self.algorithm.decider)
+        return self._receive(RunState(0, clients, deciders, server, 0), broadcast)
+
+    def advance(self, run: RunState, block: Block, sinks: list[Sink]) -> RunState:
+        """Play all rounds of a checked block."""
+        fused = self.algorithm.advance if self.fused and not any(sink.wants_messages for sink in sinks) else None
+        plain = block.active is None and block.awake is None and block.reports is block.losses
+        if fused is not None and plain and block.totals is not None:
+            after, trace = fused(run, block, self.source.server())
+            plays, exchanges = trace.plays, trace.exchanges
+        else:
+            after, plays, exchanges = self._advance(run, block, sinks)
+        self._check_plays(plays, block)
+        for sink in sinks:
+            sink.exchanges(exchanges)
+            sink.rounds(run.round, block, plays)
+        return after
+
+    def _advance(self, run: RunState, block: Block, sinks: list[Sink]) -> tuple[RunState, np.ndarray, int]:
+        plays = []
+        exchanges = 0
+        for r in range(block.rounds):
+            active = None if block.active is None else block.active[r]
+            awake = None if block.awake is None else np.broadcast_to(block.awake, block.losses.shape)[r]
+            play, run, made = self.play(run, Context(run.round, awake, active), sinks)
+            run = self.observe(run, block.reports[r])
+            plays.append(play)
+            exchanges += made
+        return run, np.stack(plays), exchanges
+
+    def play(self, run: RunState, context: Context, sinks: list[Sink]) -> tuple[np.ndarray, RunState, int]:
+        """Exchange as often as is due, then play one round; also says how many exchanges were made."""
+        made = 0
+        while run.remaining == 0:
+            run = self._exchange(run, sinks)
+            made += 1
+            if made > EXCHANGES_AT_ONCE:
+                raise InvalidValue(f"Expected {self.algorithm.name} to play at last, it asked for {made} exchanges in a row.")
+        if self.deciders is None:
+            play, clients = self.clients.play(self.algorithm.client, run.clients, context)
+            return play, replace(run, clients=clients), made
+        play, deciders = self.deciders.play(self.algorithm.decider, run.deciders, context)
+        return play, replace(run, deciders=deciders), made
+
+    def observe(self, run: RunState, reports: np.ndarray) -> RunState:
+        """Hand every client its report and end the round."""
+        clients = self.clients.observe(self.algorithm.client, run.clients, reports)
+        remaining = None if run.remaining is None else run.remaining - 1
+        return replace(run, round=run.round + 1, clients=clients, remaining=remaining)
+
+    def _exchange(self, run: RunState, sinks: list[Sink]) -> RunState:
+        uploads, clients = self.clients.upload(self.algorithm.client, run.clients)
+        seen = combine(self.algorithm, uploads)
+        broadcast, server = self.algorithm.server.aggregate(run.server, seen, self.source.server())
+        for sink in sinks:
+            if sink.wants_messages:
+                sink.message(run.round, uploads, broadcast)
+        return self._receive(replace(run, clients=clients, server=server), broadcast)
+
+    def _receive(self, run: RunState, broadcast: Any) -> RunState:
+        if broadcast.rounds is not None and broadcast.rounds < 0:
+            raise InvalidValue(f"Expected {self.algorithm.name} to broadcast rounds={broadcast.rounds} >= 0 or None.")
+        clients = self.clients.receive(self.algorithm.client, run.clients, broadcast)
+        deciders = None
+        if self.deciders is not None:
+            deciders = self.deciders.receive(self.algorithm.decider, run.deciders, broadcast)
+        return replace(run, clients=clients, deciders=deciders, remaining=broadcast.rounds)
+
+    def _check_plays(self, plays: np.ndarray, block: Block) -> None:
+        name, width = self.algorithm.name, block.losses.shape[-1]
+        if self.algorithm.plays == "point":
+            if plays.shape[:2] != block.losses.shape[:2] or not np.isfinite(plays).all():
+                raise InvalidValue(f"Expected {name} to play finite points for {block.losses.shape[:2]}, got shape {plays.shape}.")
+            return
+        if plays.shape != block.losses.shape[:2] or plays.dtype.kind != "i":
+            raise InvalidValue(f"Expected {name} to play one expert each for {block.losses.shape[:2]}, got {plays.dtype} {plays.shape}.")
+        if plays.min() < 0 or plays.max() >= width:
+            raise InvalidValue(f"Expected {name} to play experts in [0, {width}), got {plays.min()}..{plays.max()}.")
+
+
+def _populations(kind: Any, algorithm: Algorithm, source: NoiseSource) -> tuple[Population, Population | None]:
+    setting = algorithm.setting
+    clients = kind(source, "client", setting.clients)
+    if algorithm.decider is None:
+        return clients, None
+    return clients, kind(source, "decider", setting.deciders or setting.clients)

@@ -1,0 +1,106 @@
+"""One simulated game from a seed: the environment's blocks through an engine into the sinks, in bounded memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Literal
+
+import numpy as np
+
+from hedgerow.core.block import Block, check
+from hedgerow.core.checks import at_least, expect
+from hedgerow.core.errors import InvalidValue, Unsupported
+from hedgerow.core.losses import Linear
+from hedgerow.core.messages import Broadcast, Upload
+from hedgerow.core.noise import NoiseSource, NoNoise, SeededNoise
+from hedgerow.core.protocol import Algorithm, Environment, Feature
+from hedgerow.core.transcript import Counters, Sink, Traffic
+from hedgerow.engines.loop import Engine
+
+EngineName = Literal["vectorised", "in_process"]
+ENGINES = ("vectorised", "in_process")
+BLOCK_ELEMENTS = 2**17  # one MiB of float64: a block stays in cache while it is checked, summed and played
+
+
+class LastPlays:
+    """Remembers the last round's plays, for adaptive environments."""
+
+    wants_messages = False
+
+    def __init__(self) -> None:
+        self.last: np.ndarray | None = None
+
+    def rounds(self, first_round: int, block: Block, plays: np.ndarray) -> None:
+        del first_round, block
+        self.last = plays[-1]
+
+    def exchanges(self, count: int) -> None: ...
+
+    def message(self, round_number: int, uploads: Upload, broadcast: Broadcast) -> None: ...
+
+
+def make_engine(name: str, algorithm: Algorithm, source: NoiseSource, fused: bool = True) -> Engine:
+    expect(name in ENGINES, "engine", name, f"in {ENGINES}")
+    return Engine.vectorised(algorithm, source, fused) if name == "vectorised" else Engine.in_process(algorithm, source)
+
+
+def traffic_of(algorithm: Algorithm) -> Traffic:
+    """Sizes of the algorithm's messages, from one of each."""
+    silent = NoNoise()
+    view = silent.single("client", 0, 1)
+    upload, _ = algorithm.client.upload(algorithm.client.start(view), view)
+    broadcast, _ = algorithm.server.open(silent.server())
+    return Traffic.of(upload, broadcast)
+
+
+def counters_of(algorithm: Algorithm) -> Counters:
+    setting = algorithm.setting
+    separate = 0 if algorithm.decider is None else (setting.deciders or setting.clients)
+    return Counters(setting.clients, setting.clients + separate, traffic_of(algorithm))
+
+
+def simulate(
+    algorithm: Algorithm,
+    environment: Environment,
+    seed: int,
+    *,
+    sinks: Iterable[Sink] = (),
+    engine: EngineName = "vectorised",
+    block_rounds: int | None = None,
+    fused: bool = True,
+    noise: NoiseSource | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Counters:
+    """Play the whole horizon. The result depends on the seed alone, not on the engine or the block size."""
+    setting = environment.setting
+    if setting != algorithm.setting:
+        raise InvalidValue(f"Expected {algorithm.name} built for {setting}, it was built for {algorithm.setting}.")
+    at_least("seed", seed, 0)
+    if algorithm.plays == "expert" and not isinstance(environment.family, Linear):
+        raise Unsupported(f"{algorithm.name} chooses experts and needs linear losses, not {type(environment.family).__name__}.")
+    deciders = setting.deciders or setting.clients
+    rounds = max(1, BLOCK_ELEMENTS // (deciders * setting.experts)) if block_rounds is None else block_rounds
+    at_least("block_rounds", rounds, 1)
+    if environment.adaptive:
+        rounds = 1
+    counters = counters_of(algorithm)
+    last = LastPlays()
+    watching: list[Sink] = [counters, *sinks, *([last] if environment.adaptive else [])]
+    driver = make_engine(engine, algorithm, SeededNoise(seed) if noise is None else noise, fused)
+    run = driver.start()
+    state = environment.start(seed)
+    while run.round < setting.horizon:
+        wanted = min(rounds, setting.horizon - run.round)
+        block, state = environment.block(state, wanted, last.last)
+        _check_features(algorithm, block)
+        block = check(block, environment.family, wanted, setting.clients, deciders, setting.experts, run.round)
+        run = driver.advance(run, block, watching)
+        if progress is not None:
+            progress(run.round)
+    return counters
+
+
+def _check_features(algorithm: Algorithm, block: Block) -> None:
+    for mask, feature in ((block.awake, Feature.SLEEPING_EXPERTS), (block.active, Feature.ABSENT_CLIENTS)):
+        if mask is not None and feature not in algorithm.supports:
+            raise Unsupported(f"{algorithm.name} does not support {feature.value}.")

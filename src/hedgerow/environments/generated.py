@@ -1,0 +1,87 @@
+"""Base of environments whose losses are drawn: reproducible from a seed, the same whatever the block size, streaming.
+
+Losses are drawn in fixed chunks, each from its own generator keyed by (seed, chunk number), so any block can be made from
+scratch and nothing depends on what was asked for before.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from hedgerow.core.block import Block
+from hedgerow.core.lattice import Array, round_to_lattice
+from hedgerow.core.losses import Family, Linear
+from hedgerow.core.protocol import Setting
+
+CHUNK_ELEMENTS = 2**17
+_PLAN, _CHUNK = 1, 2
+
+
+def generator(seed: int, *key: int) -> np.random.Generator:
+    """The generator of one part of an environment; independent of every noise stream."""
+    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(0x656E76, *key))))
+
+
+@dataclass(frozen=True)
+class Stream:
+    """State of a drawn environment: where it is, what was fixed at the start, and the chunk at hand."""
+
+    seed: int
+    round: int
+    plan: Any
+    chunk: int = -1
+    losses: Array | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generated:
+    """Subclasses say what is fixed at the start (`plan`) and draw losses for consecutive rounds (`draw`)."""
+
+    clients: int = 10
+    experts: int = 100
+    horizon: int = 512
+
+    adaptive: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        _ = self.setting
+
+    @property
+    def setting(self) -> Setting:
+        return Setting(self.clients, self.experts, self.horizon)
+
+    @property
+    def family(self) -> Family:
+        return Linear()
+
+    def plan(self, rng: np.random.Generator) -> Any:
+        """What the whole stream shares, drawn once."""
+        return None
+
+    def draw(self, rng: np.random.Generator, plan: Any, first_round: int, rounds: int) -> Array:
+        """Losses in [0, 1] of shape (rounds, clients, experts)."""
+        raise NotImplementedError
+
+    def start(self, seed: int) -> Stream:
+        return Stream(seed, 0, self.plan(generator(seed, _PLAN)))
+
+    def block(self, state: Stream, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, Stream]:
+        del past_plays
+        size = max(1, CHUNK_ELEMENTS // (self.clients * self.experts))
+        chunk, losses = state.chunk, state.losses
+        pieces = []
+        at, stop = state.round, state.round + rounds
+        while at < stop:
+            wanted = at // size
+            if wanted != chunk or losses is None:
+                first = wanted * size
+                drawn = self.draw(generator(state.seed, _CHUNK, wanted), state.plan, first, min(size, self.horizon - first))
+                chunk, losses = wanted, round_to_lattice(drawn)
+            piece = losses[at - wanted * size : stop - wanted * size]
+            pieces.append(piece)
+            at += len(piece)
+        joined = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+        return Block.of(joined), Stream(state.seed, stop, state.plan, chunk, losses)

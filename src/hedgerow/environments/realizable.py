@@ -1,0 +1,77 @@
+"""Streams with a good expert: one that never loses, one that loses little, or survivors that are halved again and again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from hedgerow.core.checks import between, expect
+from hedgerow.core.lattice import Array
+from hedgerow.environments.generated import Generated
+
+
+@dataclass(frozen=True, kw_only=True)
+class Realizable(Generated):
+    """One expert, drawn at the start, never loses; all others draw Bernoulli(`mean`) or uniform losses of that mean.
+
+    `law="uniform"` with `mean=0.5` is uniform on [0, 1], our reading of "random losses" in Gao et al. 2024, Figure 2.
+    """
+
+    mean: float = 0.5
+    law: Literal["bernoulli", "uniform"] = "uniform"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        expect(self.law in ("bernoulli", "uniform"), "law", self.law, "in ('bernoulli', 'uniform')")
+        between("mean", self.mean, 0.0, 0.5 if self.law == "uniform" else 1.0)
+
+    def plan(self, rng: np.random.Generator) -> int:
+        return int(rng.integers(self.experts))
+
+    def draw(self, rng: np.random.Generator, plan: int, first_round: int, rounds: int) -> Array:
+        del first_round
+        losses = rng.random((rounds, self.clients, self.experts))
+        if self.law == "uniform":
+            losses *= 2 * self.mean
+        else:
+            losses = (losses < self.mean).astype(np.float64)
+        losses[..., plan] = 0.0
+        return losses
+
+
+@dataclass(frozen=True, kw_only=True)
+class NearRealizable(Realizable):
+    """As `Realizable`, but the best expert loses 1 in about `best_loss` rounds at every client."""
+
+    best_loss: float = 5.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        between("best_loss", self.best_loss, 0.0, float(self.horizon))
+
+    def draw(self, rng: np.random.Generator, plan: int, first_round: int, rounds: int) -> Array:
+        losses = super().draw(rng, plan, first_round, rounds)
+        losses[..., plan] = rng.random((rounds, self.clients)) < self.best_loss / self.horizon
+        return losses
+
+
+@dataclass(frozen=True, kw_only=True)
+class Halving(Generated):
+    """Every horizon/8 rounds half of the surviving experts start losing 1 in every round at every client."""
+
+    def plan(self, rng: np.random.Generator) -> Array:
+        """The round in which each expert starts to lose (the horizon for the survivors)."""
+        death = np.full(self.experts, self.horizon)
+        alive = rng.permutation(self.experts)
+        for step in range(1, 8):
+            fallen = len(alive) // 2
+            death[alive[:fallen]] = step * self.horizon // 8
+            alive = alive[fallen:]
+        return death
+
+    def draw(self, rng: np.random.Generator, plan: Array, first_round: int, rounds: int) -> Array:
+        del rng
+        lost = np.arange(first_round, first_round + rounds)[:, None] >= plan
+        return np.repeat(lost[:, None, :].astype(np.float64), self.clients, axis=1)

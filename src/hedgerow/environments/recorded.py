@@ -1,0 +1,142 @@
+"""Losses that were recorded: an array, or a CSV or Parquet file.
+
+A file has the columns `round` and `client` and one further column for each expert, named after it. Every pair of round
+(0, 1, 2, ...) and client (any whole numbers or names) stands in exactly one row, in any order; losses lie in [0, 1].
+`examples/recorded_losses.csv` is a small file of this form.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from hedgerow.core.block import Block, check_unit_range
+from hedgerow.core.errors import HedgerowError, InvalidValue, MissingData
+from hedgerow.core.lattice import Array, round_to_lattice
+from hedgerow.core.losses import Family, Linear
+from hedgerow.core.protocol import Setting
+from hedgerow.environments.data import directories
+
+
+class _Replay:
+    """Hands out consecutive rounds of an array, as views."""
+
+    adaptive: ClassVar[bool] = False
+    losses: Array
+
+    @property
+    def setting(self) -> Setting:
+        rounds, clients, experts = self.losses.shape
+        return Setting(clients, experts, rounds)
+
+    @property
+    def family(self) -> Family:
+        return Linear()
+
+    def start(self, seed: int) -> int:
+        del seed
+        return 0
+
+    def block(self, state: int, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, int]:
+        del past_plays
+        return Block.of(self.losses[state : state + rounds]), state + rounds
+
+
+@dataclass(frozen=True, eq=False)
+class RecordedArray(_Replay):
+    """An array (rounds, clients, experts) of losses in [0, 1]; rounded to the lattice once, here.
+
+    >>> RecordedArray(np.zeros((4, 2, 3))).setting
+    Setting(clients=2, experts=3, horizon=4, deciders=None)
+    """
+
+    losses: Array = field(repr=False)
+
+    def __post_init__(self) -> None:
+        given = np.asarray(self.losses)
+        if given.ndim != 3 or given.dtype.kind not in "bif":
+            raise InvalidValue(f"Expected losses as numbers of shape (rounds, clients, experts), got {given.dtype} of shape {given.shape}.")
+        if 0 in given.shape:
+            raise InvalidValue(f"Expected at least one round, client and expert, got shape {given.shape}.")
+        values = np.ascontiguousarray(given, np.float64)
+        check_unit_range("loss", values)
+        object.__setattr__(self, "losses", round_to_lattice(values))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recorded(_Replay):
+    """A CSV or Parquet file of losses, looked for as given and then in the data directories."""
+
+    path: str
+
+    @cached_property
+    def losses(self) -> Array:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return read_losses(locate(self.path))[0]
+
+
+def locate(path: str) -> Path:
+    for place in (Path(), *directories()):
+        if (place / path).is_file():
+            return place / path
+    looked = ", ".join(str(place / path) for place in directories())
+    raise MissingData(f"Data file {path!r} not found here nor at {looked}: give its path, or put it there (see `--data DIR`).")
+
+
+def read_losses(path: Path) -> tuple[Array, list[str]]:
+    """Losses (rounds, clients, experts) and the experts' names."""
+    table = _read_table(path)
+    for column in ("round", "client"):
+        if column not in table:
+            raise InvalidValue(f"Expected a column {column!r} in {path}, found {', '.join(table)}.")
+    experts = [name for name in table if name not in ("round", "client")]
+    if not experts:
+        raise InvalidValue(f"Expected at least one expert column beside round and client in {path}.")
+    numbers = table["round"]
+    if not len(numbers):
+        raise InvalidValue(f"Expected at least one row in {path}.")
+    if numbers.dtype.kind not in "iu":
+        raise InvalidValue(f"Expected whole round numbers in {path}, got {numbers.dtype}.")
+    clients, client = np.unique(table["client"].astype(str), return_inverse=True)
+    rounds = int(numbers.max()) + 1
+    if numbers.min() != 0 or len(numbers) != rounds * len(clients):
+        raise InvalidValue(
+            f"Expected every round 0..{rounds - 1} once for each of {len(clients)} clients in {path}: "
+            f"{rounds * len(clients)} rows, got {len(numbers)} (first round {numbers.min()})."
+        )
+    position = numbers.astype(np.int64) * len(clients) + client
+    order = np.argsort(position, kind="stable")
+    repeated = np.flatnonzero(np.diff(position[order]) == 0)
+    if len(repeated):
+        row = int(order[repeated[0] + 1])
+        raise InvalidValue(f"Expected one row for round {numbers[row]} and client {table['client'][row]!r} in {path}, row {row + 1} repeats it.")
+    wide = np.empty((len(numbers), len(experts)))
+    for i, name in enumerate(experts):
+        column = table[name]
+        if column.dtype.kind not in "bif":
+            raise InvalidValue(f"Expected numbers in column {name!r} of {path}, got {column.dtype}.")
+        bad = np.flatnonzero(~((column >= 0) & (column <= 1)))
+        if len(bad):
+            raise InvalidValue(f"Expected loss={float(column[bad[0]])!r} in [0, 1] (row {bad[0] + 1}, column {name!r} of {path}).")
+        wide[:, i] = column
+    return round_to_lattice(wide[order].reshape(rounds, len(clients), len(experts))), experts
+
+
+def _read_table(path: Path) -> dict[str, Any]:
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    try:
+        if path.suffix in (".parquet", ".pq"):
+            table = pa.parquet.read_table(path)
+        elif path.suffix in (".csv", ".gz"):
+            table = pa.csv.read_csv(path)
+        else:
+            raise InvalidValue(f"Expected a .csv, .csv.gz or .parquet file, got {path}.")
+    except (pa.ArrowInvalid, OSError) as error:
+        raise HedgerowError(f"Cannot read {path}: {str(error).splitlines()[0]}") from error
+    return {name: table[name].to_numpy() for name in table.column_names}

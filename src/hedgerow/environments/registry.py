@@ -1,0 +1,25 @@
+"""The environments by name: one line each."""
+
+from __future__ import annotations
+
+from hedgerow.core.registry import Registry
+from hedgerow.environments.adaptive import PlayChasing
+from hedgerow.environments.realizable import Halving, NearRealizable, Realizable
+from hedgerow.environments.recorded import Recorded
+from hedgerow.environments.stochastic import Bernoulli, GaussianSoftmax, Uniform
+from hedgerow.environments.switching import Switching
+
+ENVIRONMENTS: Registry[type] = Registry(
+    "environment",
+    {
+        "bernoulli": Bernoulli,
+        "gaussian_softmax": GaussianSoftmax,
+        "halving": Halving,
+        "near_realizable": NearRealizable,
+        "play_chasing": PlayChasing,
+        "realizable": Realizable,
+        "recorded": Recorded,
+        "switching": Switching,
+        "uniform": Uniform,
+    },
+)

@@ -1,0 +1,137 @@
+"""The standard plots: regret over time with a band, and regret against a parameter on log axes with a theoretical slope."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from scipy import stats
+
+from hedgerow.evaluation.regret import RunResult
+from hedgerow.evaluation.summary import Estimate
+
+COLOURS = ("#0b6e4f", "#d1495b", "#30638e", "#edae49", "#6d597a", "#8d99ae", "#3d405b", "#81b29a")
+STYLES = ("-", "--", "-.", ":")
+
+
+def _canvas(title: str, width: float = 8.0) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(width, 4.8), layout="constrained")
+    axes = figure.add_subplot()
+    axes.set_title(title, loc="left", fontsize=12, fontweight="bold")
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color="#e5e5e5", linewidth=0.8)
+    axes.set_axisbelow(True)
+    return figure, axes
+
+
+def _save(figure: Figure, path: Path) -> None:
+    figure.savefig(path, dpi=150)
+
+
+def _spread_labels(places: list[float], gap: float) -> list[float]:
+    """Move label heights apart so that neighbours are at least `gap` from each other, keeping their order."""
+    order = np.argsort(places)
+    spread = list(places)
+    for before, after in zip(order[:-1], order[1:], strict=True):
+        spread[after] = max(spread[after], spread[before] + gap)
+    return spread
+
+
+def draw_regret_over_time(axes: Axes, results: Sequence[RunResult], label_lines: bool = True) -> None:
+    """Mean regret of every label with a 95 % band over seeds; each line is named at its right end."""
+    labels = list(dict.fromkeys(r.label for r in results))
+    ends, last = [], 0
+    for i, label in enumerate(labels):
+        group = [r for r in results if r.label == label]
+        curves = np.stack([r.regret for r in group])
+        rounds, mean = group[0].rounds, curves.mean(axis=0)
+        colour = COLOURS[i % len(COLOURS)]
+        axes.plot(rounds, mean, color=colour, linewidth=2, linestyle=STYLES[i // len(COLOURS) % len(STYLES)], label=label)
+        if len(group) > 1:
+            half = stats.t.ppf(0.975, len(group) - 1) * curves.std(axis=0, ddof=1) / np.sqrt(len(group))
+            axes.fill_between(rounds, mean - half, mean + half, color=colour, alpha=0.15, linewidth=0)
+        ends.append(float(mean[-1]))
+        last = max(last, int(rounds[-1]))
+    axes.set_xlim(0, last)
+    axes.set_ylim(bottom=min(0.0, *ends))
+    axes.set_xlabel("round")
+    axes.set_ylabel("regret (mean over clients)")
+    if not label_lines:
+        axes.legend(frameon=False)
+        return
+    low, high = axes.get_ylim()
+    for i, (label, end, place) in enumerate(zip(labels, ends, _spread_labels(ends, (high - low) * 0.055), strict=True)):
+        axes.annotate(
+            f"{label}  {end:.3g}",
+            (last, end),
+            xytext=(last * 1.015, place),
+            color=COLOURS[i % len(COLOURS)],
+            va="center",
+            fontsize=9,
+            annotation_clip=False,
+        )
+
+
+def plot_regret_over_time(results: Sequence[RunResult], path: Path, title: str, note: str = "") -> None:
+    figure, axes = _canvas(title, 9.0)
+    draw_regret_over_time(axes, results)
+    if note:
+        figure.supxlabel(note, fontsize=8, color="#666666", x=0.01, ha="left")
+    _save(figure, path)
+
+
+def plot_regret_against(
+    points: Mapping[str, Mapping[float, Estimate]],
+    path: Path,
+    title: str,
+    parameter: str,
+    slope: float | None = None,
+    slope_name: str = "",
+) -> None:
+    """Regret against clients, epsilon or horizon, log-log, with error bars and the slope theory predicts."""
+    figure, axes = _canvas(title)
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    for i, (label, series) in enumerate(points.items()):
+        x = np.array(sorted(series))
+        y = np.array([series[v].mean for v in x])
+        half = np.nan_to_num(np.array([series[v].half_width for v in x]))
+        colour = COLOURS[i % len(COLOURS)]
+        error: Any = np.stack([np.minimum(half, y * 0.999), half])
+        axes.errorbar(x, y, yerr=error, color=colour, marker="o", markersize=5, linewidth=1.8, capsize=3, label=label)
+    if slope is not None and points:
+        series = next(iter(points.values()))
+        x = np.array(sorted(series))
+        axes.plot(x, series[x[0]].mean * (x / x[0]) ** slope, color="#999999", linestyle=":", linewidth=1.5, label=slope_name or f"slope {slope:g}")
+    axes.set_xlabel(parameter)
+    axes.set_ylabel("regret (mean over clients)")
+    axes.legend(frameon=False)
+    _save(figure, path)
+
+
+def plot_bars(groups: Mapping[str, Mapping[str, Estimate]], path: Path, title: str, value: str) -> None:
+    """Grouped horizontal bars on a log axis: one group of bars for each setting, one bar for each variant."""
+    figure, axes = _canvas(title, 9.0)
+    axes.grid(axis="y", visible=False)
+    axes.grid(axis="x", color="#e5e5e5", linewidth=0.8)
+    variants = list(dict.fromkeys(v for bars in groups.values() for v in bars))
+    height = 0.8 / max(1, len(variants))
+    for row, bars in enumerate(groups.values()):
+        for i, variant in enumerate(variants):
+            if variant not in bars:
+                continue
+            estimate = bars[variant]
+            y = row + (i - (len(variants) - 1) / 2) * height
+            colour = COLOURS[i % len(COLOURS)]
+            axes.barh(y, estimate.mean, height * 0.9, color=colour, label=variant if row == 0 else None)
+            axes.text(estimate.mean * 1.04, y, f"{estimate.mean:.3g}", va="center", fontsize=8, color=colour)
+    axes.set_xscale("log")
+    axes.set_yticks(range(len(groups)), list(groups))
+    axes.invert_yaxis()
+    axes.set_xlabel(value)
+    axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=max(1, len(variants)))
+    _save(figure, path)

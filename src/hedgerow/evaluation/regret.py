@@ -1,0 +1,122 @@
+"""Regret while a run streams by: what was paid, what the best expert would have paid, how often clients changed their mind.
+
+Regret is that of Gao et al.: (1/m) (sum over clients and rounds of the losses paid - the least total loss of one expert common
+to all clients). The own-best regret compares every client with its own best expert.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hedgerow.core.block import Block
+from hedgerow.core.lattice import from_units, to_units
+from hedgerow.core.losses import Family, Linear
+from hedgerow.core.protocol import Setting
+from hedgerow.core.transcript import Counters
+
+CURVE_POINTS = 256
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """One seed of one algorithm: thinned curves (cumulative, mean over clients) and final figures.
+
+    Regrets are NaN where the loss family has no finite set of comparators.
+    """
+
+    label: str
+    seed: int
+    rounds: np.ndarray
+    loss: np.ndarray
+    regret: np.ndarray
+    own_best_regret: float
+    switches: float
+    exchanges: int
+    uploaded_scalars: int
+    uploaded_bytes: int
+    broadcast_scalars: int
+    broadcast_bytes: int
+
+    @property
+    def final_regret(self) -> float:
+        return float(self.regret[-1])
+
+
+class RegretRecorder:
+    """A sink that keeps exact sums and writes down about `points` values of each curve."""
+
+    wants_messages = False
+
+    def __init__(self, setting: Setting, family: Family, points: int = CURVE_POINTS) -> None:
+        self.players = setting.deciders or setting.clients
+        self.family = family
+        self.linear = isinstance(family, Linear)
+        self.marks = np.unique(np.linspace(1, setting.horizon, min(points, setting.horizon)).round().astype(np.int64))
+        self._paid = 0 if self.linear else 0.0
+        self._totals = np.zeros(setting.experts, np.int64)
+        self._own = np.zeros((self.players, setting.experts), np.int64)
+        self._loss: list[float] = []
+        self._best: list[float] = []
+        self._switches = 0
+        self._last: np.ndarray | None = None
+
+    def exchanges(self, count: int) -> None: ...
+
+    def message(self, round_number: int, uploads: object, broadcast: object) -> None: ...
+
+    def rounds(self, first_round: int, block: Block, plays: np.ndarray) -> None:
+        charged = self.family.value(block.losses, plays).sum(axis=1)
+        low, high = np.searchsorted(self.marks, [first_round + 1, first_round + block.rounds + 1])
+        marks = self.marks[low:high] - first_round
+        if self.linear:
+            self._exact(block, charged, marks)
+        else:
+            cumulative = self._paid + np.cumsum(charged)
+            self._loss += (cumulative[marks - 1] / self.players).tolist()
+            self._best += [float("nan")] * len(marks)
+            self._paid = float(cumulative[-1])
+        self._count_switches(plays)
+
+    def _exact(self, block: Block, charged: np.ndarray, marks: np.ndarray) -> None:
+        assert block.totals is not None and block.own_totals is not None
+        paid = self._paid + np.cumsum(to_units(charged))
+        totals = self._totals.copy()
+        at = 0
+        for mark in marks:
+            totals += to_units(block.totals[at:mark].sum(axis=0))
+            self._best.append(float(from_units(int(totals.min()))) / self.players)
+            at = mark
+        self._loss += (from_units(paid[marks - 1]) / self.players).tolist()
+        self._paid = int(paid[-1])
+        self._totals += block.own_totals.sum(axis=0)
+        self._own += block.own_totals
+
+    def _count_switches(self, plays: np.ndarray) -> None:
+        if plays.ndim != 2:
+            return
+        if self._last is not None:
+            self._switches += int((plays[0] != self._last).sum())
+        self._switches += int((plays[1:] != plays[:-1]).sum())
+        self._last = plays[-1]
+
+    def result(self, label: str, seed: int, counters: Counters) -> RunResult:
+        loss, best = np.array(self._loss), np.array(self._best)
+        own = float("nan")
+        if self.linear:
+            own = float(from_units(int(self._paid) - int(self._own.min(axis=1).sum()))) / self.players
+        return RunResult(
+            label=label,
+            seed=seed,
+            rounds=self.marks,
+            loss=loss,
+            regret=loss - best,
+            own_best_regret=own,
+            switches=self._switches / self.players,
+            exchanges=counters.exchanged,
+            uploaded_scalars=counters.uploaded_scalars,
+            uploaded_bytes=counters.uploaded_bytes,
+            broadcast_scalars=counters.broadcast_scalars,
+            broadcast_bytes=counters.broadcast_bytes,
+        )

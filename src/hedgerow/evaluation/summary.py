@@ -1,0 +1,67 @@
+"""Mean and confidence interval over seeds, one row for each label."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from hedgerow.evaluation.regret import RunResult
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over seeds with the half-width of its 95 % t-interval (NaN for one seed)."""
+
+    mean: float
+    half_width: float
+    count: int
+
+    @classmethod
+    def of(cls, values: Sequence[float] | np.ndarray) -> Estimate:
+        """
+        >>> Estimate.of([1.0, 2.0, 3.0])
+        Estimate(mean=2.0, half_width=2.484..., count=3)
+        """
+        array = np.asarray(values, float)
+        if len(array) < 2:
+            return cls(float(array.mean()), float("nan"), len(array))
+        error = array.std(ddof=1) / np.sqrt(len(array))
+        return cls(float(array.mean()), float(stats.t.ppf(0.975, len(array) - 1) * error), len(array))
+
+    def __str__(self) -> str:
+        return f"{self.mean:.2f}" if np.isnan(self.half_width) else f"{self.mean:.2f} ± {self.half_width:.2f}"
+
+
+@dataclass(frozen=True)
+class SummaryRow:
+    label: str
+    regret: Estimate
+    own_best_regret: Estimate
+    loss: Estimate
+    switches: Estimate
+    exchanges: Estimate
+    scalars: Estimate
+    bytes: Estimate
+
+
+def summarise(results: Iterable[RunResult]) -> list[SummaryRow]:
+    """One row for each label, in order of first appearance."""
+    groups: dict[str, list[RunResult]] = {}
+    for result in results:
+        groups.setdefault(result.label, []).append(result)
+    return [
+        SummaryRow(
+            label,
+            Estimate.of([r.final_regret for r in group]),
+            Estimate.of([r.own_best_regret for r in group]),
+            Estimate.of([float(r.loss[-1]) for r in group]),
+            Estimate.of([r.switches for r in group]),
+            Estimate.of([r.exchanges for r in group]),
+            Estimate.of([r.uploaded_scalars + r.broadcast_scalars for r in group]),
+            Estimate.of([r.uploaded_bytes + r.broadcast_bytes for r in group]),
+        )
+        for label, group in groups.items()
+    ]

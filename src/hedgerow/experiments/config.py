@@ -1,0 +1,178 @@
+"""A study as a typed object: one environment, several algorithms, seeds. TOML files load into it and experiments are made of it."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+
+from hedgerow.algorithms.registry import ALGORITHMS
+from hedgerow.core.checks import at_least, expect, nearest
+from hedgerow.core.errors import InvalidValue
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Environment
+from hedgerow.engines.simulate import ENGINES
+from hedgerow.environments.registry import ENVIRONMENTS
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a comparison: an algorithm under a label, perhaps in an environment of its own."""
+
+    label: str
+    algorithm: AlgorithmSpec
+    environment: Environment | None = None
+
+
+@dataclass(frozen=True)
+class StudyConfig:
+    """What `hedgerow run FILE.toml` runs."""
+
+    title: str
+    environment: Environment
+    algorithms: tuple[Entry, ...]
+    seeds: int = 20
+    first_seed: int = 0
+    engine: str = "vectorised"
+
+    def __post_init__(self) -> None:
+        at_least("seeds", self.seeds, 1)
+        at_least("first_seed", self.first_seed, 0)
+        expect(self.engine in ENGINES, "engine", self.engine, f"in {ENGINES}")
+        expect(len(self.algorithms) > 0, "algorithms", [], "to name at least one algorithm")
+        labels = [entry.label for entry in self.algorithms]
+        for label in labels:
+            expect(labels.count(label) == 1, "label", label, "to be used once")
+
+    def environment_of(self, entry: Entry) -> Environment:
+        return self.environment if entry.environment is None else entry.environment
+
+    def build(self, entry: Entry) -> Algorithm:
+        return entry.algorithm.build(self.environment_of(entry).setting)
+
+
+_TOP = ("title", "seeds", "first_seed", "engine", "environment", "algorithms")
+
+
+def typed(kind: type[Any], table: Mapping[str, Any], where: str) -> Any:
+    """An object of the dataclass `kind` from plain values; unknown keys and wrong types are named."""
+    hints = get_type_hints(kind)
+    known = {f.name: f for f in fields(kind) if f.init}
+    values = {}
+    for key, value in table.items():
+        if key not in known:
+            raise InvalidValue(f"Unknown key {where}.{key}; {nearest(key, known)}")
+        try:
+            values[key] = TypeAdapter(hints[key]).validate_python(value, strict=True)
+        except ValidationError as error:
+            reason = error.errors()[0]["msg"]
+            raise InvalidValue(f"Expected {where}.{key}={value!r} to fit: {reason}.") from error
+    for name, f in known.items():
+        if name not in values and f.default is MISSING and f.default_factory is MISSING:
+            raise InvalidValue(f"Expected a value for {where}.{name}, it is missing.")
+    return kind(**values)
+
+
+def _named(registry: Any, table: Any, where: str, extra: Sequence[str] = ()) -> Any:
+    if not isinstance(table, Mapping) or "name" not in table:
+        raise InvalidValue(f"Expected [{where}] to have a name; valid: {', '.join(registry)}.")
+    return typed(registry[table["name"]], {k: v for k, v in table.items() if k != "name" and k not in extra}, where)
+
+
+def from_table(table: Mapping[str, Any]) -> StudyConfig:
+    """A study from the plain values of a TOML file."""
+    for key in table:
+        if key not in _TOP:
+            raise InvalidValue(f"Unknown key {key}; {nearest(key, _TOP)}")
+    environment_table = table.get("environment", {})
+    environment = _named(ENVIRONMENTS, environment_table, "environment")
+    rows = table.get("algorithms", [])
+    if not isinstance(rows, list):
+        raise InvalidValue("Expected [[algorithms]] to be a list of tables.")
+    entries = []
+    for i, row in enumerate(rows):
+        where = f"algorithms.{i}"
+        spec = _named(ALGORITHMS, row, where, ("label", "environment"))
+        override = row.get("environment")
+        own = None if override is None else _named(ENVIRONMENTS, {**environment_table, **override}, f"{where}.environment")
+        entries.append(Entry(str(row.get("label", row["name"])), spec, own))
+    plain = {k: v for k, v in table.items() if k in ("title", "seeds", "first_seed", "engine")}
+    for key, kind in (("title", str), ("seeds", int), ("first_seed", int), ("engine", str)):
+        if key in plain and (not isinstance(plain[key], kind) or isinstance(plain[key], bool)):
+            raise InvalidValue(f"Expected {key}={plain[key]!r} to be {'text' if kind is str else 'a whole number'}.")
+    return StudyConfig(**{"title": "Untitled", **plain}, environment=environment, algorithms=tuple(entries))
+
+
+def to_table(config: StudyConfig) -> dict[str, Any]:
+    """The resolved configuration as plain values; `from_table` gives the same study back."""
+
+    def plain(registry: Any, thing: Any) -> dict[str, Any]:
+        values = {f.name: getattr(thing, f.name) for f in fields(thing) if f.init}
+        return {"name": registry.name_of(thing), **{k: v for k, v in values.items() if v is not None}}
+
+    rows = []
+    for entry in config.algorithms:
+        row = {"label": entry.label, **plain(ALGORITHMS, entry.algorithm)}
+        if entry.environment is not None:
+            row["environment"] = plain(ENVIRONMENTS, entry.environment)
+        rows.append(row)
+    return {
+        "title": config.title,
+        "seeds": config.seeds,
+        "first_seed": config.first_seed,
+        "engine": config.engine,
+        "environment": plain(ENVIRONMENTS, config.environment),
+        "algorithms": rows,
+    }
+
+
+def parse_setting(text: str) -> tuple[str, Any]:
+    """`a.b=c` into a path and a value; the value is read as TOML, and as text where it is not.
+
+    >>> parse_setting("algorithms.0.epsilon=2.5"), parse_setting("environment.name=halving")
+    (('algorithms.0.epsilon', 2.5), ('environment.name', 'halving'))
+    """
+    path, equals, value = text.partition("=")
+    if not equals or not path.strip():
+        raise InvalidValue(f"Expected --set {text!r} of the form key=value.")
+    try:
+        return path.strip(), tomllib.loads(f"x = {value}")["x"]
+    except tomllib.TOMLDecodeError:
+        return path.strip(), value.strip()
+
+
+def override(table: dict[str, Any], path: str, value: Any) -> None:
+    """Set one value in place; algorithms are addressed by number or by label."""
+    *parents, last = path.split(".")
+    place: Any = table
+    for i, step in enumerate(parents):
+        if isinstance(place, list):
+            by_label = {str(row.get("label", row.get("name"))): row for row in place if isinstance(row, dict)}
+            rows = {**by_label, **{str(n): row for n, row in enumerate(place)}}
+            if step not in rows:
+                raise InvalidValue(f"Unknown {'.'.join(parents[: i + 1])} in --set {path}; {nearest(step, rows)}")
+            place = rows[step]
+        elif isinstance(place, dict):
+            place = place.setdefault(step, {})
+        else:
+            raise InvalidValue(f"Expected {'.'.join(parents[:i])} in --set {path} to be a table.")
+    if not isinstance(place, dict):
+        raise InvalidValue(f"Expected --set {path} to name a key, not a whole list.")
+    place[last] = value
+
+
+def load(path: Path, settings: Sequence[str] = (), first_seed: int | None = None) -> StudyConfig:
+    """Read, override, validate."""
+    if not path.is_file():
+        raise InvalidValue(f"Expected a TOML file at {path}, there is none.")
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidValue(f"Cannot read {path}: {error}") from error
+    for text in settings:
+        override(table, *parse_setting(text))
+    config = from_table(table)
+    return config if first_seed is None else replace(config, first_seed=first_seed)

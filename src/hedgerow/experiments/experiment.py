@@ -1,0 +1,65 @@
+"""What a reproduction is: studies to run, what was published, what we expect, and a verdict that could have been the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from math import sqrt
+from pathlib import Path
+from typing import Literal
+
+from scipy import stats
+
+from hedgerow.evaluation.summary import Estimate
+from hedgerow.experiments.config import StudyConfig
+from hedgerow.experiments.study import Study
+
+Studies = Mapping[str, Study]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One expectation: `obtained op limit`. `published` is the paper's value where its text states one."""
+
+    name: str
+    obtained: float
+    op: Literal["<=", ">="]
+    limit: float
+    published: float | None = None
+
+    @property
+    def passed(self) -> bool:
+        return self.obtained <= self.limit if self.op == "<=" else self.obtained >= self.limit
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether the paper's claim was seen (None: it makes none we can test), and our own expectations."""
+
+    reproduces: bool | None
+    checks: tuple[Check, ...]
+    message: str = ""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One published figure or table. `studies(quick)` are configuration objects; `data` names files it cannot do without."""
+
+    id: str
+    title: str
+    claim: str
+    studies: Callable[[bool], dict[str, StudyConfig]]
+    judge: Callable[[Studies], Verdict]
+    draw: Callable[[Studies, Path], None]
+    data: tuple[tuple[str, str], ...] = ()
+
+
+def lower_end_of_difference(larger: Estimate, smaller: Estimate) -> float:
+    """Lower end of the 95 % Welch interval for the difference of two means over independent seeds: above 0 is significant."""
+    quantiles = [stats.t.ppf(0.975, e.count - 1) for e in (larger, smaller)]
+    variances = [(e.half_width / q) ** 2 for e, q in zip((larger, smaller), quantiles, strict=True)]
+    total = sum(variances)
+    if total == 0:
+        return larger.mean - smaller.mean
+    freedom = total**2 / sum(v**2 / (e.count - 1) for v, e in zip(variances, (larger, smaller), strict=True))
+    return larger.mean - smaller.mean - float(stats.t.ppf(0.975, freedom)) * sqrt(total)

@@ -1,0 +1,142 @@
+"""A run folder: tidy Parquet tables, the resolved configuration, certificates and a picture; complete, or not there at all."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from datetime import datetime
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import tomli_w
+
+from hedgerow.core.errors import InvalidValue
+from hedgerow.core.protocol import Algorithm
+from hedgerow.experiments.config import to_table
+from hedgerow.experiments.study import Kept, Study
+
+STAMP = "simulation: not private"
+
+
+@contextmanager
+def fresh_folder(out: Path | None, name: str) -> Iterator[Path]:
+    """A folder that appears under its final name only when the body has finished without an error.
+
+    Without `out` a new unique name under `runs/` is taken; an explicit `out` that exists is refused.
+    """
+    if out is None:
+        base = Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{name}"
+        out, number = base, 1
+        while out.exists():
+            number += 1
+            out = base.with_name(f"{base.name}-{number}")
+    elif out.exists():
+        raise InvalidValue(f"Expected --out {out} to be new, it exists.")
+    partial = out.with_name(f".{out.name}.partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    try:
+        partial.mkdir(parents=True)
+    except OSError as error:
+        raise InvalidValue(f"Cannot write to {out}: {error.strerror}.") from error
+    try:
+        yield partial
+        partial.rename(out)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+
+
+def finite(value: float) -> float | None:
+    """JSON has no NaN and no infinity."""
+    return value if isfinite(value) else None
+
+
+def certificate_table(algorithm: Algorithm) -> dict[str, Any]:
+    """A certificate as plain values."""
+    certificate, setting = algorithm.certificate, algorithm.setting
+    return {
+        "algorithm": algorithm.name,
+        "calibration": certificate.calibration,
+        "trust": certificate.trust,
+        "setting": {"clients": setting.clients, "experts": setting.experts, "horizon": setting.horizon},
+        "parameters": dict(algorithm.parameters),
+        "guarantees": [guarantee.to_dict() for guarantee in certificate.guarantees],
+    }
+
+
+def summary_table(study: Study) -> list[dict[str, Any]]:
+    """The summary as plain values; a missing half-width (one seed) or regret (no comparator) is null with a reason."""
+    rows = []
+    for row in study.summary():
+        line: dict[str, Any] = {"label": row.label}
+        for f in fields(row):
+            if f.name == "label":
+                continue
+            estimate = getattr(row, f.name)
+            line[f.name] = {"mean": finite(estimate.mean), "half_width": finite(estimate.half_width), "seeds": estimate.count}
+            if not isfinite(estimate.mean):
+                line[f.name]["reason"] = "this loss family has no finite set of comparators"
+            elif not isfinite(estimate.half_width):
+                line[f.name]["reason"] = "one seed gives no confidence interval"
+        rows.append(line)
+    return rows
+
+
+def write_study(study: Study, folder: Path, picture: str = "regret.png") -> None:
+    """All of a study into an existing folder."""
+    (folder / "config.toml").write_text(tomli_w.dumps(to_table(study.config)), encoding="utf-8")
+    curves, finals = [], []
+    for r in study.results:
+        for metric, values in (("loss", r.loss), ("regret", r.regret)):
+            columns = {"label": [r.label] * len(r.rounds), "seed": [r.seed] * len(r.rounds), "round": r.rounds}
+            curves.append(pa.table({**columns, "metric": [metric] * len(r.rounds), "value": values}))
+        single = {f.name: float(getattr(r, f.name)) for f in fields(r) if f.name not in ("label", "seed", "rounds", "loss", "regret")}
+        finals += [(r.label, r.seed, metric, value) for metric, value in {"regret": r.final_regret, **single}.items()]
+    pq.write_table(pa.concat_tables(curves), folder / "curves.parquet")
+    names = ("label", "seed", "metric", "value")
+    pq.write_table(pa.table(dict(zip(names, map(list, zip(*finals, strict=True)), strict=True))), folder / "results.parquet")
+    certificates = {label: certificate_table(algorithm) for label, algorithm in study.algorithms.items()}
+    document = {"stamp": STAMP, "summary": summary_table(study), "certificates": certificates}
+    (folder / "summary.json").write_text(json.dumps(document, indent=2, allow_nan=False), encoding="utf-8")
+    if study.kept:
+        _write_kept(study.kept, folder)
+    study.plot(folder / picture)
+
+
+def _write_kept(kept: list[Kept], folder: Path) -> None:
+    """`plays.parquet`: label, seed, round, client, play. `messages.parquet`: label, seed, round, direction, client, field, values."""
+    tables = []
+    for run in kept:
+        rounds, clients = run.plays.shape[:2]
+        tables.append(
+            pa.table(
+                {
+                    "label": [run.label] * (rounds * clients),
+                    "seed": [run.seed] * (rounds * clients),
+                    "round": np.repeat(np.arange(rounds), clients),
+                    "client": np.tile(np.arange(clients), rounds),
+                    "play": run.plays.reshape(rounds * clients, -1).tolist() if run.plays.ndim > 2 else run.plays.ravel(),
+                }
+            )
+        )
+    pq.write_table(pa.concat_tables(tables), folder / "plays.parquet")
+    rows: list[tuple[str, int, int, str, int, str, list[float]]] = []
+    for run in kept:
+        for number, uploads, broadcast in run.messages:
+            for f in fields(uploads):
+                for client, value in enumerate(getattr(uploads, f.name)):
+                    rows.append((run.label, run.seed, number, "upload", client, f.name, np.ravel(value).astype(float).tolist()))
+            for f in fields(broadcast):
+                value = getattr(broadcast, f.name)
+                values = [] if value is None else np.ravel(value).astype(float).tolist()
+                rows.append((run.label, run.seed, number, "broadcast", -1, f.name, values))
+    columns = ("label", "seed", "round", "direction", "client", "field", "values")
+    data = map(list, zip(*rows, strict=True)) if rows else [[] for _ in columns]
+    pq.write_table(pa.table(dict(zip(columns, data, strict=True))), folder / "messages.parquet")

@@ -1,0 +1,45 @@
+"""A user's own algorithms, environments and experiments, from one Python file."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from hedgerow.core.errors import HedgerowError
+
+_loaded: list[str] = []
+
+
+def loaded_plugins() -> tuple[str, ...]:
+    """Files to load again in a worker process."""
+    return tuple(_loaded)
+
+
+def load_plugin(path: str) -> None:
+    """Run a plugin file; it registers what it brings with `hedgerow.ALGORITHMS.add(name, class)` and the like."""
+    file = Path(path).resolve()
+    if str(file) in _loaded:
+        return
+    if not file.is_file():
+        raise HedgerowError(f"Plugin {path} not found.")
+    name = f"hedgerow_plugin_{file.stem}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise HedgerowError(f"Plugin {path} is not a Python file.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except HedgerowError:
+        raise
+    except Exception as error:
+        del sys.modules[name]
+        raise HedgerowError(f"Plugin {path} failed to import: {type(error).__name__}: {error}") from error
+    _loaded.append(str(file))
+
+
+def load_plugins(paths: Sequence[str]) -> None:
+    for path in paths:
+        load_plugin(path)

@@ -1,0 +1,86 @@
+"""Run experiments and say what was published, what was obtained, and whether it holds."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from hedgerow.core.errors import HedgerowError, MissingData
+from hedgerow.environments.data import find
+from hedgerow.experiments.experiment import Experiment, Verdict
+from hedgerow.experiments.folder import finite, fresh_folder, write_study
+from hedgerow.experiments.study import run_study
+
+Status = Literal["ran", "quick", "no-data", "error"]
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One experiment's line in the report."""
+
+    id: str
+    status: Status
+    message: str
+    verdict: Verdict | None = None
+    folder: Path | None = None
+
+    @property
+    def passed(self) -> bool | None:
+        """Whether our expectations held; a quick run is not judged by them."""
+        if self.status == "error":
+            return False
+        if self.status != "ran" or self.verdict is None:
+            return None
+        return all(check.passed for check in self.verdict.checks)
+
+    def to_dict(self) -> dict[str, Any]:
+        judged = self.status == "ran"
+        checks = [] if self.verdict is None else self.verdict.checks
+        return {
+            "id": self.id,
+            "status": self.status,
+            "message": self.message,
+            "reproduces": self.verdict.reproduces if judged and self.verdict is not None else None,
+            "passed": self.passed,
+            "run": None if self.folder is None else str(self.folder),
+            "checks": [
+                {
+                    "name": check.name,
+                    "published": check.published,
+                    "obtained": finite(check.obtained),
+                    "op": check.op,
+                    "limit": check.limit,
+                    "passed": check.passed if judged else None,
+                    **({} if finite(check.obtained) is not None else {"reason": "not a finite number"}),
+                }
+                for check in checks
+            ],
+        }
+
+
+def reproduce(experiment: Experiment, *, quick: bool, out: Path | None, workers: int | None, progress: Progress | None = None) -> Outcome:
+    """Run one experiment into a folder of its own."""
+    try:
+        for name, source in experiment.data:
+            find(name, source)
+        with fresh_folder(out, experiment.id) as folder:
+            studies = {}
+            for name, config in experiment.studies(quick).items():
+                note = None if progress is None else (lambda done, total, name=name: progress(name, done, total))
+                studies[name] = run_study(config, workers=workers, progress=note)
+                (folder / name).mkdir()
+                write_study(studies[name], folder / name)
+            verdict = experiment.judge(studies)
+            experiment.draw(studies, folder / f"{experiment.id}.png")
+            outcome = Outcome(experiment.id, "quick" if quick else "ran", verdict.message, verdict)
+            (folder / "verdict.json").write_text(json.dumps(outcome.to_dict(), indent=2, allow_nan=False), encoding="utf-8")
+            final = folder.with_name(folder.name.removeprefix(".").removesuffix(".partial"))
+        return Outcome(outcome.id, outcome.status, outcome.message, verdict, final)
+    except MissingData as error:
+        return Outcome(experiment.id, "no-data", str(error))
+    except HedgerowError as error:
+        return Outcome(experiment.id, "error", str(error))

@@ -1,0 +1,133 @@
+"""Run a study: every algorithm on every seed, in parallel processes where that pays."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Environment
+from hedgerow.core.transcript import Everything
+from hedgerow.engines.simulate import simulate
+from hedgerow.evaluation.plots import plot_regret_over_time
+from hedgerow.evaluation.regret import RegretRecorder, RunResult
+from hedgerow.evaluation.summary import Estimate, SummaryRow, summarise
+from hedgerow.experiments.config import Entry, StudyConfig
+from hedgerow.experiments.plugins import load_plugins, loaded_plugins
+
+WORTH_A_PROCESS = 3e8  # loss values below which starting processes costs more than it saves
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Full plays and messages of one run, for `--keep`."""
+
+    label: str
+    seed: int
+    plays: np.ndarray
+    messages: list[tuple[int, Any, Any]]
+
+
+@dataclass(frozen=True)
+class Study:
+    """A configuration, its algorithms as built, and the result of every (label, seed)."""
+
+    config: StudyConfig
+    algorithms: dict[str, Algorithm]
+    results: list[RunResult]
+    kept: list[Kept]
+
+    def summary(self) -> list[SummaryRow]:
+        return summarise(self.results)
+
+    def of(self, label: str) -> list[RunResult]:
+        """The results of one label, by seed."""
+        return [result for result in self.results if result.label == label]
+
+    def regret(self, label: str) -> Estimate:
+        return Estimate.of([result.final_regret for result in self.of(label)])
+
+    def plot(self, path: str | Path, title: str | None = None) -> None:
+        """Regret over time with 95 % bands, as a PNG."""
+        seeds = f"{self.config.seeds} seed{'s' if self.config.seeds > 1 else ''}"
+        note = f"mean over {seeds}, band: 95 % confidence of the mean; simulation: not private"
+        plot_regret_over_time(self.results, Path(path), self.config.title if title is None else title, note)
+
+    def __str__(self) -> str:
+        rows = [("", "regret", "own-best regret", "switches", "numbers sent")]
+        rows += [(r.label, str(r.regret), str(r.own_best_regret), f"{r.switches.mean:.1f}", f"{r.scalars.mean:,.0f}") for r in self.summary()]
+        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+        lines = ["  ".join(cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))) for row in rows]
+        return "\n".join(line.rstrip() for line in lines)
+
+
+def run_one(
+    algorithm: Algorithm, environment: Environment, label: str, seed: int, engine: Any = "vectorised", keep: bool = False
+) -> tuple[RunResult, Kept | None]:
+    """One algorithm, one seed."""
+    recorder = RegretRecorder(algorithm.setting, environment.family)
+    everything = Everything() if keep else None
+    sinks = [recorder] if everything is None else [recorder, everything]
+    counters = simulate(algorithm, environment, seed, sinks=sinks, engine=engine)
+    result = recorder.result(label, seed, counters)
+    return result, None if everything is None else Kept(label, seed, everything.all_plays(), everything.messages)
+
+
+def _task(config: StudyConfig, index: int, seeds: Sequence[int], keep: bool) -> list[tuple[RunResult, Kept | None]]:
+    entry = config.algorithms[index]
+    environment, algorithm = config.environment_of(entry), config.build(entry)
+    return [run_one(algorithm, environment, entry.label, seed, config.engine, keep) for seed in seeds]
+
+
+def _elements(config: StudyConfig) -> float:
+    settings = [config.environment_of(entry).setting for entry in config.algorithms]
+    return float(sum(s.clients * s.experts * s.horizon for s in settings)) * config.seeds
+
+
+def run_study(config: StudyConfig, *, workers: int | None = None, keep: bool = False, progress: Progress | None = None) -> Study:
+    """The results are in order of algorithm and seed and do not depend on `workers`."""
+    algorithms = {entry.label: config.build(entry) for entry in config.algorithms}
+    seeds = range(config.first_seed, config.first_seed + config.seeds)
+    if workers is None:
+        workers = (os.cpu_count() or 1) if _elements(config) > WORTH_A_PROCESS else 1
+    total = len(config.algorithms) * config.seeds
+    size = 1 if workers == 1 else max(1, config.seeds // (4 * workers))
+    tasks = [(i, seeds[s : s + size]) for i in range(len(config.algorithms)) for s in range(0, config.seeds, size)]
+    found: dict[tuple[int, int], tuple[RunResult, Kept | None]] = {}
+
+    def note(index: int, pairs: list[tuple[RunResult, Kept | None]]) -> None:
+        found.update({(index, pair[0].seed): pair for pair in pairs})
+        if progress is not None:
+            progress(len(found), total)
+
+    if workers == 1:
+        for index, part in tasks:
+            note(index, _task(config, index, part, keep))
+    else:
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(workers, context, load_plugins, (loaded_plugins(),)) as pool:
+            try:
+                futures = {pool.submit(_task, config, index, part, keep): index for index, part in tasks}
+                for future in as_completed(futures):
+                    note(futures[future], future.result())
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                for process in list(getattr(pool, "_processes", {}).values()):
+                    process.terminate()
+                raise
+    ordered = [found[key] for key in sorted(found)]
+    return Study(config, algorithms, [r for r, _ in ordered], [k for _, k in ordered if k is not None])
+
+
+def compare(environment: Environment, algorithms: Mapping[str, AlgorithmSpec], *, seeds: int = 20, title: str = "Regret over time") -> Study:
+    """Run several algorithms on the same streams: the library's front door."""
+    entries = tuple(Entry(label, spec) for label, spec in algorithms.items())
+    return run_study(StudyConfig(title, environment, entries, seeds))

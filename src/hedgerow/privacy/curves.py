@@ -1,0 +1,37 @@
+"""Privacy curves: delta as a function of epsilon."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp, expm1, inf, log1p
+
+from hedgerow.core.checks import between, expect
+
+
+@dataclass(frozen=True)
+class PureDP:
+    """epsilon-DP: no event is more than e^epsilon times likelier in one world than in the other.
+
+    The curve is that of randomised response, the worst mechanism with this claim.
+
+    >>> round(PureDP(1.0).delta(0.0), 6), PureDP(1.0).epsilon(0.0)
+    (0.462117, 1.0)
+    """
+
+    bound: float
+
+    def __post_init__(self) -> None:
+        expect(self.bound >= 0, "epsilon", self.bound, ">= 0")
+
+    def delta(self, epsilon: float) -> float:
+        if epsilon >= self.bound:
+            return 0.0
+        return -expm1(epsilon - self.bound) / (1 + exp(-self.bound)) if epsilon > -self.bound else -expm1(epsilon)
+
+    def epsilon(self, delta: float) -> float:
+        between("delta", delta, 0.0, 1.0)
+        lost = delta * (1 + exp(-self.bound))
+        return max(0.0, self.bound + log1p(-lost)) if lost < 1 else 0.0
+
+    def words(self) -> str:
+        return "unbounded epsilon" if self.bound == inf else f"epsilon = {self.bound:.4g}, delta = 0"

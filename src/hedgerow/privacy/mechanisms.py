@@ -1,0 +1,228 @@
+"""Mechanisms: the only code that touches noise. One object draws the release and states its cost, so they cannot drift apart.
+
+Each mechanism has a `purpose` (the name of its noise stream), a `sensitivity` (how far the value handed to `release` may move
+between neighbouring inputs), `sample`, `distance` (in which the sensitivity is measured), `uniformise` (maps an output to a
+number that is uniform on [0, 1] exactly when the sampler follows its law) and `scaled` (the same with other noise).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.core.checks import positive
+from hedgerow.core.errors import InvalidValue
+from hedgerow.core.noise import Noise
+from hedgerow.privacy.curves import PureDP
+
+Law = Literal["laplace", "exponential"]
+Values = npt.NDArray[np.float64]
+
+
+def _survival(law: Law, x: npt.ArrayLike) -> Values:
+    """Pr(noise > x) at unit scale."""
+    x = np.asarray(x, float)
+    tail = np.exp(-np.abs(x))
+    if law == "exponential":
+        return np.where(x >= 0, tail, 1.0)
+    return np.where(x >= 0, 0.5 * tail, 1.0 - 0.5 * tail)
+
+
+def _cdf(law: Law, x: npt.ArrayLike) -> Values:
+    """Pr(noise <= x) at unit scale, accurate where it is small."""
+    x = np.asarray(x, float)
+    if law == "exponential":
+        return np.where(x > 0, -np.expm1(-np.maximum(x, 0)), 0.0)
+    tail = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1.0 - 0.5 * tail, 0.5 * tail)
+
+
+def _density(law: Law, x: Values) -> Values:
+    if law == "exponential":
+        return np.where(x >= 0, np.exp(-np.maximum(x, 0)), 0.0)
+    return 0.5 * np.exp(-np.abs(x))
+
+
+@dataclass(frozen=True)
+class AdditiveNoise:
+    """value + scale * noise, with Laplace noise or one-sided exponential noise (which only ever raises the value)."""
+
+    purpose: str
+    law: Law
+    scale: float
+    sensitivity: float = 1.0
+
+    def __post_init__(self) -> None:
+        positive("scale", self.scale)
+        positive("sensitivity", self.sensitivity)
+
+    def sample(self, value: Any, noise: Noise) -> Any:
+        return value + self.scale * noise.draw(self.law, self.purpose, np.shape(value)[len(noise.batch) :])
+
+    def distance(self, value: Any, other: Any) -> float:
+        return float(np.abs(np.subtract(value, other)).sum())
+
+    def uniformise(self, value: Any, output: Any, coin: float) -> float:
+        del coin
+        return float(_cdf(self.law, (output - value) / self.scale))
+
+    def scaled(self, factor: float) -> AdditiveNoise:
+        return replace(self, scale=self.scale * factor)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Is margin + scale * noise > 0? The answer to one sparse-vector query; its cost is part of `AboveThreshold`."""
+
+    purpose: str
+    law: Law
+    scale: float
+    sensitivity: float = 1.0
+
+    def __post_init__(self) -> None:
+        positive("scale", self.scale)
+        positive("sensitivity", self.sensitivity)
+
+    def sample(self, value: Any, noise: Noise) -> bool:
+        return bool(self.answers(value, noise.draw(self.law, self.purpose)))
+
+    def answers(self, margins: Any, unit_noise: Any) -> Any:
+        """The comparison itself: one margin or many."""
+        return margins + self.scale * unit_noise > 0
+
+    def distance(self, value: Any, other: Any) -> float:
+        return abs(float(value) - float(other))
+
+    def probability(self, margin: float) -> float:
+        return float(_survival(self.law, -margin / self.scale))
+
+    def uniformise(self, value: Any, output: Any, coin: float) -> float:
+        above = self.probability(value)
+        return coin * above if output else above + coin * (1 - above)
+
+    def scaled(self, factor: float) -> Comparison:
+        return replace(self, scale=self.scale * factor)
+
+
+@dataclass(frozen=True)
+class AboveThreshold:
+    """Sparse vector with a fresh noisy threshold for every run: q + noise > threshold + noise ends the run.
+
+    One datum moves all later queries of one run by the same constant (and the queries of no other run), so the cost is
+    sensitivity * max(1/threshold_scale, 1/query_scale), once for all runs together: `proofs/sparse_vector.md#one-run`.
+    """
+
+    law: Law
+    threshold_scale: float
+    query_scale: float
+    sensitivity: float = 1.0
+
+    @property
+    def threshold_noise(self) -> AdditiveNoise:
+        return AdditiveNoise("threshold", self.law, self.threshold_scale, self.sensitivity)
+
+    @property
+    def comparison(self) -> Comparison:
+        return Comparison("query", self.law, self.query_scale, self.sensitivity)
+
+    @property
+    def curve(self) -> PureDP:
+        return PureDP(self.sensitivity * max(1 / self.threshold_scale, 1 / self.query_scale))
+
+    def begin(self, threshold: float, noise: Noise) -> float:
+        """A new run: the noisy threshold."""
+        return float(noise.release(self.threshold_noise, threshold))
+
+    def above(self, query: float, noisy_threshold: float, noise: Noise) -> bool:
+        """One query of the run."""
+        return noise.release(self.comparison, query - noisy_threshold)
+
+    def first_above(self, queries: Values, noisy_threshold: float, unit_noise: Values) -> int | None:
+        """Many queries of one run at once: the index of the first answer "above", if any."""
+        answers = self.comparison.answers(queries - noisy_threshold, unit_noise)
+        first = int(np.argmax(answers))
+        return first if answers[first] else None
+
+    def draw_queries(self, count: int, noise: Noise) -> Values:
+        """The unit noise of the next `count` queries."""
+        return noise.draw(self.law, "query", rounds=count)
+
+    def log_probability(self, queries: npt.ArrayLike, threshold: float, ended: bool) -> float:
+        """Exact log-probability of a run: all queries below, except that the last is above where the run `ended`.
+
+        The integral over the threshold noise is split where a factor has a kink, and Gauss-Legendre is exact to rounding on
+        each piece.
+        """
+        queries = np.asarray(queries, float)
+        if not len(queries):
+            return 0.0
+        below = queries[:-1] if ended else queries
+        values, counts = np.unique(below, return_counts=True)
+        kinks = np.append(queries, threshold) - threshold
+        width = min(self.threshold_scale, self.query_scale)
+        low = kinks.min() - 45 * self.threshold_scale if self.law == "laplace" else max(0.0, *(values - threshold), 0.0)
+        high = max(low, kinks.max()) + 45 * (self.threshold_scale + self.query_scale)
+        grid = np.concatenate([np.linspace(low, high, 2 + int((high - low) / width)), kinks[(kinks > low) & (kinks < high)]])
+        edges = np.unique(grid)
+        nodes, weights = np.polynomial.legendre.leggauss(20)
+        half = np.diff(edges)[:, None] / 2
+        z = (edges[:-1, None] + half + half * nodes).ravel()
+        with np.errstate(divide="ignore"):
+            log_value = np.log((half * weights).ravel() / self.threshold_scale)
+            log_value += np.log(_density(self.law, z / self.threshold_scale))
+            for value, count in zip(values, counts, strict=True):
+                log_value += count * np.log(_cdf(self.law, (threshold + z - value) / self.query_scale))
+            if ended:
+                log_value += np.log(_survival(self.law, (threshold + z - queries[-1]) / self.query_scale))
+        top = log_value.max()
+        return float(top + np.log(np.exp(log_value - top).sum())) if np.isfinite(top) else -np.inf
+
+
+@dataclass(frozen=True)
+class ExponentialMechanism:
+    """Choose i with probability proportional to exp(-epsilon * score[i] / (2 * sensitivity)): small scores are good.
+
+    epsilon-DP when every score moves by at most `sensitivity`: `proofs/sparse_vector.md#selection`.
+    """
+
+    purpose: str
+    epsilon: float
+    sensitivity: float = 1.0
+
+    def __post_init__(self) -> None:
+        positive("epsilon", self.epsilon)
+        positive("sensitivity", self.sensitivity)
+
+    @property
+    def curve(self) -> PureDP:
+        return PureDP(self.epsilon)
+
+    def _logits(self, scores: Any) -> Values:
+        scores = np.asarray(scores, float)
+        if not np.isfinite(scores).all():
+            raise InvalidValue("Expected finite scores for the exponential mechanism.")
+        return (scores.min(axis=-1, keepdims=True) - scores) * (self.epsilon / (2 * self.sensitivity))
+
+    def sample(self, value: Any, noise: Noise) -> int:
+        return int(np.argmax(self._logits(value) + noise.draw("gumbel", self.purpose, np.shape(value))))
+
+    def probabilities(self, scores: Any) -> Values:
+        weights = np.exp(self._logits(scores))
+        return weights / weights.sum(axis=-1, keepdims=True)
+
+    def log_probability(self, scores: Any, choice: int) -> float:
+        logits = self._logits(scores)
+        return float(logits[choice] - np.log(np.exp(logits).sum()))
+
+    def distance(self, value: Any, other: Any) -> float:
+        return float(np.abs(np.subtract(value, other)).max())
+
+    def uniformise(self, value: Any, output: Any, coin: float) -> float:
+        probabilities = self.probabilities(value)
+        return float(probabilities[:output].sum() + coin * probabilities[output])
+
+    def scaled(self, factor: float) -> ExponentialMechanism:
+        return replace(self, epsilon=self.epsilon / factor)
