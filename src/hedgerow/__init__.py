@@ -5,7 +5,8 @@ from hedgerow.algorithms.experts.hedge import Hedge
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core.errors import HedgerowError, InvalidValue, MissingData, Unsupported
-from hedgerow.core.protocol import Algorithm, Setting
+from hedgerow.core.protocol import Algorithm
+from hedgerow.core.setting import Setting
 from hedgerow.engines.learner import Learner
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.adaptive import PlayChasing

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array, Units, to_units
 from hedgerow.core.losses import Family, Linear
+from hedgerow.core.setting import Setting
 
 ONE = np.float64(1.0).view(np.uint64)
+CACHE_ELEMENTS = 2**16
 
 
 @dataclass(frozen=True)
@@ -19,16 +23,17 @@ class Block:
 
     `losses` (rounds, deciders, width) is what deciders are charged by; `reports` (rounds, clients, width) is what clients
     see, usually the same array. `active` (rounds, clients) says who takes part, `awake` (rounds, deciders, experts) which
-    experts may be chosen; both are known before playing, and `None` means everybody. `totals` (rounds, experts) sums the
-    losses over the deciders and `own_totals` (deciders, experts) sums them over the rounds; the engine fills both in.
+    experts may be chosen; both are known before playing, and `None` means everybody. When a block is checked it is also
+    summed, once for everybody who needs sums: `segments` (pieces, deciders, experts), in lattice units, holds the losses of
+    the rounds up to each of the `cuts` (which end with the last round).
     """
 
     losses: Array
     reports: Array
     active: np.ndarray | None = None
     awake: np.ndarray | None = None
-    totals: Array | None = None
-    own_totals: Units | None = None
+    segments: Units | None = None
+    cuts: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, losses: Array) -> Block:
@@ -39,17 +44,15 @@ class Block:
     def rounds(self) -> int:
         return len(self.losses)
 
-    def part(self, first: int, last: int) -> Block:
-        """Rounds first..last-1, as views (sums over rounds are dropped)."""
-        cut = slice(first, last)
-        losses = self.losses[cut]
-        return Block(
-            losses,
-            losses if self.reports is self.losses else self.reports[cut],
-            None if self.active is None else self.active[cut],
-            None if self.awake is None else self.awake[cut],
-            None if self.totals is None else self.totals[cut],
-        )
+    @cached_property
+    def own_totals(self) -> Units:
+        """Losses of every expert at every decider, summed over the block's rounds, in lattice units."""
+        assert self.segments is not None, "only a checked block of linear losses has sums"
+        return self.segments[0] if len(self.segments) == 1 else self.segments.sum(axis=0)
+
+    def totals_before(self, last: int) -> Units:
+        """Losses of every expert in the rounds before `last`, summed over all deciders, in lattice units."""
+        return to_units(self.losses[:last].sum(axis=(0, 1)))
 
 
 def _check_shape(name: str, records: Array, rounds: int, rows: int, width: int | None) -> None:
@@ -79,18 +82,32 @@ def check_unit_range(name: str, values: Array, first_round: int = 0) -> None:
         raise InvalidValue(f"Expected {name}={float(values[where])!r} in [0, 1] ({place}).")
 
 
-def check(block: Block, family: Family, rounds: int, clients: int, deciders: int, width: int, first_round: int) -> Block:
-    """Validate a block and fill in its sums; linear losses must be finite, in [0, 1] and on the lattice."""
+def check(
+    block: Block, family: Family, setting: Setting, first_round: int, rounds: int, marks: Sequence[int] = ()
+) -> Block:
+    """Validate a block and fill in its sums; linear losses must be finite, in [0, 1] and on the lattice.
+
+    `marks` are the numbers of finished rounds, counted from the start of the game, at which somebody wants sums.
+    """
+    clients, deciders, width = setting.clients, setting.deciders or setting.clients, setting.experts
     linear = isinstance(family, Linear)
     _check_shape("losses", block.losses, rounds, deciders, width if linear else None)
     if not linear:
         if not np.isfinite(block.losses).all():
             raise InvalidValue(f"Expected finite records, found NaN or infinity in rounds {first_round}..{first_round + rounds - 1}.")
         return block
-    check_unit_range("loss", block.losses, first_round)
     if block.reports is not block.losses:
         _check_shape("reports", block.reports, rounds, clients, None)
         check_unit_range("report", block.reports, first_round)
-    totals = block.losses[:, 0] if deciders == 1 else block.losses.sum(axis=1)
-    own = np.ones(rounds) @ block.losses.reshape(rounds, deciders * width)
-    return replace(block, totals=totals, own_totals=to_units(own).reshape(deciders, width))
+    cuts = (*(mark - first_round for mark in marks if first_round < mark < first_round + rounds), rounds)
+    step = max(1, CACHE_ELEMENTS // (deciders * width))
+    sums = np.zeros((len(cuts), deciders, width))
+    start = 0
+    for piece, cut in enumerate(cuts):
+        while start < cut:  # checked and summed in one go, while the losses are in the innermost cache
+            stop = min(start + step, cut)
+            part = block.losses[start:stop]
+            check_unit_range("loss", part, first_round + start)
+            sums[piece] += part.sum(axis=0)
+            start = stop
+    return replace(block, segments=to_units(sums), cuts=cuts)

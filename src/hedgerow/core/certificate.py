@@ -101,7 +101,9 @@ class Assumption:
 
 
 TRUSTED_SERVER = Assumption("TRUSTED_SERVER", "the server follows the protocol and discloses nothing but its broadcasts")
-IDEAL_REALS = Assumption("IDEAL_REALS", "noise is drawn from the exact real law, not from floating-point approximations")
+IDEAL_REALS = Assumption(
+    "IDEAL_REALS", "noise is independent, secret and drawn from the exact real law, and compared exactly: no floating-point effects"
+)
 
 
 @dataclass(frozen=True)

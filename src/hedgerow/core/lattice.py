@@ -15,7 +15,7 @@ Array = npt.NDArray[np.float64]
 Units = npt.NDArray[np.int64]
 
 UNITS_PER_LOSS = 2**20
-LARGEST_EXACT_SUM = 2**33
+MOST_LOSSES = 2**43 - 1
 
 
 def round_to_lattice(losses: npt.ArrayLike) -> Array:
@@ -34,8 +34,8 @@ def to_units(sums: npt.ArrayLike) -> Units:
     """Exact integer lattice units of sums of lattice losses; refuses values that are off the lattice."""
     scaled = np.multiply(sums, UNITS_PER_LOSS, dtype=np.float64)
     units = scaled.astype(np.int64)
-    if not np.array_equal(units, scaled):
-        off = np.ravel(sums)[np.flatnonzero(np.ravel(units != scaled))[0]]
+    if (units != scaled).any():
+        off = float(np.ravel(sums)[np.ravel(units != scaled).argmax()])
         raise InvalidValue(
             f"Expected a sum of losses={off!r} on the lattice 2^-20 (environments round losses with round_to_lattice)."
         )

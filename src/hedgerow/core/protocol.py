@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import Certificate
-from hedgerow.core.checks import at_least
 from hedgerow.core.losses import Family
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
+from hedgerow.core.setting import Setting
 
 
 class Feature(Enum):
@@ -26,23 +26,6 @@ class Feature(Enum):
 
     SLEEPING_EXPERTS = "sleeping experts"
     ABSENT_CLIENTS = "absent clients"
-
-
-@dataclass(frozen=True)
-class Setting:
-    """The public frame of a game."""
-
-    clients: int
-    experts: int
-    horizon: int
-    deciders: int | None = None
-
-    def __post_init__(self) -> None:
-        at_least("clients", self.clients, 1)
-        at_least("experts", self.experts, 1)
-        at_least("horizon", self.horizon, 1)
-        if self.deciders is not None:
-            at_least("deciders", self.deciders, 1)
 
 
 @dataclass(frozen=True)
@@ -72,6 +55,18 @@ class Client(Decider, Protocol):
     def observe(self, state: Any, reports: np.ndarray, noise: Noise) -> Any: ...
 
     def upload(self, state: Any, noise: Noise) -> tuple[Any, Any]: ...
+
+
+@runtime_checkable
+class SpanClient(Client, Protocol):
+    """A client whose plays between two exchanges do not depend on its reports may play and observe many rounds at once.
+
+    The result must be that of `play` and `observe` round by round, bit for bit; arrays have a leading axis of rounds.
+    """
+
+    def play_many(self, state: Any, rounds: int, noise: Noise) -> tuple[np.ndarray, Any]: ...
+
+    def observe_many(self, state: Any, reports: np.ndarray, noise: Noise) -> Any: ...
 
 
 class Server(Protocol):

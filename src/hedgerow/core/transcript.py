@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -27,9 +28,14 @@ class Traffic:
 
 
 class Sink(Protocol):
-    """Something that watches a run. `wants_messages` makes an engine take every exchange one by one."""
+    """Something that watches a run.
+
+    `wants_messages` makes an engine take every exchange one by one; `marks` are numbers of finished rounds at which the sink
+    wants a block's sums to be split.
+    """
 
     wants_messages: bool
+    marks: Sequence[int]
 
     def rounds(self, first_round: int, block: Block, plays: np.ndarray) -> None: ...
 
@@ -48,6 +54,7 @@ class Counters:
     played: int = 0
     exchanged: int = 0
     wants_messages: bool = False
+    marks: Sequence[int] = ()
 
     def rounds(self, first_round: int, block: Block, plays: np.ndarray) -> None:
         del first_round, plays
@@ -80,6 +87,7 @@ class Digest:
     """A fingerprint of all plays, whatever the blocks they came in."""
 
     wants_messages: bool = False
+    marks: Sequence[int] = ()
     _hash: Any = field(default_factory=hashlib.blake2b)
 
     def rounds(self, first_round: int, block: Block, plays: np.ndarray) -> None:
@@ -100,6 +108,7 @@ class Everything:
     """Keeps all plays and all messages: for `--keep`, replay and tests."""
 
     wants_messages: bool = True
+    marks: Sequence[int] = ()
     plays: list[np.ndarray] = field(default_factory=list)
     messages: list[tuple[int, Any, Any]] = field(default_factory=list)
 

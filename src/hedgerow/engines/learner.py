@@ -10,7 +10,8 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import round_to_lattice
 from hedgerow.core.losses import Linear
 from hedgerow.core.noise import SeededNoise
-from hedgerow.core.protocol import AlgorithmSpec, Context, Setting
+from hedgerow.core.protocol import AlgorithmSpec, Context
+from hedgerow.core.setting import Setting
 from hedgerow.engines.loop import Engine
 
 
@@ -42,7 +43,8 @@ class Learner:
         if self._waiting is None:
             if self._run.round >= self.algorithm.setting.horizon:
                 raise InvalidValue(f"Expected round={self._run.round} < horizon={self.algorithm.setting.horizon}: the game is over.")
-            self._waiting, self._run, _ = self._engine.play(self._run, Context(self._run.round), [])
+            ready, _ = self._engine.exchange(self._run, [])
+            self._waiting, self._run = self._engine.play(ready, Context(ready.round))
         return np.array(self._waiting)
 
     def observe(self, losses: npt.ArrayLike) -> None:
@@ -51,6 +53,6 @@ class Learner:
             raise InvalidValue("Expected predict() before observe().")
         setting = self.algorithm.setting
         rounded = round_to_lattice(np.array(losses, np.float64)[None])
-        block = check(Block.of(rounded), Linear(), 1, setting.clients, setting.clients, setting.experts, self._run.round)
+        block = check(Block.of(rounded), Linear(), setting, self._run.round, 1)
         self._run = self._engine.observe(self._run, block.reports[0])
         self._waiting = None

@@ -13,7 +13,7 @@ import numpy as np
 from hedgerow.core.block import Block
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.noise import NoiseSource
-from hedgerow.core.protocol import Algorithm, Context, RunState
+from hedgerow.core.protocol import Algorithm, Context, RunState, SpanClient
 from hedgerow.core.transcript import Sink
 from hedgerow.engines.population import Batched, Population, Separate, combine
 
@@ -22,7 +22,7 @@ EXCHANGES_AT_ONCE = 10_000
 
 @dataclass(frozen=True)
 class Engine:
-    """Drives one algorithm. `fused` allows the algorithm's own fast path."""
+    """Drives one algorithm. `fused` allows fast paths: the algorithm's own over exchanges, or whole spans between them."""
 
     algorithm: Algorithm
     source: NoiseSource
@@ -33,7 +33,7 @@ class Engine:
     @classmethod
     def vectorised(cls, algorithm: Algorithm, source: NoiseSource, fused: bool = True) -> Engine:
         """All clients in one array; the default."""
-        return cls(algorithm, source, *_populations(Batched, algorithm, source), fused and algorithm.advance is not None)
+        return cls(algorithm, source, *_populations(Batched, algorithm, source), fused)
 
     @classmethod
     def in_process(cls, algorithm: Algorithm, source: NoiseSource) -> Engine:
@@ -50,7 +50,7 @@ class Engine:
         """Play all rounds of a checked block."""
         fused = self.algorithm.advance if self.fused and not any(sink.wants_messages for sink in sinks) else None
         plain = block.active is None and block.awake is None and block.reports is block.losses
-        if fused is not None and plain and block.totals is not None:
+        if fused is not None and plain and block.segments is not None:
             after, trace = fused(run, block, self.source.server())
             plays, exchanges = trace.plays, trace.exchanges
         else:
@@ -62,30 +62,49 @@ class Engine:
         return after
 
     def _advance(self, run: RunState, block: Block, sinks: list[Sink]) -> tuple[RunState, np.ndarray, int]:
-        plays = []
-        exchanges = 0
-        for r in range(block.rounds):
-            active = None if block.active is None else block.active[r]
-            awake = None if block.awake is None else np.broadcast_to(block.awake, block.losses.shape)[r]
-            play, run, made = self.play(run, Context(run.round, awake, active), sinks)
-            run = self.observe(run, block.reports[r])
-            plays.append(play)
+        plays: list[np.ndarray] = []
+        exchanges = at = 0
+        client, everyone = self.algorithm.client, self.clients
+        spans = self.fused and isinstance(client, SpanClient) and isinstance(everyone, Batched)
+        spans = spans and self.deciders is None and block.active is None and block.awake is None
+        while at < block.rounds:
+            run, made = self.exchange(run, sinks)
             exchanges += made
-        return run, np.stack(plays), exchanges
+            if spans and isinstance(everyone, Batched):
+                rest = block.rounds - at
+                length = rest if run.remaining is None else min(run.remaining, rest)
+                played, clients = everyone.play_many(client, run.clients, length)
+                clients = everyone.observe_many(client, clients, block.reports[at : at + length])
+                left = None if run.remaining is None else run.remaining - length
+                run = replace(run, round=run.round + length, clients=clients, remaining=left)
+                plays.append(played)
+                at += length
+                continue
+            active = None if block.active is None else block.active[at]
+            awake = None if block.awake is None else np.broadcast_to(block.awake, block.losses.shape)[at]
+            play, run = self.play(run, Context(run.round, awake, active))
+            run = self.observe(run, block.reports[at])
+            plays.append(play[None])
+            at += 1
+        return run, np.concatenate(plays), exchanges
 
-    def play(self, run: RunState, context: Context, sinks: list[Sink]) -> tuple[np.ndarray, RunState, int]:
-        """Exchange as often as is due, then play one round; also says how many exchanges were made."""
+    def exchange(self, run: RunState, sinks: list[Sink]) -> tuple[RunState, int]:
+        """Exchange as often as is due before the next round; also says how often that was."""
         made = 0
         while run.remaining == 0:
             run = self._exchange(run, sinks)
             made += 1
             if made > EXCHANGES_AT_ONCE:
                 raise InvalidValue(f"Expected {self.algorithm.name} to play at last, it asked for {made} exchanges in a row.")
+        return run, made
+
+    def play(self, run: RunState, context: Context) -> tuple[np.ndarray, RunState]:
+        """Play one round, once no exchange is due."""
         if self.deciders is None:
             play, clients = self.clients.play(self.algorithm.client, run.clients, context)
-            return play, replace(run, clients=clients), made
+            return play, replace(run, clients=clients)
         play, deciders = self.deciders.play(self.algorithm.decider, run.deciders, context)
-        return play, replace(run, deciders=deciders), made
+        return play, replace(run, deciders=deciders)
 
     def observe(self, run: RunState, reports: np.ndarray) -> RunState:
         """Hand every client its report and end the round."""

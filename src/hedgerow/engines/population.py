@@ -63,6 +63,12 @@ class Batched:
     def observe(self, player: Any, state: Any, reports: np.ndarray) -> Any:
         return player.observe(state, reports, self.source.everyone(self.role, self.count))
 
+    def play_many(self, player: Any, state: Any, rounds: int) -> tuple[np.ndarray, Any]:
+        return player.play_many(state, rounds, self.source.everyone(self.role, self.count))
+
+    def observe_many(self, player: Any, state: Any, reports: np.ndarray) -> Any:
+        return player.observe_many(state, reports, self.source.everyone(self.role, self.count))
+
     def upload(self, player: Any, state: Any) -> tuple[Any, Any]:
         return player.upload(state, self.source.everyone(self.role, self.count))
 

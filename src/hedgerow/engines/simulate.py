@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Iterable
 from typing import Literal
 
@@ -19,13 +20,14 @@ from hedgerow.engines.loop import Engine
 
 EngineName = Literal["vectorised", "in_process"]
 ENGINES = ("vectorised", "in_process")
-BLOCK_ELEMENTS = 2**17  # one MiB of float64: a block stays in cache while it is checked, summed and played
+BLOCK_ELEMENTS = 2**20  # eight MiB of float64: enough rounds that the Python around them does not count, little memory
 
 
 class LastPlays:
     """Remembers the last round's plays, for adaptive environments."""
 
     wants_messages = False
+    marks = ()
 
     def __init__(self) -> None:
         self.last: np.ndarray | None = None
@@ -87,13 +89,14 @@ def simulate(
     last = LastPlays()
     watching: list[Sink] = [counters, *sinks, *([last] if environment.adaptive else [])]
     driver = make_engine(engine, algorithm, SeededNoise(seed) if noise is None else noise, fused)
+    marks = sorted({mark for sink in watching for mark in sink.marks})
     run = driver.start()
     state = environment.start(seed)
     while run.round < setting.horizon:
         wanted = min(rounds, setting.horizon - run.round)
         block, state = environment.block(state, wanted, last.last)
         _check_features(algorithm, block)
-        block = check(block, environment.family, wanted, setting.clients, deciders, setting.experts, run.round)
+        block = check(block, environment.family, setting, run.round, wanted, marks[bisect_right(marks, run.round) :][:wanted])
         run = driver.advance(run, block, watching)
         if progress is not None:
             progress(run.round)

@@ -9,7 +9,7 @@ import numpy as np
 
 from hedgerow.core.block import Block
 from hedgerow.core.losses import Family, Linear
-from hedgerow.core.protocol import Setting
+from hedgerow.core.setting import Setting
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -14,7 +14,7 @@ import numpy as np
 from hedgerow.core.block import Block
 from hedgerow.core.lattice import Array, round_to_lattice
 from hedgerow.core.losses import Family, Linear
-from hedgerow.core.protocol import Setting
+from hedgerow.core.setting import Setting
 
 CHUNK_ELEMENTS = 2**17
 _PLAN, _CHUNK = 1, 2

@@ -18,7 +18,7 @@ from hedgerow.core.block import Block, check_unit_range
 from hedgerow.core.errors import HedgerowError, InvalidValue, MissingData
 from hedgerow.core.lattice import Array, round_to_lattice
 from hedgerow.core.losses import Family, Linear
-from hedgerow.core.protocol import Setting
+from hedgerow.core.setting import Setting
 from hedgerow.environments.data import directories
 
 

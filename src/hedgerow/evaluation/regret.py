@@ -6,6 +6,7 @@ to all clients). The own-best regret compares every client with its own best exp
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,7 @@ import numpy as np
 from hedgerow.core.block import Block
 from hedgerow.core.lattice import from_units, to_units
 from hedgerow.core.losses import Family, Linear
-from hedgerow.core.protocol import Setting
+from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Counters
 
 CURVE_POINTS = 256
@@ -53,7 +54,8 @@ class RegretRecorder:
         self.players = setting.deciders or setting.clients
         self.family = family
         self.linear = isinstance(family, Linear)
-        self.marks = np.unique(np.linspace(1, setting.horizon, min(points, setting.horizon)).round().astype(np.int64))
+        grid = np.linspace(1, setting.horizon, min(points, setting.horizon)).round().astype(np.int64)
+        self.marks: tuple[int, ...] = tuple(np.unique(grid).tolist())
         self._paid = 0 if self.linear else 0.0
         self._totals = np.zeros(setting.experts, np.int64)
         self._own = np.zeros((self.players, setting.experts), np.int64)
@@ -68,8 +70,8 @@ class RegretRecorder:
 
     def rounds(self, first_round: int, block: Block, plays: np.ndarray) -> None:
         charged = self.family.value(block.losses, plays).sum(axis=1)
-        low, high = np.searchsorted(self.marks, [first_round + 1, first_round + block.rounds + 1])
-        marks = self.marks[low:high] - first_round
+        low, high = bisect_right(self.marks, first_round), bisect_right(self.marks, first_round + block.rounds)
+        marks = np.array(self.marks[low:high], np.int64) - first_round
         if self.linear:
             self._exact(block, charged, marks)
         else:
@@ -80,17 +82,14 @@ class RegretRecorder:
         self._count_switches(plays)
 
     def _exact(self, block: Block, charged: np.ndarray, marks: np.ndarray) -> None:
-        assert block.totals is not None and block.own_totals is not None
+        assert block.segments is not None
         paid = self._paid + np.cumsum(to_units(charged))
-        totals = self._totals.copy()
-        at = 0
-        for mark in marks:
-            totals += to_units(block.totals[at:mark].sum(axis=0))
-            self._best.append(float(from_units(int(totals.min()))) / self.players)
-            at = mark
+        reached = self._totals + np.cumsum(block.segments.sum(axis=1), axis=0)
+        for at in np.searchsorted(block.cuts, marks):
+            self._best.append(float(from_units(int(reached[at].min()))) / self.players)
         self._loss += (from_units(paid[marks - 1]) / self.players).tolist()
         self._paid = int(paid[-1])
-        self._totals += block.own_totals.sum(axis=0)
+        self._totals = reached[-1]
         self._own += block.own_totals
 
     def _count_switches(self, plays: np.ndarray) -> None:
@@ -109,7 +108,7 @@ class RegretRecorder:
         return RunResult(
             label=label,
             seed=seed,
-            rounds=self.marks,
+            rounds=np.array(self.marks),
             loss=loss,
             regret=loss - best,
             own_best_regret=own,

@@ -6,7 +6,7 @@ import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from datetime import datetime
 from math import isfinite
 from pathlib import Path
@@ -25,8 +25,16 @@ from hedgerow.experiments.study import Kept, Study
 STAMP = "simulation: not private"
 
 
+@dataclass(frozen=True)
+class RunFolder:
+    """Where to write now (`path`), and what it will be called once complete (`final`)."""
+
+    path: Path
+    final: Path
+
+
 @contextmanager
-def fresh_folder(out: Path | None, name: str) -> Iterator[Path]:
+def fresh_folder(out: Path | None, name: str) -> Iterator[RunFolder]:
     """A folder that appears under its final name only when the body has finished without an error.
 
     Without `out` a new unique name under `runs/` is taken; an explicit `out` that exists is refused.
@@ -46,7 +54,7 @@ def fresh_folder(out: Path | None, name: str) -> Iterator[Path]:
     except OSError as error:
         raise InvalidValue(f"Cannot write to {out}: {error.strerror}.") from error
     try:
-        yield partial
+        yield RunFolder(partial, out)
         partial.rename(out)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)

@@ -72,14 +72,13 @@ def reproduce(experiment: Experiment, *, quick: bool, out: Path | None, workers:
             for name, config in experiment.studies(quick).items():
                 note = None if progress is None else (lambda done, total, name=name: progress(name, done, total))
                 studies[name] = run_study(config, workers=workers, progress=note)
-                (folder / name).mkdir()
-                write_study(studies[name], folder / name)
+                (folder.path / name).mkdir()
+                write_study(studies[name], folder.path / name)
             verdict = experiment.judge(studies)
-            experiment.draw(studies, folder / f"{experiment.id}.png")
-            outcome = Outcome(experiment.id, "quick" if quick else "ran", verdict.message, verdict)
-            (folder / "verdict.json").write_text(json.dumps(outcome.to_dict(), indent=2, allow_nan=False), encoding="utf-8")
-            final = folder.with_name(folder.name.removeprefix(".").removesuffix(".partial"))
-        return Outcome(outcome.id, outcome.status, outcome.message, verdict, final)
+            experiment.draw(studies, folder.path / f"{experiment.id}.png")
+            outcome = Outcome(experiment.id, "quick" if quick else "ran", verdict.message, verdict, folder.final)
+            (folder.path / "verdict.json").write_text(json.dumps(outcome.to_dict(), indent=2, allow_nan=False), encoding="utf-8")
+        return outcome
     except MissingData as error:
         return Outcome(experiment.id, "no-data", str(error))
     except HedgerowError as error:

@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from math import fsum, inf, nextafter
+from fractions import Fraction
+from math import inf, nextafter
 
 from hedgerow.privacy.curves import PureDP
+
+
+def round_up(exact: Fraction) -> float:
+    """The smallest float that is not below an exact value: a certificate never rounds in its own favour."""
+    nearest = float(exact)
+    return nearest if Fraction(nearest) >= exact else nextafter(nearest, inf)
 
 
 def pure_sum(parts: Iterable[PureDP]) -> PureDP:
@@ -13,8 +20,7 @@ def pure_sum(parts: Iterable[PureDP]) -> PureDP:
 
     >>> pure_sum([PureDP(0.5), PureDP(0.25)]).bound
     0.75
+    >>> pure_sum([PureDP(0.1)] * 3).bound
+    0.30000000000000004
     """
-    bounds = [part.bound for part in parts]
-    total = fsum(bounds)
-    exact = len(bounds) < 2 or total == int(total * 2**20) / 2**20
-    return PureDP(total if exact else nextafter(total, inf))
+    return PureDP(round_up(sum((Fraction(part.bound) for part in parts), Fraction(0))))

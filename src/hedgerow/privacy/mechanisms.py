@@ -2,12 +2,14 @@
 
 Each mechanism has a `purpose` (the name of its noise stream), a `sensitivity` (how far the value handed to `release` may move
 between neighbouring inputs), `sample`, `distance` (in which the sensitivity is measured), `uniformise` (maps an output to a
-number that is uniform on [0, 1] exactly when the sampler follows its law) and `scaled` (the same with other noise).
+number that is uniform on [0, 1] exactly when the sampler follows its law), `outcomes` (all possible outputs where there are
+finitely many) and `scaled` (the same with other noise).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
@@ -16,34 +18,37 @@ import numpy.typing as npt
 from hedgerow.core.checks import positive
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.noise import Noise
+from hedgerow.privacy.composition import round_up
 from hedgerow.privacy.curves import PureDP
 
 Law = Literal["laplace", "exponential"]
 Values = npt.NDArray[np.float64]
 
 
-def _survival(law: Law, x: npt.ArrayLike) -> Values:
-    """Pr(noise > x) at unit scale."""
+def _log_survival(law: Law, x: npt.ArrayLike) -> Values:
+    """ln Pr(noise > x) at unit scale."""
     x = np.asarray(x, float)
-    tail = np.exp(-np.abs(x))
+    tail = -np.abs(x)
     if law == "exponential":
-        return np.where(x >= 0, tail, 1.0)
-    return np.where(x >= 0, 0.5 * tail, 1.0 - 0.5 * tail)
+        return np.where(x >= 0, tail, 0.0)
+    return np.where(x >= 0, tail - np.log(2), np.log1p(-0.5 * np.exp(tail)))
 
 
-def _cdf(law: Law, x: npt.ArrayLike) -> Values:
-    """Pr(noise <= x) at unit scale, accurate where it is small."""
+def _log_cdf(law: Law, x: npt.ArrayLike) -> Values:
+    """ln Pr(noise <= x) at unit scale."""
     x = np.asarray(x, float)
     if law == "exponential":
-        return np.where(x > 0, -np.expm1(-np.maximum(x, 0)), 0.0)
-    tail = np.exp(-np.abs(x))
-    return np.where(x >= 0, 1.0 - 0.5 * tail, 0.5 * tail)
+        positive_part = np.maximum(x, 0.0)
+        with np.errstate(divide="ignore"):
+            near, far = np.log(-np.expm1(-positive_part)), np.log1p(-np.exp(-positive_part - (positive_part == 0)))
+        return np.where(x > 0, np.where(positive_part < 0.7, near, far), -np.inf)
+    return _log_survival(law, -x)
 
 
-def _density(law: Law, x: Values) -> Values:
+def _log_density(law: Law, x: Values) -> Values:
     if law == "exponential":
-        return np.where(x >= 0, np.exp(-np.maximum(x, 0)), 0.0)
-    return 0.5 * np.exp(-np.abs(x))
+        return np.where(x >= 0, -np.maximum(x, 0), -np.inf)
+    return -np.abs(x) - np.log(2)
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,10 @@ class AdditiveNoise:
 
     def uniformise(self, value: Any, output: Any, coin: float) -> float:
         del coin
-        return float(_cdf(self.law, (output - value) / self.scale))
+        return float(np.exp(_log_cdf(self.law, (output - value) / self.scale)))
+
+    def outcomes(self, value: Any) -> None:
+        del value
 
     def scaled(self, factor: float) -> AdditiveNoise:
         return replace(self, scale=self.scale * factor)
@@ -97,11 +105,15 @@ class Comparison:
         return abs(float(value) - float(other))
 
     def probability(self, margin: float) -> float:
-        return float(_survival(self.law, -margin / self.scale))
+        return float(np.exp(_log_survival(self.law, -margin / self.scale)))
 
     def uniformise(self, value: Any, output: Any, coin: float) -> float:
         above = self.probability(value)
         return coin * above if output else above + coin * (1 - above)
+
+    def outcomes(self, value: Any) -> tuple[bool, ...]:
+        del value
+        return (False, True)
 
     def scaled(self, factor: float) -> Comparison:
         return replace(self, scale=self.scale * factor)
@@ -130,7 +142,7 @@ class AboveThreshold:
 
     @property
     def curve(self) -> PureDP:
-        return PureDP(self.sensitivity * max(1 / self.threshold_scale, 1 / self.query_scale))
+        return PureDP(round_up(Fraction(self.sensitivity) / Fraction(min(self.threshold_scale, self.query_scale))))
 
     def begin(self, threshold: float, noise: Noise) -> float:
         """A new run: the noisy threshold."""
@@ -170,13 +182,12 @@ class AboveThreshold:
         nodes, weights = np.polynomial.legendre.leggauss(20)
         half = np.diff(edges)[:, None] / 2
         z = (edges[:-1, None] + half + half * nodes).ravel()
-        with np.errstate(divide="ignore"):
-            log_value = np.log((half * weights).ravel() / self.threshold_scale)
-            log_value += np.log(_density(self.law, z / self.threshold_scale))
-            for value, count in zip(values, counts, strict=True):
-                log_value += count * np.log(_cdf(self.law, (threshold + z - value) / self.query_scale))
-            if ended:
-                log_value += np.log(_survival(self.law, (threshold + z - queries[-1]) / self.query_scale))
+        log_value = np.log((half * weights).ravel() / self.threshold_scale)
+        log_value += _log_density(self.law, z / self.threshold_scale)
+        for value, count in zip(values, counts, strict=True):
+            log_value += count * _log_cdf(self.law, (threshold + z - value) / self.query_scale)
+        if ended:
+            log_value += _log_survival(self.law, (threshold + z - queries[-1]) / self.query_scale)
         top = log_value.max()
         return float(top + np.log(np.exp(log_value - top).sum())) if np.isfinite(top) else -np.inf
 
@@ -223,6 +234,9 @@ class ExponentialMechanism:
     def uniformise(self, value: Any, output: Any, coin: float) -> float:
         probabilities = self.probabilities(value)
         return float(probabilities[:output].sum() + coin * probabilities[output])
+
+    def outcomes(self, value: Any) -> tuple[int, ...]:
+        return tuple(range(len(value)))
 
     def scaled(self, factor: float) -> ExponentialMechanism:
         return replace(self, epsilon=self.epsilon / factor)

@@ -9,7 +9,8 @@ import numpy as np
 from hedgerow.algorithms.experts.totals import Adder, ClientState, LossSums, Summing, Totals, check_interval, raw_certificate
 from hedgerow.core.checks import at_least
 from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import Algorithm, Context, Setting
+from hedgerow.core.protocol import Algorithm, Context
+from hedgerow.core.setting import Setting
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,11 @@ class Leader(Adder):
     def play(self, state: ClientState, context: Context, noise: Noise) -> tuple[np.ndarray, ClientState]:
         del context, noise
         return np.argmin(state.totals, axis=-1), state
+
+    def play_many(self, state: ClientState, rounds: int, noise: Noise) -> tuple[np.ndarray, ClientState]:
+        del noise
+        leader = np.argmin(state.totals, axis=-1)
+        return np.broadcast_to(leader, (rounds, *leader.shape)), state
 
 
 @dataclass(frozen=True)

@@ -9,9 +9,10 @@ import numpy as np
 
 from hedgerow.algorithms.experts.totals import Adder, ClientState, LossSums, Summing, Totals, check_interval, raw_certificate
 from hedgerow.core.checks import at_least, positive
-from hedgerow.core.lattice import from_units
+from hedgerow.core.lattice import Array, from_units
 from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import Algorithm, Context, Setting
+from hedgerow.core.protocol import Algorithm, Context
+from hedgerow.core.setting import Setting
 
 
 @dataclass(frozen=True)
@@ -22,10 +23,15 @@ class Sampler(Adder):
 
     def play(self, state: ClientState, context: Context, noise: Noise) -> tuple[np.ndarray, ClientState]:
         del context
+        return self._choose(state, noise.draw("uniform", "play")), state
+
+    def play_many(self, state: ClientState, rounds: int, noise: Noise) -> tuple[np.ndarray, ClientState]:
+        return self._choose(state, noise.draw("uniform", "play", rounds=rounds)), state
+
+    def _choose(self, state: ClientState, coins: Array) -> np.ndarray:
         losses = from_units(state.totals - state.totals.min(axis=-1, keepdims=True))
         mass = np.cumsum(np.exp(-self.rate * losses), axis=-1)
-        coin = noise.draw("uniform", "play")[..., None] * mass[..., -1:]
-        return (mass <= coin).sum(axis=-1).clip(max=self.experts - 1), state
+        return (mass <= coins[..., None] * mass[..., -1:]).sum(axis=-1).clip(max=self.experts - 1)
 
 
 @dataclass(frozen=True)

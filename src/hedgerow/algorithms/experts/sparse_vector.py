@@ -9,7 +9,7 @@ kept and nothing is sent any more. One client alone is the single-player Sparse-
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import ceil, log, log2
+from math import ceil, log, log2, nextafter
 from typing import Any, Literal
 
 import numpy as np
@@ -32,7 +32,8 @@ from hedgerow.core.checks import at_least, between, expect, positive
 from hedgerow.core.lattice import Array, Units, from_units, to_units
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import Algorithm, Context, RunState, Setting, Trace
+from hedgerow.core.protocol import Algorithm, Context, RunState, Trace
+from hedgerow.core.setting import Setting
 from hedgerow.privacy.composition import pure_sum
 from hedgerow.privacy.curves import PureDP
 from hedgerow.privacy.mechanisms import AboveThreshold, ExponentialMechanism
@@ -140,7 +141,6 @@ class Selector:
         `pending` is what the clients have gathered since their last upload; `boundaries` are the rounds of the block before
         which an exchange is due.
         """
-        assert block.totals is not None and block.own_totals is not None
         rounds, clients = block.losses.shape[:2]
         state: ServerState = run.server
         pending = run.clients.losses.sum(axis=0)
@@ -152,7 +152,7 @@ class Selector:
         while done < len(boundaries) and state.switches < self.switches:
             due = boundaries[done:]
             column = np.zeros(rounds + 1)
-            np.cumsum(block.totals[:, state.expert], out=column[1:])
+            np.cumsum(block.losses[:, :, state.expert].sum(axis=1), out=column[1:])
             queries = from_units(to_units(column[due]) + (int(start_totals[state.expert]) - state.base))
             first = self.sparse.first_above(queries, state.noisy_threshold, unit_noise[done:])
             if first is None:
@@ -160,8 +160,7 @@ class Selector:
                 break
             done += first + 1
             at = int(due[first])
-            totals = start_totals + to_units(block.totals[:at].sum(axis=0))
-            state = self.switch(replace(state, totals=totals), noise)
+            state = self.switch(replace(state, totals=start_totals + block.totals_before(at)), noise)
             plays[at:] = state.expert
         if done:
             last = int(boundaries[done - 1])
@@ -194,12 +193,17 @@ class Selector:
         return result + self.sparse.log_probability(queries, self.threshold, ended=False)
 
 
+def total_cost(switches: int, sparse: AboveThreshold, selection_epsilon: float) -> PureDP:
+    """The sparse-vector part once, and one selection for each switch: `proofs/sparse_vector.md#whole-algorithm`."""
+    return pure_sum([sparse.curve, *[PureDP(selection_epsilon)] * switches])
+
+
 @dataclass(frozen=True)
 class SparseVector:
     """Private federated experts for streams with a low-loss expert.
 
-    `epsilon` is the pure budget, `every` the rounds between exchanges (N), `best_loss` the known loss L* of the best expert
-    per client. `calibration="certified"` (default) spends exactly `epsilon` by the tight proof and chooses everything else
+    `epsilon` is the pure budget, `every` the rounds between exchanges (N), `best_loss` the loss L* of the best expert per
+    client, known beforehand (a value computed from the data would not be covered). `calibration="certified"` (default) spends exactly `epsilon` by the tight proof and chooses everything else
     to minimise the worst expected regret over a fixed family of streams; `"published"` uses the printed constants with
     failure probability `rho`, and its certificate says what they really cost.
 
@@ -267,12 +271,16 @@ class SparseVector:
             epsilon=self.epsilon,
         )
         scale = 1 / chosen.sparse_epsilon
-        return chosen.switches, chosen.selection_epsilon, chosen.threshold, AboveThreshold("exponential", scale, scale)
+        sparse = AboveThreshold("exponential", scale, scale)
+        eta = (self.epsilon - sparse.curve.bound) / chosen.switches
+        while total_cost(chosen.switches, sparse, eta).bound > self.epsilon:  # a last bit, if any
+            eta = nextafter(eta, 0.0)
+        return chosen.switches, eta, chosen.threshold, sparse
 
     def _certificate(
         self, setting: Setting, switches: int, sparse: AboveThreshold, selection: ExponentialMechanism
     ) -> Certificate:
-        curve = pure_sum([sparse.curve, PureDP(switches * selection.curve.bound)])
+        curve = total_cost(switches, sparse, selection.epsilon)
         public: dict[str, Any] = {
             "unit": Event(),
             "adjacency": "replace one loss vector l_(i,t) in [0,1]^d of one client in one round",

@@ -10,6 +10,7 @@ best point of a finite grid under it, not a proven optimum.
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +67,7 @@ class _Group:
     margin: Array  # eps_s (L - m L*)
 
 
+@lru_cache(maxsize=256)
 def choose(
     *, clients: int, experts: int, horizon: int, every: int, best_loss: float, epsilon: float
 ) -> Choice:

@@ -11,7 +11,7 @@ from hedgerow.core.checks import expect
 from hedgerow.core.lattice import Array, Units, to_units
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import Setting
+from hedgerow.core.setting import Setting
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,10 @@ class Adder:
     def observe(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
         del noise
         return ClientState(state.totals, state.losses + to_units(reports))
+
+    def observe_many(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
+        del noise
+        return ClientState(state.totals, state.losses + to_units(reports.sum(axis=0)))
 
     def upload(self, state: ClientState, noise: Noise) -> tuple[LossSums, ClientState]:
         del noise

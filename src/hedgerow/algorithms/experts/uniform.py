@@ -10,7 +10,8 @@ from hedgerow.core.certificate import DEFAULT_VIEWS, Certificate, Channel, Event
 from hedgerow.core.lattice import Array
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import Algorithm, Context, Setting
+from hedgerow.core.protocol import Algorithm, Context
+from hedgerow.core.setting import Setting
 from hedgerow.privacy.curves import PureDP
 
 
@@ -40,11 +41,20 @@ class Dreamer:
 
     def play(self, state: NoState, context: Context, noise: Noise) -> tuple[np.ndarray, NoState]:
         del context
-        return (noise.draw("uniform", "play") * self.experts).astype(np.int64).clip(max=self.experts - 1), state
+        return self._choose(noise.draw("uniform", "play")), state
+
+    def play_many(self, state: NoState, rounds: int, noise: Noise) -> tuple[np.ndarray, NoState]:
+        return self._choose(noise.draw("uniform", "play", rounds=rounds)), state
+
+    def _choose(self, coins: Array) -> np.ndarray:
+        return (coins * self.experts).astype(np.int64).clip(max=self.experts - 1)
 
     def observe(self, state: NoState, reports: Array, noise: Noise) -> NoState:
         del reports, noise
         return state
+
+    def observe_many(self, state: NoState, reports: Array, noise: Noise) -> NoState:
+        return self.observe(state, reports, noise)
 
     def upload(self, state: NoState, noise: Noise) -> tuple[Nothing, NoState]:
         del noise

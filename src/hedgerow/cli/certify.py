@@ -1,0 +1,68 @@
+"""`hedgerow certify NAME`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from hedgerow.algorithms.registry import ALGORITHMS
+from hedgerow.cli.options import Debug, Json, Plugins, Settings, prepare
+from hedgerow.cli.output import OUT, print_json
+from hedgerow.core.checks import nearest
+from hedgerow.core.errors import InvalidValue
+from hedgerow.core.protocol import Algorithm
+from hedgerow.core.setting import Setting
+from hedgerow.experiments.config import parse_setting, typed
+from hedgerow.experiments.folder import certificate_table
+
+FRAME: dict[str, Any] = {"clients": 10, "experts": 100, "horizon": 512}
+
+
+def build(name: str, settings: list[str]) -> Algorithm:
+    """An algorithm from `key=value` texts; clients, experts and horizon belong to the setting."""
+    kind = ALGORITHMS[name]
+    given = dict(parse_setting(text) for text in settings)
+    frame = {key: given.pop(key, value) for key, value in FRAME.items()}
+    known = [*kind.__dataclass_fields__, *FRAME]
+    for key in given:
+        if key not in known:
+            raise InvalidValue(f"Unknown key {key} for {name}; {nearest(key, known)}")
+    return typed(kind, given, name).build(typed(Setting, frame, "setting"))
+
+
+def certify(
+    name: Annotated[str, typer.Argument(help="An algorithm; see `hedgerow list`.")],
+    settings: Settings = None,
+    json: Json = False,
+    plugin: Plugins = None,
+    debug: Debug = False,
+) -> None:
+    """Say who can learn what from an algorithm with given parameters, at which epsilon, under which assumption, proven where.
+
+    Example: hedgerow certify sparse_vector --set epsilon=1 --set clients=10 --set horizon=1000
+
+    Keys: the algorithm's parameters, and clients, experts, horizon.
+    """
+    prepare(plugin)
+    algorithm = build(name, settings or [])
+    table = certificate_table(algorithm)
+    if json:
+        print_json(table)
+        return
+    frame = ", ".join(f"{key} = {value}" for key, value in table["setting"].items())
+    OUT.print(f"[bold]{name}[/bold], calibration {table['calibration']}, trust {table['trust']}; {frame}")
+    for key, value in table["parameters"].items():
+        OUT.print(f"  {key} = {value:.6g}" if isinstance(value, float) else f"  {key} = {value}", markup=False)
+    for guarantee in table["guarantees"]:
+        OUT.print(f"\n[bold]{guarantee['observer']}[/bold] sees {', '.join(guarantee['sees'])}")
+        OUT.print(f"  {guarantee['curve']}", markup=False, style="green" if guarantee["epsilon"] is not None else "red")
+        if guarantee["claimed_epsilon"] is not None:
+            OUT.print(f"  the paper claims epsilon = {guarantee['claimed_epsilon']:.4g}", markup=False)
+        if guarantee["epsilon"] is None:
+            continue
+        OUT.print(f"  protects {guarantee['unit']}, also if {guarantee['colluding']} other clients collude", markup=False)
+        OUT.print(f"  neighbours: {guarantee['adjacency']}", markup=False)
+        for assumption, meaning in guarantee["assumes"].items():
+            OUT.print(f"  assumes {assumption}: {meaning}", markup=False)
+        OUT.print(f"  proof: {guarantee['proof']}", markup=False)

@@ -1,0 +1,48 @@
+"""`hedgerow contracts NAME`."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from hedgerow.algorithms.registry import ALGORITHMS
+from hedgerow.cli.options import Debug, Json, Plugins, Settings, prepare
+from hedgerow.cli.output import OUT, print_json, progress_bar
+from hedgerow.contracts.suite import CONTRACTS, examine
+from hedgerow.experiments.config import parse_setting, typed
+
+
+def contracts(
+    name: Annotated[str, typer.Argument(help="An algorithm; see `hedgerow list`.")],
+    settings: Settings = None,
+    json: Json = False,
+    plugin: Plugins = None,
+    debug: Debug = False,
+) -> int:
+    """Hold an algorithm, yours or ours, to the contracts every registered algorithm must keep.
+
+    Example: hedgerow contracts my_algorithm --plugin my_algorithm.py
+
+    Exit code 1: a contract is broken. "not applicable" is never counted as passed.
+    """
+    prepare(plugin)
+    spec = typed(ALGORITHMS[name], dict(parse_setting(text) for text in settings or []), name)
+    outcomes = []
+    with progress_bar(name) as update:
+        for done, contract in enumerate(CONTRACTS):
+            update(contract, done, len(CONTRACTS))
+            outcomes.append(examine(contract, spec))
+    if json:
+        print_json({"algorithm": name, "contracts": [asdict(outcome) for outcome in outcomes]})
+    else:
+        table = Table(title=f"contracts of {name}", title_justify="left")
+        for heading in ("contract", "status", ""):
+            table.add_column(heading, overflow="fold")
+        colour = {"holds": "green", "not applicable": "yellow", "broken": "red"}
+        for outcome in outcomes:
+            table.add_row(outcome.contract, f"[{colour[outcome.status]}]{outcome.status}[/]", outcome.detail)
+        OUT.print(table)
+    return 1 if any(outcome.status == "broken" for outcome in outcomes) else 0

@@ -1,0 +1,73 @@
+"""`hedgerow demo`: the main job on an embedded default."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rich.table import Table
+
+from hedgerow.algorithms.experts.follow_the_leader import FollowTheLeader
+from hedgerow.algorithms.experts.sparse_vector import SparseVector
+from hedgerow.cli.options import Debug, Json, Out
+from hedgerow.cli.output import OUT, print_json, progress_bar
+from hedgerow.core.certificate import Observer
+from hedgerow.environments.realizable import NearRealizable
+from hedgerow.experiments.config import Entry, StudyConfig
+from hedgerow.experiments.folder import STAMP, certificate_table, fresh_folder, summary_table, write_study
+from hedgerow.experiments.study import Study, run_study
+
+HOSPITALS = NearRealizable(clients=8, experts=24, horizon=730, mean=0.4, law="uniform", best_loss=2.0)
+PRIVATE = SparseVector(epsilon=1.0, every=1, best_loss=2.0)
+TOGETHER, ALONE, OPEN = "private, together", "private, alone", "not private, together"
+
+
+def study() -> StudyConfig:
+    """Eight hospitals choose every day, for two years, which of 24 forecasting models to follow."""
+    return StudyConfig(
+        title="Eight hospitals, 24 forecasting models, two years: private at epsilon = 1",
+        environment=HOSPITALS,
+        algorithms=(
+            Entry(ALONE, PRIVATE, replace(HOSPITALS, clients=1)),
+            Entry(TOGETHER, PRIVATE),
+            Entry(OPEN, FollowTheLeader(every=1)),
+        ),
+        seeds=30,
+    )
+
+
+def demo(out: Out = None, json: Json = False, debug: Debug = False) -> None:
+    """Eight simulated hospitals learn together which forecasting model to follow, with differential privacy.
+
+    Compares learning together in private, learning alone in private and learning together without privacy; prints what each
+    observer can learn, and writes a run folder with a picture.
+    """
+    config = study()
+    with fresh_folder(out, "demo") as folder:
+        with progress_bar("demo") as update:
+            done = run_study(config, progress=lambda count, total: update("simulating hospitals", count, total))
+        write_study(done, folder.path)
+    final = folder.final
+    if json:
+        certificates = {label: certificate_table(algorithm) for label, algorithm in done.algorithms.items()}
+        print_json({"run": str(final), "stamp": STAMP, "summary": summary_table(done), "certificates": certificates})
+        return
+    OUT.print(_table(done, config.title))
+    regret = {row.label: row.regret.mean for row in done.summary()}
+    OUT.print(f"Together the hospitals lose {regret[ALONE] / regret[TOGETHER]:.1f} times less than alone, at the same privacy.")
+    OUT.print("\nWho can learn what about one day's losses of one hospital:")
+    for guarantee in done.algorithms[TOGETHER].certificate.guarantees:
+        OUT.print(f"  {guarantee.words()}", markup=False)
+    OUT.print(f"\n{STAMP}. Picture: {final / 'regret.png'}", markup=False, soft_wrap=True)
+
+
+def _table(done: Study, title: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold")
+    table.add_column("")
+    for heading in ("regret per hospital", "epsilon", "exchanges", "numbers sent"):
+        table.add_column(heading, justify="right")
+    for row in done.summary():
+        guarantee = done.algorithms[row.label].certificate.guarantee(Observer.PUBLIC)
+        epsilon = guarantee.curve.epsilon(0.0)
+        shown = "none" if epsilon == float("inf") else f"{epsilon:.3g}"
+        table.add_row(row.label, str(row.regret), shown, f"{row.exchanges.mean:,.0f}", f"{row.scalars.mean:,.0f}")
+    return table

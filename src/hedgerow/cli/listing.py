@@ -1,0 +1,50 @@
+"""`hedgerow list`."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, fields, is_dataclass
+from typing import Any
+
+from rich.table import Table
+
+from hedgerow.algorithms.registry import ALGORITHMS
+from hedgerow.cli.options import Debug, Json, Plugins, prepare
+from hedgerow.cli.output import OUT, print_json
+from hedgerow.environments.registry import ENVIRONMENTS
+from hedgerow.experiments.registry import EXPERIMENTS
+
+
+def _describe(name: str, kind: Any) -> dict[str, Any]:
+    parameters = {}
+    if is_dataclass(kind):
+        for f in fields(kind):
+            if f.init:
+                parameters[f.name] = None if f.default is MISSING else f.default
+    first = (kind.__doc__ or "").strip().splitlines()[0] if kind.__doc__ else ""
+    return {"name": name, "summary": first, "parameters": parameters}
+
+
+def list_things(json: Json = False, plugin: Plugins = None, debug: Debug = False) -> None:
+    """List the algorithms, environments and experiments, with their parameters and defaults."""
+    prepare(plugin)
+    document = {
+        "algorithms": [_describe(name, kind) for name, kind in ALGORITHMS.items()],
+        "environments": [_describe(name, kind) for name, kind in ENVIRONMENTS.items()],
+        "experiments": [{"id": name, "summary": e.title, "claim": e.claim} for name, e in EXPERIMENTS.items()],
+    }
+    if json:
+        print_json(document)
+        return
+    for heading in ("algorithms", "environments"):
+        table = Table(title=heading, title_justify="left", title_style="bold", show_lines=False)
+        for column in ("name", "what it is", "parameters"):
+            table.add_column(column, overflow="fold")
+        for row in document[heading]:
+            table.add_row(row["name"], row["summary"], ", ".join(f"{k}={v}" for k, v in row["parameters"].items()))
+        OUT.print(table)
+    table = Table(title="experiments", title_justify="left", title_style="bold")
+    for column in ("id", "what it reproduces", "claim"):
+        table.add_column(column, overflow="fold")
+    for row in document["experiments"]:
+        table.add_row(row["id"], row["summary"], row["claim"])
+    OUT.print(table)

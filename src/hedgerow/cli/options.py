@@ -1,0 +1,29 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hedgerow.environments.data import VARIABLE
+from hedgerow.experiments.plugins import load_plugins
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output and nothing else.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+Out = Annotated[Path | None, typer.Option("--out", help="Folder for the results; must not exist. Default: a new one under runs/.")]
+Plugins = Annotated[list[str] | None, typer.Option("--plugin", metavar="FILE.py", help="Load your own algorithms, environments or experiments.")]
+Data = Annotated[Path | None, typer.Option("--data", help="Look for data files here first (default: HEDGEROW_DATA, then your data folder).")]
+Settings = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change one value; may be repeated.")]
+Workers = Annotated[int | None, typer.Option("--workers", min=1, help="Processes for the seeds (default: all cores where it pays).")]
+
+
+def prepare(plugins: list[str] | None = None, data: Path | None = None) -> None:
+    """Carry out what the shared options ask for."""
+    if data is not None:
+        if not data.is_dir():
+            raise typer.BadParameter(f"Expected --data {data} to be a folder.")
+        os.environ[VARIABLE] = str(data.resolve())
+    load_plugins(plugins or [])

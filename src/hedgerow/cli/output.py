@@ -1,0 +1,48 @@
+"""How the command line speaks: results to standard output, everything else to standard error, errors in one line."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from hedgerow.experiments.study import Study
+
+OUT = Console(highlight=False)
+ERR = Console(stderr=True, highlight=False)
+
+
+def print_json(document: Any) -> None:
+    """One valid JSON document and nothing else."""
+    sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
+
+
+@contextmanager
+def progress_bar(title: str) -> Iterator[Any]:
+    """A bar on standard error that vanishes when done; yields `update(description, done, total)`."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=ERR, transient=True) as bar:
+        task = bar.add_task(title, total=None)
+
+        def update(description: str, done: int, total: int) -> None:
+            bar.update(task, description=description, completed=done, total=total)
+
+        yield update
+
+
+def summary(study: Study, title: str) -> Table:
+    """The summary table of a study."""
+    table = Table(title=title, title_justify="left", title_style="bold")
+    table.add_column("")
+    for heading in ("regret", "own-best regret", "switches", "exchanges", "numbers sent", "bytes sent"):
+        table.add_column(heading, justify="right")
+    for row in study.summary():
+        counts = [f"{e.mean:,.0f}" for e in (row.exchanges, row.scalars, row.bytes)]
+        table.add_row(row.label, str(row.regret), str(row.own_best_regret), f"{row.switches.mean:.1f}", *counts)
+    return table

@@ -1,0 +1,88 @@
+"""`hedgerow reproduce`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from hedgerow.cli.options import Data, Debug, Json, Out, Plugins, Workers, prepare
+from hedgerow.cli.output import OUT, print_json, progress_bar
+from hedgerow.core.errors import InvalidValue
+from hedgerow.experiments.registry import EXPERIMENTS
+from hedgerow.experiments.reproduce import Outcome
+from hedgerow.experiments.reproduce import reproduce as run_experiment
+
+WORDS = {True: "[green]yes[/green]", False: "[red]no[/red]", None: "not judged"}
+
+
+def reproduce(
+    ids: Annotated[list[str] | None, typer.Argument(help="Experiments; see `hedgerow list`.")] = None,
+    all_: Annotated[bool, typer.Option("--all", help="Every experiment, in its quick form.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer seeds; shown, but not judged by the full limits.")] = False,
+    out: Out = None,
+    workers: Workers = None,
+    json: Json = False,
+    plugin: Plugins = None,
+    data: Data = None,
+    debug: Debug = False,
+) -> int:
+    """Reproduce published figures: what was published, what was obtained, the limit, the verdict.
+
+    Example: hedgerow reproduce gao2024-figure2
+
+    "reproduces" says whether the paper's claim was seen; "passed" says whether our own expectations held. Exit code 0: passed,
+    1: a check failed, 2: missing data for an experiment you named.
+    """
+    prepare(plugin, data)
+    if bool(ids) == all_:
+        raise InvalidValue("Expected experiment IDs or --all, and not both; `hedgerow list` shows the IDs.")
+    names = list(EXPERIMENTS) if all_ else list(ids or [])
+    experiments = [EXPERIMENTS[name] for name in names]
+    if out is not None and len(experiments) > 1:
+        raise InvalidValue(f"Expected one experiment with --out, got {len(experiments)}.")
+    if out is not None and Path(out).exists():
+        raise InvalidValue(f"Expected --out {out} to be new, it exists.")
+    outcomes = []
+    for experiment in experiments:
+        with progress_bar(experiment.id) as update:
+            outcome = run_experiment(
+                experiment,
+                quick=quick or all_,
+                out=out,
+                workers=workers,
+                progress=lambda name, done, total, e=experiment: update(f"{e.id}: {name}", done, total),
+            )
+        outcomes.append(outcome)
+        if not json:
+            _show(outcome, experiment.title, experiment.claim)
+    if json:
+        print_json({"experiments": [outcome.to_dict() for outcome in outcomes]})
+    if not all_ and any(outcome.status == "no-data" for outcome in outcomes):
+        return 2
+    return 1 if any(outcome.passed is False for outcome in outcomes) else 0
+
+
+def _show(outcome: Outcome, title: str, claim: str) -> None:
+    OUT.print(f"[bold]{outcome.id}[/bold]  {title}")
+    OUT.print(f"claim: {claim}")
+    if outcome.verdict is None:
+        OUT.print(f"{outcome.status}: {outcome.message}", markup=False, soft_wrap=True)
+        return
+    table = Table()
+    table.add_column("check", overflow="fold")
+    for heading in ("published", "obtained", "", "limit", "passed"):
+        table.add_column(heading, justify="right")
+    judged = outcome.status == "ran"
+    for check in outcome.verdict.checks:
+        published = "-" if check.published is None else f"{check.published:.4g}"
+        verdict = WORDS[check.passed if judged else None]
+        table.add_row(check.name, published, f"{check.obtained:.4g}", check.op, f"{check.limit:.4g}", verdict)
+    OUT.print(table)
+    reproduces = WORDS[outcome.verdict.reproduces if judged else None]
+    OUT.print(f"reproduces the paper's claim: {reproduces}    our expectations hold: {WORDS[outcome.passed]}    ({outcome.status})")
+    if outcome.message:
+        OUT.print(f"note: {outcome.message}", markup=False)
+    OUT.print(f"results in {outcome.folder}", markup=False)

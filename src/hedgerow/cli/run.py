@@ -1,0 +1,51 @@
+"""`hedgerow run FILE.toml`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hedgerow.cli.options import Data, Debug, Json, Out, Plugins, Settings, Workers, prepare
+from hedgerow.cli.output import OUT, print_json, progress_bar, summary
+from hedgerow.experiments.config import load
+from hedgerow.experiments.folder import STAMP, certificate_table, fresh_folder, summary_table, write_study
+from hedgerow.experiments.study import run_study
+
+
+def run(
+    file: Annotated[Path, typer.Argument(help="A study: an [environment] and [[algorithms]]; see examples/study.toml.")],
+    settings: Settings = None,
+    seed: Annotated[int | None, typer.Option("--seed", min=0, help="The first seed; the others follow.")] = None,
+    keep: Annotated[bool, typer.Option("--keep", help="Also keep all plays and all messages.")] = False,
+    out: Out = None,
+    workers: Workers = None,
+    json: Json = False,
+    plugin: Plugins = None,
+    data: Data = None,
+    debug: Debug = False,
+) -> None:
+    """Run the study in FILE.toml on all its seeds and write a run folder.
+
+    Example: hedgerow run examples/study.toml --set algorithms.private.epsilon=2 --set seeds=50
+
+    The folder holds config.toml (everything resolved), curves.parquet and results.parquet (tidy tables), summary.json with the
+    certificates, and regret.png.
+    """
+    prepare(plugin, data)
+    config = load(file, settings or [], seed)
+    with fresh_folder(out, file.stem) as folder:
+        with progress_bar(config.title) as update:
+            study = run_study(config, workers=workers, keep=keep, progress=lambda done, total: update(config.title, done, total))
+        write_study(study, folder.path)
+    final = folder.final
+    if json:
+        certificates = {label: certificate_table(algorithm) for label, algorithm in study.algorithms.items()}
+        print_json({"run": str(final), "stamp": STAMP, "summary": summary_table(study), "certificates": certificates})
+        return
+    OUT.print(summary(study, config.title))
+    for label, algorithm in study.algorithms.items():
+        for guarantee in algorithm.certificate.guarantees:
+            OUT.print(f"{label}: {guarantee.words()}", markup=False)
+    OUT.print(f"{STAMP}. Results in {final}", markup=False)

@@ -1,0 +1,200 @@
+"""Contracts about how an algorithm runs: the same whatever the engine, pure, causal, and able to stop and go on."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
+
+from hedgerow.contracts.outcome import NotApplicable, demand
+from hedgerow.core.block import check
+from hedgerow.core.losses import Linear
+from hedgerow.core.messages import decode, encode
+from hedgerow.core.noise import SeededNoise
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Environment, Feature, RunState
+from hedgerow.core.transcript import Digest, Everything
+from hedgerow.engines.loop import Engine
+from hedgerow.engines.simulate import EngineName, simulate
+from hedgerow.environments.adaptive import PlayChasing
+from hedgerow.environments.realizable import Realizable
+from hedgerow.environments.recorded import RecordedArray
+from hedgerow.environments.switching import Switching
+
+SEEDS = (0, 1, 2)
+
+
+def environments() -> Sequence[Environment]:
+    """Small games on which agreement is tested: drifting, realizable, adaptive, and a single client."""
+    return (
+        Switching(clients=3, experts=5, horizon=61),
+        Realizable(clients=4, experts=6, horizon=83),
+        PlayChasing(clients=2, experts=4, horizon=37),
+        Switching(clients=1, experts=3, horizon=50),
+    )
+
+
+def same(first: Any, second: Any) -> bool:
+    """Equal bit for bit: arrays, numbers, dataclasses and tuples of them."""
+    if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
+        return np.array_equal(np.asarray(first), np.asarray(second), equal_nan=np.asarray(first).dtype.kind == "f")
+    if hasattr(first, "__dataclass_fields__"):
+        return type(first) is type(second) and all(same(getattr(first, f.name), getattr(second, f.name)) for f in fields(first))
+    if isinstance(first, tuple | list):
+        return len(first) == len(second) and all(same(a, b) for a, b in zip(first, second, strict=True))
+    return bool(first == second)
+
+
+def _transcript(algorithm: Algorithm, environment: Environment, seed: int, engine: EngineName, **options: Any) -> tuple[Any, ...]:
+    everything = Everything()
+    counters = simulate(algorithm, environment, seed, sinks=[everything], engine=engine, **options)
+    sizes = (counters.exchanged, counters.uploaded_bytes, counters.broadcast_bytes)
+    return everything.all_plays(), everything.messages, sizes
+
+
+def same_on_every_engine(spec: AlgorithmSpec) -> None:
+    """Vectorised and in-process (through the codec) give the same plays, messages and traffic; all real sizes are as counted."""
+    for environment in environments():
+        algorithm = spec.build(environment.setting)
+        for seed in SEEDS:
+            vectorised = _transcript(algorithm, environment, seed, "vectorised")
+            separate = _transcript(algorithm, environment, seed, "in_process")
+            for what, a, b in zip(("plays", "messages", "traffic"), vectorised, separate, strict=True):
+                demand(same(a, b), f"{what} differ between engines on {environment} with seed {seed}")
+            _sizes_as_counted(algorithm, vectorised[1], vectorised[2])
+
+
+def _sizes_as_counted(algorithm: Algorithm, messages: list[tuple[int, Any, Any]], sizes: tuple[int, int, int]) -> None:
+    sent = 0
+    for _, uploads, _ in messages:
+        for i in range(algorithm.setting.clients):
+            one = type(uploads)(**{f.name: getattr(uploads, f.name)[i] for f in fields(uploads)})
+            sent += len(encode(one))
+    demand(sent == sizes[1], f"uploads of {sent} bytes were counted as {sizes[1]}")
+
+
+def same_for_every_block(spec: AlgorithmSpec) -> None:
+    """Fast paths equal the plain loop, whatever the block size."""
+    for environment in environments():
+        algorithm = spec.build(environment.setting)
+        for seed in SEEDS:
+            found = []
+            for block, fused in ((None, False), (None, True), (1, True), (3, True), (7, False), (environment.setting.horizon, True)):
+                digest = Digest()
+                counters = simulate(algorithm, environment, seed, sinks=[digest], block_rounds=block, fused=fused)
+                found.append((digest.hex, counters.exchanged, block, fused))
+            for hexes in found[1:]:
+                demand(hexes[:2] == found[0][:2], f"blocks of {hexes[2]} (fused: {hexes[3]}) change the run on {environment}, seed {seed}")
+
+
+def causal(spec: AlgorithmSpec) -> None:
+    """Changing losses from round t on changes no play up to and including t, on any path through the engine."""
+    rng = np.random.default_rng(5)
+    rounds, clients, experts = 40, 3, 4
+    for trial in range(6):
+        losses = rng.integers(0, 2, (rounds, clients, experts)).astype(float)
+        cut = int(rng.integers(1, rounds))
+        changed = losses.copy()
+        changed[cut:] = 1.0 - changed[cut:]
+        plays = []
+        for data in (losses, changed):
+            environment = RecordedArray(data)
+            algorithm = spec.build(environment.setting)
+            for fused, engine in ((True, "vectorised"), (False, "vectorised"), (False, "in_process")):
+                digest = _Plays()
+                simulate(algorithm, environment, trial, sinks=[digest], fused=fused, engine=engine)
+                plays.append(digest.all())
+        for before, after in zip(plays[:3], plays[3:], strict=True):
+            demand(np.array_equal(before[: cut + 1], after[: cut + 1]), f"a play before round {cut} depends on losses from round {cut} on")
+
+
+class _Plays(Digest):
+    """Keeps plays without asking for messages, so that fast paths stay on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: list[np.ndarray] = []
+
+    def rounds(self, first_round: int, block: Any, plays: np.ndarray) -> None:
+        del first_round, block
+        self.kept.append(np.array(plays))
+
+    def all(self) -> np.ndarray:
+        return np.concatenate(self.kept)
+
+
+def _blocks(environment: Environment, seed: int, size: int) -> list[Any]:
+    setting = environment.setting
+    state, blocks = environment.start(seed), []
+    for first in range(0, setting.horizon, size):
+        rounds = min(size, setting.horizon - first)
+        block, state = environment.block(state, rounds, None)
+        blocks.append(check(block, Linear(), setting, first, rounds))
+    return blocks
+
+
+def pure(spec: AlgorithmSpec) -> None:
+    """The same state and the same noise give the same result, and nothing handed in is changed."""
+    environment = Switching(clients=3, experts=5, horizon=60)
+    algorithm = spec.build(environment.setting)
+    for fused in (True, False):
+        source = SeededNoise(3)
+        engine = Engine.vectorised(algorithm, source, fused)
+        run = engine.start()
+        for block in _blocks(environment, 3, 20):
+            saved = source.snapshot()
+            frozen = json.dumps(saved), encode(run.clients), encode(run.server)
+            after = engine.advance(run, block, [])
+            demand((encode(run.clients), encode(run.server)) == frozen[1:], "a state was changed in place")
+            again = Engine.vectorised(algorithm, SeededNoise.restore(json.loads(frozen[0])), fused).advance(run, block, [])
+            demand(same(after, again), "the same state and noise gave two results")
+            run = after
+
+
+def resumable(spec: AlgorithmSpec) -> None:
+    """Save, load and go on gives the run that was never interrupted."""
+    environment = Switching(clients=3, experts=5, horizon=60)
+    algorithm = spec.build(environment.setting)
+    for make in (Engine.vectorised, Engine.in_process):
+        digests = []
+        for interrupted in (False, True):
+            source = SeededNoise(4)
+            engine = make(algorithm, source)
+            run, digest = engine.start(), Digest()
+            for block in _blocks(environment, 4, 17):
+                run = engine.advance(run, block, [digest])
+                if interrupted:
+                    source = SeededNoise.restore(json.loads(json.dumps(source.snapshot())))
+                    engine, run = make(algorithm, source), _through_codec(run)
+            digests.append(digest.hex)
+        demand(digests[0] == digests[1], "a run that was saved and loaded took another course")
+
+
+def _through_codec(run: RunState) -> RunState:
+    def copy(state: Any) -> Any:
+        if state is None:
+            return None
+        return tuple(copy(one) for one in state) if isinstance(state, tuple) else decode(type(state), encode(state))
+
+    return RunState(run.round, copy(run.clients), copy(run.deciders), copy(run.server), run.remaining)
+
+
+def valid_plays(spec: AlgorithmSpec) -> None:
+    """Every play is an expert (the engine refuses others), also with one expert, one client and one round."""
+    for shape in ((1, 1, 1), (1, 2, 1), (2, 1, 5), (9, 1, 2)):
+        environment = RecordedArray(np.ones(shape))
+        try:
+            algorithm = spec.build(environment.setting)
+        except ValueError:
+            continue
+        simulate(algorithm, environment, 0)
+
+
+def sleeping_experts(spec: AlgorithmSpec) -> None:
+    """Sleeping experts are never chosen."""
+    algorithm = spec.build(Switching(clients=2, experts=4, horizon=30).setting)
+    if Feature.SLEEPING_EXPERTS not in algorithm.supports:
+        raise NotApplicable(f"{algorithm.name} does not claim to support sleeping experts")
+    raise NotApplicable("no registered environment puts experts to sleep yet")

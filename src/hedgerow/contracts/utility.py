@@ -1,0 +1,69 @@
+"""Contracts about learning: the noiseless algorithm is its reference, regret stays below a proven bound, long runs stay stable."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hedgerow.contracts.outcome import NotApplicable, demand
+from hedgerow.core.noise import NoNoise
+from hedgerow.core.protocol import AlgorithmSpec, Environment
+from hedgerow.core.transcript import Digest
+from hedgerow.engines.simulate import simulate
+from hedgerow.environments.realizable import Realizable
+from hedgerow.environments.stochastic import Bernoulli
+from hedgerow.environments.switching import Switching
+from hedgerow.evaluation.regret import RegretRecorder
+from hedgerow.evaluation.summary import Estimate
+
+
+def noiseless_is_reference(spec: AlgorithmSpec) -> None:
+    """Without noise the algorithm plays as the reference it declares."""
+    environment = Switching(clients=3, experts=5, horizon=60)
+    algorithm = spec.build(environment.setting)
+    if algorithm.reference is None:
+        raise NotApplicable(f"{algorithm.name} declares no reference")
+    for seed in range(3):
+        plays = []
+        for one in (algorithm, algorithm.reference):
+            digest = Digest()
+            simulate(one, environment, seed, sinks=[digest], noise=NoNoise())
+            plays.append(digest.hex)
+        demand(plays[0] == plays[1], f"without noise the plays differ from those of {algorithm.reference.name}")
+
+
+def regret_below_bound(spec: AlgorithmSpec) -> None:
+    """Mean regret, less its confidence interval, stays under the proven bound."""
+    streams: tuple[Environment, ...] = (
+        Bernoulli(clients=3, experts=8, horizon=400),
+        Switching(clients=3, experts=8, horizon=400),
+        Realizable(clients=1, experts=8, horizon=400),
+    )
+    for environment in streams:
+        algorithm = spec.build(environment.setting)
+        if algorithm.regret_bound is None:
+            raise NotApplicable(f"{algorithm.name} declares no bound")
+        regrets = []
+        for seed in range(30):
+            recorder = RegretRecorder(environment.setting, environment.family, points=2)
+            counters = simulate(algorithm, environment, seed, sinks=[recorder])
+            regrets.append(recorder.result("", seed, counters).final_regret)
+        found = Estimate.of(regrets)
+        demand(
+            found.mean - found.half_width <= algorithm.regret_bound,
+            f"mean regret {found} on {environment} is above the bound {algorithm.regret_bound:.4g}",
+        )
+
+
+def million_rounds(spec: AlgorithmSpec) -> None:
+    """A million rounds: plays stay valid, losses and regret stay finite and exact."""
+    environment = Bernoulli(clients=1, experts=3, horizon=10**6, mean=0.6, gap=0.1)
+    if hasattr(spec, "every"):
+        from dataclasses import replace
+
+        spec = replace(spec, every=1000)  # pyright: ignore[reportArgumentType, reportCallIssue]
+    algorithm = spec.build(environment.setting)
+    recorder = RegretRecorder(environment.setting, environment.family)
+    result = recorder.result("", 0, simulate(algorithm, environment, 0, sinks=[recorder]))
+    demand(bool(np.isfinite(result.regret).all()), "regret is not finite")
+    demand(0 <= result.loss[-1] <= 10**6, f"a loss of {result.loss[-1]:.4g} in a million rounds")
+    demand(bool((np.diff(result.loss) >= 0).all()), "cumulative loss went down")

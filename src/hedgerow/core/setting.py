@@ -1,0 +1,27 @@
+"""The public frame of a game."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hedgerow.core.checks import at_least, expect
+from hedgerow.core.lattice import MOST_LOSSES
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How many clients, experts and rounds there are; deciders only where they are not the clients."""
+
+    clients: int
+    experts: int
+    horizon: int
+    deciders: int | None = None
+
+    def __post_init__(self) -> None:
+        at_least("clients", self.clients, 1)
+        at_least("experts", self.experts, 1)
+        at_least("horizon", self.horizon, 1)
+        players = self.deciders or self.clients
+        expect(players * self.horizon <= MOST_LOSSES, "clients * horizon", players * self.horizon, f"<= {MOST_LOSSES} (64-bit sums)")
+        if self.deciders is not None:
+            at_least("deciders", self.deciders, 1)

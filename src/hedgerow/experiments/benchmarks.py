@@ -1,0 +1,166 @@
+"""Benchmarks: ratios measured in one process, never absolute times to pass or fail by."""
+
+from __future__ import annotations
+
+import multiprocessing
+import resource
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from statistics import median
+from typing import Any, Literal
+
+import numpy as np
+
+from hedgerow.algorithms.experts.sparse_vector import SparseVector
+from hedgerow.engines.simulate import EngineName, simulate
+from hedgerow.environments.realizable import Realizable
+from hedgerow.environments.recorded import RecordedArray
+from hedgerow.evaluation.regret import RegretRecorder
+
+REPEATS = 5
+SUM = "losses.sum()"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measurement; without a limit it only informs."""
+
+    name: str
+    ratio: float | None
+    against: str | None
+    value: float
+    unit: str
+    op: Literal["<=", ">="] | None = None
+    limit: float | None = None
+
+    @property
+    def passed(self) -> bool | None:
+        if self.limit is None or self.ratio is None:
+            return None
+        return self.ratio <= self.limit if self.op == "<=" else self.ratio >= self.limit
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "passed": self.passed}
+
+
+def seconds(work: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
+
+
+def losses(rounds: int, clients: int, experts: int) -> RecordedArray:
+    """Uniform losses with one zero-loss expert, on the lattice, ready to be read."""
+    environment = Realizable(clients=clients, experts=experts, horizon=rounds)
+    block, _ = environment.block(environment.start(0), rounds, None)
+    ready = RecordedArray.__new__(RecordedArray)
+    object.__setattr__(ready, "losses", block.losses)
+    return ready
+
+
+def play(environment: RecordedArray, every: int, engine: EngineName) -> Callable[[], object]:
+    """Everything after generation: validation, Fed-SVT, regret, communication."""
+    algorithm = SparseVector(epsilon=1.0, every=every).build(environment.setting)
+
+    def work() -> object:
+        recorder = RegretRecorder(environment.setting, environment.family)
+        counters = simulate(algorithm, environment, 1, sinks=[recorder], engine=engine)
+        return recorder.result("", 1, counters)
+
+    return work
+
+
+def paired(work: Callable[[], object], environment: RecordedArray, repeats: int = REPEATS) -> tuple[float, float]:
+    """The median ratio to reading the same array once, the two timed in turn, and the median time."""
+    work()
+    environment.losses.sum()
+    pairs = [(seconds(work), seconds(environment.losses.sum)) for _ in range(repeats)]
+    return median(a / b for a, b in pairs), median(a for a, _ in pairs)
+
+
+def name_of(clients: int, rounds: int, experts: int, every: int, engine: str) -> str:
+    return f"sparse_vector/m={clients}/T={rounds}/d={experts}/N={every}/{engine}"
+
+
+def simulate_rows() -> Iterator[Row]:
+    """Fed-SVT against reading its losses once; then the same with one state per client; then growth in m, T and d."""
+    clients, rounds, experts = 10, 2**17, 100
+    environment = losses(rounds, clients, experts)
+    for every, limit in ((32, 3.0), (1, 10.0)):
+        ratio, taken = paired(play(environment, every, "vectorised"), environment)
+        each = taken / (rounds * clients) * 1e9
+        yield Row(name_of(clients, rounds, experts, every, "vectorised"), ratio, SUM, each, "ns per (round, client)", "<=", limit)
+    short = RecordedArray.__new__(RecordedArray)
+    object.__setattr__(short, "losses", environment.losses[: 2**10])
+    for every in (32, 1):
+        ratio, taken = paired(play(short, every, "in_process"), short, 3)
+        each = taken / (2**10 * clients) * 1e9
+        yield Row(name_of(clients, 2**10, experts, every, "in_process"), ratio, SUM, each, "ns per (round, client)")
+    del environment, short
+    base: float | None = None
+    for m, t, d in ((10, 2**14, 100), (20, 2**14, 100), (40, 2**14, 100), (10, 2**15, 100), (10, 2**16, 100), (10, 2**14, 200), (10, 2**14, 400)):
+        grown = losses(t, m, d)
+        ratio, taken = paired(play(grown, 32, "vectorised"), grown)
+        each = taken / (t * m * d) * 1e9
+        base = each if base is None else base
+        yield Row(f"growth/{name_of(m, t, d, 32, 'vectorised')}", each / base, "ns per loss at m=10, T=16384, d=100", each, "ns per loss")
+
+
+def _million(rounds: int, experts: int, every: int) -> float:
+    environment = Realizable(clients=1, experts=experts, horizon=rounds)
+    algorithm = SparseVector(epsilon=1.0, every=every).build(environment.setting)
+    recorder = RegretRecorder(environment.setting, environment.family)
+    result = recorder.result("", 0, simulate(algorithm, environment, 0, sinks=[recorder]))
+    if not np.isfinite(result.regret).all():
+        raise ArithmeticError("regret is not finite")
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
+
+
+def memory_rows() -> Iterator[Row]:
+    """A million rounds with a thousand experts, losses generated as they are read: the peak memory of the whole process."""
+    rounds, experts, every = 10**6, 1000, 100
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(1) as pool:
+        peak = pool.apply(_million, (rounds, experts, every))
+    yield Row(f"memory/{name_of(1, rounds, experts, every, 'vectorised')}", peak / 1024, "1 GiB", peak, "MiB", "<=", 1.0)
+
+
+def calibrate_rows() -> Iterator[Row]:
+    """How long the certified choice of parameters takes, against the two seconds it may take."""
+    from hedgerow.algorithms.experts.sparse_vector_tuning import choose
+
+    for clients, rounds, experts, every in ((10, 512, 100, 1), (1, 10**6, 1000, 1), (10**6, 10**9, 10**5, 1000), (10, 2**17, 100, 1)):
+        uncached = getattr(choose, "__wrapped__", choose)
+        work = lambda c=clients, r=rounds, e=experts, n=every, f=uncached: f(  # noqa: E731
+            clients=c, experts=e, horizon=r, every=n, best_loss=0.0, epsilon=1.0
+        )
+        taken = median(seconds(work) for _ in range(3))
+        yield Row(f"calibrate/sparse_vector/m={clients}/T={rounds}/d={experts}/N={every}", taken / 2, "2 s", taken, "s", "<=", 1.0)
+
+
+def noise_rows() -> Iterator[Row]:
+    """Seeded noise through named streams, against numpy drawing the same numbers directly."""
+    from hedgerow.core.noise import SeededNoise
+
+    count = 2**20
+    rng = np.random.default_rng(0)  # noqa: TID251
+
+    for law, direct in (("exponential", rng.standard_exponential), ("gumbel", lambda n: rng.gumbel(size=n))):
+        noise = SeededNoise(0).server()
+        noise.draw(law, "warm", rounds=count)
+        pairs = [(seconds(lambda: noise.draw(law, "bench", rounds=count)), seconds(lambda: direct(count))) for _ in range(REPEATS)]  # noqa: B023
+        ratio = median(a / b for a, b in pairs)
+        each = median(a for a, _ in pairs) / count * 1e9
+        yield Row(f"noise/seeded/{law}/n={count}", ratio, f"numpy {law}", each, "ns per draw", "<=", 1.5)
+
+
+BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
+    "simulate": simulate_rows,
+    "memory": memory_rows,
+    "calibrate": calibrate_rows,
+    "noise": noise_rows,
+}
+
