@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 
 from hedgerow.contracts.outcome import NotApplicable, demand
-from hedgerow.core.block import check
+from hedgerow.core.block import Block, check
+from hedgerow.core.errors import Unsupported
 from hedgerow.core.losses import Linear
 from hedgerow.core.messages import decode, encode
 from hedgerow.core.noise import SeededNoise
@@ -60,9 +61,9 @@ def same_on_every_engine(spec: AlgorithmSpec) -> None:
         algorithm = spec.build(environment.setting)
         for seed in SEEDS:
             vectorised = _transcript(algorithm, environment, seed, "vectorised")
-            separate = _transcript(algorithm, environment, seed, "in_process")
-            for what, a, b in zip(("plays", "messages", "traffic"), vectorised, separate, strict=True):
-                demand(same(a, b), f"{what} differ between engines on {environment} with seed {seed}")
+            for other in (_transcript(algorithm, environment, seed, "in_process"), _transcript(algorithm, environment, seed, "vectorised", fused=False)):
+                for what, a, b in zip(("plays", "messages", "traffic"), vectorised, other, strict=True):
+                    demand(same(a, b), f"{what} differ between engines on {environment} with seed {seed}")
             _sizes_as_counted(algorithm, vectorised[1], vectorised[2])
 
 
@@ -93,9 +94,11 @@ def causal(spec: AlgorithmSpec) -> None:
     """Changing losses from round t on changes no play up to and including t, on any path through the engine."""
     rng = np.random.default_rng(5)
     rounds, clients, experts = 40, 3, 4
-    for trial in range(6):
+    for trial in range(16):
         losses = rng.integers(0, 2, (rounds, clients, experts)).astype(float)
         cut = int(rng.integers(1, rounds))
+        if trial % 2:  # quiet until the change, so that whoever reacts reacts at once
+            losses[:] = 0.0
         changed = losses.copy()
         changed[cut:] = 1.0 - changed[cut:]
         plays = []
@@ -194,7 +197,34 @@ def valid_plays(spec: AlgorithmSpec) -> None:
 
 def sleeping_experts(spec: AlgorithmSpec) -> None:
     """Sleeping experts are never chosen."""
-    algorithm = spec.build(Switching(clients=2, experts=4, horizon=30).setting)
+    environment = _Drowsy()
+    algorithm = spec.build(environment.setting)
     if Feature.SLEEPING_EXPERTS not in algorithm.supports:
-        raise NotApplicable(f"{algorithm.name} does not claim to support sleeping experts")
-    raise NotApplicable("no registered environment puts experts to sleep yet")
+        try:
+            simulate(algorithm, environment, 0)
+        except Unsupported:
+            raise NotApplicable(f"{algorithm.name} refuses sleeping experts by name") from None
+        demand(False, "sleeping experts are neither supported nor refused")
+    for seed in SEEDS:
+        for engine in ("vectorised", "in_process"):
+            plays = _Plays()
+            simulate(algorithm, environment, seed, sinks=[plays], engine=engine)
+            awake = environment.awake()
+            chosen = np.take_along_axis(awake, plays.all()[..., None], axis=-1)
+            demand(bool(chosen.all()), "a sleeping expert was chosen")
+
+
+class _Drowsy(RecordedArray):
+    """Random losses; about half of the experts sleep in every round, never all of them."""
+
+    def __init__(self) -> None:
+        super().__init__(np.random.default_rng(6).random((30, 2, 4)))
+
+    def awake(self) -> np.ndarray:
+        mask = np.random.default_rng(7).random(self.losses.shape) < 0.5
+        mask[..., 1] |= ~mask.any(axis=-1)
+        return mask
+
+    def block(self, state: int, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, int]:
+        block, after = super().block(state, rounds, past_plays)
+        return replace(block, awake=self.awake()[state:after]), after

@@ -2,7 +2,8 @@
 
 Each mechanism has a `purpose` (the name of its noise stream), a `sensitivity` (how far the value handed to `release` may move
 between neighbouring inputs), `sample`, `distance` (in which the sensitivity is measured), `uniformise` (maps an output to a
-number that is uniform on [0, 1] exactly when the sampler follows its law), `outcomes` (all possible outputs where there are
+number that is uniform on [0, 1] exactly when the sampler follows its law), `probe` (a value whose output says much
+about the amount of noise), `outcomes` (all possible outputs where there are
 finitely many) and `scaled` (the same with other noise).
 """
 
@@ -77,6 +78,9 @@ class AdditiveNoise:
     def outcomes(self, value: Any) -> None:
         del value
 
+    def probe(self) -> float:
+        return 0.0
+
     def scaled(self, factor: float) -> AdditiveNoise:
         return replace(self, scale=self.scale * factor)
 
@@ -109,11 +113,15 @@ class Comparison:
 
     def uniformise(self, value: Any, output: Any, coin: float) -> float:
         above = self.probability(value)
-        return coin * above if output else above + coin * (1 - above)
+        likely, happened = (above, output) if above >= 0.5 else (1 - above, not output)
+        return coin * likely if happened else likely + coin * (1 - likely)
 
     def outcomes(self, value: Any) -> tuple[bool, ...]:
         del value
         return (False, True)
+
+    def probe(self) -> float:
+        return -self.scale
 
     def scaled(self, factor: float) -> Comparison:
         return replace(self, scale=self.scale * factor)
@@ -233,10 +241,16 @@ class ExponentialMechanism:
 
     def uniformise(self, value: Any, output: Any, coin: float) -> float:
         probabilities = self.probabilities(value)
-        return float(probabilities[:output].sum() + coin * probabilities[output])
+        better = np.asarray(value) < value[output]  # best first: other noise moves mass from one end to the other
+        tied = np.flatnonzero(np.asarray(value) == value[output])
+        before = probabilities[better].sum() + probabilities[tied[tied < output]].sum()
+        return float(before + coin * probabilities[output])
 
     def outcomes(self, value: Any) -> tuple[int, ...]:
         return tuple(range(len(value)))
+
+    def probe(self) -> Values:
+        return np.array([0.0, 3.0 * self.sensitivity / self.epsilon])
 
     def scaled(self, factor: float) -> ExponentialMechanism:
         return replace(self, epsilon=self.epsilon / factor)

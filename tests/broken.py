@@ -1,0 +1,383 @@
+"""Algorithms that each break one contract. A contract that does not catch its own is worthless."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from hedgerow.algorithms.experts.follow_the_leader import FollowTheLeader, Leader
+from hedgerow.algorithms.experts.hedge import Hedge, Sampler
+from hedgerow.algorithms.experts.sparse_vector import CurrentExpert, Selector, ServerState, SparseVector
+from hedgerow.algorithms.experts.totals import ClientState, Summing, Totals
+from hedgerow.core.certificate import NoGuarantee, Observer
+from hedgerow.core.lattice import Units, from_units
+from hedgerow.core.messages import Broadcast
+from hedgerow.core.noise import Noise
+from hedgerow.core.protocol import Algorithm, Context, Feature, RunState, Trace
+from hedgerow.core.setting import Setting
+from hedgerow.privacy.curves import PureDP
+from hedgerow.privacy.mechanisms import ExponentialMechanism
+
+
+@dataclass(frozen=True)
+class Peeks:
+    """Its fast path plays the best expert of the present round."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        honest = FollowTheLeader().build(setting)
+
+        def advance(run: RunState, block: Any, noise: Noise) -> tuple[RunState, Trace]:
+            del noise
+            plays = block.losses.argmin(axis=2)
+            return replace(run, round=run.round + block.rounds), Trace(plays, block.rounds)
+
+        return replace(honest, advance=advance)
+
+
+@dataclass(frozen=True)
+class PeeksAhead:
+    """Obeys within a block but reads one round ahead of the exchange that is due."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        honest = SparseVector(epsilon=50.0).build(setting)
+        server = honest.server
+        assert isinstance(server, Selector)
+
+        def advance(run: RunState, block: Any, noise: Noise) -> tuple[RunState, Trace]:
+            after, trace = server.advance(run, block, noise)
+            return after, Trace(np.concatenate([trace.plays[1:], trace.plays[-1:]]), trace.exchanges)
+
+        return replace(honest, advance=advance)
+
+
+@dataclass(frozen=True)
+class Telling(Broadcast):
+    """A broadcast with a field that no certificate mentions."""
+
+    expert: int
+    switches: int
+    best_so_far: int
+
+
+@dataclass(frozen=True)
+class TellingSelector(Selector):
+    def message(self, state: ServerState) -> Any:
+        honest = super().message(state)
+        return Telling(honest.rounds, honest.expert, honest.switches, int(state.totals.argmin()))
+
+
+def _with_server(algorithm: Algorithm, kind: type[Selector], **changes: Any) -> Algorithm:
+    old = algorithm.server
+    assert isinstance(old, Selector)
+    values = {name: getattr(old, name) for name in old.__dataclass_fields__}
+    server = kind(**{**values, **changes})
+    return replace(algorithm, server=server, advance=server.advance, log_likelihood=server.log_likelihood)
+
+
+@dataclass(frozen=True)
+class ForgetsField:
+    """Broadcasts the exact leader and leaves it out of the certificate."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        honest = SparseVector().build(setting)
+        channels = {k.replace("CurrentExpert", "Telling"): v for k, v in honest.certificate.channels.items()}
+        forged = replace(honest, broadcast=Telling, certificate=replace(honest.certificate, channels=channels))
+        return _with_server(forged, TellingSelector)
+
+
+@dataclass(frozen=True)
+class NarrowView:
+    """Its guarantee for peers leaves out that they see the broadcasts."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        honest = SparseVector().build(setting)
+        guarantees = tuple(
+            replace(g, view=frozenset(c for c in g.view if c.value != "broadcasts")) if g.observer is Observer.PEER else g
+            for g in honest.certificate.guarantees
+        )
+        return replace(honest, certificate=replace(honest.certificate, guarantees=guarantees))
+
+
+@dataclass(frozen=True)
+class HalfSensitivity:
+    """Declares that one loss moves a score by 1/2 and scales its noise to that."""
+
+    epsilon: float = 1.0
+
+    def build(self, setting: Setting) -> Algorithm:
+        honest = SparseVector(epsilon=self.epsilon).build(setting)
+        server = honest.server
+        assert isinstance(server, Selector)
+        selection = replace(server.selection, sensitivity=0.5)
+        certificate = replace(honest.certificate, mechanisms={**honest.certificate.mechanisms, "selection": selection})
+        return _with_server(replace(honest, certificate=certificate), Selector, selection=selection)
+
+
+@dataclass(frozen=True)
+class HalfNoise:
+    """Draws everything with half the noise its certificate is computed from."""
+
+    epsilon: float = 1.0
+    which: str = "all"
+
+    def build(self, setting: Setting) -> Algorithm:
+        honest = SparseVector(epsilon=self.epsilon).build(setting)
+        server = honest.server
+        assert isinstance(server, Selector)
+        sparse, selection = server.sparse, server.selection
+        if self.which in ("all", "threshold"):
+            sparse = replace(sparse, threshold_scale=sparse.threshold_scale / 2)
+        if self.which in ("all", "query"):
+            sparse = replace(sparse, query_scale=sparse.query_scale / 2)
+        if self.which in ("all", "selection"):
+            selection = selection.scaled(0.5)
+        return _with_server(honest, Selector, sparse=sparse, selection=selection)
+
+
+@dataclass(frozen=True)
+class QuietSelection(ExponentialMechanism):
+    """A mechanism that states one law and samples another."""
+
+    def sample(self, value: Any, noise: Noise) -> int:
+        return ExponentialMechanism(self.purpose, 2 * self.epsilon, self.sensitivity).sample(value, noise)
+
+
+@dataclass(frozen=True)
+class LyingMechanism:
+    epsilon: float = 1.0
+
+    def build(self, setting: Setting) -> Algorithm:
+        honest = SparseVector(epsilon=self.epsilon).build(setting)
+        server = honest.server
+        assert isinstance(server, Selector)
+        selection = QuietSelection("selection", server.selection.epsilon)
+        certificate = replace(honest.certificate, mechanisms={**honest.certificate.mechanisms, "selection": selection})
+        return _with_server(replace(honest, certificate=certificate), Selector, selection=selection)
+
+
+@dataclass(frozen=True)
+class BareSelector(Selector):
+    """Draws its comparison noise itself, beside the mechanism."""
+
+    def aggregate(self, state: ServerState, uploads: Any, noise: Noise) -> tuple[CurrentExpert, ServerState]:
+        state = replace(state, totals=state.totals + uploads.losses)
+        noisy = self.query(state) + float(noise.draw("exponential", "query")) * self.sparse.query_scale
+        if noisy > state.noisy_threshold:
+            state = self.switch(state, noise)
+        return self.message(state), state
+
+
+@dataclass(frozen=True)
+class BypassesMechanism:
+    epsilon: float = 1.0
+
+    def build(self, setting: Setting) -> Algorithm:
+        return _with_server(SparseVector(epsilon=self.epsilon).build(setting), BareSelector)
+
+
+@dataclass(frozen=True)
+class ClaimsWithoutMechanism:
+    """Follow the leader with a certificate from nowhere."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        honest = FollowTheLeader().build(setting)
+        guarantees = tuple(replace(g, curve=PureDP(1.0)) for g in honest.certificate.guarantees)
+        assert all(isinstance(g.curve, NoGuarantee) for g in honest.certificate.guarantees)
+        return replace(honest, certificate=replace(honest.certificate, guarantees=guarantees))
+
+
+@dataclass(frozen=True)
+class RoundDependent(Leader):
+    """Client i of a batch plays differently from a client alone."""
+
+    def play(self, state: ClientState, context: Context, noise: Noise) -> tuple[np.ndarray, ClientState]:
+        plays, state = super().play(state, context, noise)
+        return (plays + len(noise.batch)) % self.experts, state
+
+
+@dataclass(frozen=True)
+class EngineDependent:
+    def build(self, setting: Setting) -> Algorithm:
+        return replace(FollowTheLeader().build(setting), client=RoundDependent(setting.experts))
+
+
+@dataclass(frozen=True)
+class ForgetfulSpan(Leader):
+    """Its span path forgets the last round."""
+
+    def observe_many(self, state: ClientState, reports: np.ndarray, noise: Noise) -> ClientState:
+        return super().observe_many(state, reports[:-1] if len(reports) > 1 else reports, noise)
+
+
+@dataclass(frozen=True)
+class BlockDependent:
+    def build(self, setting: Setting) -> Algorithm:
+        every = min(5, setting.horizon)
+        return replace(FollowTheLeader(every=every).build(setting), client=ForgetfulSpan(setting.experts))
+
+
+@dataclass(frozen=True)
+class MemorySummer(Summing):
+    """Keeps a secret memory outside its state."""
+
+    memory: list[Units] = field(default_factory=list, compare=False)
+
+    def aggregate(self, state: Any, uploads: Any, noise: Noise) -> tuple[Totals, Any]:
+        self.memory.append(uploads.losses)
+        broadcast, state = super().aggregate(state, uploads, noise)
+        return replace(broadcast, losses=broadcast.losses + 2**20 * len(self.memory) * np.arange(self.experts)), state
+
+
+@dataclass(frozen=True)
+class Impure:
+    def build(self, setting: Setting) -> Algorithm:
+        return replace(FollowTheLeader().build(setting), server=MemorySummer(setting.experts, 1))
+
+
+@dataclass(frozen=True)
+class InPlaceSummer(Summing):
+    """Adds into the state it was handed."""
+
+    def aggregate(self, state: Any, uploads: Any, noise: Noise) -> tuple[Totals, Any]:
+        del noise
+        state.totals[...] += uploads.losses
+        return Totals(self.every, state.totals.copy()), state
+
+
+@dataclass(frozen=True)
+class Overwrites:
+    def build(self, setting: Setting) -> Algorithm:
+        return replace(FollowTheLeader().build(setting), server=InPlaceSummer(setting.experts, 1))
+
+
+class _Leftover:
+    """Something the codec cannot carry."""
+
+
+@dataclass(frozen=True)
+class OpaqueState:
+    totals: Units
+    extra: Any
+
+
+@dataclass(frozen=True)
+class OpaqueSummer(Summing):
+    def open(self, noise: Noise) -> tuple[Totals, Any]:
+        broadcast, state = super().open(noise)
+        return broadcast, OpaqueState(state.totals, _Leftover())
+
+    def aggregate(self, state: Any, uploads: Any, noise: Noise) -> tuple[Totals, Any]:
+        broadcast, after = super().aggregate(state, uploads, noise)
+        return broadcast, OpaqueState(after.totals, state.extra)
+
+
+@dataclass(frozen=True)
+class Unsavable:
+    def build(self, setting: Setting) -> Algorithm:
+        return replace(FollowTheLeader().build(setting), server=OpaqueSummer(setting.experts, 1))
+
+
+@dataclass(frozen=True)
+class OffByOne(Leader):
+    def play(self, state: ClientState, context: Context, noise: Noise) -> tuple[np.ndarray, ClientState]:
+        plays, state = super().play(state, context, noise)
+        return plays + 1, state
+
+    def play_many(self, state: ClientState, rounds: int, noise: Noise) -> tuple[np.ndarray, ClientState]:
+        plays, state = super().play_many(state, rounds, noise)
+        return plays + 1, state
+
+
+@dataclass(frozen=True)
+class InvalidPlays:
+    def build(self, setting: Setting) -> Algorithm:
+        return replace(FollowTheLeader().build(setting), client=OffByOne(setting.experts))
+
+
+@dataclass(frozen=True)
+class Boastful:
+    """Declares a regret bound it does not keep."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        return replace(Hedge().build(setting), regret_bound=0.5)
+
+
+@dataclass(frozen=True)
+class WrongReference:
+    """Says that without noise it is follow the leader; it is Hedge."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        return replace(Hedge().build(setting), reference=FollowTheLeader().build(setting))
+
+
+@dataclass(frozen=True)
+class Overspends:
+    """Says its releases add up to the certificate; its certificate covers only one selection."""
+
+    epsilon: float = 1.0
+
+    def build(self, setting: Setting) -> Algorithm:
+        honest = SparseVector(epsilon=self.epsilon).build(setting)
+        server = honest.server
+        assert isinstance(server, Selector)
+        guarantees = tuple(
+            replace(g, curve=server.selection.curve) if g.observer is not Observer.SERVER else g for g in honest.certificate.guarantees
+        )
+        certificate = replace(honest.certificate, guarantees=guarantees, composition="sum")
+        return replace(honest, certificate=certificate)
+
+
+@dataclass(frozen=True)
+class Sleepwalker:
+    """Says it supports sleeping experts and follows them all the same."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        return replace(FollowTheLeader().build(setting), supports=frozenset({Feature.SLEEPING_EXPERTS}))
+
+
+@dataclass(frozen=True)
+class Overflowing(Sampler):
+    """Keeps weights outside the log domain: they vanish on long runs and leave it with an expert that does not exist."""
+
+    def _choose(self, state: ClientState, coins: np.ndarray) -> np.ndarray:
+        mass = np.cumsum(np.exp(-self.rate * from_units(state.totals)), axis=-1)
+        return (mass <= coins[..., None] * mass[..., -1:]).sum(axis=-1)
+
+
+@dataclass(frozen=True)
+class Underflows:
+    every: int = 1
+
+    def build(self, setting: Setting) -> Algorithm:
+        return replace(Hedge(every=self.every).build(setting), client=Overflowing(setting.experts, 0.5))
+
+
+BROKEN: dict[str, tuple[str, Any]] = {
+    "peeks at the present loss": ("causal", Peeks()),
+    "reads one round ahead": ("causal", PeeksAhead()),
+    "forgets a message field": ("covers every message", ForgetsField()),
+    "leaves broadcasts out of a view": ("covers every message", NarrowView()),
+    "claims without a mechanism": ("covers every message", ClaimsWithoutMechanism()),
+    "declares half its sensitivity": ("sensitivities hold", HalfSensitivity()),
+    "half the noise": ("noise follows its law", HalfNoise()),
+    "half the threshold noise": ("noise follows its law", HalfNoise(which="threshold")),
+    "half the query noise": ("noise follows its law", HalfNoise(which="query")),
+    "half the selection noise": ("noise follows its law", HalfNoise(which="selection")),
+    "half the noise, audited": ("exact ratio below certificate", HalfNoise()),
+    "noise beside the mechanism": ("noise follows its law", BypassesMechanism()),
+    "a mechanism that lies": ("noise follows its law", LyingMechanism()),
+    "a mechanism that lies, audited": ("exact ratio below certificate", LyingMechanism()),
+    "overspends": ("ledger composes", Overspends()),
+    "depends on the engine": ("same on every engine", EngineDependent()),
+    "depends on blocks": ("same for every block", BlockDependent()),
+    "has a hidden memory": ("pure", Impure()),
+    "overwrites its state": ("pure", Overwrites()),
+    "cannot be saved": ("resumable", Unsavable()),
+    "plays what is not there": ("valid plays", InvalidPlays()),
+    "follows sleeping experts": ("sleeping experts", Sleepwalker()),
+    "underflows": ("million rounds", Underflows()),
+    "boasts": ("regret below bound", Boastful()),
+    "is not its reference": ("noiseless is reference", WrongReference()),
+}
