@@ -5,7 +5,7 @@ ifneq ($(wildcard ../shared/data),)
 export HEDGEROW_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: setup demo test test-full check bench clean
+.PHONY: setup demo test test-full check bench readme clean
 
 setup: .venv/.ready
 
@@ -26,10 +26,13 @@ test-full: setup
 	$(BIN)/python -m pytest -n 2 -m ""
 
 check: setup
-	$(BIN)/ruff check src tests
-	$(BIN)/ruff format --check src tests
+	$(BIN)/ruff check src tests tools examples
+	$(BIN)/ruff format --check src tests tools examples
 	$(BIN)/basedpyright --warnings
 	$(BIN)/lint-imports
+
+readme: setup
+	$(BIN)/python tools/readme.py
 
 bench: setup
 	$(BIN)/hedgerow bench

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from broken import BROKEN
 
+from broken import BROKEN
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.contracts.suite import CONTRACTS, examine

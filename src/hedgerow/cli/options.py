@@ -14,8 +14,12 @@ from hedgerow.experiments.plugins import load_plugins
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output and nothing else.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 Out = Annotated[Path | None, typer.Option("--out", help="Folder for the results; must not exist. Default: a new one under runs/.")]
-Plugins = Annotated[list[str] | None, typer.Option("--plugin", metavar="FILE.py", help="Load your own algorithms, environments or experiments.")]
-Data = Annotated[Path | None, typer.Option("--data", help="Look for data files here first (default: HEDGEROW_DATA, then your data folder).")]
+Plugins = Annotated[
+    list[str] | None, typer.Option("--plugin", metavar="FILE.py", help="Load your own algorithms, environments or experiments.")
+]
+Data = Annotated[
+    Path | None, typer.Option("--data", help="Look for data files here first (default: HEDGEROW_DATA, then your data folder).")
+]
 Settings = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change one value; may be repeated.")]
 Workers = Annotated[int | None, typer.Option("--workers", min=1, help="Processes for the seeds (default: all cores where it pays).")]
 

@@ -14,7 +14,7 @@ from rich.table import Table
 
 from hedgerow.experiments.study import Study
 
-OUT = Console(highlight=False)
+OUT = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
 ERR = Console(stderr=True, highlight=False)
 
 

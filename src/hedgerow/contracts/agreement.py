@@ -61,7 +61,10 @@ def same_on_every_engine(spec: AlgorithmSpec) -> None:
         algorithm = spec.build(environment.setting)
         for seed in SEEDS:
             vectorised = _transcript(algorithm, environment, seed, "vectorised")
-            for other in (_transcript(algorithm, environment, seed, "in_process"), _transcript(algorithm, environment, seed, "vectorised", fused=False)):
+            for other in (
+                _transcript(algorithm, environment, seed, "in_process"),
+                _transcript(algorithm, environment, seed, "vectorised", fused=False),
+            ):
                 for what, a, b in zip(("plays", "messages", "traffic"), vectorised, other, strict=True):
                     demand(same(a, b), f"{what} differ between engines on {environment} with seed {seed}")
             _sizes_as_counted(algorithm, vectorised[1], vectorised[2])
@@ -105,7 +108,8 @@ def causal(spec: AlgorithmSpec) -> None:
         for data in (losses, changed):
             environment = RecordedArray(data)
             algorithm = spec.build(environment.setting)
-            for fused, engine in ((True, "vectorised"), (False, "vectorised"), (False, "in_process")):
+            paths: tuple[tuple[bool, EngineName], ...] = ((True, "vectorised"), (False, "vectorised"), (False, "in_process"))
+            for fused, engine in paths:
                 digest = _Plays()
                 simulate(algorithm, environment, trial, sinks=[digest], fused=fused, engine=engine)
                 plays.append(digest.all())

@@ -205,5 +205,3 @@ def _frequencies_match(algorithm: Algorithm, transcripts: list[Any], expected: n
     statistic = ((observed - wanted) ** 2 / wanted).sum()
     p = float(stats.chi2.sf(statistic, max(1, len(wanted) - 1)))
     demand(p > 1e-5, f"simulated transcripts do not follow the likelihood (chi-square p = {p:.1e})")
-
-

@@ -7,7 +7,7 @@ class BrokenContract(AssertionError):
     """The algorithm does not keep the contract."""
 
 
-class NotApplicable(Exception):  # noqa: N818
+class NotApplicable(Exception):
     """The contract says nothing about this algorithm; the text says why."""
 
 

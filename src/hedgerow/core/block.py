@@ -82,9 +82,7 @@ def check_unit_range(name: str, values: Array, first_round: int = 0) -> None:
         raise InvalidValue(f"Expected {name}={float(values[where])!r} in [0, 1] ({place}).")
 
 
-def check(
-    block: Block, family: Family, setting: Setting, first_round: int, rounds: int, marks: Sequence[int] = ()
-) -> Block:
+def check(block: Block, family: Family, setting: Setting, first_round: int, rounds: int, marks: Sequence[int] = ()) -> Block:
     """Validate a block and fill in its sums; linear losses must be finite, in [0, 1] and on the lattice.
 
     `marks` are the numbers of finished rounds, counted from the start of the game, at which somebody wants sums.

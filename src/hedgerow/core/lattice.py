@@ -22,9 +22,9 @@ def round_to_lattice(losses: npt.ArrayLike) -> Array:
     """The nearest lattice points; values must already lie in [0, 1].
 
     >>> float(round_to_lattice(0.3)), float(round_to_lattice(1.0))
-    (0.2999992370605469, 1.0)
+    (0.3000001907348633, 1.0)
     """
-    rounded = np.multiply(losses, UNITS_PER_LOSS, dtype=np.float64)
+    rounded = np.asarray(np.multiply(losses, UNITS_PER_LOSS, dtype=np.float64))
     np.rint(rounded, out=rounded)
     rounded *= 1.0 / UNITS_PER_LOSS
     return rounded
@@ -36,9 +36,7 @@ def to_units(sums: npt.ArrayLike) -> Units:
     units = scaled.astype(np.int64)
     if (units != scaled).any():
         off = float(np.ravel(sums)[np.ravel(units != scaled).argmax()])
-        raise InvalidValue(
-            f"Expected a sum of losses={off!r} on the lattice 2^-20 (environments round losses with round_to_lattice)."
-        )
+        raise InvalidValue(f"Expected a sum of losses={off!r} on the lattice 2^-20 (environments round losses with round_to_lattice).")
     return units
 
 

@@ -24,7 +24,7 @@ class Family(Protocol):
         """The smallest and the largest charge."""
         ...
 
-    def value(self, records: Array, plays: Array) -> Array: ...
+    def value(self, records: Array, plays: np.ndarray) -> Array: ...
 
     def gradient(self, records: Array, plays: Array) -> Array:
         """Gradient in the play, for plays that are points."""
@@ -43,7 +43,7 @@ class Linear:
     def bounds(self) -> tuple[float, float]:
         return (0.0, 1.0)
 
-    def value(self, records: Array, plays: Array) -> Array:
+    def value(self, records: Array, plays: np.ndarray) -> Array:
         if plays.dtype.kind == "i":
             rows = records.reshape(-1, records.shape[-1])
             return rows[np.arange(len(rows)), plays.reshape(-1)].reshape(plays.shape)

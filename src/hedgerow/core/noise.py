@@ -107,7 +107,14 @@ class _Stream:
 
     def snapshot(self) -> dict[str, Any]:
         state = self.states[0] if self.states else self.rng.bit_generator.state
-        return {"law": self.law, "lanes": self.lanes, "width": self.width, "cursors": list(self.cursors), "first": self.first, "state": state}
+        return {
+            "law": self.law,
+            "lanes": self.lanes,
+            "width": self.width,
+            "cursors": list(self.cursors),
+            "first": self.first,
+            "state": state,
+        }
 
 
 class SeededNoise:

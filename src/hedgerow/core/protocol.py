@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -146,8 +146,7 @@ class Environment(Protocol):
     @property
     def family(self) -> Family: ...
 
-    @property
-    def adaptive(self) -> bool: ...
+    adaptive: ClassVar[bool]
 
     def start(self, seed: int) -> Any: ...
 

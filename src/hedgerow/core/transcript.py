@@ -34,8 +34,11 @@ class Sink(Protocol):
     wants a block's sums to be split.
     """
 
-    wants_messages: bool
-    marks: Sequence[int]
+    @property
+    def wants_messages(self) -> bool: ...
+
+    @property
+    def marks(self) -> Sequence[int]: ...
 
     def rounds(self, first_round: int, block: Block, plays: np.ndarray) -> None: ...
 

@@ -61,7 +61,7 @@ class NearRealizable(Realizable):
 class Halving(Generated):
     """Every horizon/8 rounds half of the surviving experts start losing 1 in every round at every client."""
 
-    def plan(self, rng: np.random.Generator) -> Array:
+    def plan(self, rng: np.random.Generator) -> np.ndarray:
         """The round in which each expert starts to lose (the horizon for the survivors)."""
         death = np.full(self.experts, self.horizon)
         alive = rng.permutation(self.experts)
@@ -71,7 +71,7 @@ class Halving(Generated):
             alive = alive[fallen:]
         return death
 
-    def draw(self, rng: np.random.Generator, plan: Array, first_round: int, rounds: int) -> Array:
+    def draw(self, rng: np.random.Generator, plan: np.ndarray, first_round: int, rounds: int) -> Array:
         del rng
         lost = np.arange(first_round, first_round + rounds)[:, None] >= plan
         return np.repeat(lost[:, None, :].astype(np.float64), self.clients, axis=1)

@@ -112,7 +112,9 @@ def read_losses(path: Path) -> tuple[Array, list[str]]:
     repeated = np.flatnonzero(np.diff(position[order]) == 0)
     if len(repeated):
         row = int(order[repeated[0] + 1])
-        raise InvalidValue(f"Expected one row for round {numbers[row]} and client {table['client'][row]!r} in {path}, row {row + 1} repeats it.")
+        raise InvalidValue(
+            f"Expected one row for round {numbers[row]} and client {table['client'][row]!r} in {path}, row {row + 1} repeats it."
+        )
     wide = np.empty((len(numbers), len(experts)))
     for i, name in enumerate(experts):
         column = table[name]
@@ -127,14 +129,13 @@ def read_losses(path: Path) -> tuple[Array, list[str]]:
 
 def _read_table(path: Path) -> dict[str, Any]:
     import pyarrow as pa
-    import pyarrow.csv
-    import pyarrow.parquet
+    from pyarrow import csv, parquet
 
     try:
         if path.suffix in (".parquet", ".pq"):
-            table = pa.parquet.read_table(path)
+            table = parquet.read_table(path)
         elif path.suffix in (".csv", ".gz"):
-            table = pa.csv.read_csv(path)
+            table = csv.read_csv(path)
         else:
             raise InvalidValue(f"Expected a .csv, .csv.gz or .parquet file, got {path}.")
     except (pa.ArrowInvalid, OSError) as error:

@@ -26,14 +26,14 @@ class Switching(Generated):
         between("mean", self.mean, 0.0, 1.0)
         expect(0 <= self.gap <= self.mean, "gap", self.gap, f"in [0, mean={self.mean}]")
 
-    def plan(self, rng: np.random.Generator) -> Array:
+    def plan(self, rng: np.random.Generator) -> np.ndarray:
         best = rng.integers(self.experts, size=self.segments)
         for i in range(1, self.segments):
             if self.experts > 1 and best[i] == best[i - 1]:
                 best[i] = (best[i] + 1 + rng.integers(self.experts - 1)) % self.experts
         return best
 
-    def draw(self, rng: np.random.Generator, plan: Array, first_round: int, rounds: int) -> Array:
+    def draw(self, rng: np.random.Generator, plan: np.ndarray, first_round: int, rounds: int) -> Array:
         losses = rng.random((rounds, self.clients, self.experts))
         segment = np.arange(first_round, first_round + rounds) * self.segments // self.horizon
         means = np.full((rounds, 1, self.experts), self.mean)

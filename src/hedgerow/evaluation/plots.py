@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -18,10 +20,10 @@ COLOURS = ("#0b6e4f", "#d1495b", "#30638e", "#edae49", "#6d597a", "#8d99ae", "#3
 STYLES = ("-", "--", "-.", ":")
 
 
-def _canvas(title: str, width: float = 8.0) -> tuple[Figure, Axes]:
-    figure = Figure(figsize=(width, 4.8), layout="constrained")
+def _canvas(title: str, width: float = 8.0, height: float = 4.8) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(width, height), layout="constrained")
     axes = figure.add_subplot()
-    axes.set_title(title, loc="left", fontsize=12, fontweight="bold")
+    figure.suptitle(fill(title, int(width * 10)), x=0.01, ha="left", fontsize=12, fontweight="bold")
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color="#e5e5e5", linewidth=0.8)
     axes.set_axisbelow(True)
@@ -36,7 +38,7 @@ def _spread_labels(places: list[float], gap: float) -> list[float]:
     """Move label heights apart so that neighbours are at least `gap` from each other, keeping their order."""
     order = np.argsort(places)
     spread = list(places)
-    for before, after in zip(order[:-1], order[1:], strict=True):
+    for before, after in pairwise(order):
         spread[after] = max(spread[after], spread[before] + gap)
     return spread
 
@@ -68,11 +70,19 @@ def draw_regret_over_time(axes: Axes, results: Sequence[RunResult], label_lines:
         axes.annotate(
             f"{label}  {end:.3g}",
             (last, end),
-            xytext=(last * 1.015, place),
+            xytext=(last * 1.03, place),
             color=COLOURS[i % len(COLOURS)],
             va="center",
             fontsize=9,
             annotation_clip=False,
+            arrowprops={
+                "arrowstyle": "-",
+                "color": COLOURS[i % len(COLOURS)],
+                "linewidth": 0.6,
+                "shrinkA": 0,
+                "shrinkB": 0,
+                "relpos": (0, 0.5),
+            },
         )
 
 
@@ -106,7 +116,17 @@ def plot_regret_against(
     if slope is not None and points:
         series = next(iter(points.values()))
         x = np.array(sorted(series))
-        axes.plot(x, series[x[0]].mean * (x / x[0]) ** slope, color="#999999", linestyle=":", linewidth=1.5, label=slope_name or f"slope {slope:g}")
+        axes.plot(
+            x,
+            series[x[0]].mean * (x / x[0]) ** slope,
+            color="#999999",
+            linestyle=":",
+            linewidth=1.5,
+            label=slope_name or f"slope {slope:g}",
+        )
+    ticks = sorted({x for series in points.values() for x in series})
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()
     axes.set_xlabel(parameter)
     axes.set_ylabel("regret (mean over clients)")
     axes.legend(frameon=False)
@@ -114,8 +134,8 @@ def plot_regret_against(
 
 
 def plot_bars(groups: Mapping[str, Mapping[str, Estimate]], path: Path, title: str, value: str) -> None:
-    """Grouped horizontal bars on a log axis: one group of bars for each setting, one bar for each variant."""
-    figure, axes = _canvas(title, 9.0)
+    """Grouped horizontal bars on a log axis with 95 % intervals: a group for each setting, a bar for each variant."""
+    figure, axes = _canvas(title, 9.0, 1.8 + 0.45 * len(groups))
     axes.grid(axis="y", visible=False)
     axes.grid(axis="x", color="#e5e5e5", linewidth=0.8)
     variants = list(dict.fromkeys(v for bars in groups.values() for v in bars))
@@ -128,10 +148,12 @@ def plot_bars(groups: Mapping[str, Mapping[str, Estimate]], path: Path, title: s
             y = row + (i - (len(variants) - 1) / 2) * height
             colour = COLOURS[i % len(COLOURS)]
             axes.barh(y, estimate.mean, height * 0.9, color=colour, label=variant if row == 0 else None)
-            axes.text(estimate.mean * 1.04, y, f"{estimate.mean:.3g}", va="center", fontsize=8, color=colour)
+            half = float(np.nan_to_num(estimate.half_width))
+            axes.errorbar(estimate.mean, y, xerr=[[min(half, estimate.mean * 0.999)], [half]], color="#333333", linewidth=1, capsize=2)
+            axes.text((estimate.mean + half) * 1.05, y, f"{estimate.mean:.3g}", va="center", fontsize=8, color=colour)
     axes.set_xscale("log")
     axes.set_yticks(range(len(groups)), list(groups))
     axes.invert_yaxis()
     axes.set_xlabel(value)
-    axes.legend(frameon=False, loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=max(1, len(variants)))
+    figure.legend(frameon=False, loc="outside lower center", ncols=max(1, len(variants)))
     _save(figure, path)

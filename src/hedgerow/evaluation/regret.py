@@ -83,7 +83,7 @@ class RegretRecorder:
 
     def _exact(self, block: Block, charged: np.ndarray, marks: np.ndarray) -> None:
         assert block.segments is not None
-        paid = self._paid + np.cumsum(to_units(charged))
+        paid = int(self._paid) + np.cumsum(to_units(charged))
         reached = self._totals + np.cumsum(block.segments.sum(axis=1), axis=0)
         for at in np.searchsorted(block.cuts, marks):
             self._best.append(float(from_units(int(reached[at].min()))) / self.players)

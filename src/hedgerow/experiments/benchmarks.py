@@ -100,7 +100,15 @@ def simulate_rows() -> Iterator[Row]:
         yield Row(name_of(clients, 2**10, experts, every, "in_process"), ratio, SUM, each, "ns per (round, client)")
     del environment, short
     base: float | None = None
-    for m, t, d in ((10, 2**14, 100), (20, 2**14, 100), (40, 2**14, 100), (10, 2**15, 100), (10, 2**16, 100), (10, 2**14, 200), (10, 2**14, 400)):
+    for m, t, d in (
+        (10, 2**14, 100),
+        (20, 2**14, 100),
+        (40, 2**14, 100),
+        (10, 2**15, 100),
+        (10, 2**16, 100),
+        (10, 2**14, 200),
+        (10, 2**14, 400),
+    ):
         grown = losses(t, m, d)
         ratio, taken = paired(play(grown, 32, "vectorised"), grown)
         each = taken / (t * m * d) * 1e9
@@ -163,4 +171,3 @@ BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "calibrate": calibrate_rows,
     "noise": noise_rows,
 }
-

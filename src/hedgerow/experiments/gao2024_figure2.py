@@ -47,7 +47,7 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
             for calibration in ("published", "certified")
             for m, n in (SETTINGS if stream == FIGURE else ROBUST)
         )
-        title = f"Fed-SVT, epsilon = {EPSILON:g}, d = {EXPERTS}, T = {HORIZON}: {stream} stream"
+        title = f"Fed-SVT, epsilon = {EPSILON:g}, d = {EXPERTS}, T = {HORIZON}: {'uniform' if stream == FIGURE else stream} stream"
         made[stream] = StudyConfig(title, _stream(stream, 10), entries, seeds=10 if quick else 100)
     return made
 
@@ -88,7 +88,7 @@ def draw(done: Studies, path: Path) -> None:
         for stream in STREAMS
         for m, n in (SETTINGS if stream == FIGURE else ROBUST)
     }
-    title = f"Fed-SVT at epsilon = {EPSILON:g}: printed constants against certified ones (T = {HORIZON}, d = {EXPERTS})"
+    title = f"Fed-SVT at epsilon = {EPSILON:g}, printed against certified constants (T = {HORIZON}, d = {EXPERTS})"
     plot_bars(groups, path, title, "regret per client (log scale)")
 
 

@@ -63,9 +63,14 @@ class Study:
 
     def __str__(self) -> str:
         rows = [("", "regret", "own-best regret", "switches", "numbers sent")]
-        rows += [(r.label, str(r.regret), str(r.own_best_regret), f"{r.switches.mean:.1f}", f"{r.scalars.mean:,.0f}") for r in self.summary()]
+        rows += [
+            (r.label, str(r.regret), str(r.own_best_regret), f"{r.switches.mean:.1f}", f"{r.scalars.mean:,.0f}") for r in self.summary()
+        ]
         widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-        lines = ["  ".join(cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))) for row in rows]
+        lines = [
+            "  ".join(cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True)))
+            for row in rows
+        ]
         return "\n".join(line.rstrip() for line in lines)
 
 
@@ -127,7 +132,9 @@ def run_study(config: StudyConfig, *, workers: int | None = None, keep: bool = F
     return Study(config, algorithms, [r for r, _ in ordered], [k for _, k in ordered if k is not None])
 
 
-def compare(environment: Environment, algorithms: Mapping[str, AlgorithmSpec], *, seeds: int = 20, title: str = "Regret over time") -> Study:
+def compare(
+    environment: Environment, algorithms: Mapping[str, AlgorithmSpec], *, seeds: int = 20, title: str = "Regret over time"
+) -> Study:
     """Run several algorithms on the same streams: the library's front door."""
     entries = tuple(Entry(label, spec) for label, spec in algorithms.items())
     return run_study(StudyConfig(title, environment, entries, seeds))

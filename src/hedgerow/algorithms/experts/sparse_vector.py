@@ -203,9 +203,11 @@ class SparseVector:
     """Private federated experts for streams with a low-loss expert.
 
     `epsilon` is the pure budget, `every` the rounds between exchanges (N), `best_loss` the loss L* of the best expert per
-    client, known beforehand (a value computed from the data would not be covered). `calibration="certified"` (default) spends exactly `epsilon` by the tight proof and chooses everything else
-    to minimise the worst expected regret over a fixed family of streams; `"published"` uses the printed constants with
-    failure probability `rho`, and its certificate says what they really cost.
+    client, known beforehand (a value computed from the data would not be covered).
+
+    `calibration="certified"` (default) spends exactly `epsilon` by the tight proof and chooses everything else from public
+    values to minimise the worst expected regret over a fixed family of streams; `"published"` uses the printed constants
+    with failure probability `rho`, and its certificate says what they really cost.
 
     >>> from hedgerow.core.protocol import Setting
     >>> algorithm = SparseVector(epsilon=1.0, calibration="published").build(Setting(clients=10, experts=100, horizon=512))
@@ -277,9 +279,7 @@ class SparseVector:
             eta = nextafter(eta, 0.0)
         return chosen.switches, eta, chosen.threshold, sparse
 
-    def _certificate(
-        self, setting: Setting, switches: int, sparse: AboveThreshold, selection: ExponentialMechanism
-    ) -> Certificate:
+    def _certificate(self, setting: Setting, switches: int, sparse: AboveThreshold, selection: ExponentialMechanism) -> Certificate:
         curve = total_cost(switches, sparse, selection.epsilon)
         public: dict[str, Any] = {
             "unit": Event(),

@@ -1,0 +1,162 @@
+"""A plugin to copy: an algorithm in one file. Private follow-the-leader by phases, with its certificate.
+
+    hedgerow contracts phased_selection --plugin examples/my_algorithm.py
+    hedgerow run examples/plugin.toml --plugin examples/my_algorithm.py
+
+The horizon is cut into phases of `every` rounds. After each phase the server draws the next expert by the exponential
+mechanism on the losses of that phase alone. A datum lies in one phase and moves each score of one draw by at most 1, so the
+whole transcript is epsilon-DP (proofs/composition.md#pure-sum, with one step that depends on the datum).
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+import hedgerow
+from hedgerow.core.certificate import (
+    DEFAULT_VIEWS,
+    IDEAL_REALS,
+    TRUSTED_SERVER,
+    Certificate,
+    Channel,
+    Event,
+    Guarantee,
+    NoGuarantee,
+    Observer,
+    Proof,
+)
+from hedgerow.core.checks import at_least, expect, positive
+from hedgerow.core.lattice import from_units, to_units
+from hedgerow.core.messages import Broadcast, Upload
+from hedgerow.core.noise import Noise
+from hedgerow.core.protocol import Algorithm, Context
+from hedgerow.core.setting import Setting
+from hedgerow.privacy.mechanisms import ExponentialMechanism
+
+
+# 1. Messages: everything that leaves a client, everything that comes back.
+@dataclass(frozen=True)
+class PhaseLosses(Upload):
+    losses: np.ndarray
+
+
+@dataclass(frozen=True)
+class NextExpert(Broadcast):
+    expert: int
+
+
+# 2. States: explicit, flat, arrays and numbers only.
+@dataclass(frozen=True)
+class ClientState:
+    expert: np.ndarray
+    losses: np.ndarray
+
+
+@dataclass(frozen=True)
+class ServerState:
+    phases: int
+
+
+# 3. The client: pure methods on arrays (*batch, width); one client or all of them.
+@dataclass(frozen=True)
+class PhaseClient:
+    experts: int
+
+    def start(self, noise: Noise) -> ClientState:
+        return ClientState(np.zeros(noise.batch, np.int64), np.zeros((*noise.batch, self.experts), np.int64))
+
+    def receive(self, state: ClientState, broadcast: NextExpert) -> ClientState:
+        return ClientState(np.full_like(state.expert, broadcast.expert), np.zeros_like(state.losses))
+
+    def play(self, state: ClientState, context: Context, noise: Noise) -> tuple[np.ndarray, ClientState]:
+        return state.expert, state
+
+    def observe(self, state: ClientState, reports: np.ndarray, noise: Noise) -> ClientState:
+        return replace(state, losses=state.losses + to_units(reports))
+
+    def upload(self, state: ClientState, noise: Noise) -> tuple[PhaseLosses, ClientState]:
+        return PhaseLosses(state.losses), state
+
+
+# 4. The server: noise only through mechanisms, and `noise.release` so that every release can be recorded.
+@dataclass(frozen=True)
+class PhaseServer:
+    experts: int
+    every: int
+    selection: ExponentialMechanism
+
+    def open(self, noise: Noise) -> tuple[NextExpert, ServerState]:
+        first = min(int(noise.draw("uniform", "first expert") * self.experts), self.experts - 1)
+        return NextExpert(self.every, first), ServerState(0)
+
+    def aggregate(self, state: ServerState, uploads: PhaseLosses, noise: Noise) -> tuple[NextExpert, ServerState]:
+        expert = noise.release(self.selection, from_units(uploads.losses))
+        return NextExpert(self.every, expert), ServerState(state.phases + 1)
+
+    def log_likelihood(self, broadcasts: list[NextExpert], reports: np.ndarray) -> float:
+        """Exact log-probability of the broadcasts, for the audit."""
+        result = -np.log(self.experts)
+        for phase, sent in enumerate(broadcasts[1:]):
+            losses = reports[phase * self.every : (phase + 1) * self.every].sum(axis=(0, 1))
+            result += self.selection.log_probability(losses, sent.expert)
+        return result
+
+
+# 5. The user's side: parameters, checks, and the certificate built from the same mechanism object.
+@dataclass(frozen=True)
+class PhasedSelection:
+    """Every `every` rounds the next expert is drawn privately from the losses of the phase just ended."""
+
+    epsilon: float = 1.0
+    every: int = 2
+
+    def __post_init__(self) -> None:
+        positive("epsilon", self.epsilon)
+        at_least("every", self.every, 1)
+
+    def build(self, setting: Setting) -> Algorithm:
+        expect(self.every <= setting.horizon, "every", self.every, f"<= horizon={setting.horizon}")
+        selection = ExponentialMechanism("selection", self.epsilon)
+        server = PhaseServer(setting.experts, self.every, selection)
+        return Algorithm(
+            name="phased_selection",
+            setting=setting,
+            client=PhaseClient(setting.experts),
+            server=server,
+            certificate=self._certificate(setting, selection),
+            upload=PhaseLosses,
+            broadcast=NextExpert,
+            log_likelihood=server.log_likelihood,
+        )
+
+    def _certificate(self, setting: Setting, selection: ExponentialMechanism) -> Certificate:
+        adjacency = "replace one loss vector l_(i,t) in [0,1]^d of one client in one round"
+        protected: dict[str, Any] = {
+            "unit": Event(),
+            "adjacency": adjacency,
+            "curve": selection.curve,
+            "proof": Proof("composition.md", "pure-sum"),
+            "colluding": setting.clients - 1,
+            "assumes": frozenset({TRUSTED_SERVER, IDEAL_REALS}),
+        }
+        raw = NoGuarantee("clients send the server exact sums of their losses")
+        return Certificate(
+            trust="central",
+            calibration="certified",
+            guarantees=(
+                Guarantee(Observer.SERVER, DEFAULT_VIEWS[Observer.SERVER], Event(), adjacency, raw),
+                Guarantee(Observer.PEER, DEFAULT_VIEWS[Observer.PEER], **protected),
+                Guarantee(Observer.PUBLIC, DEFAULT_VIEWS[Observer.PUBLIC], **protected),
+            ),
+            channels={
+                "PhaseLosses.losses": Channel.UPLOADS,
+                "NextExpert.rounds": Channel.TIMING,
+                "NextExpert.expert": Channel.BROADCASTS,
+            },
+            mechanisms={"selection": selection},
+        )
+
+
+# 6. A name to call it by.
+hedgerow.ALGORITHMS.add("phased_selection", PhasedSelection)

@@ -1,0 +1,113 @@
+"""What the documents say is true: anchors exist, README outputs are current, examples run, the architecture names real files."""
+
+from __future__ import annotations
+
+import re
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+from hedgerow.algorithms.experts.sparse_vector import SparseVector
+from hedgerow.algorithms.registry import ALGORITHMS
+from hedgerow.core.setting import Setting
+from hedgerow.experiments.config import load
+from hedgerow.experiments.plugins import load_plugin
+from hedgerow.experiments.study import run_study
+
+ROOT = Path(__file__).parent.parent
+
+
+def anchors(file: Path) -> set[str]:
+    """Heading anchors as GitHub makes them."""
+    headings = re.findall(r"^#+ (.+)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def specs() -> list[object]:
+    return [*(kind() for _, kind in ALGORITHMS.items()), SparseVector(calibration="published")]
+
+
+@pytest.mark.parametrize("spec", specs(), ids=lambda spec: type(spec).__name__)
+def test_every_cited_proof_exists(spec: object) -> None:
+    for guarantee in spec.build(Setting(3, 4, 20)).certificate.guarantees:  # pyright: ignore[reportAttributeAccessIssue]
+        if guarantee.proof is not None:
+            file = ROOT / "proofs" / guarantee.proof.file
+            assert guarantee.proof.anchor in anchors(file), f"{guarantee.proof.words()} does not exist"
+
+
+def test_proofs_named_in_docstrings_exist() -> None:
+    cited = set()
+    for source in (ROOT / "src").rglob("*.py"):
+        cited |= set(re.findall(r"proofs/(\w+\.md)#([\w-]+)", source.read_text(encoding="utf-8")))
+    assert cited
+    for file, anchor in cited:
+        assert anchor in anchors(ROOT / "proofs" / file), f"proofs/{file}#{anchor}"
+
+
+def test_links_in_proofs_and_readme_resolve() -> None:
+    for document in (*ROOT.glob("*.md"), *(ROOT / "proofs").glob("*.md")):
+        for target in re.findall(r"\]\(([^)]+)\)", document.read_text(encoding="utf-8")):
+            path, _, anchor = target.partition("#")
+            file = document if not path else document.parent / path
+            assert file.exists(), f"{document.name} links to {target}"
+            if anchor:
+                assert anchor in anchors(file), f"{document.name} links to {target}"
+
+
+def test_readme_outputs_are_current() -> None:
+    tool = runpy.run_path(str(ROOT / "tools" / "readme.py"))
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert tool["filled"](text) == text, "run `make readme`"
+
+
+def test_readme_names_real_commands() -> None:
+    from hedgerow.cli.main import app
+
+    known = {command.name for command in app.registered_commands}
+    named = set(re.findall(r"hedgerow (\w+)", (ROOT / "README.md").read_text(encoding="utf-8")))
+    assert known <= named | {"demo"}
+    assert {name for name in named if name not in known} <= {"as"}
+
+
+def test_architecture_names_real_files() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(\w+)` \| (.+) \|$", text, re.MULTILINE)
+    package = ROOT / "src" / "hedgerow"
+    assert {room for room, _ in rows} == {p.name for p in package.iterdir() if p.is_dir() and p.name != "__pycache__"}
+    for room, content in rows:
+        for name in re.findall(r"`(\w+)`", content):
+            assert (package / room / f"{name}.py").exists() or (package / room / name).is_dir(), f"{room}/{name}"
+
+
+@pytest.mark.parametrize("name", ["study", "recorded", "plugin"])
+def test_examples_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEDGEROW_DATA", str(ROOT / "examples"))
+    load_plugin(str(ROOT / "examples" / "my_algorithm.py"))
+    config = load(ROOT / "examples" / f"{name}.toml", ["seeds=2"])
+    study = run_study(config, workers=1)
+    assert len(study.results) == 2 * len(config.algorithms)
+
+
+def test_example_plugin_keeps_the_contracts() -> None:
+    from hedgerow.contracts.suite import CONTRACTS, examine
+
+    load_plugin(str(ROOT / "examples" / "my_algorithm.py"))
+    spec = ALGORITHMS["phased_selection"]()
+    outcomes = [examine(name, spec) for name in CONTRACTS]
+    assert [o for o in outcomes if o.status == "broken"] == []
+    assert sum(o.status == "holds" for o in outcomes) >= 11
+
+
+def test_algorithms_are_free_of_random_modules() -> None:
+    for source in (ROOT / "src" / "hedgerow" / "algorithms").rglob("*.py"):
+        assert not re.search(r"numpy\.random|np\.random|^import random|^from random", source.read_text(encoding="utf-8"), re.MULTILINE), (
+            source
+        )
+
+
+def test_the_package_is_the_one_in_this_checkout() -> None:
+    import hedgerow
+
+    assert Path(sys.modules["hedgerow"].__file__ or "").is_relative_to(ROOT), hedgerow.__file__
