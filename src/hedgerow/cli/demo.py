@@ -13,7 +13,7 @@ from hedgerow.cli.output import OUT, print_json, progress_bar
 from hedgerow.core.certificate import Observer
 from hedgerow.environments.realizable import NearRealizable
 from hedgerow.experiments.config import Entry, StudyConfig
-from hedgerow.experiments.folder import STAMP, certificate_table, fresh_folder, summary_table, write_study
+from hedgerow.experiments.folder import STAMP, fresh_folder, study_document, write_study
 from hedgerow.experiments.study import Study, run_study
 
 HOSPITALS = NearRealizable(clients=8, experts=24, horizon=730, mean=0.4, law="uniform", best_loss=2.0)
@@ -45,11 +45,10 @@ def demo(out: Out = None, json: Json = False, debug: Debug = False) -> None:
     with fresh_folder(out, "demo") as folder:
         with progress_bar("demo") as update:
             done = run_study(config, progress=lambda count, total: update("simulating hospitals", count, total))
-        write_study(done, folder.path)
+        write_study(done, folder.path, folder.final)
     final = folder.final
     if json:
-        certificates = {label: certificate_table(algorithm) for label, algorithm in done.algorithms.items()}
-        print_json({"run": str(final), "stamp": STAMP, "summary": summary_table(done), "certificates": certificates})
+        print_json(study_document(done, final))
         return
     OUT.print(_table(done, config.title))
     regret = {row.label: row.regret.mean for row in done.summary()}

@@ -10,7 +10,7 @@ import typer
 from hedgerow.cli.options import Data, Debug, Json, Out, Plugins, Settings, Workers, prepare
 from hedgerow.cli.output import OUT, print_json, progress_bar, summary
 from hedgerow.experiments.config import load
-from hedgerow.experiments.folder import STAMP, certificate_table, fresh_folder, summary_table, write_study
+from hedgerow.experiments.folder import STAMP, fresh_folder, study_document, write_study
 from hedgerow.experiments.study import run_study
 
 
@@ -38,11 +38,10 @@ def run(
     with fresh_folder(out, file.stem) as folder:
         with progress_bar(config.title) as update:
             study = run_study(config, workers=workers, keep=keep, progress=lambda done, total: update(config.title, done, total))
-        write_study(study, folder.path)
+        write_study(study, folder.path, folder.final)
     final = folder.final
     if json:
-        certificates = {label: certificate_table(algorithm) for label, algorithm in study.algorithms.items()}
-        print_json({"run": str(final), "stamp": STAMP, "summary": summary_table(study), "certificates": certificates})
+        print_json(study_document(study, final))
         return
     OUT.print(summary(study, config.title))
     for label, algorithm in study.algorithms.items():

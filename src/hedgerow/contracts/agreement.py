@@ -80,7 +80,7 @@ def _sizes_as_counted(algorithm: Algorithm, messages: list[tuple[int, Any, Any]]
 
 
 def same_for_every_block(spec: AlgorithmSpec) -> None:
-    """Fast paths equal the plain loop, whatever the block size."""
+    """Fast paths equal the plain loop, whatever the block size: plays, exchanges, and the states left behind."""
     for environment in environments():
         algorithm = spec.build(environment.setting)
         for seed in SEEDS:
@@ -91,6 +91,8 @@ def same_for_every_block(spec: AlgorithmSpec) -> None:
                 found.append((digest.hex, counters.exchanged, block, fused))
             for hexes in found[1:]:
                 demand(hexes[:2] == found[0][:2], f"blocks of {hexes[2]} (fused: {hexes[3]}) change the run on {environment}, seed {seed}")
+            if not environment.adaptive:
+                _states_agree(algorithm, environment, seed, 7)
 
 
 def causal(spec: AlgorithmSpec) -> None:
@@ -115,6 +117,15 @@ def causal(spec: AlgorithmSpec) -> None:
                 plays.append(digest.all())
         for before, after in zip(plays[:3], plays[3:], strict=True):
             demand(np.array_equal(before[: cut + 1], after[: cut + 1]), f"a play before round {cut} depends on losses from round {cut} on")
+
+
+def _states_agree(algorithm: Algorithm, environment: Environment, seed: int, size: int) -> None:
+    """After every block the fast path leaves the states that the plain loop leaves."""
+    fast, plain = (Engine.vectorised(algorithm, SeededNoise(seed), fused) for fused in (True, False))
+    first, second = fast.start(), plain.start()
+    for block in _blocks(environment, seed, size):
+        first, second = fast.advance(first, block, []), plain.advance(second, block, [])
+        demand(same(first, second), f"after round {first.round} of {environment} the fast path leaves another state")
 
 
 class _Plays(Digest):

@@ -16,6 +16,15 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
 
 
+def common_plays(plays: np.ndarray) -> np.ndarray | None:
+    """The plays (rounds,) of everybody, where an algorithm hands out one column for all deciders as a broadcast view.
+
+    >>> common_plays(np.broadcast_to(np.array([3, 4])[:, None], (2, 5)))
+    array([3, 4])
+    """
+    return plays[:, 0] if plays.ndim == 2 and plays.strides[1] == 0 and plays.shape[1] > 0 else None
+
+
 class Family(Protocol):
     """What every loss family offers; arrays have leading axes (rounds, deciders)."""
 
@@ -45,6 +54,9 @@ class Linear:
 
     def value(self, records: Array, plays: np.ndarray) -> Array:
         if plays.dtype.kind == "i":
+            one = common_plays(plays)
+            if one is not None and one.size and (one == one[0]).all():  # everybody follows one expert: a column, no gathering
+                return records[..., int(one[0])]
             rows = records.reshape(-1, records.shape[-1])
             return rows[np.arange(len(rows)), plays.reshape(-1)].reshape(plays.shape)
         return np.einsum("...d,...d->...", records, plays)

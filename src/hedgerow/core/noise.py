@@ -23,7 +23,7 @@ LAWS = {
     "gaussian": lambda rng, n: rng.standard_normal(n),
     "gumbel": lambda rng, n: rng.gumbel(size=n),
 }
-_CHUNK = 4096
+_CHUNK = 2**15
 
 
 class Releasing(Protocol):

@@ -12,6 +12,7 @@ import numpy as np
 
 from hedgerow.core.block import Block
 from hedgerow.core.errors import InvalidValue
+from hedgerow.core.losses import common_plays
 from hedgerow.core.noise import NoiseSource
 from hedgerow.core.protocol import Algorithm, Context, RunState, SpanClient
 from hedgerow.core.transcript import Sink
@@ -138,8 +139,10 @@ class Engine:
             return
         if plays.shape != block.losses.shape[:2] or plays.dtype.kind != "i":
             raise InvalidValue(f"Expected {name} to play one expert each for {block.losses.shape[:2]}, got {plays.dtype} {plays.shape}.")
-        if plays.min() < 0 or plays.max() >= width:
-            raise InvalidValue(f"Expected {name} to play experts in [0, {width}), got {plays.min()}..{plays.max()}.")
+        common = common_plays(plays)
+        low, high = (plays.min(), plays.max()) if common is None else (common.min(), common.max())
+        if low < 0 or high >= width:
+            raise InvalidValue(f"Expected {name} to play experts in [0, {width}), got {low}..{high}.")
 
 
 def _populations(kind: Any, algorithm: Algorithm, source: NoiseSource) -> tuple[Population, Population | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Literal
 
 import numpy as np
@@ -71,7 +71,6 @@ def simulate(
     block_rounds: int | None = None,
     fused: bool = True,
     noise: NoiseSource | None = None,
-    progress: Callable[[int], None] | None = None,
 ) -> Counters:
     """Play the whole horizon. The result depends on the seed alone, not on the engine or the block size."""
     setting = environment.setting
@@ -98,8 +97,6 @@ def simulate(
         _check_features(algorithm, block)
         block = check(block, environment.family, setting, run.round, wanted, marks[bisect_right(marks, run.round) :][:wanted])
         run = driver.advance(run, block, watching)
-        if progress is not None:
-            progress(run.round)
     return counters
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from hedgerow.core.block import Block
 from hedgerow.core.lattice import from_units, to_units
-from hedgerow.core.losses import Family, Linear
+from hedgerow.core.losses import Family, Linear, common_plays
 from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Counters
 
@@ -69,7 +69,7 @@ class RegretRecorder:
     def message(self, round_number: int, uploads: object, broadcast: object) -> None: ...
 
     def rounds(self, first_round: int, block: Block, plays: np.ndarray) -> None:
-        charged = self.family.value(block.losses, plays).sum(axis=1)
+        charged = np.einsum("ri->r", self.family.value(block.losses, plays))
         low, high = bisect_right(self.marks, first_round), bisect_right(self.marks, first_round + block.rounds)
         marks = np.array(self.marks[low:high], np.int64) - first_round
         if self.linear:
@@ -97,7 +97,11 @@ class RegretRecorder:
             return
         if self._last is not None:
             self._switches += int((plays[0] != self._last).sum())
-        self._switches += int((plays[1:] != plays[:-1]).sum())
+        common = common_plays(plays)
+        if common is None:
+            self._switches += int((plays[1:] != plays[:-1]).sum())
+        else:
+            self._switches += int((common[1:] != common[:-1]).sum()) * self.players
         self._last = plays[-1]
 
     def result(self, label: str, seed: int, counters: Counters) -> RunResult:

@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from statistics import median
 from typing import Any, Literal
 
@@ -123,6 +124,15 @@ def _million(rounds: int, experts: int, every: int) -> float:
     result = recorder.result("", 0, simulate(algorithm, environment, 0, sinks=[recorder]))
     if not np.isfinite(result.regret).all():
         raise ArithmeticError("regret is not finite")
+    return _peak_mebibytes()
+
+
+def _peak_mebibytes() -> float:
+    """The most memory this process ever held. Linux hands `ru_maxrss` on from the parent process, so its own count is preferred."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) / 2**10
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
 

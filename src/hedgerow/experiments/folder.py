@@ -97,8 +97,14 @@ def summary_table(study: Study) -> list[dict[str, Any]]:
     return rows
 
 
-def write_study(study: Study, folder: Path, picture: str = "regret.png") -> None:
-    """All of a study into an existing folder."""
+def study_document(study: Study, final: Path) -> dict[str, Any]:
+    """What `--json` prints of a study, and `summary.json` holds."""
+    certificates = {label: certificate_table(algorithm) for label, algorithm in study.algorithms.items()}
+    return {"run": str(final), "stamp": STAMP, "summary": summary_table(study), "certificates": certificates}
+
+
+def write_study(study: Study, folder: Path, final: Path) -> None:
+    """All of a study into an existing folder that will be called `final`."""
     (folder / "config.toml").write_text(tomli_w.dumps(to_table(study.config)), encoding="utf-8")
     curves, finals = [], []
     for r in study.results:
@@ -110,12 +116,10 @@ def write_study(study: Study, folder: Path, picture: str = "regret.png") -> None
     pq.write_table(pa.concat_tables(curves), folder / "curves.parquet")
     names = ("label", "seed", "metric", "value")
     pq.write_table(pa.table(dict(zip(names, map(list, zip(*finals, strict=True)), strict=True))), folder / "results.parquet")
-    certificates = {label: certificate_table(algorithm) for label, algorithm in study.algorithms.items()}
-    document = {"stamp": STAMP, "summary": summary_table(study), "certificates": certificates}
-    (folder / "summary.json").write_text(json.dumps(document, indent=2, allow_nan=False), encoding="utf-8")
+    (folder / "summary.json").write_text(json.dumps(study_document(study, final), indent=2, allow_nan=False), encoding="utf-8")
     if study.kept:
         _write_kept(study.kept, folder)
-    study.plot(folder / picture)
+    study.plot(folder / "regret.png")
 
 
 def _write_kept(kept: list[Kept], folder: Path) -> None:

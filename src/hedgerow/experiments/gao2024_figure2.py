@@ -55,13 +55,11 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
 def judge(done: Studies) -> Verdict:
     figure, checks = done[FIGURE], []
     separated = []
-    for calibration in ("published", "certified"):
-        alone = figure.regret(label(calibration, 1, 1))
-        for _, n in SETTINGS[1:]:
-            low = lower_end_of_difference(alone, figure.regret(label(calibration, 10, n)))
-            if calibration == "published":
-                separated.append(low > 0)
-                checks.append(Check(f"{label(calibration, 10, n)}/below-single-player", low, ">=", 0.0))
+    alone = figure.regret(label("published", 1, 1))
+    for _, n in SETTINGS[1:]:
+        low = lower_end_of_difference(alone, figure.regret(label("published", 10, n)))
+        separated.append(low > 0)
+        checks.append(Check(f"{label('published', 10, n)}/below-single-player", low, ">=", 0.0))
     for m, about, most, halving in ((1, 190.0, 25.0, 60.0), (10, 20.0, 2.6, 12.0)):
         printed = figure.regret(label("published", m, 1)).mean
         checks.append(Check(f"{label('published', m, 1)}/regret", printed, "<=", about * 1.25))

@@ -73,7 +73,7 @@ def reproduce(experiment: Experiment, *, quick: bool, out: Path | None, workers:
                 note = None if progress is None else (lambda done, total, name=name: progress(name, done, total))
                 studies[name] = run_study(config, workers=workers, progress=note)
                 (folder.path / name).mkdir()
-                write_study(studies[name], folder.path / name)
+                write_study(studies[name], folder.path / name, folder.final / name)
             verdict = experiment.judge(studies)
             experiment.draw(studies, folder.path / f"{experiment.id}.png")
             outcome = Outcome(experiment.id, "quick" if quick else "ran", verdict.message, verdict, folder.final)

@@ -15,6 +15,7 @@ from typing import Any, Literal
 import numpy as np
 
 from hedgerow.algorithms.experts.sparse_vector_tuning import choose
+from hedgerow.algorithms.experts.totals import LossSums
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import (
     DEFAULT_VIEWS,
@@ -30,20 +31,13 @@ from hedgerow.core.certificate import (
 )
 from hedgerow.core.checks import at_least, between, expect, positive
 from hedgerow.core.lattice import Array, Units, from_units, to_units
-from hedgerow.core.messages import Broadcast, Upload
+from hedgerow.core.messages import Broadcast
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, Context, RunState, Trace
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.composition import pure_sum
 from hedgerow.privacy.curves import PureDP
 from hedgerow.privacy.mechanisms import AboveThreshold, ExponentialMechanism
-
-
-@dataclass(frozen=True)
-class LossSums(Upload):
-    """A client's losses of every expert since its last upload, in lattice units: exact, so the server must be trusted."""
-
-    losses: Units
 
 
 @dataclass(frozen=True)
@@ -152,7 +146,7 @@ class Selector:
         while done < len(boundaries) and state.switches < self.switches:
             due = boundaries[done:]
             column = np.zeros(rounds + 1)
-            np.cumsum(block.losses[:, :, state.expert].sum(axis=1), out=column[1:])
+            np.cumsum(np.einsum("ri->r", block.losses[:, :, state.expert]), out=column[1:])
             queries = from_units(to_units(column[due]) + (int(start_totals[state.expert]) - state.base))
             first = self.sparse.first_above(queries, state.noisy_threshold, unit_noise[done:])
             if first is None:

@@ -1,4 +1,4 @@
-"""What the non-private references share: clients that send loss sums, a server that adds them up and broadcasts the totals."""
+"""Parts that several algorithms share: uploads of exact loss sums, and a server that adds them up and broadcasts the totals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hedgerow.core.setting import Setting
 
 @dataclass(frozen=True)
 class LossSums(Upload):
-    """A client's losses of every expert since its last upload, in lattice units."""
+    """A client's losses of every expert since its last upload, in lattice units: exact, so whoever sees them must be trusted."""
 
     losses: Units
 
