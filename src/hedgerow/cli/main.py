@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 
-import click
 import typer
 
 from hedgerow.cli.bench import bench
@@ -17,6 +17,10 @@ from hedgerow.cli.output import ERR
 from hedgerow.cli.reproduce import reproduce
 from hedgerow.cli.run import run
 from hedgerow.core.errors import HedgerowError
+
+# Typer carries its own copy of click, or uses the installed one; this is the base of its errors either way.
+CommandLineError: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+INTERRUPTED = 130
 
 app = typer.Typer(
     name="hedgerow",
@@ -46,26 +50,25 @@ def main() -> None:
 
 
 def _guarded(debug: bool) -> int:
+    """The exit code of the command, with every foreseen error told in one line."""
     try:
         result = app(standalone_mode=False)
         sys.stdout.flush()
-        return result if isinstance(result, int) else 0
-    except click.exceptions.Exit as stop:
-        return stop.exit_code
-    except (KeyboardInterrupt, click.exceptions.Abort):
-        ERR.print("Interrupted; nothing was written.")
-        return 130
-    except click.ClickException as error:
-        ERR.print(f"Error: {error.format_message()}", markup=False, soft_wrap=True)
-        return 2
+        code = result if isinstance(result, int) else 0
+    except (KeyboardInterrupt, typer.Abort):
+        code = INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except HedgerowError as error:
+        code = 0
+    except (HedgerowError, CommandLineError) as error:
         if debug:
-            raise
-        ERR.print(f"Error: {error}", markup=False, soft_wrap=True)
-        return 2
+            ERR.print(traceback.format_exc(), markup=False, soft_wrap=True)
+        text = error.format_message() if hasattr(error, "format_message") else str(error)  # pyright: ignore[reportAttributeAccessIssue]
+        ERR.print(f"Error: {' '.join(text.split())}", markup=False, soft_wrap=True)
+        code = 2
+    if code == INTERRUPTED:
+        ERR.print("Interrupted; nothing was written.")
+    return code
 
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from hedgerow.core.checks import at_least
 from hedgerow.environments.data import VARIABLE
 from hedgerow.experiments.plugins import load_plugins
 
@@ -21,11 +22,13 @@ Data = Annotated[
     Path | None, typer.Option("--data", help="Look for data files here first (default: HEDGEROW_DATA, then your data folder).")
 ]
 Settings = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change one value; may be repeated.")]
-Workers = Annotated[int | None, typer.Option("--workers", min=1, help="Processes for the seeds (default: all cores where it pays).")]
+Workers = Annotated[int | None, typer.Option("--workers", help="Processes for the seeds (default: all cores where it pays).")]
 
 
-def prepare(plugins: list[str] | None = None, data: Path | None = None) -> None:
+def prepare(plugins: list[str] | None = None, data: Path | None = None, workers: int | None = None) -> None:
     """Carry out what the shared options ask for."""
+    if workers is not None:
+        at_least("workers", workers, 1)
     if data is not None:
         if not data.is_dir():
             raise typer.BadParameter(f"Expected --data {data} to be a folder.")

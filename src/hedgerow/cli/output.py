@@ -27,7 +27,7 @@ def print_json(document: Any) -> None:
 def progress_bar(title: str) -> Iterator[Any]:
     """A bar on standard error that vanishes when done; yields `update(description, done, total)`."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=ERR, transient=True) as bar:
+    with Progress(*columns, console=ERR, transient=True, disable=not ERR.is_terminal) as bar:
         task = bar.add_task(title, total=None)
 
         def update(description: str, done: int, total: int) -> None:

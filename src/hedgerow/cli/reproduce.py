@@ -36,7 +36,7 @@ def reproduce(
     "reproduces" says whether the paper's claim was seen; "passed" says whether our own expectations held. Exit code 0: passed,
     1: a check failed, 2: missing data for an experiment you named.
     """
-    prepare(plugin, data)
+    prepare(plugin, data, workers)
     if bool(ids) == all_:
         raise InvalidValue("Expected experiment IDs or --all, and not both; `hedgerow list` shows the IDs.")
     names = list(EXPERIMENTS) if all_ else list(ids or [])

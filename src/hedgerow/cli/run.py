@@ -9,6 +9,7 @@ import typer
 
 from hedgerow.cli.options import Data, Debug, Json, Out, Plugins, Settings, Workers, prepare
 from hedgerow.cli.output import OUT, print_json, progress_bar, summary
+from hedgerow.core.checks import at_least
 from hedgerow.experiments.config import load
 from hedgerow.experiments.folder import STAMP, fresh_folder, study_document, write_study
 from hedgerow.experiments.study import run_study
@@ -17,7 +18,7 @@ from hedgerow.experiments.study import run_study
 def run(
     file: Annotated[Path, typer.Argument(help="A study: an [environment] and [[algorithms]]; see examples/study.toml.")],
     settings: Settings = None,
-    seed: Annotated[int | None, typer.Option("--seed", min=0, help="The first seed; the others follow.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="The first seed; the others follow.")] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Also keep all plays and all messages.")] = False,
     out: Out = None,
     workers: Workers = None,
@@ -33,7 +34,9 @@ def run(
     The folder holds config.toml (everything resolved), curves.parquet and results.parquet (tidy tables), summary.json with the
     certificates, and regret.png.
     """
-    prepare(plugin, data)
+    prepare(plugin, data, workers)
+    if seed is not None:
+        at_least("seed", seed, 0)
     config = load(file, settings or [], seed)
     with fresh_folder(out, file.stem) as folder:
         with progress_bar(config.title) as update:

@@ -106,6 +106,8 @@ def check(block: Block, family: Family, setting: Setting, first_round: int, roun
             stop = min(start + step, cut)
             part = block.losses[start:stop]
             check_unit_range("loss", part, first_round + start)
+            if start == 0:
+                to_units(part)  # every loss of the first piece; of the others the sums tell whether they were rounded
             sums[piece] += part.sum(axis=0)
             start = stop
     return replace(block, segments=to_units(sums), cuts=cuts)

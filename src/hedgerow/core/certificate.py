@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from math import isfinite
 from typing import Any, Protocol, runtime_checkable
 
 
@@ -147,7 +148,9 @@ class Guarantee:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; an infinite epsilon is null with a reason."""
-        guarded = not isinstance(self.curve, NoGuarantee)
+        epsilon = self.curve.epsilon(0.0)
+        guarded = isfinite(epsilon)
+        claimed = None if self.claimed is None else self.claimed.epsilon(0.0)
         return {
             "observer": self.observer.value,
             "sees": sorted(channel.value for channel in self.view),
@@ -157,12 +160,12 @@ class Guarantee:
             "horizon": self.horizon,
             "clip": list(self.clip),
             "curve": self.curve.words(),
-            "epsilon": self.curve.epsilon(0.0) if guarded else None,
+            "epsilon": epsilon if guarded else None,
             "delta": 0.0 if guarded else None,
-            "claimed_epsilon": None if self.claimed is None else self.claimed.epsilon(0.0),
+            "claimed_epsilon": claimed if claimed is None or isfinite(claimed) else None,
             "assumes": {a.name: a.meaning for a in sorted(self.assumes, key=lambda a: a.name)},
             "proof": None if self.proof is None else self.proof.words(),
-            "reason": self.curve.reason if isinstance(self.curve, NoGuarantee) else None,
+            "reason": None if guarded else self.curve.reason if isinstance(self.curve, NoGuarantee) else "epsilon is unbounded",
             "words": self.words(),
         }
 

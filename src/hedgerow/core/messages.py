@@ -21,6 +21,8 @@ VERSION = 1
 _LENGTH = 4
 _START = len(MAGIC) + 1 + _LENGTH
 
+DTYPES = frozenset(np.dtype(code).newbyteorder("<").str for code in "?bhilqBHILQefd")
+
 Record = TypeVar("Record")
 
 
@@ -79,7 +81,7 @@ def decode(kind: type[Record], data: bytes) -> Record:
     try:
         sent, header = json.loads(data[_START:end])
         layout = [(str(field), str(dtype), tuple(int(n) for n in shape)) for field, dtype, shape in header]
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, OverflowError) as error:
         raise InvalidValue(f"Expected a {name} message, its header is damaged.") from error
     expected = [f.name for f in fields(kind)]
     if sent != name or [field for field, _, _ in layout] != expected:
@@ -90,14 +92,15 @@ def decode(kind: type[Record], data: bytes) -> Record:
             values[field] = None
             end += 8
             continue
-        numeric = np.dtype(dtype.removeprefix("="))
-        if numeric.kind not in "bifu":
-            raise InvalidValue(f"Expected {name}.{field} to be numeric, got {numeric}.")
+        plain = dtype.removeprefix("=")
+        if plain not in DTYPES or (plain != dtype and shape):
+            raise InvalidValue(f"Expected {name}.{field} to be numeric, got {dtype} of shape {shape}.")
+        numeric = np.dtype(plain)
         size = numeric.itemsize * prod(shape)
-        if min(shape, default=0) < 0 or end + size > len(data):
+        if min(shape, default=0) < 0 or max(shape, default=0) > len(data) or end + size > len(data):
             raise InvalidValue(f"Expected {name}.{field} of {size} bytes, the message is truncated.")
         array = np.frombuffer(data, numeric, prod(shape), end).reshape(shape).astype(numeric.newbyteorder("="))
-        values[field] = array[()].item() if dtype.startswith("=") else array
+        values[field] = array[()].item() if plain != dtype else array
         end += size
     if end != len(data):
         raise InvalidValue(f"Expected {name} of {end} bytes, got {len(data)}.")

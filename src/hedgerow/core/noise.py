@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
 
 LAWS = {
@@ -71,7 +72,7 @@ class _Stream:
     states: list[Any] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.rows = max(1, _CHUNK // (self.lanes * self.width))
+        self.rows = max(1, _CHUNK // max(1, self.lanes * self.width))
 
     def _chunk(self, index: int) -> Array:
         while index >= self.first + len(self.chunks):
@@ -143,6 +144,8 @@ class SeededNoise:
             readers = 1 if lane is None else lanes
             stream = _Stream(self._generator(name), law, lanes, width, [0] * readers)
             self._streams[name] = stream
+        if (len(stream.cursors) > 1) != (lane is not None and lanes > 1):
+            raise InvalidValue(f"The stream {name!r} is read for everyone at once or one by one, not both")
         rows = stream.take(lane or 0, rounds)
         return rows if lane is None else rows[:, lane : lane + 1]
 

@@ -58,7 +58,7 @@ class RecordedArray(_Replay):
 
     def __post_init__(self) -> None:
         given = np.asarray(self.losses)
-        if given.ndim != 3 or given.dtype.kind not in "bif":
+        if given.ndim != 3 or given.dtype.kind not in "biuf":
             raise InvalidValue(f"Expected losses as numbers of shape (rounds, clients, experts), got {given.dtype} of shape {given.shape}.")
         if 0 in given.shape:
             raise InvalidValue(f"Expected at least one round, client and expert, got shape {given.shape}.")
@@ -100,7 +100,8 @@ def read_losses(path: Path) -> tuple[Array, list[str]]:
         raise InvalidValue(f"Expected at least one row in {path}.")
     if numbers.dtype.kind not in "iu":
         raise InvalidValue(f"Expected whole round numbers in {path}, got {numbers.dtype}.")
-    clients, client = np.unique(table["client"].astype(str), return_inverse=True)
+    names = table["client"]
+    clients, client = np.unique(names if names.dtype.kind in "iu" else names.astype(str), return_inverse=True)
     rounds = int(numbers.max()) + 1
     if numbers.min() != 0 or len(numbers) != rounds * len(clients):
         raise InvalidValue(
@@ -118,7 +119,7 @@ def read_losses(path: Path) -> tuple[Array, list[str]]:
     wide = np.empty((len(numbers), len(experts)))
     for i, name in enumerate(experts):
         column = table[name]
-        if column.dtype.kind not in "bif":
+        if column.dtype.kind not in "biuf":
             raise InvalidValue(f"Expected numbers in column {name!r} of {path}, got {column.dtype}.")
         bad = np.flatnonzero(~((column >= 0) & (column <= 1)))
         if len(bad):
@@ -140,4 +141,7 @@ def _read_table(path: Path) -> dict[str, Any]:
             raise InvalidValue(f"Expected a .csv, .csv.gz or .parquet file, got {path}.")
     except (pa.ArrowInvalid, OSError) as error:
         raise HedgerowError(f"Cannot read {path}: {str(error).splitlines()[0]}") from error
+    for name in table.column_names:
+        if table.column_names.count(name) > 1:
+            raise InvalidValue(f"Expected every column once in {path}, the column {name!r} repeats.")
     return {name: table[name].to_numpy() for name in table.column_names}

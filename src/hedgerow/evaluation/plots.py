@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from scipy import stats
+from scipy.special import stdtrit
 
 from hedgerow.evaluation.regret import RunResult
 from hedgerow.evaluation.summary import Estimate
@@ -54,21 +54,23 @@ def draw_regret_over_time(axes: Axes, results: Sequence[RunResult], label_lines:
         colour = COLOURS[i % len(COLOURS)]
         axes.plot(rounds, mean, color=colour, linewidth=2, linestyle=STYLES[i // len(COLOURS) % len(STYLES)], label=label)
         if len(group) > 1:
-            half = stats.t.ppf(0.975, len(group) - 1) * curves.std(axis=0, ddof=1) / np.sqrt(len(group))
+            half = stdtrit(len(group) - 1, 0.975) * curves.std(axis=0, ddof=1) / np.sqrt(len(group))
             axes.fill_between(rounds, mean - half, mean + half, color=colour, alpha=0.15, linewidth=0)
         ends.append(float(mean[-1]))
         last = max(last, int(rounds[-1]))
     axes.set_xlim(0, last)
-    axes.set_ylim(bottom=min(0.0, *ends))
+    known = [end for end in ends if np.isfinite(end)]
+    axes.set_ylim(bottom=min([0.0, *known]))
     axes.set_xlabel("round")
     axes.set_ylabel("regret (mean over clients)")
     if not label_lines:
         axes.legend(frameon=False)
         return
     low, high = axes.get_ylim()
-    for i, (label, end, place) in enumerate(zip(labels, ends, _spread_labels(ends, (high - low) * 0.055), strict=True)):
+    heights = [end if np.isfinite(end) else 0.0 for end in ends]
+    for i, (label, end, place) in enumerate(zip(labels, heights, _spread_labels(heights, (high - low) * 0.055), strict=True)):
         axes.annotate(
-            f"{label}  {end:.3g}",
+            f"{label}  {end:.3g}" if np.isfinite(ends[i]) else f"{label}  no comparator",
             (last, end),
             xytext=(last * 1.03, place),
             color=COLOURS[i % len(COLOURS)],
@@ -111,7 +113,7 @@ def plot_regret_against(
         y = np.array([series[v].mean for v in x])
         half = np.nan_to_num(np.array([series[v].half_width for v in x]))
         colour = COLOURS[i % len(COLOURS)]
-        error: Any = np.stack([np.minimum(half, y * 0.999), half])
+        error: Any = np.stack([np.clip(half, 0, np.maximum(y * 0.999, 0)), half])
         axes.errorbar(x, y, yerr=error, color=colour, marker="o", markersize=5, linewidth=1.8, capsize=3, label=label)
     if slope is not None and points:
         series = next(iter(points.values()))
@@ -149,7 +151,9 @@ def plot_bars(groups: Mapping[str, Mapping[str, Estimate]], path: Path, title: s
             colour = COLOURS[i % len(COLOURS)]
             axes.barh(y, estimate.mean, height * 0.9, color=colour, label=variant if row == 0 else None)
             half = float(np.nan_to_num(estimate.half_width))
-            axes.errorbar(estimate.mean, y, xerr=[[min(half, estimate.mean * 0.999)], [half]], color="#333333", linewidth=1, capsize=2)
+            axes.errorbar(
+                estimate.mean, y, xerr=[[max(0.0, min(half, estimate.mean * 0.999))], [half]], color="#333333", linewidth=1, capsize=2
+            )
             axes.text((estimate.mean + half) * 1.05, y, f"{estimate.mean:.3g}", va="center", fontsize=8, color=colour)
     axes.set_xscale("log")
     axes.set_yticks(range(len(groups)), list(groups))

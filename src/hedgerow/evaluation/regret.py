@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hedgerow.core.block import Block
-from hedgerow.core.lattice import from_units, to_units
+from hedgerow.core.lattice import UNITS_PER_LOSS, from_units, to_units
 from hedgerow.core.losses import Family, Linear, common_plays
 from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Counters
@@ -54,9 +54,10 @@ class RegretRecorder:
         self.players = setting.deciders or setting.clients
         self.family = family
         self.linear = isinstance(family, Linear)
-        grid = np.linspace(1, setting.horizon, min(points, setting.horizon)).round().astype(np.int64)
+        few = min(points, setting.horizon)
+        grid = np.linspace(setting.horizon / few, setting.horizon, few).round().astype(np.int64)
         self.marks: tuple[int, ...] = tuple(np.unique(grid).tolist())
-        self._paid = 0 if self.linear else 0.0
+        self._paid: float = 0
         self._totals = np.zeros(setting.experts, np.int64)
         self._own = np.zeros((self.players, setting.experts), np.int64)
         self._loss: list[float] = []
@@ -72,23 +73,29 @@ class RegretRecorder:
         charged = np.einsum("ri->r", self.family.value(block.losses, plays))
         low, high = bisect_right(self.marks, first_round), bisect_right(self.marks, first_round + block.rounds)
         marks = np.array(self.marks[low:high], np.int64) - first_round
+        self._pay(charged, marks, exact=self.linear and plays.dtype.kind == "i")
         if self.linear:
-            self._exact(block, charged, marks)
+            self._compare(block, marks)
         else:
-            cumulative = self._paid + np.cumsum(charged)
-            self._loss += (cumulative[marks - 1] / self.players).tolist()
             self._best += [float("nan")] * len(marks)
-            self._paid = float(cumulative[-1])
         self._count_switches(plays)
 
-    def _exact(self, block: Block, charged: np.ndarray, marks: np.ndarray) -> None:
+    def _pay(self, charged: np.ndarray, marks: np.ndarray, exact: bool) -> None:
+        """Cumulative charges: exact lattice units for experts, floats for points."""
+        if exact:
+            paid = int(self._paid) + np.cumsum(to_units(charged))
+            self._loss += (from_units(paid[marks - 1]) / self.players).tolist()
+            self._paid = int(paid[-1])
+        else:
+            cumulative = self._paid + np.cumsum(charged) * UNITS_PER_LOSS
+            self._loss += (cumulative[marks - 1] / UNITS_PER_LOSS / self.players).tolist()
+            self._paid = float(cumulative[-1])
+
+    def _compare(self, block: Block, marks: np.ndarray) -> None:
         assert block.segments is not None
-        paid = int(self._paid) + np.cumsum(to_units(charged))
         reached = self._totals + np.cumsum(block.segments.sum(axis=1), axis=0)
         for at in np.searchsorted(block.cuts, marks):
             self._best.append(float(from_units(int(reached[at].min()))) / self.players)
-        self._loss += (from_units(paid[marks - 1]) / self.players).tolist()
-        self._paid = int(paid[-1])
         self._totals = reached[-1]
         self._own += block.own_totals
 
@@ -108,7 +115,7 @@ class RegretRecorder:
         loss, best = np.array(self._loss), np.array(self._best)
         own = float("nan")
         if self.linear:
-            own = float(from_units(int(self._paid) - int(self._own.min(axis=1).sum()))) / self.players
+            own = (self._paid - int(self._own.min(axis=1).sum())) / UNITS_PER_LOSS / self.players
         return RunResult(
             label=label,
             seed=seed,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import stats
+from scipy.special import stdtrit
 
 from hedgerow.evaluation.regret import RunResult
 
@@ -29,7 +29,7 @@ class Estimate:
         if len(array) < 2:
             return cls(float(array.mean()), float("nan"), len(array))
         error = array.std(ddof=1) / np.sqrt(len(array))
-        return cls(float(array.mean()), float(stats.t.ppf(0.975, len(array) - 1) * error), len(array))
+        return cls(float(array.mean()), float(stdtrit(len(array) - 1, 0.975) * error), len(array))
 
     def __str__(self) -> str:
         return f"{self.mean:.2f}" if np.isnan(self.half_width) else f"{self.mean:.2f} ± {self.half_width:.2f}"

@@ -77,9 +77,19 @@ def typed(kind: type[Any], table: Mapping[str, Any], where: str) -> Any:
 
 
 def _named(registry: Any, table: Any, where: str, extra: Sequence[str] = ()) -> Any:
-    if not isinstance(table, Mapping) or "name" not in table:
+    if not isinstance(table, Mapping) or not isinstance(table.get("name", ""), str):
+        raise InvalidValue(f"Expected [{where}] to be a table with a name, got {table!r}.")
+    if "name" not in table:
         raise InvalidValue(f"Expected [{where}] to have a name; valid: {', '.join(registry)}.")
     return typed(registry[table["name"]], {k: v for k, v in table.items() if k != "name" and k not in extra}, where)
+
+
+def _own_environment(common: Mapping[str, Any], changes: Any, where: str) -> Any:
+    """The study's environment with some values changed; another environment altogether where the name is another."""
+    if not isinstance(changes, Mapping):
+        raise InvalidValue(f"Expected {where}={changes!r} to be a table.")
+    same_kind = changes.get("name", common.get("name")) == common.get("name")
+    return _named(ENVIRONMENTS, {**common, **changes} if same_kind else changes, where)
 
 
 def from_table(table: Mapping[str, Any]) -> StudyConfig:
@@ -96,8 +106,7 @@ def from_table(table: Mapping[str, Any]) -> StudyConfig:
     for i, row in enumerate(rows):
         where = f"algorithms.{i}"
         spec = _named(ALGORITHMS, row, where, ("label", "environment"))
-        override = row.get("environment")
-        own = None if override is None else _named(ENVIRONMENTS, {**environment_table, **override}, f"{where}.environment")
+        own = None if row.get("environment") is None else _own_environment(environment_table, row["environment"], f"{where}.environment")
         entries.append(Entry(str(row.get("label", row["name"])), spec, own))
     plain = {k: v for k, v in table.items() if k in ("title", "seeds", "first_seed", "engine")}
     for key, kind in (("title", str), ("seeds", int), ("first_seed", int), ("engine", str)):

@@ -8,7 +8,7 @@ from math import sqrt
 from pathlib import Path
 from typing import Literal
 
-from scipy import stats
+from scipy.special import stdtrit
 
 from hedgerow.evaluation.summary import Estimate
 from hedgerow.experiments.config import StudyConfig
@@ -56,10 +56,10 @@ class Experiment:
 
 def lower_end_of_difference(larger: Estimate, smaller: Estimate) -> float:
     """Lower end of the 95 % Welch interval for the difference of two means over independent seeds: above 0 is significant."""
-    quantiles = [stats.t.ppf(0.975, e.count - 1) for e in (larger, smaller)]
+    quantiles = [stdtrit(e.count - 1, 0.975) for e in (larger, smaller)]
     variances = [(e.half_width / q) ** 2 for e, q in zip((larger, smaller), quantiles, strict=True)]
     total = sum(variances)
     if total == 0:
         return larger.mean - smaller.mean
     freedom = total**2 / sum(v**2 / (e.count - 1) for v, e in zip(variances, (larger, smaller), strict=True))
-    return larger.mean - smaller.mean - float(stats.t.ppf(0.975, freedom)) * sqrt(total)
+    return larger.mean - smaller.mean - float(stdtrit(freedom, 0.975)) * sqrt(total)

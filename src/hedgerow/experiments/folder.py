@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from datetime import datetime
+from itertools import count
 from math import isfinite
 from pathlib import Path
 from typing import Any
@@ -33,29 +34,37 @@ class RunFolder:
     final: Path
 
 
+def _reserve(out: Path | None, name: str) -> tuple[Path, Path]:
+    """A new hidden folder to write in and the free name it will get; two runs never share one."""
+    if out is not None and out.exists():
+        raise InvalidValue(f"Expected --out {out} to be new, it exists.")
+    base = Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{name}" if out is None else out
+    for number in count(1):
+        final = base if number == 1 or out is not None else base.with_name(f"{base.name}-{number}")
+        partial = final.with_name(f".{final.name}.partial" if out is None else f".{final.name}.partial-{number}")
+        if final.exists():
+            continue
+        try:
+            partial.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        return partial, final
+    raise AssertionError("unreachable")
+
+
 @contextmanager
 def fresh_folder(out: Path | None, name: str) -> Iterator[RunFolder]:
     """A folder that appears under its final name only when the body has finished without an error.
 
     Without `out` a new unique name under `runs/` is taken; an explicit `out` that exists is refused.
     """
-    if out is None:
-        base = Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{name}"
-        out, number = base, 1
-        while out.exists():
-            number += 1
-            out = base.with_name(f"{base.name}-{number}")
-    elif out.exists():
-        raise InvalidValue(f"Expected --out {out} to be new, it exists.")
-    partial = out.with_name(f".{out.name}.partial")
-    shutil.rmtree(partial, ignore_errors=True)
     try:
-        partial.mkdir(parents=True)
+        partial, final = _reserve(out, name)
     except OSError as error:
-        raise InvalidValue(f"Cannot write to {out}: {error.strerror}.") from error
+        raise InvalidValue(f"Cannot write to {out or 'runs'}: {error.strerror}.") from error
     try:
-        yield RunFolder(partial, out)
-        partial.rename(out)
+        yield RunFolder(partial, final)
+        partial.rename(final)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         raise

@@ -12,7 +12,6 @@ from pathlib import Path
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
 from hedgerow.core.certificate import Observer
 from hedgerow.environments.realizable import Halving, Realizable
-from hedgerow.evaluation.plots import plot_bars
 from hedgerow.experiments.config import Entry, StudyConfig
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, lower_end_of_difference
 
@@ -79,6 +78,8 @@ def judge(done: Studies) -> Verdict:
 
 
 def draw(done: Studies, path: Path) -> None:
+    from hedgerow.evaluation.plots import plot_bars
+
     groups = {
         f"m={m}, N={n}" + ("" if stream == FIGURE else f", {stream}"): {
             calibration: done[stream].regret(label(calibration, m, n)) for calibration in ("published", "certified")

@@ -34,7 +34,7 @@ def load_plugin(path: str) -> None:
         spec.loader.exec_module(module)
     except HedgerowError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise HedgerowError(f"Plugin {path} failed to import: {type(error).__name__}: {error}") from error
     _loaded.append(str(file))

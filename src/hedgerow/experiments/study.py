@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Callable, Mapping, Sequence
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +18,6 @@ import numpy as np
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Environment
 from hedgerow.core.transcript import Everything
 from hedgerow.engines.simulate import simulate
-from hedgerow.evaluation.plots import plot_regret_over_time
 from hedgerow.evaluation.regret import RegretRecorder, RunResult
 from hedgerow.evaluation.summary import Estimate, SummaryRow, summarise
 from hedgerow.experiments.config import Entry, StudyConfig
@@ -57,6 +59,8 @@ class Study:
 
     def plot(self, path: str | Path, title: str | None = None) -> None:
         """Regret over time with 95 % bands, as a PNG."""
+        from hedgerow.evaluation.plots import plot_regret_over_time
+
         seeds = f"{self.config.seeds} seed{'s' if self.config.seeds > 1 else ''}"
         note = f"mean over {seeds}, band: 95 % confidence of the mean; simulation: not private"
         plot_regret_over_time(self.results, Path(path), self.config.title if title is None else title, note)
@@ -97,6 +101,19 @@ def _elements(config: StudyConfig) -> float:
     return float(sum(s.clients * s.experts * s.horizon for s in settings)) * config.seeds
 
 
+@contextmanager
+def _workers_ignore_interrupts() -> Iterator[None]:
+    """Processes started inside ignore Ctrl-C, which reaches all of them; the parent ends them in an orderly way."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def run_study(config: StudyConfig, *, workers: int | None = None, keep: bool = False, progress: Progress | None = None) -> Study:
     """The results are in order of algorithm and seed and do not depend on `workers`."""
     algorithms = {entry.label: config.build(entry) for entry in config.algorithms}
@@ -119,13 +136,15 @@ def run_study(config: StudyConfig, *, workers: int | None = None, keep: bool = F
     else:
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(workers, context, load_plugins, (loaded_plugins(),)) as pool:
-            try:
+            with _workers_ignore_interrupts():
                 futures = {pool.submit(_task, config, index, part, keep): index for index, part in tasks}
+            processes = list((pool._processes or {}).values())
+            try:
                 for future in as_completed(futures):
                     note(futures[future], future.result())
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
-                for process in list(getattr(pool, "_processes", {}).values()):
+                for process in processes:
                     process.terminate()
                 raise
     ordered = [found[key] for key in sorted(found)]

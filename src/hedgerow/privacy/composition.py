@@ -23,4 +23,5 @@ def pure_sum(parts: Iterable[PureDP]) -> PureDP:
     >>> pure_sum([PureDP(0.1)] * 3).bound
     0.30000000000000004
     """
-    return PureDP(round_up(sum((Fraction(part.bound) for part in parts), Fraction(0))))
+    bounds = [part.bound for part in parts]
+    return PureDP(inf if inf in bounds else round_up(sum(map(Fraction, bounds), Fraction(0))))

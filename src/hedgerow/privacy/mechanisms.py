@@ -140,6 +140,11 @@ class AboveThreshold:
     query_scale: float
     sensitivity: float = 1.0
 
+    def __post_init__(self) -> None:
+        positive("threshold_scale", self.threshold_scale)
+        positive("query_scale", self.query_scale)
+        positive("sensitivity", self.sensitivity)
+
     @property
     def threshold_noise(self) -> AdditiveNoise:
         return AdditiveNoise("threshold", self.law, self.threshold_scale, self.sensitivity)

@@ -217,6 +217,7 @@ class SparseVector:
 
     def __post_init__(self) -> None:
         positive("epsilon", self.epsilon)
+        between("epsilon", self.epsilon, 1e-6, 1e6)
         at_least("every", self.every, 1)
         expect(0 <= self.best_loss < np.inf, "best_loss", self.best_loss, ">= 0 and finite")
         options = ("certified", "published")

@@ -1,0 +1,138 @@
+"""Bad input on the command line: one line that names the value and the rule, an exit code, nothing half-written."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+STUDY = """
+seeds = 2
+[environment]
+name = "realizable"
+clients = 2
+experts = 4
+horizon = 30
+[[algorithms]]
+name = "sparse_vector"
+"""
+RECORDED = "round,client,a,b\n0,x,0.5,1\n0,y,0.25,0\n"
+ENDLESS = """
+import os
+from dataclasses import dataclass
+import hedgerow
+@dataclass(frozen=True, kw_only=True)
+class Endless(hedgerow.Bernoulli):
+    def block(self, state, rounds, past_plays):
+        if state.round == 0:
+            with open(os.environ["READY"], "w") as ready:
+                ready.write("x")
+        return super().block(state, rounds, past_plays)
+hedgerow.ENVIRONMENTS.add("endless", Endless)
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("HEDGEROW_DATA", str(tmp_path / "data"))
+    monkeypatch.delenv("COLUMNS", raising=False)
+    (tmp_path / "data").mkdir()
+    (tmp_path / "study.toml").write_text(STUDY)
+    (tmp_path / "exists").mkdir()
+    for name, text in (
+        ("nan", RECORDED.replace("0.25", "nan")),
+        ("large", RECORDED.replace("0.25", "1.5")),
+        ("rows", RECORDED + "1,x,0,0\n"),
+    ):
+        (tmp_path / f"{name}.csv").write_text(text)
+    (tmp_path / "bad.py").write_text("import nonsense_module\n")
+    (tmp_path / "recorded.toml").write_text(
+        'seeds = 1\n[environment]\nname = "recorded"\npath = "absent.csv"\n[[algorithms]]\nname = "hedge"\n'
+    )
+    return tmp_path
+
+
+def _start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "hedgerow.cli.main", *arguments]
+    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+
+
+BAD = {
+    "nan loss": (["run", "recorded.toml", "--set", "environment.path=nan.csv"], "loss=nan in [0, 1] (row 2, column 'a'"),
+    "large loss": (["run", "recorded.toml", "--set", "environment.path=large.csv"], "loss=1.5 in [0, 1]"),
+    "missing rows": (["run", "recorded.toml", "--set", "environment.path=rows.csv"], "4 rows, got 3"),
+    "missing data": (["run", "recorded.toml"], "'absent.csv' not found"),
+    "zero experts": (["run", "study.toml", "--set", "environment.experts=0"], "experts=0"),
+    "T below N": (["run", "study.toml", "--set", "algorithms.0.every=31"], "every=31 <= horizon=30"),
+    "epsilon": (["run", "study.toml", "--set", "algorithms.0.epsilon=0.0"], "epsilon=0.0 > 0"),
+    "unknown key": (["run", "study.toml", "--set", "algorithms.0.epsilom=1"], "did you mean 'epsilon'"),
+    "existing out": (["run", "study.toml", "--out", "exists"], "--out exists to be new"),
+    "missing study": (["run", "absent.toml"], "absent.toml"),
+    "broken plugin": (["run", "study.toml", "--plugin", "bad.py"], "bad.py failed to import: ModuleNotFoundError"),
+    "missing plugin": (["list", "--plugin", "absent.py"], "absent.py not found"),
+    "unknown algorithm": (["certify", "hedg"], "did you mean 'hedge'"),
+    "unknown parameter": (["certify", "hedge", "--set", "evry=1"], "did you mean 'every'"),
+    "tiny epsilon": (["certify", "sparse_vector", "--set", "epsilon=1e-320"], "epsilon=1e-320"),
+    "unknown experiment": (["reproduce", "gao2024"], "gao2024-figure2"),
+    "no experiment": (["reproduce"], "--all"),
+    "unknown benchmark": (["bench", "simulat"], "did you mean 'simulate'"),
+    "unknown contract": (["contracts", "uniformm"], "did you mean 'uniform'"),
+    "no argument": (["run"], "file"),
+    "unknown option": (["run", "study.toml", "--sed", "1"], "--sed"),
+    "negative seed": (["run", "study.toml", "--seed", "-1"], "-1"),
+    "no workers": (["run", "study.toml", "--workers", "0"], "0"),
+    "no data folder": (["run", "study.toml", "--data", "nowhere"], "nowhere"),
+    "unknown command": (["rnu"], "rnu"),
+}
+
+
+@pytest.mark.parametrize("case", list(BAD))
+def test_bad_input_is_answered_in_one_line(folder: Path, case: str) -> None:
+    arguments, message = BAD[case]
+    before = sorted(folder.iterdir())
+    out, err = (process := _start(folder, *arguments)).communicate(timeout=60)
+    assert "Traceback" not in err, err.splitlines()[-1]
+    assert process.returncode == 2
+    assert message in err
+    (line,) = err.strip().splitlines()
+    assert line.startswith("Error: ")
+    assert out == ""
+    assert [p for p in sorted(folder.iterdir()) if p not in before and any(p.iterdir())] == []
+
+
+def test_debug_shows_the_traceback_and_keeps_the_exit_code(folder: Path) -> None:
+    _, err = (process := _start(folder, "run", "study.toml", "--set", "environment.experts=0", "--debug")).communicate(timeout=60)
+    assert "Traceback" in err
+    assert "experts=0" in err
+    assert process.returncode == 2
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_ctrl_c_leaves_nothing_behind(folder: Path, monkeypatch: pytest.MonkeyPatch, workers: int) -> None:
+    """The signal goes to the whole process group, as from a terminal, once every worker is in the middle of a run."""
+    (folder / "endless.py").write_text(ENDLESS)
+    os.mkfifo(folder / "ready")
+    monkeypatch.setenv("READY", str(folder / "ready"))
+    ready = os.open(folder / "ready", os.O_RDWR)
+    settings = ["--set", "environment.name=endless", "--set", "environment.horizon=100000000"]
+    process = _start(folder, "run", "study.toml", "--plugin", "endless.py", "--workers", str(workers), *settings)
+    try:
+        for _ in range(workers):
+            assert select.select([ready], [], [], 60)[0], "the run did not begin"
+            os.read(ready, 1)
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=30)  # ends only when the workers, who share its pipes, have ended too
+    finally:
+        os.close(ready)
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    assert process.returncode == 130
+    assert out == ""
+    assert err.strip().splitlines() == ["Interrupted; nothing was written."]
+    assert not (folder / "runs").exists() or list((folder / "runs").iterdir()) == []

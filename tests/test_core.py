@@ -1,0 +1,235 @@
+"""The core: lattice, messages, block check, loss families, certificates, registry, setting."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from hedgerow.algorithms.registry import ALGORITHMS
+from hedgerow.core import block as block_module
+from hedgerow.core import registry as registry_module
+from hedgerow.core.block import Block, check
+from hedgerow.core.certificate import IDEAL_REALS, Event, Guarantee, NoGuarantee, Observer, Person, Proof, Site, not_private
+from hedgerow.core.errors import HedgerowError, InvalidValue
+from hedgerow.core.lattice import MOST_LOSSES, UNITS_PER_LOSS, from_units, round_to_lattice, to_units
+from hedgerow.core.losses import Linear, SquaredError
+from hedgerow.core.registry import Registry
+from hedgerow.core.setting import Setting
+from hedgerow.privacy.curves import PureDP
+
+quick = settings(derandomize=True, deadline=None, database=None, max_examples=60)
+unit_losses = hnp.arrays(np.float64, st.integers(1, 200), elements=st.floats(0, 1))
+
+
+# Lattice
+
+
+@quick
+@given(unit_losses)
+def test_rounding_moves_a_loss_by_at_most_half_a_unit(losses: np.ndarray) -> None:
+    rounded = round_to_lattice(losses)
+    assert np.abs(rounded - losses).max() <= 0.5 / UNITS_PER_LOSS
+    assert ((rounded * UNITS_PER_LOSS) % 1 == 0).all()
+    assert rounded.min() >= 0
+    assert rounded.max() <= 1
+
+
+@quick
+@given(unit_losses, st.randoms(use_true_random=False))
+def test_sums_are_exact_in_any_order(losses: np.ndarray, shuffler: Any) -> None:
+    rounded = round_to_lattice(losses)
+    exact = sum(int(loss * UNITS_PER_LOSS) for loss in rounded)
+    order = list(range(len(rounded)))
+    shuffler.shuffle(order)
+    assert to_units(rounded[order].cumsum()[-1]) == to_units(rounded.sum()) == exact
+    assert from_units(exact) == rounded.sum()
+
+
+def test_sums_of_unrounded_losses_are_refused_and_named() -> None:
+    with pytest.raises(InvalidValue, match=r"losses=0\.1 on the lattice"):
+        to_units([0.5, 0.1])
+
+
+# Block check
+
+FRAME = Setting(clients=2, experts=3, horizon=10)
+
+
+def _checked(losses: Any, first: int = 0) -> Block:
+    return check(Block.of(losses), Linear(), FRAME, first, 4)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, np.nextafter(1, 2), -1e-300, -np.nan])
+def test_a_bad_loss_is_named_with_round_site_and_expert(bad: float) -> None:
+    losses = np.zeros((4, 2, 3))
+    losses[2, 1, 0] = bad
+    with pytest.raises(InvalidValue, match=r"loss=.* in \[0, 1\] \(round 7, site 1, expert 0\)"):
+        _checked(losses, first=5)
+
+
+def test_negative_zero_and_one_are_losses() -> None:
+    losses = np.full((4, 2, 3), -0.0)
+    losses[1] = 1.0
+    assert (_checked(losses).own_totals == UNITS_PER_LOSS).all()
+
+
+@pytest.mark.parametrize("bad", [np.zeros((4, 2, 2)), np.zeros((3, 2, 3)), np.zeros((4, 2, 3), np.float32), np.zeros((4, 6)), [[[0.0]]]])
+def test_wrong_shapes_and_types_are_refused(bad: Any) -> None:
+    with pytest.raises(InvalidValue, match="Expected losses"):
+        _checked(bad)
+
+
+def test_losses_off_the_lattice_are_refused_even_where_their_sum_is_on_it() -> None:
+    losses = np.zeros((4, 2, 3))
+    losses[0, 0, 0], losses[1, 0, 0] = 0.1, 0.9
+    with pytest.raises(InvalidValue, match="lattice"):
+        _checked(losses)
+
+
+@quick
+@given(st.integers(1, 30), st.integers(0, 20), st.lists(st.integers(0, 60), unique=True).map(sorted), st.integers(1, 40))
+def test_sums_are_right_for_any_marks(rounds: int, first: int, marks: list[int], cache: int) -> None:
+    losses = round_to_lattice(np.random.default_rng(rounds).random((rounds, 2, 3)))
+    with patch.object(block_module, "CACHE_ELEMENTS", cache):
+        checked = check(Block.of(losses), Linear(), Setting(2, 3, 100), first, rounds, marks)
+    assert checked.segments is not None
+    assert checked.cuts[-1] == rounds
+    assert set(checked.cuts[:-1]) == {mark - first for mark in marks if first < mark < first + rounds}
+    units, start = to_units(losses), 0
+    for piece, cut in zip(checked.segments, checked.cuts, strict=True):
+        assert np.array_equal(piece, units[start:cut].sum(axis=0))
+        start = cut
+    assert np.array_equal(checked.own_totals, units.sum(axis=0))
+
+
+# Loss families
+
+
+def test_linear_charges_experts_and_points_alike() -> None:
+    losses = np.random.default_rng(0).random((5, 2, 3))
+    plays = np.array([[0, 1], [2, 2], [1, 0], [0, 0], [2, 1]])
+    charged = Linear().value(losses, plays)
+    assert charged.tolist() == [[losses[t, i, plays[t, i]] for i in range(2)] for t in range(5)]
+    assert np.allclose(Linear().value(losses, np.eye(3)[plays]), charged)
+    assert np.array_equal(Linear().gradient(losses, np.eye(3)[plays]), losses)
+    assert Linear().bounds == (0.0, 1.0)
+
+
+def test_squared_error_gradient_matches_finite_differences() -> None:
+    rng = np.random.default_rng(1)
+    family, records, points = SquaredError(), rng.normal(size=(4, 2, 4)), rng.normal(size=(4, 2, 3))
+    for i, direction in enumerate(np.eye(3)):
+        step = 1e-6 * direction
+        slope = (family.value(records, points + step) - family.value(records, points - step)) / 2e-6
+        assert np.allclose(slope, family.gradient(records, points)[..., i], atol=1e-6)
+
+
+def test_squared_error_bound_is_attained_and_never_passed() -> None:
+    family = SquaredError(feature_norm=2.0, radius=1.5, target=0.5)
+    assert family.value(np.array([2.0, 0.0, -0.5]), np.array([1.5, 0.0])) == family.bounds[1]
+    rng = np.random.default_rng(2)
+    features, points = ((x := rng.normal(size=(999, 2))) / np.linalg.norm(x, axis=1, keepdims=True) for _ in range(2))
+    records = np.concatenate([2.0 * features, rng.uniform(-0.5, 0.5, (999, 1))], axis=1)
+    assert family.value(records, 1.5 * points).max() <= family.bounds[1]
+
+
+def test_squared_error_refuses_bad_frames() -> None:
+    with pytest.raises(InvalidValue, match="width 3, got width 2"):
+        SquaredError().value(np.zeros((1, 4)), np.zeros((1, 2)))
+    with pytest.raises(InvalidValue, match=r"radius=0\.0 > 0"):
+        SquaredError(radius=0.0)
+
+
+# Certificates
+
+
+def _guarantee(curve: Any, **more: Any) -> Guarantee:
+    return Guarantee(Observer.PUBLIC, frozenset(), Event(), "replace one record", curve, **more)
+
+
+def test_a_guarantee_in_words_names_everything_that_matters() -> None:
+    words = _guarantee(PureDP(0.75), claimed=PureDP(1.0), assumes=frozenset({IDEAL_REALS})).words()
+    assert "epsilon = 0.75" in words
+    assert "one loss vector of one client" in words
+    assert "paper claims epsilon = 1" in words
+    assert "IDEAL_REALS" in words
+    assert "at most 3 records across sites" in Person(3, True).words()
+    assert Person(3, False).words() != Person(3, True).words() != Site().words()
+
+
+def test_a_guarantee_as_plain_values() -> None:
+    table = _guarantee(PureDP(0.75), proof=Proof("a.md", "b"), assumes=frozenset({IDEAL_REALS})).to_dict()
+    assert (table["epsilon"], table["delta"], table["proof"], table["reason"]) == (0.75, 0.0, "proofs/a.md#b", None)
+    assert set(table["assumes"]) == {"IDEAL_REALS"}
+    json.dumps(table, allow_nan=False)
+
+
+@pytest.mark.parametrize("curve", [NoGuarantee("raw data"), PureDP(np.inf)])
+def test_no_finite_epsilon_is_null_with_a_reason(curve: Any) -> None:
+    table = _guarantee(curve).to_dict()
+    json.dumps(table, allow_nan=False)
+    assert table["epsilon"] is None
+    assert table["reason"]
+
+
+def test_an_unprotected_algorithm_says_so_to_everybody() -> None:
+    certificate = not_private("raw", {})
+    assert {g.observer for g in certificate.guarantees} == set(Observer)
+    for observer in Observer:
+        curve = certificate.guarantee(observer).curve
+        assert (curve.delta(100.0), curve.epsilon(0.5), curve.epsilon(1.0)) == (1.0, np.inf, 0.0)
+
+
+# Registry and setting
+
+
+def test_unknown_names_are_answered_with_the_nearest() -> None:
+    with pytest.raises(InvalidValue, match="Unknown algorithm 'sparse_vectr'; did you mean 'sparse_vector'"):
+        ALGORITHMS["sparse_vectr"]
+    with pytest.raises(InvalidValue, match="valid: follow_the_leader, hedge"):
+        ALGORITHMS["zzz"]
+
+
+def test_names_are_taken_once_and_found_again() -> None:
+    registry: Registry[type] = Registry("shape", {"b": int})
+    registry.add("a", float)
+    registry.add("a", float)
+    assert list(registry) == ["a", "b"]
+    assert (registry.name_of(2.5), registry.name_of(int)) == ("a", "b")
+    with pytest.raises(InvalidValue, match="'a' is already taken"):
+        registry.add("a", str)
+    with pytest.raises(InvalidValue, match="registered shape, got str"):
+        registry.name_of("text")
+
+
+class _Point:
+    name, value = "star", "package:star"
+
+    def load(self) -> type:
+        raise ZeroDivisionError("broken")
+
+
+def test_a_failing_entry_point_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry_module, "entry_points", lambda group: [_Point()] if group == "hedgerow.shapes" else [])
+    with pytest.raises(HedgerowError, match="Plugin 'package:star' failed to load: ZeroDivisionError: broken"):
+        list(Registry("shape", {}))
+
+
+@pytest.mark.parametrize("frame", [(0, 1, 1), (1, 0, 1), (1, 1, 0), (1, 1, 1, 0), (True, 1, 1), (1, 2.0, 1), (1, 1, MOST_LOSSES + 1)])
+def test_impossible_settings_are_refused(frame: tuple[Any, ...]) -> None:
+    with pytest.raises(InvalidValue, match="Expected"):
+        Setting(*frame)
+
+
+def test_the_largest_setting_still_sums_exactly() -> None:
+    setting = Setting(1, 1, MOST_LOSSES)
+    assert int(from_units(MOST_LOSSES * UNITS_PER_LOSS)) == setting.horizon
+    assert MOST_LOSSES * UNITS_PER_LOSS < 2**63
+    Setting(2**20, 1, 2**22, deciders=1)

@@ -1,0 +1,202 @@
+"""Environments: the same losses whatever the blocks, on the lattice, with the stated laws."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from hedgerow.core.errors import InvalidValue
+from hedgerow.core.lattice import UNITS_PER_LOSS
+from hedgerow.environments import generated
+from hedgerow.environments.adaptive import PlayChasing
+from hedgerow.environments.generated import generator
+from hedgerow.environments.realizable import Halving, NearRealizable, Realizable
+from hedgerow.environments.registry import ENVIRONMENTS
+from hedgerow.environments.stochastic import Bernoulli, GaussianSoftmax, Uniform
+from hedgerow.environments.switching import Switching
+
+FRAME: dict[str, Any] = {"clients": 3, "experts": 5, "horizon": 64}
+DRAWN = [name for name in ENVIRONMENTS if name not in ("play_chasing", "recorded")]
+
+
+def _losses(environment: Any, seed: int = 0, block: int | None = None) -> np.ndarray:
+    horizon = environment.setting.horizon
+    size, state, pieces = block or horizon, environment.start(seed), []
+    for first in range(0, horizon, size):
+        made, state = environment.block(state, min(size, horizon - first), None)
+        assert made.reports is made.losses
+        pieces.append(made.losses)
+    return np.concatenate(pieces)
+
+
+@pytest.mark.parametrize("name", DRAWN)
+@pytest.mark.parametrize("chunk", [1, 100, 2**17])
+def test_losses_do_not_depend_on_the_blocks(name: str, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(generated, "CHUNK_ELEMENTS", chunk)
+    environment = ENVIRONMENTS[name](**FRAME)
+    whole = _losses(environment)
+    for block in (1, 7):
+        assert np.array_equal(_losses(environment, block=block), whole)
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_blocks_are_pure(name: str) -> None:
+    environment = ENVIRONMENTS[name](**FRAME)
+    _, state = environment.block(environment.start(0), 10, None)
+    once, twice = (environment.block(state, 20, None)[0].losses for _ in range(2))
+    assert np.array_equal(once, twice)
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_losses_have_their_shape_range_and_lattice_and_follow_the_seed(name: str) -> None:
+    environment = ENVIRONMENTS[name](**FRAME)
+    losses = _losses(environment)
+    assert losses.shape == (64, 3, 5)
+    assert losses.dtype == np.float64
+    assert losses.min() >= 0
+    assert losses.max() <= 1
+    assert (losses * UNITS_PER_LOSS % 1 == 0).all()
+    assert np.array_equal(losses, _losses(environment, 0))
+    assert any(not np.array_equal(losses, _losses(environment, seed)) for seed in (1, 2, 3))
+
+
+@pytest.mark.parametrize("name", [n for n in ENVIRONMENTS if n != "recorded"])
+@pytest.mark.parametrize("key", ["clients", "experts", "horizon"])
+def test_an_empty_frame_is_refused(name: str, key: str) -> None:
+    with pytest.raises(InvalidValue, match=f"{key}=0"):
+        ENVIRONMENTS[name](**{**FRAME, key: 0})
+
+
+@pytest.mark.parametrize(
+    ("kind", "bad"),
+    [
+        (Bernoulli, {"mean": 1.5}),
+        (Bernoulli, {"mean": 0.2, "gap": 0.3}),
+        (Bernoulli, {"mean": np.nan}),
+        (Realizable, {"mean": 0.6}),
+        (Realizable, {"law": "gaussian"}),
+        (NearRealizable, {"best_loss": 65.0}),
+        (NearRealizable, {"best_loss": -1.0}),
+        (GaussianSoftmax, {"cap": 0.0}),
+        (Switching, {"segments": 65}),
+        (Switching, {"segments": 0}),
+        (Switching, {"gap": 0.6}),
+    ],
+)
+def test_impossible_parameters_are_named(kind: Any, bad: dict[str, Any]) -> None:
+    name, value = list(bad.items())[-1]
+    with pytest.raises(InvalidValue, match=f"Expected {name}={value!r}"):
+        kind(**FRAME, **bad)
+
+
+# The stated laws
+
+
+def _mean_fits(sample: np.ndarray, mean: float) -> bool:
+    """A two-sided binomial test at 1 in 10,000."""
+    return bool(stats.binomtest(int(sample.sum()), sample.size, mean).pvalue > 1e-4)
+
+
+def test_bernoulli_has_its_mean_and_gap() -> None:
+    losses = _losses(Bernoulli(clients=4, experts=6, horizon=2000, mean=0.5, gap=0.2), seed=3)
+    assert set(np.unique(losses)) == {0.0, 1.0}
+    best = int(losses.mean(axis=(0, 1)).argmin())
+    for expert in range(6):
+        assert _mean_fits(losses[:, :, expert], 0.3 if expert == best else 0.5)
+        assert not _mean_fits(losses[:, :, expert], 0.4)
+
+
+def test_uniform_is_uniform() -> None:
+    values = _losses(Uniform(clients=2, experts=5, horizon=400)).ravel()
+    assert stats.kstest(values, "uniform").pvalue > 1e-4
+    assert stats.kstest(values**1.5, "uniform").pvalue < 1e-6
+
+
+@pytest.mark.parametrize(("law", "mean"), [("uniform", 0.5), ("uniform", 0.1), ("bernoulli", 0.1), ("bernoulli", 1.0)])
+def test_realizable_has_one_expert_without_loss(law: Any, mean: float) -> None:
+    losses = _losses(Realizable(clients=4, experts=6, horizon=1000, mean=mean, law=law))
+    never = np.flatnonzero(losses.sum(axis=(0, 1)) == 0)
+    assert len(never) == 1
+    others = np.delete(losses, never, axis=2)
+    if law == "bernoulli":
+        assert _mean_fits(others, mean)
+    else:
+        assert stats.kstest(others.ravel() / (2 * mean), "uniform").pvalue > 1e-4
+
+
+def test_near_realizable_best_expert_loses_about_as_said() -> None:
+    environment = NearRealizable(clients=50, experts=4, horizon=400, best_loss=8.0, mean=0.5)
+    losses = _losses(environment)
+    best = losses[:, :, losses.sum(axis=(0, 1)).argmin()]
+    assert _mean_fits(best, 8.0 / 400)
+    for wrong in (6.0, 10.0):
+        assert not _mean_fits(best, wrong / 400)
+
+
+def test_near_realizable_without_loss_is_realizable() -> None:
+    assert (_losses(NearRealizable(**FRAME, best_loss=0.0)).sum(axis=(0, 1)) == 0).any()
+
+
+@pytest.mark.parametrize(("experts", "horizon"), [(100, 512), (5, 64), (1, 8), (3, 100)])
+def test_halving_kills_half_of_the_survivors_at_every_eighth(experts: int, horizon: int) -> None:
+    losses = _losses(Halving(clients=3, experts=experts, horizon=horizon))
+    assert np.array_equal(losses, np.repeat(losses[:, :1], 3, axis=1))
+    alive = experts
+    for part in range(8):
+        rounds = losses[part * horizon // 8 : (part + 1) * horizon // 8, 0]
+        assert (rounds == rounds[0]).all()
+        assert (rounds[0] == 0).sum() == alive
+        alive -= alive // 2
+    assert (np.diff(losses, axis=0) >= 0).all()
+
+
+def test_switching_changes_its_best_expert_at_every_segment_and_only_there() -> None:
+    environment = Switching(clients=40, experts=4, horizon=240, segments=3, mean=0.5, gap=0.4)
+    parts = _losses(environment).reshape(3, 2, 40, 40, 4)  # each segment in two halves
+    best = parts.mean(axis=(2, 3)).argmin(axis=-1)
+    assert (best[:, 0] == best[:, 1]).all()
+    assert (np.diff(best[:, 0]) != 0).all()
+    for segment in range(3):
+        assert _mean_fits(parts[segment, ..., best[segment, 0]], 0.1)
+        assert _mean_fits(np.delete(parts[segment], best[segment, 0], axis=-1), 0.5)
+
+
+def test_neighbouring_segments_never_share_their_best_expert() -> None:
+    environment = Switching(clients=1, experts=2, horizon=500, segments=500)
+    plan = environment.start(1).plan
+    assert (np.diff(plan) != 0).all()
+    assert Switching(clients=1, experts=1, horizon=9, segments=3).start(0).plan.tolist() == [0, 0, 0]
+
+
+def test_gaussian_softmax_charges_the_cross_entropy() -> None:
+    environment = GaussianSoftmax(clients=3, experts=6, horizon=3000)
+    losses = _losses(environment)
+    chance = np.exp(-losses * environment.cap)
+    assert np.abs(chance.sum(axis=-1) - 1).max() < 1e-4  # the losses of one round are -log of one distribution
+    means, deviations = environment.start(0).plan
+    scores = losses[..., :1] - losses  # differences of scores are normal
+    for expert in range(1, 6):
+        sample = scores[..., expert].ravel() * environment.cap
+        right = stats.norm(means[expert] - means[0], np.hypot(deviations[0], deviations[expert]))
+        assert stats.kstest(sample, right.cdf).pvalue > 1e-4
+        assert stats.kstest(sample * 1.5, right.cdf).pvalue < 1e-6
+    assert np.ptp(losses.mean(axis=(0, 1))) > 0.01
+    capped = _losses(GaussianSoftmax(**FRAME, cap=0.5))
+    assert (capped == 1).any()
+
+
+def test_play_chasing_charges_exactly_the_past_play() -> None:
+    environment = PlayChasing(clients=3, experts=4, horizon=8)
+    first, state = environment.block(environment.start(0), 1, None)
+    assert not first.losses.any()
+    for plays in ([1, 3, 3], [0, 0, 2]):
+        block, state = environment.block(state, 1, np.array(plays))
+        assert np.array_equal(block.losses[0], np.eye(4)[plays])
+
+
+def test_parts_of_an_environment_have_generators_of_their_own() -> None:
+    draws = [generator(seed, *key).random(4).tolist() for seed, *key in ((0, 1), (0, 2), (0, 2, 1), (1, 1))]
+    assert len({tuple(draw) for draw in draws}) == 4
