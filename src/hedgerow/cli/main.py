@@ -64,7 +64,8 @@ def _guarded(debug: bool) -> int:
         if debug:
             ERR.print(traceback.format_exc(), markup=False, soft_wrap=True)
         text = error.format_message() if hasattr(error, "format_message") else str(error)  # pyright: ignore[reportAttributeAccessIssue]
-        ERR.print(f"Error: {' '.join(text.split())}", markup=False, soft_wrap=True)
+        if text:  # without any argument the help has already been shown
+            ERR.print(f"Error: {' '.join(text.split())}", markup=False, soft_wrap=True)
         code = 2
     if code == INTERRUPTED:
         ERR.print("Interrupted; nothing was written.")
