@@ -1,0 +1,76 @@
+"""Benchmarks of the privacy core: what one more release costs after a hundred and after a million, and how long calibration takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from statistics import median
+
+from hedgerow.experiments.benchmarks import REPEATS, Row, seconds
+from hedgerow.privacy.budget import Budget
+from hedgerow.privacy.calibrate import gaussian_scale, largest_mu, largest_rate, largest_rho, least_noise
+from hedgerow.privacy.curves import GaussianDP, ZeroConcentratedDP
+from hedgerow.privacy.odometer import Filter
+
+_CHUNK = 2000
+_LENGTHS = (10**2, 10**4, 10**6)
+
+
+def _advanced(releases: int) -> Filter:
+    """A filter that has seen so many releases, with room for all that are still to be timed."""
+    cost = ZeroConcentratedDP(2.0**-40)
+    filtered = Filter(Budget(1.0, 1e-6))
+    for _ in range(releases):
+        filtered = filtered.spend(cost)
+    return filtered
+
+
+def _go_on(filtered: Filter) -> Callable[[], object]:
+    """Ask, then spend, as an application does, `_CHUNK` times."""
+
+    def work() -> object:
+        after, cost = filtered, ZeroConcentratedDP(2.0**-40)
+        for _ in range(_CHUNK):
+            if not after.would_exceed(cost):
+                after = after.spend(cost)
+        return after
+
+    return work
+
+
+def odometer_rows() -> Iterator[Row]:
+    """Time per release behind 10^2, 10^4 and 10^6 others, each timed in turn with the first."""
+    works = {releases: _go_on(_advanced(releases)) for releases in _LENGTHS}
+    base = works[_LENGTHS[0]]
+    for releases, work in works.items():
+        work()
+        pairs = [(seconds(work), seconds(base)) for _ in range(2 * REPEATS + 1)]
+        each = median(a for a, _ in pairs) / _CHUNK * 1e6
+        yield Row(f"odometer/releases={releases}", median(a / b for a, b in pairs), "after 100 releases", each, "us per release", "<=", 2.0)
+
+
+def calibration_rows() -> Iterator[Row]:
+    """How long the answers of `calibrate` take; they only inform."""
+
+    def fresh(question: Callable[[], object]) -> Callable[[], object]:
+        def work() -> object:
+            largest_mu.cache_clear()
+            largest_rho.cache_clear()
+            return question()
+
+        return work
+
+    budget = Budget(1.0, 1e-6)
+    questions: dict[str, Callable[[], object]] = {
+        "gaussian, closed form": lambda: gaussian_scale(budget),
+        "gaussian, search": lambda: least_noise(lambda scale: GaussianDP(1 / scale), budget, 1e-3, 1e3),
+        "concentrated": lambda: largest_rho(budget),
+        "1000 exponential mechanisms": lambda: largest_rate(lambda rate: ZeroConcentratedDP(1000 * rate * rate / 8), budget, 1e-6, 1.0),
+    }
+    for name, question in questions.items():
+        taken = median(seconds(fresh(question)) for _ in range(REPEATS))
+        yield Row(f"calibrate/{name}", None, None, taken, "s")
+
+
+def privacy_rows() -> Iterator[Row]:
+    yield from odometer_rows()
+    yield from calibration_rows()

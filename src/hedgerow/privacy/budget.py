@@ -1,0 +1,169 @@
+"""A privacy budget as a public value, and the exact price of a release in the currency in which a budget is counted.
+
+Three currencies have a proven rule for parameters chosen during the run (`proofs/odometer.md`): the pure bound epsilon adds, rho of
+zero-concentrated DP adds, mu^2 of Gaussian DP adds. Prices are whole numbers of `1 / UNIT`: sums of whole numbers are exact, so a
+million releases drift by nothing, and a price that is not a whole number of units is rounded up, so rounding never favours the spender.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import isfinite
+from typing import Literal
+
+from hedgerow.core.certificate import PrivacyCurve
+from hedgerow.core.checks import expect, positive
+from hedgerow.core.errors import InvalidValue, Unsupported
+from hedgerow.privacy.curves import BoundedRange, GaussianDP, PureDP, ZeroConcentratedDP
+
+Currency = Literal["pure", "concentrated", "gaussian"]
+CURRENCIES: tuple[Currency, ...] = ("pure", "concentrated", "gaussian")
+
+# What a release may cost; the place of a name in this tuple is its code in a stored state, so names are only ever added at the end.
+EVENTS = ("pure", "bounded_range", "concentrated", "gaussian")
+
+# Every float above 2^-203 and the square of every float above 2^-75 is a whole number of these units: prices people use are exact.
+UNIT_BITS = 256
+UNIT = 1 << UNIT_BITS
+
+# No budget and no cost is larger, so that every sum of 2^64 prices has a place in a stored state of fixed length.
+LARGEST = 2.0**60
+
+# 355/113 is above pi by 3e-7, so this is above pi/8: the square of the Gaussian parameter of one unit of bounded range.
+_PI_OVER_EIGHT = (355, 904)
+
+
+@dataclass(frozen=True)
+class Budget:
+    """What may be spent in all: `Budget(epsilon, delta)`, `Budget(epsilon)` (pure), `Budget(mu=...)` or `Budget(rho=...)`.
+
+    >>> Budget(1.0, 1e-6).words()
+    'epsilon = 1, delta = 1e-06'
+    >>> Budget(mu=0.5).words()
+    'mu = 0.5 (Gaussian DP)'
+    >>> Budget(mu=-0.5)
+    Traceback (most recent call last):
+    ...
+    hedgerow.core.errors.InvalidValue: Expected mu=-0.5 > 0 and finite.
+    """
+
+    epsilon: float | None = None
+    delta: float | None = None
+    mu: float | None = None
+    rho: float | None = None
+
+    def __post_init__(self) -> None:
+        given = [name for name in ("epsilon", "mu", "rho") if getattr(self, name) is not None]
+        if len(given) != 1:
+            named = f"got {', '.join(given)}" if given else "got none"
+            raise InvalidValue(f"Expected one of epsilon (with an optional delta), mu or rho in a budget, {named}.")
+        positive(given[0], getattr(self, given[0]))
+        expect(getattr(self, given[0]) <= LARGEST, given[0], getattr(self, given[0]), "<= 2^60")
+        if self.epsilon is None:
+            expect(self.delta is None, "delta", self.delta, f"to be absent beside {given[0]}: only epsilon has a delta")
+        else:
+            object.__setattr__(self, "delta", 0.0 if self.delta is None else self.delta)
+            expect(isfinite(self.failure) and 0 <= self.failure < 1, "delta", self.delta, ">= 0 and < 1")
+
+    @property
+    def kind(self) -> Literal["epsilon", "mu", "rho"]:
+        """Which of the three it is."""
+        return "epsilon" if self.epsilon is not None else "mu" if self.mu is not None else "rho"
+
+    @property
+    def failure(self) -> float:
+        """delta, or 0 where the budget has none."""
+        return 0.0 if self.delta is None else self.delta
+
+    @property
+    def currency(self) -> Currency:
+        """The currency that takes the most kinds of releases."""
+        if self.mu is not None:
+            return "gaussian"
+        return "concentrated" if self.rho is not None or self.failure > 0 else "pure"
+
+    def words(self) -> str:
+        if self.mu is not None:
+            return f"mu = {self.mu:.6g} (Gaussian DP)"
+        if self.rho is not None:
+            return f"rho = {self.rho:.6g} (zero-concentrated DP)"
+        return f"epsilon = {self.epsilon:.6g}, delta = {self.failure:.6g}"
+
+
+def whole_units(numerator: int, denominator: int) -> int:
+    """numerator / denominator in units, rounded up."""
+    return -((-numerator << UNIT_BITS) // denominator)
+
+
+def event_of(cost: PrivacyCurve) -> tuple[str, float]:
+    """The name and the one parameter of a release's cost; a curve without a proven adaptive rule is refused.
+
+    >>> event_of(PureDP(0.5))
+    ('pure', 0.5)
+    """
+    match cost:
+        case PureDP():
+            return "pure", cost.bound
+        case BoundedRange():
+            return "bounded_range", cost.range
+        case ZeroConcentratedDP():
+            return "concentrated", cost.rho
+        case GaussianDP():
+            return "gaussian", cost.mu
+        case _:
+            raise Unsupported(f"No rule for adaptive composition is proven for {cost!r}; known: {', '.join(EVENTS)}.")
+
+
+def cost_of(event: str, value: float) -> PrivacyCurve:
+    """The cost that a ledger wrote down as a name and a number: the inverse of `event_of`.
+
+    >>> cost_of("shuffled", 0.5)
+    Traceback (most recent call last):
+    ...
+    hedgerow.core.errors.InvalidValue: Expected event='shuffled' to be one of pure, bounded_range, concentrated, gaussian.
+    """
+    expect(event in EVENTS, "event", event, f"to be one of {', '.join(EVENTS)}")
+    positive(f"the cost {event}", value)
+    return (PureDP, BoundedRange, ZeroConcentratedDP, GaussianDP)[EVENTS.index(event)](value)
+
+
+def charge(cost: PrivacyCurve, currency: Currency) -> tuple[str, int]:
+    """The event of a release and its price in units: exact, or rounded up.
+
+    A pure bound b is a bounded range of 2b. A bounded range R has rho = R^2/8 and mu^2 = pi R^2/8, and rho is never more than the
+    pure bound itself (`proofs/odometer.md#concentrated-filter`, `proofs/odometer.md#gaussian-filter`).
+    """
+    event, value = event_of(cost)
+    if not 0 < value <= LARGEST:  # asked here first: the message is built for every release otherwise
+        positive(f"the cost {event}", value)
+        expect(value <= LARGEST, f"the cost {event}", value, "<= 2^60")
+    top, bottom = float(value).as_integer_ratio()
+    if event in ("pure", "bounded_range"):
+        linear = whole_units(top, bottom)
+        if currency == "pure":
+            return event, linear
+        square = (4 if event == "pure" else 1) * top * top
+        if currency == "concentrated":
+            return event, min(linear, whole_units(square, 8 * bottom * bottom))
+        above, below = _PI_OVER_EIGHT
+        return event, whole_units(above * square, below * bottom * bottom)
+    if event == "concentrated" and currency == "concentrated":
+        return event, whole_units(top, bottom)
+    if event == "gaussian" and currency != "pure":
+        return event, whole_units(top * top, (1 if currency == "gaussian" else 2) * bottom * bottom)
+    raise Unsupported(f"A release with {cost.words()} has no proven price in a {currency} budget.")
+
+
+def price(cost: PrivacyCurve, currency: Currency) -> int:
+    """The price of a release in units.
+
+    >>> price(PureDP(0.5), "concentrated") / UNIT, price(GaussianDP(0.5), "concentrated") / UNIT
+    (0.125, 0.125)
+    """
+    return charge(cost, currency)[1]
+
+
+def amount(units: int) -> Fraction:
+    """Units as an exact number."""
+    return Fraction(units, UNIT)

@@ -1,0 +1,24 @@
+"""Privacy curves: delta as a function of epsilon, for every event and both directions of a neighbouring pair.
+
+`delta(epsilon)` takes any real epsilon; `epsilon(delta)` is the least epsilon >= 0 with that delta. The conversions are proven
+in `proofs/mechanisms.md#curves`, those of `PureDP` in `proofs/composition.md#randomised-response-curve`.
+"""
+
+from hedgerow.privacy.curves.arrival import ByArrival
+from hedgerow.privacy.curves.concentrated import ZeroConcentratedDP
+from hedgerow.privacy.curves.gaussian import GaussianDP
+from hedgerow.privacy.curves.groups import appearances, group
+from hedgerow.privacy.curves.pure import ApproximateDP, BoundedRange, PureDP
+from hedgerow.privacy.curves.trade_off import trade_off
+
+__all__ = [
+    "ApproximateDP",
+    "BoundedRange",
+    "ByArrival",
+    "GaussianDP",
+    "PureDP",
+    "ZeroConcentratedDP",
+    "appearances",
+    "group",
+    "trade_off",
+]

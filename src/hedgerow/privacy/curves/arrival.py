@@ -1,0 +1,48 @@
+"""Guarantees that depend on when a record arrives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hedgerow.core.certificate import PrivacyCurve
+from hedgerow.core.checks import at_least
+from hedgerow.core.errors import InvalidValue
+
+_PLACES = (0.0, 0.25, 1.0, 4.0)
+
+
+@dataclass(frozen=True)
+class ByArrival:
+    """A curve for every arrival time, under one curve that holds for all of them.
+
+    delta(epsilon) = uniform.delta(epsilon) >= at(t).delta(epsilon) for every t: whoever does not say when a record arrives
+    gets the uniform curve.
+
+    >>> from hedgerow.privacy.curves import GaussianDP
+    >>> curve = ByArrival(lambda time: GaussianDP(1 / (1 + time) ** 0.5), GaussianDP(1.0))
+    >>> curve.epsilon(1e-5) == GaussianDP(1.0).epsilon(1e-5), curve.arriving(3)
+    (True, GaussianDP(mu=0.5))
+    """
+
+    at: Callable[[int], PrivacyCurve]
+    uniform: PrivacyCurve
+
+    def arriving(self, time: int) -> PrivacyCurve:
+        """The curve of a record that arrives at this time; refused where it lies above the uniform one."""
+        at_least("time", time, 0)
+        curve = self.at(time)
+        for epsilon in _PLACES:
+            here, bound = curve.delta(epsilon), self.uniform.delta(epsilon)
+            if not here <= bound * (1 + 1e-9):
+                raise InvalidValue(f"Expected delta={here!r} of arrival time={time} at epsilon={epsilon} <= {bound!r}, the uniform delta.")
+        return curve
+
+    def delta(self, epsilon: float) -> float:
+        return self.uniform.delta(epsilon)
+
+    def epsilon(self, delta: float) -> float:
+        return self.uniform.epsilon(delta)
+
+    def words(self) -> str:
+        return f"{self.uniform.words()}, whatever the arrival time"

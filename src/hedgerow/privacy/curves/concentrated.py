@@ -1,0 +1,73 @@
+"""Zero-concentrated DP and its best known conversion."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp, expm1, inf, isfinite, log, log1p, sqrt, ulp
+
+import numpy as np
+from scipy.optimize import brentq
+
+from hedgerow.core.checks import between, expect
+
+
+def _log_one_plus_inverse(log_t: float) -> float:
+    """ln(1 + 1/t), also where t or 1/t is no float."""
+    return float(np.logaddexp(0.0, -log_t))
+
+
+@dataclass(frozen=True)
+class ZeroConcentratedDP:
+    """rho-zCDP: the Rényi divergence of every order alpha > 1 is at most rho * alpha, in both directions.
+
+    delta(epsilon) = min over alpha of exp((alpha - 1)(alpha rho - epsilon)) (1 - 1/alpha)^(alpha - 1) / alpha, and at most the
+    largest total variation distance, min(sqrt(rho / 2), sqrt(1 - e^-rho)). Where the noise is known to be Gaussian use
+    `GaussianDP(sqrt(2 rho))`: it is exact. At (0.5, 1e-3) the detour through rho costs 1.14 times the noise (1.64 times with the
+    older rho + 2 sqrt(rho ln(1/delta))).
+    Reference: Canonne, Kamath, Steinke 2020, Proposition 12.
+
+    >>> curve = ZeroConcentratedDP(0.125)
+    >>> round(curve.epsilon(1e-6), 4), round(curve.delta(1.0), 6)
+    (2.4191, 0.017985)
+    """
+
+    rho: float
+
+    def __post_init__(self) -> None:
+        expect(isfinite(self.rho) and self.rho >= 0, "rho", self.rho, ">= 0 and finite")
+
+    @property
+    def total_variation(self) -> float:
+        """A bound on the total variation distance of the two worlds, from their Kullback-Leibler divergence (at most rho)."""
+        return min(sqrt(self.rho / 2), sqrt(-expm1(-self.rho)))
+
+    def delta(self, epsilon: float) -> float:
+        if epsilon < 0:  # the claim is symmetric
+            return -expm1(epsilon) + exp(epsilon) * self.delta(-epsilon)
+        if self.rho == 0 or epsilon == inf:
+            return 0.0
+
+        def slope(log_t: float) -> float:
+            """Of the exponent in t = alpha - 1: increasing, so there is one minimum. Any t gives a valid delta."""
+            return (2 * exp(log_t) + 1) * self.rho - epsilon - _log_one_plus_inverse(log_t)
+
+        high = 1 + max(0.0, log(epsilon + 1) - log(2 * self.rho))
+        log_t = float(brentq(slope, -3 * self.rho - 1, high, xtol=1e-13))  # pyright: ignore[reportArgumentType]
+        t = exp(log_t)
+        exponent = t * ((t + 1) * self.rho - epsilon) - log1p(t) - t * _log_one_plus_inverse(log_t)
+        return min(max(ulp(0.0), exp(exponent)), self.total_variation)
+
+    def epsilon(self, delta: float) -> float:
+        """The same minimum for a given delta: with t = alpha - 1 it lies where rho t^2 + ln(1 + t) = ln(1 / delta)."""
+        between("delta", delta, 0.0, 1.0)
+        if self.rho == 0 or delta >= self.total_variation:
+            return 0.0
+        if delta == 0:
+            return inf
+        wanted = -log(delta)
+        high = min(sqrt(wanted / self.rho), expm1(min(wanted, 700.0))) * (1 + 1e-9)
+        t = float(brentq(lambda t: self.rho * t * t + log1p(t) - wanted, 0.0, high, xtol=1e-300, rtol=1e-14))  # pyright: ignore[reportArgumentType]
+        return max(0.0, self.rho * (t + 1) - log1p(1 / t) + (wanted - log1p(t)) / t)
+
+    def words(self) -> str:
+        return f"rho = {self.rho:.4g} (zero-concentrated)"

@@ -1,0 +1,83 @@
+"""The curve of Gaussian noise, exactly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp, expm1, inf, isfinite, log, pi, sqrt, ulp
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import erfcx, ndtr, ndtri
+
+from hedgerow.core.checks import between, expect
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+_LOG_PEAK = -0.5 * log(2 * pi)
+_SMALLEST = ulp(0.0)
+
+
+def _mills(x: float) -> float:
+    """Pr(Z > x) / density(x) of a standard normal Z: no underflow for large x."""
+    return sqrt(pi / 2) * float(erfcx(x / sqrt(2)))
+
+
+def _mills_difference(x: float, width: float) -> float:
+    """mills(x) - mills(x + width). For a small width as the integral of -mills'(y) = 1 - y mills(y): nothing cancels."""
+    if width > 1:
+        return _mills(x) - _mills(x + width)
+    y = x + width * (_NODES + 1) / 2
+    return width / 2 * float(_WEIGHTS @ (1 - y * sqrt(pi / 2) * erfcx(y / sqrt(2))))
+
+
+@dataclass(frozen=True)
+class GaussianDP:
+    """mu-GDP: the two worlds are as hard to tell apart as N(0, 1) and N(mu, 1); mu = sensitivity / standard deviation.
+
+    delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu), computed through logarithms. No finite
+    epsilon has delta = 0, so the smallest positive float is the least value returned.
+
+    >>> round(GaussianDP(1.0).delta(1.0), 6), round(GaussianDP(1.0).epsilon(1e-5), 6)
+    (0.126937, 4.377178)
+    """
+
+    mu: float
+
+    def __post_init__(self) -> None:
+        expect(isfinite(self.mu) and self.mu >= 0, "mu", self.mu, ">= 0 and finite")
+
+    def _log_delta(self, epsilon: float) -> float:
+        """For epsilon >= 0, where delta is at least the smallest float.
+
+        With low = epsilon/mu - mu/2 and high = low + mu, e^epsilon density(high) = density(low), so both terms share a factor.
+        """
+        low = epsilon / self.mu - self.mu / 2
+        if low < 0 and self.mu > 1:
+            return log(float(ndtr(-low)) - exp(_LOG_PEAK - low * low / 2) * _mills(low + self.mu))
+        return _LOG_PEAK - low * low / 2 + log(_mills_difference(low, self.mu))
+
+    def delta(self, epsilon: float) -> float:
+        if epsilon < 0:  # the pair is symmetric
+            return -expm1(epsilon) + exp(epsilon) * self.delta(-epsilon)
+        if self.mu == 0 or epsilon == inf:
+            return 0.0
+        return _SMALLEST if epsilon > self.mu * (self.mu / 2 + 39) else max(exp(self._log_delta(epsilon)), _SMALLEST)
+
+    def epsilon(self, delta: float) -> float:
+        between("delta", delta, 0.0, 1.0)
+        if self.delta(0.0) <= delta:
+            return 0.0
+        if delta == 0:
+            return inf
+        high = self.mu * (self.mu / 2 - float(ndtri(delta)))  # the first term of delta(high) alone is delta
+        while self.delta(high) > delta:
+            high *= 1 + 1e-9
+        if self._log_delta(high) >= log(delta):
+            return high
+        found = float(brentq(lambda e: self._log_delta(e) - log(delta), 0.0, high, xtol=1e-300, rtol=1e-15, maxiter=1000))  # pyright: ignore[reportArgumentType]
+        found, step = max(found, 1e-300), 2.0**-52
+        while self.delta(found) > delta:  # never on the wrong side
+            found, step = found * (1 + step), 2 * step
+        return found
+
+    def words(self) -> str:
+        return f"mu = {self.mu:.4g} (Gaussian)"

@@ -1,0 +1,99 @@
+"""Curves in closed form: pure, approximate, bounded range. Each is that of the worst mechanism with the claim."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import exp, expm1, inf, isfinite, log1p, sqrt
+
+from hedgerow.core.checks import between, expect
+
+
+@dataclass(frozen=True)
+class PureDP:
+    """epsilon-DP: no event is more than e^epsilon times likelier in one world than in the other.
+
+    The curve is that of randomised response, the worst mechanism with this claim.
+
+    >>> round(PureDP(1.0).delta(0.0), 6), PureDP(1.0).epsilon(0.0)
+    (0.462117, 1.0)
+    """
+
+    bound: float
+
+    def __post_init__(self) -> None:
+        expect(self.bound >= 0, "epsilon", self.bound, ">= 0")
+
+    def delta(self, epsilon: float) -> float:
+        if epsilon >= self.bound:
+            return 0.0
+        return -expm1(epsilon - self.bound) / (1 + exp(-self.bound)) if epsilon > -self.bound else -expm1(epsilon)
+
+    def epsilon(self, delta: float) -> float:
+        between("delta", delta, 0.0, 1.0)
+        lost = delta * (1 + exp(-self.bound))
+        return max(0.0, self.bound + log1p(-lost)) if lost < 1 else 0.0
+
+    def words(self) -> str:
+        return "unbounded epsilon" if self.bound == inf else f"epsilon = {self.bound:.4g}, delta = 0"
+
+
+@dataclass(frozen=True)
+class ApproximateDP:
+    """(epsilon, delta)-DP: as pure DP, except for events of probability delta that may give everything away.
+
+    With e = at_epsilon and d = at_delta the worst mechanism tells all with probability d and otherwise answers by randomised
+    response: delta(epsilon) = d + (1 - d) PureDP(e).delta(epsilon).
+
+    >>> curve = ApproximateDP(1.0, 1e-6)
+    >>> curve.delta(1.0), curve.epsilon(1e-6), curve.epsilon(1e-7)
+    (1e-06, 1.0, inf)
+    """
+
+    at_epsilon: float
+    at_delta: float
+
+    def __post_init__(self) -> None:
+        expect(self.at_epsilon >= 0, "at_epsilon", self.at_epsilon, ">= 0")
+        between("at_delta", self.at_delta, 0.0, 1.0)
+
+    def delta(self, epsilon: float) -> float:
+        return self.at_delta + (1 - self.at_delta) * PureDP(self.at_epsilon).delta(epsilon)
+
+    def epsilon(self, delta: float) -> float:
+        between("delta", delta, 0.0, 1.0)
+        if delta < self.at_delta:
+            return inf
+        return 0.0 if delta == 1 else PureDP(self.at_epsilon).epsilon((delta - self.at_delta) / (1 - self.at_delta))
+
+    def words(self) -> str:
+        return f"epsilon = {self.at_epsilon:.4g}, delta = {self.at_delta:.4g}"
+
+
+@dataclass(frozen=True)
+class BoundedRange:
+    """The largest and the smallest log-ratio of a pair of worlds are at most `range` apart: the exponential mechanism.
+
+    delta(epsilon) = (1 - exp((epsilon - r) / 2))^2 / (1 - exp(-r)) for |epsilon| <= r = range: less than half of the pure
+    curve near epsilon = 0. It holds for one step; k steps have no curve of this family.
+
+    >>> round(BoundedRange(1.0).delta(0.0), 6), BoundedRange(1.0).epsilon(0.0)
+    (0.244919, 1.0)
+    """
+
+    range: float
+
+    def __post_init__(self) -> None:
+        expect(isfinite(self.range) and self.range >= 0, "range", self.range, ">= 0 and finite")
+
+    def delta(self, epsilon: float) -> float:
+        if epsilon >= self.range:
+            return 0.0
+        return expm1((epsilon - self.range) / 2) ** 2 / -expm1(-self.range) if epsilon > -self.range else -expm1(epsilon)
+
+    def epsilon(self, delta: float) -> float:
+        between("delta", delta, 0.0, 1.0)
+        lost = sqrt(delta * -expm1(-self.range))
+        return max(0.0, self.range + 2 * log1p(-lost)) if lost < 1 else 0.0
+
+    def words(self) -> str:
+        return f"epsilon = {self.range:.4g}, delta = 0 (bounded range)"

@@ -1,0 +1,78 @@
+"""Trade-off functions: the least rate of misses of any attack, given its rate of false alarms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import exp, expm1, sqrt
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr, ndtri
+
+from hedgerow.core.certificate import PrivacyCurve
+from hedgerow.core.checks import expect
+from hedgerow.privacy.curves.arrival import ByArrival
+from hedgerow.privacy.curves.gaussian import GaussianDP
+from hedgerow.privacy.curves.pure import ApproximateDP, BoundedRange, PureDP
+
+_GOLDEN = (sqrt(5) - 1) / 2
+_LARGEST_EPSILON = 700.0
+
+
+def trade_off(curve: PrivacyCurve, alpha: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    """The least type-II error of a test between neighbouring inputs with type-I error alpha.
+
+    f(alpha) = sup over epsilon >= 0 of max(0, 1 - delta - e^epsilon alpha, e^-epsilon (1 - delta - alpha)), delta = delta(epsilon).
+    In closed form for the pure, approximate, bounded-range and Gaussian curves. Elsewhere by search: every epsilon
+    gives a valid lower bound, so an imperfect search can only understate the protection.
+
+    >>> trade_off(GaussianDP(1.0), [0.0, 0.05, 1.0]).round(6).tolist()
+    [1.0, 0.740489, 0.0]
+    """
+    alpha = np.asarray(alpha, float)
+    inside = (alpha >= 0) & (alpha <= 1)
+    expect(bool(inside.all()), "alpha", float(alpha[~inside].flat[0]) if not inside.all() else 0.0, "in [0, 1]")
+    if isinstance(curve, ByArrival):
+        return trade_off(curve.uniform, alpha)
+    if isinstance(curve, PureDP):
+        return _two_lines(curve.bound, 0.0, alpha)
+    if isinstance(curve, ApproximateDP):
+        return _two_lines(curve.at_epsilon, curve.at_delta, alpha)
+    if isinstance(curve, BoundedRange):
+        return (1 - alpha) / (1 + alpha * expm1(curve.range))
+    if isinstance(curve, GaussianDP):
+        return ndtr(-ndtri(alpha) - curve.mu)
+    return np.vectorize(lambda a: _search(curve, a), otypes=[float])(alpha)
+
+
+def _two_lines(epsilon: float, delta: float, alpha: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    shrink = exp(-epsilon)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        steep = np.where(alpha > 0, 1 - delta - alpha / shrink, 1 - delta)
+    return np.maximum(0.0, np.maximum(steep, shrink * (1 - delta - alpha)))
+
+
+def _search(curve: PrivacyCurve, alpha: float) -> float:
+    """Both families of lines are concave in e^epsilon or e^-epsilon, so each has one peak."""
+    steep = _peak(lambda e: 1 - curve.delta(e) - exp(e) * alpha)
+    flat = _peak(lambda e: exp(-e) * (1 - curve.delta(e) - alpha))
+    return min(1 - alpha, max(0.0, steep, flat))
+
+
+def _peak(height: Callable[[float], float]) -> float:
+    """The largest value found by golden-section search."""
+    low, high = 0.0, _LARGEST_EPSILON
+    left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
+    at_left, at_right = height(left), height(right)
+    best = max(height(low), at_left, at_right)
+    for _ in range(70):
+        if at_left >= at_right:
+            high, right, at_right = right, left, at_left
+            left = high - _GOLDEN * (high - low)
+            at_left = height(left)
+        else:
+            low, left, at_left = left, right, at_right
+            right = low + _GOLDEN * (high - low)
+            at_right = height(right)
+        best = max(best, at_left, at_right)
+    return best

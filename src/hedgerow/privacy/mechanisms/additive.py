@@ -1,0 +1,172 @@
+"""Noise added to a number or a vector: Laplace, one-sided exponential, Gaussian, and the l-infinity K-norm mechanism.
+
+A value may carry one row for each client in front (`noise.batch`); `distance`, `uniformise` and `log_density` are about one row.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import expm1, inf, lgamma, log, nextafter, pi, prod
+from typing import Any
+
+import numpy as np
+from scipy.special import gammainc, ndtr
+
+from hedgerow.core.checks import positive
+from hedgerow.core.noise import Noise
+from hedgerow.privacy.composition import round_up
+from hedgerow.privacy.curves import ApproximateDP, GaussianDP, PureDP
+from hedgerow.privacy.mechanisms.laws import Law, Values, log_cdf, log_density
+
+
+class _Additive:
+    """What the additive mechanisms share: a scale, a sensitivity, and outputs of which there are infinitely many."""
+
+    scale: float
+    sensitivity: float
+
+    def __post_init__(self) -> None:
+        positive("scale", self.scale)
+        positive("sensitivity", self.sensitivity)
+
+    def outcomes(self, value: Any) -> None:
+        del value
+
+    def probe(self) -> float:
+        return 0.0
+
+
+def _unit_noise(value: Any, output: Any, scale: float) -> Values:
+    return np.subtract(output, value) / scale
+
+
+def _cost(sensitivity: float, scale: float) -> float:
+    return round_up(Fraction(sensitivity) / Fraction(scale))
+
+
+@dataclass(frozen=True)
+class AdditiveNoise(_Additive):
+    """value + scale * noise in every coordinate, with Laplace noise or one-sided exponential noise (which only ever raises).
+
+    The sensitivity is in the l1 norm. Laplace: pure, epsilon = sensitivity / scale (`proofs/mechanisms.md#laplace`).
+    Exponential: an output below the other world's value gives everything away, so only total variation is bounded,
+    delta = 1 - exp(-sensitivity / scale) at epsilon = 0 (`proofs/mechanisms.md#one-sided-noise`).
+
+    >>> AdditiveNoise("report", "laplace", scale=2.0, sensitivity=1.0).curve
+    PureDP(bound=0.5)
+    """
+
+    purpose: str
+    law: Law
+    scale: float
+    sensitivity: float = 1.0
+
+    @property
+    def curve(self) -> PureDP | ApproximateDP:
+        cost = _cost(self.sensitivity, self.scale)
+        return PureDP(cost) if self.law == "laplace" else ApproximateDP(0.0, min(1.0, nextafter(-expm1(-cost), inf)))
+
+    def sample(self, value: Any, noise: Noise) -> Any:
+        return value + self.scale * noise.draw(self.law, self.purpose, np.shape(value)[len(noise.batch) :])
+
+    def distance(self, value: Any, other: Any) -> float:
+        return float(np.abs(np.subtract(value, other)).sum())
+
+    def log_density(self, value: Any, output: Any) -> float:
+        unit = _unit_noise(value, output, self.scale)
+        return float(log_density(self.law, unit).sum() - np.size(unit) * np.log(self.scale))
+
+    def uniformise(self, value: Any, output: Any, coin: float) -> float:
+        """One number by its distribution function; a vector by the sum of sizes, which is a gamma variable."""
+        del coin
+        unit = _unit_noise(value, output, self.scale)
+        if np.size(unit) == 1:
+            return float(np.exp(log_cdf(self.law, unit)).item())
+        if self.law == "exponential" and (unit < 0).any():
+            return 0.0
+        return float(gammainc(np.size(unit), np.abs(unit).sum()))
+
+    def scaled(self, factor: float) -> AdditiveNoise:
+        return replace(self, scale=self.scale * factor)
+
+
+@dataclass(frozen=True)
+class GaussianNoise(_Additive):
+    """value + scale * standard normal noise in every coordinate, exactly mu-GDP with mu = sensitivity / scale.
+
+    The sensitivity is in the l2 norm: `proofs/mechanisms.md#gaussian`.
+
+    >>> GaussianNoise("report", scale=2.0, sensitivity=1.0).curve
+    GaussianDP(mu=0.5)
+    """
+
+    purpose: str
+    scale: float
+    sensitivity: float = 1.0
+
+    @property
+    def curve(self) -> GaussianDP:
+        return GaussianDP(_cost(self.sensitivity, self.scale))
+
+    def sample(self, value: Any, noise: Noise) -> Any:
+        return value + self.scale * noise.draw("gaussian", self.purpose, np.shape(value)[len(noise.batch) :])
+
+    def distance(self, value: Any, other: Any) -> float:
+        return float(np.sqrt(np.square(np.subtract(value, other)).sum()))
+
+    def log_density(self, value: Any, output: Any) -> float:
+        unit = _unit_noise(value, output, self.scale)
+        return float(-np.square(unit).sum() / 2 - np.size(unit) * (log(self.scale) + log(2 * pi) / 2))
+
+    def uniformise(self, value: Any, output: Any, coin: float) -> float:
+        """One number by its distribution function; a vector by its squared length, which is a chi-square variable."""
+        del coin
+        unit = _unit_noise(value, output, self.scale)
+        if np.size(unit) == 1:
+            return float(ndtr(unit).item())
+        return float(gammainc(np.size(unit) / 2, np.square(unit).sum() / 2))
+
+    def scaled(self, factor: float) -> GaussianNoise:
+        return replace(self, scale=self.scale * factor)
+
+
+@dataclass(frozen=True)
+class KNorm(_Additive):
+    """value + r u with r ~ Gamma(d + 1, scale) and u uniform on the cube [-1, 1]^d: pure, for the l-infinity norm.
+
+    epsilon = sensitivity / scale, where Laplace noise would need d times the scale: `proofs/mechanisms.md#k-norm`.
+
+    >>> KNorm("report", scale=2.0, sensitivity=1.0).curve
+    PureDP(bound=0.5)
+    """
+
+    purpose: str
+    scale: float
+    sensitivity: float = 1.0
+
+    @property
+    def curve(self) -> PureDP:
+        return PureDP(_cost(self.sensitivity, self.scale))
+
+    def sample(self, value: Any, noise: Noise) -> Any:
+        shape = np.shape(value)[len(noise.batch) :]
+        radius = noise.draw("exponential", self.purpose, (prod(shape) + 1,)).sum(axis=-1)
+        direction = 2 * noise.draw("uniform", self.purpose, shape) - 1
+        return value + self.scale * np.reshape(radius, (*noise.batch, *(1 for _ in shape))) * direction
+
+    def distance(self, value: Any, other: Any) -> float:
+        return float(np.abs(np.subtract(value, other)).max())
+
+    def log_density(self, value: Any, output: Any) -> float:
+        unit = _unit_noise(value, output, self.scale)
+        return float(-np.abs(unit).max() - lgamma(np.size(unit) + 1) - np.size(unit) * log(2 * self.scale))
+
+    def uniformise(self, value: Any, output: Any, coin: float) -> float:
+        """By the largest coordinate, which is a gamma variable."""
+        del coin
+        unit = _unit_noise(value, output, self.scale)
+        return float(gammainc(np.size(unit), np.abs(unit).max()))
+
+    def scaled(self, factor: float) -> KNorm:
+        return replace(self, scale=self.scale * factor)

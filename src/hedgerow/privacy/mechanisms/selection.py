@@ -1,0 +1,178 @@
+"""Private choice: the index of a small score."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+
+from hedgerow.core.checks import expect, positive
+from hedgerow.core.errors import InvalidValue
+from hedgerow.core.noise import Noise
+from hedgerow.privacy.curves import BoundedRange, PureDP
+from hedgerow.privacy.mechanisms.laws import Values
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
+_CELLS = 2**20
+
+
+class _Selection:
+    """What private choices share, given the exact log-probability of every choice."""
+
+    purpose: str
+    epsilon: float
+    sensitivity: float
+
+    @property
+    def curve(self) -> PureDP:
+        return PureDP(self.epsilon)
+
+    @property
+    def rate(self) -> float:
+        """How much noise one unit of score is worth."""
+        return self.epsilon / (2 * self.sensitivity)
+
+    @property
+    def scale(self) -> float:
+        """How much score one unit of noise is worth."""
+        return 1 / self.rate
+
+    def _logits(self, scores: Any) -> Values:
+        scores = np.asarray(scores, float)
+        if not np.isfinite(scores).all():
+            raise InvalidValue("Expected finite scores for a private choice.")
+        return (scores.min(axis=-1, keepdims=True) - scores) * self.rate
+
+    def _log_probabilities(self, scores: Any) -> Values:
+        raise NotImplementedError
+
+    def probabilities(self, scores: Any) -> Values:
+        return np.exp(self._log_probabilities(scores))
+
+    def log_probability(self, scores: Any, choice: int) -> float:
+        return float(self._log_probabilities(scores)[choice])
+
+    def distance(self, value: Any, other: Any) -> float:
+        return float(np.abs(np.subtract(value, other)).max())
+
+    def uniformise(self, value: Any, output: Any, coin: float) -> float:
+        probabilities = self.probabilities(value)
+        better = np.asarray(value) < value[output]  # best first: other noise moves mass from one end to the other
+        tied = np.flatnonzero(np.asarray(value) == value[output])
+        before = probabilities[better].sum() + probabilities[tied[tied < output]].sum()
+        return float(before + coin * probabilities[output])
+
+    def outcomes(self, value: Any) -> tuple[int, ...]:
+        return tuple(range(len(value)))
+
+    def probe(self) -> Values:
+        return np.array([0.0, 1.5 * self.scale])
+
+
+def _softmax(logits: Values) -> Values:
+    return logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+
+
+@dataclass(frozen=True)
+class ExponentialMechanism(_Selection):
+    """Choose i with probability proportional to exp(-epsilon * score[i] / (2 * sensitivity)): small scores are good.
+
+    epsilon-DP when every score moves by at most `sensitivity`, and of bounded range epsilon:
+    `proofs/mechanisms.md#exponential-mechanism`.
+
+    >>> ExponentialMechanism("selection", epsilon=2.0).probabilities([0.0, 1.0]).round(4).tolist()
+    [0.7311, 0.2689]
+    """
+
+    purpose: str
+    epsilon: float
+    sensitivity: float = 1.0
+
+    def __post_init__(self) -> None:
+        positive("epsilon", self.epsilon)
+        positive("sensitivity", self.sensitivity)
+
+    @property
+    def bounded_range(self) -> BoundedRange:
+        return BoundedRange(self.epsilon)
+
+    def sample(self, value: Any, noise: Noise) -> int:
+        return int(np.argmax(self._logits(value) + noise.draw("gumbel", self.purpose, np.shape(value))))
+
+    def _log_probabilities(self, scores: Any) -> Values:
+        return _softmax(self._logits(scores))
+
+    def scaled(self, factor: float) -> ExponentialMechanism:
+        return replace(self, epsilon=self.epsilon / factor)
+
+
+@dataclass(frozen=True)
+class NoisyMax(_Selection):
+    """Choose the smallest of score[i] - scale * noise[i]: report noisy max, for scores of which small ones are good.
+
+    Exponential noise gives permute-and-flip, never worse than the exponential mechanism, which is what Gumbel noise gives. The
+    noise is one-sided and makes scores better; added with the other sign it would protect nothing.
+    scale = 2 sensitivity / epsilon; with `monotone`, where one record moves all scores in the same direction (some
+    perhaps not at all), sensitivity / epsilon. `proofs/mechanisms.md#noisy-max`.
+
+    >>> NoisyMax("selection", "exponential", epsilon=2.0).probabilities([0.0, 1.0]).round(4).tolist()
+    [0.8161, 0.1839]
+    """
+
+    purpose: str
+    law: Literal["exponential", "gumbel"]
+    epsilon: float
+    sensitivity: float = 1.0
+    monotone: bool = False
+
+    def __post_init__(self) -> None:
+        expect(self.law in ("exponential", "gumbel"), "law", self.law, "to be 'exponential' or 'gumbel'")
+        positive("epsilon", self.epsilon)
+        positive("sensitivity", self.sensitivity)
+
+    @property
+    def rate(self) -> float:
+        return self.epsilon / ((1 if self.monotone else 2) * self.sensitivity)
+
+    @property
+    def bounded_range(self) -> BoundedRange | None:
+        """The tighter curve of Gumbel noise; the log-ratios of permute-and-flip can be more than epsilon apart."""
+        return BoundedRange(self.epsilon) if self.law == "gumbel" else None
+
+    def distance(self, value: Any, other: Any) -> float:
+        """The largest move; with `monotone` moves up and down add, so that opposite moves show as too large."""
+        moved = np.subtract(other, value)
+        if self.monotone:
+            return float(max(moved.max(), 0.0) - min(moved.min(), 0.0))
+        return float(np.abs(moved).max())
+
+    def sample(self, value: Any, noise: Noise) -> int:
+        return int(np.argmax(self._logits(value) + noise.draw(self.law, self.purpose, np.shape(value))))
+
+    def _log_probabilities(self, scores: Any) -> Values:
+        logits = self._logits(scores)
+        return _softmax(logits) if self.law == "gumbel" else _permute_and_flip(logits)
+
+    def scaled(self, factor: float) -> NoisyMax:
+        return replace(self, epsilon=self.epsilon / factor)
+
+
+def _permute_and_flip(logits: Values) -> Values:
+    """ln of w[i] * integral over u in [0, 1] of the product over j != i of (1 - w[j] u), with w = exp(logits) and largest w 1.
+
+    u = exp(-the winning noisy value). The integrand is positive and falls at least as fast as exp(-u (sum of w - 1)), so
+    Gauss-Legendre on panels of width 1 / sum of w is exact to rounding; beyond the last panel it is below e^-40.
+    """
+    weights = np.exp(logits)
+    total = weights.sum()
+    edges = np.linspace(0.0, 1.0, 2 + int(total)) if total < 50 else np.arange(51) / total
+    half = np.diff(edges)[:, None] / 2
+    u, step = (edges[:-1, None] + half + half * _NODES).ravel(), (half * _WEIGHTS).ravel()
+    integral = np.zeros_like(weights)
+    rows = max(1, _CELLS // len(weights))
+    for first in range(0, len(u), rows):
+        factors = np.log1p(-np.outer(u[first : first + rows], weights))
+        products = factors.sum(axis=1, keepdims=True)
+        integral += step[first : first + rows] @ np.exp(products - factors)
+    return logits + np.log(integral)

@@ -1,0 +1,137 @@
+"""Sparse vector: is a noisy query above a noisy threshold?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.core.checks import positive
+from hedgerow.core.noise import Noise
+from hedgerow.privacy.composition import round_up
+from hedgerow.privacy.curves import PureDP
+from hedgerow.privacy.mechanisms.additive import AdditiveNoise
+from hedgerow.privacy.mechanisms.laws import Law, Values, log_cdf, log_density, log_survival
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Is margin + scale * noise > 0? The answer to one sparse-vector query; its cost is part of `AboveThreshold`."""
+
+    purpose: str
+    law: Law
+    scale: float
+    sensitivity: float = 1.0
+
+    def __post_init__(self) -> None:
+        positive("scale", self.scale)
+        positive("sensitivity", self.sensitivity)
+
+    def sample(self, value: Any, noise: Noise) -> bool:
+        return bool(self.answers(value, noise.draw(self.law, self.purpose)))
+
+    def answers(self, margins: Any, unit_noise: Any) -> Any:
+        """The comparison itself: one margin or many."""
+        return margins + self.scale * unit_noise > 0
+
+    def distance(self, value: Any, other: Any) -> float:
+        return abs(float(value) - float(other))
+
+    def probability(self, margin: float) -> float:
+        return float(np.exp(log_survival(self.law, -margin / self.scale)))
+
+    def uniformise(self, value: Any, output: Any, coin: float) -> float:
+        above = self.probability(value)
+        likely, happened = (above, output) if above >= 0.5 else (1 - above, not output)
+        return coin * likely if happened else likely + coin * (1 - likely)
+
+    def outcomes(self, value: Any) -> tuple[bool, ...]:
+        del value
+        return (False, True)
+
+    def probe(self) -> float:
+        return -self.scale
+
+    def scaled(self, factor: float) -> Comparison:
+        return replace(self, scale=self.scale * factor)
+
+
+@dataclass(frozen=True)
+class AboveThreshold:
+    """Sparse vector with a fresh noisy threshold for every run: q + noise > threshold + noise ends the run.
+
+    One datum moves all later queries of one run by the same constant (and the queries of no other run), so the cost is
+    sensitivity * max(1/threshold_scale, 1/query_scale), once for all runs together: `proofs/sparse_vector.md#one-run`.
+    """
+
+    law: Law
+    threshold_scale: float
+    query_scale: float
+    sensitivity: float = 1.0
+
+    def __post_init__(self) -> None:
+        positive("threshold_scale", self.threshold_scale)
+        positive("query_scale", self.query_scale)
+        positive("sensitivity", self.sensitivity)
+
+    @property
+    def threshold_noise(self) -> AdditiveNoise:
+        return AdditiveNoise("threshold", self.law, self.threshold_scale, self.sensitivity)
+
+    @property
+    def comparison(self) -> Comparison:
+        return Comparison("query", self.law, self.query_scale, self.sensitivity)
+
+    @property
+    def curve(self) -> PureDP:
+        return PureDP(round_up(Fraction(self.sensitivity) / Fraction(min(self.threshold_scale, self.query_scale))))
+
+    def begin(self, threshold: float, noise: Noise) -> float:
+        """A new run: the noisy threshold."""
+        return float(noise.release(self.threshold_noise, threshold))
+
+    def above(self, query: float, noisy_threshold: float, noise: Noise) -> bool:
+        """One query of the run."""
+        return noise.release(self.comparison, query - noisy_threshold)
+
+    def first_above(self, queries: Values, noisy_threshold: float, unit_noise: Values) -> int | None:
+        """Many queries of one run at once: the index of the first answer "above", if any."""
+        answers = self.comparison.answers(queries - noisy_threshold, unit_noise)
+        first = int(np.argmax(answers))
+        return first if answers[first] else None
+
+    def draw_queries(self, count: int, noise: Noise) -> Values:
+        """The unit noise of the next `count` queries."""
+        return noise.draw(self.law, "query", rounds=count)
+
+    def log_probability(self, queries: npt.ArrayLike, threshold: float, ended: bool) -> float:
+        """Exact log-probability of a run: all queries below, except that the last is above where the run `ended`.
+
+        The integral over the threshold noise is split where a factor has a kink, and Gauss-Legendre is exact to rounding on
+        each piece.
+        """
+        queries = np.asarray(queries, float)
+        if not len(queries):
+            return 0.0
+        below = queries[:-1] if ended else queries
+        values, counts = np.unique(below, return_counts=True)
+        kinks = np.append(queries, threshold) - threshold
+        width = min(self.threshold_scale, self.query_scale)
+        low = kinks.min() - 45 * self.threshold_scale if self.law == "laplace" else max(0.0, *(values - threshold), 0.0)
+        high = max(low, kinks.max()) + 45 * (self.threshold_scale + self.query_scale)
+        grid = np.concatenate([np.linspace(low, high, 2 + int((high - low) / width)), kinks[(kinks > low) & (kinks < high)]])
+        edges = np.unique(grid)
+        nodes, weights = np.polynomial.legendre.leggauss(20)
+        half = np.diff(edges)[:, None] / 2
+        z = (edges[:-1, None] + half + half * nodes).ravel()
+        log_value = np.log((half * weights).ravel() / self.threshold_scale)
+        log_value += log_density(self.law, z / self.threshold_scale)
+        for value, count in zip(values, counts, strict=True):
+            log_value += count * log_cdf(self.law, (threshold + z - value) / self.query_scale)
+        if ended:
+            log_value += log_survival(self.law, (threshold + z - queries[-1]) / self.query_scale)
+        top = log_value.max()
+        return float(top + np.log(np.exp(log_value - top).sum())) if np.isfinite(top) else -np.inf

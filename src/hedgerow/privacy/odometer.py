@@ -1,0 +1,310 @@
+"""Odometer and filter: what a long adaptive stream of releases has spent, and whether one more still fits.
+
+Both keep one exact whole number and a few counts, whatever the number of releases, so the millionth release costs what the first did.
+Only rules proven for parameters chosen during the run are used (`proofs/odometer.md`): pure bounds add, rho adds, mu^2 adds.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from hashlib import blake2b
+from math import ceil, inf, isnan, log, log1p, nextafter, sqrt
+from typing import Any
+
+from hedgerow.core.certificate import PrivacyCurve
+from hedgerow.core.checks import at_least, expect, positive
+from hedgerow.core.errors import HedgerowError, InvalidValue, Unsupported
+from hedgerow.privacy.budget import CURRENCIES, EVENTS, UNIT, UNIT_BITS, Budget, Currency, amount, charge, cost_of, price
+from hedgerow.privacy.calibrate import exact_capacity, float_root_below, largest_mu, largest_rho
+from hedgerow.privacy.composition import round_up
+from hedgerow.privacy.curves import GaussianDP, PureDP, ZeroConcentratedDP
+
+_NAMES = {"pure": "epsilon", "concentrated": "rho", "gaussian": "mu^2"}
+_STEP = 1.25  # the ratio of the thresholds of the odometer
+
+
+class BudgetSpent(HedgerowError):
+    """A release was refused because it would exceed the budget; nothing was charged."""
+
+
+class DamagedState(InvalidValue):
+    """A stored odometer or filter cannot be trusted: cut short, altered, of another version, or with an unknown event."""
+
+
+@dataclass(frozen=True, slots=True)
+class Odometer:
+    """What has been spent so far, without a limit.
+
+    `spent` is the running sum as a curve. When the costs were fixed in advance it is the guarantee of the whole. When they were
+    chosen during the run, only the pure sum is still a guarantee as it stands; for the other currencies use a `Filter` with a limit
+    set in advance, or `realised`, which pays for not having had one. `expected` is a public guess at the final sum, set in advance:
+    `realised` is sharpest near it.
+
+    >>> Odometer("pure").record(PureDP(0.25)).record(PureDP(0.5)).spent
+    PureDP(bound=0.75)
+    """
+
+    currency: Currency
+    expected: float = 1.0
+    units: int = 0
+    counts: tuple[int, ...] = (0,) * len(EVENTS)
+
+    def __post_init__(self) -> None:
+        expect(self.currency in CURRENCIES, "currency", self.currency, f"to be one of {', '.join(CURRENCIES)}")
+        positive("expected", self.expected)
+
+    @property
+    def releases(self) -> int:
+        return sum(self.counts)
+
+    def record(self, cost: PrivacyCurve) -> Odometer:
+        """The odometer after one more release."""
+        return self._after(*charge(cost, self.currency))
+
+    def _after(self, event: str, units: int) -> Odometer:
+        at = EVENTS.index(event)
+        counts = (*self.counts[:at], self.counts[at] + 1, *self.counts[at + 1 :])
+        after = object.__new__(Odometer)  # what the constructor checks has not changed
+        after._set(self.currency, self.expected, self.units + units, counts)
+        return after
+
+    def _set(self, currency: Currency, expected: float, units: int, counts: tuple[int, ...]) -> None:
+        object.__setattr__(self, "currency", currency)
+        object.__setattr__(self, "expected", expected)
+        object.__setattr__(self, "units", units)
+        object.__setattr__(self, "counts", counts)
+
+    @property
+    def spent(self) -> PrivacyCurve:
+        """The running sum, rounded up to a float."""
+        return _curve_above(self.units, self.currency)
+
+    def realised(self, delta: float) -> float:
+        """A bound on the privacy loss of what was released so far that holds at all times at once, except with probability `delta`.
+
+        Pure: the sum itself, on every path and with no exception. Otherwise a threshold of a geometric grid is fixed in advance for
+        every size of the sum, and each gets its share of `delta` (`proofs/odometer.md#odometer`). This bounds the loss of the
+        transcript that was seen, for whoever reads it at any time, also at a time chosen by looking at it.
+
+        >>> one = Odometer("concentrated", expected=0.02).record(ZeroConcentratedDP(0.01))
+        >>> round(one.realised(1e-6), 3), round(ZeroConcentratedDP(0.01).epsilon(1e-6), 3)
+        (0.858, 0.622)
+        """
+        if self.currency == "pure":
+            return round_up(amount(self.units))
+        expect(0 < delta < 1, "delta", delta, "> 0 and < 1")
+        if self.units == 0:
+            return 0.0
+        rho = amount(self.units) / (2 if self.currency == "gaussian" else 1)
+        index = ceil(log(rho / Fraction(self.expected)) / log(_STEP))
+        while (threshold := self.expected * _STEP**index) < rho * (1 + Fraction(1, 2**40)):
+            index += 1
+        place = 2 * index if index >= 0 else -2 * index - 1
+        tail = log(1 / delta) + log1p(place) + log(place + 2)
+        return (threshold + 2 * sqrt(threshold * tail)) * (1 + 1e-12)
+
+    def to_bytes(self) -> bytes:
+        return _pack(self, None)
+
+    @classmethod
+    def from_bytes(cls, state: bytes) -> Odometer:
+        odometer, budget = _unpack(state)
+        if budget is not None:
+            raise DamagedState("Expected the state of an odometer, got the state of a filter.")
+        return odometer
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Filter:
+    """A budget that refuses: a release is charged before it is made, and refused when the sum would exceed the budget.
+
+    All that is released before the first refusal, and after it, is within `budget`, whatever depended on what
+    (`proofs/odometer.md#pure-filter`, `#concentrated-filter`, `#gaussian-filter`). A value: `spend` returns the next filter and leaves
+    this one as it was, so a caller must keep exactly one, and store it before the release leaves the house.
+
+    The currency is part of the claim and set in advance. An (epsilon, delta) budget is counted in rho, which takes every kind of
+    release; `currency="gaussian"` is sharper where all releases are Gaussian.
+
+    >>> one = Filter(Budget(1.0)).spend(PureDP(0.75))
+    >>> one.would_exceed(PureDP(0.25)), one.would_exceed(PureDP(0.26))
+    (False, True)
+    >>> one.spend(PureDP(0.5))
+    Traceback (most recent call last):
+    ...
+    hedgerow.privacy.odometer.BudgetSpent: Expected a release of at most epsilon = 0.25, asked for 0.5:
+    0.75 of 1 is spent in 1 release (budget: epsilon = 1, delta = 0).
+    """
+
+    budget: Budget
+    odometer: Odometer
+    capacity: int = field(repr=False)  # the whole budget in units of the currency, rounded down
+
+    def __init__(self, budget: Budget, currency: Currency | None = None, odometer: Odometer | None = None) -> None:
+        if odometer is None:
+            odometer = Odometer(budget.currency if currency is None else currency)
+        expect(currency in (None, odometer.currency), "currency", currency, f"to be that of the odometer, {odometer.currency!r}")
+        whole = capacity(budget, odometer.currency)
+        expect(odometer.units <= whole, "the odometer's sum", float(amount(odometer.units)), f"within the budget {budget.words()}")
+        self._set(budget, odometer, whole)
+
+    def _set(self, budget: Budget, odometer: Odometer, whole: int) -> None:
+        object.__setattr__(self, "budget", budget)
+        object.__setattr__(self, "odometer", odometer)
+        object.__setattr__(self, "capacity", whole)
+
+    @property
+    def currency(self) -> Currency:
+        return self.odometer.currency
+
+    @property
+    def releases(self) -> int:
+        return self.odometer.releases
+
+    @property
+    def spent(self) -> PrivacyCurve:
+        """The running sum. What may be claimed for the stream is the budget; this says how much of it is used."""
+        return self.odometer.spent
+
+    @property
+    def left(self) -> PrivacyCurve:
+        """The largest release of the currency's own kind that still fits."""
+        return _curve_below(Fraction(self.capacity - self.odometer.units, UNIT), self.currency)
+
+    def share(self, releases: int) -> PrivacyCurve:
+        """The largest cost of which so many equal releases still fit.
+
+        >>> Filter(Budget(1.0)).share(4)
+        PureDP(bound=0.25)
+        """
+        at_least("releases", releases, 1)
+        return _curve_below(Fraction((self.capacity - self.odometer.units) // releases, UNIT), self.currency)
+
+    def would_exceed(self, cost: PrivacyCurve) -> bool:
+        """Would this release be refused?"""
+        return self.odometer.units + price(cost, self.currency) > self.capacity
+
+    def spend(self, cost: PrivacyCurve) -> Filter:
+        """The filter after this release, or `BudgetSpent`."""
+        event, units = charge(cost, self.currency)
+        meter = self.odometer
+        if meter.units + units > self.capacity:
+            left, asked, used, whole = (
+                f"{float(amount(part)):.6g}" for part in (self.capacity - meter.units, units, meter.units, self.capacity)
+            )
+            releases = f"{meter.releases} release{'' if meter.releases == 1 else 's'}"
+            raise BudgetSpent(
+                f"Expected a release of at most {_NAMES[self.currency]} = {left}, asked for {asked}: "
+                f"{used} of {whole} is spent in {releases} (budget: {self.budget.words()})."
+            )
+        after = object.__new__(Filter)  # the checks of the constructor hold by construction
+        after._set(self.budget, meter._after(event, units), self.capacity)
+        return after
+
+    def replay(self, ledger: Iterable[tuple[str, float]]) -> Filter:
+        """The filter after every (event, value) of a ledger; an unknown event is refused, and so is a ledger that overspends."""
+        after = self
+        for event, value in ledger:
+            after = after.spend(cost_of(event, value))
+        return after
+
+    def to_bytes(self) -> bytes:
+        """The whole state with a checksum, of the same length after any number of releases.
+
+        The checksum finds accidents. It does not stop somebody who means to forge a state: for that, sign the bytes.
+        """
+        return _pack(self.odometer, self.budget)
+
+    @classmethod
+    def from_bytes(cls, state: bytes) -> Filter:
+        odometer, budget = _unpack(state)
+        if budget is None:
+            raise DamagedState("Expected the state of a filter, got the state of an odometer.")
+        try:
+            return cls(budget, odometer.currency, odometer)
+        except HedgerowError as problem:
+            raise DamagedState(f"The state holds values that no filter has: {problem}") from problem
+
+
+@lru_cache(maxsize=1024)
+def capacity(budget: Budget, currency: Currency) -> int:
+    """How much of a currency a budget holds, in units, rounded down; refused where the currency does not imply the budget."""
+    if {"epsilon": "pure", "rho": "concentrated", "mu": "gaussian"}[budget.kind] == currency:
+        units = exact_capacity(budget)
+    elif budget.rho is not None and currency == "gaussian":
+        units = 2 * exact_capacity(budget)
+    elif budget.failure > 0 and currency != "pure":
+        value = Fraction(largest_rho(budget)) if currency == "concentrated" else Fraction(largest_mu(budget)) ** 2
+        # The curve behind it is computed in floating point: give up 2^-30 of the budget, far more than its error, and keep few digits,
+        # so that the same budget has the same capacity on every machine.
+        units = int(value * (1 - Fraction(1, 2**30)) * UNIT)
+        cut = max(0, units.bit_length() - 36)
+        units = units >> cut << cut
+    else:
+        raise Unsupported(f"A budget of {budget.words()} cannot be counted in the {currency} currency.")
+    expect(units > 0, "budget", budget.words(), f"to hold at least 2^-{UNIT_BITS} of the {currency} currency")
+    return units
+
+
+def _curve_above(units: int, currency: Currency) -> PrivacyCurve:
+    if currency == "gaussian":
+        exact = amount(units)
+        root = float_root_below(exact) if units else 0.0
+        return GaussianDP(root if Fraction(root) ** 2 == exact else nextafter(root, inf))
+    return (PureDP if currency == "pure" else ZeroConcentratedDP)(round_up(amount(units)))
+
+
+def _curve_below(exact: Fraction, currency: Currency) -> PrivacyCurve:
+    if currency == "gaussian":
+        return GaussianDP(float_root_below(exact) if exact else 0.0)
+    nearest = float(exact)
+    below = nearest if Fraction(nearest) <= exact else nextafter(nearest, 0.0)
+    return (PureDP if currency == "pure" else ZeroConcentratedDP)(below)
+
+
+# The stored state: a fixed layout, then a checksum of all that stands before it.
+_MAGIC, _VERSION = b"hedgerow odometer", 1
+_HEAD = struct.Struct(">17sHBd4d64sB")
+_ENTRY = struct.Struct(">BQ")
+_DIGEST = 32
+_ABSENT = float("nan")
+
+
+def _pack(odometer: Odometer, budget: Budget | None) -> bytes:
+    parts: list[Any] = [None] * 4 if budget is None else [budget.epsilon, budget.delta, budget.mu, budget.rho]
+    numbers = [_ABSENT if part is None else part for part in parts]
+    units = odometer.units.to_bytes(64, "big")
+    head = _HEAD.pack(_MAGIC, _VERSION, CURRENCIES.index(odometer.currency), odometer.expected, *numbers, units, len(EVENTS))
+    body = head + b"".join(_ENTRY.pack(code, count) for code, count in enumerate(odometer.counts))
+    return body + blake2b(body, digest_size=_DIGEST).digest()
+
+
+def _unpack(state: bytes) -> tuple[Odometer, Budget | None]:
+    if not state.startswith(_MAGIC):
+        raise DamagedState(f"Expected a state that begins with {_MAGIC!r}, got {bytes(state[: len(_MAGIC)])!r}.")
+    if len(state) < _HEAD.size + _DIGEST:
+        raise DamagedState(f"Expected a state of at least {_HEAD.size + _DIGEST} bytes, got {len(state)}: it was cut short.")
+    body, digest = state[:-_DIGEST], state[-_DIGEST:]
+    if blake2b(body, digest_size=_DIGEST).digest() != digest:
+        raise DamagedState("The checksum of the state does not match: it was cut short or altered.")
+    _, version, currency, expected, *numbers, units, entries = _HEAD.unpack_from(body)
+    if version != _VERSION:
+        raise DamagedState(f"Expected a state of version {_VERSION}, got version {version}.")
+    if len(body) != _HEAD.size + entries * _ENTRY.size:
+        raise DamagedState(f"Expected {entries} events in the state, got {len(body) - _HEAD.size} bytes of them.")
+    found = dict(_ENTRY.unpack_from(body, _HEAD.size + i * _ENTRY.size) for i in range(entries))
+    unknown = sorted(code for code in found if code >= len(EVENTS))
+    if unknown:
+        raise DamagedState(f"The state counts releases of an unknown event {unknown[0]}; known: {', '.join(EVENTS)}.")
+    if len(found) != entries or len(found) != len(EVENTS) or currency >= len(CURRENCIES):
+        raise DamagedState("The state names its events or its currency in a way this version does not write.")
+    given = [None if isnan(number) else number for number in numbers]
+    counts = tuple(found[code] for code in range(len(EVENTS)))
+    try:
+        budget = None if all(number is None for number in given) else Budget(*given)
+        return Odometer(CURRENCIES[currency], expected, int.from_bytes(units, "big"), counts), budget
+    except HedgerowError as problem:
+        raise DamagedState(f"The state holds values that no odometer has: {problem}") from problem
