@@ -11,8 +11,8 @@ from hedgerow.cli.options import Data, Debug, Json, Out, Plugins, Settings, Work
 from hedgerow.cli.output import OUT, print_json, progress_bar, summary
 from hedgerow.core.checks import at_least
 from hedgerow.experiments.config import load
-from hedgerow.experiments.folder import STAMP, fresh_folder, study_document, write_study
-from hedgerow.experiments.study import run_study
+from hedgerow.experiments.folder import fresh_folder, study_document, write_study
+from hedgerow.experiments.study import STAMP, run_study
 
 
 def run(

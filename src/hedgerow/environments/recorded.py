@@ -15,11 +15,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hedgerow.core.block import Block, check_unit_range
-from hedgerow.core.errors import HedgerowError, InvalidValue, MissingData
+from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.core.lattice import Array, round_to_lattice
 from hedgerow.core.losses import Family, Linear
 from hedgerow.core.setting import Setting
-from hedgerow.environments.data import directories
+from hedgerow.environments.data import find
 
 
 class _Replay:
@@ -66,6 +66,13 @@ class RecordedArray(_Replay):
         check_unit_range("loss", values)
         object.__setattr__(self, "losses", round_to_lattice(values))
 
+    @classmethod
+    def on_lattice(cls, losses: Array) -> RecordedArray:
+        """Losses that are already rounded, without a copy."""
+        made = cls.__new__(cls)
+        object.__setattr__(made, "losses", losses)
+        return made
+
 
 @dataclass(frozen=True, kw_only=True)
 class Recorded(_Replay):
@@ -75,15 +82,11 @@ class Recorded(_Replay):
 
     @cached_property
     def losses(self) -> Array:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return read_losses(locate(self.path))[0]
+        return read_losses(find(self.path, here=True))[0]
 
-
-def locate(path: str) -> Path:
-    for place in (Path(), *directories()):
-        if (place / path).is_file():
-            return place / path
-    looked = ", ".join(str(place / path) for place in directories())
-    raise MissingData(f"Data file {path!r} not found here nor at {looked}: give its path, or put it there (see `--data DIR`).")
+    def __getstate__(self) -> dict[str, str]:
+        """Worker processes read the file themselves."""
+        return {"path": self.path}
 
 
 def read_losses(path: Path) -> tuple[Array, list[str]]:

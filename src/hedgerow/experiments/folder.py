@@ -21,9 +21,7 @@ import tomli_w
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm
 from hedgerow.experiments.config import to_table
-from hedgerow.experiments.study import Kept, Study
-
-STAMP = "simulation: not private"
+from hedgerow.experiments.study import STAMP, Kept, Study
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,7 @@ from hedgerow.evaluation.summary import Estimate, SummaryRow, summarise
 from hedgerow.experiments.config import Entry, StudyConfig
 from hedgerow.experiments.plugins import load_plugins, loaded_plugins
 
+STAMP = "simulation: not private"
 WORTH_A_PROCESS = 3e8  # loss values below which starting processes costs more than it saves
 
 Progress = Callable[[int, int], None]
@@ -62,7 +63,7 @@ class Study:
         from hedgerow.evaluation.plots import plot_regret_over_time
 
         seeds = f"{self.config.seeds} seed{'s' if self.config.seeds > 1 else ''}"
-        note = f"mean over {seeds}, band: 95 % confidence of the mean; simulation: not private"
+        note = f"mean over {seeds}, band: 95 % confidence of the mean; {STAMP}"
         plot_regret_over_time(self.results, Path(path), self.config.title if title is None else title, note)
 
     def __str__(self) -> str:
@@ -75,7 +76,7 @@ class Study:
             "  ".join(cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True)))
             for row in rows
         ]
-        return "\n".join(line.rstrip() for line in lines)
+        return "\n".join([*(line.rstrip() for line in lines), STAMP])
 
 
 def run_one(
