@@ -64,9 +64,9 @@ def _start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
 
 
 BAD = {
-    "nan loss": (["run", "recorded.toml", "--set", "environment.path=nan.csv"], "loss=nan in [0, 1] (row 2, column 'a'"),
+    "nan loss": (["run", "recorded.toml", "--set", "environment.path=nan.csv"], "loss=nan in [0, 1] (line 3, column 'a'"),
     "large loss": (["run", "recorded.toml", "--set", "environment.path=large.csv"], "loss=1.5 in [0, 1]"),
-    "missing rows": (["run", "recorded.toml", "--set", "environment.path=rows.csv"], "4 rows, got 3"),
+    "missing rows": (["run", "recorded.toml", "--set", "environment.path=rows.csv"], "round 1 of client 'y' is missing"),
     "missing data": (["run", "recorded.toml"], "'absent.csv' not found"),
     "zero experts": (["run", "study.toml", "--set", "environment.experts=0"], "experts=0"),
     "T below N": (["run", "study.toml", "--set", "algorithms.0.every=31"], "every=31 <= horizon=30"),

@@ -7,12 +7,15 @@ import runpy
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from hedgerow.algorithms.registry import ALGORITHMS, variants
 from hedgerow.core.setting import Setting
 from hedgerow.experiments.config import load
 from hedgerow.experiments.plugins import load_plugin
+from hedgerow.experiments.registry import EXPERIMENTS
+from hedgerow.experiments.reproduce import reproduce
 from hedgerow.experiments.study import run_study
 
 ROOT = Path(__file__).parent.parent
@@ -93,6 +96,16 @@ def test_example_plugin_keeps_the_contracts() -> None:
     outcomes = [examine(name, spec) for name in CONTRACTS]
     assert [o for o in outcomes if o.status == "broken"] == []
     assert sum(o.status == "holds" for o in outcomes) >= 11
+
+
+def test_example_environment_and_experiment(tmp_path: Path) -> None:
+    load_plugin(str(ROOT / "examples" / "my_environment.py"))
+    config = load(ROOT / "examples" / "study.toml", ["seeds=2", "environment.name=weekly"])
+    assert all(np.isfinite(result.final_regret) for result in run_study(config, workers=1).results)
+    load_plugin(str(ROOT / "examples" / "my_experiment.py"))
+    outcome = reproduce(EXPERIMENTS["my-speedup"], quick=True, out=tmp_path / "speedup", workers=1)
+    assert outcome.status == "quick"
+    assert (tmp_path / "speedup" / "my-speedup.png").stat().st_size > 10_000
 
 
 def test_algorithms_are_free_of_random_modules() -> None:

@@ -26,7 +26,8 @@ from hedgerow.environments.adaptive import PlayChasing
 from hedgerow.environments.recorded import RecordedArray
 from hedgerow.evaluation.regret import RegretRecorder
 
-CERTIFICATE = not_private("a test fixture", {"Number.value": Channel.UPLOADS, "Number.rounds": Channel.TIMING})
+CHANNELS = {"Value.value": Channel.UPLOADS, "Number.value": Channel.BROADCASTS, "Number.rounds": Channel.TIMING}
+CERTIFICATE = not_private("a test fixture", CHANNELS)
 
 
 @dataclass(frozen=True)

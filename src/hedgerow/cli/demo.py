@@ -62,10 +62,11 @@ def demo(out: Out = None, json: Json = False, debug: Debug = False) -> None:
 def _table(done: Study, title: str) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold")
     table.add_column("")
-    for heading in ("regret per hospital", "epsilon", "exchanges", "numbers sent"):
+    for heading in ("regret per hospital", "epsilon", "exchanges", "numbers sent per hospital"):
         table.add_column(heading, justify="right")
     for row in done.summary():
         guarantee = done.algorithms[row.label].certificate.guarantee(Observer.PUBLIC)
         shown = f"{guarantee.curve.stated()[0]:.3g}" if guarantee.protects else "none"
-        table.add_row(row.label, str(row.regret), shown, f"{row.exchanges.mean:,.0f}", f"{row.scalars.mean:,.0f}")
+        each = row.scalars.mean / done.algorithms[row.label].setting.clients
+        table.add_row(row.label, str(row.regret), shown, f"{row.exchanges.mean:,.0f}", f"{each:,.0f}")
     return table

@@ -15,8 +15,9 @@ import numpy as np
 
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import Certificate
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.losses import Family
-from hedgerow.core.messages import Broadcast, Upload
+from hedgerow.core.messages import Broadcast, Upload, field_names
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.setting import Setting
 
@@ -123,6 +124,11 @@ class Algorithm:
     regret_bound: float | None = None
     reference: Algorithm | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in (*field_names(self.upload), *field_names(self.broadcast)):
+            if name not in self.certificate.channels:
+                raise InvalidValue(f"Expected the certificate of {self.name} to cover the message field {name}; give it a channel.")
 
     @property
     def has_mechanisms(self) -> bool:

@@ -16,14 +16,18 @@ CHOSEN = "HEDGEROW_DATA_OPTION"
 VARIABLE = "HEDGEROW_DATA"
 
 
-def directories() -> list[Path]:
-    named = [Path(os.environ[name]) for name in (CHOSEN, VARIABLE) if os.environ.get(name)]
-    return [*named, user_data_path("hedgerow")]
+def _named(variable: str) -> list[Path]:
+    return [Path(os.environ[variable])] if os.environ.get(variable) else []
+
+
+def directories(here: bool = False) -> list[Path]:
+    """The places to look in, in order; `here` adds the current folder after `--data`."""
+    return [*_named(CHOSEN), *([Path()] if here else []), *_named(VARIABLE), user_data_path("hedgerow")]
 
 
 def find(name: str, source: str = "whoever recorded it", *, here: bool = False) -> Path:
-    """The file called `name`, `here` or in a data directory; `source` says where a user can get it."""
-    places = [*([Path()] if here else []), *directories()]
+    """The file called `name` in a data directory; `source` says where a user can get it."""
+    places = directories(here)
     for place in places:
         if (place / name).is_file():
             return place / name

@@ -49,8 +49,8 @@ def draw_regret_over_time(axes: Axes, results: Sequence[RunResult]) -> None:
     ends, last = [], 0
     for i, label in enumerate(labels):
         group = [r for r in results if r.label == label]
-        curves = np.stack([r.regret for r in group])
-        rounds, mean = group[0].rounds, curves.mean(axis=0)
+        curves = np.stack([np.append(0.0, r.regret) for r in group])
+        rounds, mean = np.append(0, group[0].rounds), curves.mean(axis=0)
         colour = COLOURS[i % len(COLOURS)]
         axes.plot(rounds, mean, color=colour, linewidth=2, linestyle=STYLES[i // len(COLOURS) % len(STYLES)], label=label)
         if len(group) > 1:

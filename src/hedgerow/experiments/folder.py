@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from datetime import datetime
 from itertools import count
@@ -65,6 +65,9 @@ def fresh_folder(out: Path | None, name: str) -> Iterator[RunFolder]:
         partial.rename(final)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
+        if out is None:
+            with suppress(OSError):  # not empty: other runs are in it
+                partial.parent.rmdir()
         raise
 
 

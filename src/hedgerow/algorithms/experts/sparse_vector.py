@@ -226,6 +226,7 @@ class SparseVector:
         return (
             replace(self, epsilon=24.0, switches=2, threshold=1.0, every=1, best_loss=0.0),
             replace(self, epsilon=36.0, switches=3, threshold=0.5, every=1, best_loss=0.5),
+            replace(self, epsilon=3.0, switches=2, threshold=0.5, every=1, best_loss=0.0),
         )
 
     def build(self, setting: Setting) -> Algorithm:
