@@ -11,7 +11,7 @@ setup: .venv/.ready
 
 .venv/.ready: requirements.txt pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Expected Python >= 3.11, got $$($(PYTHON) --version). Set PYTHON=..."; exit 1; }
-	$(PYTHON) -m venv .venv
+	$(PYTHON) -m venv --clear .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
 	@touch $@
@@ -38,4 +38,4 @@ bench: setup
 	$(BIN)/hedgerow bench
 
 clean:
-	rm -rf .venv build dist src/*.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .import_linter_cache build dist src/*.egg-info .pytest_cache .ruff_cache .hypothesis

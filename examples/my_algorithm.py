@@ -1,31 +1,19 @@
 """A plugin to copy: an algorithm in one file. Private follow-the-leader by phases, with its certificate.
 
-    hedgerow contracts phased_selection --plugin examples/my_algorithm.py
+    hedgerow contracts my_algorithm --plugin examples/my_algorithm.py
     hedgerow run examples/plugin.toml --plugin examples/my_algorithm.py
 
 The horizon is cut into phases of `every` rounds. After each phase the server draws the next expert by the exponential
 mechanism on the losses of that phase alone. A datum lies in one phase and moves each score of one draw by at most 1, so the
-whole transcript is epsilon-DP (proofs/composition.md#pure-sum, with one step that depends on the datum).
+whole transcript is epsilon-DP (proofs/composition.md#disjoint-pieces).
 """
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 import hedgerow
-from hedgerow.core.certificate import (
-    DEFAULT_VIEWS,
-    IDEAL_REALS,
-    TRUSTED_SERVER,
-    Certificate,
-    Channel,
-    Event,
-    Guarantee,
-    NoGuarantee,
-    Observer,
-    Proof,
-)
+from hedgerow.core.certificate import Certificate, Channel, Proof, trusted_server
 from hedgerow.core.checks import at_least, expect, positive
 from hedgerow.core.lattice import from_units, to_units
 from hedgerow.core.messages import Broadcast, Upload
@@ -120,7 +108,7 @@ class PhasedSelection:
         selection = ExponentialMechanism("selection", self.epsilon)
         server = PhaseServer(setting.experts, self.every, selection)
         return Algorithm(
-            name="phased_selection",
+            name="my_algorithm",
             setting=setting,
             client=PhaseClient(setting.experts),
             server=server,
@@ -131,32 +119,18 @@ class PhasedSelection:
         )
 
     def _certificate(self, setting: Setting, selection: ExponentialMechanism) -> Certificate:
-        adjacency = "replace one loss vector l_(i,t) in [0,1]^d of one client in one round"
-        protected: dict[str, Any] = {
-            "unit": Event(),
-            "adjacency": adjacency,
-            "curve": selection.curve,
-            "proof": Proof("composition.md", "pure-sum"),
-            "colluding": setting.clients - 1,
-            "assumes": frozenset({TRUSTED_SERVER, IDEAL_REALS}),
-        }
-        raw = NoGuarantee("clients send the server exact sums of their losses")
-        return Certificate(
-            trust="central",
-            calibration="certified",
-            guarantees=(
-                Guarantee(Observer.SERVER, DEFAULT_VIEWS[Observer.SERVER], Event(), adjacency, raw),
-                Guarantee(Observer.PEER, DEFAULT_VIEWS[Observer.PEER], **protected),
-                Guarantee(Observer.PUBLIC, DEFAULT_VIEWS[Observer.PUBLIC], **protected),
-            ),
+        return trusted_server(
+            setting=setting,
+            curve=selection.curve,
+            proof=Proof("composition.md", "disjoint-pieces"),
             channels={
                 "PhaseLosses.losses": Channel.UPLOADS,
                 "NextExpert.rounds": Channel.TIMING,
                 "NextExpert.expert": Channel.BROADCASTS,
             },
-            mechanisms={"selection": selection},
+            mechanisms=(selection,),
         )
 
 
 # 6. A name to call it by.
-hedgerow.ALGORITHMS.add("phased_selection", PhasedSelection)
+hedgerow.ALGORITHMS.add("my_algorithm", PhasedSelection)

@@ -9,12 +9,13 @@ import numpy as np
 
 from hedgerow.algorithms.experts.follow_the_leader import FollowTheLeader, Leader
 from hedgerow.algorithms.experts.hedge import Hedge, Sampler
-from hedgerow.algorithms.experts.sparse_vector import CurrentExpert, Selector, ServerState, SparseVector
+from hedgerow.algorithms.experts.sparse_vector import CurrentExpert, Follower, Selector, ServerState, SparseVector, total_cost
 from hedgerow.algorithms.experts.totals import ClientState, Summing, Totals
-from hedgerow.core.certificate import NoGuarantee, Observer
+from hedgerow.algorithms.experts.uniform import Uniform
+from hedgerow.core.certificate import Channel, NoGuarantee, Observer
 from hedgerow.core.lattice import Units, from_units
 from hedgerow.core.messages import Broadcast
-from hedgerow.core.noise import Noise
+from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import Algorithm, Context, Feature, RunState, Trace
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.curves import PureDP
@@ -28,8 +29,8 @@ class Peeks:
     def build(self, setting: Setting) -> Algorithm:
         honest = FollowTheLeader().build(setting)
 
-        def advance(run: RunState, block: Any, noise: Noise) -> tuple[RunState, Trace]:
-            del noise
+        def advance(run: RunState, block: Any, source: NoiseSource) -> tuple[RunState, Trace]:
+            del source
             plays = block.losses.argmin(axis=2)
             return replace(run, round=run.round + block.rounds), Trace(plays, block.rounds)
 
@@ -45,8 +46,8 @@ class PeeksAhead:
         server = honest.server
         assert isinstance(server, Selector)
 
-        def advance(run: RunState, block: Any, noise: Noise) -> tuple[RunState, Trace]:
-            after, trace = server.advance(run, block, noise)
+        def advance(run: RunState, block: Any, source: NoiseSource) -> tuple[RunState, Trace]:
+            after, trace = server.advance(run, block, source)
             return after, Trace(np.concatenate([trace.plays[1:], trace.plays[-1:]]), trace.exchanges)
 
         return replace(honest, advance=advance)
@@ -77,6 +78,43 @@ def _with_server(algorithm: Algorithm, kind: type[Selector], **changes: Any) -> 
 
 
 @dataclass(frozen=True)
+class Selfish(Follower):
+    """Plays the best expert of its own raw losses."""
+
+    def play(self, state: Any, context: Context, noise: Noise) -> tuple[np.ndarray, Any]:
+        return np.argmin(state.losses, axis=-1), state
+
+
+@dataclass(frozen=True)
+class RawPlays:
+    """Promises the public epsilon for plays that are a function of raw losses."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        return replace(SparseVector(every=2).build(setting), client=Selfish(setting.experts), advance=None)
+
+
+@dataclass(frozen=True)
+class ForgedServerGuarantee:
+    """Promises protection from the server, who is sent exact sums."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        honest = SparseVector().build(setting)
+        guarantees = tuple(
+            replace(g, curve=PureDP(0.1), proof=honest.certificate.guarantee(Observer.PEER).proof) if g.observer is Observer.SERVER else g
+            for g in honest.certificate.guarantees
+        )
+        return replace(honest, certificate=replace(honest.certificate, guarantees=guarantees))
+
+
+@dataclass(frozen=True)
+class AlwaysFails:
+    """Cannot be built at all."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        raise ValueError("oops, a bug")
+
+
+@dataclass(frozen=True)
 class ForgetsField:
     """Broadcasts the exact leader and leaves it out of the certificate."""
 
@@ -85,6 +123,16 @@ class ForgetsField:
         channels = {k.replace("CurrentExpert", "Telling"): v for k, v in honest.certificate.channels.items()}
         forged = replace(honest, broadcast=Telling, certificate=replace(honest.certificate, channels=channels))
         return _with_server(forged, TellingSelector)
+
+
+@dataclass(frozen=True)
+class TellsLeader:
+    """Broadcasts the exact leader and says that the guarantee covers it."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        forged = ForgetsField().build(setting)
+        channels = {**forged.certificate.channels, "Telling.best_so_far": Channel.BROADCASTS}
+        return replace(forged, certificate=replace(forged.certificate, channels=channels))
 
 
 @dataclass(frozen=True)
@@ -111,7 +159,7 @@ class HalfSensitivity:
         server = honest.server
         assert isinstance(server, Selector)
         selection = replace(server.selection, sensitivity=0.5)
-        certificate = replace(honest.certificate, mechanisms={**honest.certificate.mechanisms, "selection": selection})
+        certificate = replace(honest.certificate, mechanisms=(*honest.certificate.mechanisms[:2], selection))
         return _with_server(replace(honest, certificate=certificate), Selector, selection=selection)
 
 
@@ -145,6 +193,93 @@ class QuietSelection(ExponentialMechanism):
 
 
 @dataclass(frozen=True)
+class StickySelector(Selector):
+    """Never redraws the threshold noise."""
+
+    def switch(self, state: ServerState, noise: Noise) -> ServerState:
+        return replace(super().switch(state, noise), noisy_threshold=state.noisy_threshold)
+
+
+@dataclass(frozen=True)
+class EndlessWindow(Selector):
+    """Counts an expert's losses from the very start, so that a datum stands in the window of every run."""
+
+    def switch(self, state: ServerState, noise: Noise) -> ServerState:
+        return replace(super().switch(state, noise), base=0)
+
+
+@dataclass(frozen=True)
+class OneMore(Selector):
+    """One selection more than the certificate counts."""
+
+    def message(self, state: ServerState) -> CurrentExpert:
+        return CurrentExpert(None if state.switches > self.switches else self.every, state.expert, state.switches)
+
+    def switch(self, state: ServerState, noise: Noise) -> ServerState:
+        after = super().switch(state, noise)
+        return replace(after, noisy_threshold=self.sparse.begin(self.threshold, noise)) if after.switches == self.switches else after
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Fed-SVT with another server, audited on the same loud games."""
+
+    kind: Any
+    inner: SparseVector = field(default_factory=SparseVector)
+
+    def audit_variants(self) -> tuple[Variant, ...]:
+        return tuple(Variant(self.kind, loud) for loud in self.inner.audit_variants())
+
+    def build(self, setting: Setting) -> Algorithm:
+        return _with_server(self.inner.build(setting), self.kind)
+
+
+@dataclass(frozen=True)
+class Understated:
+    """Its certificate counts one selection only."""
+
+    inner: SparseVector = field(default_factory=SparseVector)
+
+    def audit_variants(self) -> tuple[Understated, ...]:
+        return tuple(Understated(loud) for loud in self.inner.audit_variants())
+
+    def build(self, setting: Setting) -> Algorithm:
+        honest = self.inner.build(setting)
+        server = honest.server
+        assert isinstance(server, Selector)
+        less = total_cost(1, server.sparse, server.selection.epsilon)
+        guarantees = tuple(replace(g, curve=less) if g.protects else g for g in honest.certificate.guarantees)
+        return replace(honest, certificate=replace(honest.certificate, guarantees=guarantees))
+
+
+@dataclass(frozen=True)
+class NoLikelihood:
+    """Claims an epsilon that nothing can check."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        return replace(SparseVector().build(setting), log_likelihood=None)
+
+
+@dataclass(frozen=True)
+class FreeLunch:
+    """Follow the leader that claims to be perfectly private."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        honest = FollowTheLeader().build(setting)
+        proof = Uniform().build(setting).certificate.guarantees[0].proof
+        guarantees = tuple(replace(g, curve=PureDP(0.0), proof=proof) for g in honest.certificate.guarantees)
+        return replace(honest, certificate=replace(honest.certificate, guarantees=guarantees))
+
+
+@dataclass(frozen=True)
+class OtherMessage:
+    """Sends another message than it declares."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        return _with_server(SparseVector().build(setting), TellingSelector)
+
+
+@dataclass(frozen=True)
 class LyingMechanism:
     epsilon: float = 1.0
 
@@ -153,7 +288,7 @@ class LyingMechanism:
         server = honest.server
         assert isinstance(server, Selector)
         selection = QuietSelection("selection", server.selection.epsilon)
-        certificate = replace(honest.certificate, mechanisms={**honest.certificate.mechanisms, "selection": selection})
+        certificate = replace(honest.certificate, mechanisms=(*honest.certificate.mechanisms[:2], selection))
         return _with_server(replace(honest, certificate=certificate), Selector, selection=selection)
 
 
@@ -360,6 +495,10 @@ BROKEN: dict[str, tuple[str, Any]] = {
     "forgets a message field": ("covers every message", ForgetsField()),
     "leaves broadcasts out of a view": ("covers every message", NarrowView()),
     "claims without a mechanism": ("covers every message", ClaimsWithoutMechanism()),
+    "plays raw losses": ("nothing raw in a view", RawPlays()),
+    "protects from a server that sees sums": ("nothing raw in a view", ForgedServerGuarantee()),
+    "broadcasts the exact leader": ("nothing raw in a view", TellsLeader()),
+    "cannot be built": ("valid plays", AlwaysFails()),
     "declares half its sensitivity": ("sensitivities hold", HalfSensitivity()),
     "half the noise": ("noise follows its law", HalfNoise()),
     "half the threshold noise": ("noise follows its law", HalfNoise(which="threshold")),
@@ -369,6 +508,13 @@ BROKEN: dict[str, tuple[str, Any]] = {
     "noise beside the mechanism": ("noise follows its law", BypassesMechanism()),
     "a mechanism that lies": ("noise follows its law", LyingMechanism()),
     "a mechanism that lies, audited": ("exact ratio below certificate", LyingMechanism()),
+    "threshold noise not redrawn": ("exact ratio below certificate", Variant(StickySelector)),
+    "a datum in every window": ("exact ratio below certificate", Variant(EndlessWindow)),
+    "one selection too many": ("exact ratio below certificate", Variant(OneMore)),
+    "counts one selection only": ("exact ratio below certificate", Understated()),
+    "nothing to check it by": ("exact ratio below certificate", NoLikelihood()),
+    "perfectly private for free": ("nothing raw in a view", FreeLunch()),
+    "another message than declared": ("same on every engine", OtherMessage()),
     "overspends": ("ledger composes", Overspends()),
     "depends on the engine": ("same on every engine", EngineDependent()),
     "depends on blocks": ("same for every block", BlockDependent()),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import traceback
 from collections.abc import Callable
@@ -17,6 +18,13 @@ from hedgerow.cli.main import main
 from hedgerow.environments.registry import ENVIRONMENTS
 from hedgerow.experiments import plugins
 from hedgerow.experiments.registry import EXPERIMENTS
+
+
+@pytest.fixture(autouse=True, scope="session")
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Tables computed by the tests stay out of the user's cache."""
+    os.environ["HEDGEROW_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+
 
 STUDY = """
 title = "A study"

@@ -214,6 +214,9 @@ class _Broken:
     def epsilon(self, delta: float) -> float:
         return nan * delta
 
+    def stated(self) -> tuple[float, float]:
+        return self.epsilon(1e-6), 1e-6
+
     def words(self) -> str:
         return "nan"
 

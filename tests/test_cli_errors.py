@@ -9,6 +9,7 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,14 +60,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
+    """The real command in a session of its own, with Ctrl-C at work even where the tests run in the background."""
     command = [sys.executable, "-m", "hedgerow.cli.main", *arguments]
-    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
+    return subprocess.Popen(command, cwd=folder, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), **pipes)
 
 
 BAD = {
-    "nan loss": (["run", "recorded.toml", "--set", "environment.path=nan.csv"], "loss=nan in [0, 1] (row 2, column 'a'"),
+    "nan loss": (["run", "recorded.toml", "--set", "environment.path=nan.csv"], "loss=nan in [0, 1] (line 3, column 'a'"),
     "large loss": (["run", "recorded.toml", "--set", "environment.path=large.csv"], "loss=1.5 in [0, 1]"),
-    "missing rows": (["run", "recorded.toml", "--set", "environment.path=rows.csv"], "4 rows, got 3"),
+    "missing rows": (["run", "recorded.toml", "--set", "environment.path=rows.csv"], "round 1 of client 'y' is missing"),
     "missing data": (["run", "recorded.toml"], "'absent.csv' not found"),
     "zero experts": (["run", "study.toml", "--set", "environment.experts=0"], "experts=0"),
     "T below N": (["run", "study.toml", "--set", "algorithms.0.every=31"], "every=31 <= horizon=30"),

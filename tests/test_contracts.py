@@ -8,10 +8,10 @@ import pytest
 
 from broken import BROKEN
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
-from hedgerow.algorithms.registry import ALGORITHMS
+from hedgerow.algorithms.registry import variants
 from hedgerow.contracts.suite import CONTRACTS, examine
 
-SPECS: dict[str, Any] = {name: kind() for name, kind in ALGORITHMS.items()}
+SPECS: dict[str, Any] = dict(variants())
 SPECS["sparse_vector, published"] = SparseVector(calibration="published", epsilon=100.0)
 SPECS["sparse_vector, every 3"] = SparseVector(every=3, epsilon=20.0)
 QUICK = ("same on every engine", "same for every block", "causal", "pure", "resumable", "covers every message", "sensitivities hold")
@@ -19,7 +19,7 @@ QUICK = ("same on every engine", "same for every block", "causal", "pure", "resu
 
 def _cases() -> list[tuple[str, str]]:
     """The full suite for every registered algorithm; the quick contracts for further variants."""
-    return [(a, c) for a in SPECS for c in (CONTRACTS if a in ALGORITHMS or "published" in a else QUICK)]
+    return [(a, c) for a in SPECS for c in (CONTRACTS if a in variants() else QUICK)]
 
 
 @pytest.mark.parametrize(("algorithm", "contract"), _cases())

@@ -371,7 +371,7 @@ class _Plain:
     """The same curve under a type that has no closed form."""
 
     def __init__(self, curve: PrivacyCurve) -> None:
-        self.delta, self.epsilon, self.words = curve.delta, curve.epsilon, curve.words
+        self.delta, self.epsilon, self.words, self.stated = curve.delta, curve.epsilon, curve.words, curve.stated
 
 
 ALPHA = np.array([0.0, 1e-6, 0.003, 0.05, 0.2, 0.5, 0.77, 0.95, 1.0])

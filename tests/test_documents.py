@@ -7,13 +7,15 @@ import runpy
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from hedgerow.algorithms.experts.sparse_vector import SparseVector
-from hedgerow.algorithms.registry import ALGORITHMS
+from hedgerow.algorithms.registry import ALGORITHMS, variants
 from hedgerow.core.setting import Setting
 from hedgerow.experiments.config import load
 from hedgerow.experiments.plugins import load_plugin
+from hedgerow.experiments.registry import EXPERIMENTS
+from hedgerow.experiments.reproduce import reproduce
 from hedgerow.experiments.study import run_study
 
 ROOT = Path(__file__).parent.parent
@@ -25,13 +27,9 @@ def anchors(file: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
 
 
-def specs() -> list[object]:
-    return [*(kind() for _, kind in ALGORITHMS.items()), SparseVector(calibration="published")]
-
-
-@pytest.mark.parametrize("spec", specs(), ids=lambda spec: type(spec).__name__)
-def test_every_cited_proof_exists(spec: object) -> None:
-    for guarantee in spec.build(Setting(3, 4, 20)).certificate.guarantees:  # pyright: ignore[reportAttributeAccessIssue]
+@pytest.mark.parametrize("name", variants())
+def test_every_cited_proof_exists(name: str) -> None:
+    for guarantee in variants()[name].build(Setting(3, 4, 20)).certificate.guarantees:
         if guarantee.proof is not None:
             file = ROOT / "proofs" / guarantee.proof.file
             assert guarantee.proof.anchor in anchors(file), f"{guarantee.proof.words()} does not exist"
@@ -94,10 +92,20 @@ def test_example_plugin_keeps_the_contracts() -> None:
     from hedgerow.contracts.suite import CONTRACTS, examine
 
     load_plugin(str(ROOT / "examples" / "my_algorithm.py"))
-    spec = ALGORITHMS["phased_selection"]()
+    spec = ALGORITHMS["my_algorithm"]()
     outcomes = [examine(name, spec) for name in CONTRACTS]
     assert [o for o in outcomes if o.status == "broken"] == []
     assert sum(o.status == "holds" for o in outcomes) >= 11
+
+
+def test_example_environment_and_experiment(tmp_path: Path) -> None:
+    load_plugin(str(ROOT / "examples" / "my_environment.py"))
+    config = load(ROOT / "examples" / "study.toml", ["seeds=2", "environment.name=weekly"])
+    assert all(np.isfinite(result.final_regret) for result in run_study(config, workers=1).results)
+    load_plugin(str(ROOT / "examples" / "my_experiment.py"))
+    outcome = reproduce(EXPERIMENTS["my-speedup"], quick=True, out=tmp_path / "speedup", workers=1)
+    assert outcome.status == "quick"
+    assert (tmp_path / "speedup" / "my-speedup.png").stat().st_size > 10_000
 
 
 def test_algorithms_are_free_of_random_modules() -> None:

@@ -15,7 +15,7 @@ from hedgerow.environments.adaptive import PlayChasing
 from hedgerow.environments.generated import generator
 from hedgerow.environments.realizable import Halving, NearRealizable, Realizable
 from hedgerow.environments.registry import ENVIRONMENTS
-from hedgerow.environments.stochastic import Bernoulli, GaussianSoftmax, Uniform
+from hedgerow.environments.stochastic import Bernoulli, GaussianSoftmax, UniformLosses
 from hedgerow.environments.switching import Switching
 
 FRAME: dict[str, Any] = {"clients": 3, "experts": 5, "horizon": 64}
@@ -110,7 +110,7 @@ def test_bernoulli_has_its_mean_and_gap() -> None:
 
 
 def test_uniform_is_uniform() -> None:
-    values = _losses(Uniform(clients=2, experts=5, horizon=400)).ravel()
+    values = _losses(UniformLosses(clients=2, experts=5, horizon=400)).ravel()
     assert stats.kstest(values, "uniform").pvalue > 1e-4
     assert stats.kstest(values**1.5, "uniform").pvalue < 1e-6
 

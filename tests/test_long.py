@@ -63,9 +63,9 @@ def test_a_million_rounds_with_a_thousand_experts_stay_under_a_gibibyte() -> Non
 @pytest.mark.parametrize("calibration", ["certified", "published"])
 def test_transcripts_follow_the_likelihood(calibration: str) -> None:
     """Ten times the runs of the contract, on the tiny game whose transcripts are all enumerated."""
-    algorithm = SparseVector(epsilon=60.0, calibration=calibration).build(Setting(1, 2, 3))  # pyright: ignore[reportArgumentType]
+    algorithm = SparseVector(epsilon=6.0, calibration=calibration, switches=2, threshold=1.0).build(Setting(1, 2, 3))  # pyright: ignore[reportArgumentType]
     losses = np.array([[[0.0, 1.0]], [[1.0, 0.0]], [[0.0, 1.0]]])
-    transcripts = guarantees.all_paths(2, lambda noise: guarantees._broadcasts(algorithm, losses, noise))
+    transcripts = guarantees.all_paths(2, lambda noise: guarantees.broadcasts_of(algorithm, losses, noise))
     assert algorithm.log_likelihood is not None
     expected = np.exp([algorithm.log_likelihood(t, losses) for t in transcripts])
     guarantees._frequencies_match(algorithm, transcripts, expected, losses, runs=40_000)

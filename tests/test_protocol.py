@@ -17,7 +17,7 @@ from hedgerow.core.lattice import round_to_lattice
 from hedgerow.core.losses import Family, Linear, SquaredError
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import Algorithm, Context, Feature
+from hedgerow.core.protocol import Algorithm, Context
 from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Everything
 from hedgerow.engines.loop import EXCHANGES_AT_ONCE
@@ -26,7 +26,8 @@ from hedgerow.environments.adaptive import PlayChasing
 from hedgerow.environments.recorded import RecordedArray
 from hedgerow.evaluation.regret import RegretRecorder
 
-CERTIFICATE = not_private("a test fixture", {"Number.value": Channel.UPLOADS, "Number.rounds": Channel.TIMING})
+CHANNELS = {"Value.value": Channel.UPLOADS, "Number.value": Channel.BROADCASTS, "Number.rounds": Channel.TIMING}
+CERTIFICATE = not_private("a test fixture", CHANNELS)
 
 
 @dataclass(frozen=True)
@@ -308,16 +309,3 @@ def test_points_and_convex_losses() -> None:
     assert result.loss[-1] == pytest.approx(environment.family.value(environment.records, plays).sum() / 2)
     with pytest.raises(Unsupported, match="chooses experts"):
         simulate(replace(algorithm, plays="expert"), environment, 0)
-
-
-def test_absent_clients_are_refused_by_name() -> None:
-    from hedgerow.algorithms.experts.hedge import Hedge
-
-    class Absent(RecordedArray):
-        def block(self, state: int, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, int]:
-            block, after = super().block(state, rounds, past_plays)
-            return replace(block, active=np.ones(block.losses.shape[:2], bool)), after
-
-    environment = Absent(np.zeros((4, 2, 3)))
-    with pytest.raises(Unsupported, match=f"hedge does not support {Feature.ABSENT_CLIENTS.value}"):
-        simulate(Hedge().build(environment.setting), environment, 0)

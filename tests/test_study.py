@@ -58,7 +58,7 @@ def test_results_do_not_depend_on_the_engine() -> None:
 def test_seeds_differ_and_progress_counts_them() -> None:
     seen: list[tuple[int, int]] = []
     study = run_study(_small(), workers=1, progress=lambda done, total: seen.append((done, total)))
-    assert seen == [(n, 10) for n in range(1, 11)]
+    assert seen == [(n, 10) for n in range(11)]
     assert len({float(r.loss[-1]) for r in study.of("private")}) > 1
     assert study.regret("hedge").count == 5
 

@@ -14,8 +14,7 @@ import tempfile
 from contextlib import redirect_stdout
 from pathlib import Path
 
-from hedgerow.algorithms.experts.sparse_vector import SparseVector
-from hedgerow.algorithms.registry import ALGORITHMS
+from hedgerow.algorithms.registry import variants
 from hedgerow.core.setting import Setting
 
 README = Path(__file__).parent.parent / "README.md"
@@ -40,16 +39,15 @@ def guarantees(text: str) -> str:
     """One row for each algorithm, calibration and observer, at epsilon = 1."""
     del text
     rows = ["| algorithm | calibration | observer | sees | guarantee for one event | claimed | proof |", "|---|---|---|---|---|---|---|"]
-    specs = {name: kind() for name, kind in ALGORITHMS.items()}
-    specs["sparse_vector "] = SparseVector(calibration="published")
-    for name, spec in sorted(specs.items()):
-        certificate = spec.build(SETTING).certificate
+    for spec in variants().values():
+        algorithm = spec.build(SETTING)
+        certificate = algorithm.certificate
         for g in certificate.guarantees:
             sees = ", ".join(sorted(channel.value for channel in g.view))
             claimed = "" if g.claimed is None else g.claimed.words()
             proof = "" if g.proof is None else f"[proof](proofs/{g.proof.file}#{g.proof.anchor})"
             rows.append(
-                f"| {name.strip()} | {certificate.calibration} | {g.observer.value} | {sees} | {g.curve.words()} | {claimed} | {proof} |"
+                f"| {algorithm.name} | {certificate.calibration} | {g.observer.value} | {sees} | {g.curve.words()} | {claimed} | {proof} |"
             )
     return "\n".join(rows)
 

@@ -3,6 +3,7 @@
 from hedgerow.algorithms.experts.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.experts.hedge import Hedge
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
+from hedgerow.algorithms.experts.uniform import Uniform
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core.errors import HedgerowError, InvalidValue, MissingData, Unsupported
 from hedgerow.core.protocol import Algorithm
@@ -13,7 +14,7 @@ from hedgerow.environments.adaptive import PlayChasing
 from hedgerow.environments.realizable import Halving, NearRealizable, Realizable
 from hedgerow.environments.recorded import Recorded, RecordedArray
 from hedgerow.environments.registry import ENVIRONMENTS
-from hedgerow.environments.stochastic import Bernoulli, GaussianSoftmax
+from hedgerow.environments.stochastic import Bernoulli, GaussianSoftmax, UniformLosses
 from hedgerow.environments.switching import Switching
 from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.experiments.study import Study, compare
@@ -42,6 +43,8 @@ __all__ = [
     "SparseVector",
     "Study",
     "Switching",
+    "Uniform",
+    "UniformLosses",
     "Unsupported",
     "compare",
     "simulate",

@@ -27,7 +27,7 @@ def bench(
         raise InvalidValue(f"Unknown benchmark {name!r}; {nearest(name, BENCHMARKS)}")
     rows = []
     table = Table()
-    table.add_column("benchmark", overflow="fold")
+    table.add_column("benchmark", no_wrap=True)
     for heading in ("ratio", "", "limit", "passed", "value", "unit"):
         table.add_column(heading, justify="right")
     table.add_column("against", overflow="fold")

@@ -56,10 +56,11 @@ def certify(
         OUT.print(f"  {key} = {value:.6g}" if isinstance(value, float) else f"  {key} = {value}", markup=False)
     for guarantee in table["guarantees"]:
         OUT.print(f"\n[bold]{guarantee['observer']}[/bold] sees {', '.join(guarantee['sees'])}")
-        OUT.print(f"  {guarantee['curve']}", markup=False, style="green" if guarantee["epsilon"] is not None else "red")
+        OUT.print(f"  {guarantee['curve']}", markup=False, style="green" if guarantee["reason"] is None else "red")
         if guarantee["claimed_epsilon"] is not None:
-            OUT.print(f"  the paper claims epsilon = {guarantee['claimed_epsilon']:.4g}", markup=False)
-        if guarantee["epsilon"] is None:
+            claim = f"epsilon = {guarantee['claimed_epsilon']:.4g}, delta = {guarantee['claimed_delta']:.4g}"
+            OUT.print(f"  the paper claims {claim}", markup=False)
+        if guarantee["reason"] is not None:
             continue
         OUT.print(f"  protects {guarantee['unit']}, also if {guarantee['colluding']} other clients collude", markup=False)
         OUT.print(f"  neighbours: {guarantee['adjacency']}", markup=False)

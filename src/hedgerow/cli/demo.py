@@ -13,8 +13,8 @@ from hedgerow.cli.output import OUT, print_json, progress_bar
 from hedgerow.core.certificate import Observer
 from hedgerow.environments.realizable import NearRealizable
 from hedgerow.experiments.config import Entry, StudyConfig
-from hedgerow.experiments.folder import STAMP, fresh_folder, study_document, write_study
-from hedgerow.experiments.study import Study, run_study
+from hedgerow.experiments.folder import fresh_folder, study_document, write_study
+from hedgerow.experiments.study import STAMP, Study, run_study
 
 HOSPITALS = NearRealizable(clients=8, experts=24, horizon=730, mean=0.4, law="uniform", best_loss=2.0)
 PRIVATE = SparseVector(epsilon=1.0, every=1, best_loss=2.0)
@@ -62,11 +62,11 @@ def demo(out: Out = None, json: Json = False, debug: Debug = False) -> None:
 def _table(done: Study, title: str) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold")
     table.add_column("")
-    for heading in ("regret per hospital", "epsilon", "exchanges", "numbers sent"):
+    for heading in ("regret per hospital", "epsilon", "exchanges", "numbers sent per hospital"):
         table.add_column(heading, justify="right")
     for row in done.summary():
         guarantee = done.algorithms[row.label].certificate.guarantee(Observer.PUBLIC)
-        epsilon = guarantee.curve.epsilon(0.0)
-        shown = "none" if epsilon == float("inf") else f"{epsilon:.3g}"
-        table.add_row(row.label, str(row.regret), shown, f"{row.exchanges.mean:,.0f}", f"{row.scalars.mean:,.0f}")
+        shown = f"{guarantee.curve.stated()[0]:.3g}" if guarantee.protects else "none"
+        each = row.scalars.mean / done.algorithms[row.label].setting.clients
+        table.add_row(row.label, str(row.regret), shown, f"{row.exchanges.mean:,.0f}", f"{each:,.0f}")
     return table

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import traceback
 
@@ -45,8 +46,14 @@ for name, command in (
 
 def main() -> None:
     """Entry point: turns every foreseen error into one line and an exit code."""
-    debug = "--debug" in sys.argv
-    sys.exit(_guarded(debug))
+    signal.signal(signal.SIGTERM, _terminate)
+    sys.exit(_guarded("--debug" in sys.argv))
+
+
+def _terminate(number: int, frame: object) -> None:
+    """Being told to end is like Ctrl-C: nothing half-written is left."""
+    del number, frame
+    raise KeyboardInterrupt
 
 
 def _guarded(debug: bool) -> int:
@@ -66,6 +73,13 @@ def _guarded(debug: bool) -> int:
         text = error.format_message() if hasattr(error, "format_message") else str(error)  # pyright: ignore[reportAttributeAccessIssue]
         if text:  # without any argument the help has already been shown
             ERR.print(f"Error: {' '.join(text.split())}", markup=False, soft_wrap=True)
+        code = 2
+    except Exception as error:  # a bug, ours or a plugin's
+        if debug:
+            ERR.print(traceback.format_exc(), markup=False, soft_wrap=True)
+        where = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{where.filename}:{where.lineno}"
+        ERR.print(f"Error: {type(error).__name__}: {error} (at {place}; --debug shows the traceback)", markup=False, soft_wrap=True)
         code = 2
     if code == INTERRUPTED:
         ERR.print("Interrupted; nothing was written.")

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from hedgerow.core.checks import at_least
-from hedgerow.environments.data import VARIABLE
+from hedgerow.environments.data import CHOSEN
 from hedgerow.experiments.plugins import load_plugins
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output and nothing else.")]
@@ -32,5 +32,5 @@ def prepare(plugins: list[str] | None = None, data: Path | None = None, workers:
     if data is not None:
         if not data.is_dir():
             raise typer.BadParameter(f"Expected --data {data} to be a folder.")
-        os.environ[VARIABLE] = str(data.resolve())
+        os.environ[CHOSEN] = str(data.resolve())
     load_plugins(plugins or [])

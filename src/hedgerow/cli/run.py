@@ -11,12 +11,12 @@ from hedgerow.cli.options import Data, Debug, Json, Out, Plugins, Settings, Work
 from hedgerow.cli.output import OUT, print_json, progress_bar, summary
 from hedgerow.core.checks import at_least
 from hedgerow.experiments.config import load
-from hedgerow.experiments.folder import STAMP, fresh_folder, study_document, write_study
-from hedgerow.experiments.study import run_study
+from hedgerow.experiments.folder import fresh_folder, study_document, write_study
+from hedgerow.experiments.study import STAMP, run_study
 
 
 def run(
-    file: Annotated[Path, typer.Argument(help="A study: an [environment] and [[algorithms]]; see examples/study.toml.")],
+    file: Annotated[Path, typer.Argument(help="A study in TOML: an environment and algorithms; see examples/study.toml.")],
     settings: Settings = None,
     seed: Annotated[int | None, typer.Option("--seed", help="The first seed; the others follow.")] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Also keep all plays and all messages.")] = False,
@@ -29,7 +29,9 @@ def run(
 ) -> None:
     """Run the study in FILE.toml on all its seeds and write a run folder.
 
-    Example: hedgerow run examples/study.toml --set algorithms.private.epsilon=2 --set seeds=50
+    Example: hedgerow run examples/study.toml --set algorithms.0.epsilon=4 --set seeds=50
+
+    Algorithms are addressed by number (from 0) or by label.
 
     The folder holds config.toml (everything resolved), curves.parquet and results.parquet (tidy tables), summary.json with the
     certificates, and regret.png.
@@ -48,6 +50,10 @@ def run(
         return
     OUT.print(summary(study, config.title))
     for label, algorithm in study.algorithms.items():
-        for guarantee in algorithm.certificate.guarantees:
+        guarantees = algorithm.certificate.guarantees
+        if not any(guarantee.protects for guarantee in guarantees):
+            OUT.print(f"{label}: no guarantee to anybody", markup=False)
+            continue
+        for guarantee in guarantees:
             OUT.print(f"{label}: {guarantee.words()}", markup=False)
     OUT.print(f"{STAMP}. Results in {final}", markup=False)

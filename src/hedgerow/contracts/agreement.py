@@ -9,16 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.contracts.outcome import NotApplicable, demand
+from hedgerow.contracts.outcome import NotApplicable, demand, same
 from hedgerow.core.block import Block, check
-from hedgerow.core.errors import Unsupported
-from hedgerow.core.losses import Linear
+from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.messages import decode, encode
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Environment, Feature, RunState
 from hedgerow.core.transcript import Digest, Everything
 from hedgerow.engines.loop import Engine
-from hedgerow.engines.simulate import EngineName, simulate
+from hedgerow.engines.simulate import EngineName, simulate, traffic_of
 from hedgerow.environments.adaptive import PlayChasing
 from hedgerow.environments.realizable import Realizable
 from hedgerow.environments.recorded import RecordedArray
@@ -35,17 +34,6 @@ def environments() -> Sequence[Environment]:
         PlayChasing(clients=2, experts=4, horizon=37),
         Switching(clients=1, experts=3, horizon=50),
     )
-
-
-def same(first: Any, second: Any) -> bool:
-    """Equal bit for bit: arrays, numbers, dataclasses and tuples of them."""
-    if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
-        return np.array_equal(np.asarray(first), np.asarray(second), equal_nan=np.asarray(first).dtype.kind == "f")
-    if hasattr(first, "__dataclass_fields__"):
-        return type(first) is type(second) and all(same(getattr(first, f.name), getattr(second, f.name)) for f in fields(first))
-    if isinstance(first, tuple | list):
-        return len(first) == len(second) and all(same(a, b) for a, b in zip(first, second, strict=True))
-    return bool(first == second)
 
 
 def _transcript(algorithm: Algorithm, environment: Environment, seed: int, engine: EngineName, **options: Any) -> tuple[Any, ...]:
@@ -71,12 +59,16 @@ def same_on_every_engine(spec: AlgorithmSpec) -> None:
 
 
 def _sizes_as_counted(algorithm: Algorithm, messages: list[tuple[int, Any, Any]], sizes: tuple[int, int, int]) -> None:
-    sent = 0
-    for _, uploads, _ in messages:
+    sent = heard = 0
+    for _, uploads, broadcast in messages:
+        heard += len(encode(broadcast))
         for i in range(algorithm.setting.clients):
             one = type(uploads)(**{f.name: getattr(uploads, f.name)[i] for f in fields(uploads)})
             sent += len(encode(one))
     demand(sent == sizes[1], f"uploads of {sent} bytes were counted as {sizes[1]}")
+    opening = traffic_of(algorithm).broadcast_bytes
+    listeners = algorithm.setting.clients + (0 if algorithm.decider is None else algorithm.setting.players)
+    demand((heard + opening) * listeners == sizes[2], f"broadcasts of {heard + opening} bytes were counted as {sizes[2] / listeners}")
 
 
 def same_for_every_block(spec: AlgorithmSpec) -> None:
@@ -112,11 +104,11 @@ def causal(spec: AlgorithmSpec) -> None:
             algorithm = spec.build(environment.setting)
             paths: tuple[tuple[bool, EngineName], ...] = ((True, "vectorised"), (False, "vectorised"), (False, "in_process"))
             for fused, engine in paths:
-                digest = _Plays()
+                digest = Everything(wants_messages=False)
                 simulate(algorithm, environment, trial, sinks=[digest], fused=fused, engine=engine)
-                plays.append(digest.all())
+                plays.append(digest.all_plays())
         for before, after in zip(plays[:3], plays[3:], strict=True):
-            demand(np.array_equal(before[: cut + 1], after[: cut + 1]), f"a play before round {cut} depends on losses from round {cut} on")
+            demand(np.array_equal(before[: cut + 1], after[: cut + 1]), f"a play up to round {cut} depends on losses from round {cut} on")
 
 
 def _states_agree(algorithm: Algorithm, environment: Environment, seed: int, size: int) -> None:
@@ -128,28 +120,13 @@ def _states_agree(algorithm: Algorithm, environment: Environment, seed: int, siz
         demand(same(first, second), f"after round {first.round} of {environment} the fast path leaves another state")
 
 
-class _Plays(Digest):
-    """Keeps plays without asking for messages, so that fast paths stay on."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.kept: list[np.ndarray] = []
-
-    def rounds(self, first_round: int, block: Any, plays: np.ndarray) -> None:
-        del first_round, block
-        self.kept.append(np.array(plays))
-
-    def all(self) -> np.ndarray:
-        return np.concatenate(self.kept)
-
-
 def _blocks(environment: Environment, seed: int, size: int) -> list[Any]:
     setting = environment.setting
     state, blocks = environment.start(seed), []
     for first in range(0, setting.horizon, size):
         rounds = min(size, setting.horizon - first)
         block, state = environment.block(state, rounds, None)
-        blocks.append(check(block, Linear(), setting, first, rounds))
+        blocks.append(check(block, environment.family, setting, first, rounds))
     return blocks
 
 
@@ -201,13 +178,16 @@ def _through_codec(run: RunState) -> RunState:
 
 def valid_plays(spec: AlgorithmSpec) -> None:
     """Every play is an expert (the engine refuses others), also with one expert, one client and one round."""
-    for shape in ((1, 1, 1), (1, 2, 1), (2, 1, 5), (9, 1, 2)):
+    shapes, refused = ((1, 1, 1), (1, 2, 1), (2, 1, 5), (9, 1, 2)), 0
+    for shape in shapes:
         environment = RecordedArray(np.ones(shape))
         try:
             algorithm = spec.build(environment.setting)
-        except ValueError:
+        except InvalidValue:
+            refused += 1
             continue
         simulate(algorithm, environment, 0)
+    demand(refused < len(shapes), "every small game was refused")
 
 
 def sleeping_experts(spec: AlgorithmSpec) -> None:
@@ -222,10 +202,10 @@ def sleeping_experts(spec: AlgorithmSpec) -> None:
         demand(False, "sleeping experts are neither supported nor refused")
     for seed in SEEDS:
         for engine in ("vectorised", "in_process"):
-            plays = _Plays()
+            plays = Everything(wants_messages=False)
             simulate(algorithm, environment, seed, sinks=[plays], engine=engine)
             awake = environment.awake()
-            chosen = np.take_along_axis(awake, plays.all()[..., None], axis=-1)
+            chosen = np.take_along_axis(awake, plays.all_plays()[..., None], axis=-1)
             demand(bool(chosen.all()), "a sleeping expert was chosen")
 
 

@@ -1,6 +1,11 @@
-"""How a contract ends: it holds, it does not apply (with a reason, never counted as passed), or it is broken."""
+"""How a contract ends (it holds, it does not apply, or it is broken) and what "the same" means in one."""
 
 from __future__ import annotations
+
+from dataclasses import fields
+from typing import Any
+
+import numpy as np
 
 
 class BrokenContract(AssertionError):
@@ -14,3 +19,14 @@ class NotApplicable(Exception):
 def demand(holds: bool, text: str) -> None:
     if not holds:
         raise BrokenContract(text)
+
+
+def same(first: Any, second: Any) -> bool:
+    """Equal bit for bit: arrays, numbers, dataclasses and tuples of them."""
+    if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
+        return np.array_equal(np.asarray(first), np.asarray(second), equal_nan=np.asarray(first).dtype.kind == "f")
+    if hasattr(first, "__dataclass_fields__"):
+        return type(first) is type(second) and all(same(getattr(first, f.name), getattr(second, f.name)) for f in fields(first))
+    if isinstance(first, tuple | list):
+        return len(first) == len(second) and all(same(a, b) for a, b in zip(first, second, strict=True))
+    return bool(first == second)

@@ -22,6 +22,7 @@ CONTRACTS: dict[str, Contract] = {
     "sleeping experts": agreement.sleeping_experts,
     "covers every message": guarantees.covers_every_message,
     "sensitivities hold": guarantees.sensitivities_hold,
+    "nothing raw in a view": guarantees.nothing_raw_in_a_view,
     "noise follows its law": guarantees.noise_follows_its_law,
     "ledger composes": guarantees.ledger_composes,
     "exact ratio below certificate": guarantees.exact_ratio_below_certificate,

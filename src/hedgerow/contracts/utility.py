@@ -60,7 +60,7 @@ def million_rounds(spec: AlgorithmSpec) -> None:
     if hasattr(spec, "every"):
         from dataclasses import replace
 
-        spec = replace(spec, every=1000)  # pyright: ignore[reportArgumentType, reportCallIssue]
+        spec = replace(spec, every=1000)  # pyright: ignore[reportArgumentType]
     algorithm = spec.build(environment.setting)
     recorder = RegretRecorder(environment.setting, environment.family)
     result = recorder.result("", 0, simulate(algorithm, environment, 0, sinks=[recorder]))

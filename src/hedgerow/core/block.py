@@ -22,15 +22,14 @@ class Block:
     """Records for consecutive rounds.
 
     `losses` (rounds, deciders, width) is what deciders are charged by; `reports` (rounds, clients, width) is what clients
-    see, usually the same array. `active` (rounds, clients) says who takes part, `awake` (rounds, deciders, experts) which
-    experts may be chosen; both are known before playing, and `None` means everybody. When a block is checked it is also
+    see, usually the same array. `awake` (rounds, deciders, experts) says which experts may be chosen; it is known before
+    playing, and `None` means all. When a block is checked it is also
     summed, once for everybody who needs sums: `segments` (pieces, deciders, experts), in lattice units, holds the losses of
     the rounds up to each of the `cuts` (which end with the last round).
     """
 
     losses: Array
     reports: Array
-    active: np.ndarray | None = None
     awake: np.ndarray | None = None
     segments: Units | None = None
     cuts: tuple[int, ...] = ()
@@ -83,20 +82,26 @@ def check_unit_range(name: str, values: Array, first_round: int = 0) -> None:
 
 
 def check(block: Block, family: Family, setting: Setting, first_round: int, rounds: int, marks: Sequence[int] = ()) -> Block:
-    """Validate a block and fill in its sums; linear losses must be finite, in [0, 1] and on the lattice.
+    """Validate a block and fill in its sums; linear losses must be finite and in [0, 1].
+
+    Rounding them to the lattice is the environment's duty. It is checked for every loss of the block's first piece and, for
+    the rest, on the sums: whoever forgets to round is found out, single losses that cancel in a sum are not.
 
     `marks` are the numbers of finished rounds, counted from the start of the game, at which somebody wants sums.
     """
-    clients, deciders, width = setting.clients, setting.deciders or setting.clients, setting.experts
-    linear = isinstance(family, Linear)
+    clients, deciders, width = setting.clients, setting.players, setting.experts
+    linear, own_reports = isinstance(family, Linear), block.reports is not block.losses
     _check_shape("losses", block.losses, rounds, deciders, width if linear else None)
+    if own_reports:
+        _check_shape("reports", block.reports, rounds, clients, None)
     if not linear:
-        if not np.isfinite(block.losses).all():
+        if not (np.isfinite(block.losses).all() and np.isfinite(block.reports).all()):
             raise InvalidValue(f"Expected finite records, found NaN or infinity in rounds {first_round}..{first_round + rounds - 1}.")
         return block
-    if block.reports is not block.losses:
-        _check_shape("reports", block.reports, rounds, clients, None)
+    if own_reports:
         check_unit_range("report", block.reports, first_round)
+    if block.awake is not None and (block.awake.shape != block.losses.shape or not block.awake.any(axis=-1).all()):
+        raise InvalidValue(f"Expected awake of shape {block.losses.shape} with at least one expert awake in every round.")
     cuts = (*(mark - first_round for mark in marks if first_round < mark < first_round + rounds), rounds)
     step = max(1, CACHE_ELEMENTS // (deciders * width))
     sums = np.zeros((len(cuts), deciders, width))

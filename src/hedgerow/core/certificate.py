@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from math import isfinite
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
+
+from hedgerow.core.setting import Setting
 
 
 class Observer(Enum):
@@ -73,6 +75,10 @@ class PrivacyCurve(Protocol):
 
     def epsilon(self, delta: float) -> float: ...
 
+    def stated(self) -> tuple[float, float]:
+        """The (epsilon, delta) by which the curve is quoted."""
+        ...
+
     def words(self) -> str: ...
 
 
@@ -88,6 +94,9 @@ class NoGuarantee:
 
     def epsilon(self, delta: float) -> float:
         return 0.0 if delta >= 1.0 else float("inf")
+
+    def stated(self) -> tuple[float, float]:
+        return float("inf"), 1.0
 
     def words(self) -> str:
         return f"no guarantee ({self.reason})"
@@ -107,6 +116,10 @@ IDEAL_REALS = Assumption(
 )
 
 
+PUBLIC_PARAMETERS = Assumption("PUBLIC_PARAMETERS", "every parameter, the best expert's loss included, was chosen without the data")
+NO_CARRY_OVER = Assumption("NO_CARRY_OVER", "later losses depend on the protected record only through what was broadcast")
+
+
 @dataclass(frozen=True)
 class Proof:
     """Where the guarantee is proven: a file under `proofs/` and a heading anchor in it."""
@@ -120,7 +133,11 @@ class Proof:
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What one observer can learn about one unit from all it sees together."""
+    """What one observer can learn about one unit from all it sees together.
+
+    `colluding` clients may put their data and coins together with what the observer sees; `bounds` are those of a single loss
+    (others are refused).
+    """
 
     observer: Observer
     view: frozenset[Channel]
@@ -130,7 +147,7 @@ class Guarantee:
     proof: Proof | None = None
     colluding: int = 0
     horizon: int | None = None
-    clip: tuple[float, float] = (0.0, 1.0)
+    bounds: tuple[float, float] = (0.0, 1.0)
     claimed: PrivacyCurve | None = None
     assumes: frozenset[Assumption] = frozenset()
 
@@ -138,7 +155,7 @@ class Guarantee:
         """One sentence for people who sign but do not calculate."""
         sees = ", ".join(sorted(channel.value for channel in self.view))
         sentence = f"{self.observer.value} (sees {sees}): {self.curve.words()}"
-        if not isinstance(self.curve, NoGuarantee):
+        if self.protects:
             sentence += f" for {self.unit.words()}"
         if self.claimed is not None:
             sentence += f"; the paper claims {self.claimed.words()}"
@@ -146,11 +163,16 @@ class Guarantee:
             sentence += f"; assumes {', '.join(sorted(a.name for a in self.assumes))}"
         return sentence
 
+    @property
+    def protects(self) -> bool:
+        """Whether there is any guarantee at all."""
+        return not isinstance(self.curve, NoGuarantee)
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values; an infinite epsilon is null with a reason."""
-        epsilon = self.curve.epsilon(0.0)
-        guarded = isfinite(epsilon)
-        claimed = None if self.claimed is None else self.claimed.epsilon(0.0)
+        epsilon, delta = self.curve.stated()
+        claimed = None if self.claimed is None else self.claimed.stated()
+        reason = self.curve.reason if isinstance(self.curve, NoGuarantee) else None if isfinite(epsilon) else "epsilon is unbounded"
         return {
             "observer": self.observer.value,
             "sees": sorted(channel.value for channel in self.view),
@@ -158,14 +180,15 @@ class Guarantee:
             "adjacency": self.adjacency,
             "colluding": self.colluding,
             "horizon": self.horizon,
-            "clip": list(self.clip),
+            "bounds": list(self.bounds),
             "curve": self.curve.words(),
-            "epsilon": epsilon if guarded else None,
-            "delta": 0.0 if guarded else None,
-            "claimed_epsilon": claimed if claimed is None or isfinite(claimed) else None,
+            "epsilon": epsilon if isfinite(epsilon) else None,
+            "delta": delta if isfinite(epsilon) else None,
+            "claimed_epsilon": None if claimed is None or not isfinite(claimed[0]) else claimed[0],
+            "claimed_delta": None if claimed is None or not isfinite(claimed[0]) else claimed[1],
             "assumes": {a.name: a.meaning for a in sorted(self.assumes, key=lambda a: a.name)},
             "proof": None if self.proof is None else self.proof.words(),
-            "reason": None if guarded else self.curve.reason if isinstance(self.curve, NoGuarantee) else "epsilon is unbounded",
+            "reason": reason,
             "words": self.words(),
         }
 
@@ -174,25 +197,62 @@ class Guarantee:
 class Certificate:
     """All guarantees of one algorithm with its parameters.
 
-    `channels` maps every field of every message (`"Type.field"`) to its channel; `mechanisms` holds, by purpose, the very
-    objects that draw the noise; `composition` says whether the costs of single releases add up to the claim or whether the
-    proof is joint.
+    `channels` maps every field of every message (`"Type.field"`) to its channel; `mechanisms` holds the very objects that draw
+    the noise; `composition` says whether the costs of single releases add up to the claim ("sum") or whether the proof is
+    joint.
     """
 
-    trust: str
+    trust: Literal["none", "central", "distributed", "local"]
     calibration: str
     guarantees: tuple[Guarantee, ...]
     channels: Mapping[str, Channel]
-    mechanisms: Mapping[str, Any] = field(default_factory=dict)
-    composition: str = "joint"
+    mechanisms: tuple[Any, ...] = ()
+    composition: Literal["joint", "sum"] = "joint"
 
     def guarantee(self, observer: Observer) -> Guarantee:
         return next(g for g in self.guarantees if g.observer is observer)
 
 
-def not_private(reason: str, channels: Mapping[str, Channel], trust: str = "none") -> Certificate:
+ONE_LOSS_VECTOR = "replace one loss vector l_(i,t) in [0,1]^d of one client in one round"
+
+
+def not_private(reason: str, channels: Mapping[str, Channel]) -> Certificate:
     """The certificate of an algorithm that protects nothing: it says so to every observer."""
-    guarantees = tuple(
-        Guarantee(observer, view, Event(), "replace one record", NoGuarantee(reason)) for observer, view in DEFAULT_VIEWS.items()
-    )
-    return Certificate(trust, "none", guarantees, channels)
+    raw = NoGuarantee(reason)
+    guarantees = tuple(Guarantee(observer, view, Event(), ONE_LOSS_VECTOR, raw) for observer, view in DEFAULT_VIEWS.items())
+    return Certificate("none", "none", guarantees, channels)
+
+
+def trusted_server(
+    *,
+    setting: Setting,
+    curve: PrivacyCurve,
+    proof: Proof,
+    channels: Mapping[str, Channel],
+    mechanisms: tuple[Any, ...],
+    calibration: str = "certified",
+    claimed: PrivacyCurve | None = None,
+    composition: Literal["joint", "sum"] = "joint",
+) -> Certificate:
+    """The central model: clients send exact sums, and what the server sends back protects one loss vector from everybody else.
+
+    Noise is the server's alone, so clients who put together what they know learn no more than the public.
+    """
+    raw = NoGuarantee("clients send the server exact sums of their losses")
+    guarantees = [Guarantee(Observer.SERVER, DEFAULT_VIEWS[Observer.SERVER], Event(), ONE_LOSS_VECTOR, raw, horizon=setting.horizon)]
+    for observer in (Observer.PEER, Observer.PUBLIC):
+        guarantees.append(
+            Guarantee(
+                observer,
+                DEFAULT_VIEWS[observer],
+                Event(),
+                ONE_LOSS_VECTOR,
+                curve,
+                proof,
+                colluding=setting.clients - 1,
+                horizon=setting.horizon,
+                claimed=claimed,
+                assumes=frozenset({TRUSTED_SERVER, IDEAL_REALS, PUBLIC_PARAMETERS, NO_CARRY_OVER}),
+            )
+        )
+    return Certificate("central", calibration, tuple(guarantees), channels, mechanisms, composition)

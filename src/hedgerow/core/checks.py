@@ -25,7 +25,8 @@ def expect(holds: bool, name: str, value: object, rule: str) -> None:
 
 
 def positive(name: str, value: float) -> None:
-    expect(math.isfinite(value) and value > 0, name, value, "> 0 and finite")
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    expect(number and math.isfinite(value) and value > 0, name, value, "> 0 and finite")
 
 
 def between(name: str, value: float, low: float, high: float) -> None:
@@ -44,5 +45,6 @@ def nearest(word: str, options: Iterable[str]) -> str:
     "did you mean 'epsilon'?"
     """
     known = sorted(options)
-    close = get_close_matches(word, known, n=1, cutoff=0.6)
+    begun = [option for option in known if word and option.startswith(word)]
+    close = begun[:1] if len(begun) == 1 else get_close_matches(word, known, n=1, cutoff=0.6)
     return f"did you mean {close[0]!r}?" if close else f"valid: {', '.join(known) or 'none'}"

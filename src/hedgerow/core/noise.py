@@ -1,6 +1,6 @@
 """Noise sources: the one impure object. An engine owns it; algorithms draw unit-scale noise from it by purpose.
 
-Every (role, purpose, law) has its own stream, created when first used. A stream is a sequence of rows with one lane for each
+Every (role, purpose, law, width) has its own stream, created when first used. A stream is a sequence of rows with one lane for each
 client, so drawing for all clients at once, for one client at a time, or for many rounds in advance gives the same numbers:
 client i's k-th draw is always entry i of row k.
 """

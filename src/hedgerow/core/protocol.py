@@ -15,9 +15,10 @@ import numpy as np
 
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import Certificate
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.losses import Family
-from hedgerow.core.messages import Broadcast, Upload
-from hedgerow.core.noise import Noise
+from hedgerow.core.messages import Broadcast, Upload, field_names
+from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.setting import Setting
 
 
@@ -25,7 +26,6 @@ class Feature(Enum):
     """What an algorithm may support beyond the plain game; anything else is refused by name."""
 
     SLEEPING_EXPERTS = "sleeping experts"
-    ABSENT_CLIENTS = "absent clients"
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,6 @@ class Context:
 
     round: int
     awake: np.ndarray | None = None
-    active: np.ndarray | None = None
 
 
 class Decider(Protocol):
@@ -96,7 +95,7 @@ class Trace:
     exchanges: int
 
 
-Advance = Callable[[RunState, Block, Noise], tuple[RunState, Trace]]
+Advance = Callable[[RunState, Block, NoiseSource], tuple[RunState, Trace]]
 
 
 @dataclass(frozen=True)
@@ -104,7 +103,7 @@ class Algorithm:
     """An algorithm with all its public parameters resolved for one setting.
 
     `combine="sum"` means that the server sees only the sum of the uploads. `advance`, where given, is a fused fast path over
-    many exchanges that must agree with the plain loop bit for bit; it draws from the server's noise only.
+    many exchanges that must agree with the plain loop bit for bit.
     `log_likelihood(broadcasts, reports)` is the exact log-probability of a sequence of broadcasts on given data, for audits.
     `regret_bound` is a proven bound on expected regret, `reference` the algorithm that this one is without noise.
     """
@@ -126,13 +125,22 @@ class Algorithm:
     reference: Algorithm | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        for name in (*field_names(self.upload), *field_names(self.broadcast)):
+            if name not in self.certificate.channels:
+                raise InvalidValue(f"Expected the certificate of {self.name} to cover the message field {name}; give it a channel.")
+
     @property
-    def private(self) -> bool:
+    def has_mechanisms(self) -> bool:
         return bool(self.certificate.mechanisms)
 
 
 class AlgorithmSpec(Protocol):
-    """The user's side of an algorithm: a frozen dataclass of choices that can be built for any setting."""
+    """The user's side of an algorithm: a frozen dataclass of choices that can be built for any setting.
+
+    A private one may offer `audit_variants()`: parameters under which a tiny game comes close to the certificate, for the
+    contract that enumerates all its transcripts.
+    """
 
     def build(self, setting: Setting) -> Algorithm: ...
 

@@ -21,7 +21,12 @@ class Setting:
         at_least("clients", self.clients, 1)
         at_least("experts", self.experts, 1)
         at_least("horizon", self.horizon, 1)
-        players = self.deciders or self.clients
-        expect(players * self.horizon <= MOST_LOSSES, "clients * horizon", players * self.horizon, f"<= {MOST_LOSSES} (64-bit sums)")
+        losses = max(self.clients, self.players) * self.horizon
+        expect(losses <= MOST_LOSSES, "clients * horizon", losses, f"<= {MOST_LOSSES} (64-bit sums)")
         if self.deciders is not None:
             at_least("deciders", self.deciders, 1)
+
+    @property
+    def players(self) -> int:
+        """How many play: the deciders, where they are not the clients."""
+        return self.clients if self.deciders is None else self.deciders

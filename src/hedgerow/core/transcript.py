@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,7 @@ from hedgerow.core.messages import encode, scalars
 
 @dataclass(frozen=True)
 class Traffic:
-    """Sizes of one message of each kind, counted once: messages of one algorithm have a fixed size."""
+    """Sizes of one message of each kind, counted once; an algorithm whose messages change in size is not counted exactly."""
 
     upload_scalars: int
     upload_bytes: int
@@ -27,28 +26,28 @@ class Traffic:
         return cls(scalars(upload), len(encode(upload)), scalars(broadcast), len(encode(broadcast)))
 
 
-class Sink(Protocol):
-    """Something that watches a run.
+class Sink:
+    """Something that watches a run; subclasses override what they care about.
 
     `wants_messages` makes an engine take every exchange one by one; `marks` are numbers of finished rounds at which the sink
     wants a block's sums to be split.
     """
 
-    @property
-    def wants_messages(self) -> bool: ...
+    wants_messages: bool = False
+    marks: tuple[int, ...] = ()
 
-    @property
-    def marks(self) -> Sequence[int]: ...
+    def rounds(self, first_round: int, block: Block, plays: np.ndarray) -> None:
+        """Some rounds were played."""
 
-    def rounds(self, first_round: int, block: Block, plays: np.ndarray) -> None: ...
+    def exchanges(self, count: int) -> None:
+        """So many exchanges were made."""
 
-    def exchanges(self, count: int) -> None: ...
-
-    def message(self, round_number: int, uploads: Any, broadcast: Any) -> None: ...
+    def message(self, round_number: int, uploads: Any, broadcast: Any) -> None:
+        """One exchange, for sinks that want messages; `uploads` has a leading client axis."""
 
 
 @dataclass
-class Counters:
+class Counters(Sink):
     """How much was said: rounds played, exchanges made, numbers and bytes sent each way."""
 
     clients: int
@@ -56,8 +55,6 @@ class Counters:
     traffic: Traffic
     played: int = 0
     exchanged: int = 0
-    wants_messages: bool = False
-    marks: Sequence[int] = ()
 
     def rounds(self, first_round: int, block: Block, plays: np.ndarray) -> None:
         del first_round, plays
@@ -65,8 +62,6 @@ class Counters:
 
     def exchanges(self, count: int) -> None:
         self.exchanged += count
-
-    def message(self, round_number: int, uploads: Any, broadcast: Any) -> None: ...
 
     @property
     def uploaded_scalars(self) -> int:
@@ -86,20 +81,14 @@ class Counters:
 
 
 @dataclass
-class Digest:
+class Digest(Sink):
     """A fingerprint of all plays, whatever the blocks they came in."""
 
-    wants_messages: bool = False
-    marks: Sequence[int] = ()
     _hash: Any = field(default_factory=hashlib.blake2b)
 
     def rounds(self, first_round: int, block: Block, plays: np.ndarray) -> None:
         del first_round, block
         self._hash.update(np.ascontiguousarray(plays).astype(plays.dtype.newbyteorder("<"), copy=False))
-
-    def exchanges(self, count: int) -> None: ...
-
-    def message(self, round_number: int, uploads: Any, broadcast: Any) -> None: ...
 
     @property
     def hex(self) -> str:
@@ -107,19 +96,16 @@ class Digest:
 
 
 @dataclass
-class Everything:
+class Everything(Sink):
     """Keeps all plays and all messages: for `--keep`, replay and tests."""
 
     wants_messages: bool = True
-    marks: Sequence[int] = ()
     plays: list[np.ndarray] = field(default_factory=list)
     messages: list[tuple[int, Any, Any]] = field(default_factory=list)
 
     def rounds(self, first_round: int, block: Block, plays: np.ndarray) -> None:
         del first_round, block
         self.plays.append(plays)
-
-    def exchanges(self, count: int) -> None: ...
 
     def message(self, round_number: int, uploads: Any, broadcast: Any) -> None:
         self.messages.append((round_number, uploads, broadcast))

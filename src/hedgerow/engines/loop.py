@@ -50,9 +50,9 @@ class Engine:
     def advance(self, run: RunState, block: Block, sinks: list[Sink]) -> RunState:
         """Play all rounds of a checked block."""
         fused = self.algorithm.advance if self.fused and not any(sink.wants_messages for sink in sinks) else None
-        plain = block.active is None and block.awake is None and block.reports is block.losses
+        plain = block.awake is None and block.reports is block.losses
         if fused is not None and plain and block.segments is not None:
-            after, trace = fused(run, block, self.source.server())
+            after, trace = fused(run, block, self.source)
             plays, exchanges = trace.plays, trace.exchanges
         else:
             after, plays, exchanges = self._advance(run, block, sinks)
@@ -67,7 +67,7 @@ class Engine:
         exchanges = at = 0
         client, everyone = self.algorithm.client, self.clients
         spans = self.fused and isinstance(client, SpanClient) and isinstance(everyone, Batched)
-        spans = spans and self.deciders is None and block.active is None and block.awake is None
+        spans = spans and self.deciders is None and block.awake is None
         while at < block.rounds:
             run, made = self.exchange(run, sinks)
             exchanges += made
@@ -81,9 +81,7 @@ class Engine:
                 plays.append(played)
                 at += length
                 continue
-            active = None if block.active is None else block.active[at]
-            awake = None if block.awake is None else np.broadcast_to(block.awake, block.losses.shape)[at]
-            play, run = self.play(run, Context(run.round, awake, active))
+            play, run = self.play(run, Context(run.round, None if block.awake is None else block.awake[at]))
             run = self.observe(run, block.reports[at])
             plays.append(play[None])
             at += 1
@@ -115,6 +113,7 @@ class Engine:
 
     def _exchange(self, run: RunState, sinks: list[Sink]) -> RunState:
         uploads, clients = self.clients.upload(self.algorithm.client, run.clients)
+        self._check_type("upload", uploads, self.algorithm.upload)
         seen = combine(self.algorithm, uploads)
         broadcast, server = self.algorithm.server.aggregate(run.server, seen, self.source.server())
         for sink in sinks:
@@ -122,7 +121,12 @@ class Engine:
                 sink.message(run.round, uploads, broadcast)
         return self._receive(replace(run, clients=clients, server=server), broadcast)
 
+    def _check_type(self, what: str, message: Any, declared: type[Any]) -> None:
+        if type(message) is not declared:
+            raise InvalidValue(f"Expected {self.algorithm.name} to {what} {declared.__name__}, it sent {type(message).__name__}.")
+
     def _receive(self, run: RunState, broadcast: Any) -> RunState:
+        self._check_type("broadcast", broadcast, self.algorithm.broadcast)
         if broadcast.rounds is not None and broadcast.rounds < 0:
             raise InvalidValue(f"Expected {self.algorithm.name} to broadcast rounds={broadcast.rounds} >= 0 or None.")
         clients = self.clients.receive(self.algorithm.client, run.clients, broadcast)
@@ -143,6 +147,8 @@ class Engine:
         low, high = (plays.min(), plays.max()) if common is None else (common.min(), common.max())
         if low < 0 or high >= width:
             raise InvalidValue(f"Expected {name} to play experts in [0, {width}), got {low}..{high}.")
+        if block.awake is not None and not np.take_along_axis(block.awake, plays[..., None], axis=-1).all():
+            raise InvalidValue(f"Expected {name} to play experts that are awake.")
 
 
 def _populations(kind: Any, algorithm: Algorithm, source: NoiseSource) -> tuple[Population, Population | None]:
@@ -150,4 +156,4 @@ def _populations(kind: Any, algorithm: Algorithm, source: NoiseSource) -> tuple[
     clients = kind(source, "client", setting.clients)
     if algorithm.decider is None:
         return clients, None
-    return clients, kind(source, "decider", setting.deciders or setting.clients)
+    return clients, kind(source, "decider", setting.players)

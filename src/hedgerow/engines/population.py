@@ -95,8 +95,7 @@ class Separate:
         played = []
         for i, (one, noise) in enumerate(zip(state, self._noises(), strict=True)):
             awake = None if context.awake is None else context.awake[i]
-            active = None if context.active is None else context.active[i]
-            played.append(player.play(one, Context(context.round, awake, active), noise))
+            played.append(player.play(one, Context(context.round, awake), noise))
         return np.stack([play for play, _ in played]), tuple(one for _, one in played)
 
     def observe(self, player: Any, state: Any, reports: np.ndarray) -> Any:

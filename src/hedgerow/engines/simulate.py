@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -12,22 +12,18 @@ from hedgerow.core.block import Block, check
 from hedgerow.core.checks import at_least, expect
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.losses import Linear
-from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import NoiseSource, NoNoise, SeededNoise
 from hedgerow.core.protocol import Algorithm, Environment, Feature
 from hedgerow.core.transcript import Counters, Sink, Traffic
 from hedgerow.engines.loop import Engine
 
 EngineName = Literal["vectorised", "in_process"]
-ENGINES = ("vectorised", "in_process")
-BLOCK_ELEMENTS = 2**20  # eight MiB of float64: enough rounds that the Python around them does not count, little memory
+ENGINES: tuple[EngineName, ...] = get_args(EngineName)
+BLOCK_ELEMENTS = 2**22  # 32 MiB of float64: so many rounds that the Python around them does not count
 
 
-class LastPlays:
+class LastPlays(Sink):
     """Remembers the last round's plays, for adaptive environments."""
-
-    wants_messages = False
-    marks = ()
 
     def __init__(self) -> None:
         self.last: np.ndarray | None = None
@@ -35,10 +31,6 @@ class LastPlays:
     def rounds(self, first_round: int, block: Block, plays: np.ndarray) -> None:
         del first_round, block
         self.last = plays[-1]
-
-    def exchanges(self, count: int) -> None: ...
-
-    def message(self, round_number: int, uploads: Upload, broadcast: Broadcast) -> None: ...
 
 
 def make_engine(name: str, algorithm: Algorithm, source: NoiseSource, fused: bool = True) -> Engine:
@@ -57,7 +49,7 @@ def traffic_of(algorithm: Algorithm) -> Traffic:
 
 def counters_of(algorithm: Algorithm) -> Counters:
     setting = algorithm.setting
-    separate = 0 if algorithm.decider is None else (setting.deciders or setting.clients)
+    separate = 0 if algorithm.decider is None else setting.players
     return Counters(setting.clients, setting.clients + separate, traffic_of(algorithm))
 
 
@@ -77,10 +69,13 @@ def simulate(
     if setting != algorithm.setting:
         raise InvalidValue(f"Expected {algorithm.name} built for {setting}, it was built for {algorithm.setting}.")
     at_least("seed", seed, 0)
+    if (setting.deciders is None) != (algorithm.decider is None):
+        raise Unsupported(
+            f"{algorithm.name} lets {'the clients' if algorithm.decider is None else 'separate deciders'} play, this game does not."
+        )
     if algorithm.plays == "expert" and not isinstance(environment.family, Linear):
         raise Unsupported(f"{algorithm.name} chooses experts and needs linear losses, not {type(environment.family).__name__}.")
-    deciders = setting.deciders or setting.clients
-    rounds = max(1, BLOCK_ELEMENTS // (deciders * setting.experts)) if block_rounds is None else block_rounds
+    rounds = max(1, BLOCK_ELEMENTS // (setting.players * setting.experts)) if block_rounds is None else block_rounds
     at_least("block_rounds", rounds, 1)
     if environment.adaptive:
         rounds = 1
@@ -101,6 +96,5 @@ def simulate(
 
 
 def _check_features(algorithm: Algorithm, block: Block) -> None:
-    for mask, feature in ((block.awake, Feature.SLEEPING_EXPERTS), (block.active, Feature.ABSENT_CLIENTS)):
-        if mask is not None and feature not in algorithm.supports:
-            raise Unsupported(f"{algorithm.name} does not support {feature.value}.")
+    if block.awake is not None and Feature.SLEEPING_EXPERTS not in algorithm.supports:
+        raise Unsupported(f"{algorithm.name} does not support {Feature.SLEEPING_EXPERTS.value}.")

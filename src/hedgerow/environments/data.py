@@ -1,4 +1,7 @@
-"""Where data files are looked for: `--data DIR` (which sets HEDGEROW_DATA), then HEDGEROW_DATA, then the user's data folder."""
+"""Where data files are looked for: `--data DIR`, then HEDGEROW_DATA, then the user's data folder.
+
+`--data` is handed on in a variable of its own, so that worker processes look in the same places.
+"""
 
 from __future__ import annotations
 
@@ -9,19 +12,24 @@ from platformdirs import user_data_path
 
 from hedgerow.core.errors import MissingData
 
+CHOSEN = "HEDGEROW_DATA_OPTION"
 VARIABLE = "HEDGEROW_DATA"
 
 
-def directories() -> list[Path]:
-    chosen = [Path(os.environ[VARIABLE])] if os.environ.get(VARIABLE) else []
-    return [*chosen, user_data_path("hedgerow")]
+def _named(variable: str) -> list[Path]:
+    return [Path(os.environ[variable])] if os.environ.get(variable) else []
 
 
-def find(name: str, source: str) -> Path:
+def directories(here: bool = False) -> list[Path]:
+    """The places to look in, in order; `here` adds the current folder after `--data`."""
+    return [*_named(CHOSEN), *([Path()] if here else []), *_named(VARIABLE), user_data_path("hedgerow")]
+
+
+def find(name: str, source: str = "whoever recorded it", *, here: bool = False) -> Path:
     """The file called `name` in a data directory; `source` says where a user can get it."""
-    places = directories()
+    places = directories(here)
     for place in places:
         if (place / name).is_file():
             return place / name
-    looked = " or ".join(str(place / name) for place in places)
+    looked = " or ".join(str((place / name).absolute()) for place in places)
     raise MissingData(f"Data file {name!r} not found: get it from {source} and put it at {looked} (or use --data DIR).")

@@ -12,6 +12,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hedgerow.core.block import Block
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array, round_to_lattice
 from hedgerow.core.losses import Family, Linear
 from hedgerow.core.setting import Setting
@@ -78,7 +79,11 @@ class Generated:
             wanted = at // size
             if wanted != chunk or losses is None:
                 first = wanted * size
-                drawn = self.draw(generator(state.seed, _CHUNK, wanted), state.plan, first, min(size, self.horizon - first))
+                count = min(size, self.horizon - first)
+                drawn = np.asarray(self.draw(generator(state.seed, _CHUNK, wanted), state.plan, first, count))
+                expected = (count, self.clients, self.experts)
+                if drawn.shape != expected:
+                    raise InvalidValue(f"Expected {type(self).__name__}.draw to return shape {expected}, got {drawn.shape}.")
                 chunk, losses = wanted, round_to_lattice(drawn)
             piece = losses[at - wanted * size : stop - wanted * size]
             pieces.append(piece)

@@ -15,11 +15,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hedgerow.core.block import Block, check_unit_range
-from hedgerow.core.errors import HedgerowError, InvalidValue, MissingData
+from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.core.lattice import Array, round_to_lattice
 from hedgerow.core.losses import Family, Linear
 from hedgerow.core.setting import Setting
-from hedgerow.environments.data import directories
+from hedgerow.environments.data import find
 
 
 class _Replay:
@@ -66,8 +66,15 @@ class RecordedArray(_Replay):
         check_unit_range("loss", values)
         object.__setattr__(self, "losses", round_to_lattice(values))
 
+    @classmethod
+    def on_lattice(cls, losses: Array) -> RecordedArray:
+        """Losses that are already rounded, without a copy."""
+        made = cls.__new__(cls)
+        object.__setattr__(made, "losses", losses)
+        return made
 
-@dataclass(frozen=True, kw_only=True)
+
+@dataclass(frozen=True)
 class Recorded(_Replay):
     """A CSV or Parquet file of losses, looked for as given and then in the data directories."""
 
@@ -75,15 +82,11 @@ class Recorded(_Replay):
 
     @cached_property
     def losses(self) -> Array:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return read_losses(locate(self.path))[0]
+        return read_losses(find(self.path, here=True))[0]
 
-
-def locate(path: str) -> Path:
-    for place in (Path(), *directories()):
-        if (place / path).is_file():
-            return place / path
-    looked = ", ".join(str(place / path) for place in directories())
-    raise MissingData(f"Data file {path!r} not found here nor at {looked}: give its path, or put it there (see `--data DIR`).")
+    def __getstate__(self) -> dict[str, str]:
+        """Worker processes read the file themselves."""
+        return {"path": self.path}
 
 
 def read_losses(path: Path) -> tuple[Array, list[str]]:
@@ -91,7 +94,7 @@ def read_losses(path: Path) -> tuple[Array, list[str]]:
     table = _read_table(path)
     for column in ("round", "client"):
         if column not in table:
-            raise InvalidValue(f"Expected a column {column!r} in {path}, found {', '.join(table)}.")
+            raise InvalidValue(f"Expected a column {column!r} in {path} (columns are separated by commas), found {', '.join(table)}.")
     experts = [name for name in table if name not in ("round", "client")]
     if not experts:
         raise InvalidValue(f"Expected at least one expert column beside round and client in {path}.")
@@ -99,23 +102,26 @@ def read_losses(path: Path) -> tuple[Array, list[str]]:
     if not len(numbers):
         raise InvalidValue(f"Expected at least one row in {path}.")
     if numbers.dtype.kind not in "iu":
-        raise InvalidValue(f"Expected whole round numbers in {path}, got {numbers.dtype}.")
+        raise InvalidValue(f"Expected whole round numbers 0, 1, 2, ... in {path}, got {numbers.dtype}.")
     names = table["client"]
     clients, client = np.unique(names if names.dtype.kind in "iu" else names.astype(str), return_inverse=True)
+    if numbers.min() != 0:
+        raise InvalidValue(f"Expected rounds to be numbered from 0 in {path}, the first is {numbers.min()}.")
     rounds = int(numbers.max()) + 1
-    if numbers.min() != 0 or len(numbers) != rounds * len(clients):
-        raise InvalidValue(
-            f"Expected every round 0..{rounds - 1} once for each of {len(clients)} clients in {path}: "
-            f"{rounds * len(clients)} rows, got {len(numbers)} (first round {numbers.min()})."
-        )
     position = numbers.astype(np.int64) * len(clients) + client
     order = np.argsort(position, kind="stable")
     repeated = np.flatnonzero(np.diff(position[order]) == 0)
     if len(repeated):
         row = int(order[repeated[0] + 1])
-        raise InvalidValue(
-            f"Expected one row for round {numbers[row]} and client {table['client'][row]!r} in {path}, row {row + 1} repeats it."
+        raise InvalidValue(f"Expected one row for round {numbers[row]} and client {names[row]!r} in {path}, line {row + 2} repeats it.")
+    if len(numbers) != rounds * len(clients):
+        gap = (
+            int(np.flatnonzero(position[order] != np.arange(len(order)))[0])
+            if (position[order] != np.arange(len(order))).any()
+            else len(order)
         )
+        when, who = divmod(gap, len(clients))
+        raise InvalidValue(f"Expected every client in every round of {path}, round {when} of client {clients[who].item()!r} is missing.")
     wide = np.empty((len(numbers), len(experts)))
     for i, name in enumerate(experts):
         column = table[name]
@@ -123,7 +129,8 @@ def read_losses(path: Path) -> tuple[Array, list[str]]:
             raise InvalidValue(f"Expected numbers in column {name!r} of {path}, got {column.dtype}.")
         bad = np.flatnonzero(~((column >= 0) & (column <= 1)))
         if len(bad):
-            raise InvalidValue(f"Expected loss={float(column[bad[0]])!r} in [0, 1] (row {bad[0] + 1}, column {name!r} of {path}).")
+            place = f"line {bad[0] + 2}, column {name!r} of {path}; an empty cell counts as nan"
+            raise InvalidValue(f"Expected loss={float(column[bad[0]])!r} in [0, 1] ({place}).")
         wide[:, i] = column
     return round_to_lattice(wide[order].reshape(rounds, len(clients), len(experts))), experts
 
@@ -144,4 +151,7 @@ def _read_table(path: Path) -> dict[str, Any]:
     for name in table.column_names:
         if table.column_names.count(name) > 1:
             raise InvalidValue(f"Expected every column once in {path}, the column {name!r} repeats.")
+    for name in table.column_names:
+        if pa.types.is_binary(table.schema.field(name).type):
+            raise InvalidValue(f"Expected UTF-8 text in column {name!r} of {path}; save the file as UTF-8.")
     return {name: table[name].to_numpy() for name in table.column_names}

@@ -6,7 +6,7 @@ from hedgerow.core.registry import Registry
 from hedgerow.environments.adaptive import PlayChasing
 from hedgerow.environments.realizable import Halving, NearRealizable, Realizable
 from hedgerow.environments.recorded import Recorded
-from hedgerow.environments.stochastic import Bernoulli, GaussianSoftmax, Uniform
+from hedgerow.environments.stochastic import Bernoulli, GaussianSoftmax, UniformLosses
 from hedgerow.environments.switching import Switching
 
 ENVIRONMENTS: Registry[type] = Registry(
@@ -20,6 +20,6 @@ ENVIRONMENTS: Registry[type] = Registry(
         "realizable": Realizable,
         "recorded": Recorded,
         "switching": Switching,
-        "uniform": Uniform,
+        "uniform": UniformLosses,
     },
 )

@@ -34,7 +34,7 @@ class Bernoulli(Generated):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Uniform(Generated):
+class UniformLosses(Generated):
     """Each loss is uniform on [0, 1]: nothing to learn, every expert is as good as the other."""
 
     def draw(self, rng: np.random.Generator, plan: None, first_round: int, rounds: int) -> Array:

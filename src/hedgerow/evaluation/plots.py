@@ -43,14 +43,14 @@ def _spread_labels(places: list[float], gap: float) -> list[float]:
     return spread
 
 
-def draw_regret_over_time(axes: Axes, results: Sequence[RunResult], label_lines: bool = True) -> None:
+def draw_regret_over_time(axes: Axes, results: Sequence[RunResult]) -> None:
     """Mean regret of every label with a 95 % band over seeds; each line is named at its right end."""
     labels = list(dict.fromkeys(r.label for r in results))
     ends, last = [], 0
     for i, label in enumerate(labels):
         group = [r for r in results if r.label == label]
-        curves = np.stack([r.regret for r in group])
-        rounds, mean = group[0].rounds, curves.mean(axis=0)
+        curves = np.stack([np.append(0.0, r.regret) for r in group])
+        rounds, mean = np.append(0, group[0].rounds), curves.mean(axis=0)
         colour = COLOURS[i % len(COLOURS)]
         axes.plot(rounds, mean, color=colour, linewidth=2, linestyle=STYLES[i // len(COLOURS) % len(STYLES)], label=label)
         if len(group) > 1:
@@ -63,9 +63,6 @@ def draw_regret_over_time(axes: Axes, results: Sequence[RunResult], label_lines:
     axes.set_ylim(bottom=min([0.0, *known]))
     axes.set_xlabel("round")
     axes.set_ylabel("regret (mean over clients)")
-    if not label_lines:
-        axes.legend(frameon=False)
-        return
     low, high = axes.get_ylim()
     heights = [end if np.isfinite(end) else 0.0 for end in ends]
     for i, (label, end, place) in enumerate(zip(labels, heights, _spread_labels(heights, (high - low) * 0.055), strict=True)):

@@ -15,7 +15,7 @@ from hedgerow.core.block import Block
 from hedgerow.core.lattice import UNITS_PER_LOSS, from_units, to_units
 from hedgerow.core.losses import Family, Linear, common_plays
 from hedgerow.core.setting import Setting
-from hedgerow.core.transcript import Counters
+from hedgerow.core.transcript import Counters, Sink
 
 CURVE_POINTS = 256
 
@@ -45,18 +45,16 @@ class RunResult:
         return float(self.regret[-1])
 
 
-class RegretRecorder:
+class RegretRecorder(Sink):
     """A sink that keeps exact sums and writes down about `points` values of each curve."""
 
-    wants_messages = False
-
     def __init__(self, setting: Setting, family: Family, points: int = CURVE_POINTS) -> None:
-        self.players = setting.deciders or setting.clients
+        self.players = setting.players
         self.family = family
         self.linear = isinstance(family, Linear)
         few = min(points, setting.horizon)
         grid = np.linspace(setting.horizon / few, setting.horizon, few).round().astype(np.int64)
-        self.marks: tuple[int, ...] = tuple(np.unique(grid).tolist())
+        self.marks = tuple(np.unique(grid).tolist())
         self._paid: float = 0
         self._totals = np.zeros(setting.experts, np.int64)
         self._own = np.zeros((self.players, setting.experts), np.int64)
@@ -64,10 +62,6 @@ class RegretRecorder:
         self._best: list[float] = []
         self._switches = 0
         self._last: np.ndarray | None = None
-
-    def exchanges(self, count: int) -> None: ...
-
-    def message(self, round_number: int, uploads: object, broadcast: object) -> None: ...
 
     def rounds(self, first_round: int, block: Block, plays: np.ndarray) -> None:
         charged = np.einsum("ri->r", self.family.value(block.losses, plays))

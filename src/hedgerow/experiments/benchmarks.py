@@ -1,4 +1,4 @@
-"""Benchmarks: ratios measured in one process, never absolute times to pass or fail by."""
+"""Benchmarks: ratios of processor times measured in one process; wall-clock times only inform."""
 
 from __future__ import annotations
 
@@ -47,23 +47,22 @@ class Row:
 
 
 def seconds(work: Callable[[], object]) -> float:
-    start = time.perf_counter()
+    """Processor time: what other programs do meanwhile does not count."""
+    start = time.process_time()
     work()
-    return time.perf_counter() - start
+    return time.process_time() - start
 
 
 def losses(rounds: int, clients: int, experts: int) -> RecordedArray:
     """Uniform losses with one zero-loss expert, on the lattice, ready to be read."""
     environment = Realizable(clients=clients, experts=experts, horizon=rounds)
     block, _ = environment.block(environment.start(0), rounds, None)
-    ready = RecordedArray.__new__(RecordedArray)
-    object.__setattr__(ready, "losses", block.losses)
-    return ready
+    return RecordedArray.on_lattice(block.losses)
 
 
 def play(environment: RecordedArray, every: int, engine: EngineName) -> Callable[[], object]:
     """Everything after generation: validation, Fed-SVT, regret, communication."""
-    algorithm = SparseVector(epsilon=1.0, every=every).build(environment.setting)
+    algorithm = SparseVector(epsilon=1.0, every=every).build(environment.setting)  # choosing parameters is `bench calibrate`
 
     def work() -> object:
         recorder = RegretRecorder(environment.setting, environment.family)
@@ -93,28 +92,27 @@ def simulate_rows() -> Iterator[Row]:
         ratio, taken = paired(play(environment, every, "vectorised"), environment)
         each = taken / (rounds * clients) * 1e9
         yield Row(name_of(clients, rounds, experts, every, "vectorised"), ratio, SUM, each, "ns per (round, client)", "<=", limit)
-    short = RecordedArray.__new__(RecordedArray)
-    object.__setattr__(short, "losses", environment.losses[: 2**10])
+    short = RecordedArray.on_lattice(environment.losses[: 2**10])
     for every in (32, 1):
         ratio, taken = paired(play(short, every, "in_process"), short, 3)
         each = taken / (2**10 * clients) * 1e9
         yield Row(name_of(clients, 2**10, experts, every, "in_process"), ratio, SUM, each, "ns per (round, client)")
     del environment, short
-    base: float | None = None
-    for m, t, d in (
-        (10, 2**14, 100),
-        (20, 2**14, 100),
-        (40, 2**14, 100),
-        (10, 2**15, 100),
-        (10, 2**16, 100),
-        (10, 2**14, 200),
-        (10, 2**14, 400),
-    ):
+    yield from _growth()
+
+
+def _growth() -> Iterator[Row]:
+    """Time per loss when m, T or d is doubled and doubled again; flat is linear. The base is timed anew beside every row."""
+    frame = (10, 2**14, 100)
+    base_losses = losses(frame[1], frame[0], frame[2])
+    base = play(base_losses, 32, "vectorised")
+    for m, t, d in (frame, (20, 2**14, 100), (40, 2**14, 100), (10, 2**15, 100), (10, 2**16, 100), (10, 2**14, 200), (10, 2**14, 400)):
         grown = losses(t, m, d)
-        ratio, taken = paired(play(grown, 32, "vectorised"), grown)
-        each = taken / (t * m * d) * 1e9
-        base = each if base is None else base
-        yield Row(f"growth/{name_of(m, t, d, 32, 'vectorised')}", each / base, "ns per loss at m=10, T=16384, d=100", each, "ns per loss")
+        work = play(grown, 32, "vectorised")
+        work()
+        pairs = [(seconds(work) / grown.losses.size, seconds(base) / base_losses.losses.size) for _ in range(REPEATS)]
+        each, beside = (min(pair[i] for pair in pairs) * 1e9 for i in (0, 1))
+        yield Row(f"growth/{name_of(m, t, d, 32, 'vectorised')}", each / beside, "ns per loss at m=10, T=16384, d=100", each, "ns per loss")
 
 
 def _million(rounds: int, experts: int, every: int) -> float:
@@ -172,7 +170,7 @@ def noise_rows() -> Iterator[Row]:
         pairs = [(seconds(lambda: noise.draw(law, "bench", rounds=count)), seconds(lambda: direct(count))) for _ in range(REPEATS)]  # noqa: B023
         ratio = median(a / b for a, b in pairs)
         each = median(a for a, _ in pairs) / count * 1e9
-        yield Row(f"noise/seeded/{law}/n={count}", ratio, f"numpy {law}", each, "ns per draw", "<=", 1.5)
+        yield Row(f"noise/seeded/{law}/n={count}", ratio, f"numpy {law}", each, "ns per draw")
 
 
 BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {

@@ -45,7 +45,7 @@ class StudyConfig:
         expect(len(self.algorithms) > 0, "algorithms", [], "to name at least one algorithm")
         labels = [entry.label for entry in self.algorithms]
         for label in labels:
-            expect(labels.count(label) == 1, "label", label, "to be used once")
+            expect(labels.count(label) == 1, "label", label, 'to be used once; give each algorithm a label = "..." of its own')
 
     def environment_of(self, entry: Entry) -> Environment:
         return self.environment if entry.environment is None else entry.environment
@@ -92,8 +92,8 @@ def _own_environment(common: Mapping[str, Any], changes: Any, where: str) -> Any
     return _named(ENVIRONMENTS, {**common, **changes} if same_kind else changes, where)
 
 
-def from_table(table: Mapping[str, Any]) -> StudyConfig:
-    """A study from the plain values of a TOML file."""
+def from_table(table: Mapping[str, Any], title: str = "Untitled") -> StudyConfig:
+    """A study from the plain values of a TOML file; `title` is used where the file has none."""
     for key in table:
         if key not in _TOP:
             raise InvalidValue(f"Unknown key {key}; {nearest(key, _TOP)}")
@@ -112,7 +112,7 @@ def from_table(table: Mapping[str, Any]) -> StudyConfig:
     for key, kind in (("title", str), ("seeds", int), ("first_seed", int), ("engine", str)):
         if key in plain and (not isinstance(plain[key], kind) or isinstance(plain[key], bool)):
             raise InvalidValue(f"Expected {key}={plain[key]!r} to be {'text' if kind is str else 'a whole number'}.")
-    return StudyConfig(**{"title": "Untitled", **plain}, environment=environment, algorithms=tuple(entries))
+    return StudyConfig(**{"title": title, **plain}, environment=environment, algorithms=tuple(entries))
 
 
 def to_table(config: StudyConfig) -> dict[str, Any]:
@@ -183,5 +183,5 @@ def load(path: Path, settings: Sequence[str] = (), first_seed: int | None = None
         raise InvalidValue(f"Cannot read {path}: {error}") from error
     for text in settings:
         override(table, *parse_setting(text))
-    config = from_table(table)
+    config = from_table(table, path.stem)
     return config if first_seed is None else replace(config, first_seed=first_seed)

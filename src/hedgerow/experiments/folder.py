@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from datetime import datetime
 from itertools import count
@@ -21,9 +21,7 @@ import tomli_w
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm
 from hedgerow.experiments.config import to_table
-from hedgerow.experiments.study import Kept, Study
-
-STAMP = "simulation: not private"
+from hedgerow.experiments.study import STAMP, Kept, Study
 
 
 @dataclass(frozen=True)
@@ -67,6 +65,9 @@ def fresh_folder(out: Path | None, name: str) -> Iterator[RunFolder]:
         partial.rename(final)
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
+        if out is None:
+            with suppress(OSError):  # not empty: other runs are in it
+                partial.parent.rmdir()
         raise
 
 

@@ -81,5 +81,6 @@ def reproduce(experiment: Experiment, *, quick: bool, out: Path | None, workers:
         return outcome
     except MissingData as error:
         return Outcome(experiment.id, "no-data", str(error))
-    except HedgerowError as error:
-        return Outcome(experiment.id, "error", str(error))
+    except Exception as error:  # whatever an experiment does wrong, the others are still reported
+        told = str(error) if isinstance(error, HedgerowError) else f"{type(error).__name__}: {error}"
+        return Outcome(experiment.id, "error", told)

@@ -15,14 +15,17 @@ from typing import Any
 
 import numpy as np
 
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Environment
 from hedgerow.core.transcript import Everything
 from hedgerow.engines.simulate import simulate
+from hedgerow.environments.recorded import RecordedArray
 from hedgerow.evaluation.regret import RegretRecorder, RunResult
 from hedgerow.evaluation.summary import Estimate, SummaryRow, summarise
 from hedgerow.experiments.config import Entry, StudyConfig
 from hedgerow.experiments.plugins import load_plugins, loaded_plugins
 
+STAMP = "simulation: not private"
 WORTH_A_PROCESS = 3e8  # loss values below which starting processes costs more than it saves
 
 Progress = Callable[[int, int], None]
@@ -62,7 +65,7 @@ class Study:
         from hedgerow.evaluation.plots import plot_regret_over_time
 
         seeds = f"{self.config.seeds} seed{'s' if self.config.seeds > 1 else ''}"
-        note = f"mean over {seeds}, band: 95 % confidence of the mean; simulation: not private"
+        note = f"mean over {seeds}, band: 95 % confidence of the mean; {STAMP}"
         plot_regret_over_time(self.results, Path(path), self.config.title if title is None else title, note)
 
     def __str__(self) -> str:
@@ -75,7 +78,7 @@ class Study:
             "  ".join(cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True)))
             for row in rows
         ]
-        return "\n".join(line.rstrip() for line in lines)
+        return "\n".join([*(line.rstrip() for line in lines), STAMP])
 
 
 def run_one(
@@ -121,7 +124,7 @@ def run_study(config: StudyConfig, *, workers: int | None = None, keep: bool = F
     if workers is None:
         workers = (os.cpu_count() or 1) if _elements(config) > WORTH_A_PROCESS else 1
     total = len(config.algorithms) * config.seeds
-    size = 1 if workers == 1 else max(1, config.seeds // (4 * workers))
+    size = 1 if workers == 1 else min(16, max(1, config.seeds // (4 * workers)))
     tasks = [(i, seeds[s : s + size]) for i in range(len(config.algorithms)) for s in range(0, config.seeds, size)]
     found: dict[tuple[int, int], tuple[RunResult, Kept | None]] = {}
 
@@ -130,6 +133,8 @@ def run_study(config: StudyConfig, *, workers: int | None = None, keep: bool = F
         if progress is not None:
             progress(len(found), total)
 
+    if progress is not None:
+        progress(0, total)
     if workers == 1:
         for index, part in tasks:
             note(index, _task(config, index, part, keep))
@@ -152,8 +157,17 @@ def run_study(config: StudyConfig, *, workers: int | None = None, keep: bool = F
 
 
 def compare(
-    environment: Environment, algorithms: Mapping[str, AlgorithmSpec], *, seeds: int = 20, title: str = "Regret over time"
+    environment: Environment | np.ndarray, algorithms: Mapping[str, AlgorithmSpec], *, seeds: int = 20, title: str = "Regret over time"
 ) -> Study:
-    """Run several algorithms on the same streams: the library's front door."""
+    """Run several algorithms on the same streams, drawn or recorded (an array): the library's front door."""
+    if isinstance(environment, np.ndarray):
+        environment = RecordedArray(environment)
+    if not hasattr(environment, "setting"):
+        raise InvalidValue(f"Expected an environment such as hr.Realizable(...) or an array of losses, got {type(environment).__name__}.")
+    if not isinstance(algorithms, Mapping):
+        raise InvalidValue(f'Expected algorithms by label, such as {{"private": hr.SparseVector()}}, got {type(algorithms).__name__}.')
+    for label, spec in algorithms.items():
+        if isinstance(spec, type) or not hasattr(spec, "build"):
+            raise InvalidValue(f"Expected {label!r} to be an algorithm such as hr.Hedge(), got {spec!r}.")
     entries = tuple(Entry(label, spec) for label, spec in algorithms.items())
     return run_study(StudyConfig(title, environment, entries, seeds))

@@ -144,4 +144,3 @@ def gaussian(first: Array, second: Array, delta: float, confidence: float = 0.99
     if shift <= 0:
         return Finding(None, delta, confidence, "Gaussian")
     return Finding(GaussianDP(shift / sqrt(most_variance)).epsilon(delta), delta, confidence, "Gaussian")
-

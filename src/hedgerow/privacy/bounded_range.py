@@ -29,6 +29,7 @@ import numpy.typing as npt
 from hedgerow.core.checks import at_least, between, expect
 from hedgerow.privacy.composition import round_up
 from hedgerow.privacy.curves import BoundedRange, GaussianDP
+from hedgerow.privacy.curves.pure import QUOTED_DELTA, rounded_up
 
 Values = npt.NDArray[np.float64]
 
@@ -286,8 +287,12 @@ class AdaptiveBoundedRange(_Recursion):
     def _runs(self) -> tuple[tuple[float, int], ...]:
         return ((self.range, self.steps),) if self.range > 0 and self.steps > 0 else ()
 
+    def stated(self) -> tuple[float, float]:
+        return self.epsilon(QUOTED_DELTA), QUOTED_DELTA
+
     def words(self) -> str:
-        return f"epsilon = {self.epsilon(1e-6):.4g} at delta = 1e-06 ({self.steps} adaptive steps of range {self.range:.4g})"
+        quoted = f"epsilon = {rounded_up(self.epsilon(QUOTED_DELTA))} at delta = {QUOTED_DELTA:g}"
+        return f"{quoted} ({self.steps} adaptive steps of range {rounded_up(self.range)})"
 
 
 @dataclass(frozen=True)
@@ -309,8 +314,12 @@ class BoundedRangeSequence(_Recursion):
     def _runs(self) -> tuple[tuple[float, int], ...]:
         return tuple((each, len(list(same))) for each, same in groupby(each for each in self.ranges if each > 0))
 
+    def stated(self) -> tuple[float, float]:
+        return self.epsilon(QUOTED_DELTA), QUOTED_DELTA
+
     def words(self) -> str:
-        return f"epsilon = {self.epsilon(1e-6):.4g} at delta = 1e-06 ({len(self.ranges)} steps of bounded range in a fixed order)"
+        quoted = f"epsilon = {rounded_up(self.epsilon(QUOTED_DELTA))} at delta = {QUOTED_DELTA:g}"
+        return f"{quoted} ({len(self.ranges)} steps of bounded range in a fixed order)"
 
 
 def _check_range(value: float) -> None:

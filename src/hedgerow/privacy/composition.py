@@ -15,6 +15,7 @@ import numpy.typing as npt
 from hedgerow.core.checks import at_least, between, expect
 from hedgerow.core.errors import Unsupported
 from hedgerow.privacy.curves import BoundedRange, GaussianDP, PureDP
+from hedgerow.privacy.curves.pure import QUOTED_DELTA, rounded_up
 
 if TYPE_CHECKING:
     from hedgerow.core.certificate import PrivacyCurve
@@ -69,8 +70,12 @@ class Shifted:
             total = nextafter(total, inf)
         return total
 
+    def stated(self) -> tuple[float, float]:
+        epsilon, delta = self.curve.stated()
+        return epsilon + self.pure, delta
+
     def words(self) -> str:
-        return f"{self.curve.words()}, with epsilon raised by {self.pure:.4g}"
+        return f"{self.curve.words()}, with epsilon raised by {rounded_up(self.pure)}"
 
 
 def shifted(curve: PrivacyCurve, pure: float) -> PrivacyCurve:
@@ -143,8 +148,12 @@ class PureComposition:
             found, nudge = found * (1 + nudge) if found > 0 else nudge, 2 * nudge
         return min(found, self.pure)
 
+    def stated(self) -> tuple[float, float]:
+        return self.epsilon(QUOTED_DELTA), QUOTED_DELTA
+
     def words(self) -> str:
-        return f"epsilon = {self.epsilon(1e-6):.4g} at delta = 1e-06 ({self.steps} adaptive steps of epsilon = {self.bound:.4g})"
+        quoted = f"epsilon = {rounded_up(self.epsilon(QUOTED_DELTA))} at delta = {QUOTED_DELTA:g}"
+        return f"{quoted} ({self.steps} adaptive steps of epsilon = {rounded_up(self.bound)})"
 
 
 @lru_cache(maxsize=64)
@@ -184,8 +193,11 @@ class LaplaceDP:
         between("delta", delta, 0.0, 1.0)
         return max(0.0, self.bound + 2 * log1p(-delta)) if delta < 1 else 0.0
 
+    def stated(self) -> tuple[float, float]:
+        return self.bound, 0.0
+
     def words(self) -> str:
-        return f"epsilon = {self.bound:.4g}, delta = 0 (Laplace)"
+        return f"epsilon = {rounded_up(self.bound)}, delta = 0 (Laplace)"
 
 
 Part = PureDP | LaplaceDP | BoundedRange | GaussianDP
@@ -245,9 +257,12 @@ class Numerical:
             found, nudge = found + nudge, 2 * nudge
         return min(found, self.pure)
 
+    def stated(self) -> tuple[float, float]:
+        return self.epsilon(QUOTED_DELTA), QUOTED_DELTA
+
     def words(self) -> str:
         steps = sum(count for _, count in self.parts)
-        return f"epsilon = {self.epsilon(1e-6):.4g} at delta = 1e-06 ({steps} steps, a plan fixed in advance)"
+        return f"epsilon = {rounded_up(self.epsilon(QUOTED_DELTA))} at delta = {QUOTED_DELTA:g} ({steps} steps, a plan fixed in advance)"
 
 
 def _pure_bound(part: Part) -> float:

@@ -10,29 +10,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import ceil, log, log2, nextafter
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from hedgerow.algorithms.experts.sparse_vector_tuning import choose
 from hedgerow.algorithms.experts.totals import LossSums
 from hedgerow.core.block import Block
-from hedgerow.core.certificate import (
-    DEFAULT_VIEWS,
-    IDEAL_REALS,
-    TRUSTED_SERVER,
-    Certificate,
-    Channel,
-    Event,
-    Guarantee,
-    NoGuarantee,
-    Observer,
-    Proof,
-)
+from hedgerow.core.certificate import Certificate, Channel, Proof, trusted_server
 from hedgerow.core.checks import at_least, between, expect, positive
 from hedgerow.core.lattice import Array, Units, from_units, to_units
 from hedgerow.core.messages import Broadcast
-from hedgerow.core.noise import Noise
+from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import Algorithm, Context, RunState, Trace
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.composition import pure_sum
@@ -129,12 +118,13 @@ class Selector:
             state = self.switch(state, noise)
         return self.message(state), state
 
-    def advance(self, run: RunState, block: Block, noise: Noise) -> tuple[RunState, Trace]:
+    def advance(self, run: RunState, block: Block, source: NoiseSource) -> tuple[RunState, Trace]:
         """Many exchanges at once: between two switches only the current expert's column matters.
 
         `pending` is what the clients have gathered since their last upload; `boundaries` are the rounds of the block before
         which an exchange is due.
         """
+        noise = source.server()
         rounds, clients = block.losses.shape[:2]
         state: ServerState = run.server
         pending = run.clients.losses.sum(axis=0)
@@ -201,9 +191,10 @@ class SparseVector:
 
     `calibration="certified"` (default) spends exactly `epsilon` by the tight proof and chooses everything else from public
     values to minimise the worst expected regret over a fixed family of streams; `"published"` uses the printed constants
-    with failure probability `rho`, and its certificate says what they really cost.
+    with failure probability `rho`, and its certificate says what they really cost. `switches` (kappa) and `threshold` (L)
+    replace what the calibration would choose; the certificate follows.
 
-    >>> from hedgerow.core.protocol import Setting
+    >>> from hedgerow.core.setting import Setting
     >>> algorithm = SparseVector(epsilon=1.0, calibration="published").build(Setting(clients=10, experts=100, horizon=512))
     >>> print(algorithm.certificate.guarantees[1].curve.words())
     epsilon = 0.75, delta = 0
@@ -214,6 +205,8 @@ class SparseVector:
     best_loss: float = 0.0
     calibration: Literal["certified", "published"] = "certified"
     rho: float = 0.05
+    switches: int | None = None
+    threshold: float | None = None
 
     def __post_init__(self) -> None:
         positive("epsilon", self.epsilon)
@@ -223,6 +216,18 @@ class SparseVector:
         options = ("certified", "published")
         expect(self.calibration in options, "calibration", self.calibration, f"in {options}")
         expect(0 < self.rho < 0.5, "rho", self.rho, "in (0, 1/2)")
+        if self.switches is not None:
+            at_least("switches", self.switches, 1)
+        if self.threshold is not None:
+            expect(0 <= self.threshold < np.inf, "threshold", self.threshold, ">= 0 and finite")
+
+    def audit_variants(self) -> tuple[SparseVector, ...]:
+        """Loud versions whose tiny games, with several runs in them, come close to the certificate."""
+        return (
+            replace(self, epsilon=24.0, switches=2, threshold=1.0, every=1, best_loss=0.0),
+            replace(self, epsilon=36.0, switches=3, threshold=0.5, every=1, best_loss=0.5),
+            replace(self, epsilon=3.0, switches=2, threshold=0.5, every=1, best_loss=0.0),
+        )
 
     def build(self, setting: Setting) -> Algorithm:
         clients, experts, horizon = setting.clients, setting.experts, setting.horizon
@@ -254,10 +259,11 @@ class SparseVector:
 
     def _parameters(self, clients: int, experts: int, horizon: int) -> tuple[int, float, float, AboveThreshold]:
         if self.calibration == "published":
-            switches = ceil(3 * ceil(log2(experts)) + 24 * log(1 / self.rho))
+            switches = self.switches or ceil(3 * ceil(log2(experts)) + 24 * log(1 / self.rho))
             eta = self.epsilon / (2 * switches)
             wait = 8 * log(2 * (horizon / self.every) ** 2 / self.rho) / self.epsilon
-            threshold = clients * self.best_loss + wait + 4 / eta
+            printed = clients * self.best_loss + wait + 4 / eta
+            threshold = printed if self.threshold is None else self.threshold
             return switches, eta, threshold, AboveThreshold("laplace", 4 / self.epsilon, 8 / self.epsilon)
         chosen = choose(
             clients=clients,
@@ -269,34 +275,24 @@ class SparseVector:
         )
         scale = 1 / chosen.sparse_epsilon
         sparse = AboveThreshold("exponential", scale, scale)
-        eta = (self.epsilon - sparse.curve.bound) / chosen.switches
-        while total_cost(chosen.switches, sparse, eta).bound > self.epsilon:  # a last bit, if any
+        switches = self.switches or chosen.switches
+        eta = (self.epsilon - sparse.curve.bound) / switches
+        while total_cost(switches, sparse, eta).bound > self.epsilon:  # a last bit, if any
             eta = nextafter(eta, 0.0)
-        return chosen.switches, eta, chosen.threshold, sparse
+        return switches, eta, chosen.threshold if self.threshold is None else self.threshold, sparse
 
     def _certificate(self, setting: Setting, switches: int, sparse: AboveThreshold, selection: ExponentialMechanism) -> Certificate:
-        curve = total_cost(switches, sparse, selection.epsilon)
-        public: dict[str, Any] = {
-            "unit": Event(),
-            "adjacency": "replace one loss vector l_(i,t) in [0,1]^d of one client in one round",
-            "colluding": setting.clients - 1,
-            "horizon": setting.horizon,
-            "curve": curve,
-            "claimed": PureDP(self.epsilon) if self.calibration == "published" else None,
-            "assumes": frozenset({TRUSTED_SERVER, IDEAL_REALS}),
-            "proof": Proof("sparse_vector.md", "whole-algorithm"),
-        }
-        raw = NoGuarantee("clients send the server exact sums of their losses")
-        guarantees = (
-            Guarantee(Observer.SERVER, DEFAULT_VIEWS[Observer.SERVER], Event(), public["adjacency"], raw, horizon=setting.horizon),
-            Guarantee(Observer.PEER, DEFAULT_VIEWS[Observer.PEER], **public),
-            Guarantee(Observer.PUBLIC, DEFAULT_VIEWS[Observer.PUBLIC], **public),
+        return trusted_server(
+            setting=setting,
+            curve=total_cost(switches, sparse, selection.epsilon),
+            claimed=PureDP(self.epsilon) if self.calibration == "published" else None,
+            proof=Proof("sparse_vector.md", "whole-algorithm"),
+            calibration=self.calibration,
+            channels={
+                "LossSums.losses": Channel.UPLOADS,
+                "CurrentExpert.rounds": Channel.TIMING,
+                "CurrentExpert.expert": Channel.BROADCASTS,
+                "CurrentExpert.switches": Channel.BROADCASTS,
+            },
+            mechanisms=(sparse.threshold_noise, sparse.comparison, selection),
         )
-        channels = {
-            "LossSums.losses": Channel.UPLOADS,
-            "CurrentExpert.rounds": Channel.TIMING,
-            "CurrentExpert.expert": Channel.BROADCASTS,
-            "CurrentExpert.switches": Channel.BROADCASTS,
-        }
-        mechanisms = {m.purpose: m for m in (sparse.threshold_noise, sparse.comparison, selection)}
-        return Certificate("central", self.calibration, guarantees, channels, mechanisms)

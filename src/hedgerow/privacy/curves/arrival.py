@@ -44,5 +44,8 @@ class ByArrival:
     def epsilon(self, delta: float) -> float:
         return self.uniform.epsilon(delta)
 
+    def stated(self) -> tuple[float, float]:
+        return self.uniform.stated()
+
     def words(self) -> str:
         return f"{self.uniform.words()}, whatever the arrival time"

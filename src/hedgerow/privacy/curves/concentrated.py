@@ -9,6 +9,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from hedgerow.core.checks import between, expect
+from hedgerow.privacy.curves.pure import QUOTED_DELTA, rounded_up
 
 
 def _log_one_plus_inverse(log_t: float) -> float:
@@ -69,5 +70,8 @@ class ZeroConcentratedDP:
         t = float(brentq(lambda t: self.rho * t * t + log1p(t) - wanted, 0.0, high, xtol=1e-300, rtol=1e-14))  # pyright: ignore[reportArgumentType]
         return max(0.0, self.rho * (t + 1) - log1p(1 / t) + (wanted - log1p(t)) / t)
 
+    def stated(self) -> tuple[float, float]:
+        return self.epsilon(QUOTED_DELTA), QUOTED_DELTA
+
     def words(self) -> str:
-        return f"rho = {self.rho:.4g} (zero-concentrated)"
+        return f"rho = {rounded_up(self.rho)} (zero-concentrated)"

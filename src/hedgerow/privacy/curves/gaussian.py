@@ -10,6 +10,7 @@ from scipy.optimize import brentq
 from scipy.special import erfcx, ndtr, ndtri
 
 from hedgerow.core.checks import between, expect
+from hedgerow.privacy.curves.pure import QUOTED_DELTA, rounded_up
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _LOG_PEAK = -0.5 * log(2 * pi)
@@ -79,5 +80,8 @@ class GaussianDP:
             found, step = found * (1 + step), 2 * step
         return found
 
+    def stated(self) -> tuple[float, float]:
+        return self.epsilon(QUOTED_DELTA), QUOTED_DELTA
+
     def words(self) -> str:
-        return f"mu = {self.mu:.4g} (Gaussian)"
+        return f"mu = {rounded_up(self.mu)} (Gaussian)"

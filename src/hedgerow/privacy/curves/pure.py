@@ -3,9 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Decimal
 from math import exp, expm1, inf, isfinite, log1p, sqrt
 
 from hedgerow.core.checks import between, expect
+
+QUOTED_DELTA = 1e-6  # where curves without a delta of their own are quoted
+
+
+def rounded_up(value: float, digits: int = 4) -> str:
+    """A number for people: so many significant digits, never below the value (but for a floating-point residue of 1e-12).
+
+    >>> rounded_up(1.00049), rounded_up(0.75), rounded_up(0.7500000000000001), rounded_up(123449.0)
+    ('1.001', '0.75', '0.75', '123500')
+    """
+    if value == 0:
+        return "0"
+    least = Decimal(value) * (1 - Decimal("1e-12"))
+    step = Decimal(1).scaleb(least.adjusted() - digits + 1)
+    text = f"{(least / step).to_integral_value(ROUND_CEILING) * step:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
 
 
 @dataclass(frozen=True)
@@ -33,8 +50,11 @@ class PureDP:
         lost = delta * (1 + exp(-self.bound))
         return max(0.0, self.bound + log1p(-lost)) if lost < 1 else 0.0
 
+    def stated(self) -> tuple[float, float]:
+        return self.bound, 0.0
+
     def words(self) -> str:
-        return "unbounded epsilon" if self.bound == inf else f"epsilon = {self.bound:.4g}, delta = 0"
+        return "unbounded epsilon" if self.bound == inf else f"epsilon = {rounded_up(self.bound)}, delta = 0"
 
 
 @dataclass(frozen=True)
@@ -65,8 +85,11 @@ class ApproximateDP:
             return inf
         return 0.0 if delta == 1 else PureDP(self.at_epsilon).epsilon((delta - self.at_delta) / (1 - self.at_delta))
 
+    def stated(self) -> tuple[float, float]:
+        return self.at_epsilon, self.at_delta
+
     def words(self) -> str:
-        return f"epsilon = {self.at_epsilon:.4g}, delta = {self.at_delta:.4g}"
+        return f"epsilon = {rounded_up(self.at_epsilon)}, delta = {rounded_up(self.at_delta)}"
 
 
 @dataclass(frozen=True)
@@ -95,5 +118,8 @@ class BoundedRange:
         lost = sqrt(delta * -expm1(-self.range))
         return max(0.0, self.range + 2 * log1p(-lost)) if lost < 1 else 0.0
 
+    def stated(self) -> tuple[float, float]:
+        return self.range, 0.0
+
     def words(self) -> str:
-        return f"epsilon = {self.range:.4g}, delta = 0 (bounded range)"
+        return f"epsilon = {rounded_up(self.range)}, delta = 0 (bounded range)"

@@ -1,4 +1,4 @@
-"""Mechanisms: the only code that touches noise. One object draws the release and states its cost, so they cannot drift apart.
+"""Mechanisms: the only code that draws noise which protects. One object draws the release and states its cost.
 
 Each mechanism has a `purpose` (the name of its noise stream), a `sensitivity` (how far the value handed to `release` may move
 between neighbouring inputs), `sample`, `distance` (in which the sensitivity is measured), `uniformise` (maps an output to a

@@ -74,6 +74,12 @@ def _softmax(logits: Values) -> Values:
     return logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
 
 
+def best(noisy: Values) -> Any:
+    """The index of the largest entry, for one vector or a batch of them."""
+    chosen = np.argmax(noisy, axis=-1)
+    return chosen if np.ndim(chosen) else int(chosen)
+
+
 @dataclass(frozen=True)
 class ExponentialMechanism(_Selection):
     """Choose i with probability proportional to exp(-epsilon * score[i] / (2 * sensitivity)): small scores are good.
@@ -97,8 +103,8 @@ class ExponentialMechanism(_Selection):
     def bounded_range(self) -> BoundedRange:
         return BoundedRange(self.epsilon)
 
-    def sample(self, value: Any, noise: Noise) -> int:
-        return int(np.argmax(self._logits(value) + noise.draw("gumbel", self.purpose, np.shape(value))))
+    def sample(self, value: Any, noise: Noise) -> Any:
+        return best(self._logits(value) + noise.draw("gumbel", self.purpose, np.shape(value)[len(noise.batch) :]))
 
     def _log_probabilities(self, scores: Any) -> Values:
         return _softmax(self._logits(scores))
@@ -147,8 +153,8 @@ class NoisyMax(_Selection):
             return float(max(moved.max(), 0.0) - min(moved.min(), 0.0))
         return float(np.abs(moved).max())
 
-    def sample(self, value: Any, noise: Noise) -> int:
-        return int(np.argmax(self._logits(value) + noise.draw(self.law, self.purpose, np.shape(value))))
+    def sample(self, value: Any, noise: Noise) -> Any:
+        return best(self._logits(value) + noise.draw(self.law, self.purpose, np.shape(value)[len(noise.batch) :]))
 
     def _log_probabilities(self, scores: Any) -> Values:
         logits = self._logits(scores)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -30,8 +31,9 @@ class Comparison:
         positive("scale", self.scale)
         positive("sensitivity", self.sensitivity)
 
-    def sample(self, value: Any, noise: Noise) -> bool:
-        return bool(self.answers(value, noise.draw(self.law, self.purpose)))
+    def sample(self, value: Any, noise: Noise) -> Any:
+        answers = self.answers(value, noise.draw(self.law, self.purpose, np.shape(value)[len(noise.batch) :]))
+        return answers if np.ndim(answers) else bool(answers)
 
     def answers(self, margins: Any, unit_noise: Any) -> Any:
         """The comparison itself: one margin or many."""
@@ -113,25 +115,31 @@ class AboveThreshold:
         The integral over the threshold noise is split where a factor has a kink, and Gauss-Legendre is exact to rounding on
         each piece.
         """
-        queries = np.asarray(queries, float)
-        if not len(queries):
-            return 0.0
-        below = queries[:-1] if ended else queries
-        values, counts = np.unique(below, return_counts=True)
-        kinks = np.append(queries, threshold) - threshold
-        width = min(self.threshold_scale, self.query_scale)
-        low = kinks.min() - 45 * self.threshold_scale if self.law == "laplace" else max(0.0, *(values - threshold), 0.0)
-        high = max(low, kinks.max()) + 45 * (self.threshold_scale + self.query_scale)
-        grid = np.concatenate([np.linspace(low, high, 2 + int((high - low) / width)), kinks[(kinks > low) & (kinks < high)]])
-        edges = np.unique(grid)
-        nodes, weights = np.polynomial.legendre.leggauss(20)
-        half = np.diff(edges)[:, None] / 2
-        z = (edges[:-1, None] + half + half * nodes).ravel()
-        log_value = np.log((half * weights).ravel() / self.threshold_scale)
-        log_value += log_density(self.law, z / self.threshold_scale)
-        for value, count in zip(values, counts, strict=True):
-            log_value += count * log_cdf(self.law, (threshold + z - value) / self.query_scale)
-        if ended:
-            log_value += log_survival(self.law, (threshold + z - queries[-1]) / self.query_scale)
-        top = log_value.max()
-        return float(top + np.log(np.exp(log_value - top).sum())) if np.isfinite(top) else -np.inf
+        return _log_probability(self, tuple(np.asarray(queries, float).tolist()), threshold, ended)
+
+
+@lru_cache(maxsize=4096)
+def _log_probability(run: AboveThreshold, answered: tuple[float, ...], threshold: float, ended: bool) -> float:
+    """The integral behind `AboveThreshold.log_probability`."""
+    if not answered:
+        return 0.0
+    queries = np.array(answered)
+    below = queries[:-1] if ended else queries
+    values, counts = np.unique(below, return_counts=True)
+    kinks = np.append(queries, threshold) - threshold
+    width = min(run.threshold_scale, run.query_scale)
+    low = kinks.min() - 45 * run.threshold_scale if run.law == "laplace" else max(0.0, *(values - threshold), 0.0)
+    high = max(low, kinks.max()) + 45 * (run.threshold_scale + run.query_scale)
+    grid = np.concatenate([np.linspace(low, high, 2 + int((high - low) / width)), kinks[(kinks > low) & (kinks < high)]])
+    edges = np.unique(grid)
+    nodes, weights = np.polynomial.legendre.leggauss(20)
+    half = np.diff(edges)[:, None] / 2
+    z = (edges[:-1, None] + half + half * nodes).ravel()
+    log_value = np.log((half * weights).ravel() / run.threshold_scale)
+    log_value += log_density(run.law, z / run.threshold_scale)
+    for value, count in zip(values, counts, strict=True):
+        log_value += count * log_cdf(run.law, (threshold + z - value) / run.query_scale)
+    if ended:
+        log_value += log_survival(run.law, (threshold + z - queries[-1]) / run.query_scale)
+    top = log_value.max()
+    return float(top + np.log(np.exp(log_value - top).sum())) if np.isfinite(top) else -np.inf
