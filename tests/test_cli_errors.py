@@ -9,7 +9,6 @@ import subprocess
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -61,9 +60,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def _start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     """The real command in a session of its own, with Ctrl-C at work even where the tests run in the background."""
-    command = [sys.executable, "-m", "hedgerow.cli.main", *arguments]
-    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "start_new_session": True}
-    return subprocess.Popen(command, cwd=folder, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL), **pipes)
+    code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from hedgerow.cli.main import main; main()"
+    command = [sys.executable, "-c", code, *arguments]
+    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
 
 
 BAD = {
