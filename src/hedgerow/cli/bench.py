@@ -11,7 +11,10 @@ from hedgerow.cli.options import Debug, Json
 from hedgerow.cli.output import ERR, OUT, print_json
 from hedgerow.core.checks import nearest
 from hedgerow.core.errors import InvalidValue
-from hedgerow.experiments.benchmarks import BENCHMARKS
+from hedgerow.experiments import benchmarks
+from hedgerow.experiments.privacy_benchmarks import privacy_rows
+
+BENCHMARKS = {**benchmarks.BENCHMARKS, "privacy": privacy_rows}
 
 
 def bench(

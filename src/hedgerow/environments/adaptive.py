@@ -8,30 +8,14 @@ from typing import ClassVar
 import numpy as np
 
 from hedgerow.core.block import Block
-from hedgerow.core.losses import Family, Linear
-from hedgerow.core.setting import Setting
+from hedgerow.environments.generated import Frame
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlayChasing:
+class PlayChasing(Frame):
     """Charges 1 to the expert each client has just played, 0 to all others: staying is punished one round later."""
 
-    clients: int = 10
-    experts: int = 100
-    horizon: int = 512
-
     adaptive: ClassVar[bool] = True
-
-    def __post_init__(self) -> None:
-        _ = self.setting
-
-    @property
-    def setting(self) -> Setting:
-        return Setting(self.clients, self.experts, self.horizon)
-
-    @property
-    def family(self) -> Family:
-        return Linear()
 
     def start(self, seed: int) -> int:
         del seed

@@ -38,14 +38,12 @@ class Stream:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Generated:
-    """Subclasses say what is fixed at the start (`plan`) and draw losses for consecutive rounds (`draw`)."""
+class Frame:
+    """What every environment with linear losses of its own making has: how many clients, experts and rounds."""
 
     clients: int = 10
     experts: int = 100
     horizon: int = 512
-
-    adaptive: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         _ = self.setting
@@ -57,6 +55,13 @@ class Generated:
     @property
     def family(self) -> Family:
         return Linear()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Generated(Frame):
+    """Subclasses say what is fixed at the start (`plan`) and draw losses for consecutive rounds (`draw`)."""
+
+    adaptive: ClassVar[bool] = False
 
     def plan(self, rng: np.random.Generator) -> Any:
         """What the whole stream shares, drawn once."""
