@@ -9,6 +9,7 @@ import traceback
 
 import typer
 
+from hedgerow.cli.audit import audit
 from hedgerow.cli.bench import bench
 from hedgerow.cli.certify import certify
 from hedgerow.cli.contracts import contracts
@@ -40,6 +41,7 @@ for name, command in (
     ("reproduce", reproduce),
     ("bench", bench),
     ("contracts", contracts),
+    ("audit", audit),
 ):
     app.command(name)(command)
 
