@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from scipy.special import stdtrit
 
 from hedgerow.evaluation.regret import RunResult
@@ -125,7 +126,10 @@ def plot_regret_against(
         )
     ticks = sorted({x for series in points.values() for x in series})
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    axes.minorticks_off()
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_locator(NullLocator())
     axes.set_xlabel(parameter)
     axes.set_ylabel("regret (mean over clients)")
     axes.legend(frameon=False)
