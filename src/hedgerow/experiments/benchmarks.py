@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, Literal
@@ -15,6 +16,8 @@ from typing import Any, Literal
 import numpy as np
 
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
+from hedgerow.algorithms.experts.sparse_vector_tuning import choose
+from hedgerow.core.noise import LAWS, SeededNoise
 from hedgerow.engines.simulate import EngineName, simulate
 from hedgerow.environments.realizable import Realizable
 from hedgerow.environments.recorded import RecordedArray
@@ -146,28 +149,22 @@ def memory_rows() -> Iterator[Row]:
 
 def calibrate_rows() -> Iterator[Row]:
     """How long the certified choice of parameters takes, against the two seconds it may take."""
-    from hedgerow.algorithms.experts.sparse_vector_tuning import choose
-
     for clients, rounds, experts, every in ((10, 512, 100, 1), (1, 10**6, 1000, 1), (10**6, 10**9, 10**5, 1000), (10, 2**17, 100, 1)):
-        uncached = getattr(choose, "__wrapped__", choose)
-        work = lambda c=clients, r=rounds, e=experts, n=every, f=uncached: f(  # noqa: E731
-            clients=c, experts=e, horizon=r, every=n, best_loss=0.0, epsilon=1.0
-        )
+        frame = {"clients": clients, "experts": experts, "horizon": rounds, "every": every}
+        work = partial(choose.__wrapped__, **frame, best_loss=0.0, epsilon=1.0)  # behind the cache
         taken = median(seconds(work) for _ in range(3))
         yield Row(f"calibrate/sparse_vector/m={clients}/T={rounds}/d={experts}/N={every}", taken / 2, "2 s", taken, "s", "<=", 1.0)
 
 
 def noise_rows() -> Iterator[Row]:
     """Seeded noise through named streams, against numpy drawing the same numbers directly."""
-    from hedgerow.core.noise import SeededNoise
-
     count = 2**20
-    rng = np.random.default_rng(0)  # noqa: TID251
-
-    for law, direct in (("exponential", rng.standard_exponential), ("gumbel", lambda n: rng.gumbel(size=n))):
+    rng = np.random.default_rng(0)
+    for law in ("exponential", "gumbel"):
         noise = SeededNoise(0).server()
         noise.draw(law, "warm", rounds=count)
-        pairs = [(seconds(lambda: noise.draw(law, "bench", rounds=count)), seconds(lambda: direct(count))) for _ in range(REPEATS)]  # noqa: B023
+        ours, direct = partial(noise.draw, law, "bench", rounds=count), partial(LAWS[law], rng, count)
+        pairs = [(seconds(ours), seconds(direct)) for _ in range(REPEATS)]
         ratio = median(a / b for a, b in pairs)
         each = median(a for a, _ in pairs) / count * 1e9
         yield Row(f"noise/seeded/{law}/n={count}", ratio, f"numpy {law}", each, "ns per draw")
