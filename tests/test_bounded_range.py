@@ -12,8 +12,8 @@ import pytest
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.privacy import bounded_range
-from hedgerow.privacy.bounded_range import AdaptiveBoundedRange, BoundedRangeSequence, compose_ranges, largest_range, surrogate
-from hedgerow.privacy.composition import fixed_plan
+from hedgerow.privacy.bounded_range import AdaptiveBoundedRange, BoundedRangeSequence, compose_ranges, largest_range
+from hedgerow.privacy.composition import AfterPureStep, fixed_plan
 from hedgerow.privacy.curves import BoundedRange, GaussianDP
 
 EPSILONS = (-1.2, -0.3, 0.0, 0.05, 0.2, 0.5, 0.9, 1.3)
@@ -332,11 +332,19 @@ def test_largest_range_is_certified_and_close_to_the_best(steps: int, epsilon: f
     assert AdaptiveBoundedRange(found * 1.015, steps).delta(epsilon) > delta
 
 
+@pytest.mark.parametrize(("steps", "pure"), [(1, 0.3), (9, 0.5), (93, 0.05)])
+def test_largest_range_after_a_pure_step(steps: int, pure: float) -> None:
+    found = largest_range(steps, 1.0, 1e-6, pure=pure, tolerance=5e-4)
+    assert AfterPureStep(AdaptiveBoundedRange(found, steps), pure).delta(1.0) <= 1e-6
+    assert AfterPureStep(AdaptiveBoundedRange(found * 1.002, steps), pure).delta(1.0) > 1e-6
+    assert found > largest_range(steps, 1.0 - pure, 1e-6)
+
+
 def test_largest_range_asks_the_recursion_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = counting(monkeypatch)
     found = largest_range(93, 0.7, 1e-6)
     assert len(calls) <= 2
-    assert 0.97 * 0.7 <= surrogate(found, 93).epsilon(1e-6) <= 0.7  # the notes reach .97 to .98 of the normal limit
+    assert 0.97 * 0.7 <= GaussianDP(found * sqrt(93) / 2).epsilon(1e-6) <= 0.7  # the notes reach .97 to .98 of the normal limit
 
 
 def test_largest_range_at_the_ends() -> None:
@@ -347,7 +355,7 @@ def test_largest_range_at_the_ends() -> None:
 
 
 def test_a_thousand_steps_are_within_one_percent_of_the_normal_limit() -> None:
-    limit = surrogate(0.0316, 1000).epsilon(1e-6)
+    limit = GaussianDP(0.0316 * sqrt(1000) / 2).epsilon(1e-6)
     assert limit * 0.999 <= AdaptiveBoundedRange(0.0316, 1000).epsilon(1e-6) <= limit * 1.01
 
 

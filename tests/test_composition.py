@@ -12,7 +12,7 @@ import pytest
 from hedgerow.core.certificate import PrivacyCurve
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.privacy.bounded_range import AdaptiveBoundedRange
-from hedgerow.privacy.composition import LaplaceDP, Numerical, PureComposition, Shifted, fixed_plan, pure_sum, shifted
+from hedgerow.privacy.composition import AfterPureStep, LaplaceDP, Numerical, PureComposition, fixed_plan, pure_sum
 from hedgerow.privacy.curves import ApproximateDP, BoundedRange, GaussianDP, PureDP
 
 
@@ -149,7 +149,7 @@ def test_a_plan_refuses_what_it_does_not_know() -> None:
         ApproximateDP(1.0, 1e-6),
         PureComposition(0.1, 3),
         AdaptiveBoundedRange(0.1, 3),
-        shifted(PureDP(0.1), 0.1),
+        AfterPureStep(PureDP(0.1), 0.1),
     ]
     for part in unknown:
         with pytest.raises(Unsupported, match="Expected part="):
@@ -183,28 +183,39 @@ def test_laplace_curve_against_an_integral() -> None:
     assert curve.delta(curve.epsilon(0.2)) == pytest.approx(0.2)
 
 
-def test_a_shift_is_exact_in_the_worst_case_and_rounds_outward() -> None:
+def test_a_pure_step_first_is_attained_by_randomised_response() -> None:
+    """Randomised response, then a Gaussian: the mixture of the two conditional curves, exactly."""
+    base, a = GaussianDP(1.0), 0.4
+    curve, q = AfterPureStep(base, a), 1 / (1 + exp(-a))
+    for epsilon in (-2.0, 0.0, 0.3, 1.7, 4.0):
+        assert curve.delta(epsilon) == pytest.approx(q * base.delta(epsilon - a) + (1 - q) * base.delta(epsilon + a), rel=1e-12)
+        x = np.linspace(-12, 13, 400_001)
+        first, second = np.exp(-((x - 1) ** 2) / 2), np.exp(-(x**2) / 2)
+        worlds = [np.maximum(0, p * first - exp(epsilon) * (1 - p) * second) for p in (q, 1 - q)]
+        assert curve.delta(epsilon) == pytest.approx(float(np.trapezoid(sum(worlds), x)) / np.sqrt(2 * np.pi), rel=1e-6)
+
+
+def test_a_pure_step_first_rounds_outward() -> None:
     base = GaussianDP(1.0)
-    curve = shifted(base, 0.1)
-    assert isinstance(curve, Shifted)
-    assert curve.delta(0.3) >= base.delta(0.3 - 0.1)
-    for delta in (1e-9, 1e-3, 0.3, 0.4, 0.42):
+    curve = AfterPureStep(base, 0.1)
+    for delta in (1e-9, 1e-3, 0.3, 0.38):
         epsilon = curve.epsilon(delta)
         assert curve.delta(epsilon) <= delta
-        if epsilon > 0:
-            assert curve.delta(epsilon * (1 - 1e-9)) > delta
-    assert shifted(curve, 0.2) == Shifted(base, 0.1 + 0.2)
-    assert shifted(base, 0.0) is base
+        assert curve.delta(epsilon * (1 - 1e-9)) > delta
+        assert base.epsilon(delta) < epsilon < base.epsilon(delta) + 0.1
+    assert curve.epsilon(0.42) == 0.0
     assert curve.epsilon(0.0) == inf
-    assert curve.delta(inf) == 0.0
-    assert shifted(PureDP(0.5), 0.25).epsilon(0.0) == 0.75
-    assert "raised by 0.1" in curve.words()
+    assert (curve.delta(inf), curve.delta(-inf)) == (0.0, 1.0)
+    assert AfterPureStep(PureDP(0.5), 0.25).epsilon(0.0) == 0.75
+    assert AfterPureStep(base, 0.0).delta(0.7) == pytest.approx(base.delta(0.7), rel=1e-12)
+    assert AfterPureStep(PureDP(0.3), 0.3).delta(0.1) == pytest.approx(PureComposition(0.3, 2).delta(0.1), rel=1e-12)
+    assert "a step of epsilon = 0.1, then" in curve.words()
     for bad in (-0.1, inf, float("nan")):
         with pytest.raises(InvalidValue, match="Expected pure="):
-            shifted(base, bad)
+            AfterPureStep(base, bad)
 
 
-def test_a_shift_bounds_exact_adaptive_pairs() -> None:
+def test_a_pure_step_first_bounds_exact_adaptive_pairs() -> None:
     """A pure bit first; then one of two bounded-range steps, chosen by that bit: exact delta of the four leaves, both directions."""
     generator = np.random.default_rng(3)
     for _ in range(200):
@@ -218,7 +229,7 @@ def test_a_shift_bounds_exact_adaptive_pairs() -> None:
             up = expm1(t - r) / expm1(-r)
             first += [p * up, p * (1 - up)]
             losses += [np.log(p / q) + t, np.log(p / q) + t - r]
-        curve = shifted(AdaptiveBoundedRange(float(r), 1), float(a))
+        curve = AfterPureStep(AdaptiveBoundedRange(float(r), 1), float(a))
         p, loss = np.array(first), np.array(losses)
         for epsilon in (-0.4, 0.0, 0.3, 0.9):
             bound = curve.delta(epsilon) * (1 + 1e-12)

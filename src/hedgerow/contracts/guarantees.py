@@ -203,7 +203,9 @@ def ledger_composes(spec: AlgorithmSpec) -> None:
 
 
 def exact_ratio_below_certificate(spec: AlgorithmSpec) -> None:
-    """On tiny games every transcript and every pair of neighbours is enumerated: no log-ratio above a certified epsilon.
+    """On tiny games every transcript and every pair of neighbours is enumerated: no delta above the certified curve.
+
+    The largest log-ratio is compared with the curve's epsilon at delta = 0, and the exact delta with the curve at smaller epsilon.
 
     The likelihoods must sum to one and agree with simulated frequencies, so that they speak of the code that runs; and the
     games must come within half of the certificate, or they say nothing.
@@ -229,10 +231,10 @@ def _with_epsilon(spec: AlgorithmSpec, epsilon: float) -> AlgorithmSpec:
 
 
 def _audit_game(algorithm: Algorithm, setting: Setting) -> float:
-    """One tiny game, enumerated; returns how close the worst log-ratio comes to the least certified epsilon."""
+    """One tiny game, enumerated; returns how close the worst pair comes to a certificate: in log-ratio, or in delta if unbounded."""
     likelihood = algorithm.log_likelihood
     assert likelihood is not None
-    epsilons = [g.curve.stated()[0] for g in algorithm.certificate.guarantees if g.protects]
+    curves = [g.curve for g in algorithm.certificate.guarantees if g.protects]
     shape = (setting.horizon, setting.clients, 2)
     vectors = [np.array(pair, float) for pair in product((0, 1), repeat=2)]
     quiet = np.zeros(shape)
@@ -246,18 +248,33 @@ def _audit_game(algorithm: Algorithm, setting: Setting) -> float:
         return losses
 
     table = np.array([[likelihood(t, stream(game)) for t in transcripts] for game in games])
-    totals = np.exp(table).sum(axis=1)
+    chances = np.exp(table)
+    totals = chances.sum(axis=1)
     demand(bool(np.allclose(totals, 1.0, atol=1e-9)), f"likelihoods sum to {totals.min():.6f}..{totals.max():.6f}, not to 1")
     index = {game: i for i, game in enumerate(games)}
-    worst = 0.0
-    for game, when, other in product(games, range(setting.horizon), range(4)):
-        i, j = index[game], index[(*game[:when], other, *game[when + 1 :])]
-        possible = np.isfinite(table[i]) | np.isfinite(table[j])
-        worst = max(worst, float(np.abs(table[i, possible] - table[j, possible]).max()))
-    demand(worst <= min(epsilons) * (1 + 1e-6), f"a transcript has log-ratio {worst:.4f}, a certificate says {min(epsilons):.4f}")
+    pairs = np.array(
+        [
+            (index[game], index[(*game[:when], other, *game[when + 1 :])])
+            for game, when, other in product(games, range(setting.horizon), range(4))
+        ]
+    )
+    with np.errstate(invalid="ignore"):
+        ratios = np.abs(table[pairs[:, 0]] - table[pairs[:, 1]])
+    worst = float(np.nanmax(ratios))  # both impossible: not a number, and no matter
+    closest = 0.0
+    for curve in curves:
+        pure, stated = curve.epsilon(0.0), curve.stated()[0]
+        demand(worst <= pure * (1 + 1e-6), f"a transcript has log-ratio {worst:.4f}, a certificate says {pure:.4f}")
+        closest = max(closest, worst / pure) if pure < np.inf else closest
+        for epsilon in (0.0, stated / 3, stated * 2 / 3, stated):
+            exact = float(np.maximum(chances[pairs[:, 0]] - np.exp(epsilon) * chances[pairs[:, 1]], 0.0).sum(axis=1).max())
+            allowed = curve.delta(epsilon)
+            text = f"two neighbours have delta = {exact:.3e} at epsilon = {epsilon:.4f}"
+            demand(exact <= allowed * (1 + 1e-6) + 1e-12, f"{text}, a certificate says {allowed:.3e}")
+            closest = max(closest, exact / allowed) if allowed > 1e-9 and pure == np.inf else closest
     loud = (1, 2, 1, 2)[: setting.horizon]
     _frequencies_match(algorithm, transcripts, np.exp(table[index[loud]]), stream(loud))
-    return worst / min(epsilons)
+    return closest
 
 
 def broadcasts_of(algorithm: Algorithm, losses: np.ndarray, noise: NoiseSource) -> list[Any]:

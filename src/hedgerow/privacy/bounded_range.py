@@ -27,7 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.core.checks import at_least, between, expect
-from hedgerow.privacy.composition import round_up
+from hedgerow.privacy.composition import AfterPureStep, round_up
 from hedgerow.privacy.curves import BoundedRange, GaussianDP
 from hedgerow.privacy.curves.pure import QUOTED_DELTA, rounded_up
 
@@ -332,27 +332,25 @@ def compose_ranges(parts: Iterable[BoundedRange]) -> AdaptiveBoundedRange | Boun
     return AdaptiveBoundedRange(ranges[0], len(ranges)) if len(set(ranges)) == 1 else BoundedRangeSequence(ranges)
 
 
-def surrogate(range: float, steps: int) -> GaussianDP:
-    """The normal approximation, mu = range sqrt(steps) / 2: for searches only, it certifies nothing."""
-    return GaussianDP(range * sqrt(steps) / 2)
+def surrogate_mu(epsilon: float, delta: float, pure: float = 0.0) -> float:
+    """The mu whose Gaussian curve, after one `pure`-DP step, has this delta at this epsilon: for searches, it certifies nothing.
 
-
-def _surrogate_range(steps: int, epsilon: float, delta: float) -> float:
-    """The range whose surrogate has this delta at this epsilon."""
+    The normal approximation of so many steps of one range has mu = range sqrt(steps) / 2.
+    """
     low, high = 0.0, 1.0
-    while surrogate(high, steps).delta(epsilon) < delta:
+    while AfterPureStep(GaussianDP(high), pure).delta(epsilon) < delta:
         high *= 2
     while high - low > 1e-6 * high:
         middle = (low + high) / 2
-        low, high = (middle, high) if surrogate(middle, steps).delta(epsilon) < delta else (low, middle)
+        low, high = (middle, high) if AfterPureStep(GaussianDP(middle), pure).delta(epsilon) < delta else (low, middle)
     return high
 
 
-def largest_range(steps: int, epsilon: float, delta: float, tolerance: float = 0.005) -> float:
+def largest_range(steps: int, epsilon: float, delta: float, *, pure: float = 0.0, tolerance: float = 0.005) -> float:
     """The largest range, up to `tolerance`, that so many adaptive steps may have for (epsilon, delta); the answer is certified.
 
-    The search runs on the surrogate, corrected by the ratio found at the last certified point, so the recursion runs two or
-    three times.
+    One `pure`-DP step may come first (`AfterPureStep`). The search runs on the surrogate, corrected by the ratio found at the last
+    certified point, so the recursion runs two or three times.
 
     >>> r = largest_range(10, 1.0, 1e-6)
     >>> AdaptiveBoundedRange(r, 10).delta(1.0) <= 1e-6, round(r, 3)
@@ -361,16 +359,19 @@ def largest_range(steps: int, epsilon: float, delta: float, tolerance: float = 0
     at_least("steps", steps, 1)
     expect(isfinite(epsilon) and epsilon >= 0, "epsilon", epsilon, ">= 0 and finite")
     expect(0 <= delta < 1, "delta", delta, "in [0, 1)")
+    between("pure", pure, 0.0, epsilon)
     between("tolerance", tolerance, 1e-4, 0.1)
-    good = min(WIDEST, epsilon / steps)
-    while Fraction(good) * steps > Fraction(epsilon):
+    rest = Fraction(epsilon) - Fraction(pure)
+    good = min(WIDEST, float(rest / steps))
+    while Fraction(good) * steps > rest:
         good = nextafter(good, 0.0)
     if delta == 0.0:
         return good
-    aim = _surrogate_range(steps, epsilon, delta)
+    scale = 2 / sqrt(steps)
+    aim = scale * surrogate_mu(epsilon, delta, pure)
     bad, guess = inf, min(WIDEST, max(0.975 * aim, good * (1 + tolerance)))
     while good < guess < bad:
-        certified = AdaptiveBoundedRange(guess, steps).delta(epsilon)
+        certified = AfterPureStep(AdaptiveBoundedRange(guess, steps), pure).delta(epsilon)
         if certified <= delta:
             good = guess
         else:
@@ -378,7 +379,7 @@ def largest_range(steps: int, epsilon: float, delta: float, tolerance: float = 0
         if good >= min(bad, WIDEST) * (1 - tolerance):
             break
         if certified > 0.0:  # the surrogate is off by about the same factor nearby
-            guess *= aim / _surrogate_range(steps, epsilon, certified) * (1 - tolerance / 3)
+            guess *= aim / (scale * surrogate_mu(epsilon, certified, pure)) * (1 - tolerance / 3)
             if good * (1 - tolerance / 3) <= guess <= good * (1 + tolerance / 3):
                 break
         guess = min(guess, WIDEST)

@@ -27,6 +27,11 @@ def round_up(exact: Fraction) -> float:
     return nearest if Fraction(nearest) >= exact else nextafter(nearest, inf)
 
 
+def _round_down(exact: Fraction) -> float:
+    """The largest float that is not above an exact value; curves fall, so a smaller epsilon gives a larger delta."""
+    return -round_up(-exact)
+
+
 def pure_sum(parts: Iterable[PureDP]) -> PureDP:
     """Pure guarantees add, also when each step is chosen after seeing the earlier ones (`proofs/composition.md#pure-sum`).
 
@@ -40,8 +45,16 @@ def pure_sum(parts: Iterable[PureDP]) -> PureDP:
 
 
 @dataclass(frozen=True)
-class Shifted:
-    """A curve for some steps together with a pure bound for all the others: delta(epsilon) = curve.delta(epsilon - pure)."""
+class AfterPureStep:
+    """One step that is `pure`-DP, then steps which have `curve` whatever the first one gave away.
+
+    delta(epsilon) = q curve.delta(epsilon - pure) + (1 - q) curve.delta(epsilon + pure), q = 1 / (1 + e^-pure): randomised response
+    is the worst first step (`proofs/composition.md#one-pure-step-first`). Common steps may lie between.
+
+    >>> both = AfterPureStep(GaussianDP(1.0), 0.5)
+    >>> round(both.delta(1.5), 6), round(GaussianDP(1.0).delta(1.0), 6)
+    (0.086912, 0.126937)
+    """
 
     curve: PrivacyCurve
     pure: float
@@ -51,47 +64,33 @@ class Shifted:
 
     def delta(self, epsilon: float) -> float:
         expect(not isnan(epsilon), "epsilon", epsilon, "to be a number")
-        rest = epsilon - self.pure
-        exact = not isfinite(rest) or Fraction(rest) <= Fraction(epsilon) - Fraction(self.pure)
-        return self.curve.delta(rest if exact else nextafter(rest, -inf))
+        if not isfinite(epsilon):
+            return self.curve.delta(epsilon)
+        told, hidden = (self.curve.delta(_round_down(Fraction(epsilon) + sign * Fraction(self.pure))) for sign in (-1, 1))
+        likely = (1 + 2.0**-50) / (1 + exp(-self.pure))
+        return min(1.0, told, (hidden + likely * (told - hidden)) * (1 + 2.0**-50))
 
     def epsilon(self, delta: float) -> float:
         between("delta", delta, 0.0, 1.0)
         if self.delta(0.0) <= delta:
             return 0.0
         rest = self.curve.epsilon(delta)
-        total = rest if rest == inf else round_up(Fraction(rest) + Fraction(self.pure))
-        if rest == 0.0:  # the curve itself never answers below 0, but here the answer may lie below `pure`
-            low = 0.0
-            while total - low > 1e-12 * total:
-                middle = (low + total) / 2
-                low, total = (middle, total) if self.delta(middle) > delta else (low, middle)
-        while isfinite(total) and self.delta(total) > delta:  # the two roundings may differ by one float
-            total = nextafter(total, inf)
-        return total
+        if rest == inf:
+            return inf
+        low, high = 0.0, round_up(Fraction(rest) + Fraction(self.pure))
+        while self.delta(high) > delta:  # the roundings of the two curves may differ by a few floats
+            low, high = high, high * (1 + 2.0**-50)
+        while delta > 0 and high - low > 1e-12 * high:
+            middle = (low + high) / 2
+            low, high = (middle, high) if self.delta(middle) > delta else (low, middle)
+        return high
 
     def stated(self) -> tuple[float, float]:
-        epsilon, delta = self.curve.stated()
-        return epsilon + self.pure, delta
+        return self.epsilon(QUOTED_DELTA), QUOTED_DELTA
 
     def words(self) -> str:
-        return f"{self.curve.words()}, with epsilon raised by {rounded_up(self.pure)}"
-
-
-def shifted(curve: PrivacyCurve, pure: float) -> PrivacyCurve:
-    """Steps of which one group is `pure`-DP in total and the others compose to `curve`: the pure part is added to epsilon.
-
-    `curve` has to hold for its steps with any common steps between them, as every adaptive composition bound here does
-    (`proofs/composition.md#pure-parts-factor-out`).
-
-    >>> both = shifted(GaussianDP(1.0), 0.5)
-    >>> both.delta(1.5) == GaussianDP(1.0).delta(1.0)
-    True
-    """
-    whole = Shifted(curve, pure)
-    if isinstance(curve, Shifted):
-        return Shifted(curve.curve, round_up(Fraction(curve.pure) + Fraction(pure)))
-    return whole if pure > 0 else curve
+        quoted = f"epsilon = {rounded_up(self.epsilon(QUOTED_DELTA))} at delta = {QUOTED_DELTA:g}"
+        return f"{quoted} (a step of epsilon = {rounded_up(self.pure)}, then: {self.curve.words()})"
 
 
 @dataclass(frozen=True)

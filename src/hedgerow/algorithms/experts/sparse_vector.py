@@ -9,7 +9,7 @@ kept and nothing is sent any more. One client alone is the single-player Sparse-
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import ceil, log, log2, nextafter
+from math import ceil, log, log2, nextafter, sqrt
 from typing import Literal
 
 import numpy as np
@@ -17,15 +17,16 @@ import numpy as np
 from hedgerow.algorithms.experts.sparse_vector_tuning import choose
 from hedgerow.algorithms.experts.totals import LossSums
 from hedgerow.core.block import Block
-from hedgerow.core.certificate import Certificate, Channel, Proof, trusted_server
+from hedgerow.core.certificate import Certificate, Channel, PrivacyCurve, Proof, trusted_server
 from hedgerow.core.checks import at_least, between, expect, positive
 from hedgerow.core.lattice import Array, Units, from_units, to_units
 from hedgerow.core.messages import Broadcast
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import Algorithm, Context, RunState, Trace
 from hedgerow.core.setting import Setting
-from hedgerow.privacy.composition import pure_sum
-from hedgerow.privacy.curves import PureDP
+from hedgerow.privacy.bounded_range import WIDEST, AdaptiveBoundedRange, largest_range
+from hedgerow.privacy.composition import AfterPureStep, pure_sum
+from hedgerow.privacy.curves import ApproximateDP, PureDP, Quoted
 from hedgerow.privacy.mechanisms import AboveThreshold, ExponentialMechanism
 
 
@@ -182,16 +183,23 @@ def total_cost(switches: int, sparse: AboveThreshold, selection_epsilon: float) 
     return pure_sum([sparse.curve, *[PureDP(selection_epsilon)] * switches])
 
 
+def approximate_cost(switches: int, sparse: AboveThreshold, selection_epsilon: float, delta: float) -> PrivacyCurve:
+    """The sparse-vector part, then adaptive selections of bounded range: `proofs/sparse_vector.md#approximate-dp`."""
+    if selection_epsilon > WIDEST:  # beyond the recursion's tables, where it would gain nothing anyway
+        return total_cost(switches, sparse, selection_epsilon)
+    return Quoted(AfterPureStep(AdaptiveBoundedRange(selection_epsilon, switches), sparse.curve.bound), delta)
+
+
 @dataclass(frozen=True)
 class SparseVector:
     """Private federated experts for streams with a low-loss expert.
 
-    `epsilon` is the pure budget, `every` the rounds between exchanges (N), `best_loss` the loss L* of the best expert per
-    client, known beforehand (a value computed from the data would not be covered).
+    `epsilon` and `delta` are the budget (delta = 0: pure), `every` the rounds between exchanges (N), `best_loss` the loss L* of
+    the best expert per client, known beforehand (a value computed from the data would not be covered).
 
-    `calibration="certified"` (default) spends exactly `epsilon` by the tight proof and chooses everything else from public
-    values to minimise the worst expected regret over a fixed family of streams; `"published"` uses the printed constants
-    with failure probability `rho`, and its certificate says what they really cost. `switches` (kappa) and `threshold` (L)
+    `calibration="certified"` (default) spends the budget by the tight proof and chooses everything else from public values to
+    minimise the worst expected regret over a fixed family of streams; `"published"` uses the printed constants with failure
+    probability `rho`, and its certificate says what they really cost. `switches` (kappa) and `threshold` (L)
     replace what the calibration would choose; the certificate follows.
 
     >>> from hedgerow.core.setting import Setting
@@ -201,6 +209,7 @@ class SparseVector:
     """
 
     epsilon: float = 1.0
+    delta: float = 0.0
     every: int = 1
     best_loss: float = 0.0
     calibration: Literal["certified", "published"] = "certified"
@@ -211,6 +220,7 @@ class SparseVector:
     def __post_init__(self) -> None:
         positive("epsilon", self.epsilon)
         between("epsilon", self.epsilon, 1e-6, 1e6)
+        expect(0 <= self.delta < 1, "delta", self.delta, "in [0, 1)")
         at_least("every", self.every, 1)
         expect(0 <= self.best_loss < np.inf, "best_loss", self.best_loss, ">= 0 and finite")
         options = ("certified", "published")
@@ -260,7 +270,8 @@ class SparseVector:
     def _parameters(self, clients: int, experts: int, horizon: int) -> tuple[int, float, float, AboveThreshold]:
         if self.calibration == "published":
             switches = self.switches or ceil(3 * ceil(log2(experts)) + 24 * log(1 / self.rho))
-            eta = self.epsilon / (2 * switches)
+            pure = self.delta == 0
+            eta = self.epsilon / (2 * switches) if pure else self.epsilon / sqrt(switches * log(1 / self.delta))
             wait = 8 * log(2 * (horizon / self.every) ** 2 / self.rho) / self.epsilon
             printed = clients * self.best_loss + wait + 4 / eta
             threshold = printed if self.threshold is None else self.threshold
@@ -272,21 +283,30 @@ class SparseVector:
             every=self.every,
             best_loss=self.best_loss,
             epsilon=self.epsilon,
+            delta=self.delta,
         )
         scale = 1 / chosen.sparse_epsilon
         sparse = AboveThreshold("exponential", scale, scale)
         switches = self.switches or chosen.switches
         eta = (self.epsilon - sparse.curve.bound) / switches
-        while total_cost(switches, sparse, eta).bound > self.epsilon:  # a last bit, if any
+        if self.delta > 0 and eta < WIDEST:
+            eta = largest_range(switches, self.epsilon, self.delta, pure=sparse.curve.bound, tolerance=5e-4)
+        while self._cost(switches, sparse, eta).delta(self.epsilon) > self.delta:  # a last bit, if any
             eta = nextafter(eta, 0.0)
         return switches, eta, chosen.threshold if self.threshold is None else self.threshold, sparse
+
+    def _cost(self, switches: int, sparse: AboveThreshold, eta: float) -> PrivacyCurve:
+        return total_cost(switches, sparse, eta) if self.delta == 0 else approximate_cost(switches, sparse, eta, self.delta)
+
+    def _claim(self) -> PrivacyCurve:
+        return PureDP(self.epsilon) if self.delta == 0 else ApproximateDP(self.epsilon, self.delta)
 
     def _certificate(self, setting: Setting, switches: int, sparse: AboveThreshold, selection: ExponentialMechanism) -> Certificate:
         return trusted_server(
             setting=setting,
-            curve=total_cost(switches, sparse, selection.epsilon),
-            claimed=PureDP(self.epsilon) if self.calibration == "published" else None,
-            proof=Proof("sparse_vector.md", "whole-algorithm"),
+            curve=self._cost(switches, sparse, selection.epsilon),
+            claimed=self._claim() if self.calibration == "published" else None,
+            proof=Proof("sparse_vector.md", "whole-algorithm" if self.delta == 0 else "approximate-dp"),
             calibration=self.calibration,
             channels={
                 "LossSums.losses": Channel.UPLOADS,

@@ -1,7 +1,9 @@
 """Choosing the free parameters of the sparse-vector expert algorithm from public values.
 
-``choose`` looks for the number of switches kappa, the threshold L and the split of epsilon into
-eps_s + kappa * eta that minimise the worst expected regret over a few reference streams.  The
+``choose`` looks for the number of switches kappa, the threshold L and the share eps_s of the
+sparse-vector part in the budget that minimise the worst expected regret over a few reference
+streams.  What eps_s leaves is for the selections: eta = (epsilon - eps_s) / kappa, or, with
+delta > 0, nearly what the normal approximation of kappa steps allows if that is more.  The
 regret is estimated by a surrogate that jumps from switch to switch, so its cost does not grow with
 the horizon.  Nothing here reads data and nothing is random, so the choice has no privacy cost.
 The surrogate is an approximation (between switches losses follow their mean) and the choice is the
@@ -19,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.core.lattice import Array
+from hedgerow.privacy.bounded_range import surrogate_mu
 
 BERNOULLI_RATES = (0.02, 0.1, 0.5, 1.0)
 HALVINGS = 7
@@ -26,13 +29,15 @@ STREAM_NAMES = (*(f"bernoulli {rate:g}" for rate in BERNOULLI_RATES), "halving")
 FRACTIONS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # eps_s / epsilon
 MARGINS = (0.0, 0.1, 0.25, 0.4, 0.55, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 8.0)
 EXTRA_SWITCHES = (0, 1, 2, 4, 7, 12, 20)  # above the fewest allowed
+MORE_SWITCHES = (*EXTRA_SWITCHES, 35, 60)  # with delta > 0 a switch costs less, the more there are
+OF_NORMAL_LIMIT = 0.99  # of the range by normal approximation, what certified composition allows
 STAGES = ((24, 0.12), (96, 0.2), (384, 1.0))  # replicates, share of the candidates kept after it
 MEAN_WEIGHT = 0.1  # the mean over streams separates candidates whose worst streams tie
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Parameters of one run; what sparse_epsilon leaves of epsilon is for the selections, in equal parts.
+    """Parameters of one run; what sparse_epsilon leaves of the budget is for the selections, in equal parts.
 
     `expected` holds the surrogate's expected regret on every reference stream.
     """
@@ -51,6 +56,7 @@ class _Problem:
     every: int
     least: float  # m L*
     epsilon: float
+    delta: float
 
 
 @dataclass(frozen=True)
@@ -73,13 +79,13 @@ class _Group:
 
 
 @lru_cache(maxsize=256)
-def choose(*, clients: int, experts: int, horizon: int, every: int, best_loss: float, epsilon: float) -> Choice:
+def choose(*, clients: int, experts: int, horizon: int, every: int, best_loss: float, epsilon: float, delta: float = 0.0) -> Choice:
     """Choose the parameters for these public values; deterministic, about a second at most."""
     least = float(clients * best_loss)
-    problem = _Problem(clients, experts, horizon, every, least, epsilon)
+    problem = _Problem(clients, experts, horizon, every, least, epsilon, delta)
     fewest = max(1, (experts - 1).bit_length())
     unit = 1.0 + math.log1p(horizon / every)
-    axes = ([fewest + extra for extra in EXTRA_SWITCHES], FRACTIONS, unit * np.array(MARGINS))
+    axes = ([fewest + extra for extra in (MORE_SWITCHES if delta > 0 else EXTRA_SWITCHES)], FRACTIONS, unit * np.array(MARGINS))
     # Rows of the grid: kappa, eps_s / epsilon, eps_s (L - m L*).
     grid = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
     regret = np.empty((0, 0))
@@ -118,8 +124,7 @@ def _expected_regret(problem: _Problem, grid: Array, replicates: int) -> Array:
     for switches in np.unique(grid[:, 0]):
         index = np.flatnonzero(grid[:, 0] == switches)
         sparse = problem.epsilon * grid[index, 1, None, None]
-        selection = (problem.epsilon - sparse) / switches
-        group = _Group(int(switches), sparse, selection, grid[index, 2, None, None])
+        group = _Group(int(switches), sparse, _selection(problem, sparse, int(switches)), grid[index, 2, None, None])
         for columns, streams, tail in (
             (slice(0, -1), _bernoulli(problem), _bernoulli_tail),
             (slice(-1, None), _halving(problem), _halving_tail),
@@ -132,6 +137,19 @@ def _expected_regret(problem: _Problem, grid: Array, replicates: int) -> Array:
             unseen = stuck + 3.0 * problem.horizon / replicates
             result[index, columns] = paid + np.maximum(stuck, np.minimum(rare, unseen))
     return result
+
+
+def _selection(problem: _Problem, sparse: Array, switches: int) -> Array:
+    """The eta that the budget leaves to each selection."""
+    pure = (problem.epsilon - sparse) / switches
+    if problem.delta == 0:
+        return pure
+    shares, where = np.unique(sparse, return_inverse=True)
+    mu = np.array([_mu(problem.epsilon, problem.delta, float(share)) for share in shares])[where].reshape(sparse.shape)
+    return np.maximum(pure, OF_NORMAL_LIMIT * 2 * mu / np.sqrt(switches))
+
+
+_mu = lru_cache(maxsize=1024)(surrogate_mu)
 
 
 def _nodes(dimensions: int, count: int) -> Array:

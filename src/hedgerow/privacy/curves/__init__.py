@@ -9,6 +9,7 @@ from hedgerow.privacy.curves.concentrated import ZeroConcentratedDP
 from hedgerow.privacy.curves.gaussian import GaussianDP
 from hedgerow.privacy.curves.groups import appearances, group
 from hedgerow.privacy.curves.pure import ApproximateDP, BoundedRange, PureDP
+from hedgerow.privacy.curves.quoted import Quoted
 from hedgerow.privacy.curves.trade_off import trade_off
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "ByArrival",
     "GaussianDP",
     "PureDP",
+    "Quoted",
     "ZeroConcentratedDP",
     "appearances",
     "group",
