@@ -12,7 +12,7 @@ from hedgerow.algorithms.experts.hedge import Hedge, Sampler
 from hedgerow.algorithms.experts.sparse_vector import CurrentExpert, Follower, Selector, ServerState, SparseVector, total_cost
 from hedgerow.algorithms.experts.totals import ClientState, Summing, Totals
 from hedgerow.algorithms.experts.uniform import Uniform
-from hedgerow.core.certificate import Channel, NoGuarantee, Observer
+from hedgerow.core.certificate import Channel, NoGuarantee, Observer, PrivacyCurve
 from hedgerow.core.lattice import Units, from_units
 from hedgerow.core.messages import Broadcast
 from hedgerow.core.noise import Noise, NoiseSource
@@ -249,6 +249,40 @@ class Understated:
         assert isinstance(server, Selector)
         less = total_cost(1, server.sparse, server.selection.epsilon)
         guarantees = tuple(replace(g, curve=less) if g.protects else g for g in honest.certificate.guarantees)
+        return replace(honest, certificate=replace(honest.certificate, guarantees=guarantees))
+
+
+@dataclass(frozen=True)
+class HalfTheDelta:
+    """The right curve, but for a delta that is read off too small."""
+
+    curve: PrivacyCurve
+
+    def delta(self, epsilon: float) -> float:
+        return self.curve.delta(epsilon) / 2
+
+    def epsilon(self, delta: float) -> float:
+        return self.curve.epsilon(delta)
+
+    def stated(self) -> tuple[float, float]:
+        return self.curve.stated()
+
+    def words(self) -> str:
+        return self.curve.words()
+
+
+@dataclass(frozen=True)
+class SmallDelta:
+    """An approximate certificate whose largest log-ratio is right and whose delta is not."""
+
+    inner: SparseVector = field(default_factory=lambda: SparseVector(delta=1e-3))
+
+    def audit_variants(self) -> tuple[SmallDelta, ...]:
+        return tuple(SmallDelta(loud) for loud in self.inner.audit_variants())
+
+    def build(self, setting: Setting) -> Algorithm:
+        honest = self.inner.build(setting)
+        guarantees = tuple(replace(g, curve=HalfTheDelta(g.curve)) if g.protects else g for g in honest.certificate.guarantees)
         return replace(honest, certificate=replace(honest.certificate, guarantees=guarantees))
 
 
@@ -512,6 +546,7 @@ BROKEN: dict[str, tuple[str, Any]] = {
     "a datum in every window": ("exact ratio below certificate", Variant(EndlessWindow)),
     "one selection too many": ("exact ratio below certificate", Variant(OneMore)),
     "counts one selection only": ("exact ratio below certificate", Understated()),
+    "half the delta": ("exact ratio below certificate", SmallDelta()),
     "nothing to check it by": ("exact ratio below certificate", NoLikelihood()),
     "perfectly private for free": ("nothing raw in a view", FreeLunch()),
     "another message than declared": ("same on every engine", OtherMessage()),

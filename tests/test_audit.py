@@ -16,10 +16,31 @@ def test_null_audits_raise_no_false_alarm() -> None:
     rng = np.random.default_rng(1)
     for _ in range(1500):
         first, second = rng.integers(0, 6, (2, 600)).tolist()
-        assert black_box(first, second).epsilon is None
+        assert black_box(first, second).epsilon == 0.0
         shifted, still = rng.normal(size=(2, 400))
-        assert gaussian(shifted, still, 1e-3).epsilon is None
-    assert glass_box(np.zeros(1000), np.zeros(1000), 1e-3).epsilon is None
+        assert gaussian(shifted, still, 1e-3).epsilon == 0.0
+    assert glass_box(np.zeros(1000), np.zeros(1000), 1e-3).epsilon == 0.0
+
+
+def false_alarms(audits: int, size: int, confidence: float) -> int:
+    """How often a glass-box audit of a Gaussian pair shows more than the truth."""
+    rng = np.random.default_rng(2)
+    mu, delta = 1.0, 0.02
+    truth = GaussianDP(mu).epsilon(delta)
+    pairs = (rng.normal(mu**2 / 2, mu, (2, size)) for _ in range(audits))
+    found = (glass_box(forward, backward, delta, confidence).epsilon for forward, backward in pairs)
+    return sum(epsilon is not None and epsilon > truth for epsilon in found)
+
+
+def test_glass_box_keeps_its_confidence_at_the_truth() -> None:
+    """At 99.9 % never; at 50 % now and then, or the bound would be needlessly low."""
+    assert false_alarms(200, 400, 0.999) == 0
+    assert 1 <= false_alarms(200, 400, 0.5) <= 100
+
+
+@pytest.mark.long
+def test_glass_box_in_three_thousand_audits() -> None:
+    assert false_alarms(3000, 400, 0.999) == 0
 
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0])
@@ -61,6 +82,14 @@ def test_glass_box_reads_the_gaussian_curve() -> None:
     assert caught > truth
 
 
+def test_glass_box_without_delta_is_the_largest_ratio_seen() -> None:
+    ratios = np.append(np.zeros(200), 1.25)
+    assert glass_box(ratios, -ratios, 0.0).epsilon == 1.25
+    assert glass_box(np.append(ratios, np.inf), -ratios, 0.0).epsilon == np.inf
+    impossible = np.where(np.arange(400) % 4 == 0, np.inf, 0.0)  # a quarter of the outputs give everything away
+    assert glass_box(impossible, -np.zeros(400), 0.01).epsilon == np.inf
+
+
 def test_gaussian_audit_is_close_and_below() -> None:
     rng = np.random.default_rng(5)
     found = gaussian(rng.normal(0.0, 2.0, 10**5), rng.normal(1.0, 2.0, 10**5), 1e-5).epsilon
@@ -75,6 +104,8 @@ def test_gaussian_audit_is_close_and_below() -> None:
 def test_too_few_samples_say_nothing() -> None:
     assert black_box([0] * 50, [1] * 50).epsilon is None
     assert glass_box(np.ones(5), np.ones(5), 1e-3).epsilon is None
+    faint = np.random.default_rng(6).normal(0.005, 0.1, (2, 200))
+    assert glass_box(faint[0], faint[1], 0.1).epsilon is None
     assert gaussian(np.zeros(5), np.ones(5), 1e-3).epsilon is None
 
 

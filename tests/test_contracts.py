@@ -14,7 +14,7 @@ from hedgerow.contracts.suite import CONTRACTS, examine
 SPECS: dict[str, Any] = dict(variants())
 SPECS["sparse_vector, published"] = SparseVector(calibration="published", epsilon=100.0)
 SPECS["sparse_vector, approximate"] = SparseVector(epsilon=20.0, delta=1e-3)
-SPECS["sparse_vector, approximate, published"] = SparseVector(calibration="published", epsilon=100.0, delta=1e-3)
+SPECS["sparse_vector, approximate, published"] = SparseVector(calibration="published", epsilon=50.0, delta=1e-3)
 SPECS["sparse_vector, every 3"] = SparseVector(every=3, epsilon=20.0)
 QUICK = ("same on every engine", "same for every block", "causal", "pure", "resumable", "covers every message", "sensitivities hold")
 

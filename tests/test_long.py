@@ -12,6 +12,7 @@ from hedgerow.algorithms.experts.sparse_vector_tuning import choose
 from hedgerow.contracts import guarantees
 from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Digest
+from hedgerow.engines.broadcasts import broadcasts_of
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.realizable import Halving, Realizable
 from hedgerow.experiments.benchmarks import memory_rows
@@ -65,7 +66,7 @@ def test_transcripts_follow_the_likelihood(calibration: str) -> None:
     """Ten times the runs of the contract, on the tiny game whose transcripts are all enumerated."""
     algorithm = SparseVector(epsilon=6.0, calibration=calibration, switches=2, threshold=1.0).build(Setting(1, 2, 3))  # pyright: ignore[reportArgumentType]
     losses = np.array([[[0.0, 1.0]], [[1.0, 0.0]], [[0.0, 1.0]]])
-    transcripts = guarantees.all_paths(2, lambda noise: guarantees.broadcasts_of(algorithm, losses, noise))
+    transcripts = guarantees.all_paths(2, lambda noise: broadcasts_of(algorithm, losses, noise))
     assert algorithm.log_likelihood is not None
     expected = np.exp([algorithm.log_likelihood(t, losses) for t in transcripts])
     guarantees._frequencies_match(algorithm, transcripts, expected, losses, runs=40_000)

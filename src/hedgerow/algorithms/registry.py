@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 from hedgerow.algorithms.experts.follow_the_leader import FollowTheLeader
@@ -23,10 +24,12 @@ ALGORITHMS: Registry[type[Any]] = Registry(
 
 
 def variants() -> dict[str, AlgorithmSpec]:
-    """Every registered algorithm with its defaults and, where it has them, with the published constants."""
+    """Every registered algorithm with its defaults and, where it has them, approximate and with the published constants."""
     found: dict[str, AlgorithmSpec] = {}
     for name, kind in ALGORITHMS.items():
-        found[name] = kind()
-        if "calibration" in getattr(kind, "__dataclass_fields__", {}):
-            found[f"{name}, published"] = kind(calibration="published")
+        has = getattr(kind, "__dataclass_fields__", {})
+        approximate = {"": {}, ", approximate": {"delta": 1e-6}} if "delta" in has else {"": {}}
+        calibrations = {"": {}, ", published": {"calibration": "published"}} if "calibration" in has else {"": {}}
+        for (rough, delta), (printed, calibration) in product(approximate.items(), calibrations.items()):
+            found[name + rough + printed] = kind(**delta, **calibration)
     return found

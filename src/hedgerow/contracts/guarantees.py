@@ -18,6 +18,7 @@ from hedgerow.core.noise import NoiseSource, SeededNoise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Everything, Sink
+from hedgerow.engines.broadcasts import broadcasts_of
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.recorded import RecordedArray
 
@@ -275,27 +276,6 @@ def _audit_game(algorithm: Algorithm, setting: Setting) -> float:
     loud = (1, 2, 1, 2)[: setting.horizon]
     _frequencies_match(algorithm, transcripts, np.exp(table[index[loud]]), stream(loud))
     return closest
-
-
-def broadcasts_of(algorithm: Algorithm, losses: np.ndarray, noise: NoiseSource) -> list[Any]:
-    """All broadcasts of one run, the opening one included."""
-    opened: list[Any] = []
-    server = algorithm.server
-
-    class Opening:
-        """The same server, which notes what it opens with."""
-
-        def open(self, noise: Any) -> tuple[Any, Any]:
-            broadcast, state = server.open(noise)
-            opened.append(broadcast)
-            return broadcast, state
-
-        def aggregate(self, state: Any, uploads: Any, noise: Any) -> tuple[Any, Any]:
-            return server.aggregate(state, uploads, noise)
-
-    everything = Everything()
-    simulate(replace(algorithm, server=Opening(), advance=None), RecordedArray(losses), 0, sinks=[everything], noise=noise)
-    return [opened[-1], *(broadcast for _, _, broadcast in everything.messages)]
 
 
 def _frequencies_match(algorithm: Algorithm, transcripts: list[Any], expected: np.ndarray, losses: np.ndarray, runs: int = 800) -> None:

@@ -10,11 +10,15 @@ from hedgerow.core.lattice import Array
 from hedgerow.core.protocol import Algorithm
 
 Verdict = Literal["holds", "violated", "inconclusive"]
+Method = Literal["exact ratio", "glass box", "black box"]
 
 
 @dataclass(frozen=True, eq=False)
 class AuditCase:
-    """`transcripts` are constructed by hand for their exact ratio; without them transcripts are sampled from the real code."""
+    """ "exact ratio" compares the likelihoods of `transcripts` made by hand; the others run the real code `runs` times in each world.
+
+    "glass box" uses the exact likelihoods of what came out, "black box" only how often it did.
+    """
 
     name: str
     algorithm: Algorithm
@@ -22,6 +26,8 @@ class AuditCase:
     first: Array
     second: Array
     transcripts: tuple[tuple[Any, ...], ...] = ()
+    method: Method = "exact ratio"
+    runs: int = 0
     delta: float = 0.0
     observer: Observer = Observer.PEER
     expected: Verdict = "holds"

@@ -42,10 +42,14 @@ class Engine:
         return cls(algorithm, source, *_populations(Separate, algorithm, source), False)
 
     def start(self) -> RunState:
+        return self.open()[1]
+
+    def open(self) -> tuple[Any, RunState]:
+        """The opening broadcast, which is no answer to anything, and the run once everybody has it."""
         broadcast, server = self.algorithm.server.open(self.source.server())
         clients = self.clients.start(self.algorithm.client)
         deciders = None if self.deciders is None else self.deciders.start(self.algorithm.decider)
-        return self._receive(RunState(0, clients, deciders, server, 0), broadcast)
+        return broadcast, self._receive(RunState(0, clients, deciders, server, 0), broadcast)
 
     def advance(self, run: RunState, block: Block, sinks: list[Sink]) -> RunState:
         """Play all rounds of a checked block."""

@@ -11,12 +11,17 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
+import numpy as np
+
 from hedgerow.algorithms.audits import AUDITS
 from hedgerow.core.audit_case import AuditCase, Verdict
 from hedgerow.core.checks import nearest
 from hedgerow.core.errors import InvalidValue
+from hedgerow.core.messages import encode
+from hedgerow.core.noise import SeededNoise
 from hedgerow.core.protocol import AlgorithmSpec
-from hedgerow.privacy.audit import Finding, largest_ratio
+from hedgerow.engines.broadcasts import broadcasts_of
+from hedgerow.privacy.audit import Finding, black_box, glass_box, largest_ratio
 
 
 @dataclass(frozen=True)
@@ -61,17 +66,36 @@ class AuditRow:
         }
 
 
-def examine(case: AuditCase) -> Finding:
-    """The largest exact log-ratio over the case's transcripts."""
+def examine(case: AuditCase, seed: int = 0) -> Finding:
+    """What the case shows, by the method it names."""
     likelihood = case.algorithm.log_likelihood
-    if likelihood is None or not case.transcripts:
-        return Finding(None, case.delta, 0.0, "nothing to look at")
-    return largest_ratio([(likelihood(list(sent), case.first), likelihood(list(sent), case.second)) for sent in case.transcripts])
+    if case.method == "black box":
+        first, second = (list(map(_seen, sent)) for sent in _sampled(case, seed))
+        return black_box(first, second, case.delta)
+    if likelihood is None:
+        raise InvalidValue(f"Expected {case.algorithm.name} to offer log_likelihood for the case {case.name!r}.")
+    if case.method == "exact ratio":
+        return largest_ratio([(likelihood(list(sent), case.first), likelihood(list(sent), case.second)) for sent in case.transcripts])
+    forward, backward = (
+        np.array([sign * (likelihood(list(said), case.first) - likelihood(list(said), case.second)) for said in sent])
+        for sign, sent in zip((1, -1), _sampled(case, seed), strict=True)
+    )
+    return glass_box(forward, backward, case.delta)
 
 
-def audit(name: str, spec: AlgorithmSpec) -> Iterator[AuditRow]:
-    """All audit cases of an algorithm, the null first."""
+def _sampled(case: AuditCase, seed: int) -> Iterator[list[list[Any]]]:
+    """Broadcasts of many runs in the first world, then in the second, with noise of their own."""
+    for world, losses in enumerate((case.first, case.second)):
+        noise = SeededNoise(2 * seed + world)  # one source for all runs: each goes on where the last one stopped
+        yield [broadcasts_of(case.algorithm, losses, noise) for _ in range(case.runs)]
+
+
+def _seen(broadcasts: list[Any]) -> tuple[bytes, ...]:
+    return tuple(map(encode, broadcasts))
+
+
+def cases_of(name: str, spec: AlgorithmSpec) -> tuple[AuditCase, ...]:
+    """All audit cases of an algorithm, a null first."""
     if name not in AUDITS:
         raise InvalidValue(f"Expected an algorithm with audit cases, {name!r} has none; {nearest(name, AUDITS)}")
-    for case in AUDITS[name](spec):
-        yield AuditRow(case, examine(case))
+    return AUDITS[name](spec)

@@ -1,14 +1,20 @@
-"""Benchmarks of the privacy core: what one more release costs after a hundred and after a million, and how long calibration takes."""
+"""Benchmarks of the privacy core: what a release costs after a hundred and after a million, how long composing and calibrating takes."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from math import sqrt
 from statistics import median
+from tempfile import TemporaryDirectory
 
 from hedgerow.experiments.benchmarks import REPEATS, Row, seconds
+from hedgerow.privacy.bounded_range import AdaptiveBoundedRange, largest_range
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.calibrate import gaussian_scale, largest_mu, largest_rate, largest_rho, least_noise
-from hedgerow.privacy.curves import GaussianDP, ZeroConcentratedDP
+from hedgerow.privacy.composition import LaplaceDP, PureComposition, fixed_plan
+from hedgerow.privacy.curves import BoundedRange, GaussianDP, ZeroConcentratedDP
 from hedgerow.privacy.odometer import Filter
 
 _CHUNK = 2000
@@ -71,6 +77,36 @@ def calibration_rows() -> Iterator[Row]:
         yield Row(f"calibrate/{name}", None, None, taken, "s")
 
 
+def composition_rows() -> Iterator[Row]:
+    """How long one certified curve takes when nothing is cached, and the search for the largest range."""
+    with TemporaryDirectory() as folder, _cache_in(folder):
+        for steps in (10, 100, 1000):
+            each = 1.4 / sqrt(steps) / 4
+            taken = seconds(lambda each=each, steps=steps: AdaptiveBoundedRange(each, steps).epsilon(1e-6))
+            yield Row(f"compose/bounded range, {steps} steps", None, None, taken, "s")
+            taken = seconds(lambda steps=steps: largest_range(steps, 1.0, 1e-6))
+            yield Row(f"calibrate/largest range, {steps} steps", None, None, taken, "s")
+        taken = seconds(lambda: PureComposition(0.01, 10**4).epsilon(1e-6))
+        yield Row("compose/pure, 10000 steps", None, None, taken, "s")
+        plan = [(GaussianDP(0.01), 500), (LaplaceDP(0.01), 500), (BoundedRange(0.01), 500)]
+        yield Row("compose/fixed plan, 1500 steps", None, None, seconds(lambda: fixed_plan(plan).epsilon(1e-6)), "s")
+
+
+@contextmanager
+def _cache_in(folder: str) -> Iterator[None]:
+    """An empty cache for a while."""
+    before = os.environ.get("HEDGEROW_CACHE")
+    os.environ["HEDGEROW_CACHE"] = folder
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["HEDGEROW_CACHE"]
+        else:
+            os.environ["HEDGEROW_CACHE"] = before
+
+
 def privacy_rows() -> Iterator[Row]:
     yield from odometer_rows()
     yield from calibration_rows()
+    yield from composition_rows()

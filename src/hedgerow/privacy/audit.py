@@ -7,9 +7,9 @@ outputs. `gaussian` is for additive noise that claims a Gaussian curve. Each is 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from math import isfinite, log, sqrt
+from math import inf, log, sqrt
 
 import numpy as np
 from scipy.special import betaincinv, ndtri
@@ -22,7 +22,10 @@ LEAST_SAMPLES = 100
 
 @dataclass(frozen=True)
 class Finding:
-    """`epsilon` is a lower bound that holds with probability `confidence`; None where the samples say nothing."""
+    """`epsilon` is a lower bound that holds with probability `confidence`; None where there are too few samples to say anything.
+
+    0 is what an audit shows that had enough to look at and found nothing.
+    """
 
     epsilon: float | None
     delta: float
@@ -38,47 +41,53 @@ def largest_ratio(pairs: Sequence[tuple[float, float]]) -> Finding:
     return Finding(worst, 0.0, 1.0, "largest exact ratio")
 
 
-def _lower_mean(values: Array, confidence: float) -> float:
-    """A lower confidence bound for the mean of values in [0, 1]: empirical Bernstein (Maurer and Pontil 2009, Theorem 4)."""
-    n, failure = len(values), log(2 / (1 - confidence))
-    return float(values.mean() - sqrt(2 * values.var(ddof=1) * failure / n) - 7 * failure / (3 * (n - 1)))
-
-
-def _largest_epsilon(shows: Callable[[float], bool], high: float) -> float | None:
-    """The largest epsilon in [0, high] that is shown, for a test that holds up to some point and not beyond."""
-    if not shows(0.0):
-        return None
-    low = 0.0
-    if shows(high):
-        return high
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if shows(middle) else (low, middle)
-    return low
-
-
 def glass_box(forward: Array, backward: Array, delta: float, confidence: float = 0.999) -> Finding:
     """delta(eps) = E_P[(1 - e^(eps - LLR))_+] from exact log-likelihood ratios ln dP/dQ sampled under P, and the other way round.
 
-    Both directions are tested, so each at half the failure probability; the larger bound is reported.
+    Whether this mean exceeds `delta` is a bet: the capital prod(1 + b (v_i - delta)) has mean at most 1 where it does not, for
+    every bet 0 <= b < 1/delta, so it reaches 1/failure with probability `failure` at most. The bet is fixed on a quarter of the
+    sample and judged on the rest; the capital falls with epsilon, so the largest epsilon that is shown is a bound. Each
+    direction has half the failure probability. With delta = 0 a log-ratio that was seen is itself the proof.
     """
     between("delta", delta, 0.0, 1.0)
     expect(0 < confidence < 1, "confidence", confidence, "in (0, 1)")
-    each = 1 - (1 - confidence) / 2
-    found: list[float] = []
-    for ratios in (np.asarray(forward, float), np.asarray(backward, float)):
-        if len(ratios) < LEAST_SAMPLES:
-            continue
-        finite_top = float(ratios[np.isfinite(ratios)].max(initial=0.0))
-        high = finite_top + 1.0 if isfinite(finite_top) else 1.0
+    samples = [np.asarray(ratios, float) for ratios in (forward, backward)]
+    if min(map(len, samples)) < LEAST_SAMPLES:
+        return Finding(None, delta, confidence, "glass box")
+    if delta == 0.0:
+        return Finding(max(0.0, *(float(ratios.max()) for ratios in samples)), delta, 1.0, "glass box")
+    needed = log(2 / (1 - confidence))
+    found = max(_shown(ratios, delta, needed) for ratios in samples)
+    silent = found == 0.0 and any(bool(ratios.any()) for ratios in samples)  # something leaks, too little is known to say how much
+    return Finding(None if silent else found, delta, confidence, "glass box")
 
-        def shows(epsilon: float, ratios: Array = ratios) -> bool:
-            return _lower_mean(-np.expm1(np.minimum(epsilon - ratios, 0.0)), each) > delta
 
-        bound = _largest_epsilon(shows, high)
-        if bound is not None:
-            found.append(bound)
-    return Finding(max(found, default=None), delta, confidence, "glass box")
+def _shown(ratios: Array, delta: float, needed: float) -> float:
+    """The largest epsilon whose delta is shown to exceed `delta`; 0 if none is."""
+    trial, judged = ratios[: len(ratios) // 4], ratios[len(ratios) // 4 :]
+    bets = np.geomspace(1e-3, 0.99, 60) / delta
+    weight = len(judged) / len(trial)
+    bet = bets[int(np.argmax([_largest_epsilon(trial, delta, float(bet), needed / weight) for bet in bets]))]
+    return _largest_epsilon(judged, delta, float(bet), needed)
+
+
+def _largest_epsilon(ratios: Array, delta: float, bet: float, needed: float) -> float:
+    """The largest epsilon >= 0 at which the log-capital of a fixed bet reaches `needed`; 0 if none does."""
+
+    def reached(epsilon: float) -> bool:
+        return float(np.log1p(bet * (-np.expm1(np.minimum(epsilon - ratios, 0.0)) - delta)).sum()) >= needed
+
+    low, high = 0.0, float(ratios[np.isfinite(ratios)].max(initial=0.0)) + 1.0
+    if not reached(low):
+        return low
+    while reached(high):  # only infinite log-ratios reach beyond all finite ones
+        low, high = high, 2 * high
+        if high > 1e3:
+            return inf
+    while high - low > 1e-6 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if reached(middle) else (low, middle)
+    return low
 
 
 def _lower_proportion(hits: int, trials: int, confidence: float) -> float:
@@ -119,7 +128,7 @@ def black_box(first: Sequence[Hashable], second: Sequence[Hashable], delta: floa
         most = _upper_proportion(int(inside[judge_q].sum()), len(judge_q), each)
         if least > most:
             found.append(log(least / most))
-    return Finding(max(found, default=None), delta, confidence, "black box")
+    return Finding(max(found, default=0.0), delta, confidence, "black box")
 
 
 def gaussian(first: Array, second: Array, delta: float, confidence: float = 0.999) -> Finding:
@@ -142,5 +151,5 @@ def gaussian(first: Array, second: Array, delta: float, confidence: float = 0.99
     most_variance = pooled * freedom / float(chdtri(freedom, each))
     shift = abs(float(np.mean(first) - np.mean(second))) - float(ndtri(1 - (1 - each) / 2)) * sqrt(most_variance * (1 / n + 1 / k))
     if shift <= 0:
-        return Finding(None, delta, confidence, "Gaussian")
+        return Finding(0.0, delta, confidence, "Gaussian")
     return Finding(GaussianDP(shift / sqrt(most_variance)).epsilon(delta), delta, confidence, "Gaussian")

@@ -8,18 +8,23 @@ algorithm, every one of them tells a little more.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import ceil, log
 
 import numpy as np
 
 from hedgerow.algorithms.experts.sparse_vector import CurrentExpert, Selector, SparseVector
-from hedgerow.core.audit_case import AuditCase
-from hedgerow.core.certificate import Observer
+from hedgerow.core.audit_case import AuditCase, Verdict
+from hedgerow.core.certificate import Observer, PrivacyCurve
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
+from hedgerow.privacy.curves import PureDP
 from hedgerow.privacy.mechanisms import AboveThreshold
 
 SETTING = Setting(clients=1, experts=100, horizon=512)
 BELOWS = 2000
+HALVES = 16  # experts of the sampled games
+OUTSIDE = 4.0  # epsilon of the game that is seen from outside: frequencies tell little about a small one
+READ_AT = 1e-3  # where approximate certificates are compared with their audits
 
 
 @dataclass(frozen=True)
@@ -64,17 +69,59 @@ def _quiet(server: Selector) -> tuple[np.ndarray, np.ndarray, tuple[tuple[Curren
     return first, second, (tuple(CurrentExpert(every, 0, 0) for _ in range(exchanges + 1)),)
 
 
+def _forced(switches: int, clients: int) -> tuple[np.ndarray, np.ndarray]:
+    """One datum, for half of the experts or for the other half; then everybody loses everywhere, and every exchange ends a run.
+
+    The first query stands at the threshold 1 in one world and one below in the other: there the answer tells most. Each of the
+    selections that follow moves the log-ratio up or down by eta / 2.
+    """
+    first = np.ones((switches + 6, clients, HALVES))
+    first[0] = 0.0
+    second = first.copy()
+    first[0, 0, : HALVES // 2] = second[0, 0, HALVES // 2 :] = 1.0
+    return first, second
+
+
+def _one_switch(server: Selector, clients: int) -> tuple[np.ndarray, np.ndarray]:
+    """A single forced switch between two experts, of which the worse is drawn with probability about 0.15."""
+    first = np.zeros((2, clients, 2))
+    first[0, 1:] = 1.0
+    lead = round(2 * log(0.85 / 0.15) / server.selection.epsilon)
+    first[0, 1 : lead + 1, 1] = 0.0
+    second = first.copy()
+    first[0, 0], second[0, 0] = (0.0, 1.0), (1.0, 0.0)
+    return first, second
+
+
+def _server(algorithm: Algorithm) -> Selector:
+    assert isinstance(algorithm.server, Selector)
+    return algorithm.server
+
+
+def _curve(algorithm: Algorithm) -> PrivacyCurve:
+    return algorithm.certificate.guarantee(Observer.PEER).curve
+
+
+def _half_selection(server: Selector) -> Selector:
+    return replace(server, selection=server.selection.scaled(0.5))
+
+
 def cases(spec: SparseVector) -> tuple[AuditCase, ...]:
-    """The null first, then the certificate's worst cases, then what must be caught."""
+    """The null first, then the certificate's worst cases, then what must be caught.
+
+    The loss of the best expert is taken as 0: a larger one hides data below it. Threshold and number of clients cost nothing.
+    """
+    spec = replace(spec, best_loss=0.0)
+    return (*_exact(spec), *(_glass_box(spec) if spec.delta > 0 else ()), *_black_box(spec))
+
+
+def _exact(spec: SparseVector) -> tuple[AuditCase, ...]:
     algorithm = spec.build(SETTING)
-    server = algorithm.server
-    assert isinstance(server, Selector)
-    certified = algorithm.certificate.guarantee(Observer.PEER).curve
+    server, certified = _server(algorithm), _curve(algorithm)
     worst, quiet = _worst(server), _quiet(server)
     sparse = server.sparse
     half_threshold = replace(server, sparse=replace(sparse, threshold_scale=sparse.threshold_scale / 2))
     half_query = replace(server, sparse=replace(sparse, query_scale=sparse.query_scale / 2))
-    half_selection = replace(server, selection=server.selection.scaled(0.5))
     printed = replace(server, sparse=PrintedComparison(sparse.law, sparse.threshold_scale, sparse.query_scale))
     found = (
         AuditCase("null: the same stream twice", algorithm, certified, worst[0], worst[0], worst[2]),
@@ -83,10 +130,48 @@ def cases(spec: SparseVector) -> tuple[AuditCase, ...]:
         AuditCase("half the threshold noise", _with(algorithm, half_threshold), sparse.curve, *quiet, expected="violated"),
         AuditCase("printed comparison with L", _with(algorithm, printed), sparse.curve, *quiet, expected="violated"),
     )
-    if spec.calibration == "published":  # its certificate has room that half of one other noise does not use up
-        return found
-    return (
+    found = (
         *found,
-        AuditCase("half the query noise", _with(algorithm, half_query), certified, *worst, expected="violated"),
-        AuditCase("half the selection noise", _with(algorithm, half_selection), certified, *worst, expected="violated"),
+        AuditCase("half the selection noise", _with(algorithm, _half_selection(server)), certified, *worst, expected="violated"),
+    )
+    if half_query.sparse.curve.bound <= sparse.curve.bound:  # the printed query noise is twice of what is needed: no harm done
+        return found
+    return (*found, AuditCase("half the query noise", _with(algorithm, half_query), certified, *worst, expected="violated"))
+
+
+def _glass_box(spec: SparseVector) -> tuple[AuditCase, ...]:
+    clients = min(500, ceil(64 / spec.epsilon))
+    loud = replace(spec, every=1, threshold=1.0, switches=12)
+    algorithm = loud.build(Setting(clients, HALVES, 256))
+    server, certified = _server(algorithm), _curve(algorithm)
+    first, second = _forced(server.switches, clients)
+    delta = READ_AT * min(1.0, spec.epsilon)  # a small epsilon has all its deltas below READ_AT
+
+    def case(name: str, audited: Algorithm, other: np.ndarray, runs: int, expected: Verdict) -> AuditCase:
+        return AuditCase(name, audited, certified, first, other, (), "glass box", runs, delta, expected=expected)
+
+    return (
+        case("null, sampled", algorithm, first, 500, "holds"),
+        case("forced switches", algorithm, second, 4000, "holds"),
+        case("half the selection noise, sampled", _with(algorithm, _half_selection(server)), second, 2000, "violated"),
+    )
+
+
+def _black_box(spec: SparseVector) -> tuple[AuditCase, ...]:
+    clients = 64
+    loud = replace(spec, epsilon=OUTSIDE, every=1, threshold=0.0, switches=1)
+    algorithm = loud.build(Setting(clients, 2, 256))
+    server = _server(algorithm)
+    half = _half_selection(server)
+    curve = PureDP(server.selection.epsilon)  # the switch itself is all but certain and tells next to nothing
+
+    def case(name: str, audited: Selector, same: bool, expected: Verdict) -> AuditCase:
+        first, second = _one_switch(audited, clients)
+        other = first if same else second
+        return AuditCase(name, _with(algorithm, audited), curve, first, other, (), "black box", 10_000, expected=expected)
+
+    return (
+        case("null, from outside", server, True, "holds"),
+        case("one switch, from outside", server, False, "holds"),
+        case("half the selection noise, from outside", half, False, "violated"),
     )

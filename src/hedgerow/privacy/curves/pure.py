@@ -14,14 +14,17 @@ QUOTED_DELTA = 1e-6  # where curves without a delta of their own are quoted
 def rounded_up(value: float, digits: int = 4) -> str:
     """A number for people: so many significant digits, never below the value (but for a floating-point residue of 1e-12).
 
-    >>> rounded_up(1.00049), rounded_up(0.75), rounded_up(0.7500000000000001), rounded_up(123449.0)
-    ('1.001', '0.75', '0.75', '123500')
+    >>> rounded_up(1.00049), rounded_up(0.75), rounded_up(0.7500000000000001), rounded_up(123449.0), rounded_up(1e-6)
+    ('1.001', '0.75', '0.75', '123500', '1e-6')
     """
     if value == 0:
         return "0"
     least = Decimal(value) * (1 - Decimal("1e-12"))
     step = Decimal(1).scaleb(least.adjusted() - digits + 1)
-    text = f"{(least / step).to_integral_value(ROUND_CEILING) * step:f}"
+    raised = (least / step).to_integral_value(ROUND_CEILING) * step
+    if raised < Decimal("1e-4"):
+        return f"{raised.normalize():e}"
+    text = f"{raised:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 

@@ -18,7 +18,7 @@ class Quoted:
 
     >>> from hedgerow.privacy.curves import GaussianDP
     >>> Quoted(GaussianDP(0.5), 1e-5).words()
-    'epsilon = 1.994, delta = 1e-05'
+    'epsilon = 1.994, delta = 1e-5'
     """
 
     curve: PrivacyCurve
@@ -37,4 +37,4 @@ class Quoted:
         return self.curve.epsilon(self.at_delta), self.at_delta
 
     def words(self) -> str:
-        return f"epsilon = {rounded_up(self.curve.epsilon(self.at_delta))}, delta = {self.at_delta:g}"
+        return f"epsilon = {rounded_up(self.curve.epsilon(self.at_delta))}, delta = {rounded_up(self.at_delta)}"

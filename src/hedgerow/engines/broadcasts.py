@@ -1,0 +1,24 @@
+"""What the server says in one run, from the code that runs everywhere: what likelihoods and audits speak of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hedgerow.core.lattice import Array
+from hedgerow.core.noise import NoiseSource
+from hedgerow.core.protocol import Algorithm, Context
+from hedgerow.core.transcript import Everything
+from hedgerow.engines.loop import Engine
+
+
+def broadcasts_of(algorithm: Algorithm, losses: Array, noise: NoiseSource) -> list[Any]:
+    """All broadcasts on a stream (rounds, clients, experts), the opening one included. The stream may end before the horizon."""
+    engine, kept = Engine.vectorised(algorithm, noise, fused=False), Everything()
+    opening, run = engine.open()
+    for reports in losses:
+        run, _ = engine.exchange(run, [kept])
+        if run.remaining is None:
+            break
+        _, run = engine.play(run, Context(run.round))
+        run = engine.observe(run, reports)
+    return [opening, *(broadcast for _, _, broadcast in kept.messages)]
