@@ -12,9 +12,10 @@ from hedgerow.cli.output import ERR, OUT, print_json
 from hedgerow.core.checks import nearest
 from hedgerow.core.errors import InvalidValue
 from hedgerow.experiments import benchmarks
+from hedgerow.experiments.noise_benchmarks import noise_rows
 from hedgerow.experiments.privacy_benchmarks import privacy_rows
 
-BENCHMARKS = {**benchmarks.BENCHMARKS, "privacy": privacy_rows}
+BENCHMARKS = {**benchmarks.BENCHMARKS, "noise": noise_rows, "privacy": privacy_rows}
 
 
 def bench(

@@ -40,9 +40,16 @@ class _Watched:
     def batch(self) -> tuple[int, ...]:
         return self.inner.batch
 
-    def draw(self, law: str, purpose: str, shape: tuple[int, ...] = (), rounds: int | None = None) -> Any:
+    def draw(self, law: str, purpose: str, shape: tuple[int, ...] = (), rounds: int | None = None, scale: float | None = None) -> Any:
         self.ledger.bare_draws.append((law, purpose))
-        return self.inner.draw(law, purpose, shape, rounds)
+        return self.inner.draw(law, purpose, shape, rounds, scale)
+
+    def lattice(self, value: Any) -> Any:
+        return self.inner.lattice(value)
+
+    def choose(self, law: str, gaps: Any, rate: float, purpose: str) -> Any:
+        self.ledger.bare_draws.append((law, purpose))
+        return self.inner.choose(law, gaps, rate, purpose)
 
     def release(self, mechanism: Any, value: Any) -> Any:
         output = self.answer(mechanism, value, self.inner)
@@ -83,11 +90,17 @@ class _Scripted:
     source: ScriptedNoise
     batch: tuple[int, ...]
 
-    def draw(self, law: str, purpose: str, shape: tuple[int, ...] = (), rounds: int | None = None) -> Any:
-        if law != "uniform" or shape or rounds is not None:
+    def draw(self, law: str, purpose: str, shape: tuple[int, ...] = (), rounds: int | None = None, scale: float | None = None) -> Any:
+        if law != "uniform" or shape or rounds is not None or scale is not None:
             raise AssertionError(f"cannot enumerate a bare {law} draw for {purpose!r}")
         choice = self.source.next(self.source.experts)
         return np.full(self.batch, (choice + 0.5) / self.source.experts)
+
+    def lattice(self, value: Any) -> Any:
+        return value
+
+    def choose(self, law: str, gaps: Any, rate: float, purpose: str) -> Any:
+        raise AssertionError(f"cannot enumerate a bare {law} choice for {purpose!r}")
 
     def release(self, mechanism: Any, value: Any) -> Any:
         outcomes = mechanism.outcomes(value)

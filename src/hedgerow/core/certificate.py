@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from math import isfinite
 from typing import Any, Literal, Protocol, runtime_checkable
@@ -116,6 +116,9 @@ IDEAL_REALS = Assumption(
 )
 
 
+ENTROPY = Assumption(
+    "ENTROPY", "the operating system's entropy is unpredictable, AES-256 in counter mode looks random, and the noise stays secret"
+)
 PUBLIC_PARAMETERS = Assumption("PUBLIC_PARAMETERS", "every parameter, the best expert's loss included, was chosen without the data")
 NO_CARRY_OVER = Assumption("NO_CARRY_OVER", "later losses depend on the protected record only through what was broadcast")
 
@@ -211,6 +214,14 @@ class Certificate:
 
     def guarantee(self, observer: Observer) -> Guarantee:
         return next(g for g in self.guarantees if g.observer is observer)
+
+
+def with_exact_noise(certificate: Certificate) -> Certificate:
+    """The same guarantees where the noise is exact on the lattice: real entropy is assumed, ideal real numbers no longer."""
+    guarantees = tuple(
+        replace(g, assumes=(g.assumes - {IDEAL_REALS}) | {ENTROPY}) if IDEAL_REALS in g.assumes else g for g in certificate.guarantees
+    )
+    return replace(certificate, guarantees=guarantees)
 
 
 ONE_LOSS_VECTOR = "replace one loss vector l_(i,t) in [0,1]^d of one client in one round"

@@ -19,7 +19,7 @@ MOST_LOSSES = 2**43 - 1
 
 
 def round_to_lattice(losses: npt.ArrayLike) -> Array:
-    """The nearest lattice points; values must already lie in [0, 1].
+    """The nearest lattice points.
 
     >>> float(round_to_lattice(0.3)), float(round_to_lattice(1.0))
     (0.3000001907348633, 1.0)

@@ -39,8 +39,16 @@ class Noise(Protocol):
     @property
     def batch(self) -> tuple[int, ...]: ...
 
-    def draw(self, law: str, purpose: str, shape: tuple[int, ...] = (), rounds: int | None = None) -> Array:
-        """Unit-scale noise of shape (*batch, *shape); with `rounds` that many successive draws, stacked in front."""
+    def draw(self, law: str, purpose: str, shape: tuple[int, ...] = (), rounds: int | None = None, scale: float | None = None) -> Array:
+        """Noise of shape (*batch, *shape), of that scale (of scale 1 if None); with `rounds` so many draws, stacked in front."""
+        ...
+
+    def lattice(self, value: Any) -> Any:
+        """The value, if noise may be added to it: a secure source demands that it lies on the lattice."""
+        ...
+
+    def choose(self, law: str, gaps: Array, rate: float, purpose: str) -> Any:
+        """The index of the largest noise - rate * gap, with unit noise of that law, for one row of gaps or one for each client."""
         ...
 
     def release(self, mechanism: Releasing, value: Any) -> Any:
@@ -56,6 +64,12 @@ class NoiseSource(Protocol):
     def everyone(self, role: str, count: int) -> Noise: ...
 
     def single(self, role: str, index: int, count: int) -> Noise: ...
+
+
+def best(noisy: Array) -> Any:
+    """The index of the largest entry, for one vector or a batch of them."""
+    chosen = np.argmax(noisy, axis=-1)
+    return chosen if np.ndim(chosen) else int(chosen)
 
 
 @dataclass
@@ -173,12 +187,19 @@ class _View:
     lanes: int
     lane: int | None
 
-    def draw(self, law: str, purpose: str, shape: tuple[int, ...] = (), rounds: int | None = None) -> Array:
+    def draw(self, law: str, purpose: str, shape: tuple[int, ...] = (), rounds: int | None = None, scale: float | None = None) -> Array:
         width = prod(shape)
         name = f"{self.role}/{purpose}/{law}/{width}"
         rows = self.source.take(name, law, self.lanes, width, self.lane, 1 if rounds is None else rounds)
         drawn = rows.reshape(len(rows), *self.batch, *shape)
-        return drawn[0] if rounds is None else drawn
+        drawn = drawn[0] if rounds is None else drawn
+        return drawn if scale is None else scale * drawn
+
+    def lattice(self, value: Any) -> Any:
+        return value
+
+    def choose(self, law: str, gaps: Array, rate: float, purpose: str) -> Any:
+        return best(self.draw(law, purpose, np.shape(gaps)[len(self.batch) :]) - rate * gaps)
 
     def release(self, mechanism: Releasing, value: Any) -> Any:
         return mechanism.sample(value, self)
@@ -188,10 +209,17 @@ class _View:
 class _Silence:
     batch: tuple[int, ...]
 
-    def draw(self, law: str, purpose: str, shape: tuple[int, ...] = (), rounds: int | None = None) -> Array:
-        del purpose
+    def draw(self, law: str, purpose: str, shape: tuple[int, ...] = (), rounds: int | None = None, scale: float | None = None) -> Array:
+        del purpose, scale
         full = (*self.batch, *shape) if rounds is None else (rounds, *self.batch, *shape)
         return np.full(full, 0.5 if law == "uniform" else 0.0)
+
+    def lattice(self, value: Any) -> Any:
+        return value
+
+    def choose(self, law: str, gaps: Array, rate: float, purpose: str) -> Any:
+        del law, rate, purpose
+        return best(-gaps)
 
     def release(self, mechanism: Releasing, value: Any) -> Any:
         return mechanism.sample(value, self)

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import numpy.typing as npt
 
 from hedgerow.core.block import Block, check
+from hedgerow.core.certificate import with_exact_noise
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import round_to_lattice
 from hedgerow.core.losses import Linear
-from hedgerow.core.noise import SeededNoise
-from hedgerow.core.protocol import AlgorithmSpec, Context
+from hedgerow.core.noise import NoiseSource, SeededNoise
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context
 from hedgerow.core.setting import Setting
 from hedgerow.engines.loop import Engine
+from hedgerow.privacy.secure import SecureNoise
+from hedgerow.privacy.secure.source import require_secure
 
 
 class Learner:
-    """All clients of one game in one object. Noise is seeded: for simulation, not private.
+    """All clients of one game in one object. Noise is seeded, for simulation, unless a secure `source` is given (`private`).
 
     >>> from hedgerow.algorithms.experts.follow_the_leader import FollowTheLeader
     >>> learner = Learner(FollowTheLeader(), clients=2, experts=3, horizon=10)
@@ -28,8 +33,26 @@ class Learner:
     """
 
     def __init__(self, algorithm: AlgorithmSpec, *, clients: int, experts: int, horizon: int, seed: int = 0) -> None:
-        self.algorithm = algorithm.build(Setting(clients, experts, horizon))
-        self._engine = Engine.vectorised(self.algorithm, SeededNoise(seed), fused=False)
+        self._begin(algorithm.build(Setting(clients, experts, horizon)), SeededNoise(seed))
+
+    @classmethod
+    def private(cls, algorithm: AlgorithmSpec, *, clients: int, experts: int, horizon: int, source: SecureNoise) -> Learner:
+        """For real data: exact noise from the operating system's entropy, and a certificate that says so.
+
+        >>> from hedgerow.algorithms.experts.sparse_vector import SparseVector
+        >>> from hedgerow.privacy.secure import SecureNoise
+        >>> learner = Learner.private(SparseVector(), clients=2, experts=3, horizon=10, source=SecureNoise())
+        >>> sorted(assumption.name for assumption in learner.algorithm.certificate.guarantees[1].assumes)
+        ['ENTROPY', 'NO_CARRY_OVER', 'PUBLIC_PARAMETERS', 'TRUSTED_SERVER']
+        """
+        learner = cls.__new__(cls)
+        built = algorithm.build(Setting(clients, experts, horizon))
+        learner._begin(replace(built, certificate=with_exact_noise(built.certificate)), require_secure(source))
+        return learner
+
+    def _begin(self, algorithm: Algorithm, source: NoiseSource) -> None:
+        self.algorithm = algorithm
+        self._engine = Engine.vectorised(algorithm, source, fused=False)
         self._run = self._engine.start()
         self._waiting: np.ndarray | None = None
 

@@ -17,7 +17,6 @@ import numpy as np
 
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
 from hedgerow.algorithms.experts.sparse_vector_tuning import choose
-from hedgerow.core.noise import LAWS, SeededNoise
 from hedgerow.engines.simulate import EngineName, simulate
 from hedgerow.environments.realizable import Realizable
 from hedgerow.environments.recorded import RecordedArray
@@ -156,23 +155,8 @@ def calibrate_rows() -> Iterator[Row]:
         yield Row(f"calibrate/sparse_vector/m={clients}/T={rounds}/d={experts}/N={every}", taken / 2, "2 s", taken, "s", "<=", 1.0)
 
 
-def noise_rows() -> Iterator[Row]:
-    """Seeded noise through named streams, against numpy drawing the same numbers directly."""
-    count = 2**20
-    rng = np.random.default_rng(0)
-    for law in ("exponential", "gumbel"):
-        noise = SeededNoise(0).server()
-        noise.draw(law, "warm", rounds=count)
-        ours, direct = partial(noise.draw, law, "bench", rounds=count), partial(LAWS[law], rng, count)
-        pairs = [(seconds(ours), seconds(direct)) for _ in range(REPEATS)]
-        ratio = median(a / b for a, b in pairs)
-        each = median(a for a, _ in pairs) / count * 1e9
-        yield Row(f"noise/seeded/{law}/n={count}", ratio, f"numpy {law}", each, "ns per draw")
-
-
 BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "simulate": simulate_rows,
     "memory": memory_rows,
     "calibrate": calibrate_rows,
-    "noise": noise_rows,
 }

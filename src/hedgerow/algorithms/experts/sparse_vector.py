@@ -19,7 +19,7 @@ from hedgerow.algorithms.experts.totals import LossSums
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import Certificate, Channel, PrivacyCurve, Proof, trusted_server
 from hedgerow.core.checks import at_least, between, expect, positive
-from hedgerow.core.lattice import Array, Units, from_units, to_units
+from hedgerow.core.lattice import Array, Units, from_units, round_to_lattice, to_units
 from hedgerow.core.messages import Broadcast
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import Algorithm, Context, RunState, Trace
@@ -132,14 +132,14 @@ class Selector:
         start_totals = state.totals + pending
         plays = np.full(rounds, state.expert, np.int64)
         boundaries = np.arange(rounds, rounds) if run.remaining is None else np.arange(run.remaining, rounds, self.every)
-        unit_noise = self.sparse.draw_queries(len(boundaries), noise)
+        drawn = self.sparse.draw_queries(len(boundaries), noise)
         done = 0
         while done < len(boundaries) and state.switches < self.switches:
             due = boundaries[done:]
             column = np.zeros(rounds + 1)
             np.cumsum(np.einsum("ri->r", block.losses[:, :, state.expert]), out=column[1:])
             queries = from_units(to_units(column[due]) + (int(start_totals[state.expert]) - state.base))
-            first = self.sparse.first_above(queries, state.noisy_threshold, unit_noise[done:])
+            first = self.sparse.first_above(queries, state.noisy_threshold, drawn[done:])
             if first is None:
                 done = len(boundaries)
                 break
@@ -244,8 +244,9 @@ class SparseVector:
         expect(self.every <= horizon, "every", self.every, f"<= horizon={horizon}")
         between("best_loss", self.best_loss, 0.0, float(horizon))
         switches, eta, threshold, sparse = self._parameters(clients, experts, horizon)
+        threshold, floor = float(round_to_lattice(threshold)), float(round_to_lattice(clients * self.best_loss))
         selection = ExponentialMechanism("selection", eta)
-        server = Selector(experts, self.every, switches, threshold, clients * self.best_loss, sparse, selection)
+        server = Selector(experts, self.every, switches, threshold, floor, sparse, selection)
         parameters = {
             "switches": switches,
             "selection_epsilon": eta,

@@ -68,7 +68,7 @@ class AdditiveNoise(_Additive):
         return PureDP(cost) if self.law == "laplace" else ApproximateDP(0.0, min(1.0, nextafter(-expm1(-cost), inf)))
 
     def sample(self, value: Any, noise: Noise) -> Any:
-        return value + self.scale * noise.draw(self.law, self.purpose, np.shape(value)[len(noise.batch) :])
+        return noise.lattice(value) + noise.draw(self.law, self.purpose, np.shape(value)[len(noise.batch) :], scale=self.scale)
 
     def distance(self, value: Any, other: Any) -> float:
         return float(np.abs(np.subtract(value, other)).sum())
@@ -110,7 +110,7 @@ class GaussianNoise(_Additive):
         return GaussianDP(_cost(self.sensitivity, self.scale))
 
     def sample(self, value: Any, noise: Noise) -> Any:
-        return value + self.scale * noise.draw("gaussian", self.purpose, np.shape(value)[len(noise.batch) :])
+        return noise.lattice(value) + noise.draw("gaussian", self.purpose, np.shape(value)[len(noise.batch) :], scale=self.scale)
 
     def distance(self, value: Any, other: Any) -> float:
         return float(np.sqrt(np.square(np.subtract(value, other)).sum()))

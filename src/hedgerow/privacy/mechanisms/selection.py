@@ -38,11 +38,14 @@ class _Selection:
         """How much score one unit of noise is worth."""
         return 1 / self.rate
 
-    def _logits(self, scores: Any) -> Values:
+    def _gaps(self, scores: Any) -> Values:
         scores = np.asarray(scores, float)
         if not np.isfinite(scores).all():
             raise InvalidValue("Expected finite scores for a private choice.")
-        return (scores.min(axis=-1, keepdims=True) - scores) * self.rate
+        return scores - scores.min(axis=-1, keepdims=True)
+
+    def _logits(self, scores: Any) -> Values:
+        return -self.rate * self._gaps(scores)
 
     def _log_probabilities(self, scores: Any) -> Values:
         raise NotImplementedError
@@ -74,12 +77,6 @@ def _softmax(logits: Values) -> Values:
     return logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
 
 
-def best(noisy: Values) -> Any:
-    """The index of the largest entry, for one vector or a batch of them."""
-    chosen = np.argmax(noisy, axis=-1)
-    return chosen if np.ndim(chosen) else int(chosen)
-
-
 @dataclass(frozen=True)
 class ExponentialMechanism(_Selection):
     """Choose i with probability proportional to exp(-epsilon * score[i] / (2 * sensitivity)): small scores are good.
@@ -104,7 +101,7 @@ class ExponentialMechanism(_Selection):
         return BoundedRange(self.epsilon)
 
     def sample(self, value: Any, noise: Noise) -> Any:
-        return best(self._logits(value) + noise.draw("gumbel", self.purpose, np.shape(value)[len(noise.batch) :]))
+        return noise.choose("gumbel", self._gaps(value), self.rate, self.purpose)
 
     def _log_probabilities(self, scores: Any) -> Values:
         return _softmax(self._logits(scores))
@@ -154,7 +151,7 @@ class NoisyMax(_Selection):
         return float(np.abs(moved).max())
 
     def sample(self, value: Any, noise: Noise) -> Any:
-        return best(self._logits(value) + noise.draw(self.law, self.purpose, np.shape(value)[len(noise.batch) :]))
+        return noise.choose(self.law, self._gaps(value), self.rate, self.purpose)
 
     def _log_probabilities(self, scores: Any) -> Values:
         logits = self._logits(scores)

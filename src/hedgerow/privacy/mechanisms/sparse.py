@@ -32,12 +32,13 @@ class Comparison:
         positive("sensitivity", self.sensitivity)
 
     def sample(self, value: Any, noise: Noise) -> Any:
-        answers = self.answers(value, noise.draw(self.law, self.purpose, np.shape(value)[len(noise.batch) :]))
+        drawn = noise.draw(self.law, self.purpose, np.shape(value)[len(noise.batch) :], scale=self.scale)
+        answers = self.answers(noise.lattice(value), drawn)
         return answers if np.ndim(answers) else bool(answers)
 
-    def answers(self, margins: Any, unit_noise: Any) -> Any:
+    def answers(self, margins: Any, drawn: Any) -> Any:
         """The comparison itself: one margin or many."""
-        return margins + self.scale * unit_noise > 0
+        return margins + drawn > 0
 
     def distance(self, value: Any, other: Any) -> float:
         return abs(float(value) - float(other))
@@ -99,15 +100,15 @@ class AboveThreshold:
         """One query of the run."""
         return noise.release(self.comparison, query - noisy_threshold)
 
-    def first_above(self, queries: Values, noisy_threshold: float, unit_noise: Values) -> int | None:
+    def first_above(self, queries: Values, noisy_threshold: float, drawn: Values) -> int | None:
         """Many queries of one run at once: the index of the first answer "above", if any."""
-        answers = self.comparison.answers(queries - noisy_threshold, unit_noise)
+        answers = self.comparison.answers(queries - noisy_threshold, drawn)
         first = int(np.argmax(answers))
         return first if answers[first] else None
 
     def draw_queries(self, count: int, noise: Noise) -> Values:
-        """The unit noise of the next `count` queries."""
-        return noise.draw(self.law, "query", rounds=count)
+        """The noise of the next `count` queries."""
+        return noise.draw(self.law, self.comparison.purpose, rounds=count, scale=self.query_scale)
 
     def log_probability(self, queries: npt.ArrayLike, threshold: float, ended: bool) -> float:
         """Exact log-probability of a run: all queries below, except that the last is above where the run `ended`.

@@ -1,0 +1,126 @@
+"""Benchmarks of noise: secure noise beside numpy's and OpenDP's in one run, seeded noise beside numpy's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from hedgerow.core.noise import LAWS, SeededNoise
+from hedgerow.experiments.benchmarks import REPEATS, Row, seconds
+from hedgerow.privacy.mechanisms import ExponentialMechanism, NoisyMax
+from hedgerow.privacy.secure import SecureNoise
+from hedgerow.privacy.secure.exact import ExactLaw
+from hedgerow.privacy.secure.laws import LatticeLaw
+
+SIZES = (1, 100, 10**4, 10**6)
+LIMITS = {10**4: 1.0, 10**6: 2.0}  # times numpy's normal
+EXPERTS = 10**4
+_SAMPLES = 2 * 10**6
+_OPENDP_SAMPLES = 10**4
+
+
+def _repeat(draw: Callable[[], object], times: int) -> Callable[[], object]:
+    def work() -> object:
+        drawn = None
+        for _ in range(times):
+            drawn = draw()
+        return drawn
+
+    return work
+
+
+def _paired(ours: Callable[[], object], theirs: Callable[[], object]) -> tuple[float, float, float]:
+    """Median ratio of times taken in turn, and the two median times."""
+    ours()
+    theirs()
+    pairs = [(seconds(ours), seconds(theirs)) for _ in range(REPEATS)]
+    return median(a / b for a, b in pairs), median(a for a, _ in pairs), median(b for _, b in pairs)
+
+
+def sampling_rows() -> Iterator[Row]:
+    """Lattice noise of scale 1 (2^20 steps) against numpy's normal and laplace of the same size."""
+    generator = np.random.default_rng(0)
+    server = SecureNoise().server()
+    peers: dict[LatticeLaw, Callable[[int], object]] = {
+        "gaussian": lambda size: generator.normal(0.0, 1.0, size),
+        "laplace": lambda size: generator.laplace(0.0, 1.0, size),
+    }
+    for law, size in ((law, size) for law in peers for size in SIZES):
+        times = max(1, min(20_000, _SAMPLES // size))
+        shape = () if size == 1 else (size,)
+        ours = _repeat(partial(server.draw, law, "bench", shape, scale=1.0), times)
+        ratio, taken, _ = _paired(ours, _repeat(partial(generator.normal, 0.0, 1.0, size), times))
+        limit = LIMITS.get(size)
+        yield Row(f"{law}/d={size}", ratio, "numpy normal", size * times / taken, "per second", None if limit is None else "<=", limit)
+    for law, peer in peers.items():
+        taken = median(seconds(partial(peer, 10**4)) for _ in range(100))
+        yield Row(f"{law}/d=10000/numpy", None, None, 10**4 / taken, "per second")
+
+
+def opendp_rows() -> Iterator[Row]:
+    """OpenDP's samplers, where it is installed (`pip install opendp`): the same laws on the integers."""
+    try:
+        import opendp.prelude as opendp
+    except ImportError:
+        return
+    dp: Any = opendp
+    dp.enable_features("contrib")
+    domain = dp.vector_domain(dp.atom_domain(T="i64"))
+    makers = {
+        "gaussian": lambda: dp.m.make_gaussian(domain, dp.l2_distance(T=float), scale=2.0**20),
+        "laplace": lambda: dp.m.make_laplace(domain, dp.l1_distance(T="i64"), scale=2.0**20),
+    }
+    for law, make in makers.items():
+        measurement, zeros = make(), [0] * _OPENDP_SAMPLES
+        taken = median(seconds(partial(measurement, zeros)) for _ in range(3))
+        yield Row(f"{law}/d={_OPENDP_SAMPLES}/OpenDP", None, None, _OPENDP_SAMPLES / taken, "per second")
+
+
+def setup_rows() -> Iterator[Row]:
+    """A scale that was not used before."""
+    for law, scale in (("gaussian", 1000.0), ("laplace", 2.0**30)):
+        taken = median(seconds(partial(ExactLaw, law, scale)) for _ in range(REPEATS))
+        yield Row(f"set-up/{law}/scale={scale:g}", taken, "1 s", taken, "s", "<=", 1.0)
+
+
+def selection_rows() -> Iterator[Row]:
+    """One choice among 10^4 experts against numpy's largest of scores with Gumbel noise."""
+    generator = np.random.default_rng(1)
+    scores = generator.random(EXPERTS) * 20
+    server, seeded = SecureNoise().server(), SeededNoise(0).server()
+    mechanisms = {
+        "exponential mechanism": ExponentialMechanism("bench", 1.0),
+        "permute and flip": NoisyMax("bench", "exponential", 1.0),
+    }
+    for name, mechanism in mechanisms.items():
+        theirs = _repeat(lambda: int(np.argmax(generator.gumbel(size=EXPERTS) - scores / 2)), 50)
+        ratio, taken, _ = _paired(_repeat(partial(server.release, mechanism, scores), 50), theirs)
+        yield Row(f"select/{name}/d={EXPERTS}", ratio, "numpy Gumbel argmax", taken / 50 * 1e6, "us", "<=", 5.0)
+        taken = seconds(_repeat(partial(seeded.release, mechanism, scores), 50))
+        yield Row(f"select/{name}/d={EXPERTS}/seeded", None, None, taken / 50 * 1e6, "us")
+
+
+def seeded_rows() -> Iterator[Row]:
+    """Seeded noise through named streams, against numpy drawing the same numbers directly."""
+    count = 2**20
+    rng = np.random.default_rng(0)
+    for law in ("exponential", "gumbel"):
+        noise = SeededNoise(0).server()
+        noise.draw(law, "warm", rounds=count)
+        ours, direct = partial(noise.draw, law, "bench", rounds=count), partial(LAWS[law], rng, count)
+        pairs = [(seconds(ours), seconds(direct)) for _ in range(REPEATS)]
+        ratio = median(a / b for a, b in pairs)
+        each = median(a for a, _ in pairs) / count * 1e9
+        yield Row(f"seeded/{law}/n={count}", ratio, f"numpy {law}", each, "ns per draw")
+
+
+def noise_rows() -> Iterator[Row]:
+    yield from sampling_rows()
+    yield from opendp_rows()
+    yield from setup_rows()
+    yield from selection_rows()
+    yield from seeded_rows()

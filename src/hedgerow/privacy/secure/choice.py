@@ -1,0 +1,93 @@
+"""Exact selection and exact coins from uniform words: floats decide all but about one choice in a thousand million, digits the rest.
+
+The gaps are the scores above the least one; both laws give an index the weight exp(-rate * gap).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hedgerow.core.checks import at_least, expect
+from hedgerow.privacy.secure.digits import below, mp
+from hedgerow.privacy.secure.laws import ERROR, Values
+from hedgerow.privacy.secure.words import SecureWords
+
+_HOPELESS = 2.0**-60
+
+
+def _check(gaps: Values, rate: float) -> None:
+    expect(gaps.ndim == 1 and len(gaps) > 0, "gaps", gaps.shape, "to be one row of scores")
+    expect(bool(np.isfinite(gaps).all()) and gaps.min() == 0, "least gap", float(gaps.min()), "0, and all of them finite")
+    expect(np.isfinite(rate) and rate > 0, "rate", rate, "> 0 and finite")
+
+
+def exponential(gaps: Values, rate: float, words: SecureWords) -> int:
+    """Index i with probability proportional to exp(-rate * gaps[i]), by inversion."""
+    _check(gaps, rate)
+    sums = np.cumsum(np.exp(-rate * gaps))
+    total = float(sums[-1])
+    head = words.integer(64)
+    target = head * 2.0**-64 * total
+    found = int(np.searchsorted(sums, target, side="right"))
+    unsure = total * (ERROR + len(gaps) * 2.0**-50)
+    before = float(sums[found - 1]) if found else -np.inf
+    if found < len(gaps) and target - before > unsure and (found == len(gaps) - 1 or sums[found] - target > unsure):
+        return found
+    return _exponential_exactly(gaps, rate, head, words)
+
+
+def _exponential_exactly(gaps: Values, rate: float, head: int, words: SecureWords) -> int:
+    """The same uniform number, with more and more of its bits, against sums with more and more digits."""
+    bits = 64
+    while True:
+        with mp.workprec(bits + 128):
+            weights = [mp.exp(-mp.mpf(rate) * mp.mpf(float(gap))) for gap in gaps]
+            total, below = mp.fsum(weights), mp.mpf(0)
+            low, high = (mp.ldexp(mp.mpf(value), -bits) * total for value in (head, head + 1))
+            slack = total * mp.ldexp(1, -bits - 64)
+            for index, weight in enumerate(weights):
+                above = below + weight
+                last = index == len(weights) - 1
+                if (index == 0 or low > below + slack) and (last or high < above - slack):
+                    return index
+                below = above
+        head, bits = (head << 64) | words.integer(64), bits + 64
+
+
+def permute_and_flip(gaps: Values, rate: float, words: SecureWords) -> int:
+    """Go through the indices in random order and take the first whose coin, of chance exp(-rate * gap), shows heads."""
+    _check(gaps, rate)
+    order = permutation(len(gaps), words)
+    heads = words.take(len(gaps))
+    trial, chance = heads * 2.0**-64, np.exp(-rate * gaps[order])
+    yes = (trial < chance * (1 - ERROR)) | (gaps[order] == 0)
+    no = trial >= np.maximum(chance * (1 + ERROR), _HOPELESS)
+    for at in np.flatnonzero(yes | ~no):
+        index = int(order[at])
+        if yes[at] or below_exp(float(gaps[index]), rate, int(heads[at]), words):
+            return index
+    raise AssertionError("an index with gap 0 is always taken")
+
+
+def permutation(count: int, words: SecureWords) -> np.ndarray:
+    """A uniform order: by random words, drawn again in the unlikely case that two are equal."""
+    while True:
+        drawn = words.take(count)
+        order = np.argsort(drawn, kind="stable")
+        if not (np.diff(drawn[order]) == 0).any():
+            return order
+
+
+def below_exp(gap: float, rate: float, head: int, words: SecureWords) -> bool:
+    """Whether a uniform number with these first 64 bits lies below exp(-rate * gap)."""
+    return below(head, lambda: mp.exp(-mp.mpf(rate) * mp.mpf(gap)), words)
+
+
+def index_below(count: int, words: SecureWords) -> int:
+    """A uniform index 0 .. count - 1."""
+    at_least("count", count, 1)
+    bits = max(1, (count - 1).bit_length())
+    while True:
+        found = words.integer(bits)
+        if found < count:
+            return found

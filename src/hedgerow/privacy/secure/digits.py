@@ -1,0 +1,41 @@
+"""As many digits as it takes: comparisons of a uniform number with a chance that floats leave open."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import mpmath
+
+from hedgerow.privacy.secure.words import SecureWords
+
+mp: Any = mpmath.mp  # numbers of any precision
+
+
+def below(head: int, chance: Callable[[], Any], words: SecureWords) -> bool:
+    """Whether a uniform number whose first 64 bits are `head` lies below `chance()`, computed with ever more digits."""
+    bits = 64
+    while True:
+        with mp.workprec(bits + 128):
+            scaled = mp.ldexp(chance(), bits)
+            error = mp.ldexp(1, -100)
+            low, high = int(mp.floor(scaled * (1 - error))), int(mp.ceil(scaled * (1 + error)))
+        if head < low:
+            return True
+        if head >= high:
+            return False
+        head, bits = (head << 64) | words.integer(64), bits + 64
+
+
+def geometric(rate: float, words: SecureWords) -> int:
+    """g = 0, 1, 2, ... with Pr(g >= j) = exp(-rate j): the whole part of -ln(u) / rate."""
+    head, bits = words.integer(64), 64
+    while True:
+        if head > 0:
+            with mp.workprec(bits + 128):
+                least, most = (-mp.log(mp.ldexp(mp.mpf(value), -bits)) / mp.mpf(rate) for value in (head + 1, head))
+                error = mp.ldexp(1, -100)
+                low, high = int(mp.floor(least * (1 - error))), int(mp.floor(most * (1 + error)))
+            if low == high:
+                return low
+        head, bits = (head << 64) | words.integer(64), bits + 64

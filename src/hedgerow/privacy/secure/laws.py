@@ -1,0 +1,124 @@
+"""Laws on the integers, up to a constant factor: as floats with a bounded error, and to any precision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import pi, sqrt
+from typing import Any, ClassVar, Literal, Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import erf, erfc
+
+from hedgerow.privacy.secure.digits import mp
+
+Values = npt.NDArray[np.float64]
+LatticeLaw = Literal["exponential", "laplace", "gaussian", "discrete gaussian"]
+
+ERROR = 2.0**-36  # relative error that every float below stays well under: `proofs/secure_noise.md#floats`
+
+
+class Shape(Protocol):
+    """A function f on the integers that falls with |x|: Pr(x) is proportional to f(|x|), for x >= 0 only where `one_sided`."""
+
+    one_sided: ClassVar[bool]
+    reach: ClassVar[float]  # the table ends after so many scales
+
+    @property
+    def scale(self) -> float: ...
+
+    def weight(self, size: Values) -> Values:
+        """f at |x| = size."""
+        ...
+
+    def exact(self, size: int) -> Any:
+        """f at the working precision of mpmath."""
+        ...
+
+    def decay(self, size: int) -> float:
+        """A rate r > 0 with f(size + g) <= f(size) exp(-r g) for all g >= 0."""
+        ...
+
+
+@dataclass(frozen=True)
+class Exponential:
+    """Pr(x) proportional to exp(-x / scale), x = 0, 1, 2, ...: the geometric law."""
+
+    scale: float
+    one_sided: ClassVar[bool] = True
+    reach: ClassVar[float] = 40.0
+
+    def weight(self, size: Values) -> Values:
+        return np.exp(-size / self.scale)
+
+    def exact(self, size: int) -> Any:
+        return mp.exp(-mp.mpf(size) / mp.mpf(self.scale))
+
+    def decay(self, size: int) -> float:
+        del size
+        return 1 / self.scale
+
+
+@dataclass(frozen=True)
+class Laplace(Exponential):
+    """Pr(x) proportional to exp(-|x| / scale) on all integers."""
+
+    one_sided: ClassVar[bool] = False
+
+
+@dataclass(frozen=True)
+class DiscreteGaussian:
+    """Pr(x) proportional to exp(-x^2 / (2 scale^2)): what the literature calls the discrete Gaussian."""
+
+    scale: float
+    one_sided: ClassVar[bool] = False
+    reach: ClassVar[float] = 12.0
+
+    def weight(self, size: Values) -> Values:
+        return np.exp(-np.square(size / self.scale) / 2)
+
+    def exact(self, size: int) -> Any:
+        return mp.exp(-((mp.mpf(size) / mp.mpf(self.scale)) ** 2) / 2)
+
+    def decay(self, size: int) -> float:
+        return max(size, 0.5) / self.scale**2 * (1 - ERROR)
+
+
+@dataclass(frozen=True)
+class RoundedGaussian:
+    """A normal variable of deviation `scale`, rounded to the nearest integer.
+
+    Added to an integer it is normal noise followed by rounding, so its guarantee is exactly the Gaussian one.
+    f = scale sqrt(2 pi) Pr(x - 1/2 < normal < x + 1/2).
+    """
+
+    scale: float
+    one_sided: ClassVar[bool] = False
+    reach: ClassVar[float] = 12.0
+
+    def weight(self, size: Values) -> Values:
+        if self.scale < 64:
+            unit = self.scale * sqrt(2)
+            near, far = np.maximum(size - 0.5, 0.0) / unit, (size + 0.5) / unit
+            parts = np.where(size == 0, 2 * erf(0.5 / unit), erfc(near) - erfc(far))
+            return self.scale * sqrt(2 * pi) / 2 * parts
+        t, s = np.square(size / self.scale), self.scale**2
+        series = (t - 1) / (24 * s) + (t * t - 6 * t + 3) / (1920 * s**2) + (t**3 - 15 * t * t + 45 * t - 15) / (322560 * s**3)
+        return np.exp(-t / 2) * (1 + series)
+
+    def exact(self, size: int) -> Any:
+        with mp.extraprec(int(4 * np.log2(self.scale + 2)) + 64):
+            unit = mp.mpf(self.scale) * mp.sqrt(2)
+            near, far = (mp.mpf(2 * size + sign) / 2 / unit for sign in (-1, 1))
+            return mp.mpf(self.scale) * mp.sqrt(2 * mp.pi) / 2 * (mp.erfc(near) - mp.erfc(far))
+
+    def decay(self, size: int) -> float:
+        return max(size - 0.5, 0.25) / self.scale**2 * (1 - ERROR)
+
+
+SHAPES: dict[LatticeLaw, type[Any]] = {
+    "exponential": Exponential,
+    "laplace": Laplace,
+    "gaussian": RoundedGaussian,
+    "discrete gaussian": DiscreteGaussian,
+}

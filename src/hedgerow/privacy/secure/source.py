@@ -1,0 +1,142 @@
+"""The noise source for real data."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import dataclass
+from math import log2, prod
+from typing import Any, NoReturn
+
+import numpy as np
+
+from hedgerow.core.checks import expect
+from hedgerow.core.errors import InvalidValue, Unsupported
+from hedgerow.core.lattice import UNITS_PER_LOSS, Array, from_units
+from hedgerow.core.noise import Noise, Releasing
+from hedgerow.privacy.secure import choice
+from hedgerow.privacy.secure.exact import ExactLaw, Integers
+from hedgerow.privacy.secure.laws import SHAPES, LatticeLaw
+from hedgerow.privacy.secure.words import SecureWords
+
+COARSEST = 8.0  # lattice steps: a smaller scale would leave too few values to hide in
+_LATTICE = f"the lattice of 2^-{log2(UNITS_PER_LOSS):.0f}"
+_LAWS_KEPT = 64
+_MOST_IN_STORE = 2**16
+
+
+@dataclass
+class _Store:
+    """A law and what was drawn from it in advance."""
+
+    law: ExactLaw
+    drawn: Integers
+    used: int = 0
+
+    def take(self, count: int, words: SecureWords) -> Integers:
+        if self.used + count > len(self.drawn):
+            left = self.drawn[self.used :]
+            more = min(_MOST_IN_STORE, max(256, 2 * len(self.drawn)))
+            fresh = self.law.sample(max(more, count - len(left)), words)
+            self.drawn, self.used = np.concatenate([left, fresh]), 0
+        taken = self.drawn[self.used : self.used + count]
+        self.used += count
+        return taken
+
+
+class SecureNoise:
+    """Exact lattice noise, exact selection and coins. There is no seed, nothing to restore, and nothing to fall back to.
+
+    Additive noise comes in whole steps of the lattice of `core.lattice`, and values must lie on it, too: sums are then exact.
+    """
+
+    __slots__ = ("_generation", "_stores", "_words")
+
+    def __init__(self) -> None:
+        self._words = SecureWords()
+        self._generation = self._words.generation
+        self._stores: OrderedDict[tuple[str, float], _Store] = OrderedDict()
+
+    def __init_subclass__(cls) -> NoReturn:
+        raise TypeError("SecureNoise cannot be subclassed: a subclass could choose the noise.")
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("Secure noise cannot be copied or saved: the same noise would be used twice.")
+
+    def server(self) -> Noise:
+        return _View(self, ())
+
+    def everyone(self, role: str, count: int) -> Noise:
+        del role
+        return _View(self, (count,))
+
+    def single(self, role: str, index: int, count: int) -> Noise:
+        del role, index, count
+        return _View(self, ())
+
+    def words(self) -> SecureWords:
+        """The uniform words; what was drawn in advance in another process, or under another key, is thrown away."""
+        self._words.check()
+        if self._words.generation != self._generation:
+            self._stores.clear()
+            self._generation = self._words.generation
+        return self._words
+
+    def units(self, law: LatticeLaw, scale: float, count: int) -> Integers:
+        """`count` noise values in lattice units, for a scale in the units of the losses."""
+        steps = scale * UNITS_PER_LOSS
+        expect(
+            steps >= COARSEST,
+            "scale",
+            scale,
+            f">= {COARSEST / UNITS_PER_LOSS:g}: the lattice of 2^-{log2(UNITS_PER_LOSS):.0f} is too coarse for less",
+        )
+        words = self.words()
+        store = self._stores.get((law, steps))
+        if store is None:
+            store = self._stores[law, steps] = _Store(ExactLaw(law, steps), np.empty(0, np.int64))
+            while len(self._stores) > _LAWS_KEPT:
+                self._stores.popitem(last=False)
+        self._stores.move_to_end((law, steps))
+        return store.take(count, words)
+
+
+@dataclass(frozen=True)
+class _View:
+    """What one role, or all clients at once, may draw."""
+
+    source: SecureNoise
+    batch: tuple[int, ...]
+
+    def draw(self, law: str, purpose: str, shape: tuple[int, ...] = (), rounds: int | None = None, scale: float | None = None) -> Array:
+        full = (*self.batch, *shape) if rounds is None else (rounds, *self.batch, *shape)
+        if law == "uniform" and scale is None:
+            return np.multiply(self.source.words().take(prod(full)) >> np.uint64(11), 2.0**-53, dtype=np.float64).reshape(full)
+        if law not in SHAPES or scale is None:
+            raise Unsupported(f"There is no exact sampler for {law} noise of scale={scale} ({purpose}); known: {tuple(SHAPES)}.")
+        return from_units(self.source.units(law, scale, prod(full)).reshape(full))
+
+    def lattice(self, value: Any) -> Any:
+        """The value, if it lies on the lattice: what lies between its points would show through the noise."""
+        units = np.asarray(value, float) * UNITS_PER_LOSS
+        if not (np.abs(units) < 2.0**53).all() or (units != np.round(units)).any():
+            raise InvalidValue(
+                f"Expected values on the lattice of 2^-{log2(UNITS_PER_LOSS):.0f}, below 2^{53 - log2(UNITS_PER_LOSS):.0f} in size."
+            )
+        return value
+
+    def choose(self, law: str, gaps: Array, rate: float, purpose: str) -> Any:
+        del purpose
+        chooser = {"gumbel": choice.exponential, "exponential": choice.permute_and_flip}[law]
+        rows = np.atleast_2d(gaps)
+        chosen = np.array([chooser(row, rate, self.source.words()) for row in rows])
+        return int(chosen[0]) if np.ndim(gaps) == 1 else chosen
+
+    def release(self, mechanism: Releasing, value: Any) -> Any:
+        return mechanism.sample(value, self)
+
+
+def require_secure(source: object) -> SecureNoise:
+    """The source itself, if it is a secure one: nothing else may protect real data."""
+    if type(source) is not SecureNoise:
+        raise InvalidValue(f"Expected SecureNoise for real data, got {type(source).__name__}.")
+    return source

@@ -1,0 +1,71 @@
+"""Uniform 64-bit words: AES-256 in counter mode under a key from the operating system."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.core.errors import HedgerowError
+
+Words = npt.NDArray[np.uint64]
+KEY_BYTES, BLOCK_BYTES = 32, 16
+REKEY_AFTER = 2**33  # bytes under one key; far below what counter mode allows
+_PIECE = 2**16  # bytes enciphered at once
+
+
+class NoEntropy(HedgerowError):
+    """The operating system gave no entropy, or the cipher is missing. There is no other source to fall back to."""
+
+
+def _fresh_cipher() -> Any:
+    try:
+        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+        secret = os.urandom(KEY_BYTES + BLOCK_BYTES)
+        if len(secret) != KEY_BYTES + BLOCK_BYTES:
+            raise NoEntropy(f"Expected {KEY_BYTES + BLOCK_BYTES} bytes of entropy, the operating system gave {len(secret)}.")
+        return Cipher(algorithms.AES(secret[:KEY_BYTES]), modes.CTR(secret[KEY_BYTES:])).encryptor()
+    except NoEntropy:
+        raise
+    except Exception as error:
+        raise NoEntropy(f"Secure noise needs os.urandom and AES from the package 'cryptography': {error}") from error
+
+
+class SecureWords:
+    """Hands out every word once. A new key after a fork; cannot be copied, pickled, seeded or subclassed."""
+
+    __slots__ = ("_cipher", "_pid", "_used", "generation")
+
+    def __init__(self) -> None:
+        self.generation = 0
+        self._renew()
+
+    def __init_subclass__(cls) -> NoReturn:
+        raise TypeError("SecureWords cannot be subclassed: a subclass could choose the words.")
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise TypeError("Secure noise cannot be copied or saved: the same words would be used twice.")
+
+    def _renew(self) -> None:
+        self._cipher = _fresh_cipher()
+        self._pid, self._used = os.getpid(), 0
+        self.generation += 1
+
+    def check(self) -> None:
+        """Take a new key if this is another process than the one that made it, or if the key is worn."""
+        if os.getpid() != self._pid or self._used > REKEY_AFTER:
+            self._renew()
+
+    def take(self, count: int) -> Words:
+        """The next `count` words."""
+        self.check()
+        self._used += 8 * count
+        return np.frombuffer(self._cipher.update(bytes(8 * count)), np.uint64)
+
+    def integer(self, bits: int) -> int:
+        """A uniform integer of so many bits, for the exact paths."""
+        words = -(-bits // 64)
+        return int.from_bytes(self.take(words).tobytes(), "little") >> (64 * words - bits)

@@ -1,0 +1,331 @@
+"""Secure noise: exact laws, at every scale, from entropy alone; and nothing weaker is ever taken for it."""
+
+from __future__ import annotations
+
+import copy
+import multiprocessing
+import os
+import pickle
+from collections.abc import Callable
+from math import ceil, exp, log
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from hedgerow.core.errors import InvalidValue, Unsupported
+from hedgerow.core.noise import SeededNoise
+from hedgerow.privacy.mechanisms import AdditiveNoise, ExponentialMechanism, GaussianNoise, KNorm, NoisyMax
+from hedgerow.privacy.secure import SecureNoise, choice, exact, words
+from hedgerow.privacy.secure.exact import ExactLaw
+from hedgerow.privacy.secure.laws import SHAPES, LatticeLaw
+from hedgerow.privacy.secure.source import require_secure
+from hedgerow.privacy.secure.words import NoEntropy, SecureWords
+
+WORDS = SecureWords()
+FALSE_ALARM = 1e-6  # of one test: the entropy is new in every run
+GAUSSIANS = ("gaussian", "discrete gaussian")
+
+
+def distribution(law: LatticeLaw, scale: float) -> Callable[[Any], Any]:
+    """Pr(noise <= x) at integers x: summed up where that is possible, continuous with the half step where the scale is large."""
+    shape = SHAPES[law](scale)
+    reach = ceil((14 if law in GAUSSIANS else 60) * scale) + 5
+    if reach < 2_000_000:
+        x = np.arange(0 if shape.one_sided else -reach, reach + 1)
+        sums = np.cumsum(shape.weight(np.abs(x).astype(float)))
+        return lambda at: np.where(np.asarray(at) < x[0], 0.0, sums[np.clip(np.asarray(at) - x[0], 0, len(x) - 1)] / sums[-1])
+    law_of = {"exponential": stats.expon, "laplace": stats.laplace}.get(law, stats.norm)
+    return lambda at: law_of.cdf((np.asarray(at) + (1.0 if shape.one_sided else 0.5)) / scale)
+
+
+def chi_square(sample: np.ndarray, law: LatticeLaw, scale: float, cells: int = 60) -> float:
+    """The p-value of a sample under a law, in cells of about equal probability."""
+    cdf = distribution(law, scale)
+    edges = np.unique(np.quantile(sample, np.linspace(0, 1, cells + 1)[1:-1], method="inverted_cdf").astype(np.int64))
+    values = np.unique(sample)
+    edges = values[:-1] if len(values) <= cells else edges
+    expected = np.diff(np.concatenate([[0.0], cdf(edges), [1.0]])) * len(sample)
+    observed = np.bincount(np.searchsorted(edges, sample, side="left"), minlength=len(expected))
+    keep = expected > 5
+    few, wanted = observed[~keep].sum(), expected[~keep].sum()
+    rest = [(few, max(wanted, 5.0))] if wanted > 5 or few > 5 else []
+    pairs = np.array([*zip(observed[keep], expected[keep], strict=True), *rest])
+    if len(pairs) < 2:
+        return 1.0
+    return float(stats.chi2.sf(((pairs[:, 0] - pairs[:, 1]) ** 2 / pairs[:, 1]).sum(), len(pairs) - 1))
+
+
+@pytest.mark.parametrize("law", SHAPES)
+@pytest.mark.parametrize("scale", [0.3, 1.0, 3.7, 50.0, 1000.0, 2.0**20 / 0.3, 1e9, 2.0**40])
+def test_samples_follow_their_law_and_no_other(law: LatticeLaw, scale: float) -> None:
+    sample = ExactLaw(law, scale).sample(200_000, WORDS)
+    assert sample.dtype == np.int64
+    assert chi_square(sample, law, scale) > FALSE_ALARM
+    for factor in (2 / 3, 3 / 2):
+        assert chi_square(sample, law, factor * scale) < 1e-9
+
+
+@pytest.mark.parametrize("law", SHAPES)
+def test_kolmogorov_smirnov_on_a_fine_lattice(law: LatticeLaw) -> None:
+    scale = 2.0**22
+    sample = ExactLaw(law, scale).sample(20_000, WORDS) / scale
+    law_of = {"exponential": stats.expon, "laplace": stats.laplace}.get(law, stats.norm)
+    assert stats.kstest(sample, law_of.cdf).pvalue > FALSE_ALARM
+    for factor in (2 / 3, 3 / 2):
+        assert stats.kstest(sample / factor, law_of.cdf).pvalue < 1e-9
+
+
+@pytest.mark.parametrize("law", SHAPES)
+def test_a_short_table_is_as_exact(law: LatticeLaw) -> None:
+    """A table that ends after a small part of the scale leaves most of the law to the tail and its digits."""
+    short = ExactLaw(law, 1e6, reach=0.1)
+    sample = short.sample(3000, WORDS)
+    assert (np.abs(sample) >= short.end).mean() > 0.5
+    assert chi_square(sample, law, 1e6, 30) > FALSE_ALARM
+    assert chi_square(sample, law, 1.5e6, 30) < 1e-9
+
+
+@pytest.mark.parametrize("law", SHAPES)
+def test_floats_that_cannot_decide_leave_it_to_the_digits(law: LatticeLaw, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a margin of one tenth a good part of all trials is decided by digits: the law stays the same."""
+    monkeypatch.setattr(exact, "ERROR", 0.1)
+    asked = 0
+    honest = exact.below
+
+    def counted(*arguments: Any) -> bool:
+        nonlocal asked
+        asked += 1
+        return honest(*arguments)
+
+    monkeypatch.setattr(exact, "below", counted)
+    sample = ExactLaw(law, 700.0).sample(4000, WORDS)
+    assert asked > 100
+    assert chi_square(sample, law, 700.0, 30) > FALSE_ALARM
+    assert chi_square(sample, law, 1050.0, 30) < 1e-6
+
+
+@pytest.mark.parametrize("law", SHAPES)
+def test_floats_are_as_precise_as_claimed(law: LatticeLaw) -> None:
+    """Against 50 digits, out to the end of the table: the margin is at least sixteen times the largest error."""
+    worst = 0.0
+    for scale in (0.3, 5.0, 63.9, 64.0, 300.0, 1e6, 2.0**40):
+        shape = SHAPES[law](scale)
+        for size in {0, 1, 2, *(int(scale * part) for part in (0.5, 1, 2, 5, 9, shape.reach * 0.99))}:
+            with exact.mp.workprec(170):
+                true = shape.exact(size)
+                if true > 1e-300:
+                    given = float(shape.weight(np.array([float(size)]))[0])
+                    worst = max(worst, abs(float((exact.mp.mpf(given) - true) / true)))
+    assert worst < exact.ERROR / 16
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("law", SHAPES)
+def test_tails_to_one_in_ten_million(law: LatticeLaw) -> None:
+    """4 * 10^8 samples: the counts beyond points of probability 1e-3 .. 1e-7 are as they should be."""
+    scale, count = 2.0**20, 400_000_000
+    ends = {
+        "exponential": lambda p: -log(p),
+        "laplace": lambda p: -log(p),
+        "gaussian": lambda p: stats.norm.isf(p / 2),
+        "discrete gaussian": lambda p: stats.norm.isf(p / 2),
+    }
+    levels = [10.0**-k for k in range(3, 8)]
+    edges = np.array([ends[law](p) for p in levels]) * scale
+    hits, sampler = np.zeros(len(levels)), ExactLaw(law, scale)
+    for _ in range(count // 10**7):
+        sample = np.abs(sampler.sample(10**7, WORDS))
+        hits += [(sample > edge).sum() for edge in edges]
+    for seen, level in zip(hits, levels, strict=True):
+        assert stats.binomtest(int(seen), count, level).pvalue > FALSE_ALARM, (law, level, seen)
+
+
+def test_the_alias_table_gives_every_strip_its_weight() -> None:
+    for law in SHAPES:
+        made = ExactLaw(law, 1000.0)
+        limits, others = exact._alias(made.weights)
+        held = np.bincount(others, weights=exact.SIDES - limits, minlength=exact.CELLS)
+        held[: len(made.weights)] += limits[: len(made.weights)]
+        assert np.array_equal(held[: len(made.weights)], made.weights)
+        assert held[len(made.weights) :].sum() == 0
+        assert limits[len(made.weights) :].sum() == 0
+
+
+@pytest.mark.parametrize("choose", [choice.exponential, choice.permute_and_flip])
+@pytest.mark.parametrize("rate", [0.3, 2.0])
+def test_selection_is_exact(choose: Callable[..., int], rate: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    gaps = np.array([2.0, 0.0, 0.5, 0.0, 1.25, 600.0])
+    for error, runs in ((2.0**-36, 20_000), (0.2, 3000)):  # with the second margin digits decide often
+        monkeypatch.setattr(choice, "ERROR", error)
+        counts = np.bincount([choose(gaps, rate, WORDS) for _ in range(runs)], minlength=len(gaps))
+
+        def p_value(rate: float, counts: np.ndarray = counts, runs: int = runs) -> float:
+            law = "gumbel" if choose is choice.exponential else "exponential"
+            expected = NoisyMax("test", law, 2 * rate).probabilities(gaps) * runs
+            seen = expected > 1e-3
+            assert counts[~seen].sum() == 0
+            return float(stats.chi2.sf(((counts - expected)[seen] ** 2 / expected[seen]).sum(), seen.sum() - 1))
+
+        assert p_value(rate) > FALSE_ALARM
+        if runs == 20_000:
+            assert p_value(1.5 * rate) < 1e-6
+            assert p_value(rate / 1.5) < 1e-6
+
+
+def test_coins_and_orders_are_uniform() -> None:
+    indices = np.bincount([choice.index_below(7, WORDS) for _ in range(14_000)], minlength=7)
+    assert stats.chisquare(indices).pvalue > FALSE_ALARM
+    first = np.bincount([int(choice.permutation(5, WORDS)[0]) for _ in range(10_000)], minlength=5)
+    assert stats.chisquare(first).pvalue > FALSE_ALARM
+    heads = sum(choice.below_exp(1.5, 0.4, WORDS.integer(64), WORDS) for _ in range(4000))
+    assert stats.binomtest(heads, 4000, exp(-0.6)).pvalue > FALSE_ALARM
+    drawn = SecureNoise().server().draw("uniform", "coin", (20_000,))
+    assert stats.kstest(drawn, "uniform").pvalue > FALSE_ALARM
+
+
+def test_words_are_fresh_and_uniform() -> None:
+    drawn = WORDS.take(200_000)
+    bits = np.unpackbits(drawn.view(np.uint8))
+    assert stats.binomtest(int(bits.sum()), len(bits), 0.5).pvalue > FALSE_ALARM
+    assert len(np.unique(drawn)) == len(drawn)
+    assert not np.intersect1d(drawn, SecureWords().take(200_000)).size
+    assert WORDS.integer(200).bit_length() <= 200
+
+
+def test_a_worn_key_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
+    fresh = SecureWords()
+    first = fresh.generation
+    monkeypatch.setattr(words, "REKEY_AFTER", 1000)
+    fresh.take(200)
+    fresh.take(1)
+    assert fresh.generation == first + 1
+
+
+def _child(source: SecureNoise, queue: Any) -> None:
+    queue.put(source.server().draw("laplace", "child", (50,), scale=1.0).tolist())
+
+
+def test_a_forked_process_draws_other_noise() -> None:
+    source = SecureNoise()
+    source.server().draw("laplace", "before", (50,), scale=1.0)  # there is now noise in store
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=_child, args=(source, queue))
+    child.start()
+    other = queue.get(timeout=60)
+    child.join()
+    assert not set(other) & set(source.server().draw("laplace", "parent", (200,), scale=1.0).tolist())
+
+
+def test_it_cannot_be_copied_saved_seeded_or_subclassed() -> None:
+    for secret in (SecureNoise(), SecureWords()):
+        for attempt in (copy.copy, copy.deepcopy, pickle.dumps):
+            with pytest.raises(TypeError, match="cannot be copied or saved"):
+                attempt(secret)
+    for kind in (SecureNoise, SecureWords):
+        with pytest.raises(TypeError, match="cannot be subclassed"):
+            type("Weak", (kind,), {})
+        with pytest.raises(TypeError):
+            kind(0)  # pyright: ignore[reportCallIssue]
+        with pytest.raises(TypeError):
+            kind(seed=0)  # pyright: ignore[reportCallIssue]
+    with pytest.raises(AttributeError):
+        SecureNoise().words = lambda: None  # pyright: ignore[reportAttributeAccessIssue]
+    assert not hasattr(SecureNoise, "restore")
+
+
+def test_no_environment_variable_makes_it_repeat(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PYTHONHASHSEED", "HEDGEROW_SEED", "SEED", "NUMPY_SEED"):
+        monkeypatch.setenv(name, "0")
+    np.random.seed(0)
+    first = SecureNoise().server().draw("laplace", "x", (20,), scale=1.0)
+    np.random.seed(0)
+    assert not np.array_equal(first, SecureNoise().server().draw("laplace", "x", (20,), scale=1.0))
+
+
+def test_without_entropy_or_cipher_there_is_no_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(count: int) -> bytes:
+        raise NotImplementedError("no entropy")
+
+    monkeypatch.setattr(os, "urandom", missing)
+    with pytest.raises(NoEntropy, match="no entropy"):
+        SecureNoise()
+    monkeypatch.setattr(os, "urandom", lambda count: b"")
+    with pytest.raises(NoEntropy, match="gave 0"):
+        SecureNoise()
+    monkeypatch.undo()
+    monkeypatch.setitem(__import__("sys").modules, "cryptography.hazmat.primitives.ciphers", None)
+    with pytest.raises(NoEntropy, match="cryptography"):
+        SecureNoise()
+
+
+@pytest.mark.parametrize("weak", [SeededNoise(0), None, object(), SeededNoise])
+def test_nothing_else_passes_for_secure(weak: Any) -> None:
+    with pytest.raises(InvalidValue, match="Expected SecureNoise"):
+        require_secure(weak)
+    source = SecureNoise()
+    assert require_secure(source) is source
+
+
+def test_bad_input_is_refused() -> None:
+    server = SecureNoise().server()
+    for scale in (0.0, -1.0, float("inf"), float("nan"), 2.0**41):
+        with pytest.raises(InvalidValue, match="Expected scale="):
+            ExactLaw("laplace", scale)
+    with pytest.raises(InvalidValue, match="Expected law='cauchy'"):
+        ExactLaw("cauchy", 1.0)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(InvalidValue, match="Expected count=-1"):
+        ExactLaw("laplace", 1.0).sample(-1, WORDS)
+    with pytest.raises(InvalidValue, match="too coarse"):
+        server.draw("laplace", "x", scale=1e-7)
+    with pytest.raises(InvalidValue, match="on the lattice"):
+        server.release(AdditiveNoise("x", "laplace", 1.0), 0.3)
+    with pytest.raises(InvalidValue, match="in size"):
+        server.release(AdditiveNoise("x", "laplace", 1.0), 2.0**40)
+    with pytest.raises(Unsupported, match="no exact sampler for exponential"):
+        server.release(KNorm("x", 1.0), np.zeros(3))
+    with pytest.raises(Unsupported, match="no exact sampler for gumbel"):
+        server.draw("gumbel", "x")
+    for gaps, rate in ((np.array([1.0, 2.0]), 1.0), (np.array([0.0, np.nan]), 1.0), (np.array([0.0]), 0.0), (np.zeros((2, 2)), 1.0)):
+        with pytest.raises(InvalidValue):
+            choice.exponential(gaps, rate, WORDS)
+
+
+def test_released_values_stay_on_the_lattice() -> None:
+    source = SecureNoise()
+    for mechanism in (AdditiveNoise("x", "laplace", 0.7), AdditiveNoise("x", "exponential", 0.7), GaussianNoise("x", 0.7)):
+        value = np.arange(12.0).reshape(4, 3) / 4
+        released = source.everyone("client", 4).release(mechanism, value) * 2**20
+        assert released.shape == (4, 3)
+        assert np.array_equal(released, np.round(released))
+    assert ExponentialMechanism("x", 50.0).sample(np.array([[0.0, 9.0], [9.0, 0.0]]), source.everyone("client", 2)).tolist() == [0, 1]
+
+
+def test_noise_in_store_is_used_once() -> None:
+    server = SecureNoise().server()
+    drawn = np.concatenate([server.draw("gaussian", "x", (size,), scale=1000.0) for size in (1, 1, 7, 300, 5000, 70_000)])
+    runs = np.lib.stride_tricks.sliding_window_view(drawn, 3)
+    assert len(np.unique(runs, axis=0)) > len(runs) * 0.999
+    assert stats.kstest(drawn / 1000, "norm").pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize(("law", "scale"), [("laplace", 3.0), ("laplace", 1000.0), ("gaussian", 3.0), ("gaussian", 1000.0)])
+def test_agrees_with_opendp(law: str, scale: float) -> None:
+    """The same law as OpenDP's samplers (whose discrete Gaussian is ours of that name), by a two-sample test with power."""
+    dp = pytest.importorskip("opendp.prelude")
+    dp.enable_features("contrib")
+    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
+    if law == "gaussian":
+        space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T=float)
+    theirs = np.array((dp.m.make_laplace if law == "laplace" else dp.m.make_gaussian)(*space, scale=scale)([0] * 20_000))
+    ours = ExactLaw("laplace" if law == "laplace" else "discrete gaussian", scale).sample(20_000, WORDS)
+    edges = np.unique(np.quantile(theirs, np.linspace(0, 1, 30)[1:-1], method="inverted_cdf"))
+
+    def p_value(sample: np.ndarray) -> float:
+        table = [np.bincount(np.searchsorted(edges, each, side="left"), minlength=len(edges) + 1) for each in (theirs, sample)]
+        return float(stats.chi2_contingency(np.array(table)).pvalue)  # pyright: ignore[reportAttributeAccessIssue]
+
+    assert p_value(ours) > FALSE_ALARM
+    assert p_value(np.round(ours * 1.5).astype(int)) < 1e-9
