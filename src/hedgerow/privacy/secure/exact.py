@@ -8,7 +8,9 @@ open by as many digits as it takes. So the law is exact: tables cost tries, not 
 
 from __future__ import annotations
 
+import sys
 from math import ceil, expm1, isfinite
+from threading import local
 from typing import Any
 
 import numpy as np
@@ -21,13 +23,28 @@ from hedgerow.privacy.secure.words import SecureWords, Words
 
 Integers = npt.NDArray[np.int64]
 
-# a word: which cell (13 bits), which of its two strips (20), the trial (11), the offset in the strip (20)
-CELL_BITS, SIDE_BITS, TRIAL_BITS, OFFSET_BITS = 13, 20, 11, 20
+# a word: which cell (13 bits), which of its two strips (19), the trial (16), the offset in the strip (16)
+CELL_BITS, SIDE_BITS, TRIAL_BITS, OFFSET_BITS = 13, 19, 16, 16
+_LITTLE = sys.byteorder == "little"
+_TOP_HALF, _TRIAL_LANE = (1, 1) if _LITTLE else (0, 2)  # of the two 32-bit and of the four 16-bit parts of a word
 CELLS, SIDES, TRIALS = 2**CELL_BITS, 2**SIDE_BITS, 2**TRIAL_BITS
 LARGEST_SCALE = 2.0**40
 _PIECE = 2**13
-_PIECES = 8
+TRIES = 2**16  # at once
 _HOPELESS = 2.0**-60
+
+
+class _Scratch(local):
+    """Arrays that every thread makes once: fresh memory would cost as much as the noise."""
+
+    def __init__(self) -> None:
+        most = TRIES + TRIES // 2
+        self.drawn, self.found, self.lost = np.empty(most, np.uint64), np.empty(most, np.int64), np.empty(most, bool)
+        self.index, self.number = np.empty(_PIECE, np.uint64), np.empty(_PIECE, np.uint64)
+        self.limit, self.won, self.second = np.empty(_PIECE, np.uint32), np.empty(_PIECE, np.uint16), np.empty(_PIECE, bool)
+
+
+_SCRATCH = _Scratch()
 
 
 class ExactLaw:
@@ -50,9 +67,9 @@ class ExactLaw:
             near.append(closest + 1)
             far.append(closest + width)
             tails.append(self.end + 1)
-        self._fill(np.concatenate(starts), np.concatenate(near), np.concatenate(far), tails)
+        self._tabulate(np.concatenate(starts), np.concatenate(near), np.concatenate(far), tails)
 
-    def _fill(self, starts: Integers, near: Values, far: Values, tails: list[int]) -> None:
+    def _tabulate(self, starts: Integers, near: Values, far: Values, tails: list[int]) -> None:
         """Whole-number weights, the bounds below which a trial is won, and the alias table. The tails are the last strips."""
         self.tails = tails
         width, total = 2**self.bits, CELLS * SIDES
@@ -67,66 +84,75 @@ class ExactLaw:
         assert weights[0] >= self.unit * heights[0], "the weights fit into the table"
         won = np.floor(TRIALS * (1 - 4 * ERROR) * self.unit * self.shape.weight(far) / weights[: len(far)])
         self.weights = weights
+        self.loss = min(0.3, 1 - self.unit * float((self.shape.weight(near) + self.shape.weight(far)).sum()) / 2 / total)
         self.starts = np.append(starts, [0] * len(tails)).astype(np.int64)
-        won = np.append(np.clip(won, 0, TRIALS), [0] * len(tails)).astype(np.uint64)
+        won = np.append(np.clip(won, 0, TRIALS - 1), [0] * len(tails)).astype(np.uint16)
         limits, others = _alias(weights)
+        # a full cell never reaches its limit: its second strip is the same one
+        self._limits = ((np.arange(CELLS) << SIDE_BITS) + np.minimum(limits, SIDES - 1)).astype(np.uint32)
+        others = np.where(limits == SIDES, np.arange(CELLS), others)
         strips = np.stack([np.minimum(np.arange(CELLS), len(weights) - 1), others], axis=1).ravel()
-        self._limits = (np.arange(CELLS, dtype=np.uint64) << np.uint64(SIDE_BITS)) + limits.astype(np.uint64)
         self._strips = strips
         self._starts2 = self.starts[strips]
         self._won2 = won[strips]
-        self._buffers = (*(np.empty(_PIECE, np.uint64) for _ in range(3)), np.empty(_PIECE, bool))
 
     def sample(self, count: int, words: SecureWords) -> Integers:
         """`count` independent integers."""
         at_least("count", count, 0)
-        parts: list[Integers] = []
-        missing = count
-        while missing > 0:
-            tries = min(_PIECE * _PIECES, missing + missing // 16 + 16)
-            parts.append(self._accepted(words, tries)[:missing])
-            missing -= len(parts[-1])
-        return np.concatenate(parts) if parts else np.empty(0, np.int64)
+        result = np.empty(count, np.int64)
+        self.fill(result, words)
+        return result
 
-    def _accepted(self, words: SecureWords, tries: int) -> Integers:
-        drawn = words.take(tries)
-        found, won = np.empty(tries, np.int64), np.empty(tries, bool)
+    def fill(self, target: Integers, words: SecureWords) -> None:
+        """Independent integers into an array that is there already."""
+        done = 0
+        while done < len(target):
+            part = target[done : done + TRIES]
+            tries = len(part) + int(self.loss * len(part) * 1.25) + 16
+            found, lost = self._try(tries, words)
+            spare = np.delete(np.arange(len(part), tries), lost[lost >= len(part)] - len(part))
+            lost = lost[lost < len(part)]
+            filled = len(part) if len(spare) >= len(lost) else int(lost[len(spare)])
+            lost = lost[: len(spare)]
+            found[lost] = found[spare[: len(lost)]]
+            part[:filled] = found[:filled]
+            done += filled
+
+    def _try(self, tries: int, words: SecureWords) -> tuple[Integers, Integers]:
+        """So many integers, and the places where the trial is lost."""
+        drawn, found, lost = _SCRATCH.drawn[:tries], _SCRATCH.found[:tries], _SCRATCH.lost[:tries]
+        words.fill(drawn)
         for first in range(0, tries, _PIECE):
             piece = slice(first, first + _PIECE)
-            self._quick(drawn[piece], found[piece], won[piece])
+            self._quick(drawn[piece], found[piece], lost[piece])
         if self.bits > OFFSET_BITS:
             found += (words.take(tries) >> np.uint64(64 - self.bits)).view(np.int64)
-        open_trials = np.flatnonzero(~won)
-        if len(open_trials):
-            self._decide(open_trials, drawn[open_trials], found, won, words)
-        return found[won]
+        still_open = np.flatnonzero(lost)
+        return found, self._decide(still_open, drawn[still_open], found, words) if len(still_open) else still_open
 
-    def _quick(self, drawn: Words, found: Integers, won: npt.NDArray[np.bool_]) -> None:
+    def _quick(self, drawn: Words, found: Integers, lost: npt.NDArray[np.bool_]) -> None:
         """Strip, offset and the first bits of the trial, for one piece."""
-        count = len(drawn)
-        index, number, limit, second = (buffer[:count] for buffer in self._buffers)
-        cell = index.view(np.int64)
+        count, scratch = len(drawn), _SCRATCH
+        index, number, limit = scratch.index[:count], scratch.number[:count], scratch.limit[:count]
+        second, won, cell = scratch.second[:count], scratch.won[:count], index.view(np.int64)
         np.right_shift(drawn, 64 - CELL_BITS, out=index)
         np.take(self._limits, cell, out=limit, mode="clip")
-        np.right_shift(drawn, 64 - CELL_BITS - SIDE_BITS, out=number)
-        np.greater_equal(number, limit, out=second)
+        np.greater_equal(drawn.view(np.uint32)[_TOP_HALF::2], limit, out=second)
         np.add(cell, cell, out=cell)
         np.add(cell, second, out=cell)
-        np.take(self._won2, cell, out=limit, mode="clip")
-        np.right_shift(drawn, OFFSET_BITS, out=number)
-        np.bitwise_and(number, TRIALS - 1, out=number)
-        np.less(number, limit, out=won)
+        np.take(self._won2, cell, out=won, mode="clip")
+        np.greater_equal(drawn.view(np.uint16)[_TRIAL_LANE::4], won, out=lost)
         np.take(self._starts2, cell, out=found, mode="clip")
         if 0 < self.bits <= OFFSET_BITS:
             np.bitwise_and(drawn, 2**self.bits - 1, out=number)
             np.add(found, number.view(np.int64), out=found)
 
-    def _decide(self, where: Integers, drawn: Words, found: Integers, won: npt.NDArray[np.bool_], words: SecureWords) -> None:
-        """The trials that their first bits did not win: more bits, against the law at the very integer."""
+    def _decide(self, where: Integers, drawn: Words, found: Integers, words: SecureWords) -> Integers:
+        """The trials that their first bits did not win: more bits, against the law at the very integer. Returns the lost ones."""
         cell = (drawn >> np.uint64(64 - CELL_BITS)).view(np.int64)
-        second = (drawn >> np.uint64(64 - CELL_BITS - SIDE_BITS)) >= self._limits[cell]
+        second = drawn.view(np.uint32)[_TOP_HALF::2] >= self._limits[cell]
         strip = self._strips[2 * cell + second]
-        first_bits = (drawn >> np.uint64(OFFSET_BITS)) & np.uint64(TRIALS - 1)
+        first_bits = drawn.view(np.uint16)[_TRIAL_LANE::4].astype(np.uint64)
         more = words.take(len(drawn)) >> np.uint64(TRIAL_BITS)
         trial = first_bits * 2.0**-TRIAL_BITS + more * 2.0**-64
         x = found[where]
@@ -134,16 +160,17 @@ class ExactLaw:
         yes = trial < chance * (1 - ERROR)
         no = trial >= np.maximum(chance * (1 + ERROR), _HOPELESS)
         in_tail = strip >= len(self.weights) - len(self.tails)
-        won[where] = yes & ~in_tail
+        yes &= ~in_tail
         for i in np.flatnonzero(in_tail | ~(yes | no)):
             head = (int(first_bits[i]) << (64 - TRIAL_BITS)) | int(more[i])
             if in_tail[i]:
                 value = self._tail(int(strip[i]) - len(self.weights) + len(self.tails), head, words)
-                won[where[i]] = value is not None
+                yes[i] = value is not None
                 found[where[i]] = value or 0
             else:
                 weight, size = int(self.weights[strip[i]]), abs(int(x[i]))
-                won[where[i]] = below(head, lambda w=weight, s=size: mp.mpf(self.unit) * self.shape.exact(s) / w, words)
+                yes[i] = below(head, lambda w=weight, s=size: mp.mpf(self.unit) * self.shape.exact(s) / w, words)
+        return where[~yes]
 
     def _tail(self, side: int, head: int, words: SecureWords) -> int | None:
         """A trial beyond the strips: a geometric step from their end; None if it is lost."""

@@ -5,42 +5,47 @@ from __future__ import annotations
 from collections import OrderedDict
 from dataclasses import dataclass
 from math import log2, prod
+from threading import Lock
 from typing import Any, NoReturn
 
 import numpy as np
 
 from hedgerow.core.checks import expect
 from hedgerow.core.errors import InvalidValue, Unsupported
-from hedgerow.core.lattice import UNITS_PER_LOSS, Array, from_units
+from hedgerow.core.lattice import UNITS_PER_LOSS, Array
 from hedgerow.core.noise import Noise, Releasing
 from hedgerow.privacy.secure import choice
-from hedgerow.privacy.secure.exact import ExactLaw, Integers
+from hedgerow.privacy.secure.exact import TRIES, ExactLaw
 from hedgerow.privacy.secure.laws import SHAPES, LatticeLaw
 from hedgerow.privacy.secure.words import SecureWords
 
 COARSEST = 8.0  # lattice steps: a smaller scale would leave too few values to hide in
 _LATTICE = f"the lattice of 2^-{log2(UNITS_PER_LOSS):.0f}"
 _LAWS_KEPT = 64
-_MOST_IN_STORE = 2**16
 
 
-@dataclass
 class _Store:
-    """A law and what was drawn from it in advance."""
+    """A law and what was drawn from it in advance, in one array that is filled again and again."""
 
-    law: ExactLaw
-    drawn: Integers
-    used: int = 0
+    def __init__(self, law: ExactLaw) -> None:
+        self.law = law
+        self.drawn = np.empty(0, np.int64)
+        self.used = 0
 
-    def take(self, count: int, words: SecureWords) -> Integers:
-        if self.used + count > len(self.drawn):
-            left = self.drawn[self.used :]
-            more = min(_MOST_IN_STORE, max(256, 2 * len(self.drawn)))
-            fresh = self.law.sample(max(more, count - len(left)), words)
-            self.drawn, self.used = np.concatenate([left, fresh]), 0
-        taken = self.drawn[self.used : self.used + count]
-        self.used += count
-        return taken
+    def take(self, count: int, words: SecureWords) -> Array:
+        """The next values as multiples of the lattice step; each is handed out once."""
+        result, done = np.empty(count), 0
+        while done < count:
+            if self.used == len(self.drawn):
+                if len(self.drawn) < TRIES:
+                    self.drawn = np.empty(min(TRIES, max(256, 2 * len(self.drawn), count)), np.int64)
+                self.law.fill(self.drawn, words)
+                self.used = 0
+            taken = self.drawn[self.used : self.used + count - done]
+            np.multiply(taken, 1.0 / UNITS_PER_LOSS, out=result[done : done + len(taken)])
+            self.used += len(taken)
+            done += len(taken)
+        return result
 
 
 class SecureNoise:
@@ -49,9 +54,10 @@ class SecureNoise:
     Additive noise comes in whole steps of the lattice of `core.lattice`, and values must lie on it, too: sums are then exact.
     """
 
-    __slots__ = ("_generation", "_stores", "_words")
+    __slots__ = ("_generation", "_lock", "_stores", "_words")
 
     def __init__(self) -> None:
+        self._lock = Lock()  # two threads must never be given the same noise
         self._words = SecureWords()
         self._generation = self._words.generation
         self._stores: OrderedDict[tuple[str, float], _Store] = OrderedDict()
@@ -81,23 +87,19 @@ class SecureNoise:
             self._generation = self._words.generation
         return self._words
 
-    def units(self, law: LatticeLaw, scale: float, count: int) -> Integers:
-        """`count` noise values in lattice units, for a scale in the units of the losses."""
+    def additive(self, law: LatticeLaw, scale: float, count: int) -> Array:
+        """`count` noise values on the lattice, for a scale in the units of the losses."""
         steps = scale * UNITS_PER_LOSS
-        expect(
-            steps >= COARSEST,
-            "scale",
-            scale,
-            f">= {COARSEST / UNITS_PER_LOSS:g}: the lattice of 2^-{log2(UNITS_PER_LOSS):.0f} is too coarse for less",
-        )
-        words = self.words()
-        store = self._stores.get((law, steps))
-        if store is None:
-            store = self._stores[law, steps] = _Store(ExactLaw(law, steps), np.empty(0, np.int64))
-            while len(self._stores) > _LAWS_KEPT:
-                self._stores.popitem(last=False)
-        self._stores.move_to_end((law, steps))
-        return store.take(count, words)
+        expect(steps >= COARSEST, "scale", scale, f">= {COARSEST / UNITS_PER_LOSS:g}: {_LATTICE} is too coarse for less")
+        with self._lock:
+            words = self.words()
+            store = self._stores.get((law, steps))
+            if store is None:
+                store = self._stores[law, steps] = _Store(ExactLaw(law, steps))
+                while len(self._stores) > _LAWS_KEPT:
+                    self._stores.popitem(last=False)
+            self._stores.move_to_end((law, steps))
+            return store.take(count, words)
 
 
 @dataclass(frozen=True)
@@ -113,15 +115,13 @@ class _View:
             return np.multiply(self.source.words().take(prod(full)) >> np.uint64(11), 2.0**-53, dtype=np.float64).reshape(full)
         if law not in SHAPES or scale is None:
             raise Unsupported(f"There is no exact sampler for {law} noise of scale={scale} ({purpose}); known: {tuple(SHAPES)}.")
-        return from_units(self.source.units(law, scale, prod(full)).reshape(full))
+        return self.source.additive(law, scale, prod(full)).reshape(full)
 
     def lattice(self, value: Any) -> Any:
         """The value, if it lies on the lattice: what lies between its points would show through the noise."""
         units = np.asarray(value, float) * UNITS_PER_LOSS
         if not (np.abs(units) < 2.0**53).all() or (units != np.round(units)).any():
-            raise InvalidValue(
-                f"Expected values on the lattice of 2^-{log2(UNITS_PER_LOSS):.0f}, below 2^{53 - log2(UNITS_PER_LOSS):.0f} in size."
-            )
+            raise InvalidValue(f"Expected values on {_LATTICE}, below 2^{53 - log2(UNITS_PER_LOSS):.0f} in size.")
         return value
 
     def choose(self, law: str, gaps: Array, rate: float, purpose: str) -> Any:

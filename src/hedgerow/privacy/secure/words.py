@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from threading import Lock
 from typing import Any, NoReturn
 
 import numpy as np
@@ -13,7 +14,8 @@ from hedgerow.core.errors import HedgerowError
 Words = npt.NDArray[np.uint64]
 KEY_BYTES, BLOCK_BYTES = 32, 16
 REKEY_AFTER = 2**33  # bytes under one key; far below what counter mode allows
-_PIECE = 2**16  # bytes enciphered at once
+_PIECE = 2**13  # words enciphered at once
+_ZEROS = memoryview(bytes(8 * _PIECE))
 
 
 class NoEntropy(HedgerowError):
@@ -37,10 +39,11 @@ def _fresh_cipher() -> Any:
 class SecureWords:
     """Hands out every word once. A new key after a fork; cannot be copied, pickled, seeded or subclassed."""
 
-    __slots__ = ("_cipher", "_pid", "_used", "generation")
+    __slots__ = ("_cipher", "_lock", "_pid", "_used", "generation")
 
     def __init__(self) -> None:
         self.generation = 0
+        self._lock = Lock()
         self._renew()
 
     def __init_subclass__(cls) -> NoReturn:
@@ -61,9 +64,18 @@ class SecureWords:
 
     def take(self, count: int) -> Words:
         """The next `count` words."""
-        self.check()
-        self._used += 8 * count
-        return np.frombuffer(self._cipher.update(bytes(8 * count)), np.uint64)
+        taken = np.empty(count, np.uint64)
+        self.fill(taken)
+        return taken
+
+    def fill(self, target: Words) -> None:
+        """The next words, into an array that is there already."""
+        with self._lock:
+            self.check()
+            self._used += target.nbytes
+            for first in range(0, len(target), _PIECE):
+                piece = target[first : first + _PIECE]
+                self._cipher.update_into(_ZEROS[: piece.nbytes], piece.view(np.uint8))
 
     def integer(self, bits: int) -> int:
         """A uniform integer of so many bits, for the exact paths."""
