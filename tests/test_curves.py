@@ -216,7 +216,8 @@ def test_extreme_gaussian_curves() -> None:
     assert GaussianDP(1e-300).delta(1.0) < 1e-300
     assert GaussianDP(1e-300).delta(0.0) == pytest.approx(1e-300 / np.sqrt(2 * np.pi))
     assert GaussianDP(60.0).delta(0.0) == 1.0
-    assert np.isnan(GaussianDP(1.0).delta(np.nan))
+    with pytest.raises(InvalidValue, match="epsilon=nan to be a number"):
+        GaussianDP(1.0).delta(np.nan)
     assert np.isfinite(GaussianDP(60.0).epsilon(1 - 1e-16))
 
 
