@@ -14,7 +14,7 @@ import numpy as np
 from hedgerow.core.checks import at_least, between, expect
 from hedgerow.core.errors import Unsupported
 from hedgerow.core.rounding import round_up
-from hedgerow.privacy.curves import BoundedRange, GaussianDP, LaplaceDP, PureDP
+from hedgerow.privacy.curves import BoundedRange, GaussianDP, LaplaceDP, PureDP, Quoted
 from hedgerow.privacy.curves.base import Symmetric
 
 if TYPE_CHECKING:
@@ -101,7 +101,8 @@ def fixed_plan(parts: Iterable[tuple[PrivacyCurve, int]], interval: float | None
     2.32
     """
     known: list[tuple[Part, int]] = []
-    for part, count in parts:
+    for curve, count in parts:
+        part = curve.curve if isinstance(curve, Quoted) else curve
         if not isinstance(part, Part):
             raise Unsupported(f"Expected part={part!r} to be one of PureDP, LaplaceDP, BoundedRange, GaussianDP.")
         expect(isinstance(part, GaussianDP) or isfinite(part.epsilon(0.0)), "part", part, "to have a finite bound")
