@@ -5,7 +5,6 @@ A curve reads a table that `recursion` computes at the first question and `table
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -44,9 +43,9 @@ def _sound(values: Values, grid: Grid) -> bool:
 class _Recursion(Symmetric):
     """Look-ups in a table, rounded outward."""
 
-    @abstractmethod
     def _runs(self) -> tuple[tuple[float, int], ...]:
         """(range, number of consecutive steps) without empty runs."""
+        raise NotImplementedError
 
     @property
     def parts(self) -> tuple[tuple[BoundedRange, int], ...]:

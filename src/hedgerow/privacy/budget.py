@@ -91,6 +91,9 @@ class Budget:
         return f"epsilon = {self.epsilon:.6g}, delta = {self.failure:.6g}"
 
 
+_ONE_STEP = (PureDP, BoundedRange, ZeroConcentratedDP, GaussianDP, LaplaceDP)
+
+
 def whole_units(numerator: int, denominator: int) -> int:
     """numerator / denominator in units, rounded up."""
     return -((-numerator << UNIT_BITS) // denominator)
@@ -139,6 +142,8 @@ def steps_of(cost: PrivacyCurve) -> tuple[tuple[PrivacyCurve, int], ...]:
     >>> steps_of(AfterPureStep(PureComposition(0.1, 20), 0.5))
     ((PureDP(bound=0.5), 1), (PureDP(bound=0.1), 20))
     """
+    if isinstance(cost, _ONE_STEP):  # asked first: this is done for every release
+        return ((cost, 1),)
     if isinstance(cost, Quoted):
         return steps_of(cost.curve)
     parts: tuple[tuple[PrivacyCurve, int], ...] | None = getattr(cost, "parts", None)
@@ -180,7 +185,7 @@ def price(cost: PrivacyCurve, currency: Currency) -> int:
     >>> price(PureDP(0.5), "concentrated") / UNIT, price(GaussianDP(0.5), "concentrated") / UNIT
     (0.125, 0.125)
     """
-    return sum(count * charge(step, currency)[1] for step, count in steps_of(cost))
+    return sum([count * charge(step, currency)[1] for step, count in steps_of(cost)])
 
 
 def amount(units: int) -> Fraction:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from decimal import ROUND_CEILING, Decimal
 from math import exp, expm1, isnan
 
@@ -28,11 +27,11 @@ def rounded_up(value: float, digits: int = 4) -> str:
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
-class QuotedAtDelta(ABC):
+class QuotedAtDelta:
     """A curve without a delta of its own is quoted at `QUOTED_DELTA`."""
 
-    @abstractmethod
-    def epsilon(self, delta: float) -> float: ...
+    def epsilon(self, delta: float) -> float:
+        raise NotImplementedError
 
     def stated(self) -> tuple[float, float]:
         return self.epsilon(QUOTED_DELTA), QUOTED_DELTA
@@ -44,9 +43,9 @@ class QuotedAtDelta(ABC):
 class Symmetric(QuotedAtDelta):
     """A curve that both directions have, computed for epsilon >= 0: `proofs/mechanisms.md#curves`, (exchange), gives the rest."""
 
-    @abstractmethod
     def _delta(self, epsilon: float) -> float:
         """delta for epsilon >= 0."""
+        raise NotImplementedError
 
     def delta(self, epsilon: float) -> float:
         expect(not isnan(epsilon), "epsilon", epsilon, "to be a number")
