@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from math import exp, expm1, log, nextafter, sqrt
@@ -11,10 +12,13 @@ import numpy as np
 import pytest
 
 from hedgerow.core.errors import InvalidValue
-from hedgerow.privacy import bounded_range
-from hedgerow.privacy.bounded_range import AdaptiveBoundedRange, BoundedRangeSequence, compose_ranges, largest_range
-from hedgerow.privacy.composition import AfterPureStep, fixed_plan
+from hedgerow.privacy import bounded_range, recursion, table_cache
+from hedgerow.privacy.bounded_range import AdaptiveBoundedRange, BoundedRangeSequence
+from hedgerow.privacy.budget import Budget
+from hedgerow.privacy.calibrate import fits, largest_range
+from hedgerow.privacy.composition import AfterPureStep
 from hedgerow.privacy.curves import BoundedRange, GaussianDP
+from hedgerow.privacy.fixed_plan import fixed_plan
 
 EPSILONS = (-1.2, -0.3, 0.0, 0.05, 0.2, 0.5, 0.9, 1.3)
 
@@ -43,8 +47,8 @@ def brute(ranges: tuple[float, ...], u: np.ndarray, points: int) -> np.ndarray:
 
 def fine(curve: AdaptiveBoundedRange, cells: int, delta: float) -> float:
     """epsilon on another grid, by an independent look-up (rounded to the next grid point)."""
-    grid = bounded_range._grid(curve._runs(), cells)
-    return float(np.nonzero(bounded_range._compute(grid) <= delta)[0][0] * grid.width)
+    grid = recursion.grid_for(curve._runs(), cells)
+    return float(np.nonzero(recursion.compute(grid) <= delta)[0][0] * grid.width)
 
 
 @pytest.mark.parametrize("r", [1e-4, 0.05, 0.5, 2.0, 8.0, 40.0])
@@ -61,7 +65,7 @@ def test_two_and_three_steps_against_brute_force(ranges: tuple[float, ...]) -> N
     points = {2: 401, 3: 61}[len(ranges)]
     epsilons = np.linspace(-0.5, 0.95, 11) * sum(ranges)
     lower = brute(ranges, np.exp(epsilons), points)
-    curve = compose_ranges([BoundedRange(r) for r in ranges])
+    curve = BoundedRangeSequence(ranges)
     upper = np.array([curve.delta(float(epsilon)) for epsilon in epsilons])
     assert (upper >= lower).all()
     assert (upper <= 1.015 * lower + 1e-4 * sum(ranges)).all()
@@ -181,7 +185,7 @@ def test_edges_that_a_rounding_look_up_gets_wrong() -> None:
     assert curve.delta(-5.0) == pytest.approx(-expm1(-5.0), rel=1e-12)
     assert curve.delta(-5.0) >= -expm1(-5.0)
     assert curve.delta(-1e9) == 1.0
-    grid = bounded_range._grid(curve._runs())
+    grid = recursion.grid_for(curve._runs())
     node = 40 * grid.width  # just above and just below a grid point: no inward tolerance
     assert curve.delta(nextafter(node, 0.0)) >= curve.delta(node) >= curve.delta(nextafter(node, 2.0))
     assert curve.delta(node) >= bounded_range._table(grid)[40]
@@ -214,7 +218,7 @@ def test_bad_questions_are_refused() -> None:
     with pytest.raises(InvalidValue, match="Expected epsilon=nan"):
         AdaptiveBoundedRange(0.1, 2).delta(float("nan"))
     with pytest.raises(InvalidValue, match="Expected delta="):
-        largest_range(3, 1.0, 1.0)
+        largest_range(3, Budget(1.0, 1.0))
 
 
 def test_equal_ranges_in_a_sequence_are_the_plain_curve() -> None:
@@ -232,13 +236,13 @@ def test_equal_ranges_in_a_sequence_are_the_plain_curve() -> None:
 
 def counting(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     calls: list[object] = []
-    compute = bounded_range._compute
+    compute = recursion.compute
 
-    def counted(grid: bounded_range._Grid) -> np.ndarray:
+    def counted(grid: recursion.Grid) -> np.ndarray:
         calls.append(grid)
         return compute(grid)
 
-    monkeypatch.setattr(bounded_range, "_compute", counted)
+    monkeypatch.setattr(bounded_range, "compute", counted)
     return calls
 
 
@@ -270,7 +274,7 @@ def test_a_damaged_or_foreign_file_is_rebuilt(folder: Path, monkeypatch: pytest.
         case "foreign":
             file.write_bytes(b'{"answer": 42}\n[]')
         case "other code":
-            monkeypatch.setattr(bounded_range, "_code", lambda: "another version")
+            monkeypatch.setattr(recursion, "digest", lambda: "another version")
         case _:
             file.unlink()
             file.mkdir()
@@ -283,10 +287,25 @@ def test_a_damaged_or_foreign_file_is_rebuilt(folder: Path, monkeypatch: pytest.
     assert not list(folder.glob("*.part"))
 
 
+def test_the_key_of_a_table_is_that_of_the_code_that_computes_it() -> None:
+    source = Path(recursion.__file__ or "").read_bytes()
+    assert hashlib.sha256(source).hexdigest() in recursion.grid_for(((0.11, 20),)).key()
+
+
+def test_a_sound_file_with_unsound_values_is_rebuilt(folder: Path) -> None:
+    curve = AdaptiveBoundedRange(0.11, 20)
+    truth, grid = curve.epsilon(1e-6), recursion.grid_for(((0.11, 20),))
+    for values in (np.linspace(0, 1, grid.reach + 1), np.zeros(grid.reach), np.full(grid.reach + 1, 2.0)):
+        table_cache.store(grid.key(), values)
+        bounded_range._table.cache_clear()
+        assert curve.epsilon(1e-6) == truth
+    assert len(list(folder.iterdir())) == 1
+
+
 def test_a_table_of_another_composition_under_this_name_is_not_believed(folder: Path) -> None:
     short, long = AdaptiveBoundedRange(0.11, 20), AdaptiveBoundedRange(0.11, 40)
     truth = long.epsilon(1e-6)
-    files = [bounded_range._cache_file(bounded_range._grid(curve._runs()).key()) for curve in (short, long)]
+    files = [table_cache.cache_file(recursion.grid_for(curve._runs()).key()) for curve in (short, long)]
     short.epsilon(1e-6)
     files[1].write_bytes(files[0].read_bytes())
     bounded_range._table.cache_clear()
@@ -295,12 +314,12 @@ def test_a_table_of_another_composition_under_this_name_is_not_believed(folder: 
 
 
 def test_concurrent_writers_leave_one_whole_file(folder: Path) -> None:
-    grid = bounded_range._grid(((0.11, 20),))
-    values = bounded_range._compute(grid)
+    grid = recursion.grid_for(((0.11, 20),))
+    values = recursion.compute(grid)
 
     def write_and_read(_: int) -> bool:
-        bounded_range._store(grid, values)
-        found = bounded_range._load(grid)
+        table_cache.store(grid.key(), values)
+        found = table_cache.load(grid.key())
         return found is not None and np.array_equal(found, values)
 
     with ThreadPoolExecutor(8) as pool:
@@ -316,7 +335,7 @@ def test_a_folder_that_cannot_be_written_costs_only_time(folder: Path, monkeypat
 
 def test_the_users_folder_without_the_variable(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("HEDGEROW_CACHE")
-    assert bounded_range.cache_folder().name == "hedgerow"
+    assert table_cache.cache_folder().name == "hedgerow"
 
 
 # the search
@@ -324,34 +343,44 @@ def test_the_users_folder_without_the_variable(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize(
     ("steps", "epsilon", "delta"),
-    [(93, 0.7, 1e-6), (1, 1.0, 1e-3), (2, 1.0, 1e-6), (10, 1.0, 1e-6), (5, 0.0, 1e-3), (3, 5.0, 0.5), (400, 2.0, 1e-5)],
+    [(93, 0.7, 1e-6), (1, 1.0, 1e-3), (2, 1.0, 1e-6), (10, 1.0, 1e-6), (5, 1e-3, 1e-3), (3, 5.0, 0.5), (400, 2.0, 1e-5)],
 )
 def test_largest_range_is_certified_and_close_to_the_best(steps: int, epsilon: float, delta: float) -> None:
-    found = largest_range(steps, epsilon, delta)
-    assert AdaptiveBoundedRange(found, steps).delta(epsilon) <= delta
-    assert AdaptiveBoundedRange(found * 1.015, steps).delta(epsilon) > delta
+    budget = Budget(epsilon, delta)
+    found = largest_range(steps, budget)
+    assert fits(AdaptiveBoundedRange(found, steps), budget)
+    assert not fits(AdaptiveBoundedRange(found * 1.015, steps), budget)
 
 
 @pytest.mark.parametrize(("steps", "pure"), [(1, 0.3), (9, 0.5), (93, 0.05)])
 def test_largest_range_after_a_pure_step(steps: int, pure: float) -> None:
-    found = largest_range(steps, 1.0, 1e-6, pure=pure, tolerance=5e-4)
+    found = largest_range(steps, Budget(1.0, 1e-6), pure=pure, tolerance=5e-4)
     assert AfterPureStep(AdaptiveBoundedRange(found, steps), pure).delta(1.0) <= 1e-6
     assert AfterPureStep(AdaptiveBoundedRange(found * 1.002, steps), pure).delta(1.0) > 1e-6
-    assert found > largest_range(steps, 1.0 - pure, 1e-6)
+    assert found > largest_range(steps, Budget(1.0 - pure, 1e-6))
 
 
 def test_largest_range_asks_the_recursion_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = counting(monkeypatch)
-    found = largest_range(93, 0.7, 1e-6)
+    found = largest_range(93, Budget(0.7, 1e-6))
     assert len(calls) <= 2
     assert 0.97 * 0.7 <= GaussianDP(found * sqrt(93) / 2).epsilon(1e-6) <= 0.7  # the notes reach .97 to .98 of the normal limit
 
 
 def test_largest_range_at_the_ends() -> None:
-    assert largest_range(4, 1.0, 0.0) == 0.25
-    assert largest_range(3, 1.0, 0.0) * 3 <= 1.0
-    assert largest_range(5, 0.0, 0.0) == 0.0
-    assert largest_range(1, 60.0, 0.5) == bounded_range.WIDEST
+    assert largest_range(4, Budget(1.0)) == 0.25
+    assert largest_range(3, Budget(1.0)) * 3 <= 1.0
+    assert largest_range(5, Budget(1.0), pure=1.0) == 0.0
+    assert largest_range(1, Budget(60.0, 0.5)) == bounded_range.WIDEST
+
+
+def test_largest_range_for_exact_budgets() -> None:
+    """n steps of range r have rho = n r^2 / 8, a pure step before them a^2 / 2."""
+    found = largest_range(50, Budget(rho=0.5), pure=0.6, tolerance=1e-4)
+    assert found == pytest.approx(sqrt(8 * (0.5 - 0.18) / 50), rel=1e-4)
+    assert fits(AfterPureStep(AdaptiveBoundedRange(found, 50), 0.6), Budget(rho=0.5))
+    found = largest_range(50, Budget(mu=1.0), tolerance=1e-4)
+    assert found == pytest.approx(sqrt(8 / np.pi / 50), rel=1e-4)
 
 
 def test_a_thousand_steps_are_within_one_percent_of_the_normal_limit() -> None:

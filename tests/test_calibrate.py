@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, exp, inf, log, nan, sqrt
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -13,20 +15,23 @@ from scipy import integrate, optimize, stats
 
 from hedgerow.core.certificate import NoGuarantee
 from hedgerow.core.errors import InvalidValue, Unsupported
+from hedgerow.core.rounding import root_down
+from hedgerow.privacy.bounded_range import AdaptiveBoundedRange
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.calibrate import (
     NothingFits,
     cost,
     fits,
-    float_root_below,
     gaussian_scale,
     laplace_scale,
     largest_mu,
+    largest_range,
     largest_rate,
     largest_rho,
     least_noise,
 )
 from hedgerow.privacy.curves import ApproximateDP, BoundedRange, GaussianDP, PureDP, ZeroConcentratedDP
+from hedgerow.privacy.mechanisms import AboveThreshold, AdditiveNoise, ExponentialMechanism, GaussianNoise, KNorm, NoisyMax
 
 quick = settings(derandomize=True, deadline=None, database=None, max_examples=60)
 
@@ -97,7 +102,7 @@ def test_exact_budgets_are_kept_exactly(value: float, sensitivity: float) -> Non
     scale = laplace_scale(Budget(value), sensitivity)
     assert Fraction(sensitivity) / Fraction(scale) <= Fraction(value)
     assert scale == pytest.approx(sensitivity / value, rel=1e-15)
-    root = float_root_below(Fraction(value))
+    root = root_down(Fraction(value))
     assert Fraction(root) ** 2 <= Fraction(value)
     assert root == pytest.approx(sqrt(value), rel=1e-15)
 
@@ -123,6 +128,48 @@ def test_laplace_noise_for_mu_and_rho() -> None:
     assert laplace_scale(Budget(mu=1.0)) == pytest.approx(1.2533141, rel=1e-6)
     for budget in (Budget(rho=0.3), Budget(mu=0.7)):
         assert fits(PureDP(1 / laplace_scale(budget) * (1 - 1e-15)), budget)
+
+
+# What calibration is for: the mechanism, by its own curve
+
+
+BUDGETS = st.one_of(
+    st.builds(Budget, st.floats(1e-3, 50), st.floats(1e-15, 0.9)),
+    st.builds(Budget, st.floats(1e-3, 50)),
+    st.builds(lambda mu: Budget(mu=mu), st.floats(1e-3, 10)),
+    st.builds(lambda rho: Budget(rho=rho), st.floats(1e-5, 50)),
+)
+RATED: tuple[Callable[[float], Any], ...] = (
+    lambda rate: KNorm("a", 1 / rate, 0.7),
+    lambda rate: ExponentialMechanism("a", rate, 0.7),
+    lambda rate: NoisyMax("a", "gumbel", rate, 0.7),
+    lambda rate: NoisyMax("a", "exponential", rate, 0.7, monotone=True),
+    lambda rate: AboveThreshold("exponential", 1 / rate, 2 / rate, 0.7),
+)
+
+
+@quick
+@given(BUDGETS, st.floats(1e-3, 1e3))
+def test_every_calibrated_mechanism_fits_its_budget_by_its_own_curve(budget: Budget, sensitivity: float) -> None:
+    laplace = AdditiveNoise("a", "laplace", laplace_scale(budget, sensitivity), sensitivity)
+    assert fits(laplace.curve, budget)
+    assert not fits(laplace.scaled(1 - 1e-6).curve, budget)
+    if budget.epsilon is None or budget.failure > 0:
+        assert fits(GaussianNoise("a", gaussian_scale(budget, sensitivity), sensitivity).curve, budget)
+    for mechanism_at in RATED:
+        rate = largest_rate(lambda at, made=mechanism_at: made(at).curve, budget, 1e-9, 1e6)
+        assert fits(mechanism_at(rate).curve, budget)
+    for steps in (1, 7):
+        selection = ExponentialMechanism("a", largest_range(steps, budget)) if budget.failure == 0 else None
+        assert selection is None or fits(AdaptiveBoundedRange(selection.curve.range, steps), budget)
+
+
+def test_the_laplace_mechanism_of_the_review_fits() -> None:
+    budget = Budget(1.0, 0.01)
+    curve = AdditiveNoise("a", "laplace", laplace_scale(budget)).curve
+    assert curve.epsilon(0.0) == pytest.approx(1.0201, abs=1e-4)
+    assert fits(curve, budget)
+    assert not fits(PureDP(curve.epsilon(0.0)), budget)
 
 
 # The search

@@ -12,8 +12,9 @@ import pytest
 from hedgerow.core.certificate import PrivacyCurve
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.privacy.bounded_range import AdaptiveBoundedRange
-from hedgerow.privacy.composition import AfterPureStep, LaplaceDP, Numerical, PureComposition, fixed_plan, pure_sum
-from hedgerow.privacy.curves import ApproximateDP, BoundedRange, GaussianDP, PureDP
+from hedgerow.privacy.composition import AfterPureStep, PureComposition, pure_sum
+from hedgerow.privacy.curves import ApproximateDP, BoundedRange, GaussianDP, LaplaceDP, PureDP
+from hedgerow.privacy.fixed_plan import Numerical, fixed_plan
 
 
 def exact_pure(bound: float, steps: int, epsilon: float) -> float:

@@ -17,18 +17,21 @@ from mpmath import mp, mpf
 from scipy import integrate, optimize, special, stats
 
 from hedgerow.core.certificate import NoGuarantee, PrivacyCurve
-from hedgerow.core.errors import HedgerowError, InvalidValue, Unsupported
+from hedgerow.core.errors import InvalidValue
+from hedgerow.privacy.bounded_range import AdaptiveBoundedRange
+from hedgerow.privacy.composition import AfterPureStep, PureComposition
 from hedgerow.privacy.curves import (
     ApproximateDP,
     BoundedRange,
     ByArrival,
     GaussianDP,
+    LaplaceDP,
     PureDP,
+    Quoted,
     ZeroConcentratedDP,
-    appearances,
-    group,
     trade_off,
 )
+from hedgerow.privacy.groups import Grouped, appearances, group
 
 quick = settings(derandomize=True, deadline=None, database=None, max_examples=60)
 CURVES: dict[str, PrivacyCurve] = {
@@ -38,6 +41,8 @@ CURVES: dict[str, PrivacyCurve] = {
     "wide gaussian": GaussianDP(4.0),
     "zero-concentrated": ZeroConcentratedDP(0.3),
     "bounded range": BoundedRange(1.7),
+    "laplace": LaplaceDP(1.1),
+    "quoted": Quoted(GaussianDP(0.9), 1e-4),
 }
 each_curve = pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES.keys())
 
@@ -216,7 +221,8 @@ def test_extreme_gaussian_curves() -> None:
     assert GaussianDP(1e-300).delta(1.0) < 1e-300
     assert GaussianDP(1e-300).delta(0.0) == pytest.approx(1e-300 / np.sqrt(2 * np.pi))
     assert GaussianDP(60.0).delta(0.0) == 1.0
-    assert np.isnan(GaussianDP(1.0).delta(np.nan))
+    with pytest.raises(InvalidValue, match="epsilon=nan to be a number"):
+        GaussianDP(1.0).delta(np.nan)
     assert np.isfinite(GaussianDP(60.0).epsilon(1 - 1e-16))
 
 
@@ -495,8 +501,12 @@ def test_separate_gaussian_reports_add_in_squares_and_joint_ones_do_not() -> Non
 def test_other_separate_reports_compose() -> None:
     assert appearances(ZeroConcentratedDP(0.25), 4, separate_reports=True) == ZeroConcentratedDP(1.0)
     assert appearances(ApproximateDP(0.25, 1e-6), 4, separate_reports=True) == ApproximateDP(1.0, 4e-6)
-    assert appearances(PureDP(0.25), 4, separate_reports=True) == PureDP(1.0)
-    assert appearances(BoundedRange(0.25), 4, separate_reports=True) == BoundedRange(1.0)
+    assert appearances(PureDP(0.25), 4, separate_reports=True) == PureComposition(0.25, 4)
+    assert appearances(LaplaceDP(0.25), 4, separate_reports=True) == PureComposition(0.25, 4)
+    assert appearances(PureDP(np.inf), 4, separate_reports=True) == PureDP(np.inf)
+    assert appearances(BoundedRange(0.25), 4, separate_reports=True) == AdaptiveBoundedRange(0.25, 4)
+    assert appearances(BoundedRange(60.0), 4, separate_reports=True) == PureDP(240.0)
+    assert appearances(Quoted(GaussianDP(0.5), 1e-5), 4, separate_reports=True) == Quoted(GaussianDP(1.0), 1e-5)
     assert appearances(GaussianDP(0.3), 1) == GaussianDP(0.3)
 
 
@@ -511,11 +521,76 @@ def test_square_roots_round_up(k: int) -> None:
         assert Fraction(float(np.nextafter(grown.mu, 0))) ** 2 < k * Fraction(mu) ** 2
 
 
-def test_a_curve_without_a_proven_rule_is_refused() -> None:
-    with pytest.raises(Unsupported, match="k=3 records under a curve of type _Plain"):
-        group(_Plain(PureDP(1.0)), 3)
-    with pytest.raises(HedgerowError):
-        appearances(_Plain(PureDP(1.0)), 3, separate_reports=True)
+def test_separate_choices_have_no_bounded_range_of_their_sum() -> None:
+    """Two reports of range r, the second one chosen after the first: the log-ratios of both together are 3r apart, not 2r."""
+    r = 0.4
+    first = np.array([0.9 * r, -0.1 * r])  # of the two answers
+    second = {0: np.array([0.999 * r, -0.001 * r]), 1: np.array([0.001 * r, -0.999 * r])}
+    together = np.concatenate([first[answer] + second[answer] for answer in (0, 1)])
+    assert np.ptp(first) == pytest.approx(r)
+    assert np.ptp(together) > 2.9 * r
+
+
+def test_quoted_curves_keep_their_delta() -> None:
+    assert group(Quoted(GaussianDP(0.5), 1e-5), 3) == Quoted(GaussianDP(1.5), 1e-5)
+    assert trade_off(Quoted(PureDP(1.0), 1e-5), ALPHA).tolist() == trade_off(PureDP(1.0), ALPHA).tolist()
+    assert group(LaplaceDP(0.5), 3) == LaplaceDP(1.5)
+
+
+OTHERS: dict[str, PrivacyCurve] = {
+    "bounded range": AdaptiveBoundedRange(0.2, 12),
+    "pure": PureComposition(0.1, 20),
+    "after a pure step": AfterPureStep(AdaptiveBoundedRange(0.1, 12), 0.3),
+    "gaussian": _Plain(GaussianDP(0.4)),
+    "flat tail": _Plain(ApproximateDP(0.2, 1e-4)),
+}
+
+
+@pytest.mark.parametrize("curve", OTHERS.values(), ids=OTHERS.keys())
+@pytest.mark.parametrize("k", [2, 5])
+def test_any_curve_has_a_group_curve(curve: PrivacyCurve, k: int) -> None:
+    grown = group(curve, k)
+    assert isinstance(grown, Grouped)
+    assert grown.epsilon(0.0) >= k * curve.epsilon(0.0)
+    deltas = [grown.delta(epsilon) for epsilon in np.linspace(-1, 8, 60)]
+    assert all(0 <= delta <= 1 for delta in deltas)
+    assert all(a >= b * 0.98 for a, b in pairwise(deltas))  # the minimum is over a few points
+    for epsilon in (0.1, 0.7, 2.0):
+        growth = sum(np.exp(j * epsilon / k) for j in range(k))
+        assert curve.delta(epsilon) <= grown.delta(epsilon) <= growth * curve.delta(epsilon / k) * (1 + 1e-12)
+    for delta in (1e-9, 1e-3, 0.2):
+        epsilon = grown.epsilon(delta)
+        if np.isfinite(epsilon):
+            assert grown.delta(epsilon) <= delta
+    assert group(group(curve, 2), k) == Grouped(curve, 2 * k)
+    assert grown.words()
+
+
+def test_the_group_curve_of_any_curve_covers_what_is_exact() -> None:
+    for k in (2, 4):
+        for epsilon in np.linspace(0, 6, 40):
+            assert group(_Plain(GaussianDP(0.4)), k).delta(epsilon) >= GaussianDP(0.4 * k).delta(epsilon)
+            assert group(_Plain(LaplaceDP(0.4)), k).delta(epsilon) >= LaplaceDP(0.4 * k).delta(epsilon) * (1 - 1e-12)
+
+
+def test_other_records_may_differ_in_other_steps() -> None:
+    """Why a composition of n steps for one record is no composition of n wider steps for two: here it is one of 2n steps.
+
+    Each of 2n outputs belongs to one of two records, n to each: for one record n steps of range r, whoever it is. The two together
+    are 2n steps, within the group's curve.
+    """
+    r, n = 0.5, 3
+    t = r / 2
+    q = np.expm1(t - r) / np.expm1(-r)
+    one, other = np.array([q, 1 - q]), np.array([q * np.exp(-t), (1 - q) * np.exp(r - t)])
+    p, w = np.ones(1), np.ones(1)
+    for _ in range(2 * n):
+        p, w = np.outer(p, one).ravel(), np.outer(w, other).ravel()
+    grown = group(AdaptiveBoundedRange(r, n), 2)
+    for epsilon in np.linspace(0, 2.5, 20):
+        assert max(_hockey_stick(p, w, epsilon), _hockey_stick(w, p, epsilon)) <= grown.delta(epsilon)
+
+
+def test_no_guarantee_stays_none() -> None:
     nothing = NoGuarantee("raw data")
     assert group(nothing, 3) is nothing
-    assert group(PureDP(np.inf), 3) == PureDP(np.inf)

@@ -54,6 +54,27 @@ def test_links_in_proofs_and_readme_resolve() -> None:
                 assert anchor in anchors(file), f"{document.name} links to {target}"
 
 
+PROOFS = sorted((ROOT / "proofs").glob("*.md"))
+
+
+@pytest.mark.parametrize("proof", PROOFS, ids=lambda proof: proof.name)
+def test_symbols_in_proofs_are_names_in_the_code(proof: Path) -> None:
+    """Every identifier in backticks in a table under the word Symbols occurs in the source."""
+    _, _, listed = proof.read_text(encoding="utf-8").partition("\n## Symbols\n")
+    source = "\n".join(file.read_text(encoding="utf-8") for file in (ROOT / "src").rglob("*.py"))
+    known = set(re.findall(r"[A-Za-z_]\w*", source))
+    rows = [line for line in listed.splitlines() if line.startswith("|")]
+    named = {word for row in rows for name in re.findall(r"`([^`]+)`", row) for word in re.findall(r"[A-Za-z_]\w*", name)}
+    assert named or proof.name in ("mechanisms.md", "odometer.md"), "no table of symbols"
+    assert named <= known, f"{proof.name} names {sorted(named - known)}"
+
+
+@pytest.mark.parametrize("proof", PROOFS, ids=lambda proof: proof.name)
+def test_proofs_can_be_read_in_a_terminal(proof: Path) -> None:
+    lines = proof.read_text(encoding="utf-8").splitlines()
+    assert [number for number, line in enumerate(lines, 1) if len(line) > 130] == []
+
+
 def test_readme_outputs_are_current() -> None:
     tool = runpy.run_path(str(ROOT / "tools" / "readme.py"))
     text = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -14,7 +14,8 @@ from scipy import integrate, special, stats
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.noise import NoNoise, SeededNoise
-from hedgerow.privacy.composition import pure_sum, round_up
+from hedgerow.core.rounding import round_up
+from hedgerow.privacy.composition import pure_sum
 from hedgerow.privacy.curves import PureDP
 from hedgerow.privacy.mechanisms import AboveThreshold, AdditiveNoise, Comparison, ExponentialMechanism, Law
 
@@ -228,7 +229,7 @@ def test_selection_costs_at_most_epsilon_and_nearly_so() -> None:
     one, other = np.array([0.5, *np.zeros(4000)]), np.array([0.0, *np.full(4000, 0.5)])
     ratio = mechanism.log_probability(other, 0) - mechanism.log_probability(one, 0)
     assert mechanism.distance(one, other) == mechanism.sensitivity
-    assert 0.99 * 2.0 < ratio <= mechanism.curve.bound == 2.0
+    assert 0.99 * 2.0 < ratio <= mechanism.curve.range == 2.0
 
 
 def test_huge_scores_neither_overflow_nor_lose_the_leader() -> None:

@@ -12,7 +12,7 @@ from scipy import integrate, stats
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.noise import NoNoise, SeededNoise
-from hedgerow.privacy.curves import ApproximateDP, BoundedRange, GaussianDP, PureDP
+from hedgerow.privacy.curves import ApproximateDP, BoundedRange, GaussianDP, LaplaceDP, PureDP
 from hedgerow.privacy.mechanisms import AdditiveNoise, ExponentialMechanism, GaussianNoise, KNorm, NoisyMax
 
 Additive = AdditiveNoise | GaussianNoise | KNorm
@@ -121,7 +121,7 @@ WORST = {
 def test_pure_vector_noise_costs_exactly_its_bound(name: str, epsilon: float) -> None:
     """On the widest moves the ratio is reached, far out in the direction of the move; on random ones it is not exceeded."""
     mechanism = ADDITIVE[name](1 / epsilon, 1.0)
-    assert isinstance(mechanism.curve, PureDP)
+    assert mechanism.curve == (LaplaceDP if name == "laplace" else PureDP)(mechanism.curve.epsilon(0.0))
     assert mechanism.curve.epsilon(0.0) == pytest.approx(epsilon)
     for move in WORST[name]:
         assert mechanism.distance(np.zeros_like(move), move) == 1.0
@@ -145,6 +145,22 @@ def test_laplace_noise_for_one_coordinate_does_not_protect_a_vector() -> None:
     mechanism, move = AdditiveNoise("report", "laplace", 1.0), np.ones(10)
     assert mechanism.distance(np.zeros(10), move) == 10.0
     assert mechanism.log_density(move, 5 * move) - mechanism.log_density(0 * move, 5 * move) == pytest.approx(10.0)
+
+
+@pytest.mark.parametrize(("first", "second"), [(0.5, 0.5), (0.2, 1.3), (1.0, 0.01), (2.0, 2.0)])
+def test_laplace_noise_has_the_curve_of_one_number_in_every_dimension(first: float, second: float) -> None:
+    """Moves in two coordinates, exactly: the mean of the second curve over the loss of the first. One coordinate is the worst."""
+    one, rest = LaplaceDP(first + second), LaplaceDP(second)
+    for epsilon in np.linspace(-1.0, 1.0, 21) * (first + second):
+
+        def middle(y: float, epsilon: float = float(epsilon)) -> float:
+            return np.exp(-y) / 2 * rest.delta(epsilon - first + 2 * y)
+
+        kinks = [y for y in ((first - epsilon - second) / 2, (first - epsilon + second) / 2) if 0 < y < first]
+        both = integrate.quad(middle, 0, first, points=kinks or None, epsabs=1e-13)[0]
+        both += rest.delta(epsilon - first) / 2 + np.exp(-first) * rest.delta(epsilon + first) / 2
+        assert max(0.0, -np.expm1(epsilon)) - 1e-12 <= both <= one.delta(float(epsilon)) + 1e-12
+    assert AdditiveNoise("report", "laplace", 2.0, 3.0).curve == LaplaceDP(1.5)
 
 
 def test_k_norm_noise_is_smaller_than_laplace_noise_for_the_same_cost() -> None:
@@ -257,7 +273,7 @@ def test_permute_and_flip_with_one_good_choice_among_many_equal_ones() -> None:
 def test_the_gumbel_choice_is_the_exponential_mechanism() -> None:
     one, other = NoisyMax("s", "gumbel", 1.3, 0.8), ExponentialMechanism("s", 1.3, 0.8)
     assert one.probabilities(SCORES) == pytest.approx(other.probabilities(SCORES), rel=1e-14)
-    assert one.bounded_range == other.bounded_range == BoundedRange(1.3)
+    assert one.curve == other.curve == BoundedRange(1.3)
     noise, same = SeededNoise(1).server(), SeededNoise(1).server()
     assert [one.sample(SCORES, noise) for _ in range(50)] == [other.sample(SCORES, same) for _ in range(50)]
 
@@ -303,7 +319,7 @@ def _worst(mechanism: NoisyMax, moves: list[np.ndarray], base: np.ndarray) -> fl
 @pytest.mark.parametrize("epsilon", [0.4, 1.0, 3.0])
 def test_a_choice_costs_its_epsilon_and_no_more(law: Any, monotone: bool, epsilon: float) -> None:
     mechanism, d = NoisyMax("s", law, epsilon, 0.5, monotone), 4
-    assert mechanism.curve == PureDP(epsilon)
+    assert mechanism.curve == (BoundedRange if law == "gumbel" else PureDP)(epsilon)
     corners = [np.array(m, float) * 0.5 for m in product((0, 1) if monotone else (-1, 0, 1), repeat=d)]
     moves = corners + ([-m for m in corners] if monotone else [])
     assert all(mechanism.distance(np.zeros(d), m) <= 0.5 for m in moves)
@@ -329,8 +345,8 @@ def test_monotone_noise_is_too_little_for_scores_that_move_both_ways(law: Any) -
 def test_gumbel_noise_has_a_bounded_range_and_exponential_noise_has_not(monotone: bool) -> None:
     rng = np.random.default_rng(12)
     gumbel, flip = (NoisyMax("s", law, 1.0, 1.0, monotone) for law in ("gumbel", "exponential"))
-    assert gumbel.bounded_range == BoundedRange(1.0)
-    assert flip.bounded_range is None
+    assert gumbel.curve == BoundedRange(1.0)
+    assert flip.curve == PureDP(1.0)
 
     def ranges(mechanism: NoisyMax) -> list[float]:
         found = []
@@ -384,8 +400,7 @@ def test_costs_round_up() -> None:
     from fractions import Fraction
 
     for mechanism in (AdditiveNoise("a", "laplace", 3.0), KNorm("a", 3.0)):
-        assert isinstance(mechanism.curve, PureDP)
-        assert Fraction(mechanism.curve.bound) > Fraction(1, 3)
+        assert Fraction(mechanism.curve.epsilon(0.0)) > Fraction(1, 3)
     curve = GaussianNoise("a", 3.0).curve
     assert isinstance(curve, GaussianDP)
     assert Fraction(curve.mu) > Fraction(1, 3)

@@ -16,8 +16,11 @@ from hypothesis import strategies as st
 
 from hedgerow.core.certificate import NoGuarantee, PrivacyCurve
 from hedgerow.core.errors import HedgerowError, InvalidValue, Unsupported
-from hedgerow.privacy.budget import EVENTS, UNIT, Budget, Currency, amount, cost_of, event_of, price
-from hedgerow.privacy.curves import ApproximateDP, BoundedRange, GaussianDP, PureDP, ZeroConcentratedDP
+from hedgerow.privacy.bounded_range import AdaptiveBoundedRange
+from hedgerow.privacy.budget import CURRENCIES, EVENTS, UNIT, Budget, Currency, amount, cost_of, event_of, price
+from hedgerow.privacy.composition import AfterPureStep, PureComposition
+from hedgerow.privacy.curves import ApproximateDP, BoundedRange, GaussianDP, LaplaceDP, PureDP, Quoted, ZeroConcentratedDP
+from hedgerow.privacy.fixed_plan import fixed_plan
 from hedgerow.privacy.odometer import BudgetSpent, DamagedState, Filter, Odometer, capacity
 
 quick = settings(derandomize=True, deadline=None, database=None, max_examples=60)
@@ -209,6 +212,26 @@ def test_the_message_names_what_was_asked_and_what_is_left() -> None:
         "Expected a release of at most epsilon = 0.25, asked for 0.5: 0.75 of 1 is spent in 1 release (budget: epsilon = 1, delta = 0)."
     )
     assert isinstance(refusal.value, HedgerowError)
+
+
+@pytest.mark.parametrize("currency", CURRENCIES)
+def test_a_composition_is_charged_as_its_steps(currency: Currency) -> None:
+    composed = Quoted(AfterPureStep(AdaptiveBoundedRange(0.1, 20), 0.5), 1e-6)
+    by_hand = Odometer(currency).record(PureDP(0.5))
+    for _ in range(20):
+        by_hand = by_hand.record(BoundedRange(0.1))
+    assert Odometer(currency).record(composed) == by_hand
+    assert price(composed, currency) == by_hand.units
+    assert price(PureComposition(0.25, 8), currency) == 8 * price(PureDP(0.25), currency)
+    assert price(LaplaceDP(0.25), currency) == price(PureDP(0.25), currency)
+    assert price(fixed_plan([(LaplaceDP(0.1), 3), (BoundedRange(0.2), 2)]), currency) == sum(
+        count * price(step, currency) for step, count in ((PureDP(0.1), 3), (BoundedRange(0.2), 2))
+    )
+    budget = {"pure": Budget(2.6), "concentrated": Budget(rho=0.2), "gaussian": Budget(mu=0.7)}[currency]
+    filtered = Filter(budget).spend(composed)
+    assert filtered.releases == 21
+    with pytest.raises(BudgetSpent, match="in 21 releases"):
+        filtered.spend(composed)
 
 
 @pytest.mark.parametrize("cost", [PureDP(0.0), PureDP(inf), GaussianDP(0.0), ZeroConcentratedDP(0.0), BoundedRange(0.0), PureDP(1e30)])

@@ -16,6 +16,7 @@ from scipy.special import betaincinv, ndtri
 
 from hedgerow.core.checks import at_least, between, expect
 from hedgerow.core.lattice import Array
+from hedgerow.privacy.bisection import closest
 
 LEAST_SAMPLES = 100
 
@@ -84,10 +85,7 @@ def _largest_epsilon(ratios: Array, delta: float, bet: float, needed: float) -> 
         low, high = high, 2 * high
         if high > 1e3:
             return inf
-    while high - low > 1e-6 * high:
-        middle = (low + high) / 2
-        low, high = (middle, high) if reached(middle) else (low, middle)
-    return low
+    return closest(reached, low, high, 1e-6)
 
 
 def _lower_proportion(hits: int, trials: int, confidence: float) -> float:

@@ -15,7 +15,7 @@ from typing import Literal
 from hedgerow.core.certificate import PrivacyCurve
 from hedgerow.core.checks import expect, positive
 from hedgerow.core.errors import InvalidValue, Unsupported
-from hedgerow.privacy.curves import BoundedRange, GaussianDP, PureDP, ZeroConcentratedDP
+from hedgerow.privacy.curves import BoundedRange, GaussianDP, LaplaceDP, PureDP, Quoted, ZeroConcentratedDP
 
 Currency = Literal["pure", "concentrated", "gaussian"]
 CURRENCIES: tuple[Currency, ...] = ("pure", "concentrated", "gaussian")
@@ -91,19 +91,24 @@ class Budget:
         return f"epsilon = {self.epsilon:.6g}, delta = {self.failure:.6g}"
 
 
+_ONE_STEP = (PureDP, BoundedRange, ZeroConcentratedDP, GaussianDP, LaplaceDP)
+
+
 def whole_units(numerator: int, denominator: int) -> int:
     """numerator / denominator in units, rounded up."""
     return -((-numerator << UNIT_BITS) // denominator)
 
 
 def event_of(cost: PrivacyCurve) -> tuple[str, float]:
-    """The name and the one parameter of a release's cost; a curve without a proven adaptive rule is refused.
+    """The name and the one parameter of a cost in one step; a curve without a proven adaptive rule is refused.
+
+    Laplace noise counts by its pure bound.
 
     >>> event_of(PureDP(0.5))
     ('pure', 0.5)
     """
     match cost:
-        case PureDP():
+        case PureDP() | LaplaceDP():
             return "pure", cost.bound
         case BoundedRange():
             return "bounded_range", cost.range
@@ -128,8 +133,27 @@ def cost_of(event: str, value: float) -> PrivacyCurve:
     return (PureDP, BoundedRange, ZeroConcentratedDP, GaussianDP)[EVENTS.index(event)](value)
 
 
+def steps_of(cost: PrivacyCurve) -> tuple[tuple[PrivacyCurve, int], ...]:
+    """The steps of which a release is made, and how often each comes; most releases are one step.
+
+    Compositions name theirs as `parts`. Steps of one release may be chosen adaptively like releases themselves, so their prices add.
+
+    >>> from hedgerow.privacy.composition import AfterPureStep, PureComposition
+    >>> steps_of(AfterPureStep(PureComposition(0.1, 20), 0.5))
+    ((PureDP(bound=0.5), 1), (PureDP(bound=0.1), 20))
+    """
+    if isinstance(cost, _ONE_STEP):  # asked first: this is done for every release
+        return ((cost, 1),)
+    if isinstance(cost, Quoted):
+        return steps_of(cost.curve)
+    parts: tuple[tuple[PrivacyCurve, int], ...] | None = getattr(cost, "parts", None)
+    if parts is None:
+        return ((cost, 1),)
+    return tuple((step, count * times) for part, times in parts for step, count in steps_of(part))
+
+
 def charge(cost: PrivacyCurve, currency: Currency) -> tuple[str, int]:
-    """The event of a release and its price in units: exact, or rounded up.
+    """The event of a release in one step and its price in units: exact, or rounded up.
 
     A pure bound b is a bounded range of 2b. A bounded range R has rho = R^2/8 and mu^2 = pi R^2/8, and rho is never more than the
     pure bound itself (`proofs/odometer.md#concentrated-filter`, `proofs/odometer.md#gaussian-filter`).
@@ -161,7 +185,7 @@ def price(cost: PrivacyCurve, currency: Currency) -> int:
     >>> price(PureDP(0.5), "concentrated") / UNIT, price(GaussianDP(0.5), "concentrated") / UNIT
     (0.125, 0.125)
     """
-    return charge(cost, currency)[1]
+    return sum([count * charge(step, currency)[1] for step, count in steps_of(cost)])
 
 
 def amount(units: int) -> Fraction:

@@ -9,14 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
-from math import isqrt, log1p, nextafter, sqrt
+from math import inf, isfinite, log1p, nextafter, sqrt
 
 from hedgerow.core.certificate import PrivacyCurve
-from hedgerow.core.checks import between, expect, positive
+from hedgerow.core.checks import at_least, between, expect, positive
 from hedgerow.core.errors import HedgerowError, InvalidValue
-from hedgerow.privacy.budget import LARGEST, UNIT_BITS, Budget, event_of, price
-from hedgerow.privacy.composition import round_up
-from hedgerow.privacy.curves import GaussianDP, PureDP, ZeroConcentratedDP
+from hedgerow.core.rounding import root_down, round_down, round_up
+from hedgerow.privacy.bisection import closest
+from hedgerow.privacy.bounded_range import WIDEST, AdaptiveBoundedRange
+from hedgerow.privacy.budget import LARGEST, UNIT_BITS, Budget, event_of, price, steps_of
+from hedgerow.privacy.composition import AfterPureStep
+from hedgerow.privacy.curves import GaussianDP, LaplaceDP, ZeroConcentratedDP
 
 CurveAt = Callable[[float], PrivacyCurve]
 TOLERANCE = 1e-9
@@ -46,8 +49,10 @@ def fits(curve: PrivacyCurve, budget: Budget) -> bool:
     (True, False)
     """
     if budget.epsilon is None:
-        _, value = event_of(curve)
-        return value == 0 or (value <= LARGEST and price(curve, budget.currency) <= exact_capacity(budget))
+        costs = [(step, count) for step, count in steps_of(curve) if count > 0 and event_of(step)[1] > 0]
+        if any(event_of(step)[1] > LARGEST for step, _ in costs):
+            return False
+        return sum(count * price(step, budget.currency) for step, count in costs) <= exact_capacity(budget)
     if budget.failure == 0:  # not delta(epsilon) == 0: a tail that underflows is no pure guarantee
         return curve.epsilon(0.0) <= budget.epsilon
     return curve.delta(budget.epsilon) <= budget.failure
@@ -65,6 +70,7 @@ def exact_capacity(budget: Budget) -> int:
 def least_noise(mechanism_at: CurveAt, budget: Budget, low: float, high: float, tolerance: float = TOLERANCE) -> float:
     """The smallest noise scale in [low, high] whose curve fits the budget, within a relative `tolerance` and never on its far side.
 
+    >>> from hedgerow.privacy.curves import PureDP
     >>> round(least_noise(lambda scale: PureDP(1 / scale), Budget(0.5), 0.01, 100.0), 6)
     2.0
     """
@@ -96,20 +102,7 @@ def _search(mechanism_at: CurveAt, budget: Budget, low: float, high: float, tole
         raise NothingFits(
             f"Nothing in [{low!r}, {high!r}] fits the budget {budget.words()}: at {easy!r} the mechanism has {mechanism_at(easy).words()}."
         )
-    return _closest(fit, easy, hard, tolerance)
-
-
-def _closest(fit: Callable[[float], bool], good: float, bad: float, tolerance: float) -> float:
-    """Bisection between a value that fits and one that does not; the side that fits is returned.
-
-    Geometric means, so that a bracket over many powers of ten costs a few steps; the end comes at adjacent floats at the latest.
-    """
-    while max(good, bad) > min(good, bad) * (1 + tolerance):
-        middle = sqrt(good) * sqrt(bad)
-        if not min(good, bad) < middle < max(good, bad):
-            break
-        good, bad = (middle, bad) if fit(middle) else (good, middle)
-    return good
+    return closest(fit, easy, hard, tolerance)
 
 
 @lru_cache(maxsize=1024)
@@ -122,7 +115,7 @@ def largest_mu(budget: Budget) -> float:
     if budget.mu is not None:
         return budget.mu
     if budget.rho is not None:
-        return float_root_below(2 * Fraction(budget.rho))
+        return root_down(2 * Fraction(budget.rho))
     if budget.failure == 0:
         raise NothingFits(f"Nothing fits the budget {budget.words()}: Gaussian noise has no pure guarantee; allow a delta > 0.")
     return _outermost(GaussianDP, budget)
@@ -148,15 +141,7 @@ def _outermost(curve_at: CurveAt, budget: Budget) -> float:
         good, bad = good / 2, good
         if good < 1e-150:
             raise NothingFits(f"Nothing fits the budget {budget.words()}: even a parameter of {good!r} exceeds it.")
-    return _closest(lambda at: fits(curve_at(at), budget), good, bad, 0.0)
-
-
-def float_root_below(square: Fraction) -> float:
-    """The largest float whose square is at most an exact positive number."""
-    root = float(Fraction(isqrt((square.numerator << 2 * UNIT_BITS) // square.denominator), 1 << UNIT_BITS))
-    while Fraction(root) ** 2 > square:
-        root = nextafter(root, 0.0)
-    return root
+    return closest(lambda at: fits(curve_at(at), budget), good, bad, 0.0)
 
 
 def gaussian_scale(budget: Budget, sensitivity: float = 1.0) -> float:
@@ -166,11 +151,11 @@ def gaussian_scale(budget: Budget, sensitivity: float = 1.0) -> float:
     4.22468
     """
     positive("sensitivity", sensitivity)
-    return round_up(Fraction(sensitivity) / Fraction(largest_mu(budget)))
+    return _scale(GaussianDP, largest_mu(budget), budget, sensitivity)
 
 
 def laplace_scale(budget: Budget, sensitivity: float = 1.0) -> float:
-    """The least scale of Laplace noise for one number with this sensitivity.
+    """The least scale of Laplace noise for this sensitivity in the l1 norm, by the exact curve.
 
     Shift s in units of the scale: delta(epsilon) = 1 - exp((epsilon - s)/2), so s = epsilon - 2 ln(1 - delta). For mu and rho the
     pure price of s is used, which is an upper bound.
@@ -180,9 +165,71 @@ def laplace_scale(budget: Budget, sensitivity: float = 1.0) -> float:
     """
     positive("sensitivity", sensitivity)
     if budget.epsilon is None:
-        shift = largest_rate(PureDP, budget, 1e-75, LARGEST, tolerance=0.0)
-    elif budget.failure == 0:
-        shift = budget.epsilon
-    else:  # log1p and the subtraction are off by a unit or two in the last place: step inwards by more than that
-        shift = max(budget.epsilon, (budget.epsilon - 2 * log1p(-budget.failure)) * (1 - 1e-15))
-    return round_up(Fraction(sensitivity) / Fraction(shift))
+        shift = largest_rate(LaplaceDP, budget, 1e-75, LARGEST, tolerance=0.0)
+    else:
+        shift = budget.epsilon - 2 * log1p(-budget.failure)
+    return _scale(LaplaceDP, shift, budget, sensitivity)
+
+
+def _scale(curve_at: CurveAt, shift: float, budget: Budget, sensitivity: float) -> float:
+    """sensitivity / shift, or the next float at which the mechanism's own curve, computed as the mechanism does, fits."""
+    scale = round_up(Fraction(sensitivity) / Fraction(shift))
+    while not fits(curve_at(round_up(Fraction(sensitivity) / Fraction(scale))), budget):
+        scale = nextafter(scale, inf)
+    return scale
+
+
+def surrogate_mu(epsilon: float, delta: float, pure: float = 0.0) -> float:
+    """The mu whose Gaussian curve, after one `pure`-DP step, has this delta at this epsilon: for searches, it certifies nothing.
+
+    The normal approximation of so many steps of one range has mu = range sqrt(steps) / 2.
+    """
+
+    def enough(mu: float) -> bool:
+        return AfterPureStep(GaussianDP(mu), pure).delta(epsilon) >= delta
+
+    high = 1.0
+    while not enough(high):
+        high *= 2
+    return closest(enough, high, 0.0, 1e-6)
+
+
+def largest_range(steps: int, budget: Budget, *, pure: float = 0.0, tolerance: float = 0.005) -> float:
+    """The largest range, up to `tolerance`, that so many adaptive steps may have within the budget; the answer is certified.
+
+    One `pure`-DP step may come first (`AfterPureStep`). For (epsilon, delta) the search runs on the surrogate, corrected by the ratio
+    found at the last certified point, so the recursion runs two or three times.
+
+    >>> r = largest_range(10, Budget(1.0, 1e-6))
+    >>> fits(AdaptiveBoundedRange(r, 10), Budget(1.0, 1e-6)), round(r, 3)
+    (True, 0.153)
+    """
+    at_least("steps", steps, 1)
+    between("tolerance", tolerance, 1e-4, 0.1)
+    if budget.epsilon is None:
+        expect(isfinite(pure) and pure >= 0, "pure", pure, ">= 0 and finite")
+        return largest_rate(lambda at: AfterPureStep(AdaptiveBoundedRange(at, steps), pure), budget, 1e-75, WIDEST, tolerance)
+    epsilon, delta = budget.epsilon, budget.failure
+    between("pure", pure, 0.0, epsilon)
+    good = min(WIDEST, round_down((Fraction(epsilon) - Fraction(pure)) / steps))
+    if delta == 0.0:
+        return good
+    scale = 2 / sqrt(steps)
+    aim = scale * surrogate_mu(epsilon, delta, pure)
+    bad, guess = inf, min(WIDEST, max(0.975 * aim, good * (1 + tolerance)))
+    while good < guess < bad:
+        certified = AfterPureStep(AdaptiveBoundedRange(guess, steps), pure).delta(epsilon)
+        if certified <= delta:
+            good = guess
+        else:
+            bad = guess
+        if good >= min(bad, WIDEST) * (1 - tolerance):
+            break
+        if certified > 0.0:  # the surrogate is off by about the same factor nearby
+            guess *= aim / (scale * surrogate_mu(epsilon, certified, pure)) * (1 - tolerance / 3)
+            if good * (1 - tolerance / 3) <= guess <= good * (1 + tolerance / 3):
+                break
+        guess = min(guess, WIDEST)
+        if not good < guess < bad:
+            guess = sqrt(max(good, bad / 4) * bad) if bad < inf else min(WIDEST, 1.5 * good)
+    return good

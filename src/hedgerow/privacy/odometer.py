@@ -12,15 +12,15 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
 from hashlib import blake2b
-from math import ceil, inf, isnan, log, log1p, nextafter, sqrt
+from math import ceil, isnan, log, log1p, sqrt
 from typing import Any
 
 from hedgerow.core.certificate import PrivacyCurve
 from hedgerow.core.checks import at_least, expect, positive
 from hedgerow.core.errors import HedgerowError, InvalidValue, Unsupported
-from hedgerow.privacy.budget import CURRENCIES, EVENTS, UNIT, UNIT_BITS, Budget, Currency, amount, charge, cost_of, price
-from hedgerow.privacy.calibrate import exact_capacity, float_root_below, largest_mu, largest_rho
-from hedgerow.privacy.composition import round_up
+from hedgerow.core.rounding import root_down, root_up, round_down, round_up
+from hedgerow.privacy.budget import CURRENCIES, EVENTS, UNIT, UNIT_BITS, Budget, Currency, amount, charge, cost_of, price, steps_of
+from hedgerow.privacy.calibrate import exact_capacity, largest_mu, largest_rho
 from hedgerow.privacy.curves import GaussianDP, PureDP, ZeroConcentratedDP
 
 _NAMES = {"pure": "epsilon", "concentrated": "rho", "gaussian": "mu^2"}
@@ -62,14 +62,17 @@ class Odometer:
         return sum(self.counts)
 
     def record(self, cost: PrivacyCurve) -> Odometer:
-        """The odometer after one more release."""
-        return self._after(*charge(cost, self.currency))
+        """The odometer after one more release; a composition is counted as its steps."""
+        after = self
+        for step, count in steps_of(cost):
+            after = after._after(*charge(step, self.currency), count)
+        return after
 
-    def _after(self, event: str, units: int) -> Odometer:
+    def _after(self, event: str, units: int, count: int) -> Odometer:
         at = EVENTS.index(event)
-        counts = (*self.counts[:at], self.counts[at] + 1, *self.counts[at + 1 :])
+        counts = (*self.counts[:at], self.counts[at] + count, *self.counts[at + 1 :])
         after = object.__new__(Odometer)  # what the constructor checks has not changed
-        after._set(self.currency, self.expected, self.units + units, counts)
+        after._set(self.currency, self.expected, self.units + count * units, counts)
         return after
 
     def _set(self, currency: Currency, expected: float, units: int, counts: tuple[int, ...]) -> None:
@@ -189,19 +192,17 @@ class Filter:
 
     def spend(self, cost: PrivacyCurve) -> Filter:
         """The filter after this release, or `BudgetSpent`."""
-        event, units = charge(cost, self.currency)
-        meter = self.odometer
-        if meter.units + units > self.capacity:
-            left, asked, used, whole = (
-                f"{float(amount(part)):.6g}" for part in (self.capacity - meter.units, units, meter.units, self.capacity)
-            )
+        meter, later = self.odometer, self.odometer.record(cost)
+        if later.units > self.capacity:
+            sums = (self.capacity - meter.units, later.units - meter.units, meter.units, self.capacity)
+            left, asked, used, whole = (f"{float(amount(each)):.6g}" for each in sums)
             releases = f"{meter.releases} release{'' if meter.releases == 1 else 's'}"
             raise BudgetSpent(
                 f"Expected a release of at most {_NAMES[self.currency]} = {left}, asked for {asked}: "
                 f"{used} of {whole} is spent in {releases} (budget: {self.budget.words()})."
             )
         after = object.__new__(Filter)  # the checks of the constructor hold by construction
-        after._set(self.budget, meter._after(event, units), self.capacity)
+        after._set(self.budget, later, self.capacity)
         return after
 
     def replay(self, ledger: Iterable[tuple[str, float]]) -> Filter:
@@ -251,18 +252,14 @@ def capacity(budget: Budget, currency: Currency) -> int:
 
 def _curve_above(units: int, currency: Currency) -> PrivacyCurve:
     if currency == "gaussian":
-        exact = amount(units)
-        root = float_root_below(exact) if units else 0.0
-        return GaussianDP(root if Fraction(root) ** 2 == exact else nextafter(root, inf))
+        return GaussianDP(root_up(amount(units)))
     return (PureDP if currency == "pure" else ZeroConcentratedDP)(round_up(amount(units)))
 
 
 def _curve_below(exact: Fraction, currency: Currency) -> PrivacyCurve:
     if currency == "gaussian":
-        return GaussianDP(float_root_below(exact) if exact else 0.0)
-    nearest = float(exact)
-    below = nearest if Fraction(nearest) <= exact else nextafter(nearest, 0.0)
-    return (PureDP if currency == "pure" else ZeroConcentratedDP)(below)
+        return GaussianDP(root_down(exact))
+    return (PureDP if currency == "pure" else ZeroConcentratedDP)(round_down(exact))
 
 
 # The stored state: a fixed layout, then a checksum of all that stands before it.

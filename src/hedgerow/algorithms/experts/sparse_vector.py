@@ -24,7 +24,9 @@ from hedgerow.core.messages import Broadcast
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import Algorithm, Context, RunState, Trace
 from hedgerow.core.setting import Setting
-from hedgerow.privacy.bounded_range import WIDEST, AdaptiveBoundedRange, largest_range
+from hedgerow.privacy.bounded_range import WIDEST, AdaptiveBoundedRange
+from hedgerow.privacy.budget import Budget
+from hedgerow.privacy.calibrate import largest_range
 from hedgerow.privacy.composition import AfterPureStep, pure_sum
 from hedgerow.privacy.curves import ApproximateDP, PureDP, Quoted
 from hedgerow.privacy.mechanisms import AboveThreshold, ExponentialMechanism
@@ -291,7 +293,7 @@ class SparseVector:
         switches = self.switches or chosen.switches
         eta = (self.epsilon - sparse.curve.bound) / switches
         if self.delta > 0 and eta < WIDEST:
-            eta = largest_range(switches, self.epsilon, self.delta, pure=sparse.curve.bound, tolerance=5e-4)
+            eta = largest_range(switches, Budget(self.epsilon, self.delta), pure=sparse.curve.bound, tolerance=5e-4)
         while self._cost(switches, sparse, eta).delta(self.epsilon) > self.delta:  # a last bit, if any
             eta = nextafter(eta, 0.0)
         return switches, eta, chosen.threshold if self.threshold is None else self.threshold, sparse

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.core.lattice import Array
-from hedgerow.privacy.bounded_range import surrogate_mu
+from hedgerow.privacy.calibrate import surrogate_mu
 
 BERNOULLI_RATES = (0.02, 0.1, 0.5, 1.0)
 HALVINGS = 7

@@ -7,7 +7,7 @@ in `proofs/mechanisms.md#curves`, those of `PureDP` in `proofs/composition.md#ra
 from hedgerow.privacy.curves.arrival import ByArrival
 from hedgerow.privacy.curves.concentrated import ZeroConcentratedDP
 from hedgerow.privacy.curves.gaussian import GaussianDP
-from hedgerow.privacy.curves.groups import appearances, group
+from hedgerow.privacy.curves.laplace import LaplaceDP
 from hedgerow.privacy.curves.pure import ApproximateDP, BoundedRange, PureDP
 from hedgerow.privacy.curves.quoted import Quoted
 from hedgerow.privacy.curves.trade_off import trade_off
@@ -17,10 +17,9 @@ __all__ = [
     "BoundedRange",
     "ByArrival",
     "GaussianDP",
+    "LaplaceDP",
     "PureDP",
     "Quoted",
     "ZeroConcentratedDP",
-    "appearances",
-    "group",
     "trade_off",
 ]

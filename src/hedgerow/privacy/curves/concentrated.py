@@ -9,7 +9,7 @@ import numpy as np
 from scipy.optimize import brentq
 
 from hedgerow.core.checks import between, expect
-from hedgerow.privacy.curves.pure import QUOTED_DELTA, rounded_up
+from hedgerow.privacy.curves.base import Symmetric, rounded_up
 
 
 def _log_one_plus_inverse(log_t: float) -> float:
@@ -18,7 +18,7 @@ def _log_one_plus_inverse(log_t: float) -> float:
 
 
 @dataclass(frozen=True)
-class ZeroConcentratedDP:
+class ZeroConcentratedDP(Symmetric):
     """rho-zCDP: the Rényi divergence of every order alpha > 1 is at most rho * alpha, in both directions.
 
     delta(epsilon) = min over alpha of exp((alpha - 1)(alpha rho - epsilon)) (1 - 1/alpha)^(alpha - 1) / alpha, and at most the
@@ -42,9 +42,7 @@ class ZeroConcentratedDP:
         """A bound on the total variation distance of the two worlds, from their Kullback-Leibler divergence (at most rho)."""
         return min(sqrt(self.rho / 2), sqrt(-expm1(-self.rho)))
 
-    def delta(self, epsilon: float) -> float:
-        if epsilon < 0:  # the claim is symmetric
-            return -expm1(epsilon) + exp(epsilon) * self.delta(-epsilon)
+    def _delta(self, epsilon: float) -> float:
         if self.rho == 0 or epsilon == inf:
             return 0.0
 
@@ -69,9 +67,6 @@ class ZeroConcentratedDP:
         high = min(sqrt(wanted / self.rho), expm1(min(wanted, 700.0))) * (1 + 1e-9)
         t = float(brentq(lambda t: self.rho * t * t + log1p(t) - wanted, 0.0, high, xtol=1e-300, rtol=1e-14))  # pyright: ignore[reportArgumentType]
         return max(0.0, self.rho * (t + 1) - log1p(1 / t) + (wanted - log1p(t)) / t)
-
-    def stated(self) -> tuple[float, float]:
-        return self.epsilon(QUOTED_DELTA), QUOTED_DELTA
 
     def words(self) -> str:
         return f"rho = {rounded_up(self.rho)} (zero-concentrated)"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import exp, expm1, inf, isfinite, log, pi, sqrt, ulp
+from math import exp, inf, isfinite, log, pi, sqrt, ulp
 
 import numpy as np
 from scipy.optimize import brentq
 from scipy.special import erfcx, ndtr, ndtri
 
 from hedgerow.core.checks import between, expect
-from hedgerow.privacy.curves.pure import QUOTED_DELTA, rounded_up
+from hedgerow.privacy.curves.base import Symmetric, rounded_up
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _LOG_PEAK = -0.5 * log(2 * pi)
@@ -31,7 +31,7 @@ def _mills_difference(x: float, width: float) -> float:
 
 
 @dataclass(frozen=True)
-class GaussianDP:
+class GaussianDP(Symmetric):
     """mu-GDP: the two worlds are as hard to tell apart as N(0, 1) and N(mu, 1); mu = sensitivity / standard deviation.
 
     delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu), computed through logarithms. No finite
@@ -56,9 +56,7 @@ class GaussianDP:
             return log(float(ndtr(-low)) - exp(_LOG_PEAK - low * low / 2) * _mills(low + self.mu))
         return _LOG_PEAK - low * low / 2 + log(_mills_difference(low, self.mu))
 
-    def delta(self, epsilon: float) -> float:
-        if epsilon < 0:  # the pair is symmetric
-            return -expm1(epsilon) + exp(epsilon) * self.delta(-epsilon)
+    def _delta(self, epsilon: float) -> float:
         if self.mu == 0 or epsilon == inf:
             return 0.0
         return _SMALLEST if epsilon > self.mu * (self.mu / 2 + 39) else max(exp(self._log_delta(epsilon)), _SMALLEST)
@@ -79,9 +77,6 @@ class GaussianDP:
         while self.delta(found) > delta:  # never on the wrong side
             found, step = found * (1 + step), 2 * step
         return found
-
-    def stated(self) -> tuple[float, float]:
-        return self.epsilon(QUOTED_DELTA), QUOTED_DELTA
 
     def words(self) -> str:
         return f"mu = {rounded_up(self.mu)} (Gaussian)"

@@ -3,29 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Decimal
 from math import exp, expm1, inf, isfinite, log1p, sqrt
 
 from hedgerow.core.checks import between, expect
-
-QUOTED_DELTA = 1e-6  # where curves without a delta of their own are quoted
-
-
-def rounded_up(value: float, digits: int = 4) -> str:
-    """A number for people: so many significant digits, never below the value (but for a floating-point residue of 1e-12).
-
-    >>> rounded_up(1.00049), rounded_up(0.75), rounded_up(0.7500000000000001), rounded_up(123449.0), rounded_up(1e-6)
-    ('1.001', '0.75', '0.75', '123500', '1e-6')
-    """
-    if value == 0:
-        return "0"
-    least = Decimal(value) * (1 - Decimal("1e-12"))
-    step = Decimal(1).scaleb(least.adjusted() - digits + 1)
-    raised = (least / step).to_integral_value(ROUND_CEILING) * step
-    if raised < Decimal("1e-4"):
-        return f"{raised.normalize():e}"
-    text = f"{raised:f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+from hedgerow.privacy.curves.base import rounded_up
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from hedgerow.core.checks import expect
-from hedgerow.privacy.curves.pure import rounded_up
+from hedgerow.privacy.curves.base import rounded_up
 
 if TYPE_CHECKING:
     from hedgerow.core.certificate import PrivacyCurve

@@ -13,7 +13,9 @@ from hedgerow.core.certificate import PrivacyCurve
 from hedgerow.core.checks import expect
 from hedgerow.privacy.curves.arrival import ByArrival
 from hedgerow.privacy.curves.gaussian import GaussianDP
+from hedgerow.privacy.curves.laplace import LaplaceDP
 from hedgerow.privacy.curves.pure import ApproximateDP, BoundedRange, PureDP
+from hedgerow.privacy.curves.quoted import Quoted
 
 _GOLDEN = (sqrt(5) - 1) / 2
 _LARGEST_EPSILON = 700.0
@@ -23,7 +25,7 @@ def trade_off(curve: PrivacyCurve, alpha: npt.ArrayLike) -> npt.NDArray[np.float
     """The least type-II error of a test between neighbouring inputs with type-I error alpha.
 
     f(alpha) = sup over epsilon >= 0 of max(0, 1 - delta - e^epsilon alpha, e^-epsilon (1 - delta - alpha)), delta = delta(epsilon).
-    In closed form for the pure, approximate, bounded-range and Gaussian curves. Elsewhere by search: every epsilon
+    In closed form for the pure, approximate, bounded-range, Laplace and Gaussian curves. Elsewhere by search: every epsilon
     gives a valid lower bound, so an imperfect search can only understate the protection.
 
     >>> trade_off(GaussianDP(1.0), [0.0, 0.05, 1.0]).round(6).tolist()
@@ -32,17 +34,22 @@ def trade_off(curve: PrivacyCurve, alpha: npt.ArrayLike) -> npt.NDArray[np.float
     alpha = np.asarray(alpha, float)
     inside = (alpha >= 0) & (alpha <= 1)
     expect(bool(inside.all()), "alpha", float(alpha[~inside].flat[0]) if not inside.all() else 0.0, "in [0, 1]")
-    if isinstance(curve, ByArrival):
-        return trade_off(curve.uniform, alpha)
-    if isinstance(curve, PureDP):
-        return _two_lines(curve.bound, 0.0, alpha)
-    if isinstance(curve, ApproximateDP):
-        return _two_lines(curve.at_epsilon, curve.at_delta, alpha)
-    if isinstance(curve, BoundedRange):
-        return (1 - alpha) / (1 + alpha * expm1(curve.range))
-    if isinstance(curve, GaussianDP):
-        return ndtr(-ndtri(alpha) - curve.mu)
-    return np.vectorize(lambda a: _search(curve, a), otypes=[float])(alpha)
+    match curve:
+        case ByArrival(_, inner) | Quoted(inner, _):
+            least = trade_off(inner, alpha)
+        case PureDP(bound):
+            least = _two_lines(bound, 0.0, alpha)
+        case ApproximateDP(epsilon, delta):
+            least = _two_lines(epsilon, delta, alpha)
+        case BoundedRange(width):
+            least = (1 - alpha) / (1 + alpha * expm1(width))
+        case LaplaceDP(bound):
+            least = _laplace(bound, alpha)
+        case GaussianDP(mu):
+            least = ndtr(-ndtri(alpha) - mu)
+        case _:
+            least = np.vectorize(lambda a: _search(curve, a), otypes=[float])(alpha)
+    return least
 
 
 def _two_lines(epsilon: float, delta: float, alpha: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
@@ -50,6 +57,14 @@ def _two_lines(epsilon: float, delta: float, alpha: npt.NDArray[np.float64]) -> 
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         steep = np.where(alpha > 0, 1 - delta - alpha / shrink, 1 - delta)
     return np.maximum(0.0, np.maximum(steep, shrink * (1 - delta - alpha)))
+
+
+def _laplace(bound: float, alpha: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """1 - e^bound alpha, then e^-bound / (4 alpha), then e^-bound (1 - alpha)."""
+    shrink = exp(-bound)
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        middle = np.where(alpha < shrink / 2, 1 - alpha / shrink, shrink / (4 * alpha)) if shrink > 0 else np.where(alpha > 0, 0.0, 1.0)
+    return np.where(alpha > 0.5, shrink * (1 - alpha), middle)
 
 
 def _search(curve: PrivacyCurve, alpha: float) -> float:

@@ -15,8 +15,8 @@ from scipy.special import gammainc, ndtr
 
 from hedgerow.core.checks import positive
 from hedgerow.core.noise import Noise
-from hedgerow.privacy.composition import round_up
-from hedgerow.privacy.curves import ApproximateDP, GaussianDP, PureDP
+from hedgerow.core.rounding import round_up
+from hedgerow.privacy.curves import ApproximateDP, GaussianDP, LaplaceDP, PureDP
 from hedgerow.privacy.mechanisms.laws import Law, Values, log_cdf, log_density
 
 
@@ -49,12 +49,13 @@ def _cost(sensitivity: float, scale: float) -> float:
 class AdditiveNoise(_Additive):
     """value + scale * noise in every coordinate, with Laplace noise or one-sided exponential noise (which only ever raises).
 
-    The sensitivity is in the l1 norm. Laplace: pure, epsilon = sensitivity / scale (`proofs/mechanisms.md#laplace`).
+    The sensitivity is in the l1 norm. Laplace: the exact curve of one number, in every dimension, with bound = sensitivity / scale
+    (`proofs/mechanisms.md#laplace`).
     Exponential: an output below the other world's value gives everything away, so only total variation is bounded,
     delta = 1 - exp(-sensitivity / scale) at epsilon = 0 (`proofs/mechanisms.md#one-sided-noise`).
 
     >>> AdditiveNoise("report", "laplace", scale=2.0, sensitivity=1.0).curve
-    PureDP(bound=0.5)
+    LaplaceDP(bound=0.5)
     """
 
     purpose: str
@@ -63,9 +64,9 @@ class AdditiveNoise(_Additive):
     sensitivity: float = 1.0
 
     @property
-    def curve(self) -> PureDP | ApproximateDP:
+    def curve(self) -> LaplaceDP | ApproximateDP:
         cost = _cost(self.sensitivity, self.scale)
-        return PureDP(cost) if self.law == "laplace" else ApproximateDP(0.0, min(1.0, nextafter(-expm1(-cost), inf)))
+        return LaplaceDP(cost) if self.law == "laplace" else ApproximateDP(0.0, min(1.0, nextafter(-expm1(-cost), inf)))
 
     def sample(self, value: Any, noise: Noise) -> Any:
         return noise.lattice(value) + noise.draw(self.law, self.purpose, np.shape(value)[len(noise.batch) :], scale=self.scale)

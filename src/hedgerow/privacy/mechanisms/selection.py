@@ -25,10 +25,6 @@ class _Selection:
     sensitivity: float
 
     @property
-    def curve(self) -> PureDP:
-        return PureDP(self.epsilon)
-
-    @property
     def rate(self) -> float:
         """How much noise one unit of score is worth."""
         return self.epsilon / (2 * self.sensitivity)
@@ -81,7 +77,7 @@ def _softmax(logits: Values) -> Values:
 class ExponentialMechanism(_Selection):
     """Choose i with probability proportional to exp(-epsilon * score[i] / (2 * sensitivity)): small scores are good.
 
-    epsilon-DP when every score moves by at most `sensitivity`, and of bounded range epsilon:
+    Of bounded range epsilon, so epsilon-DP and better, when every score moves by at most `sensitivity`:
     `proofs/mechanisms.md#exponential-mechanism`.
 
     >>> ExponentialMechanism("selection", epsilon=2.0).probabilities([0.0, 1.0]).round(4).tolist()
@@ -97,7 +93,7 @@ class ExponentialMechanism(_Selection):
         positive("sensitivity", self.sensitivity)
 
     @property
-    def bounded_range(self) -> BoundedRange:
+    def curve(self) -> BoundedRange:
         return BoundedRange(self.epsilon)
 
     def sample(self, value: Any, noise: Noise) -> Any:
@@ -139,9 +135,9 @@ class NoisyMax(_Selection):
         return self.epsilon / ((1 if self.monotone else 2) * self.sensitivity)
 
     @property
-    def bounded_range(self) -> BoundedRange | None:
-        """The tighter curve of Gumbel noise; the log-ratios of permute-and-flip can be more than epsilon apart."""
-        return BoundedRange(self.epsilon) if self.law == "gumbel" else None
+    def curve(self) -> BoundedRange | PureDP:
+        """Bounded range for Gumbel noise; the log-ratios of permute-and-flip can be more than epsilon apart."""
+        return BoundedRange(self.epsilon) if self.law == "gumbel" else PureDP(self.epsilon)
 
     def distance(self, value: Any, other: Any) -> float:
         """The largest move; with `monotone` moves up and down add, so that opposite moves show as too large."""

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from hedgerow.core.checks import positive
 from hedgerow.core.noise import Noise
-from hedgerow.privacy.composition import round_up
+from hedgerow.core.rounding import round_up
 from hedgerow.privacy.curves import PureDP
 from hedgerow.privacy.mechanisms.additive import AdditiveNoise
 from hedgerow.privacy.mechanisms.laws import Law, Values, log_cdf, log_density, log_survival

@@ -1,0 +1,54 @@
+"""What curves share: how they are quoted, and what follows for negative epsilon."""
+
+from __future__ import annotations
+
+from decimal import ROUND_CEILING, Decimal
+from math import exp, expm1, isnan
+
+from hedgerow.core.checks import expect
+
+QUOTED_DELTA = 1e-6  # where curves without a delta of their own are quoted
+
+
+def rounded_up(value: float, digits: int = 4) -> str:
+    """A number for people: so many significant digits, never below the value (but for a floating-point residue of 1e-12).
+
+    >>> rounded_up(1.00049), rounded_up(0.75), rounded_up(0.7500000000000001), rounded_up(123449.0), rounded_up(1e-6)
+    ('1.001', '0.75', '0.75', '123500', '1e-6')
+    """
+    if value == 0:
+        return "0"
+    least = Decimal(value) * (1 - Decimal("1e-12"))
+    step = Decimal(1).scaleb(least.adjusted() - digits + 1)
+    raised = (least / step).to_integral_value(ROUND_CEILING) * step
+    if raised < Decimal("1e-4"):
+        return f"{raised.normalize():e}"
+    text = f"{raised:f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+class QuotedAtDelta:
+    """A curve without a delta of its own is quoted at `QUOTED_DELTA`."""
+
+    def epsilon(self, delta: float) -> float:
+        raise NotImplementedError
+
+    def stated(self) -> tuple[float, float]:
+        return self.epsilon(QUOTED_DELTA), QUOTED_DELTA
+
+    def _quote(self) -> str:
+        return f"epsilon = {rounded_up(self.epsilon(QUOTED_DELTA))} at delta = {QUOTED_DELTA:g}"
+
+
+class Symmetric(QuotedAtDelta):
+    """A curve that both directions have, computed for epsilon >= 0: `proofs/mechanisms.md#curves`, (exchange), gives the rest."""
+
+    def _delta(self, epsilon: float) -> float:
+        """delta for epsilon >= 0."""
+        raise NotImplementedError
+
+    def delta(self, epsilon: float) -> float:
+        expect(not isnan(epsilon), "epsilon", epsilon, "to be a number")
+        if epsilon >= 0:
+            return self._delta(epsilon)
+        return min(1.0, (-expm1(epsilon) + exp(epsilon) * self._delta(-epsilon)) * (1 + 2.0**-47))

@@ -1,0 +1,41 @@
+"""The curve of Laplace noise, exactly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import expm1, isfinite, log1p
+
+from hedgerow.core.checks import between, expect
+from hedgerow.privacy.curves.base import rounded_up
+
+
+@dataclass(frozen=True)
+class LaplaceDP:
+    """As hard to tell apart as one number plus Laplace noise and the same moved by `bound` times the noise's scale.
+
+    delta(epsilon) = 1 - exp((epsilon - bound) / 2) for |epsilon| < bound. Laplace noise has it in every dimension, with bound =
+    sensitivity in the l1 norm / scale: `proofs/mechanisms.md#laplace`.
+
+    >>> round(LaplaceDP(1.0).delta(0.0), 6), LaplaceDP(1.0).epsilon(0.0)
+    (0.393469, 1.0)
+    """
+
+    bound: float
+
+    def __post_init__(self) -> None:
+        expect(isfinite(self.bound) and self.bound >= 0, "bound", self.bound, ">= 0 and finite")
+
+    def delta(self, epsilon: float) -> float:
+        if epsilon >= self.bound:
+            return 0.0
+        return -expm1((epsilon - self.bound) / 2) if epsilon > -self.bound else -expm1(epsilon)
+
+    def epsilon(self, delta: float) -> float:
+        between("delta", delta, 0.0, 1.0)
+        return max(0.0, self.bound + 2 * log1p(-delta)) if delta < 1 else 0.0
+
+    def stated(self) -> tuple[float, float]:
+        return self.bound, 0.0
+
+    def words(self) -> str:
+        return f"epsilon = {rounded_up(self.bound)}, delta = 0 (Laplace)"
