@@ -1,4 +1,4 @@
-"""`privacy.json` of a run folder: all that a privacy statement rests on, taken when the run is made, so that no later code can change it."""
+"""`privacy.json` of a run folder: all that a privacy statement rests on, taken when the run is made; no later code can change it."""
 
 from __future__ import annotations
 
@@ -254,7 +254,9 @@ def read_record(run: Path) -> RunRecord:
             inside = sorted(str(found.parent) for found in run.glob(f"*/{FILE}"))
             hint = f"; it holds the runs {', '.join(inside)}" if inside else ""
             raise InvalidValue(f"Expected {run} to be a run folder, as `hedgerow run` writes it: it has no config.toml{hint}.")
-        raise InvalidValue(f"Expected a certificate in {file}, there is none: the run is incomplete or older than statements. Run it again.")
+        raise InvalidValue(
+            f"Expected a certificate in {file}, there is none: the run is incomplete or older than statements. Run it again."
+        )
     try:
         record = TypeAdapter(RunRecord).validate_json(file.read_bytes())
     except ValidationError as error:
