@@ -16,9 +16,8 @@ from hedgerow.statement.audit import Audit, audit_now, difference, read_audit
 from hedgerow.statement.details import read_details
 from hedgerow.statement.document import document
 from hedgerow.statement.files import check_out, rendered, write
-from hedgerow.statement.page import page_of
 from hedgerow.statement.statement import Statement, chosen, folder_names
-from hedgerow.statement.words import audit_words
+from hedgerow.statement.words import audit_words, is_loud, plain_words
 
 
 def statement(
@@ -45,11 +44,11 @@ def statement(
     """
     prepare(plugin)
     place = run / "statement" if out is None else out
-    record, added = read_record(run), read_details(details)
+    today = date.today()
+    record, added = read_record(run), read_details(details, today)
     algorithms = chosen(record, algorithm)
     check_out(place)
     audits = _audits(algorithms, audit, audit_file)
-    today = date.today()
     statements = {a.label: Statement(record, a, added, audits[a.label], today) for a in algorithms}
     names = folder_names(record)
     write({names[label]: rendered(said) for label, said in statements.items()}, place)
@@ -64,8 +63,8 @@ def statement(
         return 1 if failed else 0
     for label, said in statements.items():
         OUT.print(f"[bold]{place / names[label]}[/bold]", soft_wrap=True)
-        for block in page_of(said).sections[0].blocks:
-            OUT.print(f"  {block.text}", markup=False, style="red" if block.loud else None)  # pyright: ignore[reportAttributeAccessIssue]
+        for told in plain_words(said):
+            OUT.print(f"  {told}", markup=False, style="red" if is_loud(told) else None)
         OUT.print(f"  audit: {audit_words(said)}", markup=False)
     if added.open:
         OUT.print(f"Open, to be filled in with --details FILE.toml: {', '.join(added.open)}", markup=False)

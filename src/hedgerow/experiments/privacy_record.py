@@ -152,7 +152,9 @@ def _curve(curve: PrivacyCurve) -> CurveRecord | None:
     if isinstance(curve, NoGuarantee) or not isfinite(epsilon):
         return None
     places = [share * epsilon for share in SHARES] if epsilon > 0 else [0.0]
-    detections = [min(1.0, max(a, 1 - float(miss))) for a, miss in zip(FALSE_ALARMS, trade_off(curve, FALSE_ALARMS), strict=True)]
+    even_guess = (1 + curve.delta(0.0)) / 2
+    alarms = sorted({*FALSE_ALARMS, 1 - even_guess})  # with as many misses as false alarms: where curves have their kink
+    detections = [min(1.0, max(a, 1 - float(miss))) for a, miss in zip(alarms, trade_off(curve, alarms), strict=True)]
     return CurveRecord(
         kind=type(curve).__name__,
         words=curve.words(),
@@ -161,8 +163,8 @@ def _curve(curve: PrivacyCurve) -> CurveRecord | None:
         rho=getattr(curve, "rho", None),
         parameters=_parameters(curve),
         table=[DeltaAt(place, curve.delta(place)) for place in places],
-        attacks=[Attack(a, found) for a, found in zip(FALSE_ALARMS, detections, strict=True)],
-        even_guess=(1 + curve.delta(0.0)) / 2,
+        attacks=[Attack(a, found) for a, found in zip(alarms, detections, strict=True)],
+        even_guess=even_guess,
     )
 
 

@@ -74,8 +74,8 @@ class Details:
         return tuple(name for name, value in given.items() if not value or not str(value).strip())
 
 
-def read_details(path: Path | None) -> Details:
-    """All open without a file; a broken file is refused with the key and its line."""
+def read_details(path: Path | None, today: date) -> Details:
+    """All open without a file; a broken file is refused with the key and its line, and so is a statement that has expired."""
     if path is None:
         return Details()
     if not path.is_file():
@@ -87,7 +87,10 @@ def read_details(path: Path | None) -> Details:
         raise InvalidValue(f"Cannot read {path}: {error}") from error
     for key, value in table.items():
         _checked({key: value}, path, text, key)
-    return _checked(table, path, text, "expires")
+    details = _checked(table, path, text, "expires")
+    if details.expires is not None and details.expires <= today:
+        raise InvalidValue(f"{path}, line {_line_of(text, 'expires')}: Expected expires={details.expires} to lie after today, {today}.")
+    return details
 
 
 def _checked(table: dict[str, Any], path: Path, text: str, key: str) -> Details:

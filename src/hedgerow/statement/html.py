@@ -5,12 +5,13 @@ from __future__ import annotations
 from html import escape
 
 from hedgerow.statement.page import Block, Bullets, Grid, Page, Picture, Section, Text
+from hedgerow.statement.words import is_loud
 
 STYLE = """
-@page { size: A4; margin: 8mm 10mm; }
+@page { size: A4; margin: 7mm 10mm; }
 * { box-sizing: border-box; }
 body {
-  font: 7.1pt/1.26 Helvetica, Arial, "Liberation Sans", "DejaVu Sans", sans-serif;
+  font: 6.9pt/1.24 Helvetica, Arial, "Liberation Sans", "DejaVu Sans", sans-serif;
   color: #1b1b1b; margin: 0 auto; max-width: 190mm;
 }
 h1 { font-size: 13pt; line-height: 1.1; margin: 0 0 0.5mm; }
@@ -27,19 +28,21 @@ p { margin: 0 0 0.6mm; }
 ul { margin: 0; padding-left: 3.2mm; }
 table { border-collapse: collapse; width: 100%; margin: 0.4mm 0 0.9mm; }
 th { text-align: left; font-weight: 600; color: #555; }
-th, td { border-bottom: 0.15mm solid #ddd; padding: 0.15mm 1.2mm 0.15mm 0; vertical-align: top; overflow-wrap: anywhere; }
+th, td { border-bottom: 0.15mm solid #ddd; padding: 0.15mm 1.2mm 0.15mm 0; vertical-align: top; }
+.short { white-space: nowrap; }
+li { overflow-wrap: anywhere; }
 .sign td { height: 6.2mm; width: 25%; }
 svg { display: block; width: 100%; height: auto; max-height: 52mm; }
 figure { margin: 0 0 0.6mm; }
 figcaption { color: #555; }
 @media screen { body { padding: 8mm; font-size: 9.5pt; max-width: 230mm; } }
 """
-LOUD = ("NO GUARANTEE", "NOT SECURE")
+SHORT = 24  # letters that stay on one line
 
 
 def _cell(text: str) -> str:
-    loud = ' class="loud"' if text.startswith(LOUD) else ""
-    return f"<td{loud}>{escape(text)}</td>"
+    kind = ' class="loud"' if is_loud(text) else ' class="short"' if len(text) <= SHORT else ""
+    return f"<td{kind}>{escape(text)}</td>"
 
 
 def _block(block: Block, picture: str) -> str:

@@ -65,11 +65,7 @@ def page_of(statement: Statement) -> Page:
     subtitle += f"statement of {statement.written}, expires {statement.details.said('expires')}"
     unit = algorithm.guarantees[0]
     sections = (
-        Section(
-            "In plain words",
-            tuple(Text(told, told.startswith(("NO GUARANTEE", "simulation"))) for told in words.plain_words(statement)),
-            True,
-        ),
+        Section("In plain words", tuple(map(_said, words.plain_words(statement))), True),
         Section("Who sees what, and what is guaranteed", (_observers(statement),), True),
         Section("How well an attack can do", _attacks(statement)),
         Section(
@@ -91,11 +87,15 @@ def page_of(statement: Statement) -> Page:
         Section("How long, and what adds up", (Bullets((*words.horizon_words(statement), words.composition_words(statement))),)),
         Section("Not protected", (Bullets(tuple(words.unprotected(statement))),)),
         Section("Parameters and mechanisms", _parameters(statement)),
-        Section("Audit", (Text(words.audit_words(statement), statement.audit is not None and not statement.audit.passed),)),
+        Section("Audit", (_said(words.audit_words(statement)),)),
         Section("Where it comes from", (_provenance(statement),), True),
         Section("Sign-off", (_sign_offs(statement),), True),
     )
     return Page(f"Privacy statement: {statement.title}", subtitle, statement.stamp, sections)
+
+
+def _said(text: str) -> Text:
+    return Text(text, words.is_loud(text))
 
 
 def _observers(statement: Statement) -> Grid:
@@ -110,13 +110,15 @@ def _observers(statement: Statement) -> Grid:
 
 
 def _columns(statement: Statement) -> list[tuple[str, CurveRecord]]:
-    """The curves that are tabulated: each with those it protects from, and the paper's claim."""
-    found = [
-        (words.listed([words.OBSERVERS.get(g.observer, g.observer) for g in members]), curve) for curve, members in statement.protecting
-    ]
-    if statement.claimed is not None:
-        found = [(f"truth: {name}", curve) for name, curve in found] + [("claimed by the paper", statement.claimed)]
-    return found
+    """The curves that are tabulated: each with those it protects from, where there is a choice, and the paper's claim."""
+    if len(statement.protecting) == 1:
+        found = [("" if statement.claimed is None else ": truth", statement.protecting[0][0])]
+    else:
+        found = [
+            (f": {words.listed([words.OBSERVERS.get(g.observer, g.observer) for g in members])}", curve)
+            for curve, members in statement.protecting
+        ]
+    return found if statement.claimed is None else [*found, (": claimed", statement.claimed)]
 
 
 def _attacks(statement: Statement) -> tuple[Block, ...]:
@@ -124,18 +126,16 @@ def _attacks(statement: Statement) -> tuple[Block, ...]:
     if not columns:
         return (Text("No observer gets a guarantee: assume that an attack always succeeds.", True),)
     detections = Grid(
-        ("false alarms in 100", *(f"found in 100, at most: {name}" for name, _ in columns)),
-        tuple((f"{alarms * 100:g}", *(words.percent(curve.detections(alarms)) for _, curve in columns)) for alarms in SHOWN_ALARMS),
+        ("false alarms in 100", *(f"{alarms * 100:g}" for alarms in SHOWN_ALARMS)),
+        tuple((f"found in 100, at most{name}", *(words.percent(curve.detections(a)) for a in SHOWN_ALARMS)) for name, curve in columns),
     )
-    picture = Picture(
-        PICTURE, "Best possible attack: how often it finds the truth, against its false alarms; the diagonal is blind guessing."
-    )
+    picture = Picture(PICTURE, "The best possible attack: truths found against false alarms. What lies above a line is impossible.")
     return (picture, detections, *(_deltas(name, curve) for name, curve in columns))
 
 
 def _deltas(name: str, curve: CurveRecord) -> Grid:
     """Delta against epsilon, as a row, for one curve."""
-    head = (f"epsilon ({name})", *(rounded_up(point.epsilon) for point in curve.table))
+    head = (f"epsilon{name}", *(rounded_up(point.epsilon, 3) for point in curve.table))
     return Grid(head, (("delta", *(rounded_up(point.delta, 3) for point in curve.table)),))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from io import StringIO
 
 from matplotlib import rc_context
@@ -16,7 +17,7 @@ WITHOUT = "#b3261e"
 
 def draw(statement: Statement) -> Figure:
     """False alarms to the right, truths found upward; what lies above a line is impossible."""
-    figure = Figure(figsize=(4.6, 2.55), layout="constrained")
+    figure = Figure(figsize=(4.6, 2.2), layout="constrained")
     axes = figure.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)
     axes.plot([0, 100], [0, 100], color="#999999", linewidth=1, linestyle=":", label="blind guessing")
@@ -50,4 +51,5 @@ def svg(statement: Statement) -> str:
     text = StringIO()
     with rc_context({"svg.hashsalt": "hedgerow"}):
         draw(statement).savefig(text, format="svg", metadata={"Date": None})
-    return text.getvalue()[text.getvalue().index("<svg") :]
+    drawn = re.sub(r"<metadata>.*?</metadata>", "", text.getvalue(), flags=re.DOTALL)
+    return drawn[drawn.index("<svg") :]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import yaml
 
 from hedgerow.experiments.privacy_record import CurveRecord
+from hedgerow.privacy.curves.pure import rounded_up
 from hedgerow.statement import words
 from hedgerow.statement.details import OPEN
 from hedgerow.statement.page import number, pairs
@@ -97,7 +99,7 @@ def _parameter_details(statement: Statement) -> list[str]:
     for curve, members in statement.protecting:
         who = words.listed([words.OBSERVERS.get(g.observer, g.observer) for g in members])
         told.append(f"against {who}: {words.curve_words(curve)} (proof: {members[0].proof})")
-        told.append("delta at epsilon: " + "; ".join(f"{point.delta:.6g} at {point.epsilon:.6g}" for point in curve.table))
+        told.append("delta at epsilon: " + "; ".join(f"{rounded_up(point.delta)} at {rounded_up(point.epsilon)}" for point in curve.table))
     told += [f"against {words.OBSERVERS.get(g.observer, g.observer)}: {words.guarantee_words(g)}" for g in statement.unguarded]
     if statement.claimed is not None and statement.weakest is not None:
         told.append(words.claim_words(statement))
@@ -133,7 +135,7 @@ def _notes(statement: Statement) -> list[str]:
     return [*told, f"audit: {words.audit_words(statement)}", f"expires: {details.said('expires')}"]
 
 
-def _lines(items: Any) -> str:
+def _lines(items: Iterable[str]) -> str:
     return "\n".join(f"- {item}" for item in items)
 
 

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from datetime import date
 
-from hedgerow.core.checks import expect, nearest
+from hedgerow.core.checks import nearest
 from hedgerow.core.errors import InvalidValue
 from hedgerow.experiments.privacy_record import AlgorithmRecord, CurveRecord, GuaranteeRecord, RunRecord
 from hedgerow.experiments.study import STAMP
@@ -24,10 +24,6 @@ class Statement:
     details: Details
     audit: Audit | None
     written: date
-
-    def __post_init__(self) -> None:
-        if self.details.expires is not None:
-            expect(self.details.expires > self.written, "expires", str(self.details.expires), f"to lie after today, {self.written}")
 
     @property
     def stamp(self) -> str | None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from math import ceil, exp
 
 from hedgerow.experiments.privacy_record import CurveRecord, GuaranteeRecord, UnitRecord
+from hedgerow.experiments.study import STAMP
 from hedgerow.privacy.curves.pure import rounded_up
 from hedgerow.statement.details import OPEN
 from hedgerow.statement.statement import Statement, of_records
@@ -37,7 +38,13 @@ FORMULAS = {
     "Site": "D ~ D' if, for some client i, l_(j,s) = l'_(j,s) for all other clients j and all rounds s",
 }
 DEFINITION = "Pr[view(D) in S] <= e^epsilon Pr[view(D') in S] + delta for all D ~ D' and every set S of views"
+LOUD = ("NO GUARANTEE", "NOT SECURE", "THE CLAIM IS NOT", "NOT EVERY VERDICT", STAMP)
 WORTHLESS = 0.99  # an even guess that is right so often leaves nothing to protect
+
+
+def is_loud(text: str) -> bool:
+    """Whether a sentence must not be overlooked."""
+    return any(mark in text for mark in LOUD)
 
 
 def listed(items: Sequence[str], last: str = "and") -> str:
@@ -129,7 +136,8 @@ def person_words(statement: Statement) -> str:
     begin = "The unit is one record: not a person, not a site."
     if records is None:
         return f"{begin} Somebody with k records gets k times epsilon (and a larger delta). Records of one person per site: {OPEN}."
-    one = f"{begin} A person with at most {records} records at one site: {quoted(*of_records(weakest, records))} (per site)"
+    counted = f"{records} {'record' if records == 1 else 'records'}"
+    one = f"{begin} A person with at most {counted} at one site: {quoted(*of_records(weakest, records))} (per site)"
     if sites is None:
         return f"{one}; sites one person may be at: {OPEN}."
     return f"{one}; at up to {sites} {'site' if sites == 1 else 'sites'}: {quoted(*of_records(weakest, records * sites))} (across sites)."
@@ -193,23 +201,20 @@ def audit_words(statement: Statement) -> str:
     audit = statement.audit
     if audit is None:
         return "not audited"
-    real = [row for row in audit.rows if row.expected == "holds" and row.audited_epsilon is not None and row.certified_epsilon > 0]
     planted = [row for row in audit.rows if row.expected == "violated"]
     caught = sum(row.verdict == "violated" for row in planted)
-    verdict = (
-        "every verdict as expected"
-        if audit.passed
-        else "NOT EVERY VERDICT AS EXPECTED: "
-        + ", ".join(f"{row.case} ({row.verdict}, expected {row.expected})" for row in audit.rows if not row.passed)
-    )
-    told = [f"{len(audit.rows)} cases, {verdict}."]
-    if real:
-        worst = max(real, key=lambda row: (row.audited_epsilon or 0.0) / row.certified_epsilon)
-        told.append(
-            f"The strongest attack ({worst.case}, {worst.method}) showed epsilon >= {worst.audited_epsilon:.4g} where "
-            f"{rounded_up(worst.certified_epsilon)} is certified at delta = {worst.delta:g}, with confidence {worst.confidence:g}."
-        )
-        told.append(f"The least confidence of any case is {min(row.confidence for row in audit.rows):g}.")
+    wrong = [f"{row.case} ({row.verdict}, expected {row.expected})" for row in audit.rows if not row.passed]
+    told = [
+        f"{len(audit.rows)} cases, " + (f"NOT EVERY VERDICT AS EXPECTED: {', '.join(wrong)}." if wrong else "every verdict as expected.")
+    ]
+    for method in dict.fromkeys(row.method for row in audit.rows):
+        real = [row for row in audit.rows if row.method == method and row.expected == "holds" and row.audited_epsilon is not None]
+        if real:
+            worst = max(real, key=lambda row: row.audited_epsilon or 0.0)
+            told.append(
+                f"Strongest attack, {method} ({worst.case}): epsilon >= {worst.audited_epsilon:.4g} shown, "
+                f"{rounded_up(worst.certified_epsilon)} certified there, at delta = {worst.delta:g}, confidence {worst.confidence:g}."
+            )
     told.append(f"{caught} of {len(planted)} planted errors were caught.")
     if audit.code != statement.run.code.sha256:
         told.append(f"The audited code (sha256 {audit.code[:12]}) is not that of the run.")
