@@ -243,6 +243,16 @@ def test_units_have_a_formula() -> None:
     assert "all other clients" in formula(UnitRecord("Site", Site().words(), {}))
 
 
+def test_observers_may_have_units_of_their_own(stated: Callable[..., Statement]) -> None:
+    statement = stated("pure")
+    site = UnitRecord("Site", Site().words(), {})
+    first, *others = statement.algorithm.guarantees
+    mixed = replace(statement, algorithm=replace(statement.algorithm, guarantees=[replace(first, unit=site), *others]))
+    page = rendered(mixed)["statement.md"]
+    assert "Unit: one loss vector of one client in one round; all the data of one client." in page
+    assert page.count("Neighbours: ") == 2
+
+
 # what must be loud
 
 

@@ -63,7 +63,6 @@ def page_of(statement: Statement) -> Page:
     algorithm, run = statement.algorithm, statement.run
     subtitle = f"{algorithm.label}: {algorithm.algorithm}, calibration {algorithm.calibration}; run of {run.written[:10]}, "
     subtitle += f"statement of {statement.written}, expires {statement.details.said('expires')}"
-    unit = algorithm.guarantees[0]
     sections = (
         Section("In plain words", tuple(map(_said, words.plain_words(statement))), True),
         Section("Who sees what, and what is guaranteed", (_observers(statement),), True),
@@ -71,8 +70,8 @@ def page_of(statement: Statement) -> Page:
         Section(
             "What is protected",
             (
-                Text(f"Unit: {unit.unit.words}. {words.person_words(statement)}"),
-                Text(f"Neighbours: {unit.adjacency}. {words.formula(unit.unit)}; losses in [{unit.bounds[0]:g}, {unit.bounds[1]:g}]."),
+                Text(f"Unit: {'; '.join(g.unit.words for g in statement.units)}. {words.person_words(statement)}"),
+                *(Text(f"Neighbours: {words.neighbours(g)}; losses in [{g.bounds[0]:g}, {g.bounds[1]:g}].") for g in statement.units),
                 Text(f"Guarantee: {words.DEFINITION}."),
             ),
         ),

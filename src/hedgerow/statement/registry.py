@@ -27,7 +27,7 @@ def variant(curve: CurveRecord | None) -> str:
 def record(statement: Statement) -> dict[str, Any]:
     """Every field of every tier. What the software cannot know is open; a number that does not exist is null."""
     algorithm, details, weakest = statement.algorithm, statement.details, statement.weakest
-    unit = algorithm.guarantees[0]
+    units = statement.units
     rounds, clients = algorithm.setting["horizon"], algorithm.setting["clients"]
     stamp = "" if statement.stamp is None else f"{statement.stamp}. "
     return {
@@ -49,12 +49,12 @@ def record(statement: Statement) -> dict[str, Any]:
             "dp_variant": {
                 "variant_name": variant(weakest),
                 "data_domain": f"streams of losses of {algorithm.setting['experts']} experts at {clients} clients in {rounds} rounds, "
-                f"each loss in [{unit.bounds[0]:g}, {unit.bounds[1]:g}]",
+                f"each loss in [{units[0].bounds[0]:g}, {units[0].bounds[1]:g}]",
                 "unprotected_quantities": _lines(words.unprotected(statement)),
             },
             "privacy_loss": {
-                "privacy_unit": unit.unit.words,
-                "privacy_unit_details": f"{unit.adjacency}. {words.formula(unit.unit)}. {words.person_words(statement)}",
+                "privacy_unit": "; ".join(g.unit.words for g in units),
+                "privacy_unit_details": f"{'; '.join(map(words.neighbours, units))}. {words.person_words(statement)}",
                 "privacy_parameters": {
                     "epsilon": None if weakest is None else weakest.epsilon,
                     "delta": None if weakest is None else weakest.delta,

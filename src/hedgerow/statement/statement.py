@@ -54,6 +54,15 @@ class Statement:
         return [guarantee for guarantee in self.algorithm.guarantees if guarantee.curve is None]
 
     @property
+    def units(self) -> list[GuaranteeRecord]:
+        """One guarantee for every different unit and adjacency; those that protect come first."""
+        found: list[GuaranteeRecord] = []
+        for guarantee in sorted(self.algorithm.guarantees, key=lambda g: g.curve is None):
+            if all((g.unit, g.adjacency) != (guarantee.unit, guarantee.adjacency) for g in found):
+                found.append(guarantee)
+        return found
+
+    @property
     def claimed(self) -> CurveRecord | None:
         """What a paper claims of these constants."""
         return next((g.claimed for g in self.algorithm.guarantees if g.claimed is not None), None)

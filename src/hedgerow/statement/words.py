@@ -74,6 +74,11 @@ def formula(unit: UnitRecord) -> str:
     return FORMULAS.get(unit.kind, unit.words).format(**unit.parameters)
 
 
+def neighbours(guarantee: GuaranteeRecord) -> str:
+    """Adjacency in words and as a formula."""
+    return f"{guarantee.adjacency}. {formula(guarantee.unit)}"
+
+
 def factor(epsilon: float) -> str:
     return rounded_up(exp(epsilon), 3) if epsilon < 40 else f"e^{rounded_up(epsilon)}"
 
@@ -129,7 +134,7 @@ def claim_words(statement: Statement) -> str:
 
 def person_words(statement: Statement) -> str:
     """What the guarantee means for a person with several records."""
-    unit, weakest = statement.algorithm.guarantees[0].unit, statement.weakest
+    unit, weakest = statement.units[0].unit, statement.weakest
     if unit.kind != "Event" or weakest is None:
         return f"The unit is {unit.words}."
     records, sites = statement.details.records_per_site, statement.details.sites_per_person
@@ -168,9 +173,7 @@ def horizon_words(statement: Statement) -> list[str]:
     if statement.algorithm.when_spent:
         told.append(f"When the budget is spent: {statement.algorithm.when_spent}; nothing further is charged.")
     elif statement.protecting:
-        told.append(
-            "When the budget is spent: it cannot be overspent within the horizon, because the plan of releases is fixed beforehand."
-        )
+        told.append("When the budget is spent: the stated numbers cover every release up to the horizon, so that none goes beyond them.")
     return told
 
 
