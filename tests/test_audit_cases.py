@@ -13,7 +13,7 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.experiments.audit import AuditRow, cases_of, examine
 
 FIELDS = {
-    *("algorithm", "calibration", "trust", "case", "observer", "delta", "certified_epsilon", "audited_epsilon"),
+    *("algorithm", "calibration", "trust", "case", "method", "observer", "delta", "certified_epsilon", "audited_epsilon"),
     *("confidence", "ratio", "verdict", "expected", "passed"),
 }
 

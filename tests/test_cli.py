@@ -15,7 +15,7 @@ from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.environments.registry import ENVIRONMENTS
 from hedgerow.experiments.config import from_table, load
 
-COMMANDS = ("demo", "list", "run", "certify", "reproduce", "bench", "contracts")
+COMMANDS = ("demo", "list", "run", "certify", "reproduce", "bench", "contracts", "audit", "statement")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -23,7 +23,7 @@ def test_help_teaches(hedgerow: Command, command: str) -> None:
     answer = hedgerow(command, "--help")
     assert answer.code == 0
     assert "--json" in answer.out
-    if command in ("run", "certify", "reproduce", "contracts"):
+    if command in ("run", "certify", "reproduce", "contracts", "audit", "statement"):
         assert f"Example: hedgerow {command}" in answer.out
     explained = answer.out.split("\u256d")[0].split("Usage:")[1]  # up to the first box
     assert len(re.findall(r"[a-z]{3,}", explained)) > 10
@@ -78,7 +78,8 @@ def test_a_run_folder_is_complete_and_loads(hedgerow: Command, tmp_path: Path) -
     assert set(document) == {"run", "stamp", "summary", "certificates"}
     assert document["run"] == "results"
     folder = tmp_path / "results"
-    assert {p.name for p in folder.iterdir()} == {"config.toml", "curves.parquet", "results.parquet", "summary.json", "regret.png"}
+    written = {"config.toml", "curves.parquet", "results.parquet", "summary.json", "privacy.json", "regret.png"}
+    assert {p.name for p in folder.iterdir()} == written
     config = from_table(tomllib.loads((folder / "config.toml").read_text()))
     assert config == load(tmp_path / "study.toml", ["algorithms.private.epsilon=6"], 5)
     curves = pq.read_table(folder / "curves.parquet")

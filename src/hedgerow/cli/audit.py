@@ -10,7 +10,7 @@ from rich.table import Table
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.cli.options import Debug, Json, Settings
 from hedgerow.cli.output import ERR, OUT, print_json
-from hedgerow.experiments.audit import AuditRow, cases_of, examine
+from hedgerow.experiments.audit import audit_document, audit_rows
 from hedgerow.experiments.config import parse_setting, typed
 
 
@@ -35,13 +35,10 @@ def audit(
     if calibration is not None:
         given["calibration"] = calibration
     spec = typed(ALGORITHMS[name], given, name)
-    rows: list[AuditRow] = []
     with ERR.status("auditing") as status:
-        for case in cases_of(name, spec):
-            status.update(f"auditing: {case.name} ({case.method})")
-            rows.append(AuditRow(case, examine(case)))
+        rows = audit_rows(name, spec, status.update)
     if json:
-        print_json({"rows": [row.to_dict() for row in rows]})
+        print_json(audit_document(name, spec, rows))
         return 0 if all(row.passed for row in rows) else 1
     table = Table(title=f"audit of {name}", title_justify="left")
     table.add_column("case")

@@ -18,6 +18,7 @@ from hedgerow.cli.listing import list_things
 from hedgerow.cli.output import ERR
 from hedgerow.cli.reproduce import reproduce
 from hedgerow.cli.run import run
+from hedgerow.cli.statement import statement
 from hedgerow.core.errors import HedgerowError
 
 # Typer carries its own copy of click, or uses the installed one; this is the base of its errors either way.
@@ -30,7 +31,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
-    help="Private federated prediction from experts: simulate, compare, certify, reproduce.",
+    help="Private federated prediction from experts: simulate, compare, certify, audit, state, reproduce.",
     epilog="Start with [bold]hedgerow demo[/bold]. Exit codes: 0 passed, 1 a check failed, 2 usage, input or missing data, 130 Ctrl-C.",
 )
 for name, command in (
@@ -42,6 +43,7 @@ for name, command in (
     ("bench", bench),
     ("contracts", contracts),
     ("audit", audit),
+    ("statement", statement),
 ):
     app.command(name)(command)
 

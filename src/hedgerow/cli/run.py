@@ -34,7 +34,7 @@ def run(
     Algorithms are addressed by number (from 0) or by label.
 
     The folder holds config.toml (everything resolved), curves.parquet and results.parquet (tidy tables), summary.json with the
-    certificates, and regret.png.
+    certificates, privacy.json for `hedgerow statement`, and regret.png.
     """
     prepare(plugin, data, workers)
     if seed is not None:

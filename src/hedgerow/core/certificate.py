@@ -202,7 +202,7 @@ class Certificate:
 
     `channels` maps every field of every message (`"Type.field"`) to its channel; `mechanisms` holds the very objects that draw
     the noise; `composition` says whether the costs of single releases add up to the claim ("sum") or whether the proof is
-    joint.
+    joint. `when_spent` says what happens once the budget is used up before the horizon ends.
     """
 
     trust: Literal["none", "central", "distributed", "local"]
@@ -211,6 +211,7 @@ class Certificate:
     channels: Mapping[str, Channel]
     mechanisms: tuple[Any, ...] = ()
     composition: Literal["joint", "sum"] = "joint"
+    when_spent: str = ""
 
     def guarantee(self, observer: Observer) -> Guarantee:
         return next(g for g in self.guarantees if g.observer is observer)
@@ -244,6 +245,7 @@ def trusted_server(
     calibration: str = "certified",
     claimed: PrivacyCurve | None = None,
     composition: Literal["joint", "sum"] = "joint",
+    when_spent: str = "",
 ) -> Certificate:
     """The central model: clients send exact sums, and what the server sends back protects one loss vector from everybody else.
 
@@ -266,4 +268,4 @@ def trusted_server(
                 assumes=frozenset({TRUSTED_SERVER, IDEAL_REALS, PUBLIC_PARAMETERS, NO_CARRY_OVER}),
             )
         )
-    return Certificate("central", calibration, tuple(guarantees), channels, mechanisms, composition)
+    return Certificate("central", calibration, tuple(guarantees), channels, mechanisms, composition, when_spent)

@@ -6,8 +6,8 @@ half, planted bugs): an audit that cannot fail says nothing when it holds.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from math import isfinite
 from typing import Any
 
@@ -21,6 +21,7 @@ from hedgerow.core.messages import encode
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.engines.broadcasts import broadcasts_of
+from hedgerow.experiments.provenance import code
 from hedgerow.privacy.audit import Finding, black_box, glass_box, largest_ratio
 
 
@@ -53,6 +54,7 @@ class AuditRow:
             "calibration": certificate.calibration,
             "trust": certificate.trust,
             "case": self.case.name,
+            "method": self.case.method,
             "observer": self.case.observer.value,
             "delta": self.case.delta,
             "certified_epsilon": self.certified,
@@ -99,3 +101,23 @@ def cases_of(name: str, spec: AlgorithmSpec) -> tuple[AuditCase, ...]:
     if name not in AUDITS:
         raise InvalidValue(f"Expected an algorithm with audit cases, {name!r} has none; {nearest(name, AUDITS)}")
     return AUDITS[name](spec)
+
+
+def audit_rows(name: str, spec: AlgorithmSpec, progress: Callable[[str], None]) -> list[AuditRow]:
+    """Examine every case of an algorithm, telling which one is on."""
+    rows: list[AuditRow] = []
+    for case in cases_of(name, spec):
+        progress(f"auditing: {case.name} ({case.method})")
+        rows.append(AuditRow(case, examine(case)))
+    return rows
+
+
+def audit_document(name: str, spec: AlgorithmSpec, rows: Sequence[AuditRow]) -> dict[str, Any]:
+    """What was audited, by which code, and what came out: what `--json` prints."""
+    choices = {f.name: getattr(spec, f.name) for f in fields(spec) if f.init} if is_dataclass(spec) else {}
+    return {
+        "algorithm": name,
+        "choices": {key: value for key, value in choices.items() if value is not None},
+        "code": code().sha256,
+        "rows": [row.to_dict() for row in rows],
+    }

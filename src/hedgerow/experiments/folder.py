@@ -1,4 +1,4 @@
-"""A run folder: tidy Parquet tables, the resolved configuration, certificates and a picture; complete, or not there at all."""
+"""A run folder: tidy Parquet tables, the resolved configuration, certificates, a privacy record and a picture; complete, or not there."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ import tomli_w
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm
 from hedgerow.experiments.config import to_table
+from hedgerow.experiments.privacy_record import FILE, record_of, to_json
 from hedgerow.experiments.study import STAMP, Kept, Study
 
 
@@ -126,7 +127,8 @@ def write_study(study: Study, folder: Path, final: Path) -> None:
     pq.write_table(pa.concat_tables(curves), folder / "curves.parquet")
     names = ("label", "seed", "metric", "value")
     pq.write_table(pa.table(dict(zip(names, map(list, zip(*finals, strict=True)), strict=True))), folder / "results.parquet")
-    (folder / "summary.json").write_text(json.dumps(study_document(study, final), indent=2, allow_nan=False), encoding="utf-8")
+    for name, document in (("summary.json", study_document(study, final)), (FILE, to_json(record_of(study, final)))):
+        (folder / name).write_text(json.dumps(document, indent=2, allow_nan=False), encoding="utf-8")
     if study.kept:
         _write_kept(study.kept, folder)
     study.plot(folder / "regret.png")

@@ -318,4 +318,5 @@ class SparseVector:
                 "CurrentExpert.switches": Channel.BROADCASTS,
             },
             mechanisms=(sparse.threshold_noise, sparse.comparison, selection),
+            when_spent=f"after {switches} switches of expert the sites keep the last one, and nothing is sent any more",
         )

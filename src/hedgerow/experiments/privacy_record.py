@@ -1,0 +1,275 @@
+"""`privacy.json` of a run folder: all that a privacy statement rests on, taken when the run is made; no later code can change it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, is_dataclass
+from datetime import UTC, datetime
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from hedgerow.core.certificate import Guarantee, NoGuarantee, PrivacyCurve
+from hedgerow.core.errors import InvalidValue
+from hedgerow.core.protocol import Algorithm
+from hedgerow.experiments.config import to_table
+from hedgerow.experiments.provenance import Code, NoiseRecord, code, seeded_noise, versions
+from hedgerow.experiments.study import STAMP, Study
+from hedgerow.privacy.curves import trade_off
+
+FILE = "privacy.json"
+FORMAT = "hedgerow privacy record 1"
+FALSE_ALARMS = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, *(i / 20 for i in range(3, 21)))
+SHARES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)  # of the stated epsilon: where the table of deltas is read
+LAWS = {"ExponentialMechanism": "gumbel", "GaussianNoise": "gaussian", "KNorm": "gamma length, uniform direction in the cube"}
+
+
+@dataclass(frozen=True)
+class DeltaAt:
+    epsilon: float
+    delta: float
+
+
+@dataclass(frozen=True)
+class Attack:
+    """The best attack with this rate of false alarms detects at most so often."""
+
+    false_alarms: float
+    detections: float
+
+
+@dataclass(frozen=True)
+class CurveRecord:
+    """A curve: the (epsilon, delta) by which it is quoted, its own parameters, and how well the best attack does.
+
+    `even_guess` bounds how often a guess between two equally likely worlds is right.
+    """
+
+    kind: str
+    words: str
+    epsilon: float
+    delta: float
+    rho: float | None
+    parameters: dict[str, Any]
+    table: list[DeltaAt]
+    attacks: list[Attack]
+    even_guess: float
+
+    def detections(self, false_alarms: float) -> float:
+        return next(a.detections for a in self.attacks if a.false_alarms == false_alarms)
+
+
+@dataclass(frozen=True)
+class UnitRecord:
+    kind: str
+    words: str
+    parameters: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class GuaranteeRecord:
+    """`curve` is None where nothing is guaranteed, and `reason` says why; `claim_holds`: whether `curve` lies below the claim."""
+
+    observer: str
+    sees: list[str]
+    unit: UnitRecord
+    adjacency: str
+    colluding: int
+    horizon: int | None
+    bounds: tuple[float, float]
+    curve: CurveRecord | None
+    reason: str | None
+    claimed: CurveRecord | None
+    claim_holds: bool | None
+    assumes: dict[str, str]
+    proof: str | None
+
+
+@dataclass(frozen=True)
+class MechanismRecord:
+    name: str
+    purpose: str
+    law: str
+    scale: float | None
+    sensitivity: float | None
+    parameters: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class AlgorithmRecord:
+    """`choices` are what the user set, `parameters` what was derived from them."""
+
+    label: str
+    algorithm: str
+    calibration: str
+    trust: str
+    composition: str
+    when_spent: str
+    setting: dict[str, int]
+    choices: dict[str, Any]
+    parameters: dict[str, Any]
+    environment: dict[str, Any]
+    channels: dict[str, str]
+    mechanisms: list[MechanismRecord]
+    guarantees: list[GuaranteeRecord]
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    format: str
+    title: str
+    run: str
+    written: str
+    stamp: str | None
+    noise: NoiseRecord
+    code: Code
+    versions: dict[str, str]
+    algorithms: list[AlgorithmRecord]
+
+
+def plain(value: Any) -> Any:
+    """Numbers, text and structures of them; what is neither is named."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {"kind": type(value).__name__, **{f.name: plain(getattr(value, f.name)) for f in fields(value)}}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not isfinite(value):
+        return str(value)
+    return value if value is None or isinstance(value, bool | int | float | str) else getattr(value, "__name__", repr(value))
+
+
+def _parameters(thing: Any) -> dict[str, Any]:
+    return {key: value for key, value in plain(thing).items() if key != "kind"} if is_dataclass(thing) else {}
+
+
+def _curve(curve: PrivacyCurve) -> CurveRecord | None:
+    """None where no finite epsilon is guaranteed."""
+    epsilon, delta = curve.stated()
+    if isinstance(curve, NoGuarantee) or not isfinite(epsilon):
+        return None
+    places = [share * epsilon for share in SHARES] if epsilon > 0 else [0.0]
+    even_guess = (1 + curve.delta(0.0)) / 2
+    alarms = sorted({*FALSE_ALARMS, 1 - even_guess})  # with as many misses as false alarms: where curves have their kink
+    detections = [min(1.0, max(a, 1 - float(miss))) for a, miss in zip(alarms, trade_off(curve, alarms), strict=True)]
+    return CurveRecord(
+        kind=type(curve).__name__,
+        words=curve.words(),
+        epsilon=epsilon,
+        delta=delta,
+        rho=getattr(curve, "rho", None),
+        parameters=_parameters(curve),
+        table=[DeltaAt(place, curve.delta(place)) for place in places],
+        attacks=[Attack(a, found) for a, found in zip(alarms, detections, strict=True)],
+        even_guess=even_guess,
+    )
+
+
+def _guarantee(guarantee: Guarantee, curve: CurveRecord | None) -> GuaranteeRecord:
+    table = guarantee.to_dict()
+    claimed = None if guarantee.claimed is None else _curve(guarantee.claimed)
+    return GuaranteeRecord(
+        observer=table["observer"],
+        sees=table["sees"],
+        unit=UnitRecord(type(guarantee.unit).__name__, guarantee.unit.words(), _parameters(guarantee.unit)),
+        adjacency=guarantee.adjacency,
+        colluding=guarantee.colluding,
+        horizon=guarantee.horizon,
+        bounds=guarantee.bounds,
+        curve=curve,
+        reason=table["reason"],
+        claimed=claimed,
+        claim_holds=None if claimed is None else guarantee.curve.delta(claimed.epsilon) <= claimed.delta,
+        assumes=table["assumes"],
+        proof=table["proof"],
+    )
+
+
+def _mechanism(mechanism: Any) -> MechanismRecord:
+    """Mechanisms share `purpose` and `sensitivity`; most have a law and a scale."""
+    name = type(mechanism).__name__
+    return MechanismRecord(
+        name=name,
+        purpose=str(getattr(mechanism, "purpose", "")),
+        law=str(getattr(mechanism, "law", LAWS.get(name, "its own"))),
+        scale=getattr(mechanism, "scale", None),
+        sensitivity=getattr(mechanism, "sensitivity", None),
+        parameters=_parameters(mechanism),
+    )
+
+
+def _algorithm(label: str, algorithm: Algorithm, choices: dict[str, Any], environment: dict[str, Any]) -> AlgorithmRecord:
+    certificate, setting = algorithm.certificate, algorithm.setting
+    curves = {id(curve): _curve(curve) for curve in {id(g.curve): g.curve for g in certificate.guarantees}.values()}
+    return AlgorithmRecord(
+        label=label,
+        algorithm=algorithm.name,
+        calibration=certificate.calibration,
+        trust=certificate.trust,
+        composition=certificate.composition,
+        when_spent=certificate.when_spent,
+        setting={"clients": setting.clients, "experts": setting.experts, "horizon": setting.horizon},
+        choices=plain(choices),
+        parameters=plain(algorithm.parameters),
+        environment=plain(environment),
+        channels={name: channel.value for name, channel in certificate.channels.items()},
+        mechanisms=[_mechanism(mechanism) for mechanism in certificate.mechanisms],
+        guarantees=[_guarantee(guarantee, curves[id(guarantee.curve)]) for guarantee in certificate.guarantees],
+    )
+
+
+def record_of(study: Study, final: Path) -> RunRecord:
+    """The privacy record of a study that was just run into the folder `final`."""
+    config = to_table(study.config)
+    algorithms = []
+    for row in config["algorithms"]:
+        choices = {key: value for key, value in row.items() if key not in ("label", "environment")}
+        environment = row.get("environment", config["environment"])
+        algorithms.append(_algorithm(row["label"], study.algorithms[row["label"]], choices, environment))
+    return RunRecord(
+        format=FORMAT,
+        title=study.config.title,
+        run=str(final),
+        written=datetime.now(UTC).isoformat(timespec="seconds"),
+        stamp=STAMP,
+        noise=seeded_noise(study.config.first_seed, study.config.seeds),
+        code=code(),
+        versions=versions(),
+        algorithms=algorithms,
+    )
+
+
+def to_json(record: RunRecord) -> dict[str, Any]:
+    return asdict(record)
+
+
+def read_record(run: Path) -> RunRecord:
+    """The record of a run folder; whatever is missing or broken is named."""
+    if not run.is_dir():
+        raise InvalidValue(f"Expected a run folder at {run}, there is none.")
+    file = run / FILE
+    if not file.is_file():
+        if not (run / "config.toml").is_file():
+            inside = sorted(str(found.parent) for found in run.glob(f"*/{FILE}"))
+            hint = f"; it holds the runs {', '.join(inside)}" if inside else ""
+            raise InvalidValue(f"Expected {run} to be a run folder, as `hedgerow run` writes it: it has no config.toml{hint}.")
+        raise InvalidValue(
+            f"Expected a certificate in {file}, there is none: the run is incomplete or older than statements. Run it again."
+        )
+    try:
+        record = TypeAdapter(RunRecord).validate_json(file.read_bytes())
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"])) or "the file"
+        raise InvalidValue(f"Expected {file} as `hedgerow run` writes it; {where}: {first['msg']}.") from error
+    if record.format != FORMAT:
+        raise InvalidValue(f"Expected format={record.format!r} in {file} to be {FORMAT!r}.")
+    for algorithm in record.algorithms:
+        if not algorithm.guarantees:
+            raise InvalidValue(f"Expected a certificate for {algorithm.label!r} in {file}, it has no guarantee for anybody.")
+    if not record.algorithms:
+        raise InvalidValue(f"Expected a certificate in {file}, it names no algorithm.")
+    return record

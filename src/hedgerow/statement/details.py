@@ -1,0 +1,105 @@
+"""What the software cannot know about a deployment: from a TOML file, or open."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass, fields
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+from typing_extensions import TypedDict
+
+from hedgerow.core.checks import at_least, expect
+from hedgerow.core.errors import InvalidValue
+from hedgerow.experiments.config import typed
+
+OPEN = "to be filled in"
+
+
+class Curator(TypedDict):
+    name: str
+    type: str
+
+
+class SignOff(TypedDict):
+    role: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Details:
+    """`records_per_site` is the most records one person may have at one site, `sites_per_person` at how many sites they may be.
+
+    None, an empty text and an empty list all mean: open.
+    """
+
+    name: str | None = None
+    data_curators: tuple[Curator, ...] | list[Curator] = ()
+    intended_use: str | None = None
+    data_product_type: str | None = None
+    data_product_region: str | None = None
+    data_product_sector: str | None = None
+    description: str | None = None
+    publication_date: date | None = None
+    records_per_site: int | None = None
+    sites_per_person: int | None = None
+    preprocessing: str | None = None
+    security: str | None = None
+    justification: str | None = None
+    sources: str | None = None
+    notes: str | None = None
+    registry_authors: tuple[str, ...] | list[str] = ()
+    expires: date | None = None
+    sign_offs: tuple[SignOff, ...] | list[SignOff] = ()
+
+    def __post_init__(self) -> None:
+        for name in ("records_per_site", "sites_per_person"):
+            if getattr(self, name) is not None:
+                at_least(name, getattr(self, name), 1)
+        if self.expires is not None and self.publication_date is not None:
+            rule = f"to lie after publication_date={self.publication_date}"
+            expect(self.expires > self.publication_date, "expires", str(self.expires), rule)
+
+    def said(self, name: str) -> str:
+        """A value in words, or that it is open."""
+        value = getattr(self, name)
+        return OPEN if value is None or not str(value).strip() else str(value).strip()
+
+    @property
+    def open(self) -> tuple[str, ...]:
+        """The names of what nobody has filled in; a name, notes and people to sign may stay empty."""
+        given = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("name", "notes", "sign_offs")}
+        return tuple(name for name, value in given.items() if not value or not str(value).strip())
+
+
+def read_details(path: Path | None, today: date) -> Details:
+    """All open without a file; a broken file is refused with the key and its line, and so is a statement that has expired."""
+    if path is None:
+        return Details()
+    if not path.is_file():
+        raise InvalidValue(f"Expected a TOML file with details at {path}, there is none.")
+    try:
+        text = path.read_text(encoding="utf-8")
+        table = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidValue(f"Cannot read {path}: {error}") from error
+    for key, value in table.items():
+        _checked({key: value}, path, text, key)
+    details = _checked(table, path, text, "expires")
+    if details.expires is not None and details.expires <= today:
+        raise InvalidValue(f"{path}, line {_line_of(text, 'expires')}: Expected expires={details.expires} to lie after today, {today}.")
+    return details
+
+
+def _checked(table: dict[str, Any], path: Path, text: str, key: str) -> Details:
+    try:
+        return typed(Details, table, "details")
+    except InvalidValue as error:
+        raise InvalidValue(f"{path}, line {_line_of(text, key)}: {error}") from error
+
+
+def _line_of(text: str, key: str) -> int:
+    pattern = re.compile(rf"^\s*(\[\[?\s*)?[\"']?{re.escape(key)}\b")
+    return next((number for number, line in enumerate(text.splitlines(), 1) if pattern.match(line)), 1)

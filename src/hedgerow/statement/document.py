@@ -1,0 +1,45 @@
+"""A statement as plain values, for JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from datetime import date
+from typing import Any
+
+from hedgerow.statement.statement import Statement, of_records
+from hedgerow.statement.words import plain_words
+
+FORMAT = "hedgerow privacy statement 1"
+
+
+def document(statement: Statement) -> dict[str, Any]:
+    """The statement as plain values; numbers are those of the certificate, unrounded."""
+    run, details = statement.run, statement.details
+    persons = None
+    if details.records_per_site is not None and statement.weakest is not None:
+        at_one_site = of_records(statement.weakest, details.records_per_site)
+        across = of_records(statement.weakest, details.records_per_site * (details.sites_per_person or 1))
+        persons = {
+            "records_per_site": details.records_per_site,
+            "sites_per_person": details.sites_per_person,
+            "at_one_site": {"epsilon": at_one_site[0], "delta": at_one_site[1]},
+            "across_sites": None if details.sites_per_person is None else {"epsilon": across[0], "delta": across[1]},
+        }
+    return {
+        "format": FORMAT,
+        "stamp": statement.stamp,
+        "title": statement.title,
+        "written": str(statement.written),
+        "expires": None if details.expires is None else str(details.expires),
+        "plain_words": plain_words(statement),
+        "run": {"folder": run.run, "title": run.title, "written": run.written},
+        **asdict(statement.algorithm),
+        "person": persons,
+        "noise": asdict(run.noise),
+        "versions": run.versions,
+        "code": asdict(run.code),
+        "ledger": None,
+        "audit": None if statement.audit is None else {**asdict(statement.audit), "passed": statement.audit.passed},
+        "details": {key: str(value) if isinstance(value, date) else value for key, value in asdict(details).items()},
+        "open": list(details.open),
+    }

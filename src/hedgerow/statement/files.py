@@ -1,0 +1,100 @@
+"""Statements on disk: one folder for each algorithm, all or nothing, and only our own files are ever replaced."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping
+from itertools import count
+from pathlib import Path
+
+from hedgerow.core.errors import InvalidValue
+from hedgerow.statement.document import FORMAT, document
+from hedgerow.statement.html import html
+from hedgerow.statement.markdown import markdown
+from hedgerow.statement.page import PICTURE, page_of
+from hedgerow.statement.picture import svg
+from hedgerow.statement.registry import to_yaml
+from hedgerow.statement.statement import Statement
+
+FILES = ("statement.md", "statement.json", "statement.html", "registry.yaml", PICTURE)
+
+
+def rendered(statement: Statement) -> dict[str, str]:
+    """All files of a statement by name."""
+    page, picture = page_of(statement), svg(statement)
+    return {
+        "statement.md": markdown(page),
+        "statement.json": json.dumps(document(statement), indent=2, allow_nan=False) + "\n",
+        "statement.html": html(page, picture),
+        "registry.yaml": to_yaml(statement),
+        PICTURE: picture,
+    }
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether a folder holds a statement and nothing else."""
+    if folder.is_symlink() or not folder.is_dir() or not {file.name for file in folder.iterdir()} <= set(FILES):
+        return False
+    try:
+        return json.loads((folder / "statement.json").read_text(encoding="utf-8"))["format"] == FORMAT
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def check_out(out: Path) -> None:
+    """Refuse a folder with anything in it that is not a statement."""
+    if out.exists() and not out.is_dir():
+        raise InvalidValue(f"Expected --out {out} to be a folder, it is a file.")
+    for inside in sorted(out.iterdir()) if out.is_dir() else []:
+        if not _is_ours(inside):
+            raise InvalidValue(f"Expected --out {out} to hold statements and nothing else, it holds {inside.name!r}.")
+
+
+def write(statements: Mapping[str, Mapping[str, str]], out: Path) -> None:
+    """Write files by folder and name; statements of other algorithms that are already there stay."""
+    check_out(out)
+    place = out.resolve()
+    try:
+        partial = _new(place, "partial")
+    except OSError as error:
+        raise InvalidValue(f"Cannot write to {out}: {error.strerror}.") from error
+    try:
+        if place.is_dir():
+            shutil.copytree(place, partial, dirs_exist_ok=True)
+        for folder, files in statements.items():
+            (partial / folder).mkdir(exist_ok=True)
+            for name, text in files.items():
+                (partial / folder / name).write_text(text, encoding="utf-8")
+        _swap(partial, place)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+
+
+def _new(place: Path, word: str) -> Path:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    for number in count(1):
+        candidate = place.with_name(f".{place.name}.{word}-{number}")
+        try:
+            candidate.mkdir()
+        except FileExistsError:
+            continue
+        return candidate
+    raise AssertionError("unreachable")
+
+
+def _swap(partial: Path, place: Path) -> None:
+    """Put the new folder where the old one was; the old one comes back if that fails."""
+    if not place.exists():
+        partial.rename(place)
+        return
+    old = _new(place, "old")
+    place.rename(old / place.name)
+    try:
+        partial.rename(place)
+    except BaseException:
+        (old / place.name).rename(place)
+        old.rmdir()
+        raise
+    shutil.rmtree(old)

@@ -1,0 +1,81 @@
+"""A statement's page as one HTML file: no script, nothing from elsewhere, made to be printed on A4."""
+
+from __future__ import annotations
+
+from html import escape
+
+from hedgerow.statement.page import Block, Bullets, Grid, Page, Picture, Section, Text
+from hedgerow.statement.words import is_loud
+
+STYLE = """
+@page { size: A4; margin: 7mm 10mm; }
+* { box-sizing: border-box; }
+body {
+  font: 6.9pt/1.24 Helvetica, Arial, "Liberation Sans", "DejaVu Sans", sans-serif;
+  color: #1b1b1b; margin: 0 auto; max-width: 190mm;
+}
+h1 { font-size: 13pt; line-height: 1.1; margin: 0 0 0.5mm; }
+.subtitle { color: #555; margin: 0 0 1mm; }
+.stamp {
+  border: 0.5mm solid #b3261e; color: #b3261e; font-weight: bold; font-size: 10pt;
+  text-align: center; padding: 0.4mm; margin: 0 0 1.2mm;
+}
+h2 { font-size: 8.4pt; margin: 0 0 0.5mm; color: #0b6e4f; border-bottom: 0.2mm solid #cfd8d4; }
+section { break-inside: avoid; margin: 0 0 1.6mm; }
+.columns { columns: 2; column-gap: 5mm; }
+p { margin: 0 0 0.6mm; }
+.loud { color: #b3261e; font-weight: bold; }
+ul { margin: 0; padding-left: 3.2mm; }
+table { border-collapse: collapse; width: 100%; margin: 0.4mm 0 0.9mm; }
+th { text-align: left; font-weight: 600; color: #555; }
+th, td { border-bottom: 0.15mm solid #ddd; padding: 0.15mm 1.2mm 0.15mm 0; vertical-align: top; }
+.short { white-space: nowrap; }
+li { overflow-wrap: anywhere; }
+.sign td { height: 6.2mm; width: 25%; }
+svg { display: block; width: 100%; height: auto; max-height: 52mm; }
+figure { margin: 0 0 0.6mm; }
+figcaption { color: #555; }
+@media screen { body { padding: 8mm; font-size: 9.5pt; max-width: 230mm; } }
+"""
+SHORT = 24  # letters that stay on one line
+
+
+def _cell(text: str) -> str:
+    kind = ' class="loud"' if is_loud(text) else ' class="short"' if len(text) <= SHORT else ""
+    return f"<td{kind}>{escape(text)}</td>"
+
+
+def _block(block: Block, picture: str) -> str:
+    match block:
+        case Text(text, loud):
+            return f'<p class="loud">{escape(text)}</p>' if loud else f"<p>{escape(text)}</p>"
+        case Bullets(items):
+            return f"<ul>{''.join(f'<li>{escape(item)}</li>' for item in items)}</ul>"
+        case Grid(head, rows):
+            signing = ' class="sign"' if "signature" in head else ""
+            body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+            return f"<table{signing}><tr>{''.join(f'<th>{escape(cell)}</th>' for cell in head)}</tr>{body}</table>"
+        case Picture(_, text):
+            return f"<figure>{picture}<figcaption>{escape(text)}</figcaption></figure>"
+
+
+def _section(section: Section, picture: str) -> str:
+    blocks = "\n".join(_block(block, picture) for block in section.blocks)
+    return f"<section>\n<h2>{escape(section.heading)}</h2>\n{blocks}\n</section>"
+
+
+def html(page: Page, picture: str) -> str:
+    """The page with its picture, an SVG element, in it."""
+    body = [f"<h1>{escape(page.title)}</h1>", f'<p class="subtitle">{escape(page.subtitle)}</p>']
+    if page.stamp is not None:
+        body.append(f'<p class="stamp">{escape(page.stamp)}</p>')
+    narrow = False
+    for section in page.sections:
+        if section.wide == narrow:
+            body.append("</div>" if narrow else '<div class="columns">')
+            narrow = not narrow
+        body.append(_section(section, picture))
+    body.append("</div>" if narrow else "")
+    head = f'<meta charset="utf-8">\n<title>{escape(page.title)}</title>\n<style>{STYLE}</style>'
+    printed = "\n".join(body)
+    return f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n{printed}\n</body>\n</html>\n'

@@ -1,0 +1,188 @@
+"""The one page of a statement as headed blocks; Markdown and HTML are two ways to print them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hedgerow.experiments.privacy_record import CurveRecord
+from hedgerow.privacy.curves.pure import rounded_up
+from hedgerow.statement import words
+from hedgerow.statement.details import OPEN
+from hedgerow.statement.statement import Statement
+
+SHOWN_ALARMS = (0.001, 0.01, 0.05, 0.1)
+PICTURE = "trade-off.svg"
+
+
+@dataclass(frozen=True)
+class Text:
+    text: str
+    loud: bool = False
+
+
+@dataclass(frozen=True)
+class Bullets:
+    items: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Grid:
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True)
+class Picture:
+    file: str
+    text: str
+
+
+Block = Text | Bullets | Grid | Picture
+
+
+@dataclass(frozen=True)
+class Section:
+    """`wide` sections span the page."""
+
+    heading: str
+    blocks: tuple[Block, ...]
+    wide: bool = False
+
+
+@dataclass(frozen=True)
+class Page:
+    title: str
+    subtitle: str
+    stamp: str | None
+    sections: tuple[Section, ...]
+
+
+def page_of(statement: Statement) -> Page:
+    algorithm, run = statement.algorithm, statement.run
+    subtitle = f"{algorithm.label}: {algorithm.algorithm}, calibration {algorithm.calibration}; run of {run.written[:10]}, "
+    subtitle += f"statement of {statement.written}, expires {statement.details.said('expires')}"
+    sections = (
+        Section("In plain words", tuple(map(_said, words.plain_words(statement))), True),
+        Section("Who sees what, and what is guaranteed", (_observers(statement),), True),
+        Section("How well an attack can do", _attacks(statement)),
+        Section(
+            "What is protected",
+            (
+                Text(f"Unit: {'; '.join(g.unit.words for g in statement.units)}. {words.person_words(statement)}"),
+                *(Text(f"Neighbours: {words.neighbours(g)}; losses in [{g.bounds[0]:g}, {g.bounds[1]:g}].") for g in statement.units),
+                Text(f"Guarantee: {words.DEFINITION}."),
+            ),
+        ),
+        Section("Holds only if", _assumptions(statement)),
+        Section(
+            "Trust and collusion",
+            (
+                Text(" ".join((words.TRUST.get(algorithm.trust, algorithm.trust), words.collusion_words(statement)))),
+                Text(words.DROPOUT.get(algorithm.trust, "")),
+            ),
+        ),
+        Section("How long, and what adds up", (Bullets((*words.horizon_words(statement), words.composition_words(statement))),)),
+        Section("Not protected", (Bullets(tuple(words.unprotected(statement))),)),
+        Section("Parameters and mechanisms", _parameters(statement)),
+        Section("Audit", (_said(words.audit_words(statement)),)),
+        Section("Where it comes from", (_provenance(statement),), True),
+        Section("Sign-off", (_sign_offs(statement),), True),
+    )
+    return Page(f"Privacy statement: {statement.title}", subtitle, statement.stamp, sections)
+
+
+def _said(text: str) -> Text:
+    return Text(text, words.is_loud(text))
+
+
+def _observers(statement: Statement) -> Grid:
+    published = statement.claimed is not None
+    head = ("observer", "sees", *(("claimed by the paper", "truth, proven here") if published else ("guarantee",)), "proof")
+    rows = []
+    for guarantee in statement.algorithm.guarantees:
+        claim = ("" if guarantee.claimed is None else words.curve_words(guarantee.claimed),) if published else ()
+        who = words.OBSERVERS.get(guarantee.observer, guarantee.observer)
+        rows.append((who, ", ".join(guarantee.sees), *claim, words.guarantee_words(guarantee), guarantee.proof or "none"))
+    return Grid(head, tuple(rows))
+
+
+def _columns(statement: Statement) -> list[tuple[str, CurveRecord]]:
+    """The curves that are tabulated: each with those it protects from, where there is a choice, and the paper's claim."""
+    if len(statement.protecting) == 1:
+        found = [("" if statement.claimed is None else ": truth", statement.protecting[0][0])]
+    else:
+        found = [
+            (f": {words.listed([words.OBSERVERS.get(g.observer, g.observer) for g in members])}", curve)
+            for curve, members in statement.protecting
+        ]
+    return found if statement.claimed is None else [*found, (": claimed", statement.claimed)]
+
+
+def _attacks(statement: Statement) -> tuple[Block, ...]:
+    columns = _columns(statement)
+    if not columns:
+        return (Text("No observer gets a guarantee: assume that an attack always succeeds.", True),)
+    detections = Grid(
+        ("false alarms in 100", *(f"{alarms * 100:g}" for alarms in SHOWN_ALARMS)),
+        tuple((f"found in 100, at most{name}", *(words.percent(curve.detections(a)) for a in SHOWN_ALARMS)) for name, curve in columns),
+    )
+    picture = Picture(PICTURE, "The best possible attack: truths found against false alarms. What lies above a line is impossible.")
+    return (picture, detections, *(_deltas(name, curve) for name, curve in columns))
+
+
+def _deltas(name: str, curve: CurveRecord) -> Grid:
+    """Delta against epsilon, as a row, for one curve."""
+    head = (f"epsilon{name}", *(rounded_up(point.epsilon, 3) for point in curve.table))
+    return Grid(head, (("delta", *(rounded_up(point.delta, 3) for point in curve.table)),))
+
+
+def _assumptions(statement: Statement) -> tuple[Block, ...]:
+    if statement.assumptions:
+        return (Bullets(tuple(f"{name}: {meaning}" for name, meaning in statement.assumptions.items())),)
+    return (Text("The certificate names no assumption." if statement.protecting else "Nothing is guaranteed, whatever is assumed."),)
+
+
+def number(value: Any) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def pairs(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{key} = {number(value)}" for key, value in values.items())
+
+
+def _parameters(statement: Statement) -> tuple[Block, ...]:
+    algorithm = statement.algorithm
+    told = [f"Setting: {pairs(algorithm.setting)}.", f"Chosen: {pairs(algorithm.choices)}."]
+    if algorithm.parameters:
+        told.append(f"Derived: {pairs(algorithm.parameters)}.")
+    if not algorithm.mechanisms:
+        return (Text(" ".join(told)), Text("Mechanisms: none."))
+    rows = tuple(
+        (m.name, m.purpose, m.law, *("-" if value is None else number(value) for value in (m.scale, m.sensitivity)))
+        for m in algorithm.mechanisms
+    )
+    return (Text(" ".join(told)), Grid(("mechanism", "purpose", "law", "scale", "sensitivity"), rows))
+
+
+def _provenance(statement: Statement) -> Bullets:
+    run = statement.run
+    return Bullets(
+        (
+            f"Noise: {run.noise.source}, {'secure' if run.noise.secure else 'NOT SECURE'}: {run.noise.words}. "
+            f"Floating point: {words.floating_point_words(statement)}.",
+            f"Versions: {', '.join(f'{name} {version}' for name, version in run.versions.items())}.",
+            f"Code: {words.code_words(statement)}.",
+            f"Run folder: {run.run}, written {run.written}. Budget ledger: none is kept for this run.",
+        )
+    )
+
+
+def _sign_offs(statement: Statement) -> Grid:
+    signing = list(statement.details.sign_offs) or [
+        {"role": "Data protection officer", "name": ""},
+        {"role": "Responsible for the data", "name": ""},
+    ]
+    rows = tuple((who["role"], who["name"] or OPEN, "", "") for who in signing)
+    return Grid(("role", "name", "date", "signature"), rows)

@@ -1,0 +1,55 @@
+"""The picture of a statement: how well the best attack does against every observer's guarantee."""
+
+from __future__ import annotations
+
+import re
+from io import StringIO
+
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+from hedgerow.evaluation.plots import COLOURS
+from hedgerow.statement import words
+from hedgerow.statement.statement import Statement
+
+WITHOUT = "#b3261e"
+
+
+def draw(statement: Statement) -> Figure:
+    """False alarms to the right, truths found upward; what lies above a line is impossible."""
+    figure = Figure(figsize=(4.6, 2.2), layout="constrained")
+    axes = figure.add_subplot()
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.plot([0, 100], [0, 100], color="#999999", linewidth=1, linestyle=":", label="blind guessing")
+    for i, (curve, members) in enumerate(statement.protecting):
+        who = words.listed([words.OBSERVERS.get(g.observer, g.observer) for g in members], "or")
+        x, y = [100 * a.false_alarms for a in curve.attacks], [100 * a.detections for a in curve.attacks]
+        axes.plot(x, y, color=COLOURS[i], linewidth=1.8, label=f"{who}\n{words.quoted(curve.epsilon, curve.delta)}")
+        axes.fill_between(x, x, y, color=COLOURS[i], alpha=0.10, linewidth=0)
+    if statement.claimed is not None:
+        attacks = statement.claimed.attacks
+        label = f"claimed by the paper\n{words.quoted(statement.claimed.epsilon, statement.claimed.delta)}"
+        axes.plot(
+            [100 * a.false_alarms for a in attacks], [100 * a.detections for a in attacks], color="#6d597a", linestyle="--", label=label
+        )
+    if statement.unguarded:
+        who = words.listed([words.OBSERVERS.get(g.observer, g.observer) for g in statement.unguarded])
+        axes.plot([0, 0, 100], [0, 100, 100], color=WITHOUT, linewidth=1.8, clip_on=False, label=f"{who}\nno guarantee")
+    axes.set_xlim(0, 100)
+    axes.set_ylim(0, 100)
+    axes.set_xlabel("false alarms in 100", fontsize=8)
+    axes.set_ylabel("truths found in 100, at most", fontsize=8)
+    axes.tick_params(labelsize=7)
+    figure.legend(loc="outside right upper", frameon=False, fontsize=7, labelspacing=0.9)
+    if statement.stamp is not None:
+        axes.text(97, 4, statement.stamp, ha="right", va="bottom", fontsize=8, color=WITHOUT)
+    return figure
+
+
+def svg(statement: Statement) -> str:
+    """One SVG element, the same for the same statement."""
+    text = StringIO()
+    with rc_context({"svg.hashsalt": "hedgerow"}):
+        draw(statement).savefig(text, format="svg", metadata={"Date": None})
+    drawn = re.sub(r"<metadata>.*?</metadata>", "", text.getvalue(), flags=re.DOTALL)
+    return drawn[drawn.index("<svg") :]

@@ -1,0 +1,582 @@
+"""Privacy statements: every number is the certificate's, simulations and missing guarantees are loud, bad input is named."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import conftest
+from conftest import Answer, Command
+from hedgerow.algorithms.audits import AUDITS
+from hedgerow.algorithms.experts.sparse_vector import SparseVector
+from hedgerow.algorithms.experts.sparse_vector_audit import cases
+from hedgerow.core.certificate import Observer, Person, PrivacyCurve, Site
+from hedgerow.core.errors import InvalidValue
+from hedgerow.core.setting import Setting
+from hedgerow.experiments.config import load
+from hedgerow.experiments.folder import write_study
+from hedgerow.experiments.privacy_record import UnitRecord, _curve, read_record, record_of
+from hedgerow.experiments.provenance import hash_of
+from hedgerow.experiments.study import STAMP, run_study
+from hedgerow.privacy.curves import ApproximateDP, GaussianDP, PureDP, ZeroConcentratedDP, trade_off
+from hedgerow.privacy.curves.pure import rounded_up
+from hedgerow.statement.details import OPEN, Details, read_details
+from hedgerow.statement.document import document
+from hedgerow.statement.files import FILES, rendered, write
+from hedgerow.statement.registry import record, to_yaml
+from hedgerow.statement.statement import Statement, chosen, folder_names, of_records
+from hedgerow.statement.words import formula, plain_words
+
+TODAY = date(2026, 11, 15)
+EXAMPLE = Path(__file__).parent.parent / "examples" / "statement_details.toml"
+STUDY = """
+title = "Four ways"
+seeds = 1
+[environment]
+name = "realizable"
+clients = 3
+experts = 4
+horizon = 30
+[[algorithms]]
+name = "sparse_vector"
+label = "pure"
+epsilon = 0.5
+[[algorithms]]
+name = "sparse_vector"
+label = "approximate"
+delta = 1e-5
+[[algorithms]]
+name = "sparse_vector"
+label = "published"
+calibration = "published"
+[[algorithms]]
+name = "uniform"
+[[algorithms]]
+name = "hedge"
+"""
+SETTING = Setting(clients=3, experts=4, horizon=30)
+SPECS = {
+    "pure": SparseVector(epsilon=0.5),
+    "approximate": SparseVector(delta=1e-5),
+    "published": SparseVector(calibration="published"),
+}
+
+# The registry's fields and values, as its schema lists them.
+SCHEMA: dict[str, dict[str, Any]] = {
+    "basic": {
+        "name": str,
+        "data_curators": list,
+        "intended_use": str,
+        "data_product_type": str,
+        "data_product_region": str,
+        "description": str,
+        "publication_date": str,
+        "data_product_sector": str,
+    },
+    "dp_variant": {
+        "variant_name": ("Pure DP", "Approximate DP", "Zero-concentrated DP", "Renyi DP", "Custom"),
+        "data_domain": str,
+        "unprotected_quantities": str,
+    },
+    "privacy_loss": {
+        "privacy_unit": str,
+        "privacy_unit_details": str,
+        "privacy_parameters": {"epsilon", "delta", "rho"},
+        "privacy_parameters_details": str,
+    },
+    "deployment_model": {
+        "model_name": ("Local", "Central", "Shuffle", "Federated", "Varies"),
+        "model_name_details": str,
+        "actors": str,
+        "release_type": ("One release", "Many releases"),
+        "release_type_details": str,
+        "data_source_type": ("Static", "Dynamic"),
+        "access_type": ("Interactive", "Non-interactive"),
+        "access_type_details": str,
+    },
+    "accounting": {"post_processing": str, "composition": str},
+    "implementation": {"preprocessing_and_hyperparameter_tuning": str, "mechanisms": str, "justification": str},
+    "administrative": {"sources": str, "notes": str, "registry_authors": list},
+}
+
+
+def _run(folder: Path, study: str, final: Path) -> Path:
+    folder.mkdir()
+    (folder.parent / "study.toml").write_text(study)
+    write_study(run_study(load(folder.parent / "study.toml"), workers=1), folder, final)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run folder with every kind of certificate."""
+    folder = tmp_path_factory.mktemp("statement") / "run"
+    return _run(folder, STUDY, folder)
+
+
+@pytest.fixture(scope="session")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of the usual study, to be copied."""
+    return _run(tmp_path_factory.mktemp("usual") / "results", conftest.STUDY, Path("results"))
+
+
+@pytest.fixture
+def stated(run: Path) -> Callable[..., Statement]:
+    def make(label: str, details: Details | None = None) -> Statement:
+        (algorithm,) = chosen(read_record(run), label)
+        return Statement(read_record(run), algorithm, details or Details(), None, TODAY)
+
+    return make
+
+
+def _with(statement: Statement, curve: PrivacyCurve) -> Statement:
+    """The same with another curve for everybody."""
+    guarantees = [replace(g, curve=_curve(curve), reason=None) for g in statement.algorithm.guarantees]
+    return replace(statement, algorithm=replace(statement.algorithm, guarantees=guarantees))
+
+
+# numbers
+
+
+@pytest.mark.parametrize("label", list(SPECS))
+def test_every_guarantee_number_is_the_certificates(stated: Callable[..., Statement], label: str) -> None:
+    certificate = SPECS[label].build(SETTING).certificate
+    files = rendered(stated(label))
+    said, registered = json.loads(files["statement.json"]), yaml.safe_load(files["registry.yaml"])
+    assert [g["observer"] for g in said["guarantees"]] == [g.observer.value for g in certificate.guarantees]
+    for guarantee, shown in zip(certificate.guarantees, said["guarantees"], strict=True):
+        if not guarantee.protects:
+            assert shown["curve"] is None
+            continue
+        epsilon, delta = guarantee.curve.stated()
+        assert (shown["curve"]["epsilon"], shown["curve"]["delta"]) == (epsilon, delta)
+        assert all(point["delta"] == guarantee.curve.delta(point["epsilon"]) for point in shown["curve"]["table"])
+        for attack in shown["curve"]["attacks"]:
+            assert attack["detections"] == pytest.approx(1 - float(trade_off(guarantee.curve, attack["false_alarms"])), abs=1e-12)
+        words = f"epsilon = {rounded_up(epsilon)}, delta = {rounded_up(delta)}"
+        assert files["statement.md"].count(words) >= 2
+        assert files["statement.html"].count(words) >= 2
+        assert words in registered["deployment"]["privacy_loss"]["privacy_parameters_details"]
+        for point in shown["curve"]["table"]:
+            shown_delta = rounded_up(point["delta"], 3)
+            assert f"| {shown_delta} |" in files["statement.md"]
+            assert f">{shown_delta}</td>" in files["statement.html"]
+        if guarantee.claimed is not None:
+            assert (shown["claimed"]["epsilon"], shown["claimed"]["delta"]) == guarantee.claimed.stated()
+    peer = certificate.guarantee(Observer.PEER)
+    assert registered["deployment"]["privacy_loss"]["privacy_parameters"] == {
+        "epsilon": peer.curve.stated()[0],
+        "delta": peer.curve.stated()[1],
+        "rho": None,
+    }
+    for parameter, value in SPECS[label].build(SETTING).parameters.items():
+        assert said["parameters"][parameter] == value
+        assert f"{parameter} = {value:.6g}" in files["statement.md"] if isinstance(value, float) else True
+    drawn = [(m["name"], m["scale"], m["sensitivity"]) for m in said["mechanisms"]]
+    assert drawn == [(type(m).__name__, m.scale, m.sensitivity) for m in certificate.mechanisms]
+
+
+def test_plain_words_say_how_often_an_attacker_is_right(stated: Callable[..., Statement]) -> None:
+    """At epsilon = ln 3: 5 false alarms let 15 in 100 be found, and three of four even guesses are right."""
+    told = " ".join(plain_words(_with(stated("pure"), PureDP(1.0986122886681096))))
+    assert "finds the truth in at most 15 cases of 100 (5 without looking)" in told
+    assert "right at most 75 times in 100" in told
+    assert "3 times likelier" in told
+    assert "close to no protection" not in told
+    assert "close to no protection" in " ".join(plain_words(_with(stated("pure"), PureDP(8.0))))
+    assert "events of probability 0.001" in " ".join(plain_words(_with(stated("pure"), ApproximateDP(1.0, 1e-3))))
+    assert "learns nothing" in plain_words(stated("uniform"))[1]
+
+
+def test_the_picture_never_understates_an_attack() -> None:
+    """Straight lines between the recorded points lie on the true curve of pure DP, kink included."""
+    curve = _curve(PureDP(2.0))
+    assert curve is not None
+    kink = min(curve.attacks, key=lambda a: abs(a.false_alarms + a.detections - 1))
+    assert kink.false_alarms == pytest.approx(1 - curve.even_guess)
+    assert kink.detections == pytest.approx(curve.even_guess)
+
+
+@pytest.mark.parametrize(
+    ("curve", "variant", "rho"),
+    [
+        (PureDP(1.0), "Pure DP", None),
+        (ApproximateDP(1.0, 1e-6), "Approximate DP", None),
+        (ZeroConcentratedDP(0.1), "Zero-concentrated DP", 0.1),
+        (GaussianDP(0.5), "Custom", None),
+    ],
+)
+def test_other_curves_keep_their_own_parameters_and_are_converted(
+    stated: Callable[..., Statement], curve: PrivacyCurve, variant: str, rho: float | None
+) -> None:
+    statement = _with(stated("pure"), curve)
+    registered = record(statement)["deployment"]
+    assert registered["dp_variant"]["variant_name"] == variant
+    assert registered["privacy_loss"]["privacy_parameters"]["rho"] == rho
+    page = rendered(statement)["statement.md"]
+    assert curve.words() in page
+    assert f"epsilon = {rounded_up(curve.stated()[0])}, delta = {rounded_up(curve.stated()[1])}" in page
+
+
+def test_persons_with_several_records(stated: Callable[..., Statement]) -> None:
+    statement = stated("pure", Details(records_per_site=3, sites_per_person=2))
+    assert statement.weakest is not None
+    assert of_records(statement.weakest, 6)[0] == pytest.approx(3.0)
+    page = rendered(statement)["statement.md"]
+    assert "at most 3 records at one site: epsilon = 1.5, delta = 0 (per site); at up to 2 sites: epsilon = 3, delta = 0" in page
+    assert document(statement)["person"]["across_sites"]["epsilon"] == pytest.approx(3.0)
+    assert OPEN in rendered(stated("pure"))["statement.md"].split("## What is protected")[1].split("##")[0]
+
+
+def test_units_have_a_formula() -> None:
+    person = Person(4, may_span_sites=True)
+    assert "at most 4 loss vectors" in formula(UnitRecord("Person", person.words(), {"appearances": 4, "may_span_sites": True}))
+    assert "all other clients" in formula(UnitRecord("Site", Site().words(), {}))
+
+
+def test_observers_may_have_units_of_their_own(stated: Callable[..., Statement]) -> None:
+    statement = stated("pure")
+    site = UnitRecord("Site", Site().words(), {})
+    first, *others = statement.algorithm.guarantees
+    mixed = replace(statement, algorithm=replace(statement.algorithm, guarantees=[replace(first, unit=site), *others]))
+    page = rendered(mixed)["statement.md"]
+    assert "Unit: one loss vector of one client in one round; all the data of one client." in page
+    assert page.count("Neighbours: ") == 2
+
+
+# what must be loud
+
+
+@pytest.mark.parametrize("label", ["pure", "approximate", "published", "uniform", "hedge"])
+def test_a_simulation_is_stamped_everywhere(stated: Callable[..., Statement], label: str) -> None:
+    files = rendered(stated(label))
+    assert files["statement.md"].count(STAMP) >= 2
+    assert f'<p class="stamp">{STAMP}</p>' in files["statement.html"]
+    assert json.loads(files["statement.json"])["stamp"] == STAMP
+    assert files["registry.yaml"].startswith(f"# {STAMP}\n")
+    registered = yaml.safe_load(files["registry.yaml"])["deployment"]
+    assert STAMP in registered["basic"]["description"]
+    assert STAMP in registered["administrative"]["notes"]
+
+
+def test_only_secure_noise_takes_the_stamp_away(stated: Callable[..., Statement]) -> None:
+    statement = stated("pure")
+    unstamped = replace(statement, run=replace(statement.run, stamp=None))
+    assert unstamped.stamp == STAMP
+    secure = replace(unstamped, run=replace(unstamped.run, noise=replace(unstamped.run.noise, secure=True)))
+    assert secure.stamp is None
+    assert not any(STAMP in text for text in rendered(secure).values())
+
+
+def test_an_observer_without_guarantee_is_told_loudly(stated: Callable[..., Statement]) -> None:
+    files = rendered(stated("pure"))
+    assert "**NO GUARANTEE against the server" in files["statement.md"]
+    assert '<p class="loud">NO GUARANTEE against the server' in files["statement.html"]
+    assert '<td class="loud">NO GUARANTEE' in files["statement.html"]
+    assert "NO GUARANTEE" in yaml.safe_load(files["registry.yaml"])["deployment"]["deployment_model"]["actors"]
+    nobody = rendered(stated("hedge"))
+    assert "assume that an attack always succeeds" in nobody["statement.md"]
+    assert yaml.safe_load(nobody["registry.yaml"])["deployment"]["privacy_loss"]["privacy_parameters"]["epsilon"] is None
+
+
+def test_a_published_calibration_states_claim_and_truth_side_by_side(stated: Callable[..., Statement]) -> None:
+    statement = stated("published")
+    files = rendered(statement)
+    assert "| observer | sees | claimed by the paper | truth, proven here | proof |" in files["statement.md"]
+    assert "| epsilon = 1, delta = 0 | epsilon = 0.75, delta = 0 |" in files["statement.md"]
+    sentence = "the paper claims epsilon = 1, delta = 0; the truth, proven here, is epsilon = 0.75, delta = 0: the claim holds"
+    assert all(sentence in files[name] for name in ("statement.md", "statement.html"))
+    assert sentence in " ".join(yaml.safe_load(files["registry.yaml"])["deployment"]["privacy_loss"]["privacy_parameters_details"].split())
+    guarantees = [replace(g, claim_holds=False) for g in statement.algorithm.guarantees]
+    refuted = replace(statement, algorithm=replace(statement.algorithm, guarantees=guarantees))
+    assert "**Published constants" in rendered(refuted)["statement.md"]
+    assert "THE CLAIM IS NOT SUPPORTED" in rendered(refuted)["statement.md"]
+    assert "claimed" not in rendered(stated("pure"))["statement.md"]
+
+
+def test_everything_the_page_must_say(stated: Callable[..., Statement]) -> None:
+    statement = stated("pure", read_details(EXAMPLE, TODAY))
+    page = rendered(statement)["statement.md"]
+    code = statement.run.code
+    expected = (
+        *("one loss vector of one client in one round", "replace one loss vector", "D ~ D'", "e^epsilon", "up to 2 other sites"),
+        *("TRUSTED_SERVER: the server follows the protocol", "proofs/sparse_vector.md#whole-algorithm", "Horizon: 30 rounds"),
+        *("After round 30 the game is over", "When the budget is spent: after ", "a second such run makes epsilon = 1, delta = 0"),
+        *("numpy ", "dp-accounting ", "python ", "hedgerow ", "public seeds (seed 0)", code.sha256, "not audited", "expires 2027-12-01"),
+        *("| role | name | date | signature |", "Principal investigator", "ExponentialMechanism", "drops out", "trade-off.svg"),
+    )
+    assert [text for text in expected if text not in page] == []
+
+
+def test_the_page_to_print_needs_nothing_else(stated: Callable[..., Statement]) -> None:
+    page = rendered(stated("pure", Details(name="<script>alert(1)</script> & more")))["statement.html"]
+    assert page.count("<svg") == 1
+    assert "size: A4" in page
+    assert not re.search(r"<script|<link|<img|@import|url\(http|(src|href)=\"http", page)
+    assert "&lt;script&gt;" in page
+
+
+def test_rendering_is_repeatable(stated: Callable[..., Statement]) -> None:
+    assert rendered(stated("approximate")) == rendered(stated("approximate"))
+
+
+# the registry
+
+
+@pytest.mark.parametrize("label", ["pure", "approximate", "published", "uniform", "hedge"])
+@pytest.mark.parametrize("details", [None, EXAMPLE])
+def test_the_registry_record_has_every_field(stated: Callable[..., Statement], label: str, details: Path | None) -> None:
+    registered = yaml.safe_load(to_yaml(stated(label, read_details(details, TODAY))))
+    assert set(registered) == {"url_slug", "status", "tier", "deployment"}
+    deployment = registered["deployment"]
+    assert list(deployment) == list(SCHEMA)
+    for tier, fields in SCHEMA.items():
+        assert set(deployment[tier]) == set(fields), tier
+        for name, rule in fields.items():
+            value = deployment[tier][name]
+            if isinstance(rule, tuple):
+                assert value in rule, name
+            elif isinstance(rule, set):
+                assert set(value) == rule
+                assert all(number is None or isinstance(number, float) for number in value.values())
+            else:
+                assert isinstance(value, rule), name
+                assert value, name
+    assert deployment["deployment_model"]["model_name"] == "Federated"
+    assert (deployment["basic"]["intended_use"] == OPEN) == (details is None)
+
+
+# details
+
+
+def test_the_example_leaves_nothing_open() -> None:
+    assert read_details(EXAMPLE, TODAY).open == ()
+    assert {"data_curators", "data_product_region", "intended_use", "expires"} <= set(Details().open)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('name = "x"\nintended_us = "y"\n', "line 2: Unknown key details.intended_us; did you mean 'intended_use'?"),
+        ('name = "x"\n\nrecords_per_site = "many"\n', "line 3: Expected details.records_per_site='many' to fit"),
+        ("records_per_site = 0\n", "line 1: Expected records_per_site=0 to be a whole number >= 1"),
+        ('data_curators = [{ name = "x" }]\n', "line 1: Expected details.data_curators"),
+        ('name = "x"\nexpires = \n', "line 2"),
+        ("expires = 2020-01-01\n", "line 1: Expected expires=2020-01-01 to lie after today, 2026-11-15"),
+        ("expires = 2030-01-01\npublication_date = 2030-01-01\n", "line 1: Expected expires='2030-01-01' to lie after publication_date"),
+        ("expires = 'soon'\n", "line 1: Expected details.expires='soon' to fit"),
+    ],
+)
+def test_broken_details_are_named_with_their_line(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "details.toml"
+    file.write_text(text)
+    with pytest.raises(InvalidValue, match=re.escape(message)):
+        read_details(file, TODAY)
+
+
+# files
+
+
+def test_nothing_half_written(tmp_path: Path) -> None:
+    out = tmp_path / "statements"
+    with pytest.raises(TypeError):
+        write({"a": {"statement.md": 3}}, out)  # pyright: ignore[reportArgumentType]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_labels_become_folders(run: Path) -> None:
+    found = read_record(run)
+    labels = ("a b", "a-b", "../x", "A b", "!")
+    renamed = replace(found, algorithms=[replace(found.algorithms[0], label=label) for label in labels])
+    assert list(folder_names(renamed).values()) == ["a-b", "a-b-2", "x", "a-b-3", "algorithm"]
+
+
+def test_the_code_hash_follows_names_and_contents(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("x")
+    (tmp_path / "notes.txt").write_text("x")
+    hashes = [hash_of(tmp_path)]
+    (tmp_path / "a.py").write_text("y")
+    hashes.append(hash_of(tmp_path))
+    (tmp_path / "a.py").rename(tmp_path / "b.py")
+    hashes.append(hash_of(tmp_path))
+    assert len({sha256 for sha256, _ in hashes}) == 3
+    assert {files for _, files in hashes} == {1}
+
+
+def test_a_record_survives_its_file(run: Path) -> None:
+    study = run_study(load(run.parent / "study.toml"), workers=1)
+    fresh = record_of(study, run)
+    assert replace(read_record(run), written=fresh.written) == fresh
+
+
+# the command
+
+
+@pytest.fixture
+def made(hedgerow: Command, results: Path, tmp_path: Path) -> Command:
+    """The command beside a finished run of the usual study, `results`."""
+    shutil.copytree(results, tmp_path / "results")
+    return hedgerow
+
+
+def test_one_statement_for_every_algorithm(made: Command, tmp_path: Path) -> None:
+    answer = made("statement", "results")
+    assert answer.code == 0
+    out = tmp_path / "results" / "statement"
+    assert {p.name for p in out.iterdir()} == {"private", "hedge"}
+    assert all({p.name for p in folder.iterdir()} == set(FILES) for folder in out.iterdir())
+    assert "NO GUARANTEE" in answer.out
+    assert "Open, to be filled in" in answer.out
+    assert "data_curators" in answer.out
+    assert "not audited" in answer.out
+
+
+def test_json_is_what_the_file_holds(made: Command, tmp_path: Path) -> None:
+    said = made("statement", "results", "--algorithm", "private", "--details", str(EXAMPLE), "--out", "said", "--json").document()
+    (single,) = said["statements"]
+    assert said["out"] == "said"
+    assert {p.name for p in (tmp_path / "said").iterdir()} == {"private"}
+    file = json.loads((tmp_path / "said" / "private" / "statement.json").read_text())
+    assert single == {"folder": "said/private", **file}
+    assert file["open"] == []
+    assert file["choices"]["epsilon"] == 5.0
+
+
+def test_statements_are_replaced_and_others_stay(made: Command, tmp_path: Path) -> None:
+    made("statement", "results", "--algorithm", "private")
+    made("statement", "results", "--algorithm", "hedge")
+    out = tmp_path / "results" / "statement"
+    page = out / "private" / "statement.md"
+    before = page.read_text()
+    assert made("statement", "results", "--details", str(EXAMPLE)).code == 0
+    assert {p.name for p in out.iterdir()} == {"private", "hedge"}
+    assert page.read_text() != before
+    assert not [p for p in out.parent.iterdir() if p.name.startswith(".")]
+
+
+@pytest.mark.parametrize("foreign", ["notes.txt", "private/notes.txt", "private/statement.md"])
+def test_other_peoples_files_are_never_touched(made: Command, tmp_path: Path, foreign: str) -> None:
+    file = tmp_path / "mine" / foreign
+    file.parent.mkdir(parents=True)
+    file.write_text("mine")
+    answer = made("statement", "results", "--out", "mine")
+    assert answer.code == 2
+    assert "Expected --out mine to hold statements and nothing else" in answer.err
+    assert [p for p in (tmp_path / "mine").rglob("*") if p.is_file()] == [file]
+    assert file.read_text() == "mine"
+
+
+def _spoil(tmp_path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    file = tmp_path / "results" / "privacy.json"
+    table = json.loads(file.read_text())
+    change(table)
+    file.write_text(json.dumps(table))
+
+
+SPOILT: dict[str, tuple[Callable[[Path], object], str]] = {
+    "no certificate": (
+        lambda p: (p / "results" / "privacy.json").unlink(),
+        "Expected a certificate in results/privacy.json, there is none",
+    ),
+    "no run": (lambda p: [f.unlink() for f in (p / "results").iterdir()], "Expected results to be a run folder"),
+    "runs inside": (
+        lambda p: ((p / "results").rename(p / "r"), (p / "results").mkdir(), (p / "r").rename(p / "results" / "study")),
+        "it holds the runs results/study",
+    ),
+    "no json": (lambda p: (p / "results" / "privacy.json").write_text("{"), "Expected results/privacy.json as `hedgerow run` writes it"),
+    "other format": (lambda p: _spoil(p, lambda t: t.update(format="x")), "Expected format='x'"),
+    "missing key": (lambda p: _spoil(p, lambda t: t.pop("noise")), "noise: Field required"),
+    "nobody": (lambda p: _spoil(p, lambda t: t["algorithms"][0].update(guarantees=[])), "'private' in results/privacy.json"),
+    "no algorithm": (lambda p: _spoil(p, lambda t: t.update(algorithms=[])), "it names no algorithm"),
+}
+
+
+@pytest.mark.parametrize("case", list(SPOILT))
+def test_a_folder_that_is_not_a_run_is_refused(made: Command, tmp_path: Path, case: str) -> None:
+    spoil, message = SPOILT[case]
+    spoil(tmp_path)
+    _refused(made("statement", "results"), message)
+    assert not (tmp_path / "results" / "statement").exists()
+
+
+def _refused(answer: Answer, message: str) -> None:
+    assert answer.code == 2
+    assert message in answer.err
+    (line,) = answer.err.strip().splitlines()
+    assert line.startswith("Error: ")
+    assert answer.out == ""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["absent"], "Expected a run folder at absent, there is none."),
+        (["results", "--algorithm", "privat"], "Unknown algorithm 'privat' in results; did you mean 'private'?"),
+        (["results", "--details", "absent.toml"], "Expected a TOML file with details at absent.toml"),
+        (["results", "--audit-file", "absent.json"], "Expected an audit at absent.json"),
+        (["results", "--audit-file", "study.toml"], "as `hedgerow audit NAME --json` writes it"),
+        (["results", "--audit", "--audit-file", "x"], "and not both"),
+        (["results", "--out", "study.toml"], "Expected --out study.toml to be a folder"),
+    ],
+)
+def test_bad_arguments_are_named(made: Command, tmp_path: Path, arguments: list[str], message: str) -> None:
+    _refused(made("statement", *arguments), message)
+    assert not (tmp_path / "results" / "statement").exists()
+
+
+# audits
+
+
+@pytest.fixture
+def quick_audits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The null, the worst transcript and one planted error."""
+    monkeypatch.setitem(AUDITS, "sparse_vector", lambda spec: [c for c in cases(spec) if c.name in KEPT])
+
+
+KEPT = ("null: the same stream twice", "worst transcript", "half the selection noise")
+
+
+@pytest.mark.usefixtures("quick_audits")
+def test_an_audit_is_stated_with_its_confidence(made: Command, tmp_path: Path) -> None:
+    answer = made("statement", "results", "--audit")
+    assert answer.code == 0
+    page = (tmp_path / "results" / "statement" / "private" / "statement.md").read_text()
+    assert "3 cases, every verdict as expected." in page
+    assert re.search(r"exact ratio \(worst transcript\): epsilon >= 4\.\d+ shown, 5 certified there, at delta = 0, confidence 1\.", page)
+    assert "1 of 1 planted errors were caught" in page
+    assert "not audited" in (tmp_path / "results" / "statement" / "hedge" / "statement.md").read_text()
+
+
+@pytest.mark.usefixtures("quick_audits")
+def test_an_audit_from_a_file_must_be_of_this_run(made: Command, tmp_path: Path) -> None:
+    audit = tmp_path / "audit.json"
+    audit.write_text(made("audit", "sparse_vector", "--set", "epsilon=5.0", "--json").out)
+    answer = made("statement", "results", "--audit-file", "audit.json", "--json")
+    said = {row["label"]: row["audit"] for row in answer.document()["statements"]}
+    assert said["hedge"] is None
+    assert said["private"]["passed"]
+    assert len(said["private"]["rows"]) == 3
+    audit.write_text(made("audit", "sparse_vector", "--set", "epsilon=2.0", "--json").out)
+    _refused(made("statement", "results", "--audit-file", "audit.json"), "it audited epsilon=2.0, the run has epsilon=5.0")
+
+
+@pytest.mark.usefixtures("quick_audits")
+def test_a_failed_audit_is_loud_and_fails(made: Command, tmp_path: Path) -> None:
+    audit = made("audit", "sparse_vector", "--set", "epsilon=5.0", "--json").document()
+    audit["rows"][1].update(verdict="violated", passed=False)
+    audit["code"] = "0" * 64
+    (tmp_path / "audit.json").write_text(json.dumps(audit))
+    answer = made("statement", "results", "--audit-file", "audit.json")
+    assert answer.code == 1
+    page = (tmp_path / "results" / "statement" / "private" / "statement.md").read_text()
+    assert "**3 cases, NOT EVERY VERDICT AS EXPECTED: worst transcript (violated, expected holds)." in page
+    assert "is not that of the run" in page
