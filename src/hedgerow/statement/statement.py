@@ -10,7 +10,8 @@ from hedgerow.core.checks import nearest
 from hedgerow.core.errors import InvalidValue
 from hedgerow.experiments.privacy_record import AlgorithmRecord, CurveRecord, GuaranteeRecord, RunRecord
 from hedgerow.experiments.study import STAMP
-from hedgerow.privacy.curves import ApproximateDP, PureDP, group
+from hedgerow.privacy.curves import ApproximateDP, PureDP
+from hedgerow.privacy.groups import group
 from hedgerow.statement.audit import Audit
 from hedgerow.statement.details import Details
 
