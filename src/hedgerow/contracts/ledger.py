@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
@@ -15,9 +16,9 @@ from hedgerow.core.errors import Unsupported
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.privacy.bounded_range import WIDEST, AdaptiveBoundedRange
-from hedgerow.privacy.budget import CURRENCIES, Currency
+from hedgerow.privacy.budget import CURRENCIES
 from hedgerow.privacy.composition import PureComposition, fixed_plan
-from hedgerow.privacy.curves import BoundedRange, PureDP
+from hedgerow.privacy.curves import ApproximateDP, BoundedRange, PureDP
 from hedgerow.privacy.odometer import Odometer
 
 Costs = frozenset[tuple[PrivacyCurve, int]]  # what the releases that count cost, and how many cost that
@@ -86,8 +87,10 @@ def _stays_below(guarantee: Guarantee, costs: Costs, planned: bool) -> None:
     stated = guarantee.curve.stated()[0]
     for epsilon in (0.0, stated / 2, stated):
         allowed, least = guarantee.curve.delta(epsilon), 1.0
-        for known in _deltas(costs, epsilon, planned):
-            least = min(least, known)
+        for rule in _rules(costs, planned):
+            # what holds at the stated epsilon implies something everywhere, now and then more than the rule itself says
+            implied = ApproximateDP(stated, rule.delta(stated)).delta(epsilon)
+            least = min(least, implied, rule.delta(epsilon))
             if least <= allowed * (1 + _ROUNDING):
                 break
         else:
@@ -97,31 +100,32 @@ def _stays_below(guarantee: Guarantee, costs: Costs, planned: bool) -> None:
             raise BrokenContract(f"{text}; a datum enters {spent}, {rest}")
 
 
-@lru_cache(maxsize=1024)
-def _odometer(costs: Costs, currency: Currency) -> PrivacyCurve:
-    meter = Odometer(currency)
-    for cost, count in costs:
-        for _ in range(count):
-            meter = meter.record(cost)
-    return meter.spent
+@lru_cache(maxsize=256)
+def _rules(costs: Costs, planned: bool) -> tuple[PrivacyCurve, ...]:
+    """The composition by every proven rule that takes these costs. Each of them holds; the dearest to compute comes last."""
+    return (*_sums(costs), *_equal_steps(costs), *(_plan(costs) if planned and costs else ()))
 
 
-def _deltas(costs: Costs, epsilon: float, planned: bool) -> Iterator[float]:
-    """The bound of every proven rule that takes these costs, from the cheapest to the dearest to compute; each of them holds."""
+def _sums(costs: Costs) -> Iterator[PrivacyCurve]:
     for currency in CURRENCIES:
-        try:
-            yield _odometer(costs, currency).delta(epsilon)
-        except Unsupported:
-            continue
-    steps = sum(count for _, count in costs)
-    if costs and all(isinstance(cost, PureDP | BoundedRange) for cost, _ in costs):
-        yield PureComposition(max(cost.epsilon(0.0) for cost, _ in costs), steps).delta(epsilon)
-    if costs and all(isinstance(cost, BoundedRange) for cost, _ in costs):
-        widest = max(cost.epsilon(0.0) for cost, _ in costs)
-        if widest <= WIDEST:
-            yield AdaptiveBoundedRange(widest, steps).delta(epsilon)
-    if planned:
-        try:
-            yield fixed_plan(sorted(costs, key=repr)).delta(epsilon)
-        except Unsupported:
-            return
+        with suppress(Unsupported):
+            meter = Odometer(currency)
+            for cost, count in costs:
+                for _ in range(count):
+                    meter = meter.record(cost)
+            yield meter.spent
+
+
+def _equal_steps(costs: Costs) -> Iterator[PrivacyCurve]:
+    """Steps with a pure bound, taken as if each were the dearest."""
+    steps, kinds = sum(count for _, count in costs), {type(cost) for cost, _ in costs}
+    if costs and kinds <= {PureDP, BoundedRange}:
+        dearest = max(cost.epsilon(0.0) for cost, _ in costs)
+        yield PureComposition(dearest, steps)
+        if kinds == {BoundedRange} and dearest <= WIDEST:
+            yield AdaptiveBoundedRange(dearest, steps)
+
+
+def _plan(costs: Costs) -> Iterator[PrivacyCurve]:
+    with suppress(Unsupported):
+        yield fixed_plan(sorted(costs, key=repr))
