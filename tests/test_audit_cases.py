@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from hedgerow.algorithms.experts.hedge import Hedge
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
 from hedgerow.core.errors import InvalidValue
 from hedgerow.experiments.audit import AuditRow, cases_of, examine
@@ -15,6 +16,7 @@ from hedgerow.experiments.audit import AuditRow, cases_of, examine
 FIELDS = {
     *("algorithm", "calibration", "trust", "case", "observer", "delta", "certified_epsilon", "audited_epsilon"),
     *("confidence", "ratio", "verdict", "expected", "passed"),
+    *("claim", "parameters", "method", "runs"),
 }
 
 
@@ -73,4 +75,4 @@ def test_rows_are_plain_values() -> None:
 
 def test_an_algorithm_without_cases_is_refused() -> None:
     with pytest.raises(InvalidValue, match="'hedge' has none"):
-        cases_of("hedge", SparseVector())
+        cases_of("hedge", Hedge())
