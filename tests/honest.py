@@ -156,7 +156,9 @@ class NoisySums:
 
     @property
     def _proof(self) -> Proof:
-        return Proof("composition.md", "disjoint-pieces") if self.forgets else Proof("odometer.md", "gaussian-filter")
+        if self.forgets:
+            return Proof("composition.md", "disjoint-pieces")
+        return Proof("odometer.md", "gaussian-filter") if self.law == "gaussian" else Proof("composition.md", "pure-sum")
 
     def _local(self, curve: PrivacyCurve, mechanism: Any) -> Certificate:
         assumes = frozenset({IDEAL_REALS, PUBLIC_PARAMETERS, NO_CARRY_OVER})
