@@ -1,6 +1,7 @@
 """A plugin to copy: an algorithm in one file. Private follow-the-leader by phases, with its certificate.
 
     hedgerow contracts my_algorithm --plugin examples/my_algorithm.py
+    hedgerow audit my_algorithm --plugin examples/my_algorithm.py
     hedgerow run examples/plugin.toml --plugin examples/my_algorithm.py
 
 The horizon is cut into phases of `every` rounds. After each phase the server draws the next expert by the exponential
@@ -13,7 +14,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 import hedgerow
-from hedgerow.core.certificate import Certificate, Channel, Proof, trusted_server
+from hedgerow.core.audit_case import WHOLE, AuditCase
+from hedgerow.core.certificate import Certificate, Channel, Observer, Proof, trusted_server
 from hedgerow.core.checks import at_least, expect, positive
 from hedgerow.core.lattice import from_units, to_units
 from hedgerow.core.messages import Broadcast, Upload
@@ -131,6 +133,25 @@ class PhasedSelection:
             mechanisms=(selection,),
         )
 
+    # 6. Where it leaks most: the null, the worst transcript, and a bug that must be caught.
+    def audit_cases(self) -> tuple[AuditCase, ...]:
+        """One phase: expert 0, whom everybody else finds bad, is drawn; only one world has a client in its favour."""
+        algorithm = self.build(Setting(clients=50, experts=50, horizon=self.every + 1))
+        assert isinstance(algorithm.server, PhaseServer)
+        first = np.zeros((self.every + 1, 50, 50))
+        first[0, 1:, 0] = 1.0
+        second = first.copy()
+        first[0, 0, 1:] = second[0, 0, 0] = 1.0
+        sent = ((NextExpert(self.every, 1), NextExpert(self.every, 0)),)
+        half = replace(algorithm.server, selection=algorithm.server.selection.scaled(0.5))
+        bug = replace(algorithm, server=half, log_likelihood=half.log_likelihood)
+        certified = algorithm.certificate.guarantee(Observer.PEER).curve
+        return (
+            AuditCase("null: the same stream twice", WHOLE, algorithm, certified, first, first, sent),
+            AuditCase("worst transcript", WHOLE, algorithm, certified, first, second, sent),
+            AuditCase("half the noise", WHOLE, bug, certified, first, second, sent, expected="violated"),
+        )
 
-# 6. A name to call it by.
+
+# 7. A name to call it by.
 hedgerow.ALGORITHMS.add("my_algorithm", PhasedSelection)

@@ -12,14 +12,15 @@ from hedgerow.algorithms.experts.hedge import Hedge, Sampler
 from hedgerow.algorithms.experts.sparse_vector import CurrentExpert, Follower, Selector, ServerState, SparseVector, total_cost
 from hedgerow.algorithms.experts.totals import ClientState, Summing, Totals
 from hedgerow.algorithms.experts.uniform import Uniform
-from hedgerow.core.certificate import Channel, NoGuarantee, Observer, PrivacyCurve
+from hedgerow.core.certificate import Channel, NoGuarantee, Observer, PrivacyCurve, Site
 from hedgerow.core.lattice import Units, from_units
 from hedgerow.core.messages import Broadcast
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import Algorithm, Context, Feature, RunState, Trace
 from hedgerow.core.setting import Setting
-from hedgerow.privacy.curves import PureDP
+from hedgerow.privacy.curves import GaussianDP, PureDP
 from hedgerow.privacy.mechanisms import ExponentialMechanism
+from honest import NoisySums
 
 
 @dataclass(frozen=True)
@@ -482,20 +483,78 @@ class WrongReference:
 
 
 @dataclass(frozen=True)
-class Overspends:
-    """Says its releases add up to the certificate; its certificate covers only one selection."""
+class NoCost:
+    """Says its releases add up, though the answers of sparse vector have no cost of their own."""
 
     epsilon: float = 1.0
 
     def build(self, setting: Setting) -> Algorithm:
         honest = SparseVector(epsilon=self.epsilon).build(setting)
-        server = honest.server
-        assert isinstance(server, Selector)
+        return replace(honest, certificate=replace(honest.certificate, composition="sum"))
+
+
+@dataclass(frozen=True)
+class FalseClaim:
+    """An honest algorithm that promises some observers (or all it protects) another curve."""
+
+    inner: NoisySums
+    curve: PrivacyCurve
+    observers: tuple[Observer, ...] = tuple(Observer)
+
+    def build(self, setting: Setting) -> Algorithm:
+        honest = self.inner.build(setting)
         guarantees = tuple(
-            replace(g, curve=server.selection.curve) if g.observer is not Observer.SERVER else g for g in honest.certificate.guarantees
+            replace(g, curve=self.curve) if g.protects and g.observer in self.observers else g for g in honest.certificate.guarantees
         )
-        certificate = replace(honest.certificate, guarantees=guarantees, composition="sum")
-        return replace(honest, certificate=certificate)
+        return replace(honest, certificate=replace(honest.certificate, guarantees=guarantees))
+
+
+@dataclass(frozen=True)
+class WholeSite:
+    """Promises for everything a client holds what holds for one loss vector."""
+
+    inner: NoisySums = field(default_factory=NoisySums)
+
+    def build(self, setting: Setting) -> Algorithm:
+        honest = self.inner.build(setting)
+        guarantees = tuple(replace(g, unit=Site()) for g in honest.certificate.guarantees)
+        return replace(honest, certificate=replace(honest.certificate, guarantees=guarantees))
+
+
+@dataclass(frozen=True)
+class OwnNoise:
+    """Promises protection from the server, who adds the noise itself."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        honest = NoisySums("gaussian", "server").build(setting)
+        local = NoisySums("gaussian", "clients").build(setting)
+        return replace(honest, certificate=local.certificate)
+
+
+@dataclass(frozen=True)
+class OwnLikelihood:
+    """A joint proof and a likelihood of the broadcasts, but it is the clients who draw the noise."""
+
+    protect_server: bool
+
+    def build(self, setting: Setting) -> Algorithm:
+        honest = NoisySums().build(setting)
+        guarantees = tuple(
+            g if g.observer is not Observer.SERVER or self.protect_server else replace(g, curve=NoGuarantee("trusted"))
+            for g in honest.certificate.guarantees
+        )
+        certificate = replace(honest.certificate, composition="joint", guarantees=guarantees)
+        return replace(honest, certificate=certificate, log_likelihood=lambda broadcasts, reports: 0.0)
+
+
+@dataclass(frozen=True)
+class Inaudible:
+    """Its tiny games stay far below the certificate, and it offers no louder ones."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        honest = SparseVector().build(setting)
+        guarantees = tuple(replace(g, curve=PureDP(10.0)) if g.protects else g for g in honest.certificate.guarantees)
+        return replace(honest, certificate=replace(honest.certificate, guarantees=guarantees))
 
 
 @dataclass(frozen=True)
@@ -550,7 +609,23 @@ BROKEN: dict[str, tuple[str, Any]] = {
     "nothing to check it by": ("exact ratio below certificate", NoLikelihood()),
     "perfectly private for free": ("nothing raw in a view", FreeLunch()),
     "another message than declared": ("same on every engine", OtherMessage()),
-    "overspends": ("ledger composes", Overspends()),
+    "adds up what has no cost": ("ledger composes", NoCost()),
+    "counts one release of many": ("ledger composes", FalseClaim(NoisySums(forgets=False), PureDP(1.0))),
+    "a false Gaussian claim": ("ledger composes", FalseClaim(NoisySums("gaussian", "server", cost=0.5), GaussianDP(0.0001))),
+    "Gaussian releases that do not add": (
+        "ledger composes",
+        FalseClaim(NoisySums("gaussian", "server", cost=0.5, forgets=False), GaussianDP(0.5)),
+    ),
+    "a false claim to the server alone": ("ledger composes", FalseClaim(NoisySums("k-norm"), PureDP(0.5), (Observer.SERVER,))),
+    "all losses again and again, to the server": (
+        "ledger composes",
+        FalseClaim(NoisySums("k-norm", forgets=False), PureDP(0.5), (Observer.SERVER,)),
+    ),
+    "the server's own noise": ("ledger composes", OwnNoise()),
+    "a promise for a whole site": ("ledger composes", WholeSite()),
+    "a likelihood that leaves out uploads": ("exact ratio below certificate", OwnLikelihood(protect_server=True)),
+    "a likelihood that leaves out clients": ("exact ratio below certificate", OwnLikelihood(protect_server=False)),
+    "too quiet to be audited": ("exact ratio below certificate", Inaudible()),
     "depends on the engine": ("same on every engine", EngineDependent()),
     "depends on blocks": ("same for every block", BlockDependent()),
     "has a hidden memory": ("pure", Impure()),

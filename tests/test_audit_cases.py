@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from conftest import Command
+from hedgerow.algorithms.experts.hedge import Hedge
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
+from hedgerow.core.audit_case import WHOLE, AuditCase
+from hedgerow.core.certificate import Observer
 from hedgerow.core.errors import InvalidValue
 from hedgerow.experiments.audit import AuditRow, cases_of, examine
 
 FIELDS = {
     *("algorithm", "calibration", "trust", "case", "method", "observer", "delta", "certified_epsilon", "audited_epsilon"),
     *("confidence", "ratio", "verdict", "expected", "passed"),
+    *("claim", "parameters", "method", "runs"),
 }
 
 
@@ -71,6 +77,53 @@ def test_rows_are_plain_values() -> None:
     assert all(set(row) - {"reason"} == FIELDS for row in rows)
 
 
+def test_rows_say_what_is_audited() -> None:
+    """A part of the certificate, or a louder game than the user's, is never shown as the whole."""
+    asked = SparseVector(epsilon=1.0, best_loss=3.0)
+    rows = {case.name: AuditRow(case, examine(replace(case, runs=0))).to_dict() for case in cases_of("sparse_vector", asked)}
+    whole, part, loud = (rows[name] for name in ("worst transcript", "many belows", "one switch, from outside"))
+    assert (whole["claim"], whole["certified_epsilon"], whole["parameters"]) == (WHOLE, 1.0, {"best_loss": 0.0})
+    assert (part["claim"], part["certified_epsilon"]) == ("answers alone", 0.3)
+    assert loud["claim"] == "one selection alone"
+    assert loud["parameters"] == {"epsilon": 4.0, "best_loss": 0.0, "switches": 1, "threshold": 0.0}
+    case = next(case for case in cases_of("sparse_vector", asked) if case.name == "many belows")
+    with pytest.raises(InvalidValue, match=r"Expected claim='whole certificate' to name a part: the peer is certified epsilon = 1"):
+        replace(case, claim=WHOLE)
+
+
+@pytest.mark.parametrize("observer", [Observer.SERVER, Observer.PUBLIC])
+def test_an_observer_who_does_not_see_just_broadcasts_is_refused(observer: Observer) -> None:
+    case = replace(cases_of("sparse_vector", SparseVector())[0], claim="something else", observer=observer)
+    with pytest.raises(InvalidValue, match=f"Expected observer='{observer.value}' .* to see broadcasts"):
+        examine(case)
+
+
+@dataclass(frozen=True)
+class Complacent(SparseVector):
+    """Its audit cannot fail."""
+
+    def audit_cases(self) -> tuple[AuditCase, ...]:
+        return super().audit_cases()[:2]
+
+
+def test_an_audit_that_cannot_fail_is_refused() -> None:
+    with pytest.raises(InvalidValue, match="'complacent' to begin with a null and to hold one that expects 'violated'"):
+        cases_of("complacent", Complacent())
+
+
+def test_a_plugin_is_audited(hedgerow: Command) -> None:
+    example = str(Path(__file__).parent.parent / "examples" / "my_algorithm.py")
+    answer = hedgerow("audit", "my_algorithm", "--plugin", example, "--set", "epsilon=2", "--json")
+    rows = answer.document()["rows"]
+    assert answer.code == 0
+    assert [row["verdict"] for row in rows] == ["holds", "holds", "violated"]
+    assert 1.0 <= rows[1]["ratio"] <= 1.1
+    shown = hedgerow("audit", "my_algorithm", "--plugin", example)
+    assert "whole certificate" in shown.out
+    refused = hedgerow("audit", "hedge", "--plugin", example)
+    assert (refused.code, "those that have: my_algorithm, sparse_vector" in refused.err) == (2, True)
+
+
 def test_an_algorithm_without_cases_is_refused() -> None:
     with pytest.raises(InvalidValue, match="'hedge' has none"):
-        cases_of("hedge", SparseVector())
+        cases_of("hedge", Hedge())

@@ -8,9 +8,10 @@ import typer
 from rich.table import Table
 
 from hedgerow.algorithms.registry import ALGORITHMS
-from hedgerow.cli.options import Debug, Json, Settings
+from hedgerow.cli.options import Debug, Json, Plugins, Settings, prepare
 from hedgerow.cli.output import ERR, OUT, print_json
-from hedgerow.experiments.audit import audit_document, audit_rows
+from hedgerow.core.audit_case import AuditCase
+from hedgerow.experiments.audit import AuditRow, audit_document, audit_rows
 from hedgerow.experiments.config import parse_setting, typed
 
 
@@ -19,6 +20,7 @@ def audit(
     calibration: Annotated[str | None, typer.Option("--calibration", help="certified or published.")] = None,
     settings: Settings = None,
     json: Json = False,
+    plugin: Plugins = None,
     debug: Debug = False,
 ) -> int:
     """Attack an algorithm on its worst neighbouring streams, and set what was shown against its certificate.
@@ -28,9 +30,13 @@ def audit(
 
     Example: hedgerow audit sparse_vector --set epsilon=1
 
+    Each row says what is claimed: the whole certificate, or a part that its streams single out, and with which parameters if not with
+    yours (a louder game tells more in fewer runs).
+
     The null must show nothing; noise cut by half and planted bugs must be caught ("violated" is then what we expect). Exit code
     1: a verdict is not the expected one.
     """
+    prepare(plugin)
     given = dict(parse_setting(text) for text in settings or [])
     if calibration is not None:
         given["calibration"] = calibration
@@ -40,17 +46,31 @@ def audit(
     if json:
         print_json(audit_document(name, spec, rows))
         return 0 if all(row.passed for row in rows) else 1
-    table = Table(title=f"audit of {name}", title_justify="left")
-    table.add_column("case")
-    table.add_column("method")
-    for heading in ("delta", "certified epsilon", "shown epsilon", "confidence", "verdict", "expected"):
+    _show(name, rows)
+    return 0 if all(row.passed for row in rows) else 1
+
+
+def _show(name: str, rows: list[AuditRow]) -> None:
+    """One line for each case; games that were not played with the user's own parameters refer to a note below."""
+    notes = list(dict.fromkeys(_played(row.case) for row in rows if row.case.parameters))
+    observers = sorted({row.case.observer.value for row in rows})
+    table = Table(title=f"audit of {name}: epsilon certified and shown to {', '.join(observers)}", title_justify="left")
+    for heading in ("case", "claim", "method"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("delta", "certified", "shown", "confidence", "verdict", "expected"):
         table.add_column(heading, justify="right")
     for row in rows:
-        shown = "-" if row.finding.epsilon is None else f"{row.finding.epsilon:.4g}"
-        colour = "green" if row.passed else "red"
-        confidence = f"{row.finding.confidence:.4g}"
-        verdict = f"[{colour}]{row.verdict}[/]"
-        numbers = (f"{row.case.delta:g}", f"{row.certified:.4g}", shown, confidence)
-        table.add_row(row.case.name, row.case.method, *numbers, verdict, row.case.expected)
+        case, shown = row.case, "-" if row.finding.epsilon is None else f"{row.finding.epsilon:.4g}"
+        claim = f"{case.claim} ({notes.index(_played(case)) + 1})" if case.parameters else case.claim
+        method = f"{case.method}, {case.runs:,} runs" if case.runs else case.method
+        numbers = (f"{case.delta:g}", f"{row.certified:.4g}", shown, f"{row.finding.confidence:.4g}")
+        verdict = f"[{'green' if row.passed else 'red'}]{row.verdict}[/]"
+        table.add_row(case.name, claim, method, *numbers, verdict, case.expected)
     OUT.print(table)
-    return 0 if all(row.passed for row in rows) else 1
+    for number, note in enumerate(notes, start=1):
+        OUT.print(f"({number}) played with {note}", markup=False)
+
+
+def _played(case: AuditCase) -> str:
+    values = {name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in case.parameters.items()}
+    return ", ".join(f"{name} = {value}" for name, value in values.items())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import fields, replace
 from itertools import product
 from typing import Any, Protocol, runtime_checkable
@@ -10,19 +9,17 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from scipy.special import chdtrc
 
+from hedgerow.contracts.neighbours import SETTING, neighbours, private, promises, record
 from hedgerow.contracts.outcome import NotApplicable, demand, same
-from hedgerow.contracts.recording import Ledger, RecordingNoise, all_paths
+from hedgerow.contracts.recording import all_paths
 from hedgerow.core.certificate import DEFAULT_VIEWS, IDEAL_REALS, Channel, Guarantee, Observer
 from hedgerow.core.messages import field_names
-from hedgerow.core.noise import NoiseSource, SeededNoise
+from hedgerow.core.noise import SeededNoise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.setting import Setting
-from hedgerow.core.transcript import Everything, Sink
+from hedgerow.core.transcript import Everything
 from hedgerow.engines.broadcasts import broadcasts_of
-from hedgerow.engines.simulate import simulate
-from hedgerow.environments.recorded import RecordedArray
 
-SETTING = Setting(clients=3, experts=5, horizon=40)
 AUDIT_GAMES = (Setting(clients=1, experts=2, horizon=4), Setting(clients=2, experts=2, horizon=3))
 LEAST_POWER = 0.5
 FREE_COINS = frozenset({"uniform"})
@@ -63,40 +60,12 @@ class Audited(Protocol):
     def audit_variants(self) -> tuple[AlgorithmSpec, ...]: ...
 
 
-def _private(spec: AlgorithmSpec, setting: Setting = SETTING) -> Algorithm:
-    algorithm = spec.build(setting)
-    if not algorithm.has_mechanisms:
-        raise NotApplicable(f"{algorithm.name} has no mechanisms")
-    return algorithm
-
-
-def _record(
-    algorithm: Algorithm, losses: np.ndarray, source: NoiseSource, replay: Ledger | None = None, sinks: tuple[Sink, ...] = ()
-) -> Ledger:
-    noise = RecordingNoise(source, replay)
-    simulate(algorithm, RecordedArray(losses), 0, noise=noise, fused=False, sinks=sinks)
-    return noise.ledger
-
-
-def _neighbours(trials: int) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Streams that differ in one loss vector, by as much as it can."""
-    rng = np.random.default_rng(11)
-    rounds, clients, experts = SETTING.horizon, SETTING.clients, SETTING.experts
-    for trial in range(trials):
-        losses = rng.random((rounds, clients, experts)) if trial % 2 else rng.integers(0, 2, (rounds, clients, experts)).astype(float)
-        neighbour = losses.copy()
-        when, who = int(rng.integers(rounds)) if trial % 3 else 0, int(rng.integers(clients))
-        losses[when, who] = rng.integers(0, 2, experts) if trial % 4 else 0.0
-        neighbour[when, who] = 1.0 - losses[when, who]
-        yield trial, losses, neighbour
-
-
 def sensitivities_hold(spec: AlgorithmSpec) -> None:
     """Values handed to `release` on neighbouring inputs, replayed on the same outputs, differ by at most the declared sensitivity."""
-    algorithm = _private(spec)
-    for trial, losses, neighbour in _neighbours(60):
-        first = _record(algorithm, losses, SeededNoise(trial))
-        second = _record(algorithm, neighbour, SeededNoise(trial), first)
+    algorithm = private(spec)
+    for trial, losses, neighbour in neighbours(60):
+        first = record(algorithm, losses, SeededNoise(trial))
+        second = record(algorithm, neighbour, SeededNoise(trial), first)
         demand(len(first.releases) == len(second.releases), "neighbouring inputs give another number of releases on the same outputs")
         for a, b in zip(first.releases, second.releases, strict=True):
             moved = a.mechanism.distance(a.value, b.value)
@@ -108,13 +77,13 @@ def sensitivities_hold(spec: AlgorithmSpec) -> None:
 def nothing_raw_in_a_view(spec: AlgorithmSpec) -> None:
     """Given the same releases and coins, everything a protected observer sees is the same on neighbouring inputs."""
     algorithm = spec.build(SETTING)
-    protected = [g for g in algorithm.certificate.guarantees if g.protects]
+    protected = promises(algorithm)
     if not protected:
         raise NotApplicable(f"{algorithm.name} protects nobody")
-    for trial, losses, neighbour in _neighbours(30):
+    for trial, losses, neighbour in neighbours(30):
         first, second = Everything(), Everything()
-        ledger = _record(algorithm, losses, SeededNoise(trial), None, (first,))
-        _record(algorithm, neighbour, SeededNoise(trial), ledger, (second,))
+        ledger = record(algorithm, losses, SeededNoise(trial), None, (first,))
+        record(algorithm, neighbour, SeededNoise(trial), ledger, (second,))
         for guarantee in protected:
             for (name, a), (_, b) in zip(_seen(algorithm, guarantee, first), _seen(algorithm, guarantee, second), strict=True):
                 demand(same(a, b), f"the {guarantee.observer.value} sees {name}, which depends on data beyond what was released")
@@ -146,7 +115,7 @@ def _releases(algorithm: Algorithm, seeds: int) -> tuple[dict[Any, list[Any]], s
     for seed in range(seeds):
         losses = rng.random((setting.horizon, setting.clients, setting.experts)) * np.linspace(0, 1, setting.experts)
         losses *= (1.0, 0.2)[seed % 2]
-        ledger = _record(algorithm, losses, SeededNoise(seed))
+        ledger = record(algorithm, losses, SeededNoise(seed))
         bare |= set(ledger.bare_draws)
         for release in ledger.releases:
             found.setdefault(release.mechanism, []).append(release)
@@ -158,7 +127,7 @@ def noise_follows_its_law(spec: AlgorithmSpec) -> None:
 
     Outputs are mapped to numbers that are uniform under the declared law, for a Kolmogorov-Smirnov test.
     """
-    algorithm = _private(spec, replace(SETTING, clients=2, horizon=60))
+    algorithm = private(spec, replace(SETTING, clients=2, horizon=60))
     found, bare = _releases(algorithm, 150)
     for law, purpose in sorted(bare):
         demand(law in FREE_COINS, f"{law} noise for {purpose!r} is drawn outside any mechanism")
@@ -188,42 +157,42 @@ def _p_value(law: Any, pairs: list[tuple[Any, Any]], coins: np.random.Generator)
     return float(kstest(mapped, "uniform").pvalue)
 
 
-def ledger_composes(spec: AlgorithmSpec) -> None:
-    """Where the proof is compositional, the releases of every run add up to at most the certificate."""
-    algorithm = _private(spec)
-    if algorithm.certificate.composition != "sum":
-        raise NotApplicable("the proof is joint: held by sensitivities and the exact ratio")
-    rng = np.random.default_rng(9)
-    bound, delta = algorithm.certificate.guarantee(Observer.PEER).curve.stated()
-    if delta > 0:
-        raise NotApplicable("an approximate claim is not a sum of pure costs")
-    for seed in range(20):
-        losses = rng.random((SETTING.horizon, SETTING.clients, SETTING.experts))
-        spent = sum(r.mechanism.curve.epsilon(0.0) for r in _record(algorithm, losses, SeededNoise(seed)).releases)
-        demand(spent <= bound * (1 + 1e-9), f"a run released {spent:.4g}, the certificate says {bound:.4g}")
-
-
 def exact_ratio_below_certificate(spec: AlgorithmSpec) -> None:
     """On tiny games every transcript and every pair of neighbours is enumerated: no delta above the certified curve.
 
     The largest log-ratio is compared with the curve's epsilon at delta = 0, and the exact delta with the curve at smaller epsilon.
 
     The likelihoods must sum to one and agree with simulated frequencies, so that they speak of the code that runs; and the
-    games must come within half of the certificate, or they say nothing.
+    games must come within half of the certificate, or they say nothing. Unless the ledger holds the certificate (its composition is
+    "sum"), a promise that the likelihood of broadcasts cannot check is broken: nobody else would.
     """
-    if spec.build(AUDIT_GAMES[0]).has_mechanisms is False:
-        raise NotApplicable("no mechanisms")
+    algorithm = private(spec, AUDIT_GAMES[0])
+    if not promises(algorithm):
+        raise NotApplicable(f"{algorithm.name} protects nobody")
+    alone = algorithm.certificate.composition != "sum"
+    if algorithm.log_likelihood is None:
+        demand(not alone, "a finite epsilon with neither an exact likelihood nor a compositional proof cannot be checked")
+        raise NotApplicable("the proof is compositional: held by the ledger")
+    if alone:
+        _all_in_broadcasts(algorithm)
     variants = spec.audit_variants() if isinstance(spec, Audited) else (_with_epsilon(spec, 24.0), _with_epsilon(spec, 3.0))
-    closest = 0.0
-    for variant, setting in product(variants, AUDIT_GAMES):
-        algorithm = variant.build(setting)
-        if algorithm.log_likelihood is None:
-            summed = algorithm.certificate.composition == "sum"
-            demand(summed, "a finite epsilon with neither an exact likelihood nor a compositional proof cannot be checked")
-            raise NotApplicable("the proof is compositional: held by the ledger")
-        closest = max(closest, _audit_game(algorithm, setting))
+    closest = max(_audit_game(variant.build(setting), setting) for variant, setting in product(variants, AUDIT_GAMES))
     if closest < LEAST_POWER:
-        raise NotApplicable(f"the tiny games reach only {closest:.2f} of the certificate: offer audit_variants()")
+        weak = f"the tiny games reach only {closest:.2f} of the certificate: offer audit_variants()"
+        demand(not alone, weak)
+        raise NotApplicable(weak)
+
+
+def _all_in_broadcasts(algorithm: Algorithm) -> None:
+    """The likelihood speaks of broadcasts: not of what clients send, nor of what they play by noise of their own."""
+    for guarantee in promises(algorithm):
+        beyond = sorted(channel.value for channel in guarantee.view & {Channel.UPLOADS, Channel.SUM})
+        text = f"the {guarantee.observer.value} sees {beyond}, of which the likelihood of broadcasts says nothing"
+        demand(not beyond, f"{text}, and the proof is not compositional")
+    setting = algorithm.setting
+    released = record(algorithm, np.ones((setting.horizon, setting.clients, setting.experts)), SeededNoise(0)).releases
+    text = "clients release noise of their own, of which the likelihood of broadcasts says nothing"
+    demand(all(release.client is None for release in released), f"{text}, and the proof is not compositional")
 
 
 def _with_epsilon(spec: AlgorithmSpec, epsilon: float) -> AlgorithmSpec:
@@ -235,7 +204,7 @@ def _audit_game(algorithm: Algorithm, setting: Setting) -> float:
     """One tiny game, enumerated; returns how close the worst pair comes to a certificate: in log-ratio, or in delta if unbounded."""
     likelihood = algorithm.log_likelihood
     assert likelihood is not None
-    curves = [g.curve for g in algorithm.certificate.guarantees if g.protects]
+    curves = [guarantee.curve for guarantee in promises(algorithm)]
     shape = (setting.horizon, setting.clients, 2)
     vectors = [np.array(pair, float) for pair in product((0, 1), repeat=2)]
     quiet = np.zeros(shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,14 +11,26 @@ import numpy as np
 
 from hedgerow.core.noise import Noise, NoiseSource
 
+Who = tuple[str, int | None]  # a role and which of its players; the server is ("server", None)
+SERVER: Who = ("server", None)
+
 
 @dataclass(frozen=True)
 class Release:
-    """One call of `noise.release`: the mechanism, the secret value, what came out."""
+    """One value that one player handed to `noise.release`: the mechanism, the secret value, what came out, and who.
+
+    A release for all clients at once is recorded as one for each of them, as if each had been alone.
+    """
 
     mechanism: Any
     value: Any
     output: Any
+    who: Who = SERVER
+
+    @property
+    def client(self) -> int | None:
+        """The index of the client; None for the server."""
+        return self.who[1]
 
 
 @dataclass
@@ -28,13 +41,27 @@ class Ledger:
     bare_draws: list[tuple[str, str]] = field(default_factory=list)
 
 
+def _rows(value: Any, batch: tuple[int, ...]) -> list[Any]:
+    """What each player of a view has: the value itself, or its rows."""
+    if not batch:
+        return [value]
+    if np.shape(value)[:1] != batch:
+        raise AssertionError(f"a value of shape {np.shape(value)} was released for {batch[0]} clients at once")
+    return list(value)
+
+
+def _joined(rows: list[Any], batch: tuple[int, ...]) -> Any:
+    return np.stack(rows) if batch else rows[0]
+
+
 @dataclass(frozen=True)
 class _Watched:
-    """A view that answers releases through `answer` and notes draws made outside of one."""
+    """A view of some players that answers releases through `answer` and notes draws made outside of one."""
 
     inner: Noise
     ledger: Ledger
-    answer: Callable[[Any, Any, Noise], Any]
+    players: tuple[Who, ...]
+    answer: Callable[[tuple[Who, ...], Any, Any, Noise], Any]
 
     @property
     def batch(self) -> tuple[int, ...]:
@@ -52,35 +79,48 @@ class _Watched:
         return self.inner.choose(law, gaps, rate, purpose)
 
     def release(self, mechanism: Any, value: Any) -> Any:
-        output = self.answer(mechanism, value, self.inner)
-        self.ledger.releases.append(Release(mechanism, value, output))
+        output = self.answer(self.players, mechanism, value, self.inner)
+        for who, own, out in zip(self.players, _rows(value, self.batch), _rows(output, self.batch), strict=True):
+            self.ledger.releases.append(Release(mechanism, own, out, who))
         return output
 
 
 class RecordingNoise:
-    """Wraps a source and keeps a ledger. With `replay`, outputs are taken from an earlier ledger instead of being drawn."""
+    """Wraps a source and keeps a ledger. With `replay`, outputs are taken from an earlier ledger instead of being drawn.
+
+    Every player goes through its own outputs in its own order, so a ledger can be replayed for all clients at once or one by one.
+    """
 
     def __init__(self, inner: NoiseSource, replay: Ledger | None = None) -> None:
         self.inner = inner
         self.ledger = Ledger()
-        self._script = None if replay is None else iter(replay.releases)
+        self._script: dict[Who, deque[Release]] | None = None if replay is None else {}
+        for release in () if replay is None else replay.releases:
+            assert self._script is not None
+            self._script.setdefault(release.who, deque()).append(release)
 
-    def _answer(self, mechanism: Any, value: Any, noise: Noise) -> Any:
+    def _answer(self, players: tuple[Who, ...], mechanism: Any, value: Any, noise: Noise) -> Any:
         if self._script is None:
             return mechanism.sample(value, noise)
-        recorded = next(self._script, None)
-        if recorded is None or recorded.mechanism != mechanism:
-            raise AssertionError("the sequence of releases depends on data beyond what was released")
-        return recorded.output
+        outputs = []
+        for who in players:
+            left = self._script.get(who)
+            if not left or left[0].mechanism != mechanism:
+                raise AssertionError("the sequence of releases depends on data beyond what was released")
+            outputs.append(left.popleft().output)
+        return _joined(outputs, noise.batch)
+
+    def _watched(self, view: Noise, *players: Who) -> Noise:
+        return _Watched(view, self.ledger, players, self._answer)
 
     def server(self) -> Noise:
-        return _Watched(self.inner.server(), self.ledger, self._answer)
+        return self._watched(self.inner.server(), SERVER)
 
     def everyone(self, role: str, count: int) -> Noise:
-        return _Watched(self.inner.everyone(role, count), self.ledger, self._answer)
+        return self._watched(self.inner.everyone(role, count), *((role, index) for index in range(count)))
 
     def single(self, role: str, index: int, count: int) -> Noise:
-        return _Watched(self.inner.single(role, index, count), self.ledger, self._answer)
+        return self._watched(self.inner.single(role, index, count), (role, index))
 
 
 @dataclass(frozen=True)
@@ -103,6 +143,9 @@ class _Scripted:
         raise AssertionError(f"cannot enumerate a bare {law} choice for {purpose!r}")
 
     def release(self, mechanism: Any, value: Any) -> Any:
+        return _joined([self._one(mechanism, own) for own in _rows(value, self.batch)], self.batch)
+
+    def _one(self, mechanism: Any, value: Any) -> Any:
         outcomes = mechanism.outcomes(value)
         return value if outcomes is None else outcomes[self.source.next(len(outcomes))]
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
-from hedgerow.contracts import agreement, guarantees, utility
+from hedgerow.contracts import agreement, guarantees, ledger, utility
 from hedgerow.contracts.outcome import BrokenContract, NotApplicable
 from hedgerow.core.protocol import AlgorithmSpec
 
@@ -24,7 +24,7 @@ CONTRACTS: dict[str, Contract] = {
     "sensitivities hold": guarantees.sensitivities_hold,
     "nothing raw in a view": guarantees.nothing_raw_in_a_view,
     "noise follows its law": guarantees.noise_follows_its_law,
-    "ledger composes": guarantees.ledger_composes,
+    "ledger composes": ledger.ledger_composes,
     "exact ratio below certificate": guarantees.exact_ratio_below_certificate,
     "noiseless is reference": utility.noiseless_is_reference,
     "regret below bound": utility.regret_below_bound,

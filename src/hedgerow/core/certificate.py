@@ -201,8 +201,8 @@ class Certificate:
     """All guarantees of one algorithm with its parameters.
 
     `channels` maps every field of every message (`"Type.field"`) to its channel; `mechanisms` holds the very objects that draw
-    the noise; `composition` says whether the costs of single releases add up to the claim ("sum") or whether the proof is
-    joint. `when_spent` says what happens once the budget is used up before the horizon ends.
+    the noise; `composition` says whether the costs of the releases that one unit enters compose to the claim ("sum") or whether the
+    proof is joint and needs an exact likelihood. `when_spent` says what happens once the budget is used up before the horizon ends.
     """
 
     trust: Literal["none", "central", "distributed", "local"]

@@ -139,7 +139,7 @@ class AlgorithmSpec(Protocol):
     """The user's side of an algorithm: a frozen dataclass of choices that can be built for any setting.
 
     A private one may offer `audit_variants()`: parameters under which a tiny game comes close to the certificate, for the
-    contract that enumerates all its transcripts.
+    contract that enumerates all its transcripts; and `audit_cases()` (see `audit_case`): attacks for `hedgerow audit`.
     """
 
     def build(self, setting: Setting) -> Algorithm: ...

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.algorithms.audits import AUDITS
-from hedgerow.core.audit_case import AuditCase, Verdict
-from hedgerow.core.checks import nearest
+from hedgerow.algorithms.registry import ALGORITHMS
+from hedgerow.core.audit_case import AuditCase, OffersAudits, Verdict
+from hedgerow.core.certificate import Channel
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.messages import encode
 from hedgerow.core.noise import SeededNoise
@@ -54,7 +54,10 @@ class AuditRow:
             "calibration": certificate.calibration,
             "trust": certificate.trust,
             "case": self.case.name,
+            "claim": self.case.claim,
+            "parameters": dict(self.case.parameters),
             "method": self.case.method,
+            "runs": self.case.runs,
             "observer": self.case.observer.value,
             "delta": self.case.delta,
             "certified_epsilon": self.certified,
@@ -69,7 +72,8 @@ class AuditRow:
 
 
 def examine(case: AuditCase, seed: int = 0) -> Finding:
-    """What the case shows, by the method it names."""
+    """What the case shows, by the method it names, to somebody who sees the broadcasts and nothing that clients send."""
+    _sees_broadcasts(case)
     likelihood = case.algorithm.log_likelihood
     if case.method == "black box":
         first, second = (list(map(_seen, sent)) for sent in _sampled(case, seed))
@@ -85,6 +89,14 @@ def examine(case: AuditCase, seed: int = 0) -> Finding:
     return glass_box(forward, backward, case.delta)
 
 
+def _sees_broadcasts(case: AuditCase) -> None:
+    view = case.algorithm.certificate.guarantee(case.observer).view
+    if Channel.BROADCASTS not in view or view & {Channel.UPLOADS, Channel.SUM}:
+        sees = ", ".join(sorted(channel.value for channel in view))
+        text = "to see broadcasts and nothing that clients send, which is all that audits look at"
+        raise InvalidValue(f"Expected observer={case.observer.value!r} of the case {case.name!r} {text}; it sees {sees}.")
+
+
 def _sampled(case: AuditCase, seed: int) -> Iterator[list[list[Any]]]:
     """Broadcasts of many runs in the first world, then in the second, with noise of their own."""
     for world, losses in enumerate((case.first, case.second)):
@@ -97,10 +109,15 @@ def _seen(broadcasts: list[Any]) -> tuple[bytes, ...]:
 
 
 def cases_of(name: str, spec: AlgorithmSpec) -> tuple[AuditCase, ...]:
-    """All audit cases of an algorithm, a null first."""
-    if name not in AUDITS:
-        raise InvalidValue(f"Expected an algorithm with audit cases, {name!r} has none; {nearest(name, AUDITS)}")
-    return AUDITS[name](spec)
+    """All audit cases that a spec offers: a null first, and at least one that must be caught."""
+    if not isinstance(spec, OffersAudits):
+        known = ", ".join(other for other, kind in ALGORITHMS.items() if issubclass(kind, OffersAudits))
+        raise InvalidValue(f"Expected an algorithm with audit_cases(), {name!r} has none; those that have: {known}.")
+    cases = spec.audit_cases()
+    null = bool(cases) and cases[0].expected == "holds" and np.array_equal(cases[0].first, cases[0].second)
+    if not null or all(case.expected != "violated" for case in cases):
+        raise InvalidValue(f"Expected the audit cases of {name!r} to begin with a null and to hold one that expects 'violated'.")
+    return cases
 
 
 def audit_rows(name: str, spec: AlgorithmSpec, progress: Callable[[str], None]) -> list[AuditRow]:

@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from hedgerow.algorithms.audits import AUDITS
 from hedgerow.algorithms.registry import ALGORITHMS
+from hedgerow.core.audit_case import OffersAudits
 from hedgerow.core.errors import InvalidValue
 from hedgerow.experiments.audit import audit_document, audit_rows
 from hedgerow.experiments.config import typed
@@ -54,9 +54,9 @@ def choices_of(algorithm: AlgorithmRecord) -> dict[str, Any]:
 def audit_now(algorithm: AlgorithmRecord, progress: Progress) -> Audit | None:
     """Attack the algorithm with the parameters of the run; None where it has no audit cases."""
     name = str(algorithm.choices["name"])
-    if name not in AUDITS:
-        return None
     spec = typed(ALGORITHMS[name], choices_of(algorithm), name)
+    if not isinstance(spec, OffersAudits):
+        return None
     return TypeAdapter(Audit).validate_python(audit_document(name, spec, audit_rows(name, spec, progress)))
 
 

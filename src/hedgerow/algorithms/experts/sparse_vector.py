@@ -16,6 +16,7 @@ import numpy as np
 
 from hedgerow.algorithms.experts.sparse_vector_tuning import choose
 from hedgerow.algorithms.experts.totals import LossSums
+from hedgerow.core.audit_case import AuditCase
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import Certificate, Channel, PrivacyCurve, Proof, trusted_server
 from hedgerow.core.checks import at_least, between, expect, positive
@@ -240,6 +241,12 @@ class SparseVector:
             replace(self, epsilon=36.0, switches=3, threshold=0.5, every=1, best_loss=0.5),
             replace(self, epsilon=3.0, switches=2, threshold=0.5, every=1, best_loss=0.0),
         )
+
+    def audit_cases(self) -> tuple[AuditCase, ...]:
+        """Its worst streams and planted bugs, for `hedgerow audit`."""
+        from hedgerow.algorithms.experts.sparse_vector_audit import cases  # it stands on this file
+
+        return cases(self)
 
     def build(self, setting: Setting) -> Algorithm:
         clients, experts, horizon = setting.clients, setting.experts, setting.horizon

@@ -13,7 +13,7 @@ from math import ceil, log
 import numpy as np
 
 from hedgerow.algorithms.experts.sparse_vector import CurrentExpert, Selector, SparseVector
-from hedgerow.core.audit_case import AuditCase, Verdict
+from hedgerow.core.audit_case import WHOLE, AuditCase, Verdict, changes
 from hedgerow.core.certificate import Observer, PrivacyCurve
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
@@ -25,6 +25,9 @@ BELOWS = 2000
 HALVES = 16  # experts of the sampled games
 OUTSIDE = 4.0  # epsilon of the game that is seen from outside: frequencies tell little about a small one
 READ_AT = 1e-3  # where approximate certificates are compared with their audits
+ANSWERS, SELECTION = "answers alone", "one selection alone"
+
+_Streams = tuple[np.ndarray, np.ndarray, tuple[tuple[CurrentExpert, ...], ...]]
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ def _with(algorithm: Algorithm, server: Selector) -> Algorithm:
     return replace(algorithm, server=server, advance=server.advance, log_likelihood=server.log_likelihood)
 
 
-def _worst(server: Selector) -> tuple[np.ndarray, np.ndarray, tuple[tuple[CurrentExpert, ...], ...]]:
+def _worst(server: Selector) -> _Streams:
     rounds = server.switches * server.every + 1
     first = np.zeros((rounds, SETTING.clients, SETTING.experts))
     first[1:, :, 0] = 1.0  # expert 0 is a bad choice, so drawing it is telling
@@ -58,7 +61,7 @@ def _worst(server: Selector) -> tuple[np.ndarray, np.ndarray, tuple[tuple[Curren
     return first, second, (sent,)
 
 
-def _quiet(server: Selector) -> tuple[np.ndarray, np.ndarray, tuple[tuple[CurrentExpert, ...], ...]]:
+def _quiet(server: Selector) -> _Streams:
     """No switch in `BELOWS` queries that stand right at the threshold, all moved by one datum."""
     every, level = server.every, int(server.threshold)
     first = np.zeros((level + BELOWS * every + 1, SETTING.clients, SETTING.experts))
@@ -111,64 +114,93 @@ def cases(spec: SparseVector) -> tuple[AuditCase, ...]:
 
     The loss of the best expert is taken as 0: a larger one hides data below it. Threshold and number of clients cost nothing.
     """
-    spec = replace(spec, best_loss=0.0)
     return (*_exact(spec), *(_glass_box(spec) if spec.delta > 0 else ()), *_black_box(spec))
 
 
 def _exact(spec: SparseVector) -> tuple[AuditCase, ...]:
-    algorithm = spec.build(SETTING)
+    played = replace(spec, best_loss=0.0)
+    algorithm = played.build(SETTING)
     server, certified = _server(algorithm), _curve(algorithm)
     worst, quiet = _worst(server), _quiet(server)
     sparse = server.sparse
     half_threshold = replace(server, sparse=replace(sparse, threshold_scale=sparse.threshold_scale / 2))
     half_query = replace(server, sparse=replace(sparse, query_scale=sparse.query_scale / 2))
     printed = replace(server, sparse=PrintedComparison(sparse.law, sparse.threshold_scale, sparse.query_scale))
+    parameters = changes(spec, played)
+
+    def whole(name: str, audited: Selector, expected: Verdict, streams: _Streams = worst) -> AuditCase:
+        return AuditCase(name, WHOLE, _with(algorithm, audited), certified, *streams, expected=expected, parameters=parameters)
+
+    def answers(name: str, audited: Selector, expected: Verdict) -> AuditCase:
+        return AuditCase(name, ANSWERS, _with(algorithm, audited), sparse.curve, *quiet, expected=expected, parameters=parameters)
+
     found = (
-        AuditCase("null: the same stream twice", algorithm, certified, worst[0], worst[0], worst[2]),
-        AuditCase("worst transcript", algorithm, certified, *worst),
-        AuditCase("many belows", algorithm, sparse.curve, *quiet),
-        AuditCase("half the threshold noise", _with(algorithm, half_threshold), sparse.curve, *quiet, expected="violated"),
-        AuditCase("printed comparison with L", _with(algorithm, printed), sparse.curve, *quiet, expected="violated"),
-    )
-    found = (
-        *found,
-        AuditCase("half the selection noise", _with(algorithm, _half_selection(server)), certified, *worst, expected="violated"),
+        whole("null: the same stream twice", server, "holds", (worst[0], worst[0], worst[2])),
+        whole("worst transcript", server, "holds"),
+        answers("many belows", server, "holds"),
+        answers("half the threshold noise", half_threshold, "violated"),
+        answers("printed comparison with L", printed, "violated"),
+        whole("half the selection noise", _half_selection(server), "violated"),
     )
     if half_query.sparse.curve.bound <= sparse.curve.bound:  # the printed query noise is twice of what is needed: no harm done
         return found
-    return (*found, AuditCase("half the query noise", _with(algorithm, half_query), certified, *worst, expected="violated"))
+    return (*found, whole("half the query noise", half_query, "violated"))
 
 
 def _glass_box(spec: SparseVector) -> tuple[AuditCase, ...]:
     clients = min(500, ceil(64 / spec.epsilon))
-    loud = replace(spec, every=1, threshold=1.0, switches=12)
+    loud = replace(spec, every=1, threshold=1.0, switches=12, best_loss=0.0)
     algorithm = loud.build(Setting(clients, HALVES, 256))
     server, certified = _server(algorithm), _curve(algorithm)
     first, second = _forced(server.switches, clients)
     delta = READ_AT * min(1.0, spec.epsilon)  # a small epsilon has all its deltas below READ_AT
+    parameters = changes(spec, loud)
 
-    def case(name: str, audited: Algorithm, other: np.ndarray, runs: int, expected: Verdict) -> AuditCase:
-        return AuditCase(name, audited, certified, first, other, (), "glass box", runs, delta, expected=expected)
+    def case(name: str, audited: Selector, other: np.ndarray, runs: int, expected: Verdict) -> AuditCase:
+        return AuditCase(
+            name,
+            WHOLE,
+            _with(algorithm, audited),
+            certified,
+            first,
+            other,
+            method="glass box",
+            runs=runs,
+            delta=delta,
+            expected=expected,
+            parameters=parameters,
+        )
 
     return (
-        case("null, sampled", algorithm, first, 500, "holds"),
-        case("forced switches", algorithm, second, 4000, "holds"),
-        case("half the selection noise, sampled", _with(algorithm, _half_selection(server)), second, 2000, "violated"),
+        case("null, sampled", server, first, 500, "holds"),
+        case("forced switches", server, second, 4000, "holds"),
+        case("half the selection noise, sampled", _half_selection(server), second, 2000, "violated"),
     )
 
 
 def _black_box(spec: SparseVector) -> tuple[AuditCase, ...]:
     clients = 64
-    loud = replace(spec, epsilon=OUTSIDE, every=1, threshold=0.0, switches=1)
+    loud = replace(spec, epsilon=OUTSIDE, every=1, threshold=0.0, switches=1, best_loss=0.0)
     algorithm = loud.build(Setting(clients, 2, 256))
     server = _server(algorithm)
     half = _half_selection(server)
     curve = PureDP(server.selection.epsilon)  # the switch itself is all but certain and tells next to nothing
+    parameters = changes(spec, loud)
 
     def case(name: str, audited: Selector, same: bool, expected: Verdict) -> AuditCase:
         first, second = _one_switch(audited, clients)
-        other = first if same else second
-        return AuditCase(name, _with(algorithm, audited), curve, first, other, (), "black box", 10_000, expected=expected)
+        return AuditCase(
+            name,
+            SELECTION,
+            _with(algorithm, audited),
+            curve,
+            first,
+            first if same else second,
+            method="black box",
+            runs=10_000,
+            expected=expected,
+            parameters=parameters,
+        )
 
     return (
         case("null, from outside", server, True, "holds"),

@@ -1,0 +1,58 @@
+"""The games on which privacy is examined: neighbouring streams, and what a run on one of them releases."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from hedgerow.contracts.outcome import NotApplicable, demand
+from hedgerow.contracts.recording import Ledger, RecordingNoise
+from hedgerow.core.certificate import Event, Guarantee
+from hedgerow.core.noise import NoiseSource
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec
+from hedgerow.core.setting import Setting
+from hedgerow.core.transcript import Sink
+from hedgerow.engines.simulate import simulate
+from hedgerow.environments.recorded import RecordedArray
+
+SETTING = Setting(clients=3, experts=5, horizon=40)
+
+
+def private(spec: AlgorithmSpec, setting: Setting = SETTING) -> Algorithm:
+    """The algorithm, if it has anything that draws noise."""
+    algorithm = spec.build(setting)
+    if not algorithm.has_mechanisms:
+        raise NotApplicable(f"{algorithm.name} has no mechanisms")
+    return algorithm
+
+
+def promises(algorithm: Algorithm) -> list[Guarantee]:
+    """The guarantees that protect. Neighbours here differ in one loss vector: a promise about more than that is checked by nobody."""
+    protected = [guarantee for guarantee in algorithm.certificate.guarantees if guarantee.protects]
+    for guarantee in protected:
+        text = f"the {guarantee.observer.value} is promised a guarantee for {guarantee.unit.words()}"
+        demand(isinstance(guarantee.unit, Event), f"{text}, which no contract can check")
+    return protected
+
+
+def neighbours(trials: int) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
+    """Streams that differ in one loss vector, by as much as it can."""
+    rng = np.random.default_rng(11)
+    rounds, clients, experts = SETTING.horizon, SETTING.clients, SETTING.experts
+    for trial in range(trials):
+        losses = rng.random((rounds, clients, experts)) if trial % 2 else rng.integers(0, 2, (rounds, clients, experts)).astype(float)
+        neighbour = losses.copy()
+        when, who = int(rng.integers(rounds)) if trial % 3 else 0, int(rng.integers(clients))
+        losses[when, who] = rng.integers(0, 2, experts) if trial % 4 else 0.0
+        neighbour[when, who] = 1.0 - losses[when, who]
+        yield trial, losses, neighbour
+
+
+def record(
+    algorithm: Algorithm, losses: np.ndarray, source: NoiseSource, replay: Ledger | None = None, sinks: tuple[Sink, ...] = ()
+) -> Ledger:
+    """What one run releases; with `replay`, on the outputs of an earlier run."""
+    noise = RecordingNoise(source, replay)
+    simulate(algorithm, RecordedArray(losses), 0, noise=noise, fused=False, sinks=sinks)
+    return noise.ledger
