@@ -32,7 +32,7 @@ from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.composition import pure_sum
-from hedgerow.privacy.curves import GaussianDP, PureDP
+from hedgerow.privacy.curves import GaussianDP
 from hedgerow.privacy.fixed_plan import fixed_plan
 from hedgerow.privacy.mechanisms import AdditiveNoise, GaussianNoise, KNorm
 
@@ -136,7 +136,7 @@ class NoisySums:
 
     def curve(self, mechanism: Any, setting: Setting) -> PrivacyCurve:
         releases = 1 if self.forgets else max(1, (setting.horizon - 1) // self.every)
-        if isinstance(mechanism.curve, PureDP):
+        if not isinstance(mechanism.curve, GaussianDP):
             return pure_sum([mechanism.curve] * releases)
         return GaussianDP(sqrt(releases) * mechanism.curve.mu)
 

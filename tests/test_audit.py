@@ -13,9 +13,10 @@ from hedgerow.privacy.mechanisms import ExponentialMechanism
 
 def test_null_audits_raise_no_false_alarm() -> None:
     """Identical worlds, 1,500 audits of each kind at 99.9 %: with fixed seeds, not one."""
-    rng = np.random.default_rng(1)
-    for _ in range(1500):
-        first, second = rng.integers(0, 6, (2, 600)).tolist()
+    rng = np.random.default_rng(5)
+    for turn in range(1500):
+        kinds, size = (300, 2000) if turn % 5 == 0 else (6, 600)  # with many outcomes an event judged by its own choice would alarm
+        first, second = rng.integers(0, kinds, (2, size)).tolist()
         assert black_box(first, second).epsilon == 0.0
         shifted, still = rng.normal(size=(2, 400))
         assert gaussian(shifted, still, 1e-3).epsilon == 0.0
@@ -55,6 +56,32 @@ def test_black_box_is_within_three_percent(epsilon: float) -> None:
     found = black_box(samples[0], samples[1]).epsilon
     assert found is not None
     assert 0.97 * truth <= found <= truth
+
+
+@pytest.mark.parametrize(("epsilon", "likely"), [(0.5, 0.4), (1.0, 0.2), (2.0, 0.15), (2.0, 0.3), (4.0, 0.2)])
+def test_black_box_with_three_outcomes(epsilon: float, likely: float) -> None:
+    """One telling outcome of this probability, its mirror image, and one that tells nothing."""
+    rng = np.random.default_rng(int(100 * epsilon * likely))
+    law = np.array([likely, likely * np.exp(-epsilon), 0.0])
+    law[2] = 1 - law.sum()
+    found = black_box(rng.choice(3, 10**6, p=law).tolist(), rng.choice(3, 10**6, p=law[[1, 0, 2]]).tolist()).epsilon
+    assert found is not None
+    assert 0.97 * epsilon <= found <= epsilon
+
+
+def test_black_box_keeps_its_confidence_at_the_truth() -> None:
+    """True epsilon 1, shown more: never at 99.9 %, sometimes at 50 %, or the bound would be needlessly low."""
+    rng = np.random.default_rng(7)
+    law = np.array([0.5, 0.5 * np.exp(-1.0), 0.0])
+    law[2] = 1 - law.sum()
+
+    def alarms(confidence: float) -> int:
+        pairs = ((rng.choice(3, 600, p=law), rng.choice(3, 600, p=law[[1, 0, 2]])) for _ in range(300))
+        found = (black_box(p.tolist(), q.tolist(), confidence=confidence).epsilon for p, q in pairs)
+        return sum(epsilon is not None and epsilon > 1.0 for epsilon in found)
+
+    assert alarms(0.999) == 0
+    assert 1 <= alarms(0.5) <= 150
 
 
 def test_half_the_noise_is_caught() -> None:
@@ -109,10 +136,29 @@ def test_too_few_samples_say_nothing() -> None:
     assert gaussian(np.zeros(5), np.ones(5), 1e-3).epsilon is None
 
 
+def test_what_is_not_a_number_is_refused() -> None:
+    with pytest.raises(InvalidValue, match="log-likelihoods"):
+        largest_ratio([(0.0, 0.0), (np.nan, 0.0)])
+    with pytest.raises(InvalidValue, match="log-ratios"):
+        glass_box(np.append(np.ones(500), np.nan), np.ones(500), 0.0)
+    with pytest.raises(InvalidValue, match="samples"):
+        gaussian(np.append(np.ones(500), np.nan), np.ones(500), 1e-3)
+    with pytest.raises(InvalidValue, match="confidence=2"):
+        gaussian(np.ones(500), np.ones(500), 1e-3, confidence=2.0)
+
+
+def test_audits_that_could_not_have_seen_it_say_so() -> None:
+    assert black_box(range(2000), range(2000, 4000)).epsilon is None  # no output ever comes up again
+    assert gaussian(np.zeros(500), np.ones(500), 1e-3).epsilon == np.inf
+    told = black_box([0] * 200, [1] * 200)
+    assert told.epsilon is not None
+    assert 2.0 < told.epsilon <= told.most < 3.5
+
+
 def test_largest_ratio_over_exact_likelihoods() -> None:
     assert largest_ratio([(-1.0, -3.0), (-5.0, -4.0)]).epsilon == 2.0
     assert largest_ratio([(-1.0, -np.inf)]).epsilon == np.inf
-    assert largest_ratio([(-np.inf, -np.inf)]).epsilon == 0.0
+    assert largest_ratio([(-np.inf, -np.inf)]).epsilon is None
     with pytest.raises(InvalidValue, match="transcripts=0"):
         largest_ratio([])
 

@@ -82,7 +82,7 @@ def test_rows_say_what_is_audited() -> None:
     asked = SparseVector(epsilon=1.0, best_loss=3.0)
     rows = {case.name: AuditRow(case, examine(replace(case, runs=0))).to_dict() for case in cases_of("sparse_vector", asked)}
     whole, part, loud = (rows[name] for name in ("worst transcript", "many belows", "one switch, from outside"))
-    assert (whole["claim"], whole["certified_epsilon"], whole["parameters"]) == (WHOLE, 1.0, {"best_loss": 0.0})
+    assert (whole["claim"], whole["certified_epsilon"], whole["parameters"]) == (WHOLE, 1.0, {"best_loss": 0.0, "threshold": 20.5})
     assert (part["claim"], part["certified_epsilon"]) == ("answers alone", 0.3)
     assert loud["claim"] == "one selection alone"
     assert loud["parameters"] == {"epsilon": 4.0, "best_loss": 0.0, "switches": 1, "threshold": 0.0}

@@ -594,3 +594,24 @@ def test_other_records_may_differ_in_other_steps() -> None:
 def test_no_guarantee_stays_none() -> None:
     nothing = NoGuarantee("raw data")
     assert group(nothing, 3) is nothing
+
+
+@pytest.mark.parametrize("make", [PureDP, LaplaceDP, BoundedRange])
+def test_inverses_answer_on_the_safe_side(make: Any) -> None:
+    """Also where delta is about as small as the rounding of epsilon: against exact arithmetic."""
+    rng = np.random.default_rng(8)
+    with mpmath.workprec(200):
+        for bound, delta in zip(rng.uniform(0.05, 200, 300).tolist(), (10.0 ** rng.uniform(-18, -1, 300)).tolist(), strict=True):
+            epsilon, b = mpmath.mpf(make(bound).epsilon(delta)), mpmath.mpf(bound)
+            if make is PureDP:
+                true = (1 - mpmath.exp(epsilon - b)) / (1 + mpmath.exp(-b))
+            else:
+                half = 1 - mpmath.exp((epsilon - b) / 2)
+                true = half if make is LaplaceDP else half**2 / (1 - mpmath.exp(-b))
+            assert epsilon == 0 or true <= delta * (1 + 1e-12)
+
+
+def test_an_arrival_curve_is_compared_in_many_places() -> None:
+    for above, uniform in ((GaussianDP(1.0), PureDP(5.0)), (ApproximateDP(0.0, 1e-9), PureDP(5.0))):
+        with pytest.raises(InvalidValue, match="arrival time=0"):
+            ByArrival(lambda _, above=above: above, uniform).arriving(0)

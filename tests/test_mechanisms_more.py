@@ -13,7 +13,7 @@ from scipy import integrate, stats
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.noise import NoNoise, SeededNoise
 from hedgerow.privacy.curves import ApproximateDP, BoundedRange, GaussianDP, LaplaceDP, PureDP
-from hedgerow.privacy.mechanisms import AdditiveNoise, ExponentialMechanism, GaussianNoise, KNorm, NoisyMax
+from hedgerow.privacy.mechanisms import AboveThreshold, AdditiveNoise, Comparison, ExponentialMechanism, GaussianNoise, KNorm, NoisyMax
 
 Additive = AdditiveNoise | GaussianNoise | KNorm
 ADDITIVE: dict[str, Callable[..., Additive]] = {
@@ -404,3 +404,14 @@ def test_costs_round_up() -> None:
     curve = GaussianNoise("a", 3.0).curve
     assert isinstance(curve, GaussianDP)
     assert Fraction(curve.mu) > Fraction(1, 3)
+
+
+@pytest.mark.parametrize("law", ["uniform", "gaussian", "Laplace", "gumbel"])
+def test_laws_without_the_stated_guarantee_are_refused(law: Any) -> None:
+    for make in (
+        lambda: AdditiveNoise("x", law, 1.0),
+        lambda: AboveThreshold(law, 1.0, 1.0),
+        lambda: Comparison("x", law, 1.0),
+    ):
+        with pytest.raises(InvalidValue, match=f"Expected law='{law}'"):
+            make()

@@ -8,6 +8,7 @@ from fractions import Fraction
 from functools import cache
 from hashlib import blake2b
 from math import ceil, cosh, exp, inf, log, nan, nextafter, pi, sqrt
+from typing import Any
 
 import numpy as np
 import pytest
@@ -557,3 +558,13 @@ def test_an_approximate_budget_keeps_a_margin_and_few_digits() -> None:
         assert 2 * rho < square
         assert rho.numerator.bit_length() <= 36
         assert ceil(square) >= 1
+
+
+def test_an_odometer_never_starts_below_zero() -> None:
+    wrongs: list[dict[str, Any]] = [{"units": -1}, {"units": 1.5}, {"counts": (-3, 0, 0, 0)}, {"counts": (0,)}]
+    for wrong in wrongs:
+        with pytest.raises(InvalidValue, match=r"Expected (units|counts)"):
+            Odometer("pure", **wrong)
+    for state in ("abc", None):
+        with pytest.raises(DamagedState):
+            Filter.from_bytes(state)  # pyright: ignore[reportArgumentType]

@@ -6,20 +6,26 @@ from fractions import Fraction
 from math import inf, isqrt, nextafter
 
 
+def _nearest(exact: Fraction) -> float:
+    try:
+        return float(exact)
+    except OverflowError:
+        return inf if exact > 0 else -inf
+
+
 def round_up(exact: Fraction) -> float:
     """The smallest float that is not below an exact value: a certificate never rounds in its own favour.
 
     >>> Fraction(round_up(Fraction(1, 3))) > Fraction(1, 3), round_up(Fraction(1, 2))
     (True, 0.5)
     """
-    nearest = float(exact)
-    return nearest if Fraction(nearest) >= exact else nextafter(nearest, inf)
+    nearest = _nearest(exact)
+    return nearest if nearest == inf or (nearest > -inf and Fraction(nearest) >= exact) else nextafter(nearest, inf)
 
 
 def round_down(exact: Fraction) -> float:
     """The largest float that is not above an exact value."""
-    nearest = float(exact)
-    return nearest if Fraction(nearest) <= exact else nextafter(nearest, -inf)
+    return -round_up(-exact)
 
 
 def root_down(square: Fraction) -> float:

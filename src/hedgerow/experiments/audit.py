@@ -40,7 +40,9 @@ class AuditRow:
     def verdict(self) -> Verdict:
         if self.finding.epsilon is None:
             return "inconclusive"
-        return "violated" if self.finding.epsilon > self.certified * (1 + 1e-9) else "holds"
+        if self.finding.epsilon > self.certified * (1 + 1e-9):
+            return "violated"
+        return "holds" if self.finding.most > self.certified else "inconclusive"
 
     @property
     def passed(self) -> bool:

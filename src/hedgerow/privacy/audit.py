@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from math import inf, log, sqrt
+from math import exp, inf, log, log1p, sqrt
 
 import numpy as np
-from scipy.special import betaincinv, ndtri
+import numpy.typing as npt
+from scipy.special import ndtri
 
 from hedgerow.core.checks import at_least, between, expect
 from hedgerow.core.lattice import Array
 from hedgerow.privacy.bisection import closest
+
+Codes = npt.NDArray[np.int64]
 
 LEAST_SAMPLES = 100
 
@@ -32,13 +35,18 @@ class Finding:
     delta: float
     confidence: float
     method: str
+    most: float = inf  # more than this could not have been shown, whatever the mechanism
 
 
 def largest_ratio(pairs: Sequence[tuple[float, float]]) -> Finding:
-    """The largest |ln P(transcript) - ln Q(transcript)| over transcripts whose exact log-likelihoods are known."""
+    """The largest |ln P(transcript) - ln Q(transcript)| over transcripts whose exact log-likelihoods are known.
+
+    None if no transcript is possible in either world: then nothing was looked at.
+    """
     at_least("transcripts", len(pairs), 1)
+    expect(not np.isnan(pairs).any(), "log-likelihoods", "nan", "to be numbers")
     possible = [(p, q) for p, q in pairs if p > -np.inf or q > -np.inf]
-    worst = max((abs(p - q) for p, q in possible), default=0.0)
+    worst = max((abs(p - q) for p, q in possible), default=None)
     return Finding(worst, 0.0, 1.0, "largest exact ratio")
 
 
@@ -53,6 +61,7 @@ def glass_box(forward: Array, backward: Array, delta: float, confidence: float =
     between("delta", delta, 0.0, 1.0)
     expect(0 < confidence < 1, "confidence", confidence, "in (0, 1)")
     samples = [np.asarray(ratios, float) for ratios in (forward, backward)]
+    expect(not any(np.isnan(ratios).any() for ratios in samples), "log-ratios", "nan", "to be numbers")
     if min(map(len, samples)) < LEAST_SAMPLES:
         return Finding(None, delta, confidence, "glass box")
     if delta == 0.0:
@@ -88,45 +97,61 @@ def _largest_epsilon(ratios: Array, delta: float, bet: float, needed: float) -> 
     return closest(reached, low, high, 1e-6)
 
 
-def _lower_proportion(hits: int, trials: int, confidence: float) -> float:
-    """Clopper-Pearson."""
-    return 0.0 if hits == 0 else float(betaincinv(hits, trials - hits + 1, 1 - confidence))
-
-
-def _upper_proportion(hits: int, trials: int, confidence: float) -> float:
-    return 1.0 if hits == trials else float(betaincinv(hits + 1, trials - hits, confidence))
-
-
 def black_box(first: Sequence[Hashable], second: Sequence[Hashable], delta: float = 0.0, confidence: float = 0.999) -> Finding:
-    """Outputs on two neighbouring inputs: the event is chosen on one half of the sample and judged on the other.
+    """Outputs on two neighbouring inputs: an event is chosen on a quarter of the sample and judged on the rest, in both directions.
 
-    Events are the sets on which the likelihood ratio of the first half exceeds a level; the one with the largest estimate is
-    taken, and its two probabilities are bounded by Clopper-Pearson on the second half. Both directions.
+    Events are the sets on which the likelihood ratio of the first part exceeds a level; the one with the largest estimate is
+    taken. Whether P(event) > e^epsilon Q(event) + delta is a bet on pairs of outputs, one of each world: with x, y telling whether
+    they lie in the event, the capital prod(1 + b (x - e^epsilon y - delta)) has mean at most 1 where it is not so, for every
+    bet 0 <= b < 1 / (e^epsilon + delta). No more than ln(pairs / needed) can be shown. None where most outputs of the second
+    part were never seen in the first.
     """
     between("delta", delta, 0.0, 1.0)
     expect(0 < confidence < 1, "confidence", confidence, "in (0, 1)")
-    each = 1 - (1 - confidence) / 4  # two directions, two proportions each
-    if min(len(first), len(second)) < 2 * LEAST_SAMPLES:
-        return Finding(None, delta, confidence, "black box")
+    pairs, needed = min(len(first), len(second)), log(2 / (1 - confidence))
+    chosen_on = pairs // 4
+    most = log(max(1.0, (pairs - chosen_on) / needed))
+    if pairs < 2 * LEAST_SAMPLES:
+        return Finding(None, delta, confidence, "black box", most)
     names = {output: i for i, output in enumerate(dict.fromkeys((*first, *second)))}
     codes = [np.array([names[output] for output in sample]) for sample in (first, second)]
-    halves = [(sample[: len(sample) // 2], sample[len(sample) // 2 :]) for sample in codes]
-    found: list[float] = []
-    for (choose_p, judge_p), (choose_q, judge_q) in (halves, halves[::-1]):
-        counts_p, counts_q = (np.bincount(half, minlength=len(names)) for half in (choose_p, choose_q))
-        order = np.argsort(-(counts_p + 0.5) / (counts_q + 0.5), kind="stable")
-        p, q = np.cumsum(counts_p[order]) / len(choose_p), np.cumsum(counts_q[order]) / len(choose_q)
-        spread_p, spread_q = np.sqrt(p * (1 - p) / len(choose_p)), np.sqrt(q * (1 - q) / len(choose_q))
-        steps = ndtri(each)
-        gain = np.log(np.maximum(p - steps * spread_p - delta, 1e-300)) - np.log(q + steps * spread_q + 3 / len(choose_q))
-        event = order[: int(np.argmax(gain)) + 1]
-        inside = np.zeros(len(names), bool)
-        inside[event] = True
-        least = _lower_proportion(int(inside[judge_p].sum()), len(judge_p), each) - delta
-        most = _upper_proportion(int(inside[judge_q].sum()), len(judge_q), each)
-        if least > most:
-            found.append(log(least / most))
-    return Finding(max(found, default=0.0), delta, confidence, "black box")
+    known = np.zeros(len(names), bool)
+    known[np.concatenate([sample[:chosen_on] for sample in codes])] = True
+    if np.concatenate([known[sample[chosen_on:pairs]] for sample in codes]).mean() < 0.5:
+        return Finding(None, delta, confidence, "black box", most)
+    found = [_shown_by_event(p, q, chosen_on, pairs, delta, needed) for p, q in (codes, codes[::-1])]
+    return Finding(max(found), delta, confidence, "black box", most)
+
+
+def _shown_by_event(p: Codes, q: Codes, chosen_on: int, pairs: int, delta: float, needed: float) -> float:
+    """The largest epsilon that one direction shows; 0 if none."""
+    outcomes = int(max(p.max(), q.max())) + 1
+    counts_p, counts_q = (np.bincount(sample[:chosen_on], minlength=outcomes) for sample in (p, q))
+    order = np.argsort(-(counts_p + 0.5) / (counts_q + 0.5), kind="stable")
+    likely, rare = np.cumsum(counts_p[order]) / chosen_on, np.cumsum(counts_q[order]) / chosen_on + 1 / chosen_on
+    judged = pairs - chosen_on
+    above = np.maximum(likely - delta, 1e-300)
+    spread = np.sqrt((likely * (1 - likely) / above**2 + np.maximum(0.0, 1 - rare) / rare) * 2 * needed / judged)
+    event = np.zeros(outcomes, bool)
+    event[order[: int(np.argmax(np.log(above) - np.log(rare) - spread)) + 1]] = True
+    parts = [(event[p[part]], event[q[part]]) for part in (slice(None, chosen_on), slice(chosen_on, pairs))]
+    trial, judge = ((int((x & ~y).sum()), int((y & ~x).sum()), int((x & y).sum()), int((~x & ~y).sum())) for x, y in parts)
+    bets = np.geomspace(1e-6, 0.99, 120)
+    shown = [_largest_epsilon_of_event(trial, float(bet), delta, needed * chosen_on / judged) for bet in bets]
+    return _largest_epsilon_of_event(judge, float(bets[int(np.argmax(shown))]), delta, needed)
+
+
+def _largest_epsilon_of_event(counts: tuple[int, int, int, int], bet: float, delta: float, needed: float) -> float:
+    """For pairs counted as (x only, y only, both, neither): the largest epsilon at which the log-capital reaches `needed`."""
+    first_only, second_only, both, neither = counts
+
+    def reached(epsilon: float) -> bool:
+        if bet * (exp(epsilon) + delta) >= 1:
+            return False
+        gains = (1 - delta, -exp(epsilon) - delta, 1 - exp(epsilon) - delta, -delta)
+        return sum(count * log1p(bet * gain) for count, gain in zip((first_only, second_only, both, neither), gains, strict=True)) >= needed
+
+    return closest(reached, 0.0, 60.0, 1e-7) if reached(0.0) else 0.0
 
 
 def gaussian(first: Array, second: Array, delta: float, confidence: float = 0.999) -> Finding:
@@ -140,6 +165,10 @@ def gaussian(first: Array, second: Array, delta: float, confidence: float = 0.99
     from hedgerow.privacy.curves import GaussianDP
 
     expect(0 < delta < 1, "delta", delta, "in (0, 1)")
+    expect(0 < confidence < 1, "confidence", confidence, "in (0, 1)")
+    first, second = np.asarray(first, float), np.asarray(second, float)
+    expect(first.ndim == second.ndim == 1, "samples", (first.shape, second.shape), "to be two rows of numbers")
+    expect(bool(np.isfinite(first).all() and np.isfinite(second).all()), "samples", "nan or inf", "to be finite")
     n, k = len(first), len(second)
     if min(n, k) < LEAST_SAMPLES:
         return Finding(None, delta, confidence, "Gaussian")
@@ -150,4 +179,6 @@ def gaussian(first: Array, second: Array, delta: float, confidence: float = 0.99
     shift = abs(float(np.mean(first) - np.mean(second))) - float(ndtri(1 - (1 - each) / 2)) * sqrt(most_variance * (1 / n + 1 / k))
     if shift <= 0:
         return Finding(0.0, delta, confidence, "Gaussian")
+    if most_variance == 0:
+        return Finding(inf, delta, confidence, "Gaussian")
     return Finding(GaussianDP(shift / sqrt(most_variance)).epsilon(delta), delta, confidence, "Gaussian")

@@ -76,7 +76,7 @@ class AfterPureStep(QuotedAtDelta):
         rest = self.curve.epsilon(delta)
         if rest == inf:
             return inf
-        high = round_up(Fraction(rest) + Fraction(self.pure))
+        high = max(1e-12, round_up(Fraction(rest) + Fraction(self.pure)))
         while self.delta(high) > delta:  # the roundings of the two curves may differ by a few floats
             high *= 1 + 2.0**-50
         return closest(lambda at: self.delta(at) <= delta, high, 0.0, 1e-12) if delta > 0 else high

@@ -66,7 +66,8 @@ def _group_delta(epsilon: float, delta: float, k: int) -> float:
         return 0.0
     if k * epsilon > 700:
         return 1.0
-    return min(1.0, _UP * delta * (k if epsilon == 0 else exp(epsilon * (k - 1)) * expm1(-k * epsilon) / expm1(-epsilon)))
+    rounding = _UP * (1 + k * epsilon * 2.0**-51)  # of the exponents
+    return min(1.0, rounding * delta * (k if epsilon == 0 else exp(epsilon * (k - 1)) * expm1(-k * epsilon) / expm1(-epsilon)))
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,10 @@ class Odometer:
     def __post_init__(self) -> None:
         expect(self.currency in CURRENCIES, "currency", self.currency, f"to be one of {', '.join(CURRENCIES)}")
         positive("expected", self.expected)
+        at_least("units", self.units, 0)
+        expect(len(self.counts) == len(EVENTS), "counts", self.counts, f"to hold one number for each of {', '.join(EVENTS)}")
+        for count in self.counts:
+            at_least("counts", count, 0)
 
     @property
     def releases(self) -> int:
@@ -280,6 +284,9 @@ def _pack(odometer: Odometer, budget: Budget | None) -> bytes:
 
 
 def _unpack(state: bytes) -> tuple[Odometer, Budget | None]:
+    if not isinstance(state, bytes | bytearray | memoryview):
+        raise DamagedState(f"Expected the bytes of a state, got {type(state).__name__}.")
+    state = bytes(state)
     if not state.startswith(_MAGIC):
         raise DamagedState(f"Expected a state that begins with {_MAGIC!r}, got {bytes(state[: len(_MAGIC)])!r}.")
     if len(state) < _HEAD.size + _DIGEST:

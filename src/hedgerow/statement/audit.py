@@ -54,9 +54,9 @@ def choices_of(algorithm: AlgorithmRecord) -> dict[str, Any]:
 def audit_now(algorithm: AlgorithmRecord, progress: Progress) -> Audit | None:
     """Attack the algorithm with the parameters of the run; None where it has no audit cases."""
     name = str(algorithm.choices["name"])
-    spec = typed(ALGORITHMS[name], choices_of(algorithm), name)
-    if not isinstance(spec, OffersAudits):
+    if not issubclass(ALGORITHMS[name], OffersAudits):
         return None
+    spec = typed(ALGORITHMS[name], choices_of(algorithm), name)
     return TypeAdapter(Audit).validate_python(audit_document(name, spec, audit_rows(name, spec, progress)))
 
 

@@ -62,7 +62,7 @@ def _worst(server: Selector) -> _Streams:
 
 
 def _quiet(server: Selector) -> _Streams:
-    """No switch in `BELOWS` queries that stand right at the threshold, all moved by one datum."""
+    """No switch in `BELOWS` queries that stand close to the threshold, all moved by one datum."""
     every, level = server.every, int(server.threshold)
     first = np.zeros((level + BELOWS * every + 1, SETTING.clients, SETTING.experts))
     first[1 : level + 1] = 1.0
@@ -118,7 +118,9 @@ def cases(spec: SparseVector) -> tuple[AuditCase, ...]:
 
 
 def _exact(spec: SparseVector) -> tuple[AuditCase, ...]:
-    played = replace(spec, best_loss=0.0)
+    plain = replace(spec, best_loss=0.0, every=1)
+    level = max(1, int(_server(plain.build(SETTING)).threshold))
+    played = replace(plain, threshold=level + 0.5)  # queries are whole numbers: none stands right at it
     algorithm = played.build(SETTING)
     server, certified = _server(algorithm), _curve(algorithm)
     worst, quiet = _worst(server), _quiet(server)
@@ -180,7 +182,7 @@ def _glass_box(spec: SparseVector) -> tuple[AuditCase, ...]:
 
 def _black_box(spec: SparseVector) -> tuple[AuditCase, ...]:
     clients = 64
-    loud = replace(spec, epsilon=OUTSIDE, every=1, threshold=0.0, switches=1, best_loss=0.0)
+    loud = replace(spec, epsilon=OUTSIDE, delta=0.0, every=1, threshold=0.0, switches=1, best_loss=0.0)
     algorithm = loud.build(Setting(clients, 2, 256))
     server = _server(algorithm)
     half = _half_selection(server)

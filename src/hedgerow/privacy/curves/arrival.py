@@ -9,7 +9,8 @@ from hedgerow.core.certificate import PrivacyCurve
 from hedgerow.core.checks import at_least
 from hedgerow.core.errors import InvalidValue
 
-_PLACES = (0.0, 0.25, 1.0, 4.0)
+_EPSILONS = (0.0, *(2.0**power for power in range(-12, 9)))
+_DELTAS = (0.0, *(10.0**-power for power in range(1, 16)))
 
 
 @dataclass(frozen=True)
@@ -29,13 +30,17 @@ class ByArrival:
     uniform: PrivacyCurve
 
     def arriving(self, time: int) -> PrivacyCurve:
-        """The curve of a record that arrives at this time; refused where it lies above the uniform one."""
+        """The curve of a record that arrives at this time; refused where it lies above the uniform one, looked at in many places."""
         at_least("time", time, 0)
         curve = self.at(time)
-        for epsilon in _PLACES:
+        for epsilon in _EPSILONS:
             here, bound = curve.delta(epsilon), self.uniform.delta(epsilon)
             if not here <= bound * (1 + 1e-9):
                 raise InvalidValue(f"Expected delta={here!r} of arrival time={time} at epsilon={epsilon} <= {bound!r}, the uniform delta.")
+        for delta in _DELTAS:
+            here, bound = curve.epsilon(delta), self.uniform.epsilon(delta)
+            if not here <= bound * (1 + 1e-9):
+                raise InvalidValue(f"Expected epsilon={here!r} of arrival time={time} at delta={delta} <= {bound!r}, the uniform epsilon.")
         return curve
 
     def delta(self, epsilon: float) -> float:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from decimal import ROUND_CEILING, Decimal
-from math import exp, expm1, isnan
+from math import exp, expm1, inf, isnan, nextafter
 
 from hedgerow.core.checks import expect
 
@@ -25,6 +26,13 @@ def rounded_up(value: float, digits: int = 4) -> str:
         return f"{raised.normalize():e}"
     text = f"{raised:f}"
     return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def outward(found: float, bound: float, delta: float, curve: Callable[[float], float]) -> float:
+    """The next float from `found` on, at most `bound`, at which the curve says `delta` or less."""
+    while found < bound and curve(found) > delta:
+        found = nextafter(found, inf)
+    return min(found, bound)
 
 
 class QuotedAtDelta:

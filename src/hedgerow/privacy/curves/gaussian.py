@@ -15,6 +15,7 @@ from hedgerow.privacy.curves.base import Symmetric, rounded_up
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _LOG_PEAK = -0.5 * log(2 * pi)
 _SMALLEST = ulp(0.0)
+_UP = 1 + 2.0**-40  # more than the error of the logarithms
 
 
 def _mills(x: float) -> float:
@@ -59,7 +60,7 @@ class GaussianDP(Symmetric):
     def _delta(self, epsilon: float) -> float:
         if self.mu == 0 or epsilon == inf:
             return 0.0
-        return _SMALLEST if epsilon > self.mu * (self.mu / 2 + 39) else max(exp(self._log_delta(epsilon)), _SMALLEST)
+        return _SMALLEST if epsilon > self.mu * (self.mu / 2 + 39) else min(1.0, max(exp(self._log_delta(epsilon)) * _UP, _SMALLEST))
 
     def epsilon(self, delta: float) -> float:
         between("delta", delta, 0.0, 1.0)

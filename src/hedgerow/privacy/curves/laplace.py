@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import expm1, isfinite, log1p
 
 from hedgerow.core.checks import between, expect
-from hedgerow.privacy.curves.base import rounded_up
+from hedgerow.privacy.curves.base import outward, rounded_up
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class LaplaceDP:
 
     def epsilon(self, delta: float) -> float:
         between("delta", delta, 0.0, 1.0)
-        return max(0.0, self.bound + 2 * log1p(-delta)) if delta < 1 else 0.0
+        return outward(max(0.0, self.bound + 2 * log1p(-delta)), self.bound, delta, self.delta) if delta < 1 else 0.0
 
     def stated(self) -> tuple[float, float]:
         return self.bound, 0.0

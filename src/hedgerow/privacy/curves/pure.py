@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import exp, expm1, inf, isfinite, log1p, sqrt
 
 from hedgerow.core.checks import between, expect
-from hedgerow.privacy.curves.base import rounded_up
+from hedgerow.privacy.curves.base import outward, rounded_up
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class PureDP:
     def epsilon(self, delta: float) -> float:
         between("delta", delta, 0.0, 1.0)
         lost = delta * (1 + exp(-self.bound))
-        return max(0.0, self.bound + log1p(-lost)) if lost < 1 else 0.0
+        return outward(max(0.0, self.bound + log1p(-lost)), self.bound, delta, self.delta) if lost < 1 else 0.0
 
     def stated(self) -> tuple[float, float]:
         return self.bound, 0.0
@@ -100,7 +100,7 @@ class BoundedRange:
     def epsilon(self, delta: float) -> float:
         between("delta", delta, 0.0, 1.0)
         lost = sqrt(delta * -expm1(-self.range))
-        return max(0.0, self.range + 2 * log1p(-lost)) if lost < 1 else 0.0
+        return outward(max(0.0, self.range + 2 * log1p(-lost)), self.range, delta, self.delta) if lost < 1 else 0.0
 
     def stated(self) -> tuple[float, float]:
         return self.range, 0.0

@@ -17,7 +17,7 @@ from hedgerow.core.checks import positive
 from hedgerow.core.noise import Noise
 from hedgerow.core.rounding import round_up
 from hedgerow.privacy.curves import ApproximateDP, GaussianDP, LaplaceDP, PureDP
-from hedgerow.privacy.mechanisms.laws import Law, Values, log_cdf, log_density
+from hedgerow.privacy.mechanisms.laws import Law, Values, check_law, log_cdf, log_density
 
 
 class _Additive:
@@ -62,6 +62,10 @@ class AdditiveNoise(_Additive):
     law: Law
     scale: float
     sensitivity: float = 1.0
+
+    def __post_init__(self) -> None:
+        check_law(self.law)
+        super().__post_init__()
 
     @property
     def curve(self) -> LaplaceDP | ApproximateDP:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
+from hedgerow.core.checks import expect
+
 Law = Literal["laplace", "exponential"]
 Values = npt.NDArray[np.float64]
+
+
+def check_law(law: str) -> None:
+    """Only these have the guarantees that the mechanisms state."""
+    expect(law in get_args(Law), "law", law, f"to be one of {get_args(Law)}")
 
 
 def log_survival(law: Law, x: npt.ArrayLike) -> Values:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Literal
 
 import numpy as np
@@ -10,11 +12,18 @@ import numpy as np
 from hedgerow.core.checks import expect, positive
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.noise import Noise
+from hedgerow.core.rounding import round_down
 from hedgerow.privacy.curves import BoundedRange, PureDP
 from hedgerow.privacy.mechanisms.laws import Values
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 _CELLS = 2**20
+
+
+@lru_cache(maxsize=1024)
+def _rate(epsilon: float, move: Fraction) -> float:
+    """epsilon / move, rounded down: the larger of two rates protects less."""
+    return round_down(Fraction(epsilon) / move)
 
 
 class _Selection:
@@ -27,7 +36,7 @@ class _Selection:
     @property
     def rate(self) -> float:
         """How much noise one unit of score is worth."""
-        return self.epsilon / (2 * self.sensitivity)
+        return _rate(self.epsilon, 2 * Fraction(self.sensitivity))
 
     @property
     def scale(self) -> float:
@@ -132,7 +141,7 @@ class NoisyMax(_Selection):
 
     @property
     def rate(self) -> float:
-        return self.epsilon / ((1 if self.monotone else 2) * self.sensitivity)
+        return _rate(self.epsilon, (1 if self.monotone else 2) * Fraction(self.sensitivity))
 
     @property
     def curve(self) -> BoundedRange | PureDP:

@@ -15,7 +15,7 @@ from hedgerow.core.noise import Noise
 from hedgerow.core.rounding import round_up
 from hedgerow.privacy.curves import PureDP
 from hedgerow.privacy.mechanisms.additive import AdditiveNoise
-from hedgerow.privacy.mechanisms.laws import Law, Values, log_cdf, log_density, log_survival
+from hedgerow.privacy.mechanisms.laws import Law, Values, check_law, log_cdf, log_density, log_survival
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,7 @@ class Comparison:
     sensitivity: float = 1.0
 
     def __post_init__(self) -> None:
+        check_law(self.law)
         positive("scale", self.scale)
         positive("sensitivity", self.sensitivity)
 
@@ -76,6 +77,7 @@ class AboveThreshold:
     sensitivity: float = 1.0
 
     def __post_init__(self) -> None:
+        check_law(self.law)
         positive("threshold_scale", self.threshold_scale)
         positive("query_scale", self.query_scale)
         positive("sensitivity", self.sensitivity)
