@@ -26,6 +26,7 @@ from hedgerow.privacy.secure.words import NoEntropy, SecureWords
 WORDS = SecureWords()
 FALSE_ALARM = 1e-6  # of one test: the entropy is new in every run
 GAUSSIANS = ("gaussian", "discrete gaussian")
+LAWS = {"exponential": stats.expon, "laplace": stats.laplace, "discrete laplace": stats.laplace}
 
 
 def distribution(law: LatticeLaw, scale: float) -> Callable[[Any], Any]:
@@ -36,7 +37,7 @@ def distribution(law: LatticeLaw, scale: float) -> Callable[[Any], Any]:
         x = np.arange(0 if shape.one_sided else -reach, reach + 1)
         sums = np.cumsum(shape.weight(np.abs(x).astype(float)))
         return lambda at: np.where(np.asarray(at) < x[0], 0.0, sums[np.clip(np.asarray(at) - x[0], 0, len(x) - 1)] / sums[-1])
-    law_of = {"exponential": stats.expon, "laplace": stats.laplace}.get(law, stats.norm)
+    law_of = LAWS.get(law, stats.norm)
     return lambda at: law_of.cdf((np.asarray(at) + (1.0 if shape.one_sided else 0.5)) / scale)
 
 
@@ -71,7 +72,7 @@ def test_samples_follow_their_law_and_no_other(law: LatticeLaw, scale: float) ->
 def test_kolmogorov_smirnov_on_a_fine_lattice(law: LatticeLaw) -> None:
     scale = 2.0**22
     sample = ExactLaw(law, scale).sample(20_000, WORDS) / scale
-    law_of = {"exponential": stats.expon, "laplace": stats.laplace}.get(law, stats.norm)
+    law_of = LAWS.get(law, stats.norm)
     assert stats.kstest(sample, law_of.cdf).pvalue > FALSE_ALARM
     for factor in (2 / 3, 3 / 2):
         assert stats.kstest(sample / factor, law_of.cdf).pvalue < 1e-9
@@ -129,6 +130,7 @@ def test_tails_to_one_in_ten_million(law: LatticeLaw) -> None:
     ends = {
         "exponential": lambda p: -log(p),
         "laplace": lambda p: -log(p),
+        "discrete laplace": lambda p: -log(p),
         "gaussian": lambda p: stats.norm.isf(p / 2),
         "discrete gaussian": lambda p: stats.norm.isf(p / 2),
     }
@@ -313,14 +315,14 @@ def test_noise_in_store_is_used_once() -> None:
 
 @pytest.mark.parametrize(("law", "scale"), [("laplace", 3.0), ("laplace", 1000.0), ("gaussian", 3.0), ("gaussian", 1000.0)])
 def test_agrees_with_opendp(law: str, scale: float) -> None:
-    """The same law as OpenDP's samplers (whose discrete Gaussian is ours of that name), by a two-sample test with power."""
+    """The same law as OpenDP's samplers (whose laws are our discrete ones), by a two-sample test with power."""
     dp = pytest.importorskip("opendp.prelude")
     dp.enable_features("contrib")
     space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
     if law == "gaussian":
         space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T=float)
     theirs = np.array((dp.m.make_laplace if law == "laplace" else dp.m.make_gaussian)(*space, scale=scale)([0] * 20_000))
-    ours = ExactLaw("laplace" if law == "laplace" else "discrete gaussian", scale).sample(20_000, WORDS)
+    ours = ExactLaw("discrete laplace" if law == "laplace" else "discrete gaussian", scale).sample(20_000, WORDS)
     edges = np.unique(np.quantile(theirs, np.linspace(0, 1, 30)[1:-1], method="inverted_cdf"))
 
     def p_value(sample: np.ndarray) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import pi, sqrt
+from math import exp, pi, sqrt
 from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
@@ -13,7 +13,7 @@ from scipy.special import erf, erfc
 from hedgerow.privacy.secure.digits import mp
 
 Values = npt.NDArray[np.float64]
-LatticeLaw = Literal["exponential", "laplace", "gaussian", "discrete gaussian"]
+LatticeLaw = Literal["exponential", "laplace", "gaussian", "discrete laplace", "discrete gaussian"]
 
 ERROR = 2.0**-36  # relative error that every float below stays well under: `proofs/secure_noise.md#floats`
 
@@ -42,7 +42,7 @@ class Shape(Protocol):
 
 @dataclass(frozen=True)
 class Exponential:
-    """Pr(x) proportional to exp(-x / scale), x = 0, 1, 2, ...: the geometric law."""
+    """Pr(x) proportional to exp(-x / scale), x = 0, 1, 2, ...: an exponential variable, rounded down."""
 
     scale: float
     one_sided: ClassVar[bool] = True
@@ -60,10 +60,26 @@ class Exponential:
 
 
 @dataclass(frozen=True)
-class Laplace(Exponential):
+class DiscreteLaplace(Exponential):
     """Pr(x) proportional to exp(-|x| / scale) on all integers."""
 
     one_sided: ClassVar[bool] = False
+
+
+@dataclass(frozen=True)
+class RoundedLaplace(DiscreteLaplace):
+    """A Laplace variable, rounded to the nearest integer: the discrete law but for the weight of 0, which is 2h / (1 + h).
+
+    Here h = exp(-1 / (2 scale)). Added to an integer it is Laplace noise followed by rounding, with exactly its guarantee.
+    """
+
+    def weight(self, size: Values) -> Values:
+        h = exp(-0.5 / self.scale)
+        return np.where(size == 0, 2 * h / (1 + h), super().weight(size))
+
+    def exact(self, size: int) -> Any:
+        h = mp.exp(-1 / (2 * mp.mpf(self.scale)))
+        return super().exact(size) if size else 2 * h / (1 + h)
 
 
 @dataclass(frozen=True)
@@ -118,7 +134,8 @@ class RoundedGaussian:
 
 SHAPES: dict[LatticeLaw, type[Any]] = {
     "exponential": Exponential,
-    "laplace": Laplace,
+    "laplace": RoundedLaplace,
     "gaussian": RoundedGaussian,
+    "discrete laplace": DiscreteLaplace,
     "discrete gaussian": DiscreteGaussian,
 }
