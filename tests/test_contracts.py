@@ -13,7 +13,7 @@ from hedgerow.algorithms.experts.sparse_vector import SparseVector
 from hedgerow.algorithms.registry import variants
 from hedgerow.contracts.outcome import same
 from hedgerow.contracts.recording import RecordingNoise
-from hedgerow.contracts.suite import CONTRACTS, examine
+from hedgerow.contracts.suite import CONTRACTS, ON_BOTH_SOURCES, examine
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.transcript import Everything
 from hedgerow.engines.simulate import EngineName, simulate
@@ -47,6 +47,21 @@ def test_honest_algorithm_keeps_contract(name: str, contract: str) -> None:
     outcome = examine(contract, HONEST[name])
     applies = contract not in ("sleeping experts", "exact ratio below certificate", "noiseless is reference", "regret below bound")
     assert outcome.status == ("holds" if applies else "not applicable"), outcome.detail
+
+
+@pytest.mark.parametrize("contract", ON_BOTH_SOURCES)
+@pytest.mark.parametrize("algorithm", ["sparse_vector", "sparse_vector, approximate", "sparse_vector, published"])
+def test_algorithm_keeps_contract_on_secure_noise(algorithm: str, contract: str) -> None:
+    outcome = examine(contract, SPECS[algorithm], secure=True)
+    if outcome.status == "not applicable":
+        pytest.skip(f"not applicable: {outcome.detail}")
+    assert outcome.status == "holds", outcome.detail
+
+
+@pytest.mark.parametrize("name", ["half the noise", "half the selection noise", "a mechanism that lies"])
+def test_contract_catches_it_on_secure_noise(name: str) -> None:
+    contract, spec = BROKEN[name]
+    assert examine(contract, spec, secure=True).status == "broken"
 
 
 @pytest.mark.parametrize("name", BROKEN)

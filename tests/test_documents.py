@@ -140,3 +140,14 @@ def test_the_package_is_the_one_in_this_checkout() -> None:
     import hedgerow
 
     assert Path(sys.modules["hedgerow"].__file__ or "").is_relative_to(ROOT), hedgerow.__file__
+
+
+def test_every_python_block_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert len(blocks) >= 2
+    exec(compile(blocks[1], "README.md", "exec"), {})
+    printed = capsys.readouterr().out.splitlines()
+    assert 0.24 < float(printed[0]) <= 0.25
+    assert printed[1].endswith("reports")
+    assert int(printed[1].split()[0]) > 4

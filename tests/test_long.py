@@ -10,6 +10,7 @@ import pytest
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
 from hedgerow.algorithms.experts.sparse_vector_tuning import choose
 from hedgerow.contracts import guarantees
+from hedgerow.contracts.neighbours import SEEDED
 from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Digest
 from hedgerow.engines.broadcasts import broadcasts_of
@@ -69,4 +70,4 @@ def test_transcripts_follow_the_likelihood(calibration: str) -> None:
     transcripts = guarantees.all_paths(2, lambda noise: broadcasts_of(algorithm, losses, noise))
     assert algorithm.log_likelihood is not None
     expected = np.exp([algorithm.log_likelihood(t, losses) for t in transcripts])
-    guarantees._frequencies_match(algorithm, transcripts, expected, losses, runs=40_000)
+    guarantees._frequencies_match(algorithm, transcripts, expected, losses, SEEDED, runs=40_000)

@@ -11,7 +11,7 @@ from rich.table import Table
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.cli.options import Debug, Json, Plugins, Settings, prepare
 from hedgerow.cli.output import OUT, print_json, progress_bar
-from hedgerow.contracts.suite import CONTRACTS, examine
+from hedgerow.contracts.suite import CONTRACTS, ON_BOTH_SOURCES, examine
 from hedgerow.experiments.config import parse_setting, typed
 
 
@@ -20,6 +20,7 @@ def contracts(
     settings: Settings = None,
     json: Json = False,
     plugin: Plugins = None,
+    secure: Annotated[bool, typer.Option("--secure", help="The contracts about noise, with noise from the system's entropy.")] = False,
     debug: Debug = False,
 ) -> int:
     """Hold an algorithm, yours or ours, to the contracts every registered algorithm must keep.
@@ -32,9 +33,10 @@ def contracts(
     spec = typed(ALGORITHMS[name], dict(parse_setting(text) for text in settings or []), name)
     outcomes = []
     with progress_bar(name) as update:
-        for done, contract in enumerate(CONTRACTS):
-            update(contract, done, len(CONTRACTS))
-            outcomes.append(examine(contract, spec))
+        chosen = ON_BOTH_SOURCES if secure else tuple(CONTRACTS)
+        for done, contract in enumerate(chosen):
+            update(contract, done, len(chosen))
+            outcomes.append(examine(contract, spec, secure=secure))
     if json:
         print_json({"algorithm": name, "contracts": [asdict(outcome) for outcome in outcomes]})
     else:

@@ -9,10 +9,11 @@ from typing import Any, Protocol, runtime_checkable
 import numpy as np
 from scipy.special import chdtrc
 
-from hedgerow.contracts.neighbours import SETTING, neighbours, private, promises, record
+from hedgerow.contracts.neighbours import SEEDED, SETTING, Randomness, neighbours, private, promises, record
 from hedgerow.contracts.outcome import NotApplicable, demand, same
 from hedgerow.contracts.recording import all_paths
 from hedgerow.core.certificate import DEFAULT_VIEWS, IDEAL_REALS, Channel, Guarantee, Observer
+from hedgerow.core.lattice import round_to_lattice
 from hedgerow.core.messages import field_names
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
@@ -60,12 +61,12 @@ class Audited(Protocol):
     def audit_variants(self) -> tuple[AlgorithmSpec, ...]: ...
 
 
-def sensitivities_hold(spec: AlgorithmSpec) -> None:
+def sensitivities_hold(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> None:
     """Values handed to `release` on neighbouring inputs, replayed on the same outputs, differ by at most the declared sensitivity."""
     algorithm = private(spec)
     for trial, losses, neighbour in neighbours(60):
-        first = record(algorithm, losses, SeededNoise(trial))
-        second = record(algorithm, neighbour, SeededNoise(trial), first)
+        first = record(algorithm, losses, noise.source(trial))
+        second = record(algorithm, neighbour, noise.source(trial), first)
         demand(len(first.releases) == len(second.releases), "neighbouring inputs give another number of releases on the same outputs")
         for a, b in zip(first.releases, second.releases, strict=True):
             moved = a.mechanism.distance(a.value, b.value)
@@ -74,7 +75,7 @@ def sensitivities_hold(spec: AlgorithmSpec) -> None:
             demand(moved <= allowed, f"{text}, declared sensitivity {a.mechanism.sensitivity:.4g}")
 
 
-def nothing_raw_in_a_view(spec: AlgorithmSpec) -> None:
+def nothing_raw_in_a_view(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> None:
     """Given the same releases and coins, everything a protected observer sees is the same on neighbouring inputs."""
     algorithm = spec.build(SETTING)
     protected = promises(algorithm)
@@ -82,8 +83,8 @@ def nothing_raw_in_a_view(spec: AlgorithmSpec) -> None:
         raise NotApplicable(f"{algorithm.name} protects nobody")
     for trial, losses, neighbour in neighbours(30):
         first, second = Everything(), Everything()
-        ledger = record(algorithm, losses, SeededNoise(trial), None, (first,))
-        record(algorithm, neighbour, SeededNoise(trial), ledger, (second,))
+        ledger = record(algorithm, losses, noise.source(trial), None, (first,))
+        record(algorithm, neighbour, noise.source(trial), ledger, (second,))
         for guarantee in protected:
             for (name, a), (_, b) in zip(_seen(algorithm, guarantee, first), _seen(algorithm, guarantee, second), strict=True):
                 demand(same(a, b), f"the {guarantee.observer.value} sees {name}, which depends on data beyond what was released")
@@ -106,7 +107,7 @@ def _seen(algorithm: Algorithm, guarantee: Guarantee, kept: Everything) -> list[
     return seen
 
 
-def _releases(algorithm: Algorithm, seeds: int) -> tuple[dict[Any, list[Any]], set[tuple[str, str]]]:
+def _releases(algorithm: Algorithm, seeds: int, noise: Randomness) -> tuple[dict[Any, list[Any]], set[tuple[str, str]]]:
     """Releases of many runs by mechanism, and what was drawn outside of any."""
     rng = np.random.default_rng(7)
     found: dict[Any, list[Any]] = {}
@@ -115,20 +116,20 @@ def _releases(algorithm: Algorithm, seeds: int) -> tuple[dict[Any, list[Any]], s
     for seed in range(seeds):
         losses = rng.random((setting.horizon, setting.clients, setting.experts)) * np.linspace(0, 1, setting.experts)
         losses *= (1.0, 0.2)[seed % 2]
-        ledger = record(algorithm, losses, SeededNoise(seed))
+        ledger = record(algorithm, losses, noise.source(seed))
         bare |= set(ledger.bare_draws)
         for release in ledger.releases:
             found.setdefault(release.mechanism, []).append(release)
     return found, bare
 
 
-def noise_follows_its_law(spec: AlgorithmSpec) -> None:
+def noise_follows_its_law(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> None:
     """Real releases come from the certificate's mechanisms and follow their laws; 2/3 and 3/2 of the noise would be noticed.
 
     Outputs are mapped to numbers that are uniform under the declared law, for a Kolmogorov-Smirnov test.
     """
     algorithm = private(spec, replace(SETTING, clients=2, horizon=60))
-    found, bare = _releases(algorithm, 150)
+    found, bare = _releases(algorithm, 150, noise)
     for law, purpose in sorted(bare):
         demand(law in FREE_COINS, f"{law} noise for {purpose!r} is drawn outside any mechanism")
     coins = np.random.default_rng(8)
@@ -139,11 +140,11 @@ def noise_follows_its_law(spec: AlgorithmSpec) -> None:
         purpose = mechanism.purpose
         demand(mechanism in found, f"the certificate names the mechanism {purpose!r}, no run released through it")
         p = _p_value(mechanism, [(r.value, r.output) for r in found[mechanism]], coins)
-        demand(p > 1e-4, f"{purpose}: the releases do not follow the declared law (p = {p:.1e})")
-        probe, noise = mechanism.probe(), SeededNoise(12).server()
-        samples = [(probe, mechanism.sample(probe, noise)) for _ in range(3000)]
+        demand(p > noise.alarm, f"{purpose}: the releases do not follow the declared law (p = {p:.1e})")
+        probe, server = round_to_lattice(mechanism.probe()), noise.source(12).server()
+        samples = [(probe, mechanism.sample(probe, server)) for _ in range(3000)]
         p = _p_value(mechanism, samples, coins)
-        demand(p > 1e-4, f"{purpose}: the sampler does not follow the declared law (p = {p:.1e})")
+        demand(p > noise.alarm, f"{purpose}: the sampler does not follow the declared law (p = {p:.1e})")
         for factor in (2 / 3, 3 / 2):
             p = _p_value(mechanism.scaled(factor), samples, coins)
             demand(p < 1e-4, f"{purpose}: the sampler may as well have {factor:.2f} of the noise (p = {p:.1e})")
@@ -157,7 +158,7 @@ def _p_value(law: Any, pairs: list[tuple[Any, Any]], coins: np.random.Generator)
     return float(kstest(mapped, "uniform").pvalue)
 
 
-def exact_ratio_below_certificate(spec: AlgorithmSpec) -> None:
+def exact_ratio_below_certificate(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> None:
     """On tiny games every transcript and every pair of neighbours is enumerated: no delta above the certified curve.
 
     The largest log-ratio is compared with the curve's epsilon at delta = 0, and the exact delta with the curve at smaller epsilon.
@@ -176,7 +177,7 @@ def exact_ratio_below_certificate(spec: AlgorithmSpec) -> None:
     if alone:
         _all_in_broadcasts(algorithm)
     variants = spec.audit_variants() if isinstance(spec, Audited) else (_with_epsilon(spec, 24.0), _with_epsilon(spec, 3.0))
-    closest = max(_audit_game(variant.build(setting), setting) for variant, setting in product(variants, AUDIT_GAMES))
+    closest = max(_audit_game(variant.build(setting), setting, noise) for variant, setting in product(variants, AUDIT_GAMES))
     if closest < LEAST_POWER:
         weak = f"the tiny games reach only {closest:.2f} of the certificate: offer audit_variants()"
         demand(not alone, weak)
@@ -200,7 +201,7 @@ def _with_epsilon(spec: AlgorithmSpec, epsilon: float) -> AlgorithmSpec:
     return replace(spec, epsilon=epsilon) if hasattr(spec, "epsilon") else spec  # pyright: ignore[reportArgumentType]
 
 
-def _audit_game(algorithm: Algorithm, setting: Setting) -> float:
+def _audit_game(algorithm: Algorithm, setting: Setting, noise: Randomness) -> float:
     """One tiny game, enumerated; returns how close the worst pair comes to a certificate: in log-ratio, or in delta if unbounded."""
     likelihood = algorithm.log_likelihood
     assert likelihood is not None
@@ -243,15 +244,17 @@ def _audit_game(algorithm: Algorithm, setting: Setting) -> float:
             demand(exact <= allowed * (1 + 1e-6) + 1e-12, f"{text}, a certificate says {allowed:.3e}")
             closest = max(closest, exact / allowed) if allowed > 1e-9 and pure == np.inf else closest
     loud = (1, 2, 1, 2)[: setting.horizon]
-    _frequencies_match(algorithm, transcripts, np.exp(table[index[loud]]), stream(loud))
+    _frequencies_match(algorithm, transcripts, np.exp(table[index[loud]]), stream(loud), noise)
     return closest
 
 
-def _frequencies_match(algorithm: Algorithm, transcripts: list[Any], expected: np.ndarray, losses: np.ndarray, runs: int = 800) -> None:
+def _frequencies_match(
+    algorithm: Algorithm, transcripts: list[Any], expected: np.ndarray, losses: np.ndarray, noise: Randomness, runs: int = 800
+) -> None:
     index = {repr(t): i for i, t in enumerate(transcripts)}
     counts = np.zeros(len(transcripts))
     for seed in range(runs):
-        sent = broadcasts_of(algorithm, losses, SeededNoise(seed))
+        sent = broadcasts_of(algorithm, losses, noise.source(seed))
         demand(repr(sent) in index, f"a run sent {sent}, which has no likelihood")
         counts[index[repr(sent)]] += 1
     demand(bool((counts[expected * runs < 1e-9] == 0).all()), "a run sent what has likelihood zero")
@@ -261,4 +264,4 @@ def _frequencies_match(algorithm: Algorithm, transcripts: list[Any], expected: n
     observed, wanted = np.array(pooled).T
     statistic = ((observed - wanted) ** 2 / wanted).sum()
     p = float(chdtrc(max(1, len(wanted) - 1), statistic))
-    demand(p > 1e-5, f"simulated transcripts do not follow the likelihood (chi-square p = {p:.1e})")
+    demand(p > noise.alarm / 10, f"simulated transcripts do not follow the likelihood (chi-square p = {p:.1e})")

@@ -8,12 +8,11 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
-from hedgerow.contracts.neighbours import neighbours, private, promises, record
+from hedgerow.contracts.neighbours import SEEDED, Randomness, neighbours, private, promises, record
 from hedgerow.contracts.outcome import BrokenContract, NotApplicable, demand, same
 from hedgerow.contracts.recording import Release
 from hedgerow.core.certificate import Channel, Guarantee, Observer, PrivacyCurve
 from hedgerow.core.errors import Unsupported
-from hedgerow.core.noise import SeededNoise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.privacy.bounded_range import WIDEST, AdaptiveBoundedRange
 from hedgerow.privacy.budget import CURRENCIES
@@ -26,7 +25,7 @@ Costs = frozenset[tuple[PrivacyCurve, int]]  # what the releases that count cost
 _ROUNDING = 1e-9
 
 
-def ledger_composes(spec: AlgorithmSpec) -> None:
+def ledger_composes(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> None:
     """Where the proof is compositional, the releases one datum enters compose to at most what each observer is promised.
 
     A datum belongs to one client. A release counts for it if another datum in its place changes the value handed to the mechanism
@@ -48,7 +47,7 @@ def ledger_composes(spec: AlgorithmSpec) -> None:
     if not promised:
         raise NotApplicable(f"{algorithm.name} protects nobody")
     plans, found = set[tuple[Any, ...]](), set[Costs]()
-    for plan, counted in _counted(algorithm):
+    for plan, counted in _counted(algorithm, noise):
         for guarantee in promised:
             _hidden_by_others(guarantee, counted)
         plans.add(plan)
@@ -58,11 +57,11 @@ def ledger_composes(spec: AlgorithmSpec) -> None:
             _stays_below(guarantee, costs, planned=len(plans) == 1)
 
 
-def _counted(algorithm: Algorithm) -> Iterator[tuple[tuple[Any, ...], list[Release]]]:
+def _counted(algorithm: Algorithm, noise: Randomness) -> Iterator[tuple[tuple[Any, ...], list[Release]]]:
     """For each run its mechanisms in order, and the releases that count for the datum in which its neighbour differs."""
     for trial, losses, neighbour in neighbours(60):
-        first = record(algorithm, losses, SeededNoise(trial))
-        second = record(algorithm, neighbour, SeededNoise(trial), first)
+        first = record(algorithm, losses, noise.source(trial))
+        second = record(algorithm, neighbour, noise.source(trial), first)
         demand(len(first.releases) == len(second.releases), "neighbouring inputs give another number of releases on the same outputs")
         counted = [a for a, b in zip(first.releases, second.releases, strict=True) if not same(a.value, b.value)]
         yield tuple(release.mechanism for release in first.releases), counted

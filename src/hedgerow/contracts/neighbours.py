@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
 from hedgerow.contracts.outcome import NotApplicable, demand
 from hedgerow.contracts.recording import Ledger, RecordingNoise
 from hedgerow.core.certificate import Event, Guarantee
-from hedgerow.core.noise import NoiseSource
+from hedgerow.core.noise import NoiseSource, SeededNoise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Sink
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.recorded import RecordedArray
+from hedgerow.privacy.secure import SecureNoise
 
 SETTING = Setting(clients=3, experts=5, horizon=40)
+
+
+@dataclass(frozen=True)
+class Randomness:
+    """Where a contract takes its noise from, and how unlikely a sample must be to speak against a law: entropy is new every time."""
+
+    source: Callable[[int], NoiseSource]
+    alarm: float
+
+
+SEEDED = Randomness(SeededNoise, 1e-4)
+SECURE = Randomness(lambda _: SecureNoise(), 1e-9)
 
 
 def private(spec: AlgorithmSpec, setting: Setting = SETTING) -> Algorithm:

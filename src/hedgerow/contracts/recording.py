@@ -35,10 +35,11 @@ class Release:
 
 @dataclass
 class Ledger:
-    """All releases of a run in order, and draws made outside any release."""
+    """All releases of a run in order, and draws made outside any release, with what came out."""
 
     releases: list[Release] = field(default_factory=list)
     bare_draws: list[tuple[str, str]] = field(default_factory=list)
+    coins: list[tuple[tuple[Who, ...], str, str, Any]] = field(default_factory=list)
 
 
 def _rows(value: Any, batch: tuple[int, ...]) -> list[Any]:
@@ -62,6 +63,7 @@ class _Watched:
     ledger: Ledger
     players: tuple[Who, ...]
     answer: Callable[[tuple[Who, ...], Any, Any, Noise], Any]
+    coin: Callable[[tuple[Who, ...], str, str, Callable[[], Any]], Any]
 
     @property
     def batch(self) -> tuple[int, ...]:
@@ -69,7 +71,9 @@ class _Watched:
 
     def draw(self, law: str, purpose: str, shape: tuple[int, ...] = (), rounds: int | None = None, scale: float | None = None) -> Any:
         self.ledger.bare_draws.append((law, purpose))
-        return self.inner.draw(law, purpose, shape, rounds, scale)
+        drawn = self.coin(self.players, law, purpose, lambda: self.inner.draw(law, purpose, shape, rounds, scale))
+        self.ledger.coins.append((self.players, law, purpose, drawn))
+        return drawn
 
     def lattice(self, value: Any) -> Any:
         return self.inner.lattice(value)
@@ -86,7 +90,7 @@ class _Watched:
 
 
 class RecordingNoise:
-    """Wraps a source and keeps a ledger. With `replay`, outputs are taken from an earlier ledger instead of being drawn.
+    """Wraps a source and keeps a ledger. With `replay`, outputs and coins are taken from an earlier ledger instead of being drawn.
 
     Every player goes through its own outputs in its own order, so a ledger can be replayed for all clients at once or one by one.
     """
@@ -98,6 +102,13 @@ class RecordingNoise:
         for release in () if replay is None else replay.releases:
             assert self._script is not None
             self._script.setdefault(release.who, deque()).append(release)
+        self._coins: dict[tuple[tuple[Who, ...], str, str], deque[Any]] = {}
+        for players, law, purpose, drawn in () if replay is None else replay.coins:
+            self._coins.setdefault((players, law, purpose), deque()).append(drawn)
+
+    def _coin(self, players: tuple[Who, ...], law: str, purpose: str, draw: Callable[[], Any]) -> Any:
+        left = self._coins.get((players, law, purpose))
+        return left.popleft() if left else draw()
 
     def _answer(self, players: tuple[Who, ...], mechanism: Any, value: Any, noise: Noise) -> Any:
         if self._script is None:
@@ -111,7 +122,7 @@ class RecordingNoise:
         return _joined(outputs, noise.batch)
 
     def _watched(self, view: Noise, *players: Who) -> Noise:
-        return _Watched(view, self.ledger, players, self._answer)
+        return _Watched(view, self.ledger, players, self._answer, self._coin)
 
     def server(self) -> Noise:
         return self._watched(self.inner.server(), SERVER)

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from hedgerow.contracts import agreement, guarantees, ledger, utility
+from hedgerow.contracts.neighbours import SECURE
 from hedgerow.contracts.outcome import BrokenContract, NotApplicable
 from hedgerow.core.protocol import AlgorithmSpec
 
-Contract = Callable[[AlgorithmSpec], None]
+Contract = Callable[..., None]  # a spec, and for some a `Randomness`
 
 CONTRACTS: dict[str, Contract] = {
     "same on every engine": agreement.same_on_every_engine,
@@ -32,6 +33,15 @@ CONTRACTS: dict[str, Contract] = {
 }
 
 
+ON_BOTH_SOURCES = (
+    "sensitivities hold",
+    "nothing raw in a view",
+    "noise follows its law",
+    "ledger composes",
+    "exact ratio below certificate",
+)  # the others compare runs on the same noise, which secure noise never gives twice
+
+
 @dataclass(frozen=True)
 class Outcome:
     contract: str
@@ -39,10 +49,13 @@ class Outcome:
     detail: str
 
 
-def examine(name: str, spec: AlgorithmSpec) -> Outcome:
-    """One contract on one algorithm."""
+def examine(name: str, spec: AlgorithmSpec, *, secure: bool = False) -> Outcome:
+    """One contract on one algorithm, with seeded noise or with `secure` noise, where it is about noise."""
     try:
-        CONTRACTS[name](spec)
+        if secure:
+            CONTRACTS[name](spec, SECURE)
+        else:
+            CONTRACTS[name](spec)
     except NotApplicable as reason:
         return Outcome(name, "not applicable", str(reason))
     except BrokenContract as error:

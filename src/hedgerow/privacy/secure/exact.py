@@ -8,7 +8,6 @@ open by as many digits as it takes. So the law is exact: tables cost tries, not 
 
 from __future__ import annotations
 
-import sys
 from math import ceil, expm1, isfinite
 from threading import local
 from typing import Any
@@ -22,11 +21,10 @@ from hedgerow.privacy.secure.laws import ERROR, SHAPES, LatticeLaw, Shape, Value
 from hedgerow.privacy.secure.words import SecureWords, Words
 
 Integers = npt.NDArray[np.int64]
+Trials = npt.NDArray[np.uint16]
 
-# a word: which cell (13 bits), which of its two strips (19), the trial (16), the offset in the strip (16)
-CELL_BITS, SIDE_BITS, TRIAL_BITS, OFFSET_BITS = 13, 19, 16, 16
-_LITTLE = sys.byteorder == "little"
-_TOP_HALF, _TRIAL_LANE = (1, 1) if _LITTLE else (0, 2)  # of the two 32-bit and of the four 16-bit parts of a word
+# a word: which cell (13 bits), which of its two strips (19), the offset in the strip (32); beside it 16 bits for the trial
+CELL_BITS, SIDE_BITS, OFFSET_BITS, TRIAL_BITS = 13, 19, 32, 16
 CELLS, SIDES, TRIALS = 2**CELL_BITS, 2**SIDE_BITS, 2**TRIAL_BITS
 LARGEST_SCALE = 2.0**40
 _PIECE = 2**13
@@ -38,10 +36,13 @@ class _Scratch(local):
     """Arrays that every thread makes once: fresh memory would cost as much as the noise."""
 
     def __init__(self) -> None:
-        most = TRIES + TRIES // 2
-        self.drawn, self.found, self.lost = np.empty(most, np.uint64), np.empty(most, np.int64), np.empty(most, bool)
-        self.index, self.number = np.empty(_PIECE, np.uint64), np.empty(_PIECE, np.uint64)
-        self.limit, self.won, self.second = np.empty(_PIECE, np.uint32), np.empty(_PIECE, np.uint16), np.empty(_PIECE, bool)
+        self.bits = np.empty(10 * _PIECE, np.uint8)
+        self.index, self.number, self.limit = (np.empty(_PIECE, np.uint64) for _ in range(3))
+        self.won, self.second, self.lost = np.empty(_PIECE, np.uint16), np.empty(_PIECE, bool), np.empty(_PIECE, bool)
+
+    def split(self, count: int) -> tuple[Words, Trials]:
+        """The words and the trials of one piece, side by side in memory."""
+        return self.bits[: 8 * count].view(np.uint64), self.bits[8 * count : 10 * count].view(np.uint16)
 
 
 _SCRATCH = _Scratch()
@@ -89,7 +90,8 @@ class ExactLaw:
         won = np.append(np.clip(won, 0, TRIALS - 1), [0] * len(tails)).astype(np.uint16)
         limits, others = _alias(weights)
         # a full cell never reaches its limit: its second strip is the same one
-        self._limits = ((np.arange(CELLS) << SIDE_BITS) + np.minimum(limits, SIDES - 1)).astype(np.uint32)
+        full = (np.arange(CELLS) << SIDE_BITS) + np.minimum(limits, SIDES - 1)
+        self._limits = full.astype(np.uint64) << np.uint64(OFFSET_BITS)
         others = np.where(limits == SIDES, np.arange(CELLS), others)
         strips = np.stack([np.minimum(np.arange(CELLS), len(weights) - 1), others], axis=1).ravel()
         self._strips = strips
@@ -104,58 +106,64 @@ class ExactLaw:
         return result
 
     def fill(self, target: Integers, words: SecureWords) -> None:
-        """Independent integers into an array that is there already."""
+        """Independent integers into an array that is there already. A place whose trial is lost takes the next spare one."""
         done = 0
         while done < len(target):
             part = target[done : done + TRIES]
-            tries = len(part) + int(self.loss * len(part) * 1.25) + 16
-            found, lost = self._try(tries, words)
-            spare = np.delete(np.arange(len(part), tries), lost[lost >= len(part)] - len(part))
-            lost = lost[lost < len(part)]
-            filled = len(part) if len(spare) >= len(lost) else int(lost[len(spare)])
+            lost = self._try(part, words)
+            spare = np.empty(int(1.25 * self.loss * len(part)) + 16, np.int64)
+            spare = np.delete(spare, self._try(spare, words))
+            done += len(part) if len(lost) <= len(spare) else int(lost[len(spare)])
             lost = lost[: len(spare)]
-            found[lost] = found[spare[: len(lost)]]
-            part[:filled] = found[:filled]
-            done += filled
+            part[lost] = spare[: len(lost)]
 
-    def _try(self, tries: int, words: SecureWords) -> tuple[Integers, Integers]:
-        """So many integers, and the places where the trial is lost."""
-        drawn, found, lost = _SCRATCH.drawn[:tries], _SCRATCH.found[:tries], _SCRATCH.lost[:tries]
-        words.fill(drawn)
-        for first in range(0, tries, _PIECE):
-            piece = slice(first, first + _PIECE)
-            self._quick(drawn[piece], found[piece], lost[piece])
-        if self.bits > OFFSET_BITS:
-            found += (words.take(tries) >> np.uint64(64 - self.bits)).view(np.int64)
-        still_open = np.flatnonzero(lost)
-        return found, self._decide(still_open, drawn[still_open], found, words) if len(still_open) else still_open
+    def _try(self, found: Integers, words: SecureWords) -> Integers:
+        """One trial for each place; the places where it is lost."""
+        places, drawn, trials = list[Integers](), list[Words](), list[Trials]()
+        for first in range(0, len(found), _PIECE):
+            piece = found[first : first + _PIECE]
+            lost = self._quick(piece, words)
+            if self.bits > OFFSET_BITS:
+                piece += (words.take(len(piece)) >> np.uint64(64 - self.bits)).view(np.int64)
+            places.append(lost + first)
+            piece_words, piece_trials = _SCRATCH.split(len(piece))
+            drawn.append(piece_words[lost])
+            trials.append(piece_trials[lost])
+        where = np.concatenate(places)
+        if not len(where):
+            return where
+        x, won = self._decide(np.concatenate(drawn), np.concatenate(trials), found[where], words)
+        found[where] = x
+        return where[~won]
 
-    def _quick(self, drawn: Words, found: Integers, lost: npt.NDArray[np.bool_]) -> None:
-        """Strip, offset and the first bits of the trial, for one piece."""
-        count, scratch = len(drawn), _SCRATCH
+    def _quick(self, found: Integers, words: SecureWords) -> Integers:
+        """Strip, offset and the first bits of the trial, for one piece; the places where these did not win it."""
+        count, scratch = len(found), _SCRATCH
+        (drawn, trial), lost = scratch.split(count), scratch.lost[:count]
+        words.fill(scratch.bits[: 10 * count])
         index, number, limit = scratch.index[:count], scratch.number[:count], scratch.limit[:count]
         second, won, cell = scratch.second[:count], scratch.won[:count], index.view(np.int64)
         np.right_shift(drawn, 64 - CELL_BITS, out=index)
-        np.take(self._limits, cell, out=limit, mode="clip")
-        np.greater_equal(drawn.view(np.uint32)[_TOP_HALF::2], limit, out=second)
+        self._limits.take(cell, out=limit, mode="clip")
+        np.greater_equal(drawn, limit, out=second)
         np.add(cell, cell, out=cell)
         np.add(cell, second, out=cell)
-        np.take(self._won2, cell, out=won, mode="clip")
-        np.greater_equal(drawn.view(np.uint16)[_TRIAL_LANE::4], won, out=lost)
-        np.take(self._starts2, cell, out=found, mode="clip")
+        self._won2.take(cell, out=won, mode="clip")
+        np.greater_equal(trial, won, out=lost)
+        self._starts2.take(cell, out=found, mode="clip")
         if 0 < self.bits <= OFFSET_BITS:
             np.bitwise_and(drawn, 2**self.bits - 1, out=number)
             np.add(found, number.view(np.int64), out=found)
+        return lost.nonzero()[0]
 
-    def _decide(self, where: Integers, drawn: Words, found: Integers, words: SecureWords) -> Integers:
-        """The trials that their first bits did not win: more bits, against the law at the very integer. Returns the lost ones."""
+    def _decide(self, drawn: Words, trials: Trials, x: Integers, words: SecureWords) -> tuple[Integers, npt.NDArray[np.bool_]]:
+        """The trials that their first bits did not win: more bits, against the law at the very integer. Integers, and which won."""
         cell = (drawn >> np.uint64(64 - CELL_BITS)).view(np.int64)
-        second = drawn.view(np.uint32)[_TOP_HALF::2] >= self._limits[cell]
+        second = drawn >= self._limits[cell]
         strip = self._strips[2 * cell + second]
-        first_bits = drawn.view(np.uint16)[_TRIAL_LANE::4].astype(np.uint64)
+        first_bits = trials.astype(np.uint64)
         more = words.take(len(drawn)) >> np.uint64(TRIAL_BITS)
         trial = first_bits * 2.0**-TRIAL_BITS + more * 2.0**-64
-        x = found[where]
         chance = self.unit * self.shape.weight(np.abs(x).astype(float)) / self.weights[strip]
         yes = trial < chance * (1 - ERROR)
         no = trial >= np.maximum(chance * (1 + ERROR), _HOPELESS)
@@ -166,11 +174,11 @@ class ExactLaw:
             if in_tail[i]:
                 value = self._tail(int(strip[i]) - len(self.weights) + len(self.tails), head, words)
                 yes[i] = value is not None
-                found[where[i]] = value or 0
+                x[i] = value or 0
             else:
                 weight, size = int(self.weights[strip[i]]), abs(int(x[i]))
                 yes[i] = below(head, lambda w=weight, s=size: mp.mpf(self.unit) * self.shape.exact(s) / w, words)
-        return where[~yes]
+        return x, yes
 
     def _tail(self, side: int, head: int, words: SecureWords) -> int | None:
         """A trial beyond the strips: a geometric step from their end; None if it is lost."""

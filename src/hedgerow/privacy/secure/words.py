@@ -14,8 +14,7 @@ from hedgerow.core.errors import HedgerowError
 Words = npt.NDArray[np.uint64]
 KEY_BYTES, BLOCK_BYTES = 32, 16
 REKEY_AFTER = 2**33  # bytes under one key; far below what counter mode allows
-_PIECE = 2**13  # words enciphered at once
-_ZEROS = memoryview(bytes(8 * _PIECE))
+_ZEROS = memoryview(bytes(10 * 2**13))  # what is enciphered at once
 
 
 class NoEntropy(HedgerowError):
@@ -68,14 +67,15 @@ class SecureWords:
         self.fill(taken)
         return taken
 
-    def fill(self, target: Words) -> None:
-        """The next words, into an array that is there already."""
+    def fill(self, target: npt.NDArray[Any]) -> None:
+        """The next bits, into an array of unsigned integers that is there already."""
+        raw = target.view(np.uint8).data
         with self._lock:
             self.check()
-            self._used += target.nbytes
-            for first in range(0, len(target), _PIECE):
-                piece = target[first : first + _PIECE]
-                self._cipher.update_into(_ZEROS[: piece.nbytes], piece.view(np.uint8))
+            self._used += len(raw)
+            for first in range(0, len(raw), len(_ZEROS)):
+                piece = raw[first : first + len(_ZEROS)]
+                self._cipher.update_into(_ZEROS[: len(piece)], piece)
 
     def integer(self, bits: int) -> int:
         """A uniform integer of so many bits, for the exact paths."""
