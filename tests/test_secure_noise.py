@@ -7,6 +7,7 @@ import multiprocessing
 import os
 import pickle
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from math import ceil, exp, log
 from typing import Any
 
@@ -14,8 +15,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from hedgerow.algorithms.experts.follow_the_leader import FollowTheLeader
+from hedgerow.algorithms.experts.sparse_vector import SparseVector
+from hedgerow.core.certificate import ENTROPY, IDEAL_REALS, Observer
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.noise import SeededNoise
+from hedgerow.engines.learner import Learner
 from hedgerow.privacy.mechanisms import AdditiveNoise, ExponentialMechanism, GaussianNoise, KNorm, NoisyMax
 from hedgerow.privacy.secure import SecureNoise, choice, exact, words
 from hedgerow.privacy.secure.exact import ExactLaw
@@ -209,6 +214,15 @@ def _child(source: SecureNoise, queue: Any) -> None:
     queue.put(source.server().draw("laplace", "child", (50,), scale=1.0).tolist())
 
 
+def test_a_process_number_that_comes_up_again_does_not_bring_the_key_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    fresh = SecureWords()
+    first = fresh.generation
+    monkeypatch.setattr(os, "getpid", lambda: 1)
+    words._forked()  # as in a child
+    fresh.take(1)
+    assert fresh.generation == first + 1
+
+
 def test_a_forked_process_draws_other_noise() -> None:
     source = SecureNoise()
     source.server().draw("laplace", "before", (50,), scale=1.0)  # there is now noise in store
@@ -267,13 +281,29 @@ def test_without_entropy_or_cipher_there_is_no_noise(monkeypatch: pytest.MonkeyP
 def test_nothing_else_passes_for_secure(weak: Any) -> None:
     with pytest.raises(InvalidValue, match="Expected SecureNoise"):
         require_secure(weak)
+    with pytest.raises(InvalidValue, match="Expected SecureNoise"):
+        require_secure(SecureNoise.__new__(SecureNoise))
     source = SecureNoise()
     assert require_secure(source) is source
 
 
+def test_a_private_learner_protects_somebody_with_exact_noise() -> None:
+    learner = Learner.private(SparseVector(), clients=2, experts=3, horizon=50, source=SecureNoise())
+    for _ in range(50):
+        learner.predict()
+        learner.observe(np.ones((2, 3)))
+    assumed = learner.algorithm.certificate.guarantee(Observer.PEER).assumes
+    assert ENTROPY in assumed
+    assert IDEAL_REALS not in assumed
+    with pytest.raises(InvalidValue, match="protects nobody"):
+        Learner.private(FollowTheLeader(), clients=2, experts=3, horizon=5, source=SecureNoise())
+    with pytest.raises(InvalidValue, match="Expected SecureNoise"):
+        Learner.private(SparseVector(), clients=2, experts=3, horizon=5, source=SeededNoise(0))  # pyright: ignore[reportArgumentType]
+
+
 def test_bad_input_is_refused() -> None:
     server = SecureNoise().server()
-    for scale in (0.0, -1.0, float("inf"), float("nan"), 2.0**41):
+    for scale in (0.0, -1.0, 1e-100, float("inf"), float("nan"), 2.0**41):
         with pytest.raises(InvalidValue, match="Expected scale="):
             ExactLaw("laplace", scale)
     with pytest.raises(InvalidValue, match="Expected law='cauchy'"):
@@ -282,8 +312,12 @@ def test_bad_input_is_refused() -> None:
         ExactLaw("laplace", 1.0).sample(-1, WORDS)
     with pytest.raises(InvalidValue, match="too coarse"):
         server.draw("laplace", "x", scale=1e-7)
-    with pytest.raises(InvalidValue, match="on the lattice"):
+    with pytest.raises(InvalidValue, match=r"value=0.3 on the lattice"):
         server.release(AdditiveNoise("x", "laplace", 1.0), 0.3)
+    with pytest.raises(InvalidValue, match=r"value=0.3 on the lattice"):
+        server.release(ExponentialMechanism("x", 1.0), [0.0, 0.3])
+    with pytest.raises(InvalidValue, match=r"Expected scale=2097152\.0 <= 1\.04858e"):
+        server.draw("laplace", "x", scale=2.0**21)
     with pytest.raises(InvalidValue, match="in size"):
         server.release(AdditiveNoise("x", "laplace", 1.0), 2.0**40)
     with pytest.raises(Unsupported, match="no exact sampler for exponential"):
@@ -305,12 +339,111 @@ def test_released_values_stay_on_the_lattice() -> None:
     assert ExponentialMechanism("x", 50.0).sample(np.array([[0.0, 9.0], [9.0, 0.0]]), source.everyone("client", 2)).tolist() == [0, 1]
 
 
-def test_noise_in_store_is_used_once() -> None:
+def test_noise_in_store_is_used_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a law that counts 0, 1, 2, ... every value is handed out once and in order, whatever the sizes of the draws."""
+    drawn = 0
+
+    def counting(self: ExactLaw, target: np.ndarray, words: SecureWords) -> None:
+        nonlocal drawn
+        target[:] = np.arange(drawn, drawn + len(target))
+        drawn += len(target)
+
+    monkeypatch.setattr(ExactLaw, "fill", counting)
     server = SecureNoise().server()
-    drawn = np.concatenate([server.draw("gaussian", "x", (size,), scale=1000.0) for size in (1, 1, 7, 300, 5000, 70_000)])
-    runs = np.lib.stride_tricks.sliding_window_view(drawn, 3)
-    assert len(np.unique(runs, axis=0)) > len(runs) * 0.999
-    assert stats.kstest(drawn / 1000, "norm").pvalue > FALSE_ALARM
+    taken = np.concatenate([server.draw("gaussian", "x", (size,), scale=1.0) for size in (1, 1, 7, 300, 5000, 70_000, 3)]) * 2**20
+    assert np.array_equal(taken, np.arange(len(taken)))
+
+
+def test_an_interrupted_draw_hands_out_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a refill did not finish is never taken for noise."""
+    honest, source = ExactLaw.fill, SecureNoise()
+    server = source.server()
+    for _ in range(6):  # at every size of the store
+
+        def interrupted(self: ExactLaw, target: np.ndarray, words: SecureWords) -> None:
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(ExactLaw, "fill", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            server.draw("laplace", "x", (2 * exact.TRIES,), scale=1.0)
+        monkeypatch.setattr(ExactLaw, "fill", honest)
+        sample = server.draw("laplace", "x", (4000,), scale=1.0)
+        assert stats.kstest(sample, "laplace").pvalue > FALSE_ALARM
+
+
+def test_the_scale_that_is_asked_for_is_the_scale_that_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[tuple[str, float]] = []
+    honest = ExactLaw.__init__
+
+    def noted(self: ExactLaw, law: LatticeLaw, scale: float, **options: Any) -> None:
+        made.append((law, scale))
+        honest(self, law, scale, **options)
+
+    monkeypatch.setattr(ExactLaw, "__init__", noted)
+    SecureNoise().server().release(GaussianNoise("x", 0.75), 1.0)
+    assert made == [("gaussian", 0.75 * 2**20)]
+
+
+class Scripted:
+    """Words that are given; then zeros."""
+
+    def __init__(self, *given: int) -> None:
+        self.given, self.asked = list(given), 0
+
+    def take(self, count: int) -> np.ndarray:
+        self.asked += count
+        return np.array([self.given.pop(0) if self.given else 0 for _ in range(count)], np.uint64)
+
+    def integer(self, bits: int) -> int:
+        return int(self.take(-(-bits // 64))[0])
+
+
+@pytest.mark.parametrize("gap", [100.0, 400.0, 745.0, 746.0])
+def test_a_hopeless_coin_is_not_taken_for_heads(gap: float) -> None:
+    """The first 64 bits of the trial are zero, the next are not: a chance far below 2^-64 has lost all the same."""
+    order, coins, more = [0, 1], [0, 2**63], [2**63]
+    forged: Any = Scripted(*order, *coins, *more)
+    assert choice.permute_and_flip(np.array([gap, 0.0]), 1.0, forged) == 1
+    assert forged.asked > 4  # it looked at more bits
+
+
+def test_strips_are_chosen_as_the_table_says() -> None:
+    """Words at the very limits of cells, against the table read cell by cell."""
+    law = ExactLaw("laplace", 1000.0)
+    limits, others = exact._alias(law.weights)
+    cells = np.flatnonzero((limits > 0) & (limits < exact.SIDES))[:500]
+    for side, strip in ((limits[cells] - 1, cells), (limits[cells], others[cells])):
+        drawn = ((cells.astype(np.uint64) << np.uint64(19)) + side.astype(np.uint64)) << np.uint64(32)
+
+        class Words(Scripted):
+            def fill(self, target: np.ndarray, drawn: np.ndarray = drawn) -> None:
+                target[: drawn.nbytes] = drawn.view(np.uint8)
+                target[drawn.nbytes :] = 0
+
+        found = np.empty(len(cells), np.int64)
+        forged: Any = Words()
+        law._quick(found, forged)
+        assert np.array_equal(found, law.starts[strip])
+
+
+def test_signs_are_balanced_and_positions_alike() -> None:
+    for law in ("laplace", "gaussian"):
+        sample = ExactLaw(law, 3000.0).sample(10 * exact.TRIES, WORDS)
+        assert stats.binomtest(int((sample > 0).sum()), int((sample != 0).sum()), 0.5).pvalue > FALSE_ALARM
+        rows = sample.reshape(10, exact.TRIES)
+        ends = np.concatenate([rows[:, :2000].ravel(), rows[:, -2000:].ravel()])
+        assert chi_square(ends, law, 3000.0) > FALSE_ALARM
+        neighbours = np.corrcoef(sample[:-1], sample[1:])[0, 1]
+        assert abs(neighbours) < 5 / np.sqrt(len(sample))
+
+
+def test_threads_never_share_noise() -> None:
+    source = SecureNoise()
+    with ThreadPoolExecutor(4) as pool:
+        parts = list(pool.map(lambda _: source.server().draw("gaussian", "x", (3000,), scale=2.0**15), range(40)))
+    values = np.concatenate(parts)
+    assert len(np.unique(values)) > len(values) - 12  # by chance about one pair in 1.2 * 10^5 values is equal
+    assert stats.kstest(values / 2**15, "norm").pvalue > FALSE_ALARM
 
 
 @pytest.mark.parametrize(("law", "scale"), [("laplace", 3.0), ("laplace", 1000.0), ("gaussian", 3.0), ("gaussian", 1000.0)])

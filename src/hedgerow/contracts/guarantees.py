@@ -12,7 +12,7 @@ from scipy.special import chdtrc
 from hedgerow.contracts.neighbours import SEEDED, SETTING, Randomness, neighbours, private, promises, record
 from hedgerow.contracts.outcome import NotApplicable, demand, same
 from hedgerow.contracts.recording import all_paths
-from hedgerow.core.certificate import DEFAULT_VIEWS, IDEAL_REALS, Channel, Guarantee, Observer
+from hedgerow.core.certificate import DEFAULT_VIEWS, ENTROPY, IDEAL_REALS, Channel, Guarantee, Observer
 from hedgerow.core.lattice import round_to_lattice
 from hedgerow.core.messages import field_names
 from hedgerow.core.noise import SeededNoise
@@ -46,8 +46,9 @@ def covers_every_message(spec: AlgorithmSpec) -> None:
     unseen = sorted(channel.value for channel in set(certificate.channels.values()) - seen)
     demand(not unseen, f"nobody's view holds {unseen}")
     for guarantee in certificate.guarantees:
-        epsilon, ideal = guarantee.curve.stated()[0], IDEAL_REALS in guarantee.assumes
-        demand(not guarantee.protects or epsilon == 0 or ideal, f"the {guarantee.observer.value}'s guarantee hides IDEAL_REALS")
+        epsilon, honest = guarantee.curve.stated()[0], guarantee.assumes & {IDEAL_REALS, ENTROPY}
+        text = f"the {guarantee.observer.value}'s guarantee hides what it assumes about noise (IDEAL_REALS or ENTROPY)"
+        demand(not guarantee.protects or epsilon == 0 or bool(honest), text)
     if not algorithm.has_mechanisms:
         for guarantee in certificate.guarantees:
             free = guarantee.curve.stated() == (0.0, 0.0)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from hedgerow.core.block import Block, check
 from hedgerow.core.certificate import with_exact_noise
-from hedgerow.core.errors import InvalidValue
+from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import round_to_lattice
 from hedgerow.core.losses import Linear
 from hedgerow.core.noise import NoiseSource, SeededNoise
@@ -47,6 +47,11 @@ class Learner:
         """
         learner = cls.__new__(cls)
         built = algorithm.build(Setting(clients, experts, horizon))
+        if not any(guarantee.protects for guarantee in built.certificate.guarantees):
+            raise InvalidValue(f"Expected an algorithm that protects somebody, {built.name} protects nobody.")
+        for mechanism in built.certificate.mechanisms:
+            if not getattr(mechanism, "exact", True):
+                raise Unsupported(f"{built.name} needs {type(mechanism).__name__}, which has no exact sampler.")
         learner._begin(replace(built, certificate=with_exact_noise(built.certificate)), require_secure(source))
         return learner
 

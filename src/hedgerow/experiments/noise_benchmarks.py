@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from hedgerow.core.lattice import round_to_lattice
 from hedgerow.core.noise import LAWS, SeededNoise
 from hedgerow.experiments.benchmarks import REPEATS, Row, seconds
 from hedgerow.privacy.mechanisms import ExponentialMechanism, NoisyMax
@@ -91,7 +92,7 @@ def setup_rows() -> Iterator[Row]:
 def selection_rows() -> Iterator[Row]:
     """One choice among 10^4 experts against numpy's largest of scores with Gumbel noise."""
     generator = np.random.default_rng(1)
-    scores = generator.random(EXPERTS) * 20
+    scores = round_to_lattice(generator.random(EXPERTS) * 20)
     server, seeded = SecureNoise().server(), SeededNoise(0).server()
     mechanisms = {
         "exponential mechanism": ExponentialMechanism("bench", 1.0),

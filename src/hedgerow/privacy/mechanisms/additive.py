@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import expm1, inf, lgamma, log, nextafter, pi, prod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import gammainc, ndtr
@@ -145,6 +145,8 @@ class KNorm(_Additive):
     >>> KNorm("report", scale=2.0, sensitivity=1.0).curve
     PureDP(bound=0.5)
     """
+
+    exact: ClassVar[bool] = False  # no sampler on the lattice yet
 
     purpose: str
     scale: float

@@ -106,7 +106,7 @@ class ExponentialMechanism(_Selection):
         return BoundedRange(self.epsilon)
 
     def sample(self, value: Any, noise: Noise) -> Any:
-        return noise.choose("gumbel", self._gaps(value), self.rate, self.purpose)
+        return noise.choose("gumbel", self._gaps(noise.lattice(value)), self.rate, self.purpose)
 
     def _log_probabilities(self, scores: Any) -> Values:
         return _softmax(self._logits(scores))
@@ -156,7 +156,7 @@ class NoisyMax(_Selection):
         return float(np.abs(moved).max())
 
     def sample(self, value: Any, noise: Noise) -> Any:
-        return noise.choose(self.law, self._gaps(value), self.rate, self.purpose)
+        return noise.choose(self.law, self._gaps(noise.lattice(value)), self.rate, self.purpose)
 
     def _log_probabilities(self, scores: Any) -> Values:
         logits = self._logits(scores)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from hedgerow.core.checks import at_least, expect
-from hedgerow.privacy.secure.digits import below, mp
+from hedgerow.privacy.secure.digits import below, digits, mp
 from hedgerow.privacy.secure.laws import ERROR, Values
 from hedgerow.privacy.secure.words import SecureWords
 
@@ -40,7 +40,7 @@ def _exponential_exactly(gaps: Values, rate: float, head: int, words: SecureWord
     """The same uniform number, with more and more of its bits, against sums with more and more digits."""
     bits = 64
     while True:
-        with mp.workprec(bits + 128):
+        with digits(bits + 128):
             weights = [mp.exp(-mp.mpf(rate) * mp.mpf(float(gap))) for gap in gaps]
             total, below = mp.fsum(weights), mp.mpf(0)
             low, high = (mp.ldexp(mp.mpf(value), -bits) * total for value in (head, head + 1))
@@ -60,7 +60,7 @@ def permute_and_flip(gaps: Values, rate: float, words: SecureWords) -> int:
     order = permutation(len(gaps), words)
     heads = words.take(len(gaps))
     trial, chance = heads * 2.0**-64, np.exp(-rate * gaps[order])
-    yes = (trial < chance * (1 - ERROR)) | (gaps[order] == 0)
+    yes = (trial + 2.0**-63 < chance * (1 - ERROR)) | (gaps[order] == 0)
     no = trial >= np.maximum(chance * (1 + ERROR), _HOPELESS)
     for at in np.flatnonzero(yes | ~no):
         index = int(order[at])
@@ -73,7 +73,7 @@ def permutation(count: int, words: SecureWords) -> np.ndarray:
     """A uniform order: by random words, drawn again in the unlikely case that two are equal."""
     while True:
         drawn = words.take(count)
-        order = np.argsort(drawn, kind="stable")
+        order = np.argsort(drawn)
         if not (np.diff(drawn[order]) == 0).any():
             return order
 

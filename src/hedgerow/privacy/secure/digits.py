@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import RLock
 from typing import Any
 
 import mpmath
@@ -10,15 +12,23 @@ import mpmath
 from hedgerow.privacy.secure.words import SecureWords
 
 mp: Any = mpmath.mp  # numbers of any precision
+_ONE_AT_A_TIME = RLock()  # the precision is one number for the whole process
+
+
+@contextmanager
+def digits(bits: int) -> Iterator[None]:
+    """Compute with so many binary digits, alone."""
+    with _ONE_AT_A_TIME, mp.workprec(bits):
+        yield
 
 
 def below(head: int, chance: Callable[[], Any], words: SecureWords) -> bool:
     """Whether a uniform number whose first 64 bits are `head` lies below `chance()`, computed with ever more digits."""
     bits = 64
     while True:
-        with mp.workprec(bits + 128):
+        with digits(bits + 128):
             scaled = mp.ldexp(chance(), bits)
-            error = mp.ldexp(1, -100)
+            error = mp.ldexp(1, -bits - 64)
             low, high = int(mp.floor(scaled * (1 - error))), int(mp.ceil(scaled * (1 + error)))
         if head < low:
             return True
@@ -32,9 +42,9 @@ def geometric(rate: float, words: SecureWords) -> int:
     head, bits = words.integer(64), 64
     while True:
         if head > 0:
-            with mp.workprec(bits + 128):
+            with digits(bits + 128):
                 least, most = (-mp.log(mp.ldexp(mp.mpf(value), -bits)) / mp.mpf(rate) for value in (head + 1, head))
-                error = mp.ldexp(1, -100)
+                error = mp.ldexp(1, -bits - 64)
                 low, high = int(mp.floor(least * (1 - error))), int(mp.floor(most * (1 + error)))
             if low == high:
                 return low

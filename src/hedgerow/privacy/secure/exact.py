@@ -8,7 +8,7 @@ open by as many digits as it takes. So the law is exact: tables cost tries, not 
 
 from __future__ import annotations
 
-from math import ceil, expm1, isfinite
+from math import ceil, expm1
 from threading import local
 from typing import Any
 
@@ -26,7 +26,7 @@ Trials = npt.NDArray[np.uint16]
 # a word: which cell (13 bits), which of its two strips (19), the offset in the strip (32); beside it 16 bits for the trial
 CELL_BITS, SIDE_BITS, OFFSET_BITS, TRIAL_BITS = 13, 19, 32, 16
 CELLS, SIDES, TRIALS = 2**CELL_BITS, 2**SIDE_BITS, 2**TRIAL_BITS
-LARGEST_SCALE = 2.0**40
+SMALLEST_SCALE, LARGEST_SCALE = 1e-3, 2.0**40
 _PIECE = 2**13
 TRIES = 2**16  # at once
 _HOPELESS = 2.0**-60
@@ -53,7 +53,7 @@ class ExactLaw:
 
     def __init__(self, law: LatticeLaw, scale: float, *, reach: float | None = None) -> None:
         expect(law in SHAPES, "law", law, f"in {tuple(SHAPES)}")
-        expect(isfinite(scale) and 0 < scale <= LARGEST_SCALE, "scale", scale, f"in (0, {LARGEST_SCALE:g}] lattice steps")
+        expect(SMALLEST_SCALE <= scale <= LARGEST_SCALE, "scale", scale, f"in [{SMALLEST_SCALE}, {LARGEST_SCALE:g}] lattice steps")
         self.shape: Shape = SHAPES[law](float(scale))
         strips = CELLS - 1 if self.shape.one_sided else (CELLS - 2) // 2
         wanted = (self.shape.reach if reach is None else reach) * scale + 1
@@ -165,7 +165,7 @@ class ExactLaw:
         more = words.take(len(drawn)) >> np.uint64(TRIAL_BITS)
         trial = first_bits * 2.0**-TRIAL_BITS + more * 2.0**-64
         chance = self.unit * self.shape.weight(np.abs(x).astype(float)) / self.weights[strip]
-        yes = trial < chance * (1 - ERROR)
+        yes = trial + 2.0**-63 < chance * (1 - ERROR)  # the bits not yet drawn count for less than that
         no = trial >= np.maximum(chance * (1 + ERROR), _HOPELESS)
         in_tail = strip >= len(self.weights) - len(self.tails)
         yes &= ~in_tail

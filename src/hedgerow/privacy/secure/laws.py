@@ -56,7 +56,7 @@ class Exponential:
 
     def decay(self, size: int) -> float:
         del size
-        return 1 / self.scale
+        return 1 / self.scale * (1 - ERROR)
 
 
 @dataclass(frozen=True)

@@ -15,13 +15,14 @@ from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import UNITS_PER_LOSS, Array
 from hedgerow.core.noise import Noise, Releasing
 from hedgerow.privacy.secure import choice
-from hedgerow.privacy.secure.exact import TRIES, ExactLaw
+from hedgerow.privacy.secure.exact import LARGEST_SCALE, TRIES, ExactLaw
 from hedgerow.privacy.secure.laws import SHAPES, LatticeLaw
 from hedgerow.privacy.secure.words import SecureWords
 
 COARSEST = 8.0  # lattice steps: a smaller scale would leave too few values to hide in
 _LATTICE = f"the lattice of 2^-{log2(UNITS_PER_LOSS):.0f}"
 _LAWS_KEPT = 64
+_CHOOSERS = {"gumbel": choice.exponential, "exponential": choice.permute_and_flip}
 
 
 class _Store:
@@ -37,10 +38,10 @@ class _Store:
         result, done = np.empty(count), 0
         while done < count:
             if self.used == len(self.drawn):
-                if len(self.drawn) < TRIES:
-                    self.drawn = np.empty(min(TRIES, max(256, 2 * len(self.drawn), count)), np.int64)
-                self.law.fill(self.drawn, words)
-                self.used = 0
+                full = len(self.drawn) == TRIES
+                fresh = self.drawn if full else np.empty(min(TRIES, max(256, 2 * len(self.drawn), count)), np.int64)
+                self.law.fill(fresh, words)  # if this is interrupted, everything in store still counts as used
+                self.drawn, self.used = fresh, 0
             taken = self.drawn[self.used : self.used + count - done]
             np.multiply(taken, 1.0 / UNITS_PER_LOSS, out=result[done : done + len(taken)])
             self.used += len(taken)
@@ -79,7 +80,19 @@ class SecureNoise:
         del role, index, count
         return _View(self, ())
 
-    def words(self) -> SecureWords:
+    def uniform(self, count: int) -> Array:
+        """Multiples of 2^-53 in [0, 1): for coins that protect nothing."""
+        with self._lock:
+            return np.multiply(self._fresh_words().take(count) >> np.uint64(11), 2.0**-53, dtype=np.float64)
+
+    def choose(self, law: str, gaps: Array, rate: float) -> int:
+        """An index of one row of gaps."""
+        if law not in _CHOOSERS:
+            raise Unsupported(f"There is no exact choice with {law} noise; known: {tuple(_CHOOSERS)}.")
+        with self._lock:
+            return _CHOOSERS[law](gaps, rate, self._fresh_words())
+
+    def _fresh_words(self) -> SecureWords:
         """The uniform words; what was drawn in advance in another process, or under another key, is thrown away."""
         self._words.check()
         if self._words.generation != self._generation:
@@ -91,8 +104,9 @@ class SecureNoise:
         """`count` noise values on the lattice, for a scale in the units of the losses."""
         steps = scale * UNITS_PER_LOSS
         expect(steps >= COARSEST, "scale", scale, f">= {COARSEST / UNITS_PER_LOSS:g}: {_LATTICE} is too coarse for less")
+        expect(steps <= LARGEST_SCALE, "scale", scale, f"<= {LARGEST_SCALE / UNITS_PER_LOSS:g}")
         with self._lock:
-            words = self.words()
+            words = self._fresh_words()
             store = self._stores.get((law, steps))
             if store is None:
                 store = self._stores[law, steps] = _Store(ExactLaw(law, steps))
@@ -112,7 +126,7 @@ class _View:
     def draw(self, law: str, purpose: str, shape: tuple[int, ...] = (), rounds: int | None = None, scale: float | None = None) -> Array:
         full = (*self.batch, *shape) if rounds is None else (rounds, *self.batch, *shape)
         if law == "uniform" and scale is None:
-            return np.multiply(self.source.words().take(prod(full)) >> np.uint64(11), 2.0**-53, dtype=np.float64).reshape(full)
+            return self.source.uniform(prod(full)).reshape(full)
         if law not in SHAPES or scale is None:
             raise Unsupported(f"There is no exact sampler for {law} noise of scale={scale} ({purpose}); known: {tuple(SHAPES)}.")
         return self.source.additive(law, scale, prod(full)).reshape(full)
@@ -120,15 +134,16 @@ class _View:
     def lattice(self, value: Any) -> Any:
         """The value, if it lies on the lattice: what lies between its points would show through the noise."""
         units = np.asarray(value, float) * UNITS_PER_LOSS
-        if not (np.abs(units) < 2.0**53).all() or (units != np.round(units)).any():
-            raise InvalidValue(f"Expected values on {_LATTICE}, below 2^{53 - log2(UNITS_PER_LOSS):.0f} in size.")
+        off = ~(np.abs(units) < 2.0**53) | (units != np.round(units))
+        if off.any():
+            wrong = float(np.ravel(np.asarray(value, float))[int(np.argmax(np.ravel(off)))])
+            rule = f"on {_LATTICE} (core.lattice.round_to_lattice), below {2.0**53 / UNITS_PER_LOSS:g} in size"
+            raise InvalidValue(f"Expected a released value={wrong!r} {rule}.")
         return value
 
     def choose(self, law: str, gaps: Array, rate: float, purpose: str) -> Any:
         del purpose
-        chooser = {"gumbel": choice.exponential, "exponential": choice.permute_and_flip}[law]
-        rows = np.atleast_2d(gaps)
-        chosen = np.array([chooser(row, rate, self.source.words()) for row in rows])
+        chosen = np.array([self.source.choose(law, row, rate) for row in np.atleast_2d(gaps)])
         return int(chosen[0]) if np.ndim(gaps) == 1 else chosen
 
     def release(self, mechanism: Releasing, value: Any) -> Any:
@@ -137,6 +152,6 @@ class _View:
 
 def require_secure(source: object) -> SecureNoise:
     """The source itself, if it is a secure one: nothing else may protect real data."""
-    if type(source) is not SecureNoise:
+    if type(source) is not SecureNoise or type(getattr(source, "_words", None)) is not SecureWords:
         raise InvalidValue(f"Expected SecureNoise for real data, got {type(source).__name__}.")
     return source
