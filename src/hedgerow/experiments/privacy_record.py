@@ -272,4 +272,7 @@ def read_record(run: Path) -> RunRecord:
             raise InvalidValue(f"Expected a certificate for {algorithm.label!r} in {file}, it has no guarantee for anybody.")
     if not record.algorithms:
         raise InvalidValue(f"Expected a certificate in {file}, it names no algorithm.")
+    ideal = any("IDEAL_REALS" in guarantee.assumes for algorithm in record.algorithms for guarantee in algorithm.guarantees)
+    if record.noise.secure and (ideal or "seed" in record.noise.words):
+        raise InvalidValue(f"Expected {file} to agree with itself: it calls noise secure that came from seeds, or was assumed ideal.")
     return record

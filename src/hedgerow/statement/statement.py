@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 from datetime import date
 
-from hedgerow.core.checks import nearest
+from hedgerow.core.checks import expect, nearest
 from hedgerow.core.errors import InvalidValue
 from hedgerow.experiments.privacy_record import AlgorithmRecord, CurveRecord, GuaranteeRecord, RunRecord
 from hedgerow.experiments.study import STAMP
@@ -25,6 +25,10 @@ class Statement:
     details: Details
     audit: Audit | None
     written: date
+
+    def __post_init__(self) -> None:
+        sites, clients = self.details.sites_per_person, self.algorithm.setting["clients"]
+        expect(sites is None or sites <= clients, "sites_per_person", sites, f"<= the {clients} clients of the run")
 
     @property
     def stamp(self) -> str | None:

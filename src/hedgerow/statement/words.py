@@ -98,6 +98,8 @@ def plain_words(statement: Statement) -> list[str]:
         told.append(f"NO GUARANTEE against {listed(seeing)}: {reason}.")
     if statement.claimed is not None and statement.weakest is not None:
         told.append(claim_words(statement))
+    if (statement.details.records_per_site or 1) * (statement.details.sites_per_person or 1) > 1 and statement.weakest is not None:
+        told.append(f"This is about one record. {person_words(statement)}")
     return told
 
 
@@ -142,10 +144,15 @@ def person_words(statement: Statement) -> str:
     if records is None:
         return f"{begin} Somebody with k records gets k times epsilon (and a larger delta). Records of one person per site: {OPEN}."
     counted = f"{records} {'record' if records == 1 else 'records'}"
-    one = f"{begin} A person with at most {counted} at one site: {quoted(*of_records(weakest, records))} (per site)"
+    one = f"{begin} A person with at most {counted} at one site: {_for_records(weakest, records)} (per site)"
     if sites is None:
         return f"{one}; sites one person may be at: {OPEN}."
-    return f"{one}; at up to {sites} {'site' if sites == 1 else 'sites'}: {quoted(*of_records(weakest, records * sites))} (across sites)."
+    return f"{one}; at up to {sites} {'site' if sites == 1 else 'sites'}: {_for_records(weakest, records * sites)} (across sites)."
+
+
+def _for_records(curve: CurveRecord, records: int) -> str:
+    epsilon, delta = of_records(curve, records)
+    return "NO GUARANTEE" if delta >= 1 else quoted(epsilon, delta)
 
 
 def collusion_words(statement: Statement) -> str:
@@ -210,6 +217,8 @@ def audit_words(statement: Statement) -> str:
     told = [
         f"{len(audit.rows)} cases, " + (f"NOT EVERY VERDICT AS EXPECTED: {', '.join(wrong)}." if wrong else "every verdict as expected.")
     ]
+    if not wrong:
+        told.append("No attack got past what is guaranteed. Each number below stands beside what is certified at the same delta.")
     for method in dict.fromkeys(row.method for row in audit.rows):
         real = [row for row in audit.rows if row.method == method and row.expected == "holds" and row.audited_epsilon is not None]
         if real:
