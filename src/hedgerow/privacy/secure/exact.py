@@ -110,30 +110,36 @@ class ExactLaw:
         done = 0
         while done < len(target):
             part = target[done : done + TRIES]
-            lost = self._try(part, words)
             spare = np.empty(int(1.25 * self.loss * len(part)) + 16, np.int64)
-            spare = np.delete(spare, self._try(spare, words))
-            done += len(part) if len(lost) <= len(spare) else int(lost[len(spare)])
-            lost = lost[: len(spare)]
-            part[lost] = spare[: len(lost)]
+            lost = self._try(part, spare, words)
+            good = np.delete(spare, lost[lost >= len(part)] - len(part))
+            lost = lost[lost < len(part)]
+            done += len(part) if len(lost) <= len(good) else int(lost[len(good)])
+            lost = lost[: len(good)]
+            part[lost] = good[: len(lost)]
 
-    def _try(self, found: Integers, words: SecureWords) -> Integers:
-        """One trial for each place; the places where it is lost."""
-        places, drawn, trials = list[Integers](), list[Words](), list[Trials]()
-        for first in range(0, len(found), _PIECE):
-            piece = found[first : first + _PIECE]
+    def _try(self, part: Integers, spare: Integers, words: SecureWords) -> Integers:
+        """One trial for each place of both arrays; the places where it is lost, those of the second after those of the first."""
+        places, values, drawn, trials = list[Integers](), list[Integers](), list[Words](), list[Trials]()
+        pieces = [(part, first, first) for first in range(0, len(part), _PIECE)]
+        pieces += [(spare, first, len(part) + first) for first in range(0, len(spare), _PIECE)]
+        for array, first, place in pieces:
+            piece = array[first : first + _PIECE]
             lost = self._quick(piece, words)
-            if self.bits > OFFSET_BITS:
-                piece += (words.take(len(piece)) >> np.uint64(64 - self.bits)).view(np.int64)
-            places.append(lost + first)
             piece_words, piece_trials = _SCRATCH.split(len(piece))
             drawn.append(piece_words[lost])
             trials.append(piece_trials[lost])
+            if self.bits > OFFSET_BITS:
+                piece += (words.take(len(piece)) >> np.uint64(64 - self.bits)).view(np.int64)
+            places.append(lost + place)
+            values.append(piece[lost])
         where = np.concatenate(places)
         if not len(where):
             return where
-        x, won = self._decide(np.concatenate(drawn), np.concatenate(trials), found[where], words)
-        found[where] = x
+        x, won = self._decide(np.concatenate(drawn), np.concatenate(trials), np.concatenate(values), words)
+        first_of_spare = int(np.searchsorted(where, len(part)))
+        part[where[:first_of_spare]] = x[:first_of_spare]
+        spare[where[first_of_spare:] - len(part)] = x[first_of_spare:]
         return where[~won]
 
     def _quick(self, found: Integers, words: SecureWords) -> Integers:
