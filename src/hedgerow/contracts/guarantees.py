@@ -118,7 +118,7 @@ def _releases(algorithm: Algorithm, seeds: int, noise: Randomness) -> tuple[dict
         losses = rng.random((setting.horizon, setting.clients, setting.experts)) * np.linspace(0, 1, setting.experts)
         losses *= (1.0, 0.2)[seed % 2]
         ledger = record(algorithm, losses, noise.source(seed))
-        bare |= set(ledger.bare_draws)
+        bare |= {(law, purpose) for _, law, purpose, _ in ledger.coins}
         for release in ledger.releases:
             found.setdefault(release.mechanism, []).append(release)
     return found, bare

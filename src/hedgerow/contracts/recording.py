@@ -38,7 +38,6 @@ class Ledger:
     """All releases of a run in order, and draws made outside any release, with what came out."""
 
     releases: list[Release] = field(default_factory=list)
-    bare_draws: list[tuple[str, str]] = field(default_factory=list)
     coins: list[tuple[tuple[Who, ...], str, str, Any]] = field(default_factory=list)
 
 
@@ -70,17 +69,18 @@ class _Watched:
         return self.inner.batch
 
     def draw(self, law: str, purpose: str, shape: tuple[int, ...] = (), rounds: int | None = None, scale: float | None = None) -> Any:
-        self.ledger.bare_draws.append((law, purpose))
-        drawn = self.coin(self.players, law, purpose, lambda: self.inner.draw(law, purpose, shape, rounds, scale))
-        self.ledger.coins.append((self.players, law, purpose, drawn))
-        return drawn
+        return self._noted(law, purpose, lambda: self.inner.draw(law, purpose, shape, rounds, scale))
 
     def lattice(self, value: Any) -> Any:
         return self.inner.lattice(value)
 
     def choose(self, law: str, gaps: Any, rate: float, purpose: str) -> Any:
-        self.ledger.bare_draws.append((law, purpose))
-        return self.inner.choose(law, gaps, rate, purpose)
+        return self._noted(law, purpose, lambda: self.inner.choose(law, gaps, rate, purpose))
+
+    def _noted(self, law: str, purpose: str, draw: Callable[[], Any]) -> Any:
+        drawn = self.coin(self.players, law, purpose, draw)
+        self.ledger.coins.append((self.players, law, purpose, drawn))
+        return drawn
 
     def release(self, mechanism: Any, value: Any) -> Any:
         output = self.answer(self.players, mechanism, value, self.inner)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from inspect import signature
 from typing import Literal
 
 from hedgerow.contracts import agreement, guarantees, ledger, utility
@@ -32,14 +33,8 @@ CONTRACTS: dict[str, Contract] = {
     "million rounds": utility.million_rounds,
 }
 
-
-ON_BOTH_SOURCES = (
-    "sensitivities hold",
-    "nothing raw in a view",
-    "noise follows its law",
-    "ledger composes",
-    "exact ratio below certificate",
-)  # the others compare runs on the same noise, which secure noise never gives twice
+# those that take their noise as an argument; the others have no noise or compare runs on the same one, which is never secure
+ON_BOTH_SOURCES = tuple(name for name, check in CONTRACTS.items() if "noise" in signature(check).parameters)
 
 
 @dataclass(frozen=True)
@@ -52,10 +47,9 @@ class Outcome:
 def examine(name: str, spec: AlgorithmSpec, *, secure: bool = False) -> Outcome:
     """One contract on one algorithm, with seeded noise or with `secure` noise, where it is about noise."""
     try:
-        if secure:
-            CONTRACTS[name](spec, SECURE)
-        else:
-            CONTRACTS[name](spec)
+        if secure and name not in ON_BOTH_SOURCES:
+            raise NotApplicable("it does not draw noise, or needs the same noise twice")
+        CONTRACTS[name](spec, **({"noise": SECURE} if secure else {}))
     except NotApplicable as reason:
         return Outcome(name, "not applicable", str(reason))
     except BrokenContract as error:

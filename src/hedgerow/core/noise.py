@@ -1,4 +1,4 @@
-"""Noise sources: the one impure object. An engine owns it; algorithms draw unit-scale noise from it by purpose.
+"""Noise sources: the one impure object. An engine owns it; mechanisms draw from it by law, scale and purpose.
 
 Every (role, purpose, law, width) has its own stream, created when first used. A stream is a sequence of rows with one lane for each
 client, so drawing for all clients at once, for one client at a time, or for many rounds in advance gives the same numbers:

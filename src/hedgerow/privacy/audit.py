@@ -34,7 +34,6 @@ class Finding:
     epsilon: float | None
     delta: float
     confidence: float
-    method: str
     most: float = inf  # more than this could not have been shown, whatever the mechanism
 
 
@@ -47,7 +46,7 @@ def largest_ratio(pairs: Sequence[tuple[float, float]]) -> Finding:
     expect(not np.isnan(pairs).any(), "log-likelihoods", "nan", "to be numbers")
     possible = [(p, q) for p, q in pairs if p > -np.inf or q > -np.inf]
     worst = max((abs(p - q) for p, q in possible), default=None)
-    return Finding(worst, 0.0, 1.0, "largest exact ratio")
+    return Finding(worst, 0.0, 1.0)
 
 
 def glass_box(forward: Array, backward: Array, delta: float, confidence: float = 0.999) -> Finding:
@@ -63,13 +62,13 @@ def glass_box(forward: Array, backward: Array, delta: float, confidence: float =
     samples = [np.asarray(ratios, float) for ratios in (forward, backward)]
     expect(not any(np.isnan(ratios).any() for ratios in samples), "log-ratios", "nan", "to be numbers")
     if min(map(len, samples)) < LEAST_SAMPLES:
-        return Finding(None, delta, confidence, "glass box")
+        return Finding(None, delta, confidence)
     if delta == 0.0:
-        return Finding(max(0.0, *(float(ratios.max()) for ratios in samples)), delta, 1.0, "glass box")
+        return Finding(max(0.0, *(float(ratios.max()) for ratios in samples)), delta, 1.0)
     needed = log(2 / (1 - confidence))
     found = max(_shown(ratios, delta, needed) for ratios in samples)
     silent = found == 0.0 and any(bool(ratios.any()) for ratios in samples)  # something leaks, too little is known to say how much
-    return Finding(None if silent else found, delta, confidence, "glass box")
+    return Finding(None if silent else found, delta, confidence)
 
 
 def _shown(ratios: Array, delta: float, needed: float) -> float:
@@ -112,15 +111,15 @@ def black_box(first: Sequence[Hashable], second: Sequence[Hashable], delta: floa
     chosen_on = pairs // 4
     most = log(max(1.0, (pairs - chosen_on) / needed))
     if pairs < 2 * LEAST_SAMPLES:
-        return Finding(None, delta, confidence, "black box", most)
+        return Finding(None, delta, confidence, most)
     names = {output: i for i, output in enumerate(dict.fromkeys((*first, *second)))}
     codes = [np.array([names[output] for output in sample]) for sample in (first, second)]
     known = np.zeros(len(names), bool)
     known[np.concatenate([sample[:chosen_on] for sample in codes])] = True
     if np.concatenate([known[sample[chosen_on:pairs]] for sample in codes]).mean() < 0.5:
-        return Finding(None, delta, confidence, "black box", most)
+        return Finding(None, delta, confidence, most)
     found = [_shown_by_event(p, q, chosen_on, pairs, delta, needed) for p, q in (codes, codes[::-1])]
-    return Finding(max(found), delta, confidence, "black box", most)
+    return Finding(max(found), delta, confidence, most)
 
 
 def _shown_by_event(p: Codes, q: Codes, chosen_on: int, pairs: int, delta: float, needed: float) -> float:
@@ -171,14 +170,14 @@ def gaussian(first: Array, second: Array, delta: float, confidence: float = 0.99
     expect(bool(np.isfinite(first).all() and np.isfinite(second).all()), "samples", "nan or inf", "to be finite")
     n, k = len(first), len(second)
     if min(n, k) < LEAST_SAMPLES:
-        return Finding(None, delta, confidence, "Gaussian")
+        return Finding(None, delta, confidence)
     each = 1 - (1 - confidence) / 2
     freedom = n + k - 2
     pooled = (np.var(first, ddof=1) * (n - 1) + np.var(second, ddof=1) * (k - 1)) / freedom
     most_variance = pooled * freedom / float(chdtri(freedom, each))
     shift = abs(float(np.mean(first) - np.mean(second))) - float(ndtri(1 - (1 - each) / 2)) * sqrt(most_variance * (1 / n + 1 / k))
     if shift <= 0:
-        return Finding(0.0, delta, confidence, "Gaussian")
+        return Finding(0.0, delta, confidence)
     if most_variance == 0:
-        return Finding(inf, delta, confidence, "Gaussian")
-    return Finding(GaussianDP(shift / sqrt(most_variance)).epsilon(delta), delta, confidence, "Gaussian")
+        return Finding(inf, delta, confidence)
+    return Finding(GaussianDP(shift / sqrt(most_variance)).epsilon(delta), delta, confidence)

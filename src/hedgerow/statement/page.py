@@ -103,7 +103,7 @@ def _observers(statement: Statement) -> Grid:
     rows = []
     for guarantee in statement.algorithm.guarantees:
         claim = ("" if guarantee.claimed is None else words.curve_words(guarantee.claimed),) if published else ()
-        who = words.OBSERVERS.get(guarantee.observer, guarantee.observer)
+        who = words.observer_words(guarantee)
         rows.append((who, ", ".join(guarantee.sees), *claim, words.guarantee_words(guarantee), guarantee.proof or "none"))
     return Grid(head, tuple(rows))
 
@@ -113,10 +113,7 @@ def _columns(statement: Statement) -> list[tuple[str, CurveRecord]]:
     if len(statement.protecting) == 1:
         found = [("" if statement.claimed is None else ": truth", statement.protecting[0][0])]
     else:
-        found = [
-            (f": {words.listed([words.OBSERVERS.get(g.observer, g.observer) for g in members])}", curve)
-            for curve, members in statement.protecting
-        ]
+        found = [(f": {words.listed([words.observer_words(g) for g in members])}", curve) for curve, members in statement.protecting]
     return found if statement.claimed is None else [*found, (": claimed", statement.claimed)]
 
 

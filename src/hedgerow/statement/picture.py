@@ -22,7 +22,7 @@ def draw(statement: Statement) -> Figure:
     axes.spines[["top", "right"]].set_visible(False)
     axes.plot([0, 100], [0, 100], color="#999999", linewidth=1, linestyle=":", label="blind guessing")
     for i, (curve, members) in enumerate(statement.protecting):
-        who = words.listed([words.OBSERVERS.get(g.observer, g.observer) for g in members], "or")
+        who = words.listed([words.observer_words(g) for g in members], "or")
         x, y = [100 * a.false_alarms for a in curve.attacks], [100 * a.detections for a in curve.attacks]
         axes.plot(x, y, color=COLOURS[i], linewidth=1.8, label=f"{who}\n{words.quoted(curve.epsilon, curve.delta)}")
         axes.fill_between(x, x, y, color=COLOURS[i], alpha=0.10, linewidth=0)
@@ -33,7 +33,7 @@ def draw(statement: Statement) -> Figure:
             [100 * a.false_alarms for a in attacks], [100 * a.detections for a in attacks], color="#6d597a", linestyle="--", label=label
         )
     if statement.unguarded:
-        who = words.listed([words.OBSERVERS.get(g.observer, g.observer) for g in statement.unguarded])
+        who = words.listed([words.observer_words(g) for g in statement.unguarded])
         axes.plot([0, 0, 100], [0, 100, 100], color=WITHOUT, linewidth=1.8, clip_on=False, label=f"{who}\nno guarantee")
     axes.set_xlim(0, 100)
     axes.set_ylim(0, 100)

@@ -67,8 +67,7 @@ def record(statement: Statement) -> dict[str, Any]:
                 "model_name_details": f"{words.TRUST.get(algorithm.trust, algorithm.trust)} {words.collusion_words(statement)} "
                 f"{words.DROPOUT.get(algorithm.trust, '')}",
                 "actors": _lines(
-                    f"{words.OBSERVERS.get(g.observer, g.observer)} sees {', '.join(g.sees)}: {words.guarantee_words(g)}"
-                    for g in algorithm.guarantees
+                    f"{words.observer_words(g)} sees {', '.join(g.sees)}: {words.guarantee_words(g)}" for g in algorithm.guarantees
                 ),
                 "release_type": "Many releases",
                 "release_type_details": " ".join(words.horizon_words(statement)),
@@ -97,10 +96,10 @@ def record(statement: Statement) -> dict[str, Any]:
 def _parameter_details(statement: Statement) -> list[str]:
     told = []
     for curve, members in statement.protecting:
-        who = words.listed([words.OBSERVERS.get(g.observer, g.observer) for g in members])
+        who = words.listed([words.observer_words(g) for g in members])
         told.append(f"against {who}: {words.curve_words(curve)} (proof: {members[0].proof})")
         told.append("delta at epsilon: " + "; ".join(f"{rounded_up(point.delta)} at {rounded_up(point.epsilon)}" for point in curve.table))
-    told += [f"against {words.OBSERVERS.get(g.observer, g.observer)}: {words.guarantee_words(g)}" for g in statement.unguarded]
+    told += [f"against {words.observer_words(g)}: {words.guarantee_words(g)}" for g in statement.unguarded]
     if statement.claimed is not None and statement.weakest is not None:
         told.append(words.claim_words(statement))
     told.append(f"chosen: {pairs(statement.algorithm.choices)}")

@@ -66,6 +66,10 @@ def curve_words(curve: CurveRecord) -> str:
     return both if curve.words == both else f"{curve.words}; converted: {both}"
 
 
+def observer_words(guarantee: GuaranteeRecord) -> str:
+    return OBSERVERS.get(guarantee.observer, guarantee.observer)
+
+
 def guarantee_words(guarantee: GuaranteeRecord) -> str:
     return f"NO GUARANTEE: {guarantee.reason}" if guarantee.curve is None else curve_words(guarantee.curve)
 
@@ -159,7 +163,7 @@ def collusion_words(statement: Statement) -> str:
     by: dict[int, list[str]] = {}
     for _, members in statement.protecting:
         for guarantee in members:
-            by.setdefault(guarantee.colluding, []).append(OBSERVERS.get(guarantee.observer, guarantee.observer))
+            by.setdefault(guarantee.colluding, []).append(observer_words(guarantee))
     if not by:
         return "There is no guarantee that collusion could break."
     alone = "while no other site helps them" if statement.algorithm.setting["clients"] > 1 else "(there is no other site)"
@@ -200,7 +204,7 @@ def unprotected(statement: Statement) -> list[str]:
     """What no guarantee covers."""
     told = []
     for guarantee in statement.unguarded:
-        told.append(f"everything {OBSERVERS.get(guarantee.observer, guarantee.observer)} sees ({', '.join(guarantee.sees)})")
+        told.append(f"everything {observer_words(guarantee)} sees ({', '.join(guarantee.sees)})")
     told.append("the numbers of clients, experts and rounds, and all parameters: they are public")
     told.append("losses and regret in this run folder: computed from raw data, not to be published")
     told.append("what is true of many records at once, such as which expert is good: that is what is learned on purpose")

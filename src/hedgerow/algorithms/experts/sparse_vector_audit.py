@@ -50,26 +50,24 @@ def _with(algorithm: Algorithm, server: Selector) -> Algorithm:
 
 
 def _worst(server: Selector) -> _Streams:
-    rounds = server.switches * server.every + 1
-    first = np.zeros((rounds, SETTING.clients, SETTING.experts))
+    first = np.zeros((server.switches + 1, SETTING.clients, SETTING.experts))
     first[1:, :, 0] = 1.0  # expert 0 is a bad choice, so drawing it is telling
     second = first.copy()
     first[0, 0], second[0, 0] = 1.0, 0.0
     first[0, 0, 0], second[0, 0, 0] = 0.0, 1.0
     runs = range(1, server.switches + 1)
-    sent = (CurrentExpert(server.every, 1, 0), *(CurrentExpert(None if k == server.switches else server.every, 0, k) for k in runs))
+    sent = (CurrentExpert(1, 1, 0), *(CurrentExpert(None if k == server.switches else 1, 0, k) for k in runs))
     return first, second, (sent,)
 
 
 def _quiet(server: Selector) -> _Streams:
     """No switch in `BELOWS` queries that stand close to the threshold, all moved by one datum."""
-    every, level = server.every, int(server.threshold)
-    first = np.zeros((level + BELOWS * every + 1, SETTING.clients, SETTING.experts))
+    level = int(server.threshold)
+    first = np.zeros((level + BELOWS + 1, SETTING.clients, SETTING.experts))
     first[1 : level + 1] = 1.0
     second = first.copy()
     second[0, 0] = 1.0
-    exchanges = (len(first) - 1) // every
-    return first, second, (tuple(CurrentExpert(every, 0, 0) for _ in range(exchanges + 1)),)
+    return first, second, (tuple(CurrentExpert(1, 0, 0) for _ in first),)
 
 
 def _forced(switches: int, clients: int) -> tuple[np.ndarray, np.ndarray]:

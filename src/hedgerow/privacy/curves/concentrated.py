@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from math import exp, expm1, inf, isfinite, log, log1p, sqrt, ulp
 
 import numpy as np
-from scipy.optimize import brentq
 
 from hedgerow.core.checks import between, expect
 from hedgerow.privacy.curves.base import Symmetric, rounded_up
@@ -43,6 +42,8 @@ class ZeroConcentratedDP(Symmetric):
         return min(sqrt(self.rho / 2), sqrt(-expm1(-self.rho)))
 
     def _delta(self, epsilon: float) -> float:
+        from scipy.optimize import brentq  # slow to import, and not needed to start
+
         if self.rho == 0 or epsilon == inf:
             return 0.0
 
@@ -58,6 +59,8 @@ class ZeroConcentratedDP(Symmetric):
 
     def epsilon(self, delta: float) -> float:
         """The same minimum for a given delta: with t = alpha - 1 it lies where rho t^2 + ln(1 + t) = ln(1 / delta)."""
+        from scipy.optimize import brentq  # slow to import, and not needed to start
+
         between("delta", delta, 0.0, 1.0)
         if self.rho == 0 or delta >= self.total_variation:
             return 0.0

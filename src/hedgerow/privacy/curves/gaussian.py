@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from math import exp, inf, isfinite, log, pi, sqrt, ulp
 
 import numpy as np
-from scipy.optimize import brentq
 from scipy.special import erfcx, ndtr, ndtri
 
 from hedgerow.core.checks import between, expect
@@ -63,6 +62,8 @@ class GaussianDP(Symmetric):
         return _SMALLEST if epsilon > self.mu * (self.mu / 2 + 39) else min(1.0, max(exp(self._log_delta(epsilon)) * _UP, _SMALLEST))
 
     def epsilon(self, delta: float) -> float:
+        from scipy.optimize import brentq  # slow to import, and not needed to start
+
         between("delta", delta, 0.0, 1.0)
         if self.delta(0.0) <= delta:
             return 0.0

@@ -9,10 +9,8 @@ import numpy as np
 
 from hedgerow.core.checks import at_least, expect
 from hedgerow.privacy.secure.digits import below, digits, mp
-from hedgerow.privacy.secure.laws import ERROR, Values
+from hedgerow.privacy.secure.laws import ERROR, Values, decided
 from hedgerow.privacy.secure.words import SecureWords
-
-_HOPELESS = 2.0**-60
 
 
 def _check(gaps: Values, rate: float) -> None:
@@ -42,15 +40,15 @@ def _exponential_exactly(gaps: Values, rate: float, head: int, words: SecureWord
     while True:
         with digits(bits + 128):
             weights = [mp.exp(-mp.mpf(rate) * mp.mpf(float(gap))) for gap in gaps]
-            total, below = mp.fsum(weights), mp.mpf(0)
+            total, before = mp.fsum(weights), mp.mpf(0)
             low, high = (mp.ldexp(mp.mpf(value), -bits) * total for value in (head, head + 1))
             slack = total * mp.ldexp(1, -bits - 64)
             for index, weight in enumerate(weights):
-                above = below + weight
+                after = before + weight
                 last = index == len(weights) - 1
-                if (index == 0 or low > below + slack) and (last or high < above - slack):
+                if (index == 0 or low > before + slack) and (last or high < after - slack):
                     return index
-                below = above
+                before = after
         head, bits = (head << 64) | words.integer(64), bits + 64
 
 
@@ -59,9 +57,9 @@ def permute_and_flip(gaps: Values, rate: float, words: SecureWords) -> int:
     _check(gaps, rate)
     order = permutation(len(gaps), words)
     heads = words.take(len(gaps))
-    trial, chance = heads * 2.0**-64, np.exp(-rate * gaps[order])
-    yes = (trial + 2.0**-63 < chance * (1 - ERROR)) | (gaps[order] == 0)
-    no = trial >= np.maximum(chance * (1 + ERROR), _HOPELESS)
+    trial, chance = np.multiply(heads, 2.0**-64, dtype=np.float64), np.exp(-rate * gaps[order])
+    yes, no = decided(trial, chance, ERROR)
+    yes |= gaps[order] == 0
     for at in np.flatnonzero(yes | ~no):
         index = int(order[at])
         if yes[at] or below_exp(float(gaps[index]), rate, int(heads[at]), words):

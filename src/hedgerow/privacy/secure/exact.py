@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from hedgerow.core.checks import at_least, expect
 from hedgerow.privacy.secure.digits import below, geometric, mp
-from hedgerow.privacy.secure.laws import ERROR, SHAPES, LatticeLaw, Shape, Values
+from hedgerow.privacy.secure.laws import ERROR, SHAPES, Flags, LatticeLaw, Shape, Values, decided
 from hedgerow.privacy.secure.words import SecureWords, Words
 
 Integers = npt.NDArray[np.int64]
@@ -29,7 +29,6 @@ CELLS, SIDES, TRIALS = 2**CELL_BITS, 2**SIDE_BITS, 2**TRIAL_BITS
 SMALLEST_SCALE, LARGEST_SCALE = 1e-3, 2.0**40
 _PIECE = 2**13
 TRIES = 2**16  # at once
-_HOPELESS = 2.0**-60
 
 
 class _Scratch(local):
@@ -162,7 +161,7 @@ class ExactLaw:
             np.add(found, number.view(np.int64), out=found)
         return lost.nonzero()[0]
 
-    def _decide(self, drawn: Words, trials: Trials, x: Integers, words: SecureWords) -> tuple[Integers, npt.NDArray[np.bool_]]:
+    def _decide(self, drawn: Words, trials: Trials, x: Integers, words: SecureWords) -> tuple[Integers, Flags]:
         """The trials that their first bits did not win: more bits, against the law at the very integer. Integers, and which won."""
         cell = (drawn >> np.uint64(64 - CELL_BITS)).view(np.int64)
         second = drawn >= self._limits[cell]
@@ -171,8 +170,7 @@ class ExactLaw:
         more = words.take(len(drawn)) >> np.uint64(TRIAL_BITS)
         trial = first_bits * 2.0**-TRIAL_BITS + more * 2.0**-64
         chance = self.unit * self.shape.weight(np.abs(x).astype(float)) / self.weights[strip]
-        yes = trial + 2.0**-63 < chance * (1 - ERROR)  # the bits not yet drawn count for less than that
-        no = trial >= np.maximum(chance * (1 + ERROR), _HOPELESS)
+        yes, no = decided(trial, chance, ERROR)
         in_tail = strip >= len(self.weights) - len(self.tails)
         yes &= ~in_tail
         for i in np.flatnonzero(in_tail | ~(yes | no)):

@@ -13,9 +13,18 @@ from scipy.special import erf, erfc
 from hedgerow.privacy.secure.digits import mp
 
 Values = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
 LatticeLaw = Literal["exponential", "laplace", "gaussian", "discrete laplace", "discrete gaussian"]
 
 ERROR = 2.0**-36  # relative error that every float below stays well under: `proofs/secure_noise.md#floats`
+
+
+def decided(trial: Values, chance: Values, error: float) -> tuple[Flags, Flags]:
+    """Where 64 bits of a uniform number and a chance with this relative error say that it lies below, and where that it does not.
+
+    Bits not yet drawn count for less than 2^-63; below 2^-60 only more bits can say no.
+    """
+    return trial + 2.0**-63 < chance * (1 - error), trial >= np.maximum(chance * (1 + error), 2.0**-60)
 
 
 class Shape(Protocol):

@@ -35,12 +35,11 @@ def _fresh_cipher() -> Any:
         raise NoEntropy(f"Secure noise needs os.urandom and AES from the package 'cryptography': {error}") from error
 
 
-_forks = 0  # how often this process or its ancestors have forked; a process number could come up again
+_FORKS: list[None] = []  # one entry for each fork that lies behind this process: a process number could come up again
 
 
 def _forked() -> None:
-    global _forks  # noqa: PLW0603
-    _forks += 1
+    _FORKS.append(None)
 
 
 os.register_at_fork(after_in_child=_forked)
@@ -49,7 +48,7 @@ os.register_at_fork(after_in_child=_forked)
 class SecureWords:
     """Hands out every word once. A new key after a fork; cannot be copied, pickled, seeded or subclassed."""
 
-    __slots__ = ("_cipher", "_fork", "_lock", "_used", "generation")
+    __slots__ = ("_cipher", "_forks", "_lock", "_used", "generation")
 
     def __init__(self) -> None:
         self.generation = 0
@@ -64,12 +63,12 @@ class SecureWords:
 
     def _renew(self) -> None:
         self._cipher = _fresh_cipher()
-        self._fork, self._used = _forks, 0
+        self._forks, self._used = len(_FORKS), 0
         self.generation += 1
 
     def check(self) -> None:
         """Take a new key if this is another process than the one that made it, or if the key is worn."""
-        if self._fork != _forks or self._used > REKEY_AFTER:
+        if self._forks != len(_FORKS) or self._used > REKEY_AFTER:
             self._renew()
 
     def take(self, count: int) -> Words:
