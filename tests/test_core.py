@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from fractions import Fraction
+from typing import Any, Literal
 from unittest.mock import patch
 
 import numpy as np
@@ -18,7 +19,7 @@ from hedgerow.core import registry as registry_module
 from hedgerow.core.block import Block, check
 from hedgerow.core.certificate import IDEAL_REALS, Event, Guarantee, NoGuarantee, Observer, Person, Proof, Site, not_private
 from hedgerow.core.errors import HedgerowError, InvalidValue
-from hedgerow.core.lattice import MOST_LOSSES, UNITS_PER_LOSS, from_units, round_to_lattice, to_units
+from hedgerow.core.lattice import MOST_LOSSES, UNITS_PER_LOSS, clip_to_lattice, from_units, round_to_lattice, to_units
 from hedgerow.core.losses import Linear, SquaredError
 from hedgerow.core.registry import Registry
 from hedgerow.core.setting import Setting
@@ -233,3 +234,32 @@ def test_the_largest_setting_still_sums_exactly() -> None:
     assert int(from_units(MOST_LOSSES * UNITS_PER_LOSS)) == setting.horizon
     assert MOST_LOSSES * UNITS_PER_LOSS < 2**63
     Setting(2**20, 1, 2**22, deciders=1)
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2", "linf"])
+@pytest.mark.parametrize("bound", [2.0**-20, 0.3, 1.0, 64.0, 1e6, 2.0**30])
+def test_clipped_vectors_obey_the_bound_to_the_last_bit(norm: Literal["l1", "l2", "linf"], bound: float) -> None:
+    rng = np.random.default_rng(0)
+    for width in (1, 3, 1000):
+        on_the_bound = np.full((1, width), bound / {"l1": width, "l2": width**0.5, "linf": 1}[norm])
+        for vectors in (3 * bound * rng.standard_normal((20, width)), 1e300 * rng.standard_normal((3, width)), on_the_bound):
+            clipped = clip_to_lattice(vectors, bound, norm)
+            limit = Fraction(bound) * 2**20
+            for row in to_units(clipped).tolist():
+                if norm == "l2":
+                    assert sum(x * x for x in row) <= limit**2
+                else:
+                    assert (max if norm == "linf" else sum)(map(abs, row)) <= limit
+
+
+def test_clipping_changes_no_vector_that_is_short_enough_and_no_direction() -> None:
+    rng = np.random.default_rng(1)
+    short = round_to_lattice(rng.standard_normal((50, 4)) * 0.1)
+    assert np.array_equal(clip_to_lattice(short, 1.0), short)
+    assert np.array_equal(clip_to_lattice([[0.0, 1.0, 0.0]], 1.0), [[0.0, 1.0, 0.0]])
+    long = rng.standard_normal((50, 4)) * 9 + 20
+    clipped = clip_to_lattice(long, 1.0)
+    assert np.allclose(clipped, long / np.linalg.norm(long, axis=-1, keepdims=True), atol=4e-6)
+    for bad, bound, norm in (([np.nan], 1.0, "l2"), ([np.inf], 1.0, "l2"), ([1.0], 0.0, "l2"), ([1.0], np.nan, "l2"), ([1.0], 1.0, "l3")):
+        with pytest.raises(InvalidValue, match="Expected"):
+            clip_to_lattice(bad, bound, norm)  # pyright: ignore[reportArgumentType]

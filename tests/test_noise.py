@@ -14,6 +14,7 @@ from scipy import stats
 
 from hedgerow.core.errors import HedgerowError
 from hedgerow.core.noise import LAWS, NoNoise, SeededNoise
+from hedgerow.privacy.secure import SecureNoise
 
 quick = settings(derandomize=True, deadline=None, database=None, max_examples=40)
 SHAPES: list[tuple[int, ...]] = [(), (1,), (3,), (2, 5), (700,)]
@@ -183,3 +184,27 @@ def test_no_number_is_used_twice_when_both_kinds_of_view_read_one_stream() -> No
     except HedgerowError:
         return
     assert again[1] != first
+
+
+@pytest.mark.parametrize("source", [SeededNoise(3), SecureNoise()])
+def test_coins_and_indices_have_their_chances_on_both_sources(source: Any) -> None:
+    server, everyone = source.server(), source.everyone("client", 3)
+    heads = sum(server.flip(0.8, 1.5, "coin") for _ in range(3000))
+    assert stats.binomtest(heads, 3000, np.exp(-1.2)).pvalue > 1e-6
+    assert stats.binomtest(heads, 3000, np.exp(-1.8)).pvalue < 1e-6
+    many = np.mean([everyone.flip(np.array([0.0, 1.0, 9000.0]), 0.5, "coins") for _ in range(3000)], axis=0)
+    assert (many[0], many[2]) == (1.0, 0.0)
+    assert stats.binomtest(round(3000 * many[1]), 3000, np.exp(-0.5)).pvalue > 1e-6
+    counts = np.bincount([server.index(5, "place") for _ in range(5000)], minlength=5)
+    assert stats.chisquare(counts).pvalue > 1e-6
+    assert len(counts) == 5
+    drawn = np.array([everyone.index(2, "places") for _ in range(2000)])
+    assert drawn.shape == (2000, 3)
+    assert stats.binomtest(int(drawn.sum()), drawn.size, 0.5).pvalue > 1e-6
+
+
+def test_coins_without_noise_show_the_likelier_side() -> None:
+    silent = NoNoise().everyone("client", 3)
+    assert silent.flip(np.array([0.0, 0.6, 0.8]), 1.0, "coin").tolist() == [True, True, False]
+    assert silent.index(7, "place").tolist() == [3, 3, 3]
+    assert NoNoise().server().index(7, "place") == 3

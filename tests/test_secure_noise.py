@@ -23,6 +23,8 @@ from hedgerow.core.noise import SeededNoise
 from hedgerow.engines.learner import Learner
 from hedgerow.privacy.mechanisms import AdditiveNoise, ExponentialMechanism, GaussianNoise, KNorm, NoisyMax
 from hedgerow.privacy.secure import SecureNoise, choice, exact, words
+from hedgerow.privacy.secure import source as secure_source
+from hedgerow.privacy.secure.any_scale import integer
 from hedgerow.privacy.secure.exact import ExactLaw
 from hedgerow.privacy.secure.laws import SHAPES, LatticeLaw
 from hedgerow.privacy.secure.source import require_secure
@@ -64,7 +66,7 @@ def chi_square(sample: np.ndarray, law: LatticeLaw, scale: float, cells: int = 6
 
 
 @pytest.mark.parametrize("law", SHAPES)
-@pytest.mark.parametrize("scale", [0.3, 1.0, 3.7, 50.0, 1000.0, 2.0**20 / 0.3, 1e9, 2.0**40])
+@pytest.mark.parametrize("scale", [0.3, 1.0, 3.7, 50.0, 1000.0, 2.0**20 / 0.3, 1e9, 2.0**39])
 def test_samples_follow_their_law_and_no_other(law: LatticeLaw, scale: float) -> None:
     sample = ExactLaw(law, scale).sample(200_000, WORDS)
     assert sample.dtype == np.int64
@@ -85,12 +87,46 @@ def test_kolmogorov_smirnov_on_a_fine_lattice(law: LatticeLaw) -> None:
 
 @pytest.mark.parametrize("law", SHAPES)
 def test_a_short_table_is_as_exact(law: LatticeLaw) -> None:
-    """A table that ends after a small part of the scale leaves most of the law to the tail and its digits."""
-    short = ExactLaw(law, 1e6, reach=0.1)
-    sample = short.sample(3000, WORDS)
-    assert (np.abs(sample) >= short.end).mean() > 0.5
+    """A table that ends after a small part of the scale leaves much of the law to the tail and its digits."""
+    short = ExactLaw(law, 1e6, reach=0.5)
+    sample = short.sample(2000, WORDS)
+    assert (np.abs(sample) >= short.end).mean() > 0.2
     assert chi_square(sample, law, 1e6, 30) > FALSE_ALARM
     assert chi_square(sample, law, 1.5e6, 30) < 1e-9
+
+
+@pytest.mark.parametrize("law", SHAPES)
+@pytest.mark.parametrize("scale", [0.4, 30.0, 2.0**45])
+def test_digits_alone_are_as_exact(law: LatticeLaw, scale: float) -> None:
+    """The way without tables, for every scale, against the law and against two thirds and three halves of the scale."""
+    sample = np.array([integer(law, scale, WORDS) for _ in range(1500)])
+    assert chi_square(sample, law, scale, 20) > FALSE_ALARM
+    for factor in (0.5, 2.0):
+        assert chi_square(sample, law, factor * scale, 20) < 1e-9
+
+
+@pytest.mark.parametrize("law", SHAPES)
+def test_any_scale_has_noise(law: LatticeLaw) -> None:
+    """Far beyond 64 bits, and far below one step."""
+    huge = np.array([integer(law, 1e200, WORDS) for _ in range(30)], float) / 1e200
+    assert 0.2 < np.abs(huge).mean() < 3.0
+    assert {integer(law, 1e-6, WORDS) for _ in range(20)} == {0}
+    for scale in (1e-5, 0.02, 2.0**46):
+        drawn = SecureNoise().integers(law, scale, 20)
+        assert drawn.dtype == np.int64
+        assert np.abs(drawn).max() <= 60 * scale
+
+
+def test_a_scale_that_is_used_again_gets_a_table() -> None:
+    """By digits at first, then by the table: the law is the same on both sides of the step."""
+    parts = []
+    for _ in range(150):
+        server = SecureNoise().server()
+        parts.append(np.concatenate([server.draw("laplace", "x", (4,), scale=1.0) for _ in range(8)]))
+    halves = np.array(parts).reshape(150, 2, 16)
+    for half in (halves[:, 0], halves[:, 1]):
+        assert stats.kstest(half.ravel(), "laplace").pvalue > FALSE_ALARM
+        assert stats.kstest(half.ravel() / 1.5, "laplace").pvalue < 1e-6
 
 
 @pytest.mark.parametrize("law", SHAPES)
@@ -181,13 +217,21 @@ def test_selection_is_exact(choose: Callable[..., int], rate: float, monkeypatch
             assert p_value(rate / 1.5) < 1e-6
 
 
-def test_coins_and_orders_are_uniform() -> None:
+def test_coins_and_orders_are_uniform(monkeypatch: pytest.MonkeyPatch) -> None:
     indices = np.bincount([choice.index_below(7, WORDS) for _ in range(14_000)], minlength=7)
     assert stats.chisquare(indices).pvalue > FALSE_ALARM
     first = np.bincount([int(choice.permutation(5, WORDS)[0]) for _ in range(10_000)], minlength=5)
     assert stats.chisquare(first).pvalue > FALSE_ALARM
     heads = sum(choice.below_exp(1.5, 0.4, WORDS.integer(64), WORDS) for _ in range(4000))
     assert stats.binomtest(heads, 4000, exp(-0.6)).pvalue > FALSE_ALARM
+    for error in (2.0**-36, 0.2):  # with the second margin digits decide often
+        monkeypatch.setattr(choice, "ERROR", error)
+        gaps = np.array([0.0, 0.5, 3.0, 2000.0])
+        shown = np.mean([choice.flips(gaps, 0.7, WORDS) for _ in range(3000)], axis=0)
+        assert (shown[0], shown[3]) == (1.0, 0.0)
+        for gap, share in zip(gaps[1:3], shown[1:3], strict=True):
+            assert stats.binomtest(round(3000 * share), 3000, exp(-0.7 * gap)).pvalue > FALSE_ALARM
+            assert stats.binomtest(round(3000 * share), 3000, exp(-0.7 * gap * 1.5)).pvalue < 1e-6
     drawn = SecureNoise().server().draw("uniform", "coin", (20_000,))
     assert stats.kstest(drawn, "uniform").pvalue > FALSE_ALARM
 
@@ -303,9 +347,20 @@ def test_a_private_learner_protects_somebody_with_exact_noise() -> None:
 
 def test_bad_input_is_refused() -> None:
     server = SecureNoise().server()
-    for scale in (0.0, -1.0, 1e-100, float("inf"), float("nan"), 2.0**41):
+    for scale in (0.0, -1.0, 1e-100, float("inf"), float("nan"), 2.0**40):
         with pytest.raises(InvalidValue, match="Expected scale="):
             ExactLaw("laplace", scale)
+    for scale in (0.0, -1.0, float("inf"), float("nan")):
+        with pytest.raises(InvalidValue, match="Expected scale="):
+            integer("laplace", scale, WORDS)
+        with pytest.raises(InvalidValue, match="Expected scale="):
+            SecureNoise().integers("laplace", scale, 3)
+        with pytest.raises(InvalidValue, match="Expected scale="):
+            server.draw("laplace", "x", scale=scale)
+    with pytest.raises(InvalidValue, match="Expected law='cauchy'"):
+        SecureNoise().integers("cauchy", 1.0, 1)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(InvalidValue, match=r"Expected scale=.* <= 7\.0"):
+        SecureNoise().integers("laplace", 2.0**60, 1)
     with pytest.raises(InvalidValue, match="Expected law='cauchy'"):
         ExactLaw("cauchy", 1.0)  # pyright: ignore[reportArgumentType]
     with pytest.raises(InvalidValue, match="Expected count=-1"):
@@ -316,8 +371,8 @@ def test_bad_input_is_refused() -> None:
         server.release(AdditiveNoise("x", "laplace", 1.0), 0.3)
     with pytest.raises(InvalidValue, match=r"value=0.3 on the lattice"):
         server.release(ExponentialMechanism("x", 1.0), [0.0, 0.3])
-    with pytest.raises(InvalidValue, match=r"Expected scale=2097152\.0 <= 1\.04858e"):
-        server.draw("laplace", "x", scale=2.0**21)
+    with pytest.raises(InvalidValue, match=r"Expected scale=134217728\.0 <= 6\.71089e"):
+        server.draw("laplace", "x", scale=2.0**27)
     with pytest.raises(InvalidValue, match="in size"):
         server.release(AdditiveNoise("x", "laplace", 1.0), 2.0**40)
     with pytest.raises(Unsupported, match="no exact sampler for exponential"):
@@ -349,8 +404,10 @@ def test_noise_in_store_is_used_once(monkeypatch: pytest.MonkeyPatch) -> None:
         drawn += len(target)
 
     monkeypatch.setattr(ExactLaw, "fill", counting)
+    monkeypatch.setattr(secure_source, "_FEW", 0)
     server = SecureNoise().server()
-    taken = np.concatenate([server.draw("gaussian", "x", (size,), scale=1.0) for size in (1, 1, 7, 300, 5000, 70_000, 3)]) * 2**20
+    sizes = (1, 1, 7, 300, 5000, 70_000, 3, 200_000, 65_536, 9)
+    taken = np.concatenate([server.draw("gaussian", "x", (size,), scale=1.0) for size in sizes])
     assert np.array_equal(taken, np.arange(len(taken)))
 
 
@@ -365,7 +422,7 @@ def test_an_interrupted_draw_hands_out_nothing(monkeypatch: pytest.MonkeyPatch) 
 
         monkeypatch.setattr(ExactLaw, "fill", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            server.draw("laplace", "x", (2 * exact.TRIES,), scale=1.0)
+            server.draw("laplace", "x", (2 * exact.BATCH,), scale=1.0)
         monkeypatch.setattr(ExactLaw, "fill", honest)
         sample = server.draw("laplace", "x", (4000,), scale=1.0)
         assert stats.kstest(sample, "laplace").pvalue > FALSE_ALARM
@@ -373,15 +430,18 @@ def test_an_interrupted_draw_hands_out_nothing(monkeypatch: pytest.MonkeyPatch) 
 
 def test_the_scale_that_is_asked_for_is_the_scale_that_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[tuple[str, float]] = []
+    steps: list[float] = []
     honest = ExactLaw.__init__
 
     def noted(self: ExactLaw, law: LatticeLaw, scale: float, **options: Any) -> None:
         made.append((law, scale))
+        steps.append(options["step"])
         honest(self, law, scale, **options)
 
     monkeypatch.setattr(ExactLaw, "__init__", noted)
-    SecureNoise().server().release(GaussianNoise("x", 0.75), 1.0)
+    SecureNoise().server().release(GaussianNoise("x", 0.75), np.ones(100))
     assert made == [("gaussian", 0.75 * 2**20)]
+    assert steps == [2.0**-20]
 
 
 class Scripted:
@@ -417,20 +477,19 @@ def test_strips_are_chosen_as_the_table_says() -> None:
 
         class Words(Scripted):
             def fill(self, target: np.ndarray, drawn: np.ndarray = drawn) -> None:
-                target[: drawn.nbytes] = drawn.view(np.uint8)
-                target[drawn.nbytes :] = 0
+                target[:] = drawn
 
-        found = np.empty(len(cells), np.int64)
+        found = np.empty(len(cells))
         forged: Any = Words()
-        law._quick(found, forged)
+        law._quick(found, 0, forged)
         assert np.array_equal(found, law.starts[strip])
 
 
 def test_signs_are_balanced_and_positions_alike() -> None:
     for law in ("laplace", "gaussian"):
-        sample = ExactLaw(law, 3000.0).sample(10 * exact.TRIES, WORDS)
+        sample = ExactLaw(law, 3000.0).sample(10 * exact.BATCH, WORDS)
         assert stats.binomtest(int((sample > 0).sum()), int((sample != 0).sum()), 0.5).pvalue > FALSE_ALARM
-        rows = sample.reshape(10, exact.TRIES)
+        rows = sample.reshape(10, exact.BATCH)
         ends = np.concatenate([rows[:, :2000].ravel(), rows[:, -2000:].ravel()])
         assert chi_square(ends, law, 3000.0) > FALSE_ALARM
         neighbours = np.corrcoef(sample[:-1], sample[1:])[0, 1]

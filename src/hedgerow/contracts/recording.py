@@ -77,6 +77,12 @@ class _Watched:
     def choose(self, law: str, gaps: Any, rate: float, purpose: str) -> Any:
         return self._noted(law, purpose, lambda: self.inner.choose(law, gaps, rate, purpose))
 
+    def flip(self, gaps: Any, rate: float, purpose: str) -> Any:
+        return self._noted("flip", purpose, lambda: self.inner.flip(gaps, rate, purpose))
+
+    def index(self, count: int, purpose: str) -> Any:
+        return self._noted("uniform", purpose, lambda: self.inner.index(count, purpose))
+
     def _noted(self, law: str, purpose: str, draw: Callable[[], Any]) -> Any:
         drawn = self.coin(self.players, law, purpose, draw)
         self.ledger.coins.append((self.players, law, purpose, drawn))
@@ -152,6 +158,14 @@ class _Scripted:
 
     def choose(self, law: str, gaps: Any, rate: float, purpose: str) -> Any:
         raise AssertionError(f"cannot enumerate a bare {law} choice for {purpose!r}")
+
+    def flip(self, gaps: Any, rate: float, purpose: str) -> Any:
+        raise AssertionError(f"cannot enumerate a bare coin for {purpose!r}")
+
+    def index(self, count: int, purpose: str) -> Any:
+        if self.batch:
+            raise AssertionError(f"cannot enumerate an index of every client for {purpose!r}")
+        return self.source.next(count)
 
     def release(self, mechanism: Any, value: Any) -> Any:
         return _joined([self._one(mechanism, own) for own in _rows(value, self.batch)], self.batch)

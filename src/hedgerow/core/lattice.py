@@ -6,6 +6,8 @@ order of addition; sums that outlive a block are kept as int64 lattice units, ex
 
 from __future__ import annotations
 
+from typing import Literal
+
 import numpy as np
 import numpy.typing as npt
 
@@ -28,6 +30,36 @@ def round_to_lattice(losses: npt.ArrayLike) -> Array:
     np.rint(rounded, out=rounded)
     rounded *= 1.0 / UNITS_PER_LOSS
     return rounded
+
+
+def clip_to_lattice(values: npt.ArrayLike, bound: float, norm: Literal["l1", "l2", "linf"] = "l2") -> Array:
+    """Every vector (last axis) on lattice points, its norm at most `bound` exactly: for a sensitivity that holds to the last bit.
+
+    A vector that is short enough is rounded to the nearest points. Another is scaled down and its coordinates are rounded towards
+    zero; the factor is smaller by more than all rounding errors together, so that whole numbers of steps obey the bound.
+
+    >>> clip_to_lattice([3.0, 4.0], bound=1.0).round(5).tolist()
+    [0.6, 0.8]
+    """
+    given = np.asarray(values, float)
+    if not np.isfinite(given).all() or not given.ndim:
+        raise InvalidValue("Expected vectors of finite numbers to clip.")
+    if norm not in ("l1", "l2", "linf"):
+        raise InvalidValue(f"Expected norm={norm!r} in ('l1', 'l2', 'linf').")
+    if not 1 <= bound * UNITS_PER_LOSS <= 2**50:
+        raise InvalidValue(f"Expected bound={bound!r} in [2^-20, 2^30]: at least one step, and small enough for exact numbers.")
+    limit = np.floor(bound * UNITS_PER_LOSS)
+    peak = np.abs(given).max(axis=-1, keepdims=True, initial=0.0)
+    safe = given * np.minimum(1.0, 2.0**20 * bound / np.where(peak > 0, peak, 1.0))  # no squares beyond what floats hold
+    units = np.rint(safe * UNITS_PER_LOSS)
+    if norm == "linf":
+        return np.clip(units, -limit, limit) / UNITS_PER_LOSS
+    power, most = (1, 2.0**52) if norm == "l1" else (2, 2.0**26)
+    totals = (np.abs(units) ** power).sum(axis=-1, keepdims=True)
+    sizes, slack = totals ** (1 / power), 1 + (given.shape[-1] + 16) * 2.0**-51
+    long = totals > limit**power if limit < most else sizes * slack > limit  # whole numbers below 2^53 add up without an error
+    shrunk = np.trunc(units * (limit / np.where(long, sizes * slack * slack, 1.0)))
+    return np.where(long, shrunk, units) / UNITS_PER_LOSS
 
 
 def to_units(sums: npt.ArrayLike) -> Units:

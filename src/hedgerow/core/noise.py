@@ -51,6 +51,14 @@ class Noise(Protocol):
         """The index of the largest noise - rate * gap, with unit noise of that law, for one row of gaps or one for each client."""
         ...
 
+    def flip(self, gaps: Array | float, rate: float, purpose: str) -> Any:
+        """Coins that show True with probability exp(-rate * gap): one, or one for each client."""
+        ...
+
+    def index(self, count: int, purpose: str) -> Any:
+        """A uniform index below `count`: one, or one for each client."""
+        ...
+
     def release(self, mechanism: Releasing, value: Any) -> Any:
         """`mechanism.sample(value, self)`, through the place where releases can be recorded and replayed."""
         ...
@@ -201,6 +209,14 @@ class _View:
     def choose(self, law: str, gaps: Array, rate: float, purpose: str) -> Any:
         return best(self.draw(law, purpose, np.shape(gaps)[len(self.batch) :]) - rate * gaps)
 
+    def flip(self, gaps: Array | float, rate: float, purpose: str) -> Any:
+        shown = self.draw("uniform", purpose, np.shape(gaps)[len(self.batch) :]) < np.exp(-rate * np.asarray(gaps))
+        return shown if np.ndim(shown) else bool(shown)
+
+    def index(self, count: int, purpose: str) -> Any:
+        drawn = np.minimum((self.draw("uniform", purpose) * count).astype(np.int64), count - 1)
+        return drawn if np.ndim(drawn) else int(drawn)
+
     def release(self, mechanism: Releasing, value: Any) -> Any:
         return mechanism.sample(value, self)
 
@@ -221,12 +237,21 @@ class _Silence:
         del law, rate, purpose
         return best(-gaps)
 
+    def flip(self, gaps: Array | float, rate: float, purpose: str) -> Any:
+        del purpose
+        shown = rate * np.asarray(gaps) < np.log(2)
+        return shown if np.ndim(shown) else bool(shown)
+
+    def index(self, count: int, purpose: str) -> Any:
+        del purpose
+        return np.full(self.batch, count // 2) if self.batch else count // 2
+
     def release(self, mechanism: Releasing, value: Any) -> Any:
         return mechanism.sample(value, self)
 
 
 class NoNoise:
-    """No noise at all: additive noise is 0, selection takes the leader, a fair coin lands on its edge."""
+    """No noise at all: additive noise is 0, selection takes the leader, a coin shows its likelier side, a uniform number is 1/2."""
 
     def server(self) -> Noise:
         return _Silence(())

@@ -96,7 +96,7 @@ class Selector:
     selection: ExponentialMechanism
 
     def open(self, noise: Noise) -> tuple[CurrentExpert, ServerState]:
-        first = min(int(noise.draw("uniform", "first expert") * self.experts), self.experts - 1)
+        first = noise.index(self.experts, "first expert")
         state = ServerState(np.zeros(self.experts, np.int64), first, 0, self.sparse.begin(self.threshold, noise), 0)
         return self.message(state), state
 

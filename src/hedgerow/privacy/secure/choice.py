@@ -9,7 +9,7 @@ import numpy as np
 
 from hedgerow.core.checks import at_least, expect
 from hedgerow.privacy.secure.digits import below, digits, mp
-from hedgerow.privacy.secure.laws import ERROR, Values, decided
+from hedgerow.privacy.secure.laws import ERROR, Flags, Values, decided
 from hedgerow.privacy.secure.words import SecureWords
 
 
@@ -74,6 +74,19 @@ def permutation(count: int, words: SecureWords) -> np.ndarray:
         order = np.argsort(drawn)
         if not (np.diff(drawn[order]) == 0).any():
             return order
+
+
+def flips(gaps: Values, rate: float, words: SecureWords) -> Flags:
+    """Coins that show True with probability exp(-rate * gap)."""
+    expect(bool((gaps >= 0).all() and np.isfinite(gaps).all()), "least gap", float(gaps.min(initial=0.0)), ">= 0, and all of them finite")
+    expect(np.isfinite(rate) and rate > 0, "rate", rate, "> 0 and finite")
+    heads = words.take(gaps.size)
+    flat = gaps.ravel()
+    yes, no = decided(np.multiply(heads, 2.0**-64, dtype=np.float64), np.exp(-rate * flat), ERROR)
+    yes |= flat == 0
+    for at in np.flatnonzero(~(yes | no)):
+        yes[at] = below_exp(float(flat[at]), rate, int(heads[at]), words)
+    return yes.reshape(gaps.shape)
 
 
 def below_exp(gap: float, rate: float, head: int, words: SecureWords) -> bool:

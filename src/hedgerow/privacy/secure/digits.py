@@ -37,15 +37,21 @@ def below(head: int, chance: Callable[[], Any], words: SecureWords) -> bool:
         head, bits = (head << 64) | words.integer(64), bits + 64
 
 
-def geometric(rate: float, words: SecureWords) -> int:
-    """g = 0, 1, 2, ... with Pr(g >= j) = exp(-rate j): the whole part of -ln(u) / rate."""
+def whole_part(falling: Callable[[Any], Any], words: SecureWords) -> int:
+    """The whole part of a falling function >= 0 of a uniform number in (0, 1), whose bits are drawn until it is certain."""
     head, bits = words.integer(64), 64
     while True:
         if head > 0:
             with digits(bits + 128):
-                least, most = (-mp.log(mp.ldexp(mp.mpf(value), -bits)) / mp.mpf(rate) for value in (head + 1, head))
                 error = mp.ldexp(1, -bits - 64)
-                low, high = int(mp.floor(least * (1 - error))), int(mp.floor(most * (1 + error)))
-            if low == high:
-                return low
+                most = int(mp.floor(falling(mp.ldexp(mp.mpf(head), -bits)) * (1 + error)))
+                end = mp.ldexp(mp.mpf(head + 1), -bits)
+                least = int(mp.floor(falling(end) * (1 - error)))
+            if least == most:
+                return least
         head, bits = (head << 64) | words.integer(64), bits + 64
+
+
+def geometric(rate: float, words: SecureWords) -> int:
+    """g = 0, 1, 2, ... with Pr(g >= j) = exp(-rate j): the whole part of -ln(u) / rate."""
+    return whole_part(lambda u: -mp.log(u) / mp.mpf(rate), words)

@@ -1,4 +1,4 @@
-"""Exact integers from uniform words, at the speed of table look-ups, for every scale.
+"""Exact lattice noise from uniform words, at the speed of table look-ups.
 
 The integers are cut into strips of 2^k. An alias table with whole-number weights, each at least what the law needs, picks a strip;
 the offset in it is uniform; a trial accepts x with the ratio of what the law gives x and what the table gave it. Nearly
@@ -26,34 +26,32 @@ Trials = npt.NDArray[np.uint16]
 # a word: which cell (13 bits), which of its two strips (19), the offset in the strip (32); beside it 16 bits for the trial
 CELL_BITS, SIDE_BITS, OFFSET_BITS, TRIAL_BITS = 13, 19, 32, 16
 CELLS, SIDES, TRIALS = 2**CELL_BITS, 2**SIDE_BITS, 2**TRIAL_BITS
-SMALLEST_SCALE, LARGEST_SCALE = 1e-3, 2.0**40
+SMALLEST_SCALE, LARGEST_SCALE = 1e-3, 2.0**39  # of tables; `any_scale` has no limits
 _PIECE = 2**13
-TRIES = 2**16  # at once
+BATCH = 2**16  # trials that are decided together
+_BEFORE = 2.0**52  # added to a whole number below 2^52, its binary digits are the last ones of the float
 
 
 class _Scratch(local):
     """Arrays that every thread makes once: fresh memory would cost as much as the noise."""
 
     def __init__(self) -> None:
-        self.bits = np.empty(10 * _PIECE, np.uint8)
+        self.words, self.trials, self.lost = np.empty(BATCH, np.uint64), np.empty(BATCH, np.uint16), np.zeros(BATCH, bool)
         self.index, self.number, self.limit = (np.empty(_PIECE, np.uint64) for _ in range(3))
-        self.won, self.second, self.lost = np.empty(_PIECE, np.uint16), np.empty(_PIECE, bool), np.empty(_PIECE, bool)
-
-    def split(self, count: int) -> tuple[Words, Trials]:
-        """The words and the trials of one piece, side by side in memory."""
-        return self.bits[: 8 * count].view(np.uint64), self.bits[8 * count : 10 * count].view(np.uint16)
+        self.won, self.second = np.empty(_PIECE, np.uint16), np.empty(_PIECE, bool)
 
 
 _SCRATCH = _Scratch()
 
 
 class ExactLaw:
-    """A law on the integers, ready to be sampled."""
+    """A law on the integers, ready to be sampled in multiples of `step`, a power of two."""
 
-    def __init__(self, law: LatticeLaw, scale: float, *, reach: float | None = None) -> None:
+    def __init__(self, law: LatticeLaw, scale: float, *, step: float = 1.0, reach: float | None = None) -> None:
         expect(law in SHAPES, "law", law, f"in {tuple(SHAPES)}")
         expect(SMALLEST_SCALE <= scale <= LARGEST_SCALE, "scale", scale, f"in [{SMALLEST_SCALE}, {LARGEST_SCALE:g}] lattice steps")
         self.shape: Shape = SHAPES[law](float(scale))
+        self.step = step
         strips = CELLS - 1 if self.shape.one_sided else (CELLS - 2) // 2
         wanted = (self.shape.reach if reach is None else reach) * scale + 1
         self.bits = max(0, ceil(np.log2(wanted / strips)))
@@ -84,7 +82,6 @@ class ExactLaw:
         assert weights[0] >= self.unit * heights[0], "the weights fit into the table"
         won = np.floor(TRIALS * (1 - 4 * ERROR) * self.unit * self.shape.weight(far) / weights[: len(far)])
         self.weights = weights
-        self.loss = min(0.3, 1 - self.unit * float((self.shape.weight(near) + self.shape.weight(far)).sum()) / 2 / total)
         self.starts = np.append(starts, [0] * len(tails)).astype(np.int64)
         won = np.append(np.clip(won, 0, TRIALS - 1), [0] * len(tails)).astype(np.uint16)
         limits, others = _alias(weights)
@@ -94,60 +91,48 @@ class ExactLaw:
         others = np.where(limits == SIDES, np.arange(CELLS), others)
         strips = np.stack([np.minimum(np.arange(CELLS), len(weights) - 1), others], axis=1).ravel()
         self._strips = strips
-        self._starts2 = self.starts[strips]
+        self._starts2 = (self.starts[strips] - _BEFORE) * self.step
+        self._before = np.float64(_BEFORE * self.step).view(np.uint64)
         self._won2 = won[strips]
 
     def sample(self, count: int, words: SecureWords) -> Integers:
         """`count` independent integers."""
         at_least("count", count, 0)
-        result = np.empty(count, np.int64)
+        result = np.empty(count)
         self.fill(result, words)
-        return result
+        return (result / self.step).astype(np.int64)
 
-    def fill(self, target: Integers, words: SecureWords) -> None:
-        """Independent integers into an array that is there already. A place whose trial is lost takes the next spare one."""
-        done = 0
-        while done < len(target):
-            part = target[done : done + TRIES]
-            spare = np.empty(int(1.25 * self.loss * len(part)) + 16, np.int64)
-            lost = self._try(part, spare, words)
-            good = np.delete(spare, lost[lost >= len(part)] - len(part))
-            lost = lost[lost < len(part)]
-            done += len(part) if len(lost) <= len(good) else int(lost[len(good)])
-            lost = lost[: len(good)]
-            part[lost] = good[: len(lost)]
+    def fill(self, target: Values, words: SecureWords) -> None:
+        """Independent integers, times the step, into an array that is there already. A place whose trial is lost tries again."""
+        for first in range(0, len(target), BATCH):
+            batch = target[first : first + BATCH]
+            lost = self._try(batch, words)
+            if len(lost):
+                fresh = np.empty(len(lost))
+                self.fill(fresh, words)
+                batch[lost] = fresh
 
-    def _try(self, part: Integers, spare: Integers, words: SecureWords) -> Integers:
-        """One trial for each place of both arrays; the places where it is lost, those of the second after those of the first."""
-        places, values, drawn, trials = list[Integers](), list[Integers](), list[Words](), list[Trials]()
-        pieces = [(part, first, first) for first in range(0, len(part), _PIECE)]
-        pieces += [(spare, first, len(part) + first) for first in range(0, len(spare), _PIECE)]
-        for array, first, place in pieces:
-            piece = array[first : first + _PIECE]
-            lost = self._quick(piece, words)
-            piece_words, piece_trials = _SCRATCH.split(len(piece))
-            drawn.append(piece_words[lost])
-            trials.append(piece_trials[lost])
-            if self.bits > OFFSET_BITS:
-                piece += (words.take(len(piece)) >> np.uint64(64 - self.bits)).view(np.int64)
-            places.append(lost + place)
-            values.append(piece[lost])
-        where = np.concatenate(places)
-        if not len(where):
-            return where
-        x, won = self._decide(np.concatenate(drawn), np.concatenate(trials), np.concatenate(values), words)
-        first_of_spare = int(np.searchsorted(where, len(part)))
-        part[where[:first_of_spare]] = x[:first_of_spare]
-        spare[where[first_of_spare:] - len(part)] = x[first_of_spare:]
-        return where[~won]
+    def _try(self, batch: Values, words: SecureWords) -> Integers:
+        """One trial for each place; the places where it is lost."""
+        words.fill(_SCRATCH.trials[: len(batch)])
+        for first in range(0, len(batch), _PIECE):
+            self._quick(batch, first, words)
+        unsure = _where(_SCRATCH.lost, len(batch))
+        if not len(unsure):
+            return unsure
+        whole = (batch[unsure] / self.step).astype(np.int64)
+        x, won = self._decide(_SCRATCH.words[unsure], _SCRATCH.trials[unsure], whole, words)
+        batch[unsure] = x * self.step
+        return unsure[~won]
 
-    def _quick(self, found: Integers, words: SecureWords) -> Integers:
-        """Strip, offset and the first bits of the trial, for one piece; the places where these did not win it."""
-        count, scratch = len(found), _SCRATCH
-        (drawn, trial), lost = scratch.split(count), scratch.lost[:count]
-        words.fill(scratch.bits[: 10 * count])
-        index, number, limit = scratch.index[:count], scratch.number[:count], scratch.limit[:count]
-        second, won, cell = scratch.second[:count], scratch.won[:count], index.view(np.int64)
+    def _quick(self, batch: Values, first: int, words: SecureWords) -> None:
+        """Strip, offset and the first bits of the trial, for one piece of a batch; marks the places where these did not win it."""
+        found, here = batch[first : first + _PIECE], _SCRATCH
+        count = len(found)
+        drawn, trial, lost = (array[first : first + count] for array in (here.words, here.trials, here.lost))
+        index, number, limit, second, won = (a[:count] for a in (here.index, here.number, here.limit, here.second, here.won))
+        words.fill(drawn)
+        cell = index.view(np.int64)
         np.right_shift(drawn, 64 - CELL_BITS, out=index)
         self._limits.take(cell, out=limit, mode="clip")
         np.greater_equal(drawn, limit, out=second)
@@ -156,10 +141,9 @@ class ExactLaw:
         self._won2.take(cell, out=won, mode="clip")
         np.greater_equal(trial, won, out=lost)
         self._starts2.take(cell, out=found, mode="clip")
-        if 0 < self.bits <= OFFSET_BITS:
-            np.bitwise_and(drawn, 2**self.bits - 1, out=number)
-            np.add(found, number.view(np.int64), out=found)
-        return lost.nonzero()[0]
+        np.bitwise_and(drawn, 2**self.bits - 1, out=number)
+        np.bitwise_or(number, self._before, out=number)  # the float (2^52 + offset) step; the starts are less by 2^52 steps
+        np.add(found, number.view(np.float64), out=found)
 
     def _decide(self, drawn: Words, trials: Trials, x: Integers, words: SecureWords) -> tuple[Integers, Flags]:
         """The trials that their first bits did not win: more bits, against the law at the very integer. Integers, and which won."""
@@ -198,6 +182,15 @@ class ExactLaw:
         if not below(head, chance, words):
             return None
         return start + step if side == 0 else -(start + step)
+
+
+def _where(flags: Flags, count: int) -> Integers:
+    """The places of the first `count` flags that are set: few, and found eight at a time."""
+    end = -(-count // 8) * 8
+    flags[count:end] = False
+    eights = flags[:end].view(np.uint64).nonzero()[0]
+    places = (8 * eights[:, None] + np.arange(8)).ravel()
+    return places[flags[places]]
 
 
 def _alias(weights: Integers) -> tuple[Integers, Integers]:

@@ -31,7 +31,7 @@ class Shape(Protocol):
     """A function f on the integers that falls with |x|: Pr(x) is proportional to f(|x|), for x >= 0 only where `one_sided`."""
 
     one_sided: ClassVar[bool]
-    reach: ClassVar[float]  # the table ends after so many scales
+    reach: ClassVar[float]  # the table ends after about so many scales: beyond lies less than 10^-6, for the tails and their digits
 
     @property
     def scale(self) -> float: ...
@@ -55,7 +55,7 @@ class Exponential:
 
     scale: float
     one_sided: ClassVar[bool] = True
-    reach: ClassVar[float] = 40.0
+    reach: ClassVar[float] = 15.5
 
     def weight(self, size: Values) -> Values:
         return np.exp(-size / self.scale)
@@ -97,7 +97,7 @@ class DiscreteGaussian:
 
     scale: float
     one_sided: ClassVar[bool] = False
-    reach: ClassVar[float] = 12.0
+    reach: ClassVar[float] = 7.7
 
     def weight(self, size: Values) -> Values:
         return np.exp(-np.square(size / self.scale) / 2)
@@ -119,7 +119,7 @@ class RoundedGaussian:
 
     scale: float
     one_sided: ClassVar[bool] = False
-    reach: ClassVar[float] = 12.0
+    reach: ClassVar[float] = 7.7
 
     def weight(self, size: Values) -> Values:
         if self.scale < 64:

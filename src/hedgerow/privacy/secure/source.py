@@ -10,43 +10,61 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from hedgerow.core.checks import expect
+from hedgerow.core.checks import at_least, expect
 from hedgerow.core.errors import InvalidValue, Unsupported
-from hedgerow.core.lattice import UNITS_PER_LOSS, Array
+from hedgerow.core.lattice import UNITS_PER_LOSS, Array, Units
 from hedgerow.core.noise import Noise, Releasing
 from hedgerow.privacy.secure import choice
-from hedgerow.privacy.secure.exact import LARGEST_SCALE, TRIES, ExactLaw
-from hedgerow.privacy.secure.laws import SHAPES, LatticeLaw
+from hedgerow.privacy.secure.any_scale import integer
+from hedgerow.privacy.secure.exact import BATCH, LARGEST_SCALE, SMALLEST_SCALE, ExactLaw
+from hedgerow.privacy.secure.laws import SHAPES, Flags, LatticeLaw
 from hedgerow.privacy.secure.words import SecureWords
 
 COARSEST = 8.0  # lattice steps: a smaller scale would leave too few values to hide in
+WIDEST = 2.0**46  # lattice steps: noise reaches 2^53, where floats stop being exact, with probability exp(-128)
 _LATTICE = f"the lattice of 2^-{log2(UNITS_PER_LOSS):.0f}"
-_LAWS_KEPT = 64
+_SCALES_KEPT = 64
+_FEW = 16  # draws of a scale before a table is made for it
 _CHOOSERS = {"gumbel": choice.exponential, "exponential": choice.permute_and_flip}
 
 
 class _Store:
-    """A law and what was drawn from it in advance, in one array that is filled again and again."""
+    """Noise of one law, scale and step: by digits at first and where tables end, else by a table, some of it drawn in advance."""
 
-    def __init__(self, law: ExactLaw) -> None:
-        self.law = law
-        self.drawn = np.empty(0, np.int64)
+    def __init__(self, law: LatticeLaw, scale: float, step: float) -> None:
+        self.law: LatticeLaw = law
+        self.scale, self.step = scale, step
+        self.table: ExactLaw | None = None
+        self.by_digits = 0
+        self.drawn = np.empty(0)
         self.used = 0
 
     def take(self, count: int, words: SecureWords) -> Array:
-        """The next values as multiples of the lattice step; each is handed out once."""
-        result, done = np.empty(count), 0
-        while done < count:
-            if self.used == len(self.drawn):
-                full = len(self.drawn) == TRIES
-                fresh = self.drawn if full else np.empty(min(TRIES, max(256, 2 * len(self.drawn), count)), np.int64)
-                self.law.fill(fresh, words)  # if this is interrupted, everything in store still counts as used
-                self.drawn, self.used = fresh, 0
-            taken = self.drawn[self.used : self.used + count - done]
-            np.multiply(taken, 1.0 / UNITS_PER_LOSS, out=result[done : done + len(taken)])
-            self.used += len(taken)
-            done += len(taken)
+        """The next values as multiples of the step; each is handed out once."""
+        if self.table is None:
+            if not SMALLEST_SCALE <= self.scale <= LARGEST_SCALE or self.by_digits + count <= _FEW:
+                self.by_digits += count
+                return np.array([self._by_digits(words) for _ in range(count)], float)
+            self.table = ExactLaw(self.law, self.scale, step=self.step)
+        result = np.empty(count)
+        done = min(count, len(self.drawn) - self.used)
+        result[:done] = self.drawn[self.used : self.used + done]
+        self.used += done
+        if count - done >= BATCH:
+            self.table.fill(result[done:], words)
+        elif done < count:
+            full = len(self.drawn) == BATCH
+            fresh = self.drawn if full else np.empty(min(BATCH, max(256, 2 * len(self.drawn), 2 * count)))
+            self.table.fill(fresh, words)  # if this is interrupted, everything in store still counts as used
+            self.drawn, self.used = fresh, count - done
+            result[done:] = fresh[: self.used]
         return result
+
+    def _by_digits(self, words: SecureWords) -> float:
+        drawn = integer(self.law, self.scale, words)
+        if abs(drawn) >= 2**53:
+            raise Unsupported(f"The noise of scale={self.scale:g} steps came out as {drawn}, which is too large for exact sums.")
+        return drawn * self.step
 
 
 class SecureNoise:
@@ -61,7 +79,7 @@ class SecureNoise:
         self._lock = Lock()  # two threads must never be given the same noise
         self._words = SecureWords()
         self._generation = self._words.generation
-        self._stores: OrderedDict[tuple[str, float], _Store] = OrderedDict()
+        self._stores: OrderedDict[tuple[str, float, float], _Store] = OrderedDict()
 
     def __init_subclass__(cls) -> NoReturn:
         raise TypeError("SecureNoise cannot be subclassed: a subclass could choose the noise.")
@@ -92,6 +110,16 @@ class SecureNoise:
         with self._lock:
             return _CHOOSERS[law](gaps, rate, self._fresh_words())
 
+    def flip(self, gaps: Array, rate: float) -> Flags:
+        """Coins that show True with probability exp(-rate * gap)."""
+        with self._lock:
+            return choice.flips(gaps, rate, self._fresh_words())
+
+    def index(self, count: int) -> int:
+        """A uniform index below `count`."""
+        with self._lock:
+            return choice.index_below(count, self._fresh_words())
+
     def _fresh_words(self) -> SecureWords:
         """The uniform words; what was drawn in advance in another process, or under another key, is thrown away."""
         self._words.check()
@@ -104,15 +132,23 @@ class SecureNoise:
         """`count` noise values on the lattice, for a scale in the units of the losses."""
         steps = scale * UNITS_PER_LOSS
         expect(steps >= COARSEST, "scale", scale, f">= {COARSEST / UNITS_PER_LOSS:g}: {_LATTICE} is too coarse for less")
-        expect(steps <= LARGEST_SCALE, "scale", scale, f"<= {LARGEST_SCALE / UNITS_PER_LOSS:g}")
+        expect(steps <= WIDEST, "scale", scale, f"<= {WIDEST / UNITS_PER_LOSS:g}: noise and sums must stay exact in floats")
+        return self._take(law, steps, 1.0 / UNITS_PER_LOSS, count)
+
+    def integers(self, law: LatticeLaw, scale: float, count: int) -> Units:
+        """`count` integers of a law on the integers, of any scale up to 2^46."""
+        expect(0 < scale <= WIDEST, "scale", scale, f"> 0 and <= {WIDEST:g}")
+        at_least("count", count, 0)
+        return self._take(law, float(scale), 1.0, count).astype(np.int64)
+
+    def _take(self, law: LatticeLaw, scale: float, step: float, count: int) -> Array:
+        expect(law in SHAPES, "law", law, f"in {tuple(SHAPES)}")
         with self._lock:
             words = self._fresh_words()
-            store = self._stores.get((law, steps))
-            if store is None:
-                store = self._stores[law, steps] = _Store(ExactLaw(law, steps))
-                while len(self._stores) > _LAWS_KEPT:
-                    self._stores.popitem(last=False)
-            self._stores.move_to_end((law, steps))
+            store = self._stores.setdefault((law, scale, step), _Store(law, scale, step))
+            self._stores.move_to_end((law, scale, step))
+            while len(self._stores) > _SCALES_KEPT:
+                self._stores.popitem(last=False)
             return store.take(count, words)
 
 
@@ -145,6 +181,17 @@ class _View:
         del purpose
         chosen = np.array([self.source.choose(law, row, rate) for row in np.atleast_2d(gaps)])
         return int(chosen[0]) if np.ndim(gaps) == 1 else chosen
+
+    def flip(self, gaps: Array | float, rate: float, purpose: str) -> Any:
+        del purpose
+        shown = self.source.flip(np.asarray(gaps, float), rate)
+        return shown if shown.ndim else bool(shown)
+
+    def index(self, count: int, purpose: str) -> Any:
+        del purpose
+        if not self.batch:
+            return self.source.index(count)
+        return np.array([self.source.index(count) for _ in range(prod(self.batch))]).reshape(self.batch)
 
     def release(self, mechanism: Releasing, value: Any) -> Any:
         return mechanism.sample(value, self)
