@@ -16,6 +16,7 @@ import numpy as np
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import Certificate
 from hedgerow.core.errors import InvalidValue
+from hedgerow.core.lattice import Units
 from hedgerow.core.losses import Family
 from hedgerow.core.messages import Broadcast, Upload, field_names
 from hedgerow.core.noise import Noise, NoiseSource
@@ -104,6 +105,8 @@ class Algorithm:
 
     `combine="sum"` means that the server sees only the sum of the uploads. `advance`, where given, is a fused fast path over
     many exchanges that must agree with the plain loop bit for bit.
+    `common_play(broadcast)` is the expert that all clients play until the next exchange, for algorithms that know one and whose
+    summed upload is `upload(losses of all clients since the last exchange)`: these can be played by sums alone (`engines.summed`).
     `log_likelihood(broadcasts, reports)` is the exact log-probability of a sequence of broadcasts on given data, for audits.
     `regret_bound` is a proven bound on expected regret, `reference` the algorithm that this one is without noise.
     """
@@ -120,6 +123,7 @@ class Algorithm:
     combine: Literal["each", "sum"] = "sum"
     supports: frozenset[Feature] = frozenset()
     advance: Advance | None = None
+    common_play: Callable[[Any], int] | None = None
     log_likelihood: Callable[[list[Any], np.ndarray], float] | None = None
     regret_bound: float | None = None
     reference: Algorithm | None = None
@@ -159,3 +163,12 @@ class Environment(Protocol):
     def start(self, seed: int) -> Any: ...
 
     def block(self, state: Any, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, Any]: ...
+
+
+@runtime_checkable
+class SummedEnvironment(Environment, Protocol):
+    """An environment that can draw the sums of many rounds directly, with the law that adding up its losses would give."""
+
+    def sums(self, state: Any, rounds: int) -> tuple[Units, Any]:
+        """Losses of every expert in the next rounds, summed over all clients, in lattice units."""
+        ...

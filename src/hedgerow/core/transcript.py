@@ -9,6 +9,8 @@ from typing import Any
 import numpy as np
 
 from hedgerow.core.block import Block
+from hedgerow.core.errors import Unsupported
+from hedgerow.core.lattice import Units
 from hedgerow.core.messages import encode, scalars
 
 
@@ -39,6 +41,10 @@ class Sink:
     def rounds(self, first_round: int, block: Block, plays: np.ndarray) -> None:
         """Some rounds were played."""
 
+    def span(self, first_round: int, rounds: int, play: int, totals: Units) -> None:
+        """Some rounds in which everybody played one expert, known by their `totals` only; a span ends at every mark."""
+        raise Unsupported(f"{type(self).__name__} needs every loss, and here only sums are drawn.")
+
     def exchanges(self, count: int) -> None:
         """So many exchanges were made."""
 
@@ -59,6 +65,10 @@ class Counters(Sink):
     def rounds(self, first_round: int, block: Block, plays: np.ndarray) -> None:
         del first_round, plays
         self.played += block.rounds
+
+    def span(self, first_round: int, rounds: int, play: int, totals: Units) -> None:
+        del first_round, play, totals
+        self.played += rounds
 
     def exchanges(self, count: int) -> None:
         self.exchanged += count

@@ -16,8 +16,9 @@ from hedgerow.core.noise import NoiseSource, NoNoise, SeededNoise
 from hedgerow.core.protocol import Algorithm, Environment, Feature
 from hedgerow.core.transcript import Counters, Sink, Traffic
 from hedgerow.engines.loop import Engine
+from hedgerow.engines.summed import play_sums
 
-EngineName = Literal["vectorised", "in_process"]
+EngineName = Literal["vectorised", "in_process", "summed"]
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
 BLOCK_ELEMENTS = 2**22  # 32 MiB of float64: so many rounds that the Python around them does not count
 
@@ -64,7 +65,10 @@ def simulate(
     fused: bool = True,
     noise: NoiseSource | None = None,
 ) -> Counters:
-    """Play the whole horizon. The result depends on the seed alone, not on the engine or the block size."""
+    """Play the whole horizon. The result depends on the seed alone, not on the engine or the block size.
+
+    The engine `summed` draws other losses of the same law: it never draws a single one.
+    """
     setting = environment.setting
     if setting != algorithm.setting:
         raise InvalidValue(f"Expected {algorithm.name} built for {setting}, it was built for {algorithm.setting}.")
@@ -82,6 +86,9 @@ def simulate(
     counters = counters_of(algorithm)
     last = LastPlays()
     watching: list[Sink] = [counters, *sinks, *([last] if environment.adaptive else [])]
+    if engine == "summed":
+        play_sums(algorithm, environment, seed, SeededNoise(seed) if noise is None else noise, watching)
+        return counters
     driver = make_engine(engine, algorithm, SeededNoise(seed) if noise is None else noise, fused)
     marks = sorted({mark for sink in watching for mark in sink.marks})
     run = driver.start()

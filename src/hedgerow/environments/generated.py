@@ -6,19 +6,19 @@ scratch and nothing depends on what was asked for before.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from hedgerow.core.block import Block
 from hedgerow.core.errors import InvalidValue
-from hedgerow.core.lattice import Array, round_to_lattice
+from hedgerow.core.lattice import UNITS_PER_LOSS, Array, Units, round_to_lattice
 from hedgerow.core.losses import Family, Linear
 from hedgerow.core.setting import Setting
 
 CHUNK_ELEMENTS = 2**17
-_PLAN, _CHUNK = 1, 2
+_PLAN, _CHUNK, _SUMS = 1, 2, 3
 
 
 def generator(seed: int, *key: int) -> np.random.Generator:
@@ -95,3 +95,17 @@ class Generated(Frame):
             at += len(piece)
         joined = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
         return Block.of(joined), Stream(state.seed, stop, state.plan, chunk, losses)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counted(Generated):
+    """Losses are 0 or 1, so that the sums of many rounds can be drawn directly (`counts`), without drawing a single loss."""
+
+    def counts(self, rng: np.random.Generator, plan: Any, first_round: int, rounds: int) -> np.ndarray:
+        """How often each expert loses in these rounds, at all clients together: the law of the sum of what `draw` gives."""
+        raise NotImplementedError
+
+    def sums(self, state: Stream, rounds: int) -> tuple[Units, Stream]:
+        """Other spans of rounds give other sums, of the same law."""
+        counted = self.counts(generator(state.seed, _SUMS, state.round), state.plan, state.round, rounds)
+        return UNITS_PER_LOSS * counted.astype(np.int64), replace(state, round=state.round + rounds)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from hedgerow.core.checks import between, expect
+from hedgerow.core.errors import Unsupported
 from hedgerow.core.lattice import Array
-from hedgerow.environments.generated import Generated
+from hedgerow.environments.generated import Counted
 
 
 @dataclass(frozen=True, kw_only=True)
-class Realizable(Generated):
+class Realizable(Counted):
     """One expert, drawn at the start, never loses; all others draw Bernoulli(`mean`) or uniform losses of that mean.
 
     `law="uniform"` with `mean=0.5` is uniform on [0, 1], our reading of "random losses" in Gao et al. 2024, Figure 2.
@@ -40,6 +41,14 @@ class Realizable(Generated):
         losses[..., plan] = 0.0
         return losses
 
+    def counts(self, rng: np.random.Generator, plan: Any, first_round: int, rounds: int) -> np.ndarray:
+        del first_round
+        if self.law != "bernoulli":
+            raise Unsupported(f"Sums of losses of law={self.law!r} cannot be drawn directly; law='bernoulli' can.")
+        counted = rng.binomial(rounds * self.clients, self.mean, self.experts)
+        counted[plan] = 0
+        return counted
+
 
 @dataclass(frozen=True, kw_only=True)
 class NearRealizable(Realizable):
@@ -56,9 +65,14 @@ class NearRealizable(Realizable):
         losses[..., plan] = rng.random((rounds, self.clients)) < self.best_loss / self.horizon
         return losses
 
+    def counts(self, rng: np.random.Generator, plan: Any, first_round: int, rounds: int) -> np.ndarray:
+        counted = super().counts(rng, plan, first_round, rounds)
+        counted[plan] = rng.binomial(rounds * self.clients, self.best_loss / self.horizon)
+        return counted
+
 
 @dataclass(frozen=True, kw_only=True)
-class Halving(Generated):
+class Halving(Counted):
     """Every horizon/8 rounds half of the surviving experts start losing 1 in every round at every client."""
 
     def plan(self, rng: np.random.Generator) -> np.ndarray:
@@ -75,3 +89,7 @@ class Halving(Generated):
         del rng
         lost = np.arange(first_round, first_round + rounds)[:, None] >= plan
         return np.repeat(lost[:, None, :].astype(np.float64), self.clients, axis=1)
+
+    def counts(self, rng: np.random.Generator, plan: np.ndarray, first_round: int, rounds: int) -> np.ndarray:
+        del rng
+        return self.clients * np.clip(first_round + rounds - plan, 0, rounds)

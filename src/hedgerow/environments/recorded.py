@@ -16,7 +16,7 @@ import numpy as np
 
 from hedgerow.core.block import Block, check_unit_range
 from hedgerow.core.errors import HedgerowError, InvalidValue
-from hedgerow.core.lattice import Array, round_to_lattice
+from hedgerow.core.lattice import Array, Units, round_to_lattice, to_units
 from hedgerow.core.losses import Family, Linear
 from hedgerow.core.setting import Setting
 from hedgerow.environments.data import find
@@ -44,6 +44,10 @@ class _Replay:
     def block(self, state: int, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, int]:
         del past_plays
         return Block.of(self.losses[state : state + rounds]), state + rounds
+
+    def sums(self, state: int, rounds: int) -> tuple[Units, int]:
+        """Added up, not drawn: recorded losses are what they are."""
+        return to_units(self.losses[state : state + rounds].sum(axis=(0, 1))), state + rounds
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,11 +8,11 @@ import numpy as np
 
 from hedgerow.core.checks import between, expect
 from hedgerow.core.lattice import Array
-from hedgerow.environments.generated import Generated
+from hedgerow.environments.generated import Counted, Generated
 
 
 @dataclass(frozen=True, kw_only=True)
-class Bernoulli(Generated):
+class Bernoulli(Counted):
     """Each loss is 1 with probability `mean`, for the best expert (drawn at the start) `mean - gap`."""
 
     mean: float = 0.5
@@ -31,6 +31,10 @@ class Bernoulli(Generated):
     def draw(self, rng: np.random.Generator, plan: Array, first_round: int, rounds: int) -> Array:
         del first_round
         return (rng.random((rounds, self.clients, self.experts)) < plan).astype(np.float64)
+
+    def counts(self, rng: np.random.Generator, plan: Array, first_round: int, rounds: int) -> np.ndarray:
+        del first_round
+        return rng.binomial(rounds * self.clients, plan)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,11 +8,11 @@ import numpy as np
 
 from hedgerow.core.checks import at_least, between, expect
 from hedgerow.core.lattice import Array
-from hedgerow.environments.generated import Generated
+from hedgerow.environments.generated import Counted
 
 
 @dataclass(frozen=True, kw_only=True)
-class Switching(Generated):
+class Switching(Counted):
     """`segments` equal parts, each with its own best expert: Bernoulli(`mean`) losses, the best with `mean - gap`."""
 
     segments: int = 4
@@ -39,3 +39,14 @@ class Switching(Generated):
         means = np.full((rounds, 1, self.experts), self.mean)
         means[np.arange(rounds), 0, plan[segment]] -= self.gap
         return (losses < means).astype(np.float64)
+
+    def counts(self, rng: np.random.Generator, plan: np.ndarray, first_round: int, rounds: int) -> np.ndarray:
+        last = first_round + rounds
+        starts = -(-np.arange(self.segments + 1) * self.horizon // self.segments)  # segment s begins where t * segments // horizon = s
+        lengths = np.diff(np.clip(starts, first_round, last))
+        counted = rng.binomial(rounds * self.clients, self.mean, self.experts)
+        for best in np.unique(plan[lengths > 0]):
+            at_best = int(lengths[plan == best].sum())
+            elsewhere = rng.binomial((rounds - at_best) * self.clients, self.mean)
+            counted[best] = rng.binomial(at_best * self.clients, self.mean - self.gap) + elsewhere
+        return counted

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from hedgerow.core.block import Block
-from hedgerow.core.lattice import UNITS_PER_LOSS, from_units, to_units
+from hedgerow.core.lattice import UNITS_PER_LOSS, Units, from_units, to_units
 from hedgerow.core.losses import Family, Linear, common_plays
 from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Counters, Sink
@@ -57,7 +57,7 @@ class RegretRecorder(Sink):
         self.marks = tuple(np.unique(grid).tolist())
         self._paid: float = 0
         self._totals = np.zeros(setting.experts, np.int64)
-        self._own = np.zeros((self.players, setting.experts), np.int64)
+        self._own: np.ndarray | None = None
         self._loss: list[float] = []
         self._best: list[float] = []
         self._switches = 0
@@ -73,6 +73,16 @@ class RegretRecorder(Sink):
         else:
             self._best += [float("nan")] * len(marks)
         self._count_switches(plays)
+
+    def span(self, first_round: int, rounds: int, play: int, totals: Units) -> None:
+        self._paid = int(self._paid) + int(totals[play])
+        self._totals = self._totals + totals
+        if first_round + rounds in self.marks:
+            self._loss.append(float(from_units(int(self._paid))) / self.players)
+            self._best.append(float(from_units(int(self._totals.min()))) / self.players)
+        if self._last is not None and play != self._last[0]:
+            self._switches += self.players
+        self._last = np.array([play])
 
     def _pay(self, charged: np.ndarray, marks: np.ndarray, exact: bool) -> None:
         """Cumulative charges: exact lattice units for experts, floats for points."""
@@ -91,7 +101,7 @@ class RegretRecorder(Sink):
         for at in np.searchsorted(block.cuts, marks):
             self._best.append(float(from_units(int(reached[at].min()))) / self.players)
         self._totals = reached[-1]
-        self._own += block.own_totals
+        self._own = block.own_totals if self._own is None else self._own + block.own_totals
 
     def _count_switches(self, plays: np.ndarray) -> None:
         if plays.ndim != 2:
@@ -108,7 +118,7 @@ class RegretRecorder(Sink):
     def result(self, label: str, seed: int, counters: Counters) -> RunResult:
         loss, best = np.array(self._loss), np.array(self._best)
         own = float("nan")
-        if self.linear:
+        if self._own is not None:
             own = (self._paid - int(self._own.min(axis=1).sum())) / UNITS_PER_LOSS / self.players
         return RunResult(
             label=label,

@@ -155,8 +155,33 @@ def calibrate_rows() -> Iterator[Row]:
         yield Row(f"calibrate/sparse_vector/m={clients}/T={rounds}/d={experts}/N={every}", taken / 2, "2 s", taken, "s", "<=", 1.0)
 
 
+def _played_by_sums(clients: int, rounds: int, experts: int, every: int) -> tuple[float, float]:
+    """Wall-clock seconds of a whole game, choice of parameters included, and the peak memory of a process that does only that."""
+    start = time.perf_counter()
+    environment = Realizable(clients=clients, experts=experts, horizon=rounds, law="bernoulli")
+    algorithm = SparseVector(epsilon=1.0, every=every).build(environment.setting)
+    recorder = RegretRecorder(environment.setting, environment.family)
+    result = recorder.result("", 0, simulate(algorithm, environment, 0, sinks=[recorder], engine="summed"))
+    if not np.isfinite(result.regret).all():
+        raise ArithmeticError("regret is not finite")
+    return time.perf_counter() - start, _peak_mebibytes()
+
+
+def scale_rows() -> Iterator[Row]:
+    """Games of up to a million clients and rounds, of which only sums are drawn; each in a process of its own."""
+    rounds, experts, every = 10**6, 100, 1000
+    context = multiprocessing.get_context("spawn")
+    for clients in (10**2, 10**3, 10**4, 10**5, 10**6):
+        with context.Pool(1) as pool:
+            taken, peak = pool.apply(_played_by_sums, (clients, rounds, experts, every))
+        name = f"sparse_vector/m={clients}/T={rounds}/d={experts}/N={every}"
+        yield Row(f"{name}/time", taken / 60, "1 minute", taken, "s", "<=", 5.0)
+        yield Row(f"{name}/memory", peak / 4096, "4 GiB", peak, "MiB", "<=", 1.0)
+
+
 BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
     "simulate": simulate_rows,
     "memory": memory_rows,
     "calibrate": calibrate_rows,
+    "scale": scale_rows,
 }

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import ceil, log, log2, nextafter, sqrt
+from operator import attrgetter
 from typing import Literal
 
 import numpy as np
@@ -273,6 +274,7 @@ class SparseVector:
             upload=LossSums,
             broadcast=CurrentExpert,
             advance=server.advance,
+            common_play=attrgetter("expert"),
             log_likelihood=server.log_likelihood,
             parameters=parameters,
         )

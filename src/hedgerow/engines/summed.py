@@ -1,0 +1,58 @@
+"""A game in which only sums are ever drawn: for many clients and rounds, where every loss by itself would take too long.
+
+It needs an algorithm whose clients all play the broadcast expert and upload the sums of their losses, of which the server sees only
+the total (`Algorithm.common_play`), and an environment that draws such totals directly (`SummedEnvironment`). Server noise is that of
+the other engines.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hedgerow.core.errors import InvalidValue, Unsupported
+from hedgerow.core.noise import NoiseSource
+from hedgerow.core.protocol import Algorithm, Environment, SummedEnvironment
+from hedgerow.core.transcript import Sink
+from hedgerow.engines.loop import EXCHANGES_AT_ONCE
+
+
+def play_sums(algorithm: Algorithm, environment: Environment, seed: int, source: NoiseSource, sinks: Sequence[Sink]) -> None:
+    """Play the whole horizon, from exchange to exchange and from mark to mark of the sinks."""
+    follow = algorithm.common_play
+    if follow is None or algorithm.combine != "sum" or algorithm.decider is not None:
+        raise Unsupported(f"{algorithm.name} cannot be played by sums: its clients do not all follow one expert from exchange to exchange.")
+    if not isinstance(environment, SummedEnvironment):
+        raise Unsupported(f"{type(environment).__name__} cannot draw sums of losses directly.")
+    if any(sink.wants_messages for sink in sinks):
+        raise Unsupported("Messages of single clients cannot be kept where only sums are drawn.")
+    horizon, noise = algorithm.setting.horizon, source.server()
+    marks = sorted({horizon, *(mark for sink in sinks for mark in sink.marks)})
+    broadcast, server = algorithm.server.open(noise)
+    state, at = environment.start(seed), 0
+    gathered = np.zeros(algorithm.setting.experts, np.int64)
+    remaining = broadcast.rounds
+    while at < horizon:
+        made = 0
+        while remaining == 0:
+            broadcast, server = algorithm.server.aggregate(server, _upload(algorithm, gathered), noise)
+            gathered, remaining, made = np.zeros_like(gathered), broadcast.rounds, made + 1
+            if made > EXCHANGES_AT_ONCE:
+                raise InvalidValue(f"Expected {algorithm.name} to play at last, it asked for {made} exchanges in a row.")
+        rounds = marks[bisect_right(marks, at)] - at
+        rounds = rounds if remaining is None else min(rounds, remaining)
+        totals, state = environment.sums(state, rounds)
+        for sink in sinks:
+            sink.exchanges(made)
+            sink.span(at, rounds, follow(broadcast), totals)
+        gathered += totals
+        at += rounds
+        remaining = None if remaining is None else remaining - rounds
+
+
+def _upload(algorithm: Algorithm, gathered: np.ndarray) -> Any:
+    """What the server sees of the uploads of all clients."""
+    return algorithm.upload(gathered)  # pyright: ignore[reportCallIssue]
