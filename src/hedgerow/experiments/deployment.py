@@ -38,6 +38,7 @@ def record_deployment(learner: Learner, folder: str | Path, *, title: str) -> Pa
     from hedgerow.experiments.folder import fresh_folder
 
     out = Path(folder)
+    expect(not out.exists(), "folder", str(out), "to be new, it exists")
     record = deployment_record(learner, title, out)
     with fresh_folder(out, out.name) as place:
         (place.path / FILE).write_text(json.dumps(to_json(record), indent=2, allow_nan=False), encoding="utf-8")
