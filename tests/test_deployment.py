@@ -150,7 +150,7 @@ def test_a_record_needs_a_title_and_a_new_folder(tmp_path: Path) -> None:
     with pytest.raises(InvalidValue, match="Expected title=' ' to say what is deployed"):
         record_deployment(_private(hr.SparseVector()), tmp_path / "live", title=" ")
     (tmp_path / "live").mkdir()
-    with pytest.raises(InvalidValue, match="Expected folder=.*to be new, it exists"):
+    with pytest.raises(InvalidValue, match=r"Expected folder=.*to be new, it exists"):
         record_deployment(_private(hr.SparseVector()), tmp_path / "live", title="Live")
     assert list((tmp_path / "live").iterdir()) == []
 
