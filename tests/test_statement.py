@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
+from matplotlib.text import Text
 
 import conftest
 from conftest import Answer, Command
@@ -20,17 +21,20 @@ from hedgerow.algorithms.experts.sparse_vector import SparseVector
 from hedgerow.algorithms.experts.sparse_vector_audit import cases
 from hedgerow.core.certificate import Observer, Person, PrivacyCurve, Site
 from hedgerow.core.errors import InvalidValue
+from hedgerow.core.noise import SeededNoise
 from hedgerow.core.setting import Setting
 from hedgerow.experiments.config import load
 from hedgerow.experiments.folder import write_study
 from hedgerow.experiments.privacy_record import UnitRecord, _curve, read_record, record_of
-from hedgerow.experiments.provenance import hash_of
+from hedgerow.experiments.provenance import hash_of, secure_noise
 from hedgerow.experiments.study import STAMP, run_study
 from hedgerow.privacy.curves import ApproximateDP, GaussianDP, PureDP, ZeroConcentratedDP, trade_off
 from hedgerow.privacy.curves.pure import rounded_up
+from hedgerow.privacy.secure import SecureNoise
 from hedgerow.statement.details import OPEN, Details, read_details
 from hedgerow.statement.document import document
 from hedgerow.statement.files import FILES, rendered, write
+from hedgerow.statement.picture import draw
 from hedgerow.statement.registry import record, to_yaml
 from hedgerow.statement.statement import Statement, chosen, folder_names, of_records
 from hedgerow.statement.words import formula, plain_words
@@ -175,7 +179,6 @@ def test_every_guarantee_number_is_the_certificates(stated: Callable[..., Statem
     assert registered["deployment"]["privacy_loss"]["privacy_parameters"] == {
         "epsilon": peer.curve.stated()[0],
         "delta": peer.curve.stated()[1],
-        "rho": None,
     }
     for parameter, value in SPECS[label].build(SETTING).parameters.items():
         assert said["parameters"][parameter] == value
@@ -185,11 +188,19 @@ def test_every_guarantee_number_is_the_certificates(stated: Callable[..., Statem
 
 
 def test_plain_words_say_how_often_an_attacker_is_right(stated: Callable[..., Statement]) -> None:
-    """At epsilon = ln 3: 5 false alarms let 15 in 100 be found, and three of four even guesses are right."""
-    told = " ".join(plain_words(_with(stated("pure"), PureDP(1.0986122886681096))))
-    assert "finds the truth in at most 15 cases of 100 (5 without looking)" in told
-    assert "right at most 75 times in 100" in told
-    assert "3 times likelier" in told
+    """At epsilon = ln 3: even odds become 3 to 1, three of four guesses are right, and 5 false alarms let 15 in 100 be found.
+
+    In two rounds it is 9 to 1, and nine of ten guesses are right.
+    """
+    three = _with(stated("pure"), PureDP(1.0986122886681096))
+    told = " ".join(plain_words(three))
+    assert "at most 3 to 1 after seeing everything" in told
+    assert "right at most 75 times in 100, instead of 50" in told
+    assert "in 2 rounds at most 90," in told
+    assert OPEN in told
+    page = rendered(three)["statement.md"]
+    assert "| 1 round | 1.1 | 75 % | 3 % | 15 % | 30 % |" in page
+    assert "| 2 rounds | 2.2 | 90 % | 9 % | 45 % | 90 % |" in page
     assert "close to no protection" not in told
     assert "close to no protection" in " ".join(plain_words(_with(stated("pure"), PureDP(8.0))))
     assert "events of probability 0.001" in " ".join(plain_words(_with(stated("pure"), ApproximateDP(1.0, 1e-3))))
@@ -220,7 +231,7 @@ def test_other_curves_keep_their_own_parameters_and_are_converted(
     statement = _with(stated("pure"), curve)
     registered = record(statement)["deployment"]
     assert registered["dp_variant"]["variant_name"] == variant
-    assert registered["privacy_loss"]["privacy_parameters"]["rho"] == rho
+    assert registered["privacy_loss"]["privacy_parameters"].get("rho") == rho
     page = rendered(statement)["statement.md"]
     assert curve.words() in page
     assert f"epsilon = {rounded_up(curve.stated()[0])}, delta = {rounded_up(curve.stated()[1])}" in page
@@ -233,6 +244,8 @@ def test_persons_with_several_records(stated: Callable[..., Statement]) -> None:
     page = rendered(statement)["statement.md"]
     assert "at most 3 records at one site: epsilon = 1.5, delta = 0 (per site); at up to 2 sites: epsilon = 3, delta = 0" in page
     assert document(statement)["person"]["across_sites"]["epsilon"] == pytest.approx(3.0)
+    assert "in 3 rounds at most 81.8 and in 6 rounds at most 95.3 times in 100, which is the most" in page
+    assert [line.split(" | ")[0] for line in page.splitlines() if " rounds | " in line] == ["| 3 rounds", "| 6 rounds"]
     assert OPEN in rendered(stated("pure"))["statement.md"].split("## What is protected")[1].split("##")[0]
 
 
@@ -268,12 +281,15 @@ def test_a_simulation_is_stamped_everywhere(stated: Callable[..., Statement], la
 
 
 def test_only_secure_noise_takes_the_stamp_away(stated: Callable[..., Statement]) -> None:
-    statement = stated("pure")
-    unstamped = replace(statement, run=replace(statement.run, stamp=None))
-    assert unstamped.stamp == STAMP
-    secure = replace(unstamped, run=replace(unstamped.run, noise=replace(unstamped.run.noise, secure=True)))
-    assert secure.stamp is None
-    assert not any(STAMP in text for text in rendered(secure).values())
+    run = stated("pure").run
+    with pytest.raises(InvalidValue, match="Expected the stamp"):
+        replace(run, stamp=None)
+    with pytest.raises(InvalidValue, match="Expected secure=True to agree with the source 'seeded'"):
+        replace(run.noise, secure=True)
+    with pytest.raises(InvalidValue, match="Expected secure noise only for real data"):
+        replace(run, stamp=None, noise=secure_noise(SecureNoise()))
+    with pytest.raises(InvalidValue, match="Expected SecureNoise for real data, got SeededNoise"):
+        secure_noise(SeededNoise(0))
 
 
 def test_an_observer_without_guarantee_is_told_loudly(stated: Callable[..., Statement]) -> None:
@@ -284,7 +300,7 @@ def test_an_observer_without_guarantee_is_told_loudly(stated: Callable[..., Stat
     assert "NO GUARANTEE" in yaml.safe_load(files["registry.yaml"])["deployment"]["deployment_model"]["actors"]
     nobody = rendered(stated("hedge"))
     assert "assume that an attack always succeeds" in nobody["statement.md"]
-    assert yaml.safe_load(nobody["registry.yaml"])["deployment"]["privacy_loss"]["privacy_parameters"]["epsilon"] is None
+    assert yaml.safe_load(nobody["registry.yaml"])["deployment"]["privacy_loss"]["privacy_parameters"] == {}
 
 
 def test_a_published_calibration_states_claim_and_truth_side_by_side(stated: Callable[..., Statement]) -> None:
@@ -302,6 +318,23 @@ def test_a_published_calibration_states_claim_and_truth_side_by_side(stated: Cal
     assert "claimed" not in rendered(stated("pure"))["statement.md"]
 
 
+def test_sections_with_nothing_to_say_vanish(stated: Callable[..., Statement]) -> None:
+    page = rendered(stated("hedge"))["statement.md"]
+    assert "## Holds only if" in rendered(stated("pure"))["statement.md"]
+    assert "## Holds only if" not in page
+    assert not re.search(r"## [^\n]+\n\n(##|\Z)", page)
+
+
+def test_nothing_is_printed_smaller_than_eight_points(stated: Callable[..., Statement]) -> None:
+    files = rendered(stated("published"))
+    sizes = [float(size) for size in re.findall(r"(?:font|font-size): ([\d.]+)pt", files["statement.html"])]
+    assert len(sizes) >= 4
+    assert min(sizes) >= 8
+    figure = draw(stated("published"))
+    assert all(float(text.get_fontsize()) >= 8 for text in figure.findobj(Text) if text.get_text())
+    assert figure.get_size_inches()[0] * 25.4 <= 93  # a column: it is not shrunk in print
+
+
 def test_everything_the_page_must_say(stated: Callable[..., Statement]) -> None:
     statement = stated("pure", read_details(EXAMPLE, TODAY))
     page = rendered(statement)["statement.md"]
@@ -309,7 +342,7 @@ def test_everything_the_page_must_say(stated: Callable[..., Statement]) -> None:
     expected = (
         *("one loss vector of one client in one round", "replace one loss vector", "D ~ D'", "e^epsilon", "up to 2 other sites"),
         *("TRUSTED_SERVER: the server follows the protocol", "proofs/sparse_vector.md#whole-algorithm", "Horizon: 30 rounds"),
-        *("After round 30 the game is over", "When the budget is spent: after ", "a second such run makes epsilon = 1, delta = 0"),
+        *("After round 30 the game is over", "When the budget is spent: after ", "a second one like this makes epsilon = 1, delta = 0"),
         *("numpy ", "dp-accounting ", "python ", "hedgerow ", "public seeds (seed 0)", code.sha256, "not audited", "expires 2027-12-01"),
         *("| role | name | date | signature |", "Principal investigator", "ExponentialMechanism", "drops out", "trade-off.svg"),
     )
@@ -345,11 +378,18 @@ def test_the_registry_record_has_every_field(stated: Callable[..., Statement], l
             if isinstance(rule, tuple):
                 assert value in rule, name
             elif isinstance(rule, set):
-                assert set(value) == rule
-                assert all(number is None or isinstance(number, float) for number in value.values())
+                assert set(value) <= rule
+                assert all(type(number) is float for number in value.values())
             else:
                 assert isinstance(value, rule), name
                 assert value, name
+    assert registered["status"] in ("Draft", "Pending", "Changes Required", "Approved")
+    assert registered["tier"] in (1, 2, 3)
+    assert re.fullmatch(r"[a-z0-9-]+", registered["url_slug"])
+    assert all(set(curator) == {"data_curator_name", "data_curator_type"} for curator in deployment["basic"]["data_curators"])
+    assert all(isinstance(author, str) for author in deployment["administrative"]["registry_authors"])
+    published = deployment["basic"]["publication_date"]
+    assert published == OPEN if details is None else date.fromisoformat(published)
     assert deployment["deployment_model"]["model_name"] == "Federated"
     assert (deployment["basic"]["intended_use"] == OPEN) == (details is None)
 
@@ -494,6 +534,12 @@ SPOILT: dict[str, tuple[Callable[[Path], object], str]] = {
     "no json": (lambda p: (p / "results" / "privacy.json").write_text("{"), "Expected results/privacy.json as `hedgerow run` writes it"),
     "other format": (lambda p: _spoil(p, lambda t: t.update(format="x")), "Expected format='x'"),
     "missing key": (lambda p: _spoil(p, lambda t: t.pop("noise")), "noise: Field required"),
+    "not stamped": (lambda p: _spoil(p, lambda t: t.update(stamp=None)), "Expected the stamp"),
+    "called secure": (lambda p: _spoil(p, lambda t: t["noise"].update(secure=True)), "to agree with the source"),
+    "called a deployment": (
+        lambda p: _spoil(p, lambda t: t.update(stamp=None, noise={"source": "operating system", "secure": True, "words": ""})),
+        "Expected secure noise only for real data",
+    ),
     "nobody": (lambda p: _spoil(p, lambda t: t["algorithms"][0].update(guarantees=[])), "'private' in results/privacy.json"),
     "no algorithm": (lambda p: _spoil(p, lambda t: t.update(algorithms=[])), "it names no algorithm"),
 }
@@ -549,9 +595,10 @@ def test_an_audit_is_stated_with_its_confidence(made: Command, tmp_path: Path) -
     answer = made("statement", "results", "--audit")
     assert answer.code == 0
     page = (tmp_path / "results" / "statement" / "private" / "statement.md").read_text()
-    assert "3 cases, every verdict as expected." in page
+    assert re.search(
+        r"^No attack got past the guarantee: 2 tried, confidence [\d.]+ for each\. 1 of 1 planted errors was caught\.", page, re.M
+    )
     assert re.search(r"exact ratio \(worst transcript\): epsilon >= 4\.\d+ shown, 5 certified there, at delta = 0, confidence 1\.", page)
-    assert "1 of 1 planted errors were caught" in page
     assert "not audited" in (tmp_path / "results" / "statement" / "hedge" / "statement.md").read_text()
 
 
@@ -577,5 +624,5 @@ def test_a_failed_audit_is_loud_and_fails(made: Command, tmp_path: Path) -> None
     answer = made("statement", "results", "--audit-file", "audit.json")
     assert answer.code == 1
     page = (tmp_path / "results" / "statement" / "private" / "statement.md").read_text()
-    assert "**3 cases, NOT EVERY VERDICT AS EXPECTED: worst transcript (violated, expected holds)." in page
+    assert "**NOT EVERY VERDICT AS EXPECTED: worst transcript (violated, expected holds)." in page
     assert "is not that of the run" in page

@@ -16,6 +16,7 @@ from hedgerow.environments.recorded import Recorded, RecordedArray
 from hedgerow.environments.registry import ENVIRONMENTS
 from hedgerow.environments.stochastic import Bernoulli, GaussianSoftmax, UniformLosses
 from hedgerow.environments.switching import Switching
+from hedgerow.experiments.deployment import record_deployment
 from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.experiments.study import Study, compare
 
@@ -47,5 +48,6 @@ __all__ = [
     "UniformLosses",
     "Unsupported",
     "compare",
+    "record_deployment",
     "simulate",
 ]

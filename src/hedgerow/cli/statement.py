@@ -21,7 +21,7 @@ from hedgerow.statement.words import audit_words, is_loud, plain_words
 
 
 def statement(
-    run: Annotated[Path, typer.Argument(help="A run folder, as `hedgerow run` writes it.")],
+    run: Annotated[Path, typer.Argument(help="A run folder, as `hedgerow run` or `record_deployment` writes it.")],
     algorithm: Annotated[str | None, typer.Option("--algorithm", help="Only the algorithm with this label. Default: all of them.")] = None,
     details: Annotated[
         Path | None, typer.Option("--details", metavar="FILE.toml", help="What software cannot know; see examples/statement_details.toml.")

@@ -117,7 +117,9 @@ IDEAL_REALS = Assumption(
 
 
 ENTROPY = Assumption(
-    "ENTROPY", "the operating system's entropy is unpredictable, AES-256 in counter mode looks random, and the noise stays secret"
+    "ENTROPY",
+    "the operating system's entropy is unpredictable, AES-256 in counter mode looks random, the noise stays secret, and no saved "
+    "copy of the running machine (a snapshot or clone of a virtual machine) is started again: it would draw the same noise twice",
 )
 PUBLIC_PARAMETERS = Assumption("PUBLIC_PARAMETERS", "every parameter, the best expert's loss included, was chosen without the data")
 NO_CARRY_OVER = Assumption("NO_CARRY_OVER", "later losses depend on the protected record only through what was broadcast")

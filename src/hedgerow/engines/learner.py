@@ -33,7 +33,7 @@ class Learner:
     """
 
     def __init__(self, algorithm: AlgorithmSpec, *, clients: int, experts: int, horizon: int, seed: int = 0) -> None:
-        self._begin(algorithm.build(Setting(clients, experts, horizon)), SeededNoise(seed))
+        self._begin(algorithm, algorithm.build(Setting(clients, experts, horizon)), SeededNoise(seed))
 
     @classmethod
     def private(cls, algorithm: AlgorithmSpec, *, clients: int, experts: int, horizon: int, source: SecureNoise) -> Learner:
@@ -52,14 +52,28 @@ class Learner:
         for mechanism in built.certificate.mechanisms:
             if not getattr(mechanism, "exact", True):
                 raise Unsupported(f"{built.name} needs {type(mechanism).__name__}, which has no exact sampler.")
-        learner._begin(replace(built, certificate=with_exact_noise(built.certificate)), require_secure(source))
+        learner._begin(algorithm, replace(built, certificate=with_exact_noise(built.certificate)), require_secure(source))
         return learner
 
-    def _begin(self, algorithm: Algorithm, source: NoiseSource) -> None:
-        self.algorithm = algorithm
+    def _begin(self, spec: AlgorithmSpec, algorithm: Algorithm, source: NoiseSource) -> None:
+        self._spec = spec
         self._engine = Engine.vectorised(algorithm, source, fused=False)
         self._run = self._engine.start()
         self._waiting: np.ndarray | None = None
+
+    @property
+    def spec(self) -> AlgorithmSpec:
+        """The choices the algorithm was built from."""
+        return self._spec
+
+    @property
+    def algorithm(self) -> Algorithm:
+        return self._engine.algorithm
+
+    @property
+    def source(self) -> NoiseSource:
+        """Where all noise of this game comes from."""
+        return self._engine.source
 
     @property
     def round(self) -> int:

@@ -7,20 +7,22 @@ from dataclasses import asdict, dataclass, fields, is_dataclass
 from datetime import UTC, datetime
 from math import isfinite
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-from hedgerow.core.certificate import Guarantee, NoGuarantee, PrivacyCurve
+from hedgerow.core.certificate import ENTROPY, IDEAL_REALS, Guarantee, NoGuarantee, PrivacyCurve
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm
+from hedgerow.environments.recorded import Recorded, RecordedArray
 from hedgerow.experiments.config import to_table
 from hedgerow.experiments.provenance import Code, NoiseRecord, code, seeded_noise, versions
 from hedgerow.experiments.study import STAMP, Study
 from hedgerow.privacy.curves import trade_off
+from hedgerow.privacy.repetition import repeated
 
 FILE = "privacy.json"
-FORMAT = "hedgerow privacy record 1"
+FORMAT = "hedgerow privacy record 2"
 FALSE_ALARMS = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, *(i / 20 for i in range(3, 21)))
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)  # of the stated epsilon: where the table of deltas is read
 LAWS = {"ExponentialMechanism": "gumbel", "GaussianNoise": "gaussian", "KNorm": "gamma length, uniform direction in the cube"}
@@ -62,6 +64,17 @@ class CurveRecord:
 
 
 @dataclass(frozen=True)
+class Total:
+    """What all runs on the same data guarantee together."""
+
+    runs: int
+    words: str
+    epsilon: float
+    delta: float
+    rho: float | None
+
+
+@dataclass(frozen=True)
 class UnitRecord:
     kind: str
     words: str
@@ -70,7 +83,10 @@ class UnitRecord:
 
 @dataclass(frozen=True)
 class GuaranteeRecord:
-    """`curve` is None where nothing is guaranteed, and `reason` says why; `claim_holds`: whether `curve` lies below the claim."""
+    """`curve` is None where nothing is guaranteed, and `reason` says why; `claim_holds`: whether `curve` lies below the claim.
+
+    `total` is None where every run had data of its own.
+    """
 
     observer: str
     sees: list[str]
@@ -80,6 +96,7 @@ class GuaranteeRecord:
     horizon: int | None
     bounds: tuple[float, float]
     curve: CurveRecord | None
+    total: Total | None
     reason: str | None
     claimed: CurveRecord | None
     claim_holds: bool | None
@@ -99,7 +116,10 @@ class MechanismRecord:
 
 @dataclass(frozen=True)
 class AlgorithmRecord:
-    """`choices` are what the user set, `parameters` what was derived from them."""
+    """`choices` are what the user set, `parameters` what was derived from them.
+
+    `data`: "drawn" anew for every seed, "recorded" (every seed is one more run on the same data), or "real", of a deployment.
+    """
 
     label: str
     algorithm: str
@@ -110,10 +130,17 @@ class AlgorithmRecord:
     setting: dict[str, int]
     choices: dict[str, Any]
     parameters: dict[str, Any]
+    data: Literal["drawn", "recorded", "real"]
+    runs: int
     environment: dict[str, Any]
     channels: dict[str, str]
     mechanisms: list[MechanismRecord]
     guarantees: list[GuaranteeRecord]
+
+
+@dataclass(frozen=True)
+class _Format:
+    format: str
 
 
 @dataclass(frozen=True)
@@ -127,6 +154,17 @@ class RunRecord:
     code: Code
     versions: dict[str, str]
     algorithms: list[AlgorithmRecord]
+
+    def __post_init__(self) -> None:
+        """A simulation is stamped; only real data with exact noise from entropy are not."""
+        if self.stamp is None and not self.noise.secure:
+            raise InvalidValue(f"Expected the stamp {STAMP!r} on a record whose noise is {self.noise.source}.")
+        if self.noise.secure:
+            promises = [g for algorithm in self.algorithms for g in algorithm.guarantees if g.curve is not None and g.curve.epsilon > 0]
+            simulated = any(algorithm.data != "real" or algorithm.environment for algorithm in self.algorithms)
+            if simulated or any(IDEAL_REALS.name in g.assumes or ENTROPY.name not in g.assumes for g in promises):
+                rule = "for real data, under ENTROPY and not under IDEAL_REALS"
+                raise InvalidValue(f"Expected secure noise only {rule}; this record says otherwise.")
 
 
 def plain(value: Any) -> Any:
@@ -168,7 +206,14 @@ def _curve(curve: PrivacyCurve) -> CurveRecord | None:
     )
 
 
-def _guarantee(guarantee: Guarantee, curve: CurveRecord | None) -> GuaranteeRecord:
+def _total(guarantee: Guarantee, runs: int) -> Total | None:
+    if runs == 1 or not guarantee.protects:
+        return None
+    curve = repeated(guarantee.curve, runs)
+    return Total(runs, curve.words(), *curve.stated(), getattr(curve, "rho", None))
+
+
+def _guarantee(guarantee: Guarantee, curve: CurveRecord | None, runs: int) -> GuaranteeRecord:
     table = guarantee.to_dict()
     claimed = None if guarantee.claimed is None else _curve(guarantee.claimed)
     return GuaranteeRecord(
@@ -180,6 +225,7 @@ def _guarantee(guarantee: Guarantee, curve: CurveRecord | None) -> GuaranteeReco
         horizon=guarantee.horizon,
         bounds=guarantee.bounds,
         curve=curve,
+        total=_total(guarantee, runs),
         reason=table["reason"],
         claimed=claimed,
         claim_holds=None if claimed is None else guarantee.curve.delta(claimed.epsilon) <= claimed.delta,
@@ -201,7 +247,15 @@ def _mechanism(mechanism: Any) -> MechanismRecord:
     )
 
 
-def _algorithm(label: str, algorithm: Algorithm, choices: dict[str, Any], environment: dict[str, Any]) -> AlgorithmRecord:
+def algorithm_record(
+    label: str,
+    algorithm: Algorithm,
+    choices: dict[str, Any],
+    data: Literal["drawn", "recorded", "real"],
+    runs: int = 1,
+    environment: Mapping[str, Any] | None = None,
+) -> AlgorithmRecord:
+    """What one algorithm guarantees; `runs` counts those on the same data."""
     certificate, setting = algorithm.certificate, algorithm.setting
     curves = {id(curve): _curve(curve) for curve in {id(g.curve): g.curve for g in certificate.guarantees}.values()}
     return AlgorithmRecord(
@@ -214,21 +268,25 @@ def _algorithm(label: str, algorithm: Algorithm, choices: dict[str, Any], enviro
         setting={"clients": setting.clients, "experts": setting.experts, "horizon": setting.horizon},
         choices=plain(choices),
         parameters=plain(algorithm.parameters),
-        environment=plain(environment),
+        data=data,
+        runs=runs,
+        environment=plain(environment or {}),
         channels={name: channel.value for name, channel in certificate.channels.items()},
         mechanisms=[_mechanism(mechanism) for mechanism in certificate.mechanisms],
-        guarantees=[_guarantee(guarantee, curves[id(guarantee.curve)]) for guarantee in certificate.guarantees],
+        guarantees=[_guarantee(guarantee, curves[id(guarantee.curve)], runs) for guarantee in certificate.guarantees],
     )
 
 
 def record_of(study: Study, final: Path) -> RunRecord:
-    """The privacy record of a study that was just run into the folder `final`."""
+    """The privacy record of a study that was just run into the folder `final`: always that of a simulation."""
     config = to_table(study.config)
     algorithms = []
-    for row in config["algorithms"]:
+    for row, entry in zip(config["algorithms"], study.config.algorithms, strict=True):
         choices = {key: value for key, value in row.items() if key not in ("label", "environment")}
         environment = row.get("environment", config["environment"])
-        algorithms.append(_algorithm(row["label"], study.algorithms[row["label"]], choices, environment))
+        same = isinstance(study.config.environment_of(entry), Recorded | RecordedArray)
+        data, runs = ("recorded", study.config.seeds) if same else ("drawn", 1)
+        algorithms.append(algorithm_record(row["label"], study.algorithms[row["label"]], choices, data, runs, environment))
     return RunRecord(
         format=FORMAT,
         title=study.config.title,
@@ -260,19 +318,17 @@ def read_record(run: Path) -> RunRecord:
             f"Expected a certificate in {file}, there is none: the run is incomplete or older than statements. Run it again."
         )
     try:
+        written = TypeAdapter(_Format).validate_json(file.read_bytes()).format
+        if written != FORMAT:
+            raise InvalidValue(f"Expected format={written!r} in {file} to be {FORMAT!r}; run it again.")
         record = TypeAdapter(RunRecord).validate_json(file.read_bytes())
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
         raise InvalidValue(f"Expected {file} as `hedgerow run` writes it; {where}: {first['msg']}.") from error
-    if record.format != FORMAT:
-        raise InvalidValue(f"Expected format={record.format!r} in {file} to be {FORMAT!r}.")
     for algorithm in record.algorithms:
         if not algorithm.guarantees:
             raise InvalidValue(f"Expected a certificate for {algorithm.label!r} in {file}, it has no guarantee for anybody.")
     if not record.algorithms:
         raise InvalidValue(f"Expected a certificate in {file}, it names no algorithm.")
-    ideal = any("IDEAL_REALS" in guarantee.assumes for algorithm in record.algorithms for guarantee in algorithm.guarantees)
-    if record.noise.secure and (ideal or "seed" in record.noise.words):
-        raise InvalidValue(f"Expected {file} to agree with itself: it calls noise secure that came from seeds, or was assumed ideal.")
     return record

@@ -10,10 +10,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import hedgerow
+from hedgerow.core.checks import expect
+from hedgerow.core.noise import NoiseSource
 from hedgerow.experiments.plugins import loaded_plugins
+from hedgerow.privacy.secure.source import require_secure
 
 PACKAGE = Path(hedgerow.__file__).parent
-LIBRARIES = ("numpy", "scipy", "dp-accounting")
+LIBRARIES = ("numpy", "scipy", "dp-accounting", "cryptography", "mpmath")
+SEEDED, SECURE = "seeded", "operating system"
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,11 @@ class NoiseRecord:
     source: str
     secure: bool
     words: str
+
+    def __post_init__(self) -> None:
+        known = (SEEDED, SECURE)
+        expect(self.source in known, "source", self.source, f"in {known}")
+        expect(self.secure == (self.source == SECURE), "secure", self.secure, f"to agree with the source {self.source!r}")
 
 
 def hash_of(folder: Path) -> tuple[str, int]:
@@ -79,4 +88,11 @@ def versions() -> dict[str, str]:
 def seeded_noise(first: int, count: int) -> NoiseRecord:
     """What simulations draw from."""
     seeds = f"seed {first}" if count == 1 else f"seeds {first} to {first + count - 1}"
-    return NoiseRecord("seeded", False, f"pseudo-random numbers from public seeds ({seeds}): whoever knows a seed can take the noise away")
+    return NoiseRecord(SEEDED, False, f"pseudo-random numbers from public seeds ({seeds}): whoever knows a seed can take the noise away")
+
+
+def secure_noise(source: NoiseSource) -> NoiseRecord:
+    """What deployments draw from; any other source is refused."""
+    require_secure(source)
+    told = "exact whole numbers, drawn with AES-256 in counter mode under a key from the operating system; no seed, no number used twice"
+    return NoiseRecord(SECURE, True, told)

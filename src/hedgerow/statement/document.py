@@ -16,9 +16,10 @@ def document(statement: Statement) -> dict[str, Any]:
     """The statement as plain values; numbers are those of the certificate, unrounded."""
     run, details = statement.run, statement.details
     persons = None
-    if details.records_per_site is not None and statement.weakest is not None:
-        at_one_site = of_records(statement.weakest, details.records_per_site)
-        across = of_records(statement.weakest, details.records_per_site * (details.sites_per_person or 1))
+    point = statement.total or statement.weakest
+    if details.records_per_site is not None and point is not None:
+        at_one_site = of_records(point, details.records_per_site)
+        across = of_records(point, details.records_per_site * (details.sites_per_person or 1))
         persons = {
             "records_per_site": details.records_per_site,
             "sites_per_person": details.sites_per_person,

@@ -11,7 +11,7 @@ STYLE = """
 @page { size: A4; margin: 7mm 10mm; }
 * { box-sizing: border-box; }
 body {
-  font: 6.9pt/1.24 Helvetica, Arial, "Liberation Sans", "DejaVu Sans", sans-serif;
+  font: 8pt/1.16 Helvetica, Arial, "Liberation Sans", "DejaVu Sans", sans-serif;
   color: #1b1b1b; margin: 0 auto; max-width: 190mm;
 }
 h1 { font-size: 13pt; line-height: 1.1; margin: 0 0 0.5mm; }
@@ -20,9 +20,9 @@ h1 { font-size: 13pt; line-height: 1.1; margin: 0 0 0.5mm; }
   border: 0.5mm solid #b3261e; color: #b3261e; font-weight: bold; font-size: 10pt;
   text-align: center; padding: 0.4mm; margin: 0 0 1.2mm;
 }
-h2 { font-size: 8.4pt; margin: 0 0 0.5mm; color: #0b6e4f; border-bottom: 0.2mm solid #cfd8d4; }
-section { break-inside: avoid; margin: 0 0 1.6mm; }
-.columns { columns: 2; column-gap: 5mm; }
+h2 { font-size: 9pt; margin: 0 0 0.5mm; color: #0b6e4f; border-bottom: 0.2mm solid #cfd8d4; }
+section { break-inside: avoid; margin: 0 0 1.3mm; }
+.columns { columns: 2; column-gap: 5mm; margin-bottom: 1.3mm; }
 p { margin: 0 0 0.6mm; }
 .loud { color: #b3261e; font-weight: bold; }
 ul { margin: 0; padding-left: 3.2mm; }
@@ -31,13 +31,13 @@ th { text-align: left; font-weight: 600; color: #555; }
 th, td { border-bottom: 0.15mm solid #ddd; padding: 0.15mm 1.2mm 0.15mm 0; vertical-align: top; }
 .short { white-space: nowrap; }
 li { overflow-wrap: anywhere; }
-.sign td { height: 6.2mm; width: 25%; }
+.sign td { height: 6mm; width: 25%; }
 svg { display: block; width: 100%; height: auto; max-height: 52mm; }
 figure { margin: 0 0 0.6mm; }
 figcaption { color: #555; }
 @media screen { body { padding: 8mm; font-size: 9.5pt; max-width: 230mm; } }
 """
-SHORT = 24  # letters that stay on one line
+SHORT = 42  # letters that stay on one line
 
 
 def _cell(text: str) -> str:

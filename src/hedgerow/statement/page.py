@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from hedgerow.experiments.privacy_record import CurveRecord
+from hedgerow.experiments.privacy_record import CurveRecord, Total
 from hedgerow.privacy.curves.pure import rounded_up
 from hedgerow.statement import words
 from hedgerow.statement.details import OPEN
-from hedgerow.statement.statement import Statement
+from hedgerow.statement.statement import SHOWN_ALARMS, Statement, exposure
 
-SHOWN_ALARMS = (0.001, 0.01, 0.05, 0.1)
 PICTURE = "trade-off.svg"
 
 
@@ -61,9 +60,10 @@ class Page:
 
 def page_of(statement: Statement) -> Page:
     algorithm, run = statement.algorithm, statement.run
-    subtitle = f"{algorithm.label}: {algorithm.algorithm}, calibration {algorithm.calibration}; run of {run.written[:10]}, "
+    name = algorithm.algorithm if algorithm.label == algorithm.algorithm else f"{algorithm.label}: {algorithm.algorithm}"
+    subtitle = f"{name}, calibration {algorithm.calibration}; run of {run.written[:10]}, "
     subtitle += f"statement of {statement.written}, expires {statement.details.said('expires')}"
-    sections = (
+    sections = [
         Section("In plain words", tuple(map(_said, words.plain_words(statement))), True),
         Section("Who sees what, and what is guaranteed", (_observers(statement),), True),
         Section("How well an attack can do", _attacks(statement)),
@@ -89,8 +89,14 @@ def page_of(statement: Statement) -> Page:
         Section("Audit", (_said(words.audit_words(statement)),)),
         Section("Where it comes from", (_provenance(statement),), True),
         Section("Sign-off", (_sign_offs(statement),), True),
-    )
-    return Page(f"Privacy statement: {statement.title}", subtitle, statement.stamp, sections)
+    ]
+    return Page(f"Privacy statement: {statement.title}", subtitle, statement.stamp, tuple(filter(None, map(_filled, sections))))
+
+
+def _filled(section: Section) -> Section | None:
+    """The section without blocks that say nothing; None where nothing is left."""
+    blocks = tuple(block for block in section.blocks if not (isinstance(block, Text) and not block.text.strip()))
+    return replace(section, blocks=blocks) if blocks else None
 
 
 def _said(text: str) -> Text:
@@ -108,25 +114,44 @@ def _observers(statement: Statement) -> Grid:
     return Grid(head, tuple(rows))
 
 
-def _columns(statement: Statement) -> list[tuple[str, CurveRecord]]:
+def _columns(statement: Statement) -> list[tuple[str, CurveRecord, Total | None]]:
     """The curves that are tabulated: each with those it protects from, where there is a choice, and the paper's claim."""
     if len(statement.protecting) == 1:
-        found = [("" if statement.claimed is None else ": truth", statement.protecting[0][0])]
+        curve, members = statement.protecting[0]
+        found = [("" if statement.claimed is None else ": truth", curve, members[0].total)]
     else:
-        found = [(f": {words.listed([words.observer_words(g) for g in members])}", curve) for curve, members in statement.protecting]
-    return found if statement.claimed is None else [*found, (": claimed", statement.claimed)]
+        found = [
+            (f": {words.listed([words.observer_words(g) for g in members])}", curve, members[0].total)
+            for curve, members in statement.protecting
+        ]
+    return found if statement.claimed is None else [*found, (": claimed", statement.claimed, None)]
 
 
 def _attacks(statement: Statement) -> tuple[Block, ...]:
     columns = _columns(statement)
     if not columns:
         return (Text("No observer gets a guarantee: assume that an attack always succeeds.", True),)
-    detections = Grid(
-        ("false alarms in 100", *(f"{alarms * 100:g}" for alarms in SHOWN_ALARMS)),
-        tuple((f"found in 100, at most{name}", *(words.percent(curve.detections(a)) for a in SHOWN_ALARMS)) for name, curve in columns),
-    )
-    picture = Picture(PICTURE, "The best possible attack: truths found against false alarms. What lies above a line is impossible.")
-    return (picture, detections, *(_deltas(name, curve) for name, curve in columns))
+    told = "The best attack on one record in one run: what lies above a line is impossible. "
+    told += "Below: how often the best attack on a person wins an even bet, or finds the truth at so many false alarms."
+    picture = Picture(PICTURE, told)
+    return (picture, _persons(statement), *(_deltas(name, curve) for name, curve, _ in columns))
+
+
+def _persons(statement: Statement) -> Grid:
+    """How well the best attack on a person does: an even bet, and truths found at some rates of false alarms, all in 100."""
+    first, *others = (f"{share * 100:g}" for share in SHOWN_ALARMS)
+    rows, approximate = [], any(curve.delta > 0 for _, curve, _ in _columns(statement))
+    for name, curve, total in _columns(statement):
+        for count in statement.counts if name != ": claimed" else (1,):
+            shown = exposure(curve, total, count)
+            who = f"{count} {'round' if count == 1 else 'rounds'}{name}"
+            rates = (shown.even_guess, *shown.found)
+            point = (rounded_up(shown.epsilon, 3), *((rounded_up(shown.delta, 2),) if approximate else ()))
+            rows.append((who, *point, *(f"{words.percent(rate)} %" for rate in rates)))
+    event = statement.units[0].unit.kind == "Event"
+    point = ("epsilon", "delta") if approximate else ("epsilon",)
+    alarms = (f"found at {first} %", *(f"at {share} %" for share in others))
+    return Grid(("person in" if event else "unit", *point, "bet won", *alarms), tuple(rows))
 
 
 def _deltas(name: str, curve: CurveRecord) -> Grid:
@@ -138,7 +163,7 @@ def _deltas(name: str, curve: CurveRecord) -> Grid:
 def _assumptions(statement: Statement) -> tuple[Block, ...]:
     if statement.assumptions:
         return (Bullets(tuple(f"{name}: {meaning}" for name, meaning in statement.assumptions.items())),)
-    return (Text("The certificate names no assumption." if statement.protecting else "Nothing is guaranteed, whatever is assumed."),)
+    return (Text("The certificate names no assumption."),) if statement.protecting else ()
 
 
 def number(value: Any) -> str:
@@ -146,7 +171,9 @@ def number(value: Any) -> str:
 
 
 def pairs(values: Mapping[str, Any]) -> str:
-    return ", ".join(f"{key} = {number(value)}" for key, value in values.items())
+    """Parameters by name and value, with what they mean where the name does not say it."""
+    told = {key: f" ({words.PARAMETERS[key]})" if key in words.PARAMETERS else "" for key in values}
+    return ", ".join(f"{key} = {number(value)}{told[key]}" for key, value in values.items())
 
 
 def _parameters(statement: Statement) -> tuple[Block, ...]:
@@ -155,7 +182,7 @@ def _parameters(statement: Statement) -> tuple[Block, ...]:
     if algorithm.parameters:
         told.append(f"Derived: {pairs(algorithm.parameters)}.")
     if not algorithm.mechanisms:
-        return (Text(" ".join(told)), Text("Mechanisms: none."))
+        return (Text(" ".join(told)),)
     rows = tuple(
         (m.name, m.purpose, m.law, *("-" if value is None else number(value) for value in (m.scale, m.sensitivity)))
         for m in algorithm.mechanisms

@@ -17,7 +17,7 @@ WITHOUT = "#b3261e"
 
 def draw(statement: Statement) -> Figure:
     """False alarms to the right, truths found upward; what lies above a line is impossible."""
-    figure = Figure(figsize=(4.6, 2.2), layout="constrained")
+    figure = Figure(figsize=(3.64, 1.65), layout="constrained")
     axes = figure.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)
     axes.plot([0, 100], [0, 100], color="#999999", linewidth=1, linestyle=":", label="blind guessing")
@@ -38,11 +38,11 @@ def draw(statement: Statement) -> Figure:
     axes.set_xlim(0, 100)
     axes.set_ylim(0, 100)
     axes.set_xlabel("false alarms in 100", fontsize=8)
-    axes.set_ylabel("truths found in 100, at most", fontsize=8)
-    axes.tick_params(labelsize=7)
-    figure.legend(loc="outside right upper", frameon=False, fontsize=7, labelspacing=0.9)
+    axes.set_ylabel("found in 100, at most", fontsize=8)
+    axes.tick_params(labelsize=8)
+    figure.legend(loc="outside right upper", frameon=False, fontsize=8, labelspacing=0.7, handlelength=1.2, handletextpad=0.5)
     if statement.stamp is not None:
-        axes.text(97, 4, statement.stamp, ha="right", va="bottom", fontsize=8, color=WITHOUT)
+        figure.text(0.99, 0.02, statement.stamp, ha="right", va="bottom", fontsize=8, color=WITHOUT)
     return figure
 
 

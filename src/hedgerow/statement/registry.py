@@ -25,7 +25,7 @@ def variant(curve: CurveRecord | None) -> str:
 
 
 def record(statement: Statement) -> dict[str, Any]:
-    """Every field of every tier. What the software cannot know is open; a number that does not exist is null."""
+    """Every field of every tier. What the software cannot know is open, and the registry's check refuses it until it is filled in."""
     algorithm, details, weakest = statement.algorithm, statement.details, statement.weakest
     units = statement.units
     rounds, clients = algorithm.setting["horizon"], algorithm.setting["clients"]
@@ -55,11 +55,7 @@ def record(statement: Statement) -> dict[str, Any]:
             "privacy_loss": {
                 "privacy_unit": "; ".join(g.unit.words for g in units),
                 "privacy_unit_details": f"{'; '.join(map(words.neighbours, units))}. {words.person_words(statement)}",
-                "privacy_parameters": {
-                    "epsilon": None if weakest is None else weakest.epsilon,
-                    "delta": None if weakest is None else weakest.delta,
-                    "rho": None if weakest is None else weakest.rho,
-                },
+                "privacy_parameters": _numbers(statement),
                 "privacy_parameters_details": _lines(_parameter_details(statement)),
             },
             "deployment_model": {
@@ -93,12 +89,21 @@ def record(statement: Statement) -> dict[str, Any]:
     }
 
 
+def _numbers(statement: Statement) -> dict[str, float]:
+    """All runs on the same data together; the registry leaves out a number that does not exist."""
+    point = statement.total or statement.weakest
+    found = {} if point is None else {"epsilon": point.epsilon, "delta": point.delta, "rho": point.rho}
+    return {name: float(value) for name, value in found.items() if value is not None}
+
+
 def _parameter_details(statement: Statement) -> list[str]:
     told = []
     for curve, members in statement.protecting:
         who = words.listed([words.observer_words(g) for g in members])
         told.append(f"against {who}: {words.curve_words(curve)} (proof: {members[0].proof})")
         told.append("delta at epsilon: " + "; ".join(f"{rounded_up(point.delta)} at {rounded_up(point.epsilon)}" for point in curve.table))
+    if statement.total is not None:
+        told.append(f"all {statement.total.runs} runs on the same data together: {statement.total.words}")
     told += [f"against {words.observer_words(g)}: {words.guarantee_words(g)}" for g in statement.unguarded]
     if statement.claimed is not None and statement.weakest is not None:
         told.append(words.claim_words(statement))

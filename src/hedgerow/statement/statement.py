@@ -5,15 +5,20 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from datetime import date
+from typing import Protocol
 
+from hedgerow.core.certificate import PrivacyCurve
 from hedgerow.core.checks import expect, nearest
 from hedgerow.core.errors import InvalidValue
-from hedgerow.experiments.privacy_record import AlgorithmRecord, CurveRecord, GuaranteeRecord, RunRecord
+from hedgerow.experiments.privacy_record import AlgorithmRecord, CurveRecord, GuaranteeRecord, RunRecord, Total
 from hedgerow.experiments.study import STAMP
-from hedgerow.privacy.curves import ApproximateDP, PureDP
+from hedgerow.privacy.curves import ApproximateDP, PureDP, trade_off
 from hedgerow.privacy.groups import group
 from hedgerow.statement.audit import Audit
 from hedgerow.statement.details import Details
+
+SHOWN_ALARMS = (0.01, 0.05, 0.1)
+SHOWN_ROUNDS = (1, 2, 5, 10)  # where nobody says how often one person may appear
 
 
 @dataclass(frozen=True)
@@ -78,14 +83,68 @@ class Statement:
         return max((curve for curve, _ in self.protecting), key=lambda curve: (curve.epsilon, curve.delta), default=None)
 
     @property
+    def total(self) -> Total | None:
+        """What all runs on the same data guarantee together, against whom least is guaranteed."""
+        totals = [guarantee.total for guarantee in self.algorithm.guarantees if guarantee.total is not None]
+        return max(totals, key=lambda total: (total.epsilon, total.delta), default=None)
+
+    @property
+    def also(self) -> list[AlgorithmRecord]:
+        """The other algorithms that were run on the same data."""
+        mine = self.algorithm
+        others = [a for a in self.run.algorithms if a is not mine and a.data == "recorded"]
+        return [a for a in others if (a.data, a.environment) == (mine.data, mine.environment)]
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """For how many records of one person the attacks are tabulated."""
+        if any(guarantee.unit.kind != "Event" for guarantee in self.units[:1]):
+            return (1,)
+        records, sites = self.details.records_per_site, self.details.sites_per_person
+        return SHOWN_ROUNDS if records is None else tuple(sorted({1, records, records * (sites or 1)}))
+
+    @property
     def assumptions(self) -> dict[str, str]:
         return {name: meaning for guarantee in self.algorithm.guarantees for name, meaning in sorted(guarantee.assumes.items())}
 
 
-def of_records(curve: CurveRecord, records: int) -> tuple[float, float]:
+class Point(Protocol):
+    """What a curve, or the total of several runs, is quoted by."""
+
+    @property
+    def epsilon(self) -> float: ...
+
+    @property
+    def delta(self) -> float: ...
+
+
+def _grouped(point: Point, records: int) -> PrivacyCurve:
+    return group(PureDP(point.epsilon) if point.delta == 0 else ApproximateDP(point.epsilon, point.delta), records)
+
+
+def of_records(point: Point, records: int) -> tuple[float, float]:
     """The (epsilon, delta) of somebody with so many records, from the quoted point of the curve alone."""
-    quoted = PureDP(curve.epsilon) if curve.delta == 0 else ApproximateDP(curve.epsilon, curve.delta)
-    return group(quoted, records).stated()
+    return _grouped(point, records).stated()
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """How well the best attack on somebody with so many records does: an even bet, and truths found at each rate of false alarms."""
+
+    records: int
+    epsilon: float
+    delta: float
+    even_guess: float
+    found: tuple[float, ...]
+
+
+def exposure(curve: CurveRecord, total: Total | None, records: int) -> Exposure:
+    """Of one record in one run from the whole curve, of more from the quoted point."""
+    if records == 1 and total is None:
+        return Exposure(1, curve.epsilon, curve.delta, curve.even_guess, tuple(map(curve.detections, SHOWN_ALARMS)))
+    grown = _grouped(curve if total is None else total, records)
+    found = tuple(min(1.0, max(alarms, 1 - float(trade_off(grown, alarms)))) for alarms in SHOWN_ALARMS)
+    return Exposure(records, *grown.stated(), (1 + grown.delta(0.0)) / 2, found)
 
 
 def chosen(run: RunRecord, label: str | None) -> list[AlgorithmRecord]:

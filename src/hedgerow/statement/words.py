@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import ceil, exp
 
-from hedgerow.experiments.privacy_record import CurveRecord, GuaranteeRecord, UnitRecord
+from hedgerow.experiments.privacy_record import AlgorithmRecord, CurveRecord, GuaranteeRecord, UnitRecord
 from hedgerow.experiments.study import STAMP
 from hedgerow.privacy.curves.pure import rounded_up
 from hedgerow.statement.details import OPEN
-from hedgerow.statement.statement import Statement, of_records
+from hedgerow.statement.statement import Exposure, Point, Statement, exposure, of_records
 
 OBSERVERS = {"server": "the server", "peer": "another site", "public": "the public"}
 WHO = {"server": "Whoever runs the server", "peer": "Another site", "public": "An outsider"}
@@ -38,6 +38,19 @@ FORMULAS = {
     "Site": "D ~ D' if, for some client i, l_(j,s) = l'_(j,s) for all other clients j and all rounds s",
 }
 DEFINITION = "Pr[view(D) in S] <= e^epsilon Pr[view(D') in S] + delta for all D ~ D' and every set S of views"
+SUBJECT = "a person whose data are in one round at one site"
+PARAMETERS = {
+    "every": "rounds between exchanges",
+    "best_loss": "the best expert's loss per site, at most",
+    "rho": "chance of missing the published accuracy; not about privacy",
+    "switches": "changes of expert allowed",
+    "selection_epsilon": "epsilon of each choice of an expert",
+    "threshold": "loss at which a new expert is chosen",
+    "threshold_scale": "noise on the threshold",
+    "query_scale": "noise on each comparison with it",
+    "noise_law": "law of that noise",
+    "rate": "learning rate",
+}
 LOUD = ("NO GUARANTEE", "NOT SECURE", "THE CLAIM IS NOT", "NOT EVERY VERDICT", STAMP)
 WORTHLESS = 0.99  # an even guess that is right so often leaves nothing to protect
 
@@ -71,7 +84,10 @@ def observer_words(guarantee: GuaranteeRecord) -> str:
 
 
 def guarantee_words(guarantee: GuaranteeRecord) -> str:
-    return f"NO GUARANTEE: {guarantee.reason}" if guarantee.curve is None else curve_words(guarantee.curve)
+    if guarantee.curve is None:
+        return f"NO GUARANTEE: {guarantee.reason}"
+    told, total = curve_words(guarantee.curve), guarantee.total
+    return told if total is None else f"{told} in one run; all {total.runs} on the same data: {quoted(total.epsilon, total.delta)}"
 
 
 def formula(unit: UnitRecord) -> str:
@@ -91,19 +107,17 @@ def plain_words(statement: Statement) -> list[str]:
     """What an attacker learns, observer by observer; the stamp first."""
     told = []
     if statement.stamp is not None:
-        follows = "What follows is what the algorithm guarantees with secret noise of the stated laws, under the stated assumptions."
+        follows = "What follows holds for the algorithm with secret noise of the stated laws, under the stated assumptions."
         told.append(
-            f"{statement.stamp}. The noise of this run came from public seeds, so the run itself protected nobody. "
+            f"{statement.stamp}. The noise came from public seeds: the run itself protected nobody. "
             + (follows if statement.protecting else "Nor does the algorithm guarantee anything.")
         )
-    told += [_attacker(curve, members) for curve, members in statement.protecting]
+    told += [_attacker(statement, curve, members) for curve, members in statement.protecting]
     for reason in dict.fromkeys(guarantee.reason for guarantee in statement.unguarded):
         seeing = [_seeing(g, OBSERVERS) for g in statement.unguarded if g.reason == reason]
         told.append(f"NO GUARANTEE against {listed(seeing)}: {reason}.")
     if statement.claimed is not None and statement.weakest is not None:
         told.append(claim_words(statement))
-    if (statement.details.records_per_site or 1) * (statement.details.sites_per_person or 1) > 1 and statement.weakest is not None:
-        told.append(f"This is about one record. {person_words(statement)}")
     return told
 
 
@@ -113,18 +127,33 @@ def _seeing(guarantee: GuaranteeRecord, names: Mapping[str, str]) -> str:
     return f"{names.get(guarantee.observer, guarantee.observer)} (who sees {sees})"
 
 
-def _attacker(curve: CurveRecord, members: Sequence[GuaranteeRecord]) -> str:
+def _attacker(statement: Statement, curve: CurveRecord, members: Sequence[GuaranteeRecord]) -> str:
+    """One example: what an even bet about somebody becomes."""
     who = listed([_seeing(g, WHO if i == 0 else OBSERVERS) for i, g in enumerate(members)], "or")
-    unit = members[0].unit.words
+    unit, total = members[0].unit, members[0].total
+    subject = SUBJECT if unit.kind == "Event" else unit.words
     if curve.epsilon == 0 and curve.delta == 0:
-        return f"{who} learns nothing about {unit}: what can be seen does not depend on the data."
-    but = "" if curve.delta == 0 else f", but for events of probability {rounded_up(curve.delta)}"
-    weak = " At this epsilon that is close to no protection." if curve.even_guess >= WORTHLESS else ""
+        return f"{who} learns nothing about {subject}: what can be seen does not depend on the data."
+    shown = [exposure(curve, total, count) for count in statement.counts]
+    first, *more = shown
+    seen = "all rounds" if total is None else f"all rounds of all {total.runs} runs on the same data"
+    but = "" if first.delta == 0 else f" (but for events of probability {rounded_up(first.delta)})"
+    weak = " That is close to no protection." if first.even_guess >= WORTHLESS else ""
     return (
-        f"{who} may try to find out {unit}. Nothing that can be seen is more than {factor(curve.epsilon)} times likelier under "
-        f"one value of it than under another{but}. So an attack that may raise 5 false alarms in 100 finds the truth in at most "
-        f"{percent(curve.detections(0.05))} cases of 100 (5 without looking), and a guess between two equally likely values is right "
-        f"at most {percent(curve.even_guess)} times in 100 (50 without looking).{weak}"
+        f"{who} may bet on which of two things is true of {subject}. If the odds were even before, they are at most "
+        f"{factor(first.epsilon)} to 1 after seeing everything in {seen}{but}: the guess is right at most "
+        f"{percent(first.even_guess)} times in 100, instead of 50.{weak or _more(statement, more)}"
+    )
+
+
+def _more(statement: Statement, shown: Sequence[Exposure]) -> str:
+    """The same for somebody with several records."""
+    if not shown:
+        return ""
+    told = listed([f"in {each.records} rounds at most {percent(each.even_guess)}" for each in shown])
+    declared = statement.details.records_per_site is not None
+    return f" Whoever is in more rounds is protected less: {told} times in 100" + (
+        ", which is the most that one person may be." if declared else f" (in how many one person may be: {OPEN})."
     )
 
 
@@ -139,23 +168,24 @@ def claim_words(statement: Statement) -> str:
 
 
 def person_words(statement: Statement) -> str:
-    """What the guarantee means for a person with several records."""
+    """What the unit means for a person."""
     unit, weakest = statement.units[0].unit, statement.weakest
     if unit.kind != "Event" or weakest is None:
-        return f"The unit is {unit.words}."
+        return ""
+    point = statement.total or weakest
     records, sites = statement.details.records_per_site, statement.details.sites_per_person
-    begin = "The unit is one record: not a person, not a site."
+    begin = "One record is what one site reports about one round, with everybody who is in it: not a person, not a site."
     if records is None:
-        return f"{begin} Somebody with k records gets k times epsilon (and a larger delta). Records of one person per site: {OPEN}."
+        return f"{begin} Somebody in k rounds gets k times epsilon (and a larger delta). Rounds one person may be in: {OPEN}."
     counted = f"{records} {'record' if records == 1 else 'records'}"
-    one = f"{begin} A person with at most {counted} at one site: {_for_records(weakest, records)} (per site)"
+    one = f"{begin} A person with at most {counted} at one site: {_for_records(point, records)} (per site)"
     if sites is None:
         return f"{one}; sites one person may be at: {OPEN}."
-    return f"{one}; at up to {sites} {'site' if sites == 1 else 'sites'}: {_for_records(weakest, records * sites)} (across sites)."
+    return f"{one}; at up to {sites} {'site' if sites == 1 else 'sites'}: {_for_records(point, records * sites)} (across sites)."
 
 
-def _for_records(curve: CurveRecord, records: int) -> str:
-    epsilon, delta = of_records(curve, records)
+def _for_records(point: Point, records: int) -> str:
+    epsilon, delta = of_records(point, records)
     return "NO GUARANTEE" if delta >= 1 else quoted(epsilon, delta)
 
 
@@ -190,14 +220,35 @@ def horizon_words(statement: Statement) -> list[str]:
 
 def composition_words(statement: Statement) -> str:
     how = "by a joint proof" if statement.algorithm.composition == "joint" else "as the sum of the single releases"
-    weakest = statement.weakest
+    weakest, total = statement.weakest, statement.total
     if weakest is None:
         return "Nothing is guaranteed, so there is nothing to compose."
-    twice = quoted(2 * weakest.epsilon, min(1.0, 2 * weakest.delta))
-    return (
-        f"All releases of the run are accounted for {how}. Runs on the same data add up, seeds of one study included: "
-        f"a second such run makes {twice}."
-    )
+    told, one = f"All releases of a run are accounted for {how}. ", quoted(weakest.epsilon, weakest.delta)
+    if total is None:
+        twice = quoted(2 * weakest.epsilon, min(1.0, 2 * weakest.delta))
+        told += f"Runs on the same data add up: a second one like this makes {twice}."
+    else:
+        told += f"The {total.runs} runs, one for each seed, had the same recorded data: one makes {one}, "
+        told += f"all together {quoted(total.epsilon, total.delta)}."
+    return told + _beside(statement)
+
+
+def _beside(statement: Statement) -> str:
+    """What the other algorithms of a study add, for somebody who sees their runs too."""
+    if not statement.also:
+        return ""
+    labels = listed([f"{algorithm.label!r}" for algorithm in statement.also])
+    points = [_most(algorithm) for algorithm in (statement.algorithm, *statement.also)]
+    known = [point for point in points if point is not None]
+    summed = quoted(sum(p.epsilon for p in known), min(1.0, sum(p.delta for p in known)))
+    together = summed if len(known) == len(points) else "NO GUARANTEE"
+    return f" The study ran {labels} on the same data too; for whoever sees everything: {together}."
+
+
+def _most(algorithm: AlgorithmRecord) -> Point | None:
+    """The largest (epsilon, delta) among the observers of an algorithm who get any guarantee, all runs together."""
+    points = [guarantee.total or guarantee.curve for guarantee in algorithm.guarantees]
+    return max((point for point in points if point is not None), key=lambda point: (point.epsilon, point.delta), default=None)
 
 
 def unprotected(statement: Statement) -> list[str]:
@@ -206,32 +257,33 @@ def unprotected(statement: Statement) -> list[str]:
     for guarantee in statement.unguarded:
         told.append(f"everything {observer_words(guarantee)} sees ({', '.join(guarantee.sees)})")
     told.append("the numbers of clients, experts and rounds, and all parameters: they are public")
-    told.append("losses and regret in this run folder: computed from raw data, not to be published")
+    told.append("losses, and regret or tables computed from them: raw data, not to be published")
     told.append("what is true of many records at once, such as which expert is good: that is what is learned on purpose")
     return told
 
 
 def audit_words(statement: Statement) -> str:
+    """The result and its confidence, then what was tried."""
     audit = statement.audit
     if audit is None:
         return "not audited"
-    planted = [row for row in audit.rows if row.expected == "violated"]
+    attacks, planted = ([row for row in audit.rows if (row.expected == "violated") is bad] for bad in (False, True))
     caught = sum(row.verdict == "violated" for row in planted)
     wrong = [f"{row.case} ({row.verdict}, expected {row.expected})" for row in audit.rows if not row.passed]
-    told = [
-        f"{len(audit.rows)} cases, " + (f"NOT EVERY VERDICT AS EXPECTED: {', '.join(wrong)}." if wrong else "every verdict as expected.")
-    ]
-    if not wrong:
-        told.append("No attack got past what is guaranteed. Each number below stands beside what is certified at the same delta.")
+    errors = f"{caught} of {len(planted)} planted errors {'was' if len(planted) == 1 else 'were'} caught."
+    if wrong:
+        told = [f"NOT EVERY VERDICT AS EXPECTED: {', '.join(wrong)}. {errors}"]
+    else:
+        sure = min((row.confidence for row in attacks), default=1.0)
+        told = [f"No attack got past the guarantee: {len(attacks)} tried, confidence {sure:g} for each. {errors}"]
     for method in dict.fromkeys(row.method for row in audit.rows):
-        real = [row for row in audit.rows if row.method == method and row.expected == "holds" and row.audited_epsilon is not None]
+        real = [row for row in attacks if row.method == method and row.audited_epsilon is not None]
         if real:
             worst = max(real, key=lambda row: row.audited_epsilon or 0.0)
             told.append(
-                f"Strongest attack, {method} ({worst.case}): epsilon >= {worst.audited_epsilon:.4g} shown, "
+                f"Strongest by {method} ({worst.case}): epsilon >= {worst.audited_epsilon:.4g} shown, "
                 f"{rounded_up(worst.certified_epsilon)} certified there, at delta = {worst.delta:g}, confidence {worst.confidence:g}."
             )
-    told.append(f"{caught} of {len(planted)} planted errors were caught.")
     if audit.code != statement.run.code.sha256:
         told.append(f"The audited code (sha256 {audit.code[:12]}) is not that of the run.")
     told.append("Audits attack small worst cases with these parameters, not this run; they support the proof and never replace it.")
@@ -249,4 +301,4 @@ def code_words(statement: Statement) -> str:
 
 def floating_point_words(statement: Statement) -> str:
     ideal = "IDEAL_REALS" in statement.assumptions
-    return "assumed exact (IDEAL_REALS): floating-point effects are not covered" if ideal else "covered by the certificate"
+    return "assumed exact (IDEAL_REALS): its effects are not covered" if ideal else "exact integers, covered by the certificate"

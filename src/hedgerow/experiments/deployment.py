@@ -1,0 +1,50 @@
+"""The privacy record of a deployment: of a learner that draws secure noise, and of nothing else."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import fields
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from hedgerow.algorithms.registry import ALGORITHMS
+from hedgerow.core.checks import expect
+from hedgerow.engines.learner import Learner
+from hedgerow.experiments.privacy_record import FILE, FORMAT, RunRecord, algorithm_record, to_json
+from hedgerow.experiments.provenance import code, secure_noise, versions
+
+
+def deployment_record(learner: Learner, title: str, folder: Path = Path()) -> RunRecord:
+    """What a learner made by `Learner.private` guarantees, to be written into `folder`; one with seeded noise is refused."""
+    expect(bool(title.strip()), "title", title, "to say what is deployed")
+    noise = secure_noise(learner.source)
+    name = ALGORITHMS.name_of(learner.spec)
+    return RunRecord(
+        format=FORMAT,
+        title=title,
+        run=str(folder),
+        written=datetime.now(UTC).isoformat(timespec="seconds"),
+        stamp=None,
+        noise=noise,
+        code=code(),
+        versions=versions(),
+        algorithms=[algorithm_record(name, learner.algorithm, {"name": name, **_choices(learner.spec)}, "real")],
+    )
+
+
+def record_deployment(learner: Learner, folder: str | Path, *, title: str) -> Path:
+    """Write the record into a new folder, for `hedgerow statement FOLDER`. Best before the first round: it covers the whole game."""
+    from hedgerow.experiments.folder import fresh_folder
+
+    out = Path(folder)
+    expect(not out.exists(), "folder", str(out), "to be new, it exists")
+    record = deployment_record(learner, title, out)
+    with fresh_folder(out, out.name) as place:
+        (place.path / FILE).write_text(json.dumps(to_json(record), indent=2, allow_nan=False), encoding="utf-8")
+    return out
+
+
+def _choices(spec: Any) -> dict[str, Any]:
+    values = {f.name: getattr(spec, f.name) for f in fields(spec) if f.init}
+    return {name: value for name, value in values.items() if value is not None}

@@ -1,0 +1,221 @@
+"""Deployments: their record needs secure noise, their certificate is never better than the simulation's, several runs add up."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import hedgerow as hr
+from conftest import Command
+from hedgerow.contracts.suite import examine
+from hedgerow.core import certificate
+from hedgerow.core.certificate import ENTROPY, IDEAL_REALS, Certificate, with_exact_noise
+from hedgerow.core.errors import InvalidValue
+from hedgerow.core.messages import field_names
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec
+from hedgerow.core.setting import Setting
+from hedgerow.engines import learner as learner_module
+from hedgerow.experiments.deployment import deployment_record, record_deployment
+from hedgerow.experiments.privacy_record import read_record
+from hedgerow.experiments.study import STAMP
+from hedgerow.privacy import SecureNoise
+from hedgerow.privacy.bounded_range import AdaptiveBoundedRange
+from hedgerow.privacy.composition import PureComposition
+from hedgerow.privacy.curves import ApproximateDP, GaussianDP, PureDP, Quoted, ZeroConcentratedDP
+from hedgerow.privacy.repetition import repeated
+from honest import HONEST
+
+ROOT = Path(__file__).parent.parent
+SETTING = Setting(clients=3, experts=4, horizon=20)
+SPECS: dict[str, Any] = {
+    "pure": hr.SparseVector(),
+    "approximate": hr.SparseVector(delta=1e-5),
+    "published": hr.SparseVector(calibration="published"),
+    "uniform": hr.Uniform(),
+    **{name: spec for name, spec in HONEST.items() if all(getattr(m, "exact", True) for m in spec.build(SETTING).certificate.mechanisms)},
+}
+EPSILONS = (0.0, 0.1, 0.5, 1.0, 2.0, 5.0)
+
+
+def _private(spec: AlgorithmSpec) -> hr.Learner:
+    return hr.Learner.private(spec, clients=3, experts=4, horizon=20, source=SecureNoise())
+
+
+# the certificate of a private learner
+
+
+def _faults(spec: AlgorithmSpec) -> list[str]:
+    """What is wrong with the certificate of the private learner, beside that of the simulation."""
+    algorithm = _private(spec).algorithm
+    simulated, private = spec.build(algorithm.setting).certificate, algorithm.certificate
+    faults = [f"{name} is not covered" for name in _fields(algorithm) if name not in private.channels]
+    if (private.mechanisms, private.channels, private.trust) != (simulated.mechanisms, simulated.channels, simulated.trust):
+        faults.append("mechanisms, channels or trust differ")
+    for before, after in zip(simulated.guarantees, private.guarantees, strict=True):
+        if replace(after, assumes=before.assumes, curve=before.curve) != before:
+            faults.append("view, unit, proof or claim differ")
+        if any(after.curve.delta(epsilon) < before.curve.delta(epsilon) for epsilon in EPSILONS):
+            faults.append("the curve became better")
+        if IDEAL_REALS in after.assumes or (IDEAL_REALS in before.assumes) != (ENTROPY in after.assumes):
+            faults.append("ENTROPY does not stand in the place of IDEAL_REALS")
+        if before.assumes - {IDEAL_REALS} != after.assumes - {ENTROPY}:
+            faults.append("another assumption came or went")
+    return faults
+
+
+def _fields(algorithm: Algorithm) -> tuple[str, ...]:
+    return (*field_names(algorithm.upload), *field_names(algorithm.broadcast))
+
+
+@dataclass(frozen=True)
+class Exact:
+    """A spec with the certificate that a private learner has."""
+
+    spec: AlgorithmSpec
+
+    def build(self, setting: Setting) -> Algorithm:
+        built = self.spec.build(setting)
+        return replace(built, certificate=with_exact_noise(built.certificate))
+
+
+@pytest.mark.parametrize("name", SPECS)
+def test_the_private_certificate_is_that_of_the_simulation_with_entropy(name: str) -> None:
+    assert _faults(SPECS[name]) == []
+    assert examine("covers every message", Exact(SPECS[name])).status == "holds"
+
+
+def _each(change: Callable[[certificate.Guarantee], certificate.Guarantee]) -> Callable[[Certificate], Certificate]:
+    return lambda old: replace(with_exact_noise(old), guarantees=tuple(map(change, with_exact_noise(old).guarantees)))
+
+
+WRONG: dict[str, tuple[Callable[[Certificate], Certificate], str]] = {
+    "still ideal": (lambda old: old, "ENTROPY does not stand"),
+    "nothing assumed": (_each(lambda g: replace(g, assumes=frozenset())), "another assumption came or went"),
+    "better curve": (_each(lambda g: replace(g, curve=PureDP(0.9))), "the curve became better"),
+    "other view": (_each(lambda g: replace(g, view=frozenset())), "view, unit, proof or claim differ"),
+    "no mechanisms": (lambda old: replace(with_exact_noise(old), mechanisms=()), "mechanisms, channels or trust differ"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_private_certificate_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong, fault = WRONG[name]
+    monkeypatch.setattr(learner_module, "with_exact_noise", wrong)
+    assert any(text.startswith(fault) for text in _faults(hr.SparseVector()))
+
+
+# the record of a deployment
+
+
+def test_a_deployment_is_stated_without_a_stamp(hedgerow: Command, tmp_path: Path) -> None:
+    record_deployment(_private(hr.SparseVector(epsilon=0.5)), tmp_path / "live", title="Live")
+    record = read_record(tmp_path / "live")
+    assert record == replace(deployment_record(_private(hr.SparseVector(epsilon=0.5)), "Live", tmp_path / "live"), written=record.written)
+    assert (record.stamp, record.noise.secure, record.algorithms[0].data, record.algorithms[0].environment) == (None, True, "real", {})
+    assert {"cryptography", "mpmath", "numpy"} <= set(record.versions)
+    answer = hedgerow("statement", "live")
+    assert answer.code == 0
+    place = tmp_path / "live" / "statement" / "sparse_vector"
+    files = {file.name: file.read_text() for file in place.iterdir()}
+    assert not any(STAMP in text or "NOT SECURE" in text or "IDEAL_REALS" in text for text in files.values())
+    page = " ".join(files["statement.md"].split())
+    for text in ("AES-256 in counter mode under a key from the operating system", "exact whole numbers", "cryptography ", "mpmath "):
+        assert text in page
+    assert re.search(r"ENTROPY: .*snapshot or clone of a virtual machine", page)
+    assert "epsilon = 0.5, delta = 0" in page
+    assert json.loads(files["statement.json"])["stamp"] is None
+    assert yaml.safe_load(files["registry.yaml"])["deployment"]["privacy_loss"]["privacy_parameters"] == {"epsilon": 0.5, "delta": 0.0}
+
+
+def test_seeded_noise_gets_no_deployment_record(tmp_path: Path) -> None:
+    seeded = hr.Learner(hr.SparseVector(), clients=2, experts=3, horizon=5)
+    with pytest.raises(InvalidValue, match="Expected SecureNoise for real data, got SeededNoise"):
+        record_deployment(seeded, tmp_path / "live", title="Live")
+    assert list(tmp_path.iterdir()) == []
+    for name, value in (("source", SecureNoise()), ("algorithm", _private(hr.SparseVector()).algorithm), ("spec", hr.SparseVector())):
+        with pytest.raises(AttributeError):
+            setattr(seeded, name, value)
+
+
+def test_a_record_needs_a_title_and_a_new_folder(tmp_path: Path) -> None:
+    with pytest.raises(InvalidValue, match="Expected title=' ' to say what is deployed"):
+        record_deployment(_private(hr.SparseVector()), tmp_path / "live", title=" ")
+    (tmp_path / "live").mkdir()
+    with pytest.raises(InvalidValue, match=r"Expected folder=.*to be new, it exists"):
+        record_deployment(_private(hr.SparseVector()), tmp_path / "live", title="Live")
+    assert list((tmp_path / "live").iterdir()) == []
+
+
+def test_the_example_deploys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["deployment.py", str(tmp_path / "live")])
+    runpy.run_path(str(ROOT / "examples" / "deployment.py"))
+    assert read_record(tmp_path / "live").stamp is None
+
+
+# several runs on the same data
+
+
+def test_runs_on_the_same_data_add_up() -> None:
+    assert repeated(PureDP(0.1), 3) == PureDP(0.30000000000000004)
+    assert repeated(ZeroConcentratedDP(0.5), 4) == ZeroConcentratedDP(2.0)
+    assert repeated(AdaptiveBoundedRange(0.125, 8), 2) == AdaptiveBoundedRange(0.125, 16)
+    assert repeated(Quoted(GaussianDP(0.5), 1e-5), 4) == Quoted(GaussianDP(1.0), 1e-5)
+    assert repeated(PureComposition(0.5, 3), 2).stated() == tuple(2 * part for part in PureComposition(0.5, 3).stated())
+    assert repeated(ApproximateDP(1.0, 0.25), 1) == ApproximateDP(1.0, 0.25)
+    with pytest.raises(InvalidValue, match="runs=0"):
+        repeated(PureDP(1.0), 0)
+
+
+RECORDED = """
+title = "Recorded"
+seeds = 3
+[environment]
+name = "recorded"
+path = "losses.csv"
+[[algorithms]]
+name = "sparse_vector"
+label = "pure"
+epsilon = 0.5
+[[algorithms]]
+name = "sparse_vector"
+label = "approximate"
+delta = 1e-5
+"""
+OTHER = '[[algorithms]]\nname = "hedge"\n'
+
+
+def _losses(path: Path) -> None:
+    rows = [f"{t},{c},0,{(t + c) % 2},1" for t in range(8) for c in range(2)]
+    path.write_text("\n".join(["round,client,a,b,c", *rows]) + "\n")
+
+
+def test_every_seed_on_recorded_data_is_one_more_run(hedgerow: Command, tmp_path: Path) -> None:
+    _losses(tmp_path / "losses.csv")
+    (tmp_path / "study.toml").write_text(RECORDED)
+    assert hedgerow("run", "study.toml", "--out", "runs/a").code == 0
+    pure, approximate = (a["guarantees"][1]["total"] for a in json.loads((tmp_path / "runs/a/privacy.json").read_text())["algorithms"])
+    assert (pure["runs"], pure["epsilon"], pure["delta"]) == (3, 1.5, 0.0)
+    assert approximate["epsilon"] == pytest.approx(3.0, rel=1e-3)
+    assert approximate["delta"] == pytest.approx(3e-5)
+    said = hedgerow("statement", "runs/a", "--algorithm", "pure").out
+    assert "4.49 to 1 after seeing everything in all rounds of all 3 runs" in " ".join(said.split())
+    folder = tmp_path / "runs" / "a" / "statement" / "pure"
+    page = (folder / "statement.md").read_text()
+    assert "had the same recorded data: one makes epsilon = 0.5, delta = 0, all together epsilon = 1.5, delta = 0." in page
+    assert re.search(r"ran 'approximate' on the same data too; for whoever sees everything: epsilon = 4\.\d+, delta = 3e-5", page)
+    assert yaml.safe_load((folder / "registry.yaml").read_text())["deployment"]["privacy_loss"]["privacy_parameters"]["epsilon"] == 1.5
+    (tmp_path / "study.toml").write_text(RECORDED + OTHER)
+    hedgerow("run", "study.toml", "--out", "runs/b", "--set", "seeds=1")
+    hedgerow("statement", "runs/b", "--algorithm", "pure")
+    page = (tmp_path / "runs" / "b" / "statement" / "pure" / "statement.md").read_text()
+    assert "a second one like this makes epsilon = 1, delta = 0." in page
+    assert "ran 'approximate' and 'hedge' on the same data too; for whoever sees everything: NO GUARANTEE." in page
