@@ -131,8 +131,9 @@ class SecureNoise:
     def additive(self, law: LatticeLaw, scale: float, count: int) -> Array:
         """`count` noise values on the lattice, for a scale in the units of the losses."""
         steps = scale * UNITS_PER_LOSS
-        expect(steps >= COARSEST, "scale", scale, f">= {COARSEST / UNITS_PER_LOSS:g}: {_LATTICE} is too coarse for less")
-        expect(steps <= WIDEST, "scale", scale, f"<= {WIDEST / UNITS_PER_LOSS:g}: noise and sums must stay exact in floats")
+        if not COARSEST <= steps <= WIDEST:
+            expect(steps >= COARSEST, "scale", scale, f">= {COARSEST / UNITS_PER_LOSS:g}: {_LATTICE} is too coarse for less")
+            expect(steps <= WIDEST, "scale", scale, f"<= {WIDEST / UNITS_PER_LOSS:g}: noise and sums must stay exact in floats")
         return self._take(law, steps, 1.0 / UNITS_PER_LOSS, count)
 
     def integers(self, law: LatticeLaw, scale: float, count: int) -> Units:
@@ -142,13 +143,15 @@ class SecureNoise:
         return self._take(law, float(scale), 1.0, count).astype(np.int64)
 
     def _take(self, law: LatticeLaw, scale: float, step: float, count: int) -> Array:
-        expect(law in SHAPES, "law", law, f"in {tuple(SHAPES)}")
         with self._lock:
             words = self._fresh_words()
-            store = self._stores.setdefault((law, scale, step), _Store(law, scale, step))
+            store = self._stores.get((law, scale, step))
+            if store is None:
+                expect(law in SHAPES, "law", law, f"in {tuple(SHAPES)}")
+                store = self._stores[law, scale, step] = _Store(law, scale, step)
+                while len(self._stores) > _SCALES_KEPT:
+                    self._stores.popitem(last=False)
             self._stores.move_to_end((law, scale, step))
-            while len(self._stores) > _SCALES_KEPT:
-                self._stores.popitem(last=False)
             return store.take(count, words)
 
 
