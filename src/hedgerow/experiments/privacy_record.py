@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from datetime import UTC, datetime
@@ -11,12 +12,14 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+import hedgerow
 from hedgerow.core.certificate import Guarantee, NoGuarantee, PrivacyCurve
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm
 from hedgerow.experiments.config import to_table
 from hedgerow.experiments.provenance import Code, NoiseRecord, code, seeded_noise, versions
 from hedgerow.experiments.study import STAMP, Study
+from hedgerow.experiments.unfinished import refuse_unfinished
 from hedgerow.privacy.curves import trade_off
 
 FILE = "privacy.json"
@@ -246,8 +249,20 @@ def to_json(record: RunRecord) -> dict[str, Any]:
     return asdict(record)
 
 
+def check_format(file: Path, known: str) -> None:
+    """Another version's file is named as such, before anything in it is found wrong."""
+    try:
+        found = json.loads(file.read_bytes())
+    except ValueError:
+        return  # not a record at all: whoever validates it says where
+    if isinstance(found, dict) and found.get("format") != known:
+        rule = f"to be {known!r}, which hedgerow {hedgerow.__version__} reads"
+        raise InvalidValue(f"Expected format={found.get('format')!r} in {file} {rule}: run it again, or use the version that wrote it.")
+
+
 def read_record(run: Path) -> RunRecord:
-    """The record of a run folder; whatever is missing or broken is named."""
+    """The record of a finished run folder; whatever is missing, broken or of another version is named."""
+    refuse_unfinished(run)
     if not run.is_dir():
         raise InvalidValue(f"Expected a run folder at {run}, there is none.")
     file = run / FILE
@@ -260,13 +275,12 @@ def read_record(run: Path) -> RunRecord:
             f"Expected a certificate in {file}, there is none: the run is incomplete or older than statements. Run it again."
         )
     try:
+        check_format(file, FORMAT)
         record = TypeAdapter(RunRecord).validate_json(file.read_bytes())
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
         raise InvalidValue(f"Expected {file} as `hedgerow run` writes it; {where}: {first['msg']}.") from error
-    if record.format != FORMAT:
-        raise InvalidValue(f"Expected format={record.format!r} in {file} to be {FORMAT!r}.")
     for algorithm in record.algorithms:
         if not algorithm.guarantees:
             raise InvalidValue(f"Expected a certificate for {algorithm.label!r} in {file}, it has no guarantee for anybody.")
