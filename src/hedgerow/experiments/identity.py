@@ -62,5 +62,7 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
     """What differs, in words: `seeds was 20, is 10`."""
     old, new = flat(before), flat(now)
     return [
-        f"{path} was {shown(old.get(path))}, is {shown(new.get(path))}" for path in dict.fromkeys((*old, *new)) if old.get(path) != new.get(path)
+        f"{path} was {shown(old.get(path))}, is {shown(new.get(path))}"
+        for path in dict.fromkeys((*old, *new))
+        if old.get(path) != new.get(path)
     ]

@@ -67,7 +67,8 @@ def _arrays(result: RunResult, kept: Kept | None) -> dict[str, np.ndarray]:
 def _messages(arrays: dict[str, np.ndarray]) -> list[Message]:
     rounds, clients, sizes = arrays["message_numbers"]
     values = np.split(arrays["message_values"], np.cumsum(sizes)[:-1]) if len(sizes) else []
-    rows = zip(rounds.tolist(), arrays["message_words"][0].tolist(), clients.tolist(), arrays["message_words"][1].tolist(), values, strict=True)
+    directions, names = arrays["message_words"].tolist()
+    rows = zip(rounds.tolist(), directions, clients.tolist(), names, values, strict=True)
     return [(number, direction, client, name, value.tolist()) for number, direction, client, name, value in rows]
 
 

@@ -22,7 +22,7 @@ def _hash(*arrays: np.ndarray | None) -> str:
     for array in arrays:
         if array is not None:
             total.update(f"{array.dtype.str}{array.shape}".encode())
-            total.update(np.ascontiguousarray(array))
+            total.update(np.ascontiguousarray(array).data)
     return total.hexdigest()
 
 

@@ -72,9 +72,7 @@ class Study:
         return "\n".join([*(line.rstrip() for line in lines), STAMP])
 
 
-def run_one(
-    algorithm: Algorithm, environment: Environment, label: str, seed: int, engine: Any = "vectorised", keep: bool = False
-) -> Pair:
+def run_one(algorithm: Algorithm, environment: Environment, label: str, seed: int, engine: Any = "vectorised", keep: bool = False) -> Pair:
     """One algorithm, one seed."""
     recorder = RegretRecorder(algorithm.setting, environment.family)
     everything = Everything() if keep else None
