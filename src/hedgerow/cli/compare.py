@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import count
 from math import isfinite
 from pathlib import Path
@@ -80,7 +81,8 @@ def _draw(comparison: Comparison, picture: Path) -> None:
     except OSError as error:
         raise InvalidValue(f"Cannot write to {picture}: {error.strerror}.") from error
     finally:
-        draft.unlink(missing_ok=True)
+        with suppress(OSError):
+            draft.unlink()
 
 
 def _table(comparison: Comparison) -> Table:

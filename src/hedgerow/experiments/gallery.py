@@ -38,7 +38,7 @@ def command_of(name: str, quick: bool, options: Sequence[str]) -> str:
 
 
 def exhibit(
-    experiment: Experiment, *, quick: bool, workers: int | None, options: Sequence[str] = (), progress: Progress | None = None
+    name: str, experiment: Experiment, *, quick: bool, workers: int | None, options: Sequence[str] = (), progress: Progress | None = None
 ) -> Exhibit:
     """The fresh result of an experiment, or a new one; a full result is shown even where a quick one would do."""
     for form in (False, True) if quick else (False,):
@@ -47,12 +47,12 @@ def exhibit(
             if found is not None:
                 outcome = {**found.verdict, "run": str(found.folder)}
                 picture = (found.folder / f"{experiment.id}.png").read_bytes()
-                command = command_of(experiment.id, form, options)
+                command = command_of(name, form, options)
                 return Exhibit(experiment.title, experiment.claim, command, outcome, found.seconds, picture, found.written)
-    note = None if progress is None else (lambda name, done, total: progress(experiment.id, name, done, total))
+    note = None if progress is None else (lambda study, done, total: progress(name, study, done, total))
     done = reproduce(experiment, quick=quick, out=None, workers=workers, progress=note)
     picture = None if done.folder is None else (done.folder / f"{experiment.id}.png").read_bytes()
-    return Exhibit(experiment.title, experiment.claim, command_of(experiment.id, quick, options), done.to_dict(), done.seconds, picture)
+    return Exhibit(experiment.title, experiment.claim, command_of(name, quick, options), done.to_dict(), done.seconds, picture)
 
 
 def exhibits(
@@ -68,9 +68,10 @@ def exhibits(
     shown: list[Exhibit] = []
     for name, experiment in experiments.items():
         try:
-            shown.append(exhibit(experiment, quick=quick, workers=workers, options=options, progress=progress))
+            shown.append(exhibit(name, experiment, quick=quick, workers=workers, options=options, progress=progress))
         except KeyboardInterrupt as stop:
-            kept = f"{len(shown)} of {len(experiments)} experiments are done and will be shown without running again"
+            done = sum(exhibit.picture is not None for exhibit in shown)
+            kept = f"{done} of {len(experiments)} experiments are done and need not run again"
             raise Interrupted(f"Interrupted in {name}; {kept}. No page was written.") from stop
         except OSError as error:
             raise HedgerowError(f"Cannot read the results of {name}: {error}") from error

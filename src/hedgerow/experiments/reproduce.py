@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import tomllib
 from collections.abc import Callable, Iterator
@@ -85,14 +86,22 @@ def reproduce(experiment: Experiment, *, quick: bool, out: Path | None, workers:
     return replace(outcome, seconds=perf_counter() - began)
 
 
+def _data(experiment: Experiment) -> dict[str, str]:
+    """Hashes of the files an experiment cannot do without, by name; one that is missing is told where to get."""
+    found = {}
+    for name, source in experiment.data:
+        with find(name, source).open("rb") as stream:
+            found[name] = hashlib.file_digest(stream, "sha256").hexdigest()
+    return found
+
+
 def _reproduce(
     experiment: Experiment, quick: bool, out: Path | None, workers: int | None, progress: Progress | None, began: float
 ) -> Outcome:
-    for name, source in experiment.data:
-        find(name, source)
+    data = _data(experiment)
     with fresh_folder(out, experiment.id) as folder:
         configs, studies = experiment.studies(quick), {}
-        origin = {"format": FORMAT, "id": experiment.id, "quick": quick, "identity": identity(configs)}
+        origin = {"format": FORMAT, "id": experiment.id, "quick": quick, "identity": {**identity(configs), "data": data}}
         for name, config in configs.items():
             note = None if progress is None else (lambda done, total, name=name: progress(name, done, total))
             studies[name] = run_study(config, workers=workers, progress=note)
@@ -117,11 +126,11 @@ class Reproduction:
     written: str
 
 
-def _read(folder: Path, experiment: Experiment, now: Table) -> Reproduction | None:
+def _read(folder: Path, experiment: Experiment, quick: bool, now: Table) -> Reproduction | None:
     """None where a folder is not this experiment with the same configuration, code, versions and losses, or not whole."""
     try:
         origin = tomllib.loads((folder / ORIGIN).read_text(encoding="utf-8"))
-        if (origin["format"], origin["id"], origin["identity"]) != (FORMAT, experiment.id, now):
+        if (origin["format"], origin["id"], origin["quick"], origin["identity"]) != (FORMAT, experiment.id, quick, now):
             return None
         verdict = json.loads((folder / VERDICT).read_text(encoding="utf-8"))
         if not (folder / f"{experiment.id}.png").is_file():
@@ -133,10 +142,8 @@ def _read(folder: Path, experiment: Experiment, now: Table) -> Reproduction | No
 
 def fresh_result(experiment: Experiment, quick: bool, place: Path) -> Reproduction | None:
     """The latest result in a folder of runs that still is what running the experiment again would give."""
-    for name, source in experiment.data:
-        find(name, source)
-    now = tomllib.loads(tomli_w.dumps(identity(experiment.studies(quick))))
-    found = (_read(file.parent, experiment, now) for file in _latest_first(place))
+    now = tomllib.loads(tomli_w.dumps({**identity(experiment.studies(quick)), "data": _data(experiment)}))
+    found = (_read(file.parent, experiment, quick, now) for file in _latest_first(place))
     return next((result for result in found if result is not None), None)
 
 

@@ -98,7 +98,7 @@ class ResultStore:
     def load(self, algorithm: int, seed: int) -> Pair | None:
         """None where there is no result, or only a damaged one."""
         try:
-            with np.load(self._file(algorithm, seed), allow_pickle=False) as stored:
+            with self._file(algorithm, seed).open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
                 return _pair({name: stored[name] for name in stored.files}, seed)
         except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile):
             return None

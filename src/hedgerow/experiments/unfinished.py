@@ -216,7 +216,7 @@ def resumed(run: Unfinished, identity: Table, keep: bool) -> Iterator[Unfinished
     """Go on with an unfinished run, which must be the very same."""
     if run.final.exists():
         raise InvalidValue(f"Expected {run.final} to be unfinished, it is there already; {run.path} can be deleted.")
-    different = differences(_told(run.identity, run.keep), _told(identity, keep))
+    different = _differences(run, identity, keep)
     if different:
         more = f" and {len(different) - 6} more" if len(different) > 6 else ""
         raise InvalidValue(
@@ -231,10 +231,15 @@ def resumed(run: Unfinished, identity: Table, keep: bool) -> Iterator[Unfinished
             yield run
 
 
-def _told(identity: Mapping[str, Any], keep: bool) -> Table:
-    """An identity with names that a user knows."""
-    rest = {key: value for key, value in identity.items() if key not in ("studies", "losses")}
-    return {"--keep": keep, **identity["studies"]["study"], **rest, "losses": identity["losses"]["study"]}
+def _differences(run: Unfinished, identity: Mapping[str, Any], keep: bool) -> list[str]:
+    """By names that a user knows; other losses are told where nothing else explains them."""
+
+    def told(table: Mapping[str, Any], keep: bool) -> Table:
+        sources = {key: value for key, value in table.items() if key not in ("studies", "losses")}
+        return {"--keep": keep, **table["studies"]["study"], **sources}
+
+    losses = [{"losses": table["losses"]["study"]} for table in (run.identity, identity)]
+    return differences(told(run.identity, run.keep), told(identity, keep)) or differences(*losses)
 
 
 @contextmanager
