@@ -15,7 +15,7 @@ from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.environments.registry import ENVIRONMENTS
 from hedgerow.experiments.config import from_table, load
 
-COMMANDS = ("demo", "list", "run", "certify", "reproduce", "bench", "contracts", "audit", "statement")
+COMMANDS = ("demo", "list", "run", "compare", "certify", "reproduce", "gallery", "bench", "contracts", "audit", "statement")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -23,7 +23,7 @@ def test_help_teaches(hedgerow: Command, command: str) -> None:
     answer = hedgerow(command, "--help")
     assert answer.code == 0
     assert "--json" in answer.out
-    if command in ("run", "certify", "reproduce", "contracts", "audit", "statement"):
+    if command in ("run", "compare", "certify", "reproduce", "gallery", "contracts", "audit", "statement"):
         assert f"Example: hedgerow {command}" in answer.out
     explained = answer.out.split("\u256d")[0].split("Usage:")[1]  # up to the first box
     assert len(re.findall(r"[a-z]{3,}", explained)) > 10

@@ -12,14 +12,17 @@ import typer
 from hedgerow.cli.audit import audit
 from hedgerow.cli.bench import bench
 from hedgerow.cli.certify import certify
+from hedgerow.cli.compare import compare
 from hedgerow.cli.contracts import contracts
 from hedgerow.cli.demo import demo
+from hedgerow.cli.gallery import gallery
 from hedgerow.cli.listing import list_things
 from hedgerow.cli.output import ERR
 from hedgerow.cli.reproduce import reproduce
 from hedgerow.cli.run import run
 from hedgerow.cli.statement import statement
 from hedgerow.core.errors import HedgerowError
+from hedgerow.experiments.unfinished import Interrupted
 
 # Typer carries its own copy of click, or uses the installed one; this is the base of its errors either way.
 CommandLineError: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
@@ -38,8 +41,10 @@ for name, command in (
     ("demo", demo),
     ("list", list_things),
     ("run", run),
+    ("compare", compare),
     ("certify", certify),
     ("reproduce", reproduce),
+    ("gallery", gallery),
     ("bench", bench),
     ("contracts", contracts),
     ("audit", audit),
@@ -71,12 +76,16 @@ def _guarded(debug: bool) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = 0
+    except Interrupted as stopped:
+        ERR.print(str(stopped), markup=False, soft_wrap=True)
+        return INTERRUPTED
     except (HedgerowError, CommandLineError) as error:
         if debug:
             ERR.print(traceback.format_exc(), markup=False, soft_wrap=True)
         text = error.format_message() if hasattr(error, "format_message") else str(error)  # pyright: ignore[reportAttributeAccessIssue]
         if text:  # without any argument the help has already been shown
             ERR.print(f"Error: {' '.join(text.split())}", markup=False, soft_wrap=True)
+        _print_notes(error)
         code = 2
     except Exception as error:  # a bug, ours or a plugin's
         if debug:
@@ -84,10 +93,17 @@ def _guarded(debug: bool) -> int:
         where = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{where.filename}:{where.lineno}"
         ERR.print(f"Error: {type(error).__name__}: {error} (at {place}; --debug shows the traceback)", markup=False, soft_wrap=True)
+        _print_notes(error)
         code = 2
     if code == INTERRUPTED:
         ERR.print("Interrupted; nothing was written.")
     return code
+
+
+def _print_notes(error: Exception) -> None:
+    """What was added to an error on its way here, such as what is safe."""
+    for note in getattr(error, "__notes__", ()):
+        ERR.print(note, markup=False, soft_wrap=True)
 
 
 if __name__ == "__main__":

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from hedgerow.cli.options import Data, Debug, Json, Out, Plugins, Settings, Workers, prepare
-from hedgerow.cli.output import OUT, print_json, progress_bar, summary
+from hedgerow.cli.output import ERR, OUT, print_json, progress_bar, summary
 from hedgerow.core.checks import at_least
-from hedgerow.experiments.config import load
-from hedgerow.experiments.folder import fresh_folder, study_document, write_study
+from hedgerow.core.errors import InvalidValue
+from hedgerow.experiments.config import StudyConfig, from_table, load
+from hedgerow.experiments.folder import study_document, write_study
+from hedgerow.experiments.identity import differences, identity, sources
 from hedgerow.experiments.study import STAMP, run_study
+from hedgerow.experiments.unfinished import RUNS, Unfinished, all_unfinished, new_run, resumed, unfinished_at
 
 
 def run(
     file: Annotated[Path, typer.Argument(help="A study in TOML: an environment and algorithms; see examples/study.toml.")],
+    folder: Annotated[Path | None, typer.Argument(help="With --resume: which unfinished run, where there are several.")] = None,
     settings: Settings = None,
     seed: Annotated[int | None, typer.Option("--seed", help="The first seed; the others follow.")] = None,
     keep: Annotated[bool, typer.Option("--keep", help="Also keep all plays and all messages.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run, of FILE or named by its folder.")] = False,
     out: Out = None,
     workers: Workers = None,
     json: Json = False,
@@ -33,18 +40,47 @@ def run(
 
     Algorithms are addressed by number (from 0) or by label.
 
+    What is finished is safe at once. After Ctrl-C or a crash `hedgerow run FILE.toml --resume` with the same options, or
+    `hedgerow run --resume FOLDER`, runs only what is missing and gives the same results as a run in one go.
+
     The folder holds config.toml (everything resolved), curves.parquet and results.parquet (tidy tables), summary.json with the
     certificates, privacy.json for `hedgerow statement`, and regret.png.
     """
     prepare(plugin, data, workers)
     if seed is not None:
         at_least("seed", seed, 0)
-    config = load(file, settings or [], seed)
-    with fresh_folder(out, file.stem) as folder:
+    options = [*(part for path in plugin or [] for part in ("--plugin", path)), *(() if data is None else ("--data", str(data)))]
+    working: AbstractContextManager[Unfinished]
+    if not resume:
+        if folder is not None:
+            raise InvalidValue(f"Expected one FILE.toml, got also {folder}; a folder goes with --resume.")
+        config = load(file, settings or [], seed)
+        if out is None:
+            _tell_unfinished(file.stem)
+        working = new_run(out, file.stem, identity({"study": config}), keep, options)
+    elif file.is_file():
+        config = load(file, settings or [], seed)
+        found = identity({"study": config})
+        place = out if folder is None else folder
+        working = resumed(_same(file.stem, found["studies"]["study"]) if place is None else _named(place), found, keep)
+    else:
+        if folder is not None or settings or seed is not None or keep or out is not None:
+            raise InvalidValue(f"Expected --resume {file} alone: it goes on as it began. Is {file} a file? There is none.")
+        begun = _named(file)
+        config = _stored(begun)
+        working = resumed(begun, identity({"study": config}), begun.keep)
+        keep = begun.keep
+    with working as unfinished:
         with progress_bar(config.title) as update:
-            study = run_study(config, workers=workers, keep=keep, progress=lambda done, total: update(config.title, done, total))
-        write_study(study, folder.path, folder.final)
-    final = folder.final
+            study = run_study(
+                config,
+                workers=workers,
+                keep=keep,
+                progress=lambda done, total: update(config.title, done, total),
+                store=unfinished.store,
+            )
+        write_study(study, unfinished.draft, unfinished.final)
+    final = unfinished.final
     if json:
         print_json(study_document(study, final))
         return
@@ -57,3 +93,48 @@ def run(
         for guarantee in guarantees:
             OUT.print(f"{label}: {guarantee.words()}", markup=False)
     OUT.print(f"{STAMP}. Results in {final}", markup=False)
+
+
+def _listed(runs: Sequence[Unfinished]) -> str:
+    return ", ".join(f"{run.final} ({run.words()})" for run in runs[:3]) + (f" and {len(runs) - 3} more" if len(runs) > 3 else "")
+
+
+def _tell_unfinished(name: str) -> None:
+    """A new run leaves an interrupted one as it is, and says so."""
+    runs = all_unfinished(RUNS, name)
+    if runs:
+        told = f"Unfinished: {_listed(runs)}. This is a new run; to go on instead: {runs[0].command}"
+        ERR.print(told, markup=False, soft_wrap=True)
+
+
+def _named(folder: Path) -> Unfinished:
+    found = unfinished_at(folder)
+    if found is not None:
+        return found
+    if (folder / "config.toml").is_file():
+        raise InvalidValue(f"Expected {folder} to be unfinished, it is complete: there is nothing to resume.")
+    others = all_unfinished(folder.parent)
+    raise InvalidValue(f"Expected a study file or an unfinished run at {folder}, there is none; unfinished: {_listed(others) or 'none'}.")
+
+
+def _same(name: str, study: dict[str, object]) -> Unfinished:
+    """The one unfinished run of a study file under `runs/`; among several, the one with this configuration."""
+    runs = all_unfinished(RUNS, name)
+    if not runs:
+        raise InvalidValue(f"Expected an unfinished run of {name} in {RUNS}/, there is none; without --resume a new one begins.")
+    same = [run for run in runs if run.study == study]
+    if len(same) > 1 or (not same and len(runs) > 1):
+        raise InvalidValue(f"Expected one unfinished run of {name}, there are {_listed(same or runs)}: name one after --resume.")
+    return (same or runs)[0]
+
+
+def _stored(run: Unfinished) -> StudyConfig:
+    """The configuration of an unfinished run; other code or missing plugins are told before they lead to riddles."""
+    now = sources()
+    different = differences({key: run.identity[key] for key in now}, now)
+    try:
+        return from_table(run.study)
+    except InvalidValue as error:
+        if different:
+            raise InvalidValue(f"Expected {run.final} to be resumed as it began; {'; '.join(different[:6])}.") from error
+        raise

@@ -22,7 +22,11 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm
 from hedgerow.experiments.config import to_table
 from hedgerow.experiments.privacy_record import FILE, record_of, to_json
-from hedgerow.experiments.study import STAMP, Kept, Study
+from hedgerow.experiments.result_store import Kept
+from hedgerow.experiments.streams import fingerprints
+from hedgerow.experiments.study import STAMP, Study
+
+FORMAT = "hedgerow run 1"
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,7 @@ def summary_table(study: Study) -> list[dict[str, Any]]:
 
 
 def study_document(study: Study, final: Path) -> dict[str, Any]:
-    """What `--json` prints of a study, and `summary.json` holds."""
+    """What `--json` prints of a study; `summary.json` holds it with the format of the folder and fingerprints of the losses."""
     certificates = {label: certificate_table(algorithm) for label, algorithm in study.algorithms.items()}
     return {"run": str(final), "stamp": STAMP, "summary": summary_table(study), "certificates": certificates}
 
@@ -127,7 +131,8 @@ def write_study(study: Study, folder: Path, final: Path) -> None:
     pq.write_table(pa.concat_tables(curves), folder / "curves.parquet")
     names = ("label", "seed", "metric", "value")
     pq.write_table(pa.table(dict(zip(names, map(list, zip(*finals, strict=True)), strict=True))), folder / "results.parquet")
-    for name, document in (("summary.json", study_document(study, final)), (FILE, to_json(record_of(study, final)))):
+    summary = {"format": FORMAT, **study_document(study, final), "losses": fingerprints(study.config)}
+    for name, document in (("summary.json", summary), (FILE, to_json(record_of(study, final)))):
         (folder / name).write_text(json.dumps(document, indent=2, allow_nan=False), encoding="utf-8")
     if study.kept:
         _write_kept(study.kept, folder)
@@ -151,16 +156,7 @@ def _write_kept(kept: list[Kept], folder: Path) -> None:
             )
         )
     pq.write_table(pa.concat_tables(tables), folder / "plays.parquet")
-    rows: list[tuple[str, int, int, str, int, str, list[float]]] = []
-    for run in kept:
-        for number, uploads, broadcast in run.messages:
-            for f in fields(uploads):
-                for client, value in enumerate(getattr(uploads, f.name)):
-                    rows.append((run.label, run.seed, number, "upload", client, f.name, np.ravel(value).astype(float).tolist()))
-            for f in fields(broadcast):
-                value = getattr(broadcast, f.name)
-                values = [] if value is None else np.ravel(value).astype(float).tolist()
-                rows.append((run.label, run.seed, number, "broadcast", -1, f.name, values))
+    rows = [(run.label, run.seed, *message) for run in kept for message in run.messages]
     columns = ("label", "seed", "round", "direction", "client", "field", "values")
     data = map(list, zip(*rows, strict=True)) if rows else [[] for _ in columns]
     pq.write_table(pa.table(dict(zip(columns, data, strict=True))), folder / "messages.parquet")

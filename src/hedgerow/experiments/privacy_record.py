@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
+import hedgerow
 from hedgerow.core.certificate import ENTROPY, IDEAL_REALS, Guarantee, NoGuarantee, PrivacyCurve
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm
@@ -18,6 +20,7 @@ from hedgerow.environments.recorded import Recorded, RecordedArray
 from hedgerow.experiments.config import to_table
 from hedgerow.experiments.provenance import Code, NoiseRecord, code, seeded_noise, versions
 from hedgerow.experiments.study import STAMP, Study
+from hedgerow.experiments.unfinished import refuse_unfinished
 from hedgerow.privacy.curves import trade_off
 from hedgerow.privacy.repetition import repeated
 
@@ -136,11 +139,6 @@ class AlgorithmRecord:
     channels: dict[str, str]
     mechanisms: list[MechanismRecord]
     guarantees: list[GuaranteeRecord]
-
-
-@dataclass(frozen=True)
-class _Format:
-    format: str
 
 
 @dataclass(frozen=True)
@@ -304,8 +302,20 @@ def to_json(record: RunRecord) -> dict[str, Any]:
     return asdict(record)
 
 
+def check_format(file: Path, known: str) -> None:
+    """Another version's file is named as such, before anything in it is found wrong."""
+    try:
+        found = json.loads(file.read_bytes())
+    except ValueError:
+        return  # not a record at all: whoever validates it says where
+    if isinstance(found, dict) and found.get("format") != known:
+        rule = f"to be {known!r}, which hedgerow {hedgerow.__version__} reads"
+        raise InvalidValue(f"Expected format={found.get('format')!r} in {file} {rule}: run it again, or use the version that wrote it.")
+
+
 def read_record(run: Path) -> RunRecord:
-    """The record of a run folder; whatever is missing or broken is named."""
+    """The record of a finished run folder; whatever is missing, broken or of another version is named."""
+    refuse_unfinished(run)
     if not run.is_dir():
         raise InvalidValue(f"Expected a run folder at {run}, there is none.")
     file = run / FILE
@@ -318,9 +328,7 @@ def read_record(run: Path) -> RunRecord:
             f"Expected a certificate in {file}, there is none: the run is incomplete or older than statements. Run it again."
         )
     try:
-        written = TypeAdapter(_Format).validate_json(file.read_bytes()).format
-        if written != FORMAT:
-            raise InvalidValue(f"Expected format={written!r} in {file} to be {FORMAT!r}; run it again.")
+        check_format(file, FORMAT)
         record = TypeAdapter(RunRecord).validate_json(file.read_bytes())
     except ValidationError as error:
         first = error.errors()[0]

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Callable
-from dataclasses import dataclass
+import tomllib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
+from time import perf_counter
 from typing import Any, Literal
+
+import tomli_w
 
 from hedgerow.core.errors import HedgerowError, MissingData
 from hedgerow.environments.data import find
 from hedgerow.experiments.experiment import Experiment, Verdict
 from hedgerow.experiments.folder import finite, fresh_folder, write_study
+from hedgerow.experiments.identity import Table, identity
 from hedgerow.experiments.study import run_study
 
 Status = Literal["ran", "quick", "no-data", "error"]
 Progress = Callable[[str, int, int], None]
+VERDICT = "verdict.json"
+ORIGIN = "reproduction.toml"
+FORMAT = "hedgerow reproduction 1"
 
 
 @dataclass(frozen=True)
@@ -27,6 +37,7 @@ class Outcome:
     message: str
     verdict: Verdict | None = None
     folder: Path | None = None
+    seconds: float = 0.0
 
     @property
     def passed(self) -> bool | None:
@@ -64,23 +75,79 @@ class Outcome:
 
 def reproduce(experiment: Experiment, *, quick: bool, out: Path | None, workers: int | None, progress: Progress | None = None) -> Outcome:
     """Run one experiment into a folder of its own."""
+    began = perf_counter()
     try:
-        for name, source in experiment.data:
-            find(name, source)
-        with fresh_folder(out, experiment.id) as folder:
-            studies = {}
-            for name, config in experiment.studies(quick).items():
-                note = None if progress is None else (lambda done, total, name=name: progress(name, done, total))
-                studies[name] = run_study(config, workers=workers, progress=note)
-                (folder.path / name).mkdir()
-                write_study(studies[name], folder.path / name, folder.final / name)
-            verdict = experiment.judge(studies)
-            experiment.draw(studies, folder.path / f"{experiment.id}.png")
-            outcome = Outcome(experiment.id, "quick" if quick else "ran", verdict.message, verdict, folder.final)
-            (folder.path / "verdict.json").write_text(json.dumps(outcome.to_dict(), indent=2, allow_nan=False), encoding="utf-8")
-        return outcome
+        outcome = _reproduce(experiment, quick, out, workers, progress, began)
     except MissingData as error:
-        return Outcome(experiment.id, "no-data", str(error))
+        outcome = Outcome(experiment.id, "no-data", str(error))
     except Exception as error:  # whatever an experiment does wrong, the others are still reported
         told = str(error) if isinstance(error, HedgerowError) else f"{type(error).__name__}: {error}"
-        return Outcome(experiment.id, "error", told)
+        outcome = Outcome(experiment.id, "error", told)
+    return replace(outcome, seconds=perf_counter() - began)
+
+
+def _data(experiment: Experiment) -> dict[str, str]:
+    """Hashes of the files an experiment cannot do without, by name; one that is missing is told where to get."""
+    found = {}
+    for name, source in experiment.data:
+        with find(name, source).open("rb") as stream:
+            found[name] = hashlib.file_digest(stream, "sha256").hexdigest()
+    return found
+
+
+def _reproduce(
+    experiment: Experiment, quick: bool, out: Path | None, workers: int | None, progress: Progress | None, began: float
+) -> Outcome:
+    data = _data(experiment)
+    with fresh_folder(out, experiment.id) as folder:
+        configs, studies = experiment.studies(quick), {}
+        origin = {"format": FORMAT, "id": experiment.id, "quick": quick, "identity": {**identity(configs), "data": data}}
+        for name, config in configs.items():
+            note = None if progress is None else (lambda done, total, name=name: progress(name, done, total))
+            studies[name] = run_study(config, workers=workers, progress=note)
+            (folder.path / name).mkdir()
+            write_study(studies[name], folder.path / name, folder.final / name)
+        verdict = experiment.judge(studies)
+        experiment.draw(studies, folder.path / f"{experiment.id}.png")
+        outcome = Outcome(experiment.id, "quick" if quick else "ran", verdict.message, verdict, folder.final)
+        (folder.path / VERDICT).write_text(json.dumps(outcome.to_dict(), indent=2, allow_nan=False), encoding="utf-8")
+        origin |= {"written": datetime.now(UTC).isoformat(timespec="seconds"), "seconds": perf_counter() - began}
+        (folder.path / ORIGIN).write_text(tomli_w.dumps(origin), encoding="utf-8")
+    return outcome
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """An experiment that was run before: its folder, what `verdict.json` says, and how long it took."""
+
+    folder: Path
+    verdict: dict[str, Any]
+    seconds: float
+    written: str
+
+
+def _read(folder: Path, experiment: Experiment, quick: bool, now: Table) -> Reproduction | None:
+    """None where a folder is not this experiment with the same configuration, code, versions and losses, or not whole."""
+    try:
+        origin = tomllib.loads((folder / ORIGIN).read_text(encoding="utf-8"))
+        if (origin["format"], origin["id"], origin["quick"], origin["identity"]) != (FORMAT, experiment.id, quick, now):
+            return None
+        verdict = json.loads((folder / VERDICT).read_text(encoding="utf-8"))
+        if not (folder / f"{experiment.id}.png").is_file():
+            return None
+        return Reproduction(folder, verdict, float(origin["seconds"]), str(origin["written"]))
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def fresh_result(experiment: Experiment, quick: bool, place: Path) -> Reproduction | None:
+    """The latest result in a folder of runs that still is what running the experiment again would give."""
+    now = tomllib.loads(tomli_w.dumps({**identity(experiment.studies(quick)), "data": _data(experiment)}))
+    found = (_read(file.parent, experiment, quick, now) for file in _latest_first(place))
+    return next((result for result in found if result is not None), None)
+
+
+def _latest_first(place: Path) -> Iterator[Path]:
+    """Records of reproductions that are complete: a hidden folder is not."""
+    files = [file for file in place.glob(f"*/{ORIGIN}") if not file.parent.name.startswith(".")]
+    yield from sorted(files, key=lambda file: file.stat().st_mtime, reverse=True)

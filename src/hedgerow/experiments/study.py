@@ -24,21 +24,12 @@ from hedgerow.evaluation.regret import RegretRecorder, RunResult
 from hedgerow.evaluation.summary import Estimate, SummaryRow, summarise
 from hedgerow.experiments.config import Entry, StudyConfig
 from hedgerow.experiments.plugins import load_plugins, loaded_plugins
+from hedgerow.experiments.result_store import Kept, Pair, ResultStore, message_rows
 
 STAMP = "simulation: not private"
 WORTH_A_PROCESS = 3e8  # loss values below which starting processes costs more than it saves
 
 Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True)
-class Kept:
-    """Full plays and messages of one run, for `--keep`."""
-
-    label: str
-    seed: int
-    plays: np.ndarray
-    messages: list[tuple[int, Any, Any]]
 
 
 @dataclass(frozen=True)
@@ -81,22 +72,25 @@ class Study:
         return "\n".join([*(line.rstrip() for line in lines), STAMP])
 
 
-def run_one(
-    algorithm: Algorithm, environment: Environment, label: str, seed: int, engine: Any = "vectorised", keep: bool = False
-) -> tuple[RunResult, Kept | None]:
+def run_one(algorithm: Algorithm, environment: Environment, label: str, seed: int, engine: Any = "vectorised", keep: bool = False) -> Pair:
     """One algorithm, one seed."""
     recorder = RegretRecorder(algorithm.setting, environment.family)
     everything = Everything() if keep else None
     sinks = [recorder] if everything is None else [recorder, everything]
     counters = simulate(algorithm, environment, seed, sinks=sinks, engine=engine)
     result = recorder.result(label, seed, counters)
-    return result, None if everything is None else Kept(label, seed, everything.all_plays(), everything.messages)
+    return result, None if everything is None else Kept(label, seed, everything.all_plays(), message_rows(everything.messages))
 
 
-def _task(config: StudyConfig, index: int, seeds: Sequence[int], keep: bool) -> list[tuple[RunResult, Kept | None]]:
+def _task(config: StudyConfig, index: int, seeds: Sequence[int], keep: bool, store: ResultStore | None) -> list[Pair]:
     entry = config.algorithms[index]
     environment, algorithm = config.environment_of(entry), config.build(entry)
-    return [run_one(algorithm, environment, entry.label, seed, config.engine, keep) for seed in seeds]
+    pairs = []
+    for seed in seeds:
+        pairs.append(run_one(algorithm, environment, entry.label, seed, config.engine, keep))
+        if store is not None:
+            store.save(index, pairs[-1])
+    return pairs
 
 
 def _elements(config: StudyConfig) -> float:
@@ -117,32 +111,60 @@ def _workers_ignore_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def run_study(config: StudyConfig, *, workers: int | None = None, keep: bool = False, progress: Progress | None = None) -> Study:
-    """The results are in order of algorithm and seed and do not depend on `workers`."""
+def _start_worker(plugins: Sequence[str]) -> None:
+    """A worker knows the plugins, and ends with its parent even where that is killed."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    load_plugins(plugins)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+def run_study(
+    config: StudyConfig,
+    *,
+    workers: int | None = None,
+    keep: bool = False,
+    progress: Progress | None = None,
+    store: ResultStore | None = None,
+) -> Study:
+    """The results are in order of algorithm and seed and do not depend on `workers`.
+
+    Each is saved in the `store` as soon as it is there; what the store already has is not run again.
+    """
     algorithms = {entry.label: config.build(entry) for entry in config.algorithms}
     seeds = range(config.first_seed, config.first_seed + config.seeds)
     if workers is None:
         workers = (os.cpu_count() or 1) if _elements(config) > WORTH_A_PROCESS else 1
     total = len(config.algorithms) * config.seeds
     size = 1 if workers == 1 else min(16, max(1, config.seeds // (4 * workers)))
-    tasks = [(i, seeds[s : s + size]) for i in range(len(config.algorithms)) for s in range(0, config.seeds, size)]
-    found: dict[tuple[int, int], tuple[RunResult, Kept | None]] = {}
+    found: dict[tuple[int, int], Pair] = {}
+    tasks = []
+    for index in range(len(config.algorithms)):
+        stored = {} if store is None else {(index, seed): pair for seed in seeds if (pair := store.load(index, seed)) is not None}
+        found |= stored
+        missing = [seed for seed in seeds if (index, seed) not in stored]
+        tasks += [(index, missing[s : s + size]) for s in range(0, len(missing), size)]
 
-    def note(index: int, pairs: list[tuple[RunResult, Kept | None]]) -> None:
+    def note(index: int, pairs: list[Pair]) -> None:
         found.update({(index, pair[0].seed): pair for pair in pairs})
         if progress is not None:
             progress(len(found), total)
 
     if progress is not None:
-        progress(0, total)
+        progress(len(found), total)
     if workers == 1:
         for index, part in tasks:
-            note(index, _task(config, index, part, keep))
-    else:
+            note(index, _task(config, index, part, keep, store))
+    elif tasks:
         context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(workers, context, load_plugins, (loaded_plugins(),)) as pool:
+        with ProcessPoolExecutor(workers, context, _start_worker, (loaded_plugins(),)) as pool:
             with _workers_ignore_interrupts():
-                futures = {pool.submit(_task, config, index, part, keep): index for index, part in tasks}
+                futures = {pool.submit(_task, config, index, part, keep, store): index for index, part in tasks}
             processes = list((pool._processes or {}).values())
             try:
                 for future in as_completed(futures):

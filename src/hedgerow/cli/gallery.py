@@ -1,0 +1,87 @@
+"""`hedgerow gallery`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import hedgerow
+from hedgerow.cli.options import Data, Debug, Json, Plugins, Workers, prepare
+from hedgerow.cli.output import OUT, print_json, progress_bar
+from hedgerow.core.errors import InvalidValue
+from hedgerow.experiments.gallery import Exhibit, exhibits
+from hedgerow.experiments.gallery_page import MARK, duration, html, state
+from hedgerow.experiments.registry import EXPERIMENTS
+from hedgerow.experiments.study import STAMP
+
+PAGE = "index.html"
+
+
+def gallery(
+    out: Annotated[Path, typer.Option("--out", help="Folder for the page; a gallery that is there is replaced.")] = Path("gallery"),
+    quick: Annotated[bool, typer.Option("--quick", help="Fewer seeds where there is no full result; shown, but not judged.")] = False,
+    workers: Workers = None,
+    json: Json = False,
+    plugin: Plugins = None,
+    data: Data = None,
+    debug: Debug = False,
+) -> int:
+    """One page with every experiment: picture, verdict, time, and the command that makes it.
+
+    Example: hedgerow gallery --quick --out gallery
+
+    A result under runs/ is shown again if configuration, code, versions and losses are still the same; otherwise the experiment
+    is run. The page is one file that needs nothing else. Exit code 1: a check failed or an experiment did.
+    """
+    prepare(plugin, data, workers)
+    page = out / PAGE
+    _check(page)
+    options = [*(part for path in plugin or [] for part in ("--plugin", path)), *(() if data is None else ("--data", str(data)))]
+    with progress_bar("gallery") as update:
+        shown = exhibits(
+            dict(EXPERIMENTS.items()),
+            quick=quick,
+            workers=workers,
+            options=options,
+            progress=lambda id, name, done, total: update(f"{id}: {name}", done, total),
+            seen=None if json else _show,
+        )
+    made_by = f"hedgerow {hedgerow.__version__}, {datetime.now():%Y-%m-%d %H:%M}; {STAMP}"
+    _write(page, html(shown, made_by))
+    if json:
+        print_json({"page": str(page), "experiments": [_table(exhibit) for exhibit in shown]})
+    else:
+        OUT.print(f"Gallery: {page}", markup=False, soft_wrap=True)
+    return 1 if any(exhibit.outcome["passed"] is False for exhibit in shown) else 0
+
+
+def _check(page: Path) -> None:
+    if page.parent.exists() and not page.parent.is_dir():
+        raise InvalidValue(f"Expected --out {page.parent} to be a folder, it is a file.")
+    if page.exists() and MARK not in page.read_text(encoding="utf-8", errors="replace")[:1000]:
+        raise InvalidValue(f"Expected {page} to be a gallery or not there, it is another page.")
+
+
+def _write(page: Path, text: str) -> None:
+    """The page is replaced when the new one is complete."""
+    draft = page.with_name(f".{page.name}.draft")
+    try:
+        page.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(page)
+    except OSError as error:
+        raise InvalidValue(f"Cannot write to {page}: {error.strerror}.") from error
+
+
+def _show(exhibit: Exhibit) -> None:
+    how = "ran" if exhibit.written is None else "reused"
+    told = exhibit.outcome["message"] if exhibit.outcome["status"] in ("error", "no-data") else exhibit.outcome["run"]
+    OUT.print(f"{exhibit.id}: {state(exhibit)} ({how}, {duration(exhibit.seconds)}; {told})", markup=False, soft_wrap=True)
+
+
+def _table(exhibit: Exhibit) -> dict[str, object]:
+    details = {"title": exhibit.title, "command": exhibit.command, "seconds": exhibit.seconds, "reused": exhibit.written is not None}
+    return {**exhibit.outcome, **details}

@@ -1,0 +1,211 @@
+"""Run folders side by side: regret of every label in each, how far it is from the first, and what was different.
+
+A difference is paired, seed by seed, where both saw the same losses; else the two are taken as independent (Welch). Intervals
+hold 95 % each, not all together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import isfinite, nan, sqrt
+from string import ascii_uppercase
+from typing import Any, Literal
+
+import numpy as np
+from scipy.special import stdtrit
+
+from hedgerow.core.errors import InvalidValue
+from hedgerow.evaluation.summary import Estimate
+from hedgerow.experiments.finished import FinishedRun
+from hedgerow.experiments.folder import finite
+from hedgerow.experiments.identity import flat
+from hedgerow.experiments.streams import ADAPTIVE
+
+FEWEST = 2
+"""Common seeds for a paired difference."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How much more regret than in the first run; `seeds` is the number of pairs, or of the smaller side."""
+
+    mean: float
+    half_width: float
+    ratio: float | None
+    method: Literal["paired", "Welch"]
+    seeds: int
+
+
+@dataclass(frozen=True)
+class Row:
+    """One label in one run; `difference` is None in the first run, and where that does not have the label."""
+
+    label: str
+    run: str
+    regret: Estimate
+    difference: Difference | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`changes`: what differs between the runs, by name, with one value for each run. `notes`: what the reader must know."""
+
+    names: dict[str, str]
+    rows: list[Row]
+    changes: dict[str, list[Any]]
+    notes: list[str]
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "runs": self.names,
+            "rows": [_row_table(row) for row in self.rows],
+            "changes": {name: dict(zip(self.names, map(_plain, values), strict=True)) for name, values in self.changes.items()},
+            "notes": self.notes,
+        }
+
+
+def _plain(value: Any) -> Any:
+    return finite(value) if isinstance(value, float) else value
+
+
+def _row_table(row: Row) -> dict[str, Any]:
+    estimate, difference = row.regret, row.difference
+    table: dict[str, Any] = {"label": row.label, "run": row.run}
+    table["regret"] = {"mean": finite(estimate.mean), "half_width": finite(estimate.half_width), "seeds": estimate.count}
+    table["difference"] = None
+    if difference is not None:
+        table["difference"] = {
+            "mean": finite(difference.mean),
+            "half_width": finite(difference.half_width),
+            "ratio": difference.ratio,
+            "method": difference.method,
+            "seeds": difference.seeds,
+        }
+    return table
+
+
+def same_losses(one: FinishedRun, other: FinishedRun, label: str) -> bool:
+    """Whether a label saw the same losses in both: equal environments that hand out equal losses, whatever is played."""
+    prints = (one.losses[label], other.losses[label])
+    return one.environment(label) == other.environment(label) and prints[0] == prints[1] != ADAPTIVE
+
+
+def _ratio(over: float, under: float) -> float | None:
+    return over / under if under > 0 and isfinite(over) else None
+
+
+def paired(first: Sequence[float], second: Sequence[float]) -> Difference:
+    """Second minus first, pair by pair.
+
+    >>> paired([1.0, 2.0, 3.0], [2.0, 3.0, 4.0])
+    Difference(mean=1.0, half_width=0.0, ratio=1.5, method='paired', seeds=3)
+    """
+    one, other = np.asarray(first, float), np.asarray(second, float)
+    estimate = Estimate.of(other - one)
+    return Difference(estimate.mean, estimate.half_width, _ratio(float(other.mean()), float(one.mean())), "paired", len(one))
+
+
+def welch(first: Sequence[float], second: Sequence[float]) -> Difference:
+    """Second minus first, as independent samples of unequal variance."""
+    one, other = np.asarray(first, float), np.asarray(second, float)
+    mean, fewest = float(other.mean() - one.mean()), min(len(one), len(other))
+    half_width = nan
+    if fewest > 1:
+        variances = [float(side.var(ddof=1)) / len(side) for side in (one, other)]
+        total = sum(variances)
+        if total == 0:
+            half_width = 0.0
+        else:
+            freedom = total**2 / sum(v**2 / (len(side) - 1) for v, side in zip(variances, (one, other), strict=True))
+            half_width = float(stdtrit(freedom, 0.975)) * sqrt(total)
+    return Difference(mean, half_width, _ratio(float(other.mean()), float(one.mean())), "Welch", fewest)
+
+
+def difference(first: FinishedRun, other: FinishedRun, label: str) -> Difference:
+    before, after = first.regrets[label], other.regrets[label]
+    common = sorted(before.keys() & after.keys())
+    if same_losses(first, other, label) and len(common) >= FEWEST:
+        return paired([before[s] for s in common], [after[s] for s in common])
+    return welch(list(before.values()), list(after.values()))
+
+
+def compare_runs(runs: Sequence[FinishedRun]) -> Comparison:
+    """Two or more runs; the first is what the others are compared with."""
+    if not 2 <= len(runs) <= len(ascii_uppercase):
+        raise InvalidValue(f"Expected 2 to {len(ascii_uppercase)} run folders to compare, got {len(runs)}.")
+    for one, other in combinations(runs, 2):
+        if one.path.resolve() == other.path.resolve():
+            raise InvalidValue(f"Expected different run folders, {one.path} is given twice.")
+    letters = ascii_uppercase[: len(runs)]
+    labels = list(dict.fromkeys(label for run in runs for label in run.regrets))
+    rows = []
+    for label in labels:
+        for letter, run in zip(letters, runs, strict=True):
+            if label in run.regrets:
+                against = difference(runs[0], run, label) if run is not runs[0] and label in runs[0].regrets else None
+                rows.append(Row(label, letter, Estimate.of(list(run.regrets[label].values())), against))
+    names = {letter: str(run.path) for letter, run in zip(letters, runs, strict=True)}
+    return Comparison(names, rows, changes(runs), _notes(runs, letters))
+
+
+def _notes(runs: Sequence[FinishedRun], letters: str) -> list[str]:
+    first, notes = runs[0], []
+    for letter, run in zip(letters[1:], runs[1:], strict=True):
+        common = [label for label in first.regrets if label in run.regrets]
+        if not common:
+            notes.append(f"A and {letter} have no label in common, so there is no difference to show.")
+        if not any(_share_losses(first, run, one, other) for one in first.regrets for other in run.regrets):
+            notes.append(f"A and {letter} have no losses in common: their regrets are not on the same streams.")
+            continue
+        apart = [label for label in common if not same_losses(first, run, label)]
+        if apart:
+            notes.append(f"Not on the same streams in A and {letter}: {', '.join(apart)}.")
+        few = [c for c in common if c not in apart and len(first.regrets[c].keys() & run.regrets[c].keys()) < FEWEST]
+        if few:
+            notes.append(f"Fewer than {FEWEST} common seeds in A and {letter}, so not paired: {', '.join(few)}.")
+        if any(np.isnan(list(r.regrets[label].values())).any() for label in common for r in (first, run)):
+            notes.append(f"Some regrets in A or {letter} have no comparator and are not shown.")
+    return notes
+
+
+def _share_losses(one: FinishedRun, other: FinishedRun, label: str, another: str) -> bool:
+    same = one.environment(label) == other.environment(another)
+    return same and one.losses[label] == other.losses[another] != ADAPTIVE
+
+
+def changes(runs: Sequence[FinishedRun]) -> dict[str, list[Any]]:
+    """What differs between the runs: configuration, losses, privacy, code and versions; titles aside."""
+    labels = list(dict.fromkeys(label for run in runs for label in run.regrets))
+    common = [label for label in labels if all(label in run.regrets for run in runs)]
+    tables = [_described(run, common) for run in runs]
+    for label in labels:
+        if label not in common:
+            for run, table in zip(runs, tables, strict=True):
+                table[f"label {label!r}"] = "there" if label in run.regrets else "not there"
+        elif all(run.environment(label) == runs[0].environment(label) for run in runs):  # else it goes without saying
+            for run, table in zip(runs, tables, strict=True):
+                table[f"{label}: losses"] = run.losses[label]
+    names = dict.fromkeys(name for table in tables for name in table)
+    found = {name: [table.get(name) for table in tables] for name in names}
+    return {name: values for name, values in found.items() if any(value != values[0] for value in values[1:])}
+
+
+def _described(run: FinishedRun, labels: Sequence[str]) -> dict[str, Any]:
+    """All that is compared of a run and of these labels, by a name to show."""
+    first, last = run.config["first_seed"], run.config["first_seed"] + run.config["seeds"] - 1
+    common = run.config["environment"]
+    told: dict[str, Any] = {"seeds": f"{first} to {last}", "engine": run.config["engine"]}
+    told |= {f"environment {name}": value for name, value in flat(common).items()}
+    for record in run.record.algorithms:
+        label = record.label
+        if label not in labels:
+            continue
+        told |= {f"{label}: {name}": value for name, value in flat(run.algorithm(label)).items()}
+        told |= {f"{label}: environment {name}": v for name, v in flat(run.environment(label)).items() if v != common.get(name)}
+        for guarantee in record.guarantees:
+            told[f"{label}: privacy towards {guarantee.observer}"] = "none" if guarantee.curve is None else guarantee.curve.words
+    told["code"] = run.record.code.sha256
+    told |= {f"plugin {name}": value for name, value in run.record.code.plugins.items()}
+    return told | {f"version of {name}": value for name, value in run.record.versions.items()}

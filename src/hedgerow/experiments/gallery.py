@@ -1,0 +1,80 @@
+"""Every experiment with its picture and its verdict, run where there is no fresh result; made into one page by `gallery_page`."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from hedgerow.core.errors import HedgerowError
+from hedgerow.experiments.experiment import Experiment
+from hedgerow.experiments.reproduce import fresh_result, reproduce
+from hedgerow.experiments.unfinished import RUNS, Interrupted
+
+Progress = Callable[[str, str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """One experiment on the wall. `outcome` is what `hedgerow reproduce --json` says of it; `written` where it was reused."""
+
+    title: str
+    claim: str
+    command: str
+    outcome: dict[str, Any]
+    seconds: float
+    picture: bytes | None
+    written: str | None = None
+
+    @property
+    def id(self) -> str:
+        return self.outcome["id"]
+
+
+def command_of(name: str, quick: bool, options: Sequence[str]) -> str:
+    return shlex.join(["hedgerow", "reproduce", name, *(["--quick"] if quick else []), *options])
+
+
+def exhibit(
+    name: str, experiment: Experiment, *, quick: bool, workers: int | None, options: Sequence[str] = (), progress: Progress | None = None
+) -> Exhibit:
+    """The fresh result of an experiment, or a new one; a full result is shown even where a quick one would do."""
+    for form in (False, True) if quick else (False,):
+        with suppress(Exception):  # running it again tells what is wrong
+            found = fresh_result(experiment, form, RUNS)
+            if found is not None:
+                outcome = {**found.verdict, "run": str(found.folder)}
+                picture = (found.folder / f"{experiment.id}.png").read_bytes()
+                command = command_of(name, form, options)
+                return Exhibit(experiment.title, experiment.claim, command, outcome, found.seconds, picture, found.written)
+    note = None if progress is None else (lambda study, done, total: progress(name, study, done, total))
+    done = reproduce(experiment, quick=quick, out=None, workers=workers, progress=note)
+    picture = None if done.folder is None else (done.folder / f"{experiment.id}.png").read_bytes()
+    return Exhibit(experiment.title, experiment.claim, command_of(name, quick, options), done.to_dict(), done.seconds, picture)
+
+
+def exhibits(
+    experiments: Mapping[str, Experiment],
+    *,
+    quick: bool,
+    workers: int | None,
+    options: Sequence[str] = (),
+    progress: Progress | None = None,
+    seen: Callable[[Exhibit], None] | None = None,
+) -> list[Exhibit]:
+    """All of them, in order; one that fails does not keep the others away."""
+    shown: list[Exhibit] = []
+    for name, experiment in experiments.items():
+        try:
+            shown.append(exhibit(name, experiment, quick=quick, workers=workers, options=options, progress=progress))
+        except KeyboardInterrupt as stop:
+            done = sum(exhibit.picture is not None for exhibit in shown)
+            kept = f"{done} of {len(experiments)} experiments are done and need not run again"
+            raise Interrupted(f"Interrupted in {name}; {kept}. No page was written.") from stop
+        except OSError as error:
+            raise HedgerowError(f"Cannot read the results of {name}: {error}") from error
+        if seen is not None:
+            seen(shown[-1])
+    return shown

@@ -1,0 +1,107 @@
+"""Finished results of a study on disk while the others are still being made: one small file each, whole or absent.
+
+A file gets its name when it is complete, and is a zip with checksums: what a crash of the machine has damaged counts as missing.
+Arrays are stored as they are, so that a result that was read back is the same to the last bit. Several processes may save.
+"""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hedgerow.evaluation.regret import RunResult
+
+Message = tuple[int, str, int, str, list[float]]
+"""Round, direction, client (-1: the server), field, values."""
+
+_WHOLE = tuple(f.name for f in fields(RunResult) if f.type == "int" and f.name != "seed")
+_REAL = tuple(f.name for f in fields(RunResult) if f.type == "float")
+_CURVES = tuple(f.name for f in fields(RunResult) if f.type == "np.ndarray")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """Full plays and messages of one run, for `--keep`."""
+
+    label: str
+    seed: int
+    plays: np.ndarray
+    messages: list[Message]
+
+
+Pair = tuple[RunResult, Kept | None]
+
+
+def message_rows(messages: list[tuple[int, Any, Any]]) -> list[Message]:
+    """Exchanges as rows: one for each field of each client's upload, one for each field of the broadcast."""
+    rows: list[Message] = []
+    for number, uploads, broadcast in messages:
+        for f in fields(uploads):
+            for client, value in enumerate(getattr(uploads, f.name)):
+                rows.append((number, "upload", client, f.name, np.ravel(value).astype(float).tolist()))
+        for f in fields(broadcast):
+            value = getattr(broadcast, f.name)
+            rows.append((number, "broadcast", -1, f.name, [] if value is None else np.ravel(value).astype(float).tolist()))
+    return rows
+
+
+def _arrays(result: RunResult, kept: Kept | None) -> dict[str, np.ndarray]:
+    arrays = {name: getattr(result, name) for name in _CURVES}
+    arrays["label"] = np.array(result.label)
+    arrays["whole"] = np.array([getattr(result, name) for name in _WHOLE], np.int64)
+    arrays["real"] = np.array([getattr(result, name) for name in _REAL], np.float64)
+    if kept is not None:
+        rounds, directions, clients, names, values = zip(*kept.messages, strict=True) if kept.messages else ((), (), (), (), ())
+        arrays["plays"] = kept.plays
+        arrays["message_numbers"] = np.array([rounds, clients, [len(v) for v in values]], np.int64)
+        arrays["message_words"] = np.array([directions, names], str)
+        arrays["message_values"] = np.array([x for v in values for x in v], np.float64)
+    return arrays
+
+
+def _messages(arrays: dict[str, np.ndarray]) -> list[Message]:
+    rounds, clients, sizes = arrays["message_numbers"]
+    values = np.split(arrays["message_values"], np.cumsum(sizes)[:-1]) if len(sizes) else []
+    directions, names = arrays["message_words"].tolist()
+    rows = zip(rounds.tolist(), directions, clients.tolist(), names, values, strict=True)
+    return [(number, direction, client, name, value.tolist()) for number, direction, client, name, value in rows]
+
+
+def _pair(arrays: dict[str, np.ndarray], seed: int) -> Pair:
+    label = str(arrays["label"])
+    single = dict(zip(_WHOLE, arrays["whole"].tolist(), strict=True)) | dict(zip(_REAL, arrays["real"].tolist(), strict=True))
+    result = RunResult(label=label, seed=seed, **{name: arrays[name] for name in _CURVES}, **single)
+    return result, Kept(label, seed, arrays["plays"], _messages(arrays)) if "plays" in arrays else None
+
+
+@dataclass(frozen=True)
+class ResultStore:
+    """The results of (number of the algorithm, seed) in a folder."""
+
+    folder: Path
+
+    def _file(self, algorithm: int, seed: int) -> Path:
+        return self.folder / f"{algorithm}-{seed}.npz"
+
+    def save(self, algorithm: int, pair: Pair) -> None:
+        file = self._file(algorithm, pair[0].seed)
+        draft = file.with_suffix(f".{os.getpid()}.draft")
+        with draft.open("wb") as stream:
+            np.savez(stream, **_arrays(*pair))  # pyright: ignore[reportArgumentType]
+        draft.replace(file)
+
+    def load(self, algorithm: int, seed: int) -> Pair | None:
+        """None where there is no result, or only a damaged one."""
+        try:
+            with self._file(algorithm, seed).open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
+                return _pair({name: stored[name] for name in stored.files}, seed)
+        except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile):
+            return None
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self.folder.glob("*.npz"))
