@@ -105,12 +105,14 @@ def test_what_cannot_be_played_by_sums_is_refused_by_name() -> None:
         play(uniform, 0, "summed")
     with pytest.raises(Unsupported, match="law='uniform' cannot be drawn directly"):
         play(Realizable(**SMALL), 0, "summed")
+    with pytest.raises(Unsupported, match="exact=False can"):
+        play(NearRealizable(**SMALL, law="bernoulli"), 0, "summed")
     algorithm = SparseVector().build(COUNTED[0].setting)
     with pytest.raises(Unsupported, match="Messages of single clients"):
         simulate(algorithm, COUNTED[0], 0, sinks=[Everything()], engine="summed")
 
 
 def test_near_realizable_sums_have_the_chosen_loss() -> None:
-    environment = NearRealizable(clients=1000, experts=3, horizon=100, law="bernoulli", best_loss=5.0)
+    environment = NearRealizable(clients=1000, experts=3, horizon=100, law="bernoulli", best_loss=5.0, exact=False)
     totals, _ = environment.sums(environment.start(0), 100)
     assert abs(totals.min() / UNITS_PER_LOSS / 1000 - 5.0) < 0.5

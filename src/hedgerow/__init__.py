@@ -11,6 +11,9 @@ from hedgerow.core.setting import Setting
 from hedgerow.engines.learner import Learner
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.adaptive import PlayChasing
+from hedgerow.environments.drifting import Drifting
+from hedgerow.environments.heterogeneous import Heterogeneous
+from hedgerow.environments.movielens import MovieLensGenres
 from hedgerow.environments.realizable import Halving, NearRealizable, Realizable
 from hedgerow.environments.recorded import Recorded, RecordedArray
 from hedgerow.environments.registry import ENVIRONMENTS
@@ -27,14 +30,17 @@ __all__ = [
     "EXPERIMENTS",
     "Algorithm",
     "Bernoulli",
+    "Drifting",
     "FollowTheLeader",
     "GaussianSoftmax",
     "Halving",
     "Hedge",
     "HedgerowError",
+    "Heterogeneous",
     "InvalidValue",
     "Learner",
     "MissingData",
+    "MovieLensGenres",
     "NearRealizable",
     "PlayChasing",
     "Realizable",

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from platformdirs import user_data_path
@@ -27,9 +28,15 @@ def directories(here: bool = False) -> list[Path]:
 
 def find(name: str, source: str = "whoever recorded it", *, here: bool = False) -> Path:
     """The file called `name` in a data directory; `source` says where a user can get it."""
+    return find_any((name,), source, here=here)
+
+
+def find_any(names: Sequence[str], source: str, *, here: bool = False) -> Path:
+    """The first of several files that will all do, in the first data directory that has one."""
     places = directories(here)
     for place in places:
-        if (place / name).is_file():
-            return place / name
-    looked = " or ".join(str((place / name).absolute()) for place in places)
-    raise MissingData(f"Data file {name!r} not found: get it from {source} and put it at {looked} (or use --data DIR).")
+        for name in names:
+            if (place / name).is_file():
+                return place / name
+    looked = " or ".join(str((place / names[0]).absolute()) for place in places)
+    raise MissingData(f"Data file {names[0]!r} not found: get it from {source} and put it at {looked} (or use --data DIR).")

@@ -71,12 +71,17 @@ class Generated(Frame):
         """Losses in [0, 1] of shape (rounds, clients, experts)."""
         raise NotImplementedError
 
+    @property
+    def chunk_rounds(self) -> int:
+        """How many rounds `draw` is asked for at a time: chunk k begins with round k * chunk_rounds, the last may be shorter."""
+        return max(1, CHUNK_ELEMENTS // (self.clients * self.experts))
+
     def start(self, seed: int) -> Stream:
         return Stream(seed, 0, self.plan(generator(seed, _PLAN)))
 
     def block(self, state: Stream, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, Stream]:
         del past_plays
-        size = max(1, CHUNK_ELEMENTS // (self.clients * self.experts))
+        size = self.chunk_rounds
         chunk, losses = state.chunk, state.losses
         pieces = []
         at, stop = state.round, state.round + rounds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
 from typing import Any, Literal
 
 import numpy as np
@@ -11,6 +12,7 @@ from hedgerow.core.checks import between, expect
 from hedgerow.core.errors import Unsupported
 from hedgerow.core.lattice import Array
 from hedgerow.environments.generated import Counted
+from hedgerow.environments.scattered import LONGEST, Scattered
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,10 +30,11 @@ class Realizable(Counted):
         expect(self.law in ("bernoulli", "uniform"), "law", self.law, "in ('bernoulli', 'uniform')")
         between("mean", self.mean, 0.0, 0.5 if self.law == "uniform" else 1.0)
 
-    def plan(self, rng: np.random.Generator) -> int:
+    def plan(self, rng: np.random.Generator) -> Any:
+        """The expert that never loses."""
         return int(rng.integers(self.experts))
 
-    def draw(self, rng: np.random.Generator, plan: int, first_round: int, rounds: int) -> Array:
+    def draw(self, rng: np.random.Generator, plan: Any, first_round: int, rounds: int) -> Array:
         del first_round
         losses = rng.random((rounds, self.clients, self.experts))
         if self.law == "uniform":
@@ -52,22 +55,42 @@ class Realizable(Counted):
 
 @dataclass(frozen=True, kw_only=True)
 class NearRealizable(Realizable):
-    """As `Realizable`, but the best expert loses 1 in about `best_loss` rounds at every client."""
+    """As `Realizable`, but the expert drawn at the start loses `best_loss` in all at every client, in random rounds.
+
+    It loses 1 in so many rounds, chosen at random and for each client anew, and what is left of `best_loss` in one more. With
+    `exact=False` it loses 1 in every round with probability best_loss / horizon: `best_loss` then only on average.
+    """
 
     best_loss: float = 5.0
+    exact: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         between("best_loss", self.best_loss, 0.0, float(self.horizon))
+        expect(not self.exact or self.horizon <= LONGEST, "horizon", self.horizon, f"<= {LONGEST} where exact=True")
 
-    def draw(self, rng: np.random.Generator, plan: int, first_round: int, rounds: int) -> Array:
-        losses = super().draw(rng, plan, first_round, rounds)
-        losses[..., plan] = rng.random((rounds, self.clients)) < self.best_loss / self.horizon
+    def plan(self, rng: np.random.Generator) -> tuple[int, Scattered, np.ndarray]:
+        """The best expert, the rounds in which it loses, and which of them, at each client, takes what is left."""
+        best, count = int(rng.integers(self.experts)), ceil(self.best_loss)
+        losing = Scattered(int(rng.integers(2**63)), self.clients, self.horizon, self.chunk_rounds, count)
+        return best, losing, rng.integers(max(1, count), size=self.clients)
+
+    def draw(self, rng: np.random.Generator, plan: tuple[int, Scattered, np.ndarray], first_round: int, rounds: int) -> Array:
+        best, losing, partial = plan
+        losses = super().draw(rng, best, first_round, rounds)
+        if not self.exact:
+            losses[..., best] = rng.random((rounds, self.clients)) < self.best_loss / self.horizon
+            return losses
+        number = losing.number(rng, first_round, rounds)
+        losses[..., best] = np.where(number == partial, self.best_loss + 1 - losing.count, 1.0) * (number >= 0)
         return losses
 
     def counts(self, rng: np.random.Generator, plan: Any, first_round: int, rounds: int) -> np.ndarray:
-        counted = super().counts(rng, plan, first_round, rounds)
-        counted[plan] = rng.binomial(rounds * self.clients, self.best_loss / self.horizon)
+        if self.exact:
+            raise Unsupported("Sums where every client's best expert loses exactly best_loss cannot be drawn directly; exact=False can.")
+        best, _, _ = plan
+        counted = super().counts(rng, best, first_round, rounds)
+        counted[best] = rng.binomial(rounds * self.clients, self.best_loss / self.horizon)
         return counted
 
 

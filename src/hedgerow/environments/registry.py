@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from hedgerow.core.registry import Registry
 from hedgerow.environments.adaptive import PlayChasing
+from hedgerow.environments.drifting import Drifting
+from hedgerow.environments.heterogeneous import Heterogeneous
+from hedgerow.environments.movielens import MovieLensGenres
 from hedgerow.environments.realizable import Halving, NearRealizable, Realizable
 from hedgerow.environments.recorded import Recorded
 from hedgerow.environments.stochastic import Bernoulli, GaussianSoftmax, UniformLosses
@@ -13,8 +16,11 @@ ENVIRONMENTS: Registry[type] = Registry(
     "environment",
     {
         "bernoulli": Bernoulli,
+        "drifting": Drifting,
         "gaussian_softmax": GaussianSoftmax,
         "halving": Halving,
+        "heterogeneous": Heterogeneous,
+        "movielens_genres": MovieLensGenres,
         "near_realizable": NearRealizable,
         "play_chasing": PlayChasing,
         "realizable": Realizable,

@@ -1,0 +1,119 @@
+"""When does learning together hurt? Clients of which more and more have a best expert of their own.
+
+A client's best expert never loses, the others lose 1 in every second round. All but a part of the clients share their best
+expert; that part, the heterogeneity, has others. We count each client's loss beyond its OWN best expert, averaged over clients,
+for private learning together and for a client alone at the same epsilon. Alone, a client meets the same law whatever the others
+are like, so that side is one number. Together, the clients follow one expert, and whoever has another best one pays for it in
+every round; alone, a client pays once for its privacy. So there is a point at which the two are even.
+
+An average hides who pays: clients that share their best expert still gain from learning together at that point, and the
+others lose already before it. The setting is one in which both effects are large: with a horizon four times as long the point
+comes about four times nearer to 0. The algorithm is told best_loss = 0 throughout, which holds for each client but, together,
+only at heterogeneity 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from hedgerow.algorithms.experts.follow_the_leader import FollowTheLeader
+from hedgerow.algorithms.experts.sparse_vector import SparseVector
+from hedgerow.environments.heterogeneous import Heterogeneous
+from hedgerow.evaluation.crossing import Contest, Crossing, first_root
+from hedgerow.evaluation.summary import Estimate
+from hedgerow.experiments.config import Entry, StudyConfig
+from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, lower_end_of_difference
+from hedgerow.experiments.study import STAMP, Study
+
+EPSILON, CLIENTS, EXPERTS, HORIZON = 1.0, 20, 20, 500
+PRIVATE, OPEN = "private", "not private"
+ALGORITHMS = {PRIVATE: SparseVector(epsilon=EPSILON), OPEN: FollowTheLeader()}
+SWEEP = {
+    PRIVATE: (0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.25, 0.3, 0.4, 0.5, 0.75, 1.0),
+    OPEN: (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0),
+}
+SEEDS = {PRIVATE: (200, 2000), OPEN: (100, 500)}
+QUICK_SEEDS = {PRIVATE: (5, 50), OPEN: (3, 10)}
+
+
+def label(heterogeneity: float) -> str:
+    return f"heterogeneity={heterogeneity:g}"
+
+
+def _names(kind: str) -> tuple[str, str]:
+    """The studies of the clients together and of one alone."""
+    return f"{kind.replace(' ', '-')}-together", f"{kind.replace(' ', '-')}-alone"
+
+
+def _stream(clients: int, heterogeneity: float) -> Heterogeneous:
+    return Heterogeneous(clients=clients, experts=EXPERTS, horizon=HORIZON, heterogeneity=heterogeneity)
+
+
+def studies(quick: bool) -> dict[str, StudyConfig]:
+    made = {}
+    for kind, algorithm in ALGORITHMS.items():
+        together, alone = _names(kind)
+        seeds, seeds_alone = (QUICK_SEEDS if quick else SEEDS)[kind]
+        frame = f"{kind}, d = {EXPERTS}, T = {HORIZON}" + (f", epsilon = {EPSILON:g}" if kind == PRIVATE else "")
+        sweep = tuple(Entry(label(h), algorithm, _stream(CLIENTS, h)) for h in SWEEP[kind])
+        made[together] = StudyConfig(f"{CLIENTS} clients together, {frame}", _stream(CLIENTS, 0.0), sweep, seeds)
+        made[alone] = StudyConfig(f"One client alone, {frame}", _stream(1, 0.0), (Entry("alone", algorithm),), seeds_alone)
+    return made
+
+
+def _own_best(study: Study, name: str) -> Estimate:
+    return Estimate.of([result.own_best_regret for result in study.of(name)])
+
+
+def crossing(curve: Mapping[float, Estimate], level: Estimate) -> Crossing:
+    """Where the curve meets the level: the interval holds the points at which a 95 % test cannot tell them apart."""
+    return Crossing(
+        first_root({x: value.mean - level.mean for x, value in curve.items()}),
+        first_root({x: -lower_end_of_difference(level, value) for x, value in curve.items()}),
+        first_root({x: lower_end_of_difference(value, level) for x, value in curve.items()}),
+    )
+
+
+def contest(done: Studies, kind: str) -> Contest:
+    together, alone = (done[name] for name in _names(kind))
+    curve, level = {h: _own_best(together, label(h)) for h in SWEEP[kind]}, _own_best(alone, "alone")
+    return Contest(curve, f"{kind}, together", level, f"{kind}, alone", crossing(curve, level))
+
+
+def judge(done: Studies) -> Verdict:
+    private, free = contest(done, PRIVATE), contest(done, OPEN)
+    together, apart, level = private.curve[0.0], private.curve[1.0], private.level
+    checks = (
+        Check("private/heterogeneity=0/times-below-alone", level.mean / together.mean, ">=", 5.0),
+        Check("private/heterogeneity=1/times-above-alone", apart.mean / level.mean, ">=", 2.0),
+        Check("private/even-at/low-end", private.crossing.low, ">=", 0.1),
+        Check("private/even-at/high-end", private.crossing.high, "<=", 0.3),
+        Check("private/even-at/beyond-not-private", private.crossing.low - free.crossing.high, ">=", 0.0),
+    )
+    message = (
+        f"learning together in private is better than alone, on average over the clients, until a part {private.crossing} of them"
+        f" has a best expert of its own (95 % interval); without privacy until {free.crossing}"
+    )
+    return Verdict(None, checks, message)
+
+
+def draw(done: Studies, path: Path) -> None:
+    from hedgerow.evaluation.panels import plot_contests
+
+    title = f"When learning together hurts: {CLIENTS} clients, {EXPERTS} experts, {HORIZON} rounds, epsilon = {EPSILON:g}"
+    seeds = " and ".join(str(done[_names(kind)[0]].config.seeds) for kind in ALGORITHMS)
+    note = f"together: means over {seeds} seeds; bars and upright bands: 95 % confidence; {STAMP}"
+    parameter = "heterogeneity: part of the clients whose best expert is not the shared one"
+    contests = [contest(done, kind) for kind in ALGORITHMS]
+    plot_contests(contests, path, title, parameter, "regret to own best expert (log scale)", note)
+
+
+EXPERIMENT = Experiment(
+    id="heterogeneous-clients",
+    title="When does learning together hurt? Clients with a best expert of their own",
+    claim="none published; together is better while few clients differ, and worse beyond a point that we measure",
+    studies=studies,
+    judge=judge,
+    draw=draw,
+)

@@ -1,0 +1,62 @@
+"""The sweep over heterogeneity: where two ways of learning are even, with an interval that means what it says."""
+
+from __future__ import annotations
+
+from math import isnan
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hedgerow.evaluation.crossing import first_root
+from hedgerow.evaluation.summary import Estimate
+from hedgerow.experiments.heterogeneous_clients import EXPERIMENT, crossing
+from hedgerow.experiments.reproduce import reproduce
+
+POINTS = np.linspace(0, 1, 6)
+
+
+def _measured(rng: np.random.Generator, truth: float) -> Estimate:
+    return Estimate.of(truth + rng.standard_normal(30))
+
+
+def test_the_interval_holds_the_true_crossing_as_often_as_it_says() -> None:
+    """The curve 5 x - 1.5 meets 0.2 at 0.34, which is none of the points at which it is measured."""
+    rng, held, widths = np.random.default_rng(0), 0, []
+    for _ in range(400):
+        found = crossing({x: _measured(rng, 5 * x - 1.5) for x in POINTS}, _measured(rng, 0.2))
+        assert found.low <= found.at <= found.high
+        held += found.low <= 0.34 <= found.high
+        widths.append(found.high - found.low)
+    assert 0.92 <= held / 400 <= 0.999
+    assert np.median(widths) == pytest.approx(2 * 1.96 * np.sqrt(2 / 30) / 5, rel=0.25)
+
+
+def test_curves_that_never_meet_have_no_crossing() -> None:
+    rng = np.random.default_rng(0)
+    found = crossing({x: _measured(rng, x - 9) for x in POINTS}, _measured(rng, 0.0))
+    assert isnan(found.at)
+    assert isnan(found.low)
+    assert isnan(found.high)
+    assert crossing({x: _measured(rng, x + 9) for x in POINTS}, _measured(rng, 0.0)).at == 0.0
+
+
+def test_the_first_root_counts() -> None:
+    assert first_root({0.0: -1.0, 1.0: 1.0, 2.0: -1.0, 3.0: 1.0}) == 0.5
+
+
+def test_the_quick_sweep_sees_both_effects(tmp_path: Path) -> None:
+    outcome = reproduce(EXPERIMENT, quick=True, out=tmp_path / "sweep", workers=1)
+    assert outcome.status == "quick", outcome.message
+    assert outcome.verdict is not None
+    assert outcome.verdict.reproduces is None
+    assert [check.name for check in outcome.verdict.checks if not check.passed] == []
+    assert "until a part 0.1" in outcome.message
+    assert (tmp_path / "sweep/heterogeneous-clients.png").stat().st_size > 10_000
+
+
+@pytest.mark.long
+def test_the_full_sweep_is_as_expected(tmp_path: Path) -> None:
+    outcome = reproduce(EXPERIMENT, quick=False, out=tmp_path / "sweep", workers=2)
+    assert outcome.verdict is not None
+    assert [check.name for check in outcome.verdict.checks if not check.passed] == []
