@@ -18,7 +18,7 @@ import hedgerow as hr
 from conftest import Command
 from hedgerow.contracts.suite import examine
 from hedgerow.core import certificate
-from hedgerow.core.certificate import ENTROPY, IDEAL_REALS, Certificate, with_exact_noise
+from hedgerow.core.certificate import ARITHMETIC, ENTROPY, IDEAL_REALS, Certificate, with_exact_noise
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.messages import field_names
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
@@ -67,7 +67,7 @@ def _faults(spec: AlgorithmSpec) -> list[str]:
             faults.append("the curve became better")
         if IDEAL_REALS in after.assumes or (IDEAL_REALS in before.assumes) != (ENTROPY in after.assumes):
             faults.append("ENTROPY does not stand in the place of IDEAL_REALS")
-        if before.assumes - {IDEAL_REALS} != after.assumes - {ENTROPY}:
+        if before.assumes - {IDEAL_REALS} != after.assumes - {ENTROPY, ARITHMETIC}:
             faults.append("another assumption came or went")
     return faults
 

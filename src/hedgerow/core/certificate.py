@@ -121,6 +121,9 @@ ENTROPY = Assumption(
     "the operating system's entropy is unpredictable, AES-256 in counter mode looks random, the noise stays secret, and no saved "
     "copy of the running machine (a snapshot or clone of a virtual machine) is started again: it would draw the same noise twice",
 )
+ARITHMETIC = Assumption(
+    "ARITHMETIC", "the library functions behind the samplers are as accurate as `proofs/secure_noise.md#floats` says, which is tested"
+)
 PUBLIC_PARAMETERS = Assumption("PUBLIC_PARAMETERS", "every parameter, the best expert's loss included, was chosen without the data")
 NO_CARRY_OVER = Assumption("NO_CARRY_OVER", "later losses depend on the protected record only through what was broadcast")
 
@@ -222,7 +225,8 @@ class Certificate:
 def with_exact_noise(certificate: Certificate) -> Certificate:
     """The same guarantees where the noise is exact on the lattice: real entropy is assumed, ideal real numbers no longer."""
     guarantees = tuple(
-        replace(g, assumes=(g.assumes - {IDEAL_REALS}) | {ENTROPY}) if IDEAL_REALS in g.assumes else g for g in certificate.guarantees
+        replace(g, assumes=(g.assumes - {IDEAL_REALS}) | {ENTROPY, ARITHMETIC}) if IDEAL_REALS in g.assumes else g
+        for g in certificate.guarantees
     )
     return replace(certificate, guarantees=guarantees)
 

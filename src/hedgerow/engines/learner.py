@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from threading import RLock
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -43,15 +45,15 @@ class Learner:
         >>> from hedgerow.privacy.secure import SecureNoise
         >>> learner = Learner.private(SparseVector(), clients=2, experts=3, horizon=10, source=SecureNoise())
         >>> sorted(assumption.name for assumption in learner.algorithm.certificate.guarantees[1].assumes)
-        ['ENTROPY', 'NO_CARRY_OVER', 'PUBLIC_PARAMETERS', 'TRUSTED_SERVER']
+        ['ARITHMETIC', 'ENTROPY', 'NO_CARRY_OVER', 'PUBLIC_PARAMETERS', 'TRUSTED_SERVER']
         """
         learner = cls.__new__(cls)
         built = algorithm.build(Setting(clients, experts, horizon))
         if not any(guarantee.protects for guarantee in built.certificate.guarantees):
             raise InvalidValue(f"Expected an algorithm that protects somebody, {built.name} protects nobody.")
         for mechanism in built.certificate.mechanisms:
-            if not getattr(mechanism, "exact", True):
-                raise Unsupported(f"{built.name} needs {type(mechanism).__name__}, which has no exact sampler.")
+            if getattr(mechanism, "exact", False) is not True:
+                raise Unsupported(f"{built.name} needs {type(mechanism).__name__}, which has no exact sampler (exact is not True).")
         learner._begin(algorithm, replace(built, certificate=with_exact_noise(built.certificate)), require_secure(source))
         return learner
 
@@ -60,6 +62,18 @@ class Learner:
         self._engine = Engine.vectorised(algorithm, source, fused=False)
         self._run = self._engine.start()
         self._waiting: np.ndarray | None = None
+        self._lock = RLock()  # two threads that ask for the same round must be given the same answer
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if isinstance(self.source, SecureNoise):
+            raise TypeError("A private learner cannot be copied or saved: the copy would answer the same round again with other noise.")
+        return super().__reduce_ex__(protocol)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _lock=RLock())
 
     @property
     def spec(self) -> AlgorithmSpec:
@@ -82,19 +96,29 @@ class Learner:
 
     def predict(self) -> np.ndarray:
         """The expert each client follows in this round; asking again gives the same answer."""
-        if self._waiting is None:
-            if self._run.round >= self.algorithm.setting.horizon:
-                raise InvalidValue(f"Expected round={self._run.round} < horizon={self.algorithm.setting.horizon}: the game is over.")
-            ready, _ = self._engine.exchange(self._run, [])
-            self._waiting, self._run = self._engine.play(ready, Context(ready.round))
-        return np.array(self._waiting)
+        with self._lock:
+            if self._waiting is None:
+                if self._run.round >= self.algorithm.setting.horizon:
+                    raise InvalidValue(f"Expected round={self._run.round} < horizon={self.algorithm.setting.horizon}: the game is over.")
+                ready, _ = self._engine.exchange(self._run, [])
+                self._waiting, self._run = self._engine.play(ready, Context(ready.round))
+            return np.array(self._waiting)
 
     def observe(self, losses: npt.ArrayLike) -> None:
         """The losses of all experts at all clients, (clients, experts), after `predict`."""
-        if self._waiting is None:
-            raise InvalidValue("Expected predict() before observe().")
-        setting = self.algorithm.setting
-        rounded = round_to_lattice(np.array(losses, np.float64)[None])
-        block = check(Block.of(rounded), Linear(), setting, self._run.round, 1)
-        self._run = self._engine.observe(self._run, block.reports[0])
-        self._waiting = None
+        given = np.array(losses, np.float64)
+        if isinstance(self.source, SecureNoise):
+            _check_quietly(given)
+        with self._lock:
+            if self._waiting is None:
+                raise InvalidValue("Expected predict() before observe().")
+            block = check(Block.of(round_to_lattice(given[None])), Linear(), self.algorithm.setting, self._run.round, 1)
+            self._run = self._engine.observe(self._run, block.reports[0])
+            self._waiting = None
+
+
+def _check_quietly(losses: np.ndarray) -> None:
+    """Private losses do not belong into error messages, which end up in logs: only the place of a wrong one is named."""
+    wrong = np.argwhere(~((losses >= 0) & (losses <= 1)))
+    if len(wrong):
+        raise InvalidValue(f"Expected losses in [0, 1], the one at {tuple(map(int, wrong[0]))} (site, expert) is not.")

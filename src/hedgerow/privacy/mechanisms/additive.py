@@ -23,6 +23,7 @@ from hedgerow.privacy.mechanisms.laws import Law, Values, check_law, log_cdf, lo
 class _Additive:
     """What the additive mechanisms share: a scale, a sensitivity, and outputs of which there are infinitely many."""
 
+    exact: ClassVar[bool] = True  # secure noise has a sampler for it
     scale: float
     sensitivity: float
 

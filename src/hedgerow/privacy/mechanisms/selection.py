@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -29,6 +29,7 @@ def _rate(epsilon: float, move: Fraction) -> float:
 class _Selection:
     """What private choices share, given the exact log-probability of every choice."""
 
+    exact: ClassVar[bool] = True  # secure noise has a sampler for it
     purpose: str
     epsilon: float
     sensitivity: float

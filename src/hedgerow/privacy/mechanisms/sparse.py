@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,8 @@ from hedgerow.privacy.mechanisms.laws import Law, Values, check_law, log_cdf, lo
 @dataclass(frozen=True)
 class Comparison:
     """Is margin + scale * noise > 0? The answer to one sparse-vector query; its cost is part of `AboveThreshold`."""
+
+    exact: ClassVar[bool] = True  # secure noise has a sampler for it
 
     purpose: str
     law: Law

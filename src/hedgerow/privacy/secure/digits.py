@@ -11,8 +11,8 @@ import mpmath
 
 from hedgerow.privacy.secure.words import SecureWords
 
-mp: Any = mpmath.mp  # numbers of any precision
-_ONE_AT_A_TIME = RLock()  # the precision is one number for the whole process
+mp: Any = mpmath.MPContext()  # numbers of any precision, which nobody else's settings reach
+_ONE_AT_A_TIME = RLock()  # the precision is one number for all threads
 
 
 @contextmanager
@@ -42,7 +42,7 @@ def whole_part(falling: Callable[[Any], Any], words: SecureWords) -> int:
     head, bits = words.integer(64), 64
     while True:
         if head > 0:
-            with digits(bits + 128):
+            with digits(2 * bits + 128):  # an inverse near its pole loses up to `bits` digits
                 error = mp.ldexp(1, -bits - 64)
                 most = int(mp.floor(falling(mp.ldexp(mp.mpf(head), -bits)) * (1 + error)))
                 end = mp.ldexp(mp.mpf(head + 1), -bits)

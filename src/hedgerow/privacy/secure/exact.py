@@ -32,8 +32,8 @@ BATCH = 2**16  # trials that are decided together
 _BEFORE = 2.0**52  # added to a whole number below 2^52, its binary digits are the last ones of the float
 
 
-class _Scratch(local):
-    """Arrays that every thread makes once: fresh memory would cost as much as the noise."""
+class _Scratch:
+    """Arrays that are made once and used again: fresh memory would cost as much as the noise."""
 
     def __init__(self) -> None:
         self.words, self.trials, self.lost = np.empty(BATCH, np.uint64), np.empty(BATCH, np.uint16), np.zeros(BATCH, bool)
@@ -41,7 +41,14 @@ class _Scratch(local):
         self.won, self.second = np.empty(_PIECE, np.uint16), np.empty(_PIECE, bool)
 
 
-_SCRATCH = _Scratch()
+class _Shelf(local):
+    """Scratch arrays of one thread that nobody is using: a draw in the middle of another, by a signal handler, gets its own."""
+
+    def __init__(self) -> None:
+        self.free: list[_Scratch] = []
+
+
+_SHELF = _Shelf()
 
 
 class ExactLaw:
@@ -114,20 +121,22 @@ class ExactLaw:
 
     def _try(self, batch: Values, words: SecureWords) -> Integers:
         """One trial for each place; the places where it is lost."""
-        words.fill(_SCRATCH.trials[: len(batch)])
+        scratch = _SHELF.free.pop() if _SHELF.free else _Scratch()
+        words.fill(scratch.trials[: len(batch)])
         for first in range(0, len(batch), _PIECE):
-            self._quick(batch, first, words)
-        unsure = _where(_SCRATCH.lost, len(batch))
+            self._quick(batch, first, scratch, words)
+        unsure = _where(scratch.lost, len(batch))
+        drawn, trials = scratch.words[unsure], scratch.trials[unsure]
+        _SHELF.free.append(scratch)
         if not len(unsure):
             return unsure
-        whole = (batch[unsure] / self.step).astype(np.int64)
-        x, won = self._decide(_SCRATCH.words[unsure], _SCRATCH.trials[unsure], whole, words)
+        x, won = self._decide(drawn, trials, (batch[unsure] / self.step).astype(np.int64), words)
         batch[unsure] = x * self.step
         return unsure[~won]
 
-    def _quick(self, batch: Values, first: int, words: SecureWords) -> None:
+    def _quick(self, batch: Values, first: int, here: _Scratch, words: SecureWords) -> None:
         """Strip, offset and the first bits of the trial, for one piece of a batch; marks the places where these did not win it."""
-        found, here = batch[first : first + _PIECE], _SCRATCH
+        found = batch[first : first + _PIECE]
         count = len(found)
         drawn, trial, lost = (array[first : first + count] for array in (here.words, here.trials, here.lost))
         index, number, limit, second, won = (a[:count] for a in (here.index, here.number, here.limit, here.second, here.won))

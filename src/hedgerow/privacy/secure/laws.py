@@ -122,7 +122,7 @@ class RoundedGaussian:
     reach: ClassVar[float] = 7.7
 
     def weight(self, size: Values) -> Values:
-        if self.scale < 64:
+        if self.scale < 160:  # from there on the series is better than the difference of two numbers
             unit = self.scale * sqrt(2)
             near, far = np.maximum(size - 0.5, 0.0) / unit, (size + 0.5) / unit
             parts = np.where(size == 0, 2 * erf(0.5 / unit), erfc(near) - erfc(far))

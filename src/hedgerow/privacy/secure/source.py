@@ -175,9 +175,9 @@ class _View:
         units = np.asarray(value, float) * UNITS_PER_LOSS
         off = ~(np.abs(units) < 2.0**53) | (units != np.round(units))
         if off.any():
-            wrong = float(np.ravel(np.asarray(value, float))[int(np.argmax(np.ravel(off)))])
-            rule = f"on {_LATTICE} (core.lattice.round_to_lattice), below {2.0**53 / UNITS_PER_LOSS:g} in size"
-            raise InvalidValue(f"Expected a released value={wrong!r} {rule}.")
+            place = tuple(map(int, np.argwhere(off)[0]))  # the value itself is private
+            rule = f"on {_LATTICE} and below {2.0**53 / UNITS_PER_LOSS:g} in size: put it there with core.lattice.clip_to_lattice"
+            raise InvalidValue(f"Expected a released value{f' (entry {place})' if place else ''} {rule}.")
         return value
 
     def choose(self, law: str, gaps: Array, rate: float, purpose: str) -> Any:

@@ -35,11 +35,16 @@ def _fresh_cipher() -> Any:
         raise NoEntropy(f"Secure noise needs os.urandom and AES from the package 'cryptography': {error}") from error
 
 
-_FORKS: list[None] = []  # one entry for each fork that lies behind this process: a process number could come up again
+_FORKS: list[None] = []  # one entry for each fork by Python: a process number could come up again, and forks by C are not noticed here
 
 
 def _forked() -> None:
     _FORKS.append(None)
+
+
+def _process() -> tuple[int, int]:
+    """What changes in a forked process, whoever forks it."""
+    return os.getpid(), len(_FORKS)
 
 
 os.register_at_fork(after_in_child=_forked)
@@ -48,7 +53,7 @@ os.register_at_fork(after_in_child=_forked)
 class SecureWords:
     """Hands out every word once. A new key after a fork; cannot be copied, pickled, seeded or subclassed."""
 
-    __slots__ = ("_cipher", "_forks", "_lock", "_used", "generation")
+    __slots__ = ("_cipher", "_lock", "_process", "_used", "generation")
 
     def __init__(self) -> None:
         self.generation = 0
@@ -63,12 +68,12 @@ class SecureWords:
 
     def _renew(self) -> None:
         self._cipher = _fresh_cipher()
-        self._forks, self._used = len(_FORKS), 0
+        self._process, self._used = _process(), 0
         self.generation += 1
 
     def check(self) -> None:
         """Take a new key if this is another process than the one that made it, or if the key is worn."""
-        if self._forks != len(_FORKS) or self._used > REKEY_AFTER:
+        if self._process != _process() or self._used > REKEY_AFTER:
             self._renew()
 
     def take(self, count: int) -> Words:
