@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
+from hedgerow.algorithms.experts.doubling import Doubling
 from hedgerow.algorithms.experts.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.experts.hedge import Hedge
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
@@ -15,6 +16,7 @@ from hedgerow.core.registry import Registry
 ALGORITHMS: Registry[type[Any]] = Registry(
     "algorithm",
     {
+        "doubling": Doubling,
         "follow_the_leader": FollowTheLeader,
         "hedge": Hedge,
         "sparse_vector": SparseVector,
