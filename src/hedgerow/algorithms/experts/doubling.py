@@ -97,7 +97,6 @@ class Doubling:
         """Loud versions whose tiny games, with several guesses in them, come close to the certificate."""
         return (
             replace(self, epsilon=24.0, switches=2, threshold=1.0, every=1, first_guess=1.0),
-            replace(self, epsilon=24.0, switches=1, threshold=0.5, every=1, first_guess=0.5),
             replace(self, epsilon=3.0, switches=1, threshold=0.5, every=1, first_guess=1.0),
         )
 
