@@ -102,7 +102,7 @@ class Doubling:
 
     def audit_cases(self) -> tuple[AuditCase, ...]:
         """Its worst streams and planted bugs, for `hedgerow audit`."""
-        from hedgerow.algorithms.experts.doubling_audit import cases  # it stands on this file
+        from hedgerow.algorithms.experts.restarting_audit import cases  # it stands on this file
 
         return cases(self)
 

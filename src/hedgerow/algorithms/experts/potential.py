@@ -37,7 +37,7 @@ from hedgerow.privacy.mechanisms import AboveThreshold, ExponentialMechanism
 
 SLACK = 2.0**-18
 """What rounding to the lattice and floating point may add to the move of a potential."""
-SLOWEST = 2.0**-26
+SLOWEST = 2.0**-24
 """The smallest rate for which that much is enough."""
 FALLS = tuple(np.linspace(1.0, 4.0, 25).tolist())
 SHARES = (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
@@ -135,7 +135,7 @@ class Potential:
 
     def __post_init__(self) -> None:
         positive("epsilon", self.epsilon)
-        between("epsilon", self.epsilon, 1e-3, 1e6)
+        between("epsilon", self.epsilon, 1e-6, 1e6)
         expect(0 <= self.delta < 1, "delta", self.delta, "in [0, 1)")
         at_least("every", self.every, 1)
         options = ("expert", "potential")
