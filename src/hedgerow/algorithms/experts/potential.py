@@ -4,8 +4,8 @@ After Algorithm 5 of Asi et al. 2023. Weights are exp(-rate S(x)), S the losses 
 potential is their mean; every switch takes a share of it, and the best expert's loss gives back little. In print a run
 ends when the potential itself has noisily fallen far enough. That costs privacy in every later run, because all of them start
 from weights that know the datum, and a run may never end although its expert loses in every round
-(`proofs/potential.md#printed-test`). Certified, a run ends when its own expert has noisily lost more than a constant: the potential
-falls by as much on average (`proofs/potential.md#switches`), and one datum matters in the answers of one run.
+(`proofs/potential.md#printed-test`). Certified, a run ends when its own expert has noisily lost more than a constant: the
+potential falls by as much on average (`proofs/potential.md#switches`), and one datum matters in the answers of one run.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class PotentialTest(Restarting):
 
 
 def printed_cost(switches: int, sparse: AboveThreshold, selection_epsilon: float, delta: float) -> PrivacyCurve:
-    """The datum's own run, later runs that it moves twice as far, and a selection after each: `proofs/potential.md#printed-cost`."""
+    """The datum's own run, later ones that it moves twice as far, a selection after each: `proofs/potential.md#printed-cost`."""
     answers = 1 / Fraction(sparse.threshold_scale) + 2 / Fraction(sparse.query_scale)
     own, later = (round_up(answers * (moved + Fraction(SLACK))) for moved in (1, 2))
     runs = [own] + [later] * (switches - 1)
@@ -222,4 +222,5 @@ class Potential:
         expect(rate >= SLOWEST, "rate", rate, f">= {SLOWEST}")
         threshold = float(round_to_lattice(2 / rate if self.threshold is None else self.threshold))
         sparse = AboveThreshold("laplace", 2 / each, 4 / each, 2 + SLACK)
-        return PotentialTest(setting.experts, self.every, switches, threshold, 0.0, sparse, ExponentialMechanism("selection", 2 * rate))
+        selection = ExponentialMechanism("selection", 2 * rate)
+        return PotentialTest(setting.experts, self.every, switches, threshold, 0.0, sparse, selection)

@@ -118,7 +118,7 @@ class Selector:
         return float(from_units(int(state.totals[state.expert]) - state.base))
 
     def queries(self, state: ServerState, block: Block, earlier: Units, due: npt.NDArray[np.int64]) -> Array:
-        """`query` before each of the rounds `due` of a block, as long as the run lasts; `earlier` are the totals before the block."""
+        """`query` before each of the rounds `due` of a block, while the run lasts; `earlier` are the totals before the block."""
         column = np.zeros(block.rounds + 1)
         np.cumsum(np.einsum("ri->r", block.losses[:, :, state.expert]), out=column[1:])
         return from_units(to_units(column[due]) + (int(earlier[state.expert]) - state.base))
