@@ -122,7 +122,7 @@ class Potential:
     >>> from hedgerow.core.setting import Setting
     >>> algorithm = Potential(epsilon=1.0, test="potential").build(Setting(clients=10, experts=100, horizon=512))
     >>> print(algorithm.certificate.guarantees[1].curve.words())
-    epsilon = 1.90573, delta = 0
+    epsilon = 1.906, delta = 0
     """
 
     epsilon: float = 1.0
