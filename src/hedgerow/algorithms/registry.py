@@ -5,8 +5,10 @@ from __future__ import annotations
 from itertools import product
 from typing import Any
 
+from hedgerow.algorithms.experts.doubling import Doubling
 from hedgerow.algorithms.experts.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.experts.hedge import Hedge
+from hedgerow.algorithms.experts.potential import Potential
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
 from hedgerow.algorithms.experts.uniform import Uniform
 from hedgerow.core.protocol import AlgorithmSpec
@@ -15,8 +17,10 @@ from hedgerow.core.registry import Registry
 ALGORITHMS: Registry[type[Any]] = Registry(
     "algorithm",
     {
+        "doubling": Doubling,
         "follow_the_leader": FollowTheLeader,
         "hedge": Hedge,
+        "potential": Potential,
         "sparse_vector": SparseVector,
         "uniform": Uniform,
     },

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hedgerow.core.registry import Registry
-from hedgerow.experiments import gao2024_figure2, gao2024_figure6, heterogeneous_clients
+from hedgerow.experiments import gao2024_figure2, gao2024_figure6, heterogeneous_clients, near_realizable
 from hedgerow.experiments.experiment import Experiment
 
 EXPERIMENTS: Registry[Experiment] = Registry(
@@ -12,5 +12,6 @@ EXPERIMENTS: Registry[Experiment] = Registry(
         "gao2024-figure2": gao2024_figure2.EXPERIMENT,
         "gao2024-figure6": gao2024_figure6.EXPERIMENT,
         "heterogeneous-clients": heterogeneous_clients.EXPERIMENT,
+        "near-realizable": near_realizable.EXPERIMENT,
     },
 )

@@ -14,6 +14,7 @@ from operator import attrgetter
 from typing import Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from hedgerow.algorithms.experts.sparse_vector_tuning import choose
 from hedgerow.algorithms.experts.totals import LossSums
@@ -32,6 +33,13 @@ from hedgerow.privacy.calibrate import largest_range
 from hedgerow.privacy.composition import AfterPureStep, pure_sum
 from hedgerow.privacy.curves import ApproximateDP, PureDP, Quoted
 from hedgerow.privacy.mechanisms import AboveThreshold, ExponentialMechanism
+
+CHANNELS = {
+    "LossSums.losses": Channel.UPLOADS,
+    "CurrentExpert.rounds": Channel.TIMING,
+    "CurrentExpert.expert": Channel.BROADCASTS,
+    "CurrentExpert.switches": Channel.BROADCASTS,
+}
 
 
 @dataclass(frozen=True)
@@ -101,11 +109,20 @@ class Selector:
         state = ServerState(np.zeros(self.experts, np.int64), first, 0, self.sparse.begin(self.threshold, noise), 0)
         return self.message(state), state
 
+    def spent(self, state: ServerState) -> bool:
+        return state.switches >= self.switches
+
     def message(self, state: ServerState) -> CurrentExpert:
-        return CurrentExpert(None if state.switches >= self.switches else self.every, state.expert, state.switches)
+        return CurrentExpert(None if self.spent(state) else self.every, state.expert, state.switches)
 
     def query(self, state: ServerState) -> float:
         return float(from_units(int(state.totals[state.expert]) - state.base))
+
+    def queries(self, state: ServerState, block: Block, earlier: Units, due: npt.NDArray[np.int64]) -> Array:
+        """`query` before each of the rounds `due` of a block, while the run lasts; `earlier` are the totals before the block."""
+        column = np.zeros(block.rounds + 1)
+        np.cumsum(np.einsum("ri->r", block.losses[:, :, state.expert]), out=column[1:])
+        return from_units(to_units(column[due]) + (int(earlier[state.expert]) - state.base))
 
     def scores(self, totals: Units) -> Array:
         return np.maximum(from_units(totals), self.floor)
@@ -138,11 +155,9 @@ class Selector:
         boundaries = np.arange(rounds, rounds) if run.remaining is None else np.arange(run.remaining, rounds, self.every)
         drawn = self.sparse.draw_queries(len(boundaries), noise)
         done = 0
-        while done < len(boundaries) and state.switches < self.switches:
+        while done < len(boundaries) and not self.spent(state):
             due = boundaries[done:]
-            column = np.zeros(rounds + 1)
-            np.cumsum(np.einsum("ri->r", block.losses[:, :, state.expert]), out=column[1:])
-            queries = from_units(to_units(column[due]) + (int(start_totals[state.expert]) - state.base))
+            queries = self.queries(state, block, start_totals, due)
             first = self.sparse.first_above(queries, state.noisy_threshold, drawn[done:])
             if first is None:
                 done = len(boundaries)
@@ -157,7 +172,7 @@ class Selector:
             totals = start_totals + block.own_totals.sum(axis=0) - tail.sum(axis=0)
             state = replace(state, totals=totals)
             sums = tail
-            remaining = None if state.switches >= self.switches else self.every - (rounds - last)
+            remaining = None if self.spent(state) else self.every - (rounds - last)
         else:
             sums = run.clients.losses + block.own_totals
             remaining = None if run.remaining is None else run.remaining - rounds
@@ -192,6 +207,23 @@ def approximate_cost(switches: int, sparse: AboveThreshold, selection_epsilon: f
     if selection_epsilon > WIDEST:  # beyond the recursion's tables, where it would gain nothing anyway
         return total_cost(switches, sparse, selection_epsilon)
     return Quoted(AfterPureStep(AdaptiveBoundedRange(selection_epsilon, switches), sparse.curve.bound), delta)
+
+
+def cost(switches: int, sparse: AboveThreshold, selection_epsilon: float, delta: float) -> PrivacyCurve:
+    """What a run of the algorithm costs; delta = 0 asks for pure privacy."""
+    if delta == 0:
+        return total_cost(switches, sparse, selection_epsilon)
+    return approximate_cost(switches, sparse, selection_epsilon, delta)
+
+
+def affordable(epsilon: float, delta: float, switches: int, sparse: AboveThreshold) -> float:
+    """The largest epsilon of a selection that the budget leaves, beside the sparse-vector part."""
+    eta = (epsilon - sparse.curve.bound) / switches
+    if delta > 0 and eta < WIDEST:
+        eta = largest_range(switches, Budget(epsilon, delta), pure=sparse.curve.bound, tolerance=5e-4)
+    while cost(switches, sparse, eta, delta).delta(epsilon) > delta:  # a last bit, if any
+        eta = nextafter(eta, 0.0)
+    return eta
 
 
 @dataclass(frozen=True)
@@ -300,15 +332,8 @@ class SparseVector:
         scale = 1 / chosen.sparse_epsilon
         sparse = AboveThreshold("exponential", scale, scale)
         switches = self.switches or chosen.switches
-        eta = (self.epsilon - sparse.curve.bound) / switches
-        if self.delta > 0 and eta < WIDEST:
-            eta = largest_range(switches, Budget(self.epsilon, self.delta), pure=sparse.curve.bound, tolerance=5e-4)
-        while self._cost(switches, sparse, eta).delta(self.epsilon) > self.delta:  # a last bit, if any
-            eta = nextafter(eta, 0.0)
+        eta = affordable(self.epsilon, self.delta, switches, sparse)
         return switches, eta, chosen.threshold if self.threshold is None else self.threshold, sparse
-
-    def _cost(self, switches: int, sparse: AboveThreshold, eta: float) -> PrivacyCurve:
-        return total_cost(switches, sparse, eta) if self.delta == 0 else approximate_cost(switches, sparse, eta, self.delta)
 
     def _claim(self) -> PrivacyCurve:
         return PureDP(self.epsilon) if self.delta == 0 else ApproximateDP(self.epsilon, self.delta)
@@ -316,16 +341,11 @@ class SparseVector:
     def _certificate(self, setting: Setting, switches: int, sparse: AboveThreshold, selection: ExponentialMechanism) -> Certificate:
         return trusted_server(
             setting=setting,
-            curve=self._cost(switches, sparse, selection.epsilon),
+            curve=cost(switches, sparse, selection.epsilon, self.delta),
             claimed=self._claim() if self.calibration == "published" else None,
             proof=Proof("sparse_vector.md", "whole-algorithm" if self.delta == 0 else "approximate-dp"),
             calibration=self.calibration,
-            channels={
-                "LossSums.losses": Channel.UPLOADS,
-                "CurrentExpert.rounds": Channel.TIMING,
-                "CurrentExpert.expert": Channel.BROADCASTS,
-                "CurrentExpert.switches": Channel.BROADCASTS,
-            },
+            channels=CHANNELS,
             mechanisms=(sparse.threshold_noise, sparse.comparison, selection),
             when_spent=f"after {switches} switches of expert the sites keep the last one, and nothing is sent any more",
         )

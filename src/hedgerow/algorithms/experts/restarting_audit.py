@@ -1,0 +1,116 @@
+"""Where algorithms that restart leak most, and planted bugs: `doubling` and `potential`.
+
+In the worst transcript every exchange of two epochs ends a run and draws expert 0, which only one world favours: all draws of the
+first epoch tell, and none of the second. A server that remembers the first epoch tells twice as much.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from hedgerow.algorithms.experts.doubling import Doubling, Guesser
+from hedgerow.algorithms.experts.potential import Potential, PotentialTest, printed_cost
+from hedgerow.algorithms.experts.restarting import EpochState, Restarting
+from hedgerow.algorithms.experts.sparse_vector import CurrentExpert
+from hedgerow.core.audit_case import WHOLE, AuditCase, Verdict, changes
+from hedgerow.core.certificate import Observer, PrivacyCurve
+from hedgerow.core.protocol import Algorithm
+from hedgerow.core.setting import Setting
+
+SETTING = Setting(clients=1, experts=100, horizon=512)
+BELOWS = 2000
+ANSWERS = "answers of one run alone"
+
+_Streams = tuple[np.ndarray, np.ndarray, tuple[tuple[CurrentExpert, ...], ...]]
+
+
+class _Remembers:
+    """The bug: new epochs that still know the old losses."""
+
+    def next_run(self, state: EpochState, expert: int, noisy_threshold: float) -> EpochState:
+        after = super().next_run(state, expert, noisy_threshold)  # pyright: ignore[reportAttributeAccessIssue]
+        return replace(after, origin=np.zeros_like(after.origin))
+
+
+class _RememberingGuesser(_Remembers, Guesser):
+    pass
+
+
+class _RememberingRestarting(_Remembers, Restarting):
+    pass
+
+
+def _remembering(server: Restarting) -> Restarting:
+    kind = _RememberingGuesser if isinstance(server, Guesser) else _RememberingRestarting
+    return kind(**vars(server))
+
+
+def _with(algorithm: Algorithm, server: Restarting) -> Algorithm:
+    return replace(algorithm, server=server, advance=server.advance, log_likelihood=server.log_likelihood)
+
+
+def _two_epochs(server: Restarting) -> _Streams:
+    draws = 2 * server.switches
+    first = np.zeros((draws + 1, SETTING.clients, SETTING.experts))
+    first[1:, :, 0] = 1.0  # expert 0 is a bad choice, so drawing it is telling
+    second = first.copy()
+    first[0, 0], second[0, 0] = 1.0, 0.0
+    first[0, 0, 0], second[0, 0, 0] = 0.0, 1.0
+    sent = (CurrentExpert(1, 1, 0), *(CurrentExpert(1, 0, k) for k in range(1, draws + 1)))
+    return first, second, (sent,)
+
+
+def _quiet(server: Restarting) -> _Streams:
+    """No switch in `BELOWS` queries that stand close to the threshold, all moved by one datum."""
+    level = int(server.threshold)
+    first = np.zeros((level + BELOWS + 1, SETTING.clients, SETTING.experts))
+    first[1 : level + 1] = 1.0
+    second = first.copy()
+    second[0, 0] = 1.0
+    return first, second, (tuple(CurrentExpert(1, 0, 0) for _ in first),)
+
+
+def _loud(spec: Doubling | Potential) -> Doubling | Potential:
+    """The game of the audit: whole thresholds and a half, so that no query stands right at one, and guesses that hide little."""
+    plain = replace(spec, every=1)
+    server = plain.build(SETTING).server
+    assert isinstance(server, Restarting)
+    level = min(50, max(1, int(server.threshold)))
+    played = replace(plain, threshold=level + 0.5)
+    return replace(played, first_guess=0.5) if isinstance(played, Doubling) else played
+
+
+def cases(spec: Doubling | Potential) -> tuple[AuditCase, ...]:
+    """The null first, then the certificate's worst cases, then what must be caught."""
+    played = _loud(spec)
+    algorithm, parameters = played.build(SETTING), changes(spec, played)
+    server = algorithm.server
+    assert isinstance(server, Restarting)
+    sparse, certified = server.sparse, algorithm.certificate.guarantee(Observer.PEER).curve
+    worst, quiet = _two_epochs(server), _quiet(server)
+    printed = isinstance(server, PotentialTest)
+    one_run: PrivacyCurve = printed_cost(1, sparse, 1e-9, 0.0) if printed else sparse.curve
+
+    def whole(name: str, audited: Restarting, expected: Verdict, streams: _Streams = worst) -> AuditCase:
+        return AuditCase(name, WHOLE, _with(algorithm, audited), certified, *streams, expected=expected, parameters=parameters)
+
+    def answers(name: str, audited: Restarting, expected: Verdict) -> AuditCase:
+        return AuditCase(name, ANSWERS, _with(algorithm, audited), one_run, *quiet, expected=expected, parameters=parameters)
+
+    share, noisy = ("a quarter", 4) if printed else ("half", 2)  # the printed threshold noise is more than its share
+    thin = replace(server, sparse=replace(sparse, threshold_scale=sparse.threshold_scale / noisy))
+    found = (
+        whole("null: the same stream twice", server, "holds", (worst[0], worst[0], worst[2])),
+        whole("worst transcript, two epochs", server, "holds"),
+        answers("many belows", server, "holds"),
+        answers(f"{share} of the threshold noise", thin, "violated"),
+    )
+    if printed:  # draws are a small part of its cost: a bug in them hides behind the answers
+        return found
+    return (
+        *found,
+        whole("half the selection noise", replace(server, selection=server.selection.scaled(0.5)), "violated"),
+        whole("scores of all epochs", _remembering(server), "violated"),
+    )
