@@ -7,7 +7,8 @@ to all clients). The own-best regret compares every client with its own best exp
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -24,7 +25,7 @@ CURVE_POINTS = 256
 class RunResult:
     """One seed of one algorithm: thinned curves (cumulative, mean over clients) and final figures.
 
-    Regrets are NaN where the loss family has no finite set of comparators.
+    Regrets are NaN where the loss family has no finite set of comparators. `comparators` are losses by name, see `comparators.py`.
     """
 
     label: str
@@ -39,6 +40,7 @@ class RunResult:
     uploaded_bytes: int
     broadcast_scalars: int
     broadcast_bytes: int
+    comparators: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def final_regret(self) -> float:

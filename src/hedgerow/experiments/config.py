@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -37,11 +37,14 @@ class StudyConfig:
     seeds: int = 20
     first_seed: int = 0
     engine: str = "vectorised"
+    comparator_switches: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         at_least("seeds", self.seeds, 1)
         at_least("first_seed", self.first_seed, 0)
         expect(self.engine in ENGINES, "engine", self.engine, f"in {ENGINES}")
+        for count in self.comparator_switches:
+            at_least("comparator_switches", count, 1)
         expect(len(self.algorithms) > 0, "algorithms", [], "to name at least one algorithm")
         labels = [entry.label for entry in self.algorithms]
         for label in labels:
@@ -53,8 +56,34 @@ class StudyConfig:
     def build(self, entry: Entry) -> Algorithm:
         return entry.algorithm.build(self.environment_of(entry).setting)
 
+    def stream_of(self, index: int) -> int:
+        """The first entry that meets the same losses as entry `index`: itself, where losses depend on who plays."""
+        environment = self.environment_of(self.algorithms[index])
+        if environment.adaptive:
+            return index
+        return next(i for i, entry in enumerate(self.algorithms) if _same(self.environment_of(entry), environment))
 
-_TOP = ("title", "seeds", "first_seed", "engine", "environment", "algorithms")
+    def stream_name(self, index: int) -> str:
+        """What sets the losses of an entry apart from the study's own: nothing, a few values, or everything."""
+        own, common = self.environment_of(self.algorithms[index]), self.environment
+        if own.adaptive or (type(own) is not type(common) and not is_dataclass(own)):
+            return self.algorithms[index].label
+        if type(own) is not type(common):
+            return type(own).__name__
+        names = [f.name for f in fields(own) if f.init] if is_dataclass(own) else []
+        changed = [n for n in names if not _same(getattr(own, n), getattr(common, n))]
+        return ", ".join(f"{name} = {getattr(own, name)}" for name in changed)
+
+
+def _same(one: object, other: object) -> bool:
+    """Equality for environments, some of which hold arrays that cannot be asked."""
+    try:
+        return one is other or bool(one == other)
+    except ValueError:
+        return False
+
+
+_TOP = ("title", "seeds", "first_seed", "engine", "comparator_switches", "environment", "algorithms")
 
 
 def typed(kind: type[Any], table: Mapping[str, Any], where: str) -> Any:
@@ -112,7 +141,10 @@ def from_table(table: Mapping[str, Any], title: str = "Untitled") -> StudyConfig
     for key, kind in (("title", str), ("seeds", int), ("first_seed", int), ("engine", str)):
         if key in plain and (not isinstance(plain[key], kind) or isinstance(plain[key], bool)):
             raise InvalidValue(f"Expected {key}={plain[key]!r} to be {'text' if kind is str else 'a whole number'}.")
-    return StudyConfig(**{"title": title, **plain}, environment=environment, algorithms=tuple(entries))
+    counts = table.get("comparator_switches", [])
+    if not isinstance(counts, list):
+        raise InvalidValue(f"Expected comparator_switches={counts!r} to be a list of whole numbers.")
+    return StudyConfig(**{"title": title, **plain}, environment=environment, algorithms=tuple(entries), comparator_switches=tuple(counts))
 
 
 def to_table(config: StudyConfig) -> dict[str, Any]:
@@ -133,6 +165,7 @@ def to_table(config: StudyConfig) -> dict[str, Any]:
         "seeds": config.seeds,
         "first_seed": config.first_seed,
         "engine": config.engine,
+        "comparator_switches": list(config.comparator_switches),
         "environment": plain(ENVIRONMENTS, config.environment),
         "algorithms": rows,
     }

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from hedgerow.core.errors import HedgerowError, MissingData
 from hedgerow.environments.data import find
+from hedgerow.evaluation.summary import Stream
 from hedgerow.experiments.experiment import Experiment, Verdict
 from hedgerow.experiments.folder import finite, fresh_folder, write_study
 from hedgerow.experiments.study import run_study
@@ -27,6 +28,7 @@ class Outcome:
     message: str
     verdict: Verdict | None = None
     folder: Path | None = None
+    streams: dict[str, dict[str, Stream]] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool | None:
@@ -76,7 +78,8 @@ def reproduce(experiment: Experiment, *, quick: bool, out: Path | None, workers:
                 write_study(studies[name], folder.path / name, folder.final / name)
             verdict = experiment.judge(studies)
             experiment.draw(studies, folder.path / f"{experiment.id}.png")
-            outcome = Outcome(experiment.id, "quick" if quick else "ran", verdict.message, verdict, folder.final)
+            streams = {name: study.streams() for name, study in studies.items()}
+            outcome = Outcome(experiment.id, "quick" if quick else "ran", verdict.message, verdict, folder.final, streams)
             (folder.path / "verdict.json").write_text(json.dumps(outcome.to_dict(), indent=2, allow_nan=False), encoding="utf-8")
         return outcome
     except MissingData as error:
