@@ -10,10 +10,12 @@ from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
 from hedgerow.engines.learner import Learner
 from hedgerow.engines.simulate import simulate
+from hedgerow.environments.absent import Absent
 from hedgerow.environments.adaptive import PlayChasing
 from hedgerow.environments.realizable import Halving, NearRealizable, Realizable
 from hedgerow.environments.recorded import Recorded, RecordedArray
 from hedgerow.environments.registry import ENVIRONMENTS
+from hedgerow.environments.sleeping import Sleeping
 from hedgerow.environments.stochastic import Bernoulli, GaussianSoftmax, UniformLosses
 from hedgerow.environments.switching import Switching
 from hedgerow.experiments.registry import EXPERIMENTS
@@ -24,6 +26,7 @@ __all__ = [
     "ALGORITHMS",
     "ENVIRONMENTS",
     "EXPERIMENTS",
+    "Absent",
     "Algorithm",
     "Bernoulli",
     "FollowTheLeader",
@@ -40,6 +43,7 @@ __all__ = [
     "Recorded",
     "RecordedArray",
     "Setting",
+    "Sleeping",
     "SparseVector",
     "Study",
     "Switching",

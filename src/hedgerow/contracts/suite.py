@@ -22,6 +22,7 @@ CONTRACTS: dict[str, Contract] = {
     "resumable": agreement.resumable,
     "valid plays": agreement.valid_plays,
     "sleeping experts": agreement.sleeping_experts,
+    "absent clients": agreement.absent_clients,
     "covers every message": guarantees.covers_every_message,
     "sensitivities hold": guarantees.sensitivities_hold,
     "nothing raw in a view": guarantees.nothing_raw_in_a_view,

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from hedgerow.core.registry import Registry
+from hedgerow.environments.absent import Absent
 from hedgerow.environments.adaptive import PlayChasing
 from hedgerow.environments.realizable import Halving, NearRealizable, Realizable
 from hedgerow.environments.recorded import Recorded
+from hedgerow.environments.sleeping import Sleeping
 from hedgerow.environments.stochastic import Bernoulli, GaussianSoftmax, UniformLosses
 from hedgerow.environments.switching import Switching
 
 ENVIRONMENTS: Registry[type] = Registry(
     "environment",
     {
+        "absent": Absent,
         "bernoulli": Bernoulli,
         "gaussian_softmax": GaussianSoftmax,
         "halving": Halving,
@@ -19,6 +22,7 @@ ENVIRONMENTS: Registry[type] = Registry(
         "play_chasing": PlayChasing,
         "realizable": Realizable,
         "recorded": Recorded,
+        "sleeping": Sleeping,
         "switching": Switching,
         "uniform": UniformLosses,
     },

@@ -3,6 +3,9 @@ the mean of all experts, the best sequence of experts with few changes, and for 
 
 Every figure is cumulative over the run and the mean over clients, as the loss of an algorithm is. For linear losses no mixture
 is better than the best expert, so there is no line of its own for it.
+
+Where experts sleep, one that sleeps pays what the client pays, as in `regret`: then comparators depend on the algorithm, and the
+loss of an algorithm minus that of the best expert is its regret. The mean is always that of the experts who are awake.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from hedgerow.core.block import CACHE_ELEMENTS, Block
-from hedgerow.core.lattice import UNITS_PER_LOSS, Units, to_units
+from hedgerow.core.lattice import UNITS_PER_LOSS, Array, Units, to_units
 from hedgerow.core.losses import Family, Linear, Quadratic
 from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Sink
@@ -58,6 +61,12 @@ class BestSequence:
         return int(self.least[min(switches, len(self.least) - 1)].min())
 
 
+def _mean_of_awake(losses: Array, awake: np.ndarray) -> float:
+    """In lattice units: in every round the mean over the experts awake, summed; nothing where there is none."""
+    count = awake.sum(axis=-1)
+    return float((np.where(awake, losses, 0.0).sum(axis=-1) / np.maximum(count, 1)).sum()) * UNITS_PER_LOSS
+
+
 class ComparatorRecorder(Sink):
     """A sink that finds all comparators; those with changes of expert only for the numbers in `switches`, for they cost a pass."""
 
@@ -67,16 +76,23 @@ class ComparatorRecorder(Sink):
         self.switches = tuple(switches)
         self._own = np.zeros((self.players, self.experts), np.int64)
         self._sequence = BestSequence(self.experts, min(max(self.switches), setting.horizon - 1)) if self.switches else None
+        self._plain_losses, self._mean_awake = 0, 0.0
         self._moments: np.ndarray | float = 0.0
 
     def rounds(self, first_round: int, block: Block, plays: np.ndarray) -> None:
-        del first_round, plays
+        del first_round
         if isinstance(self.family, Linear):
-            self._own += block.own_totals
+            own = block.own_totals if block.awake is None else block.sums(plays).sum(axis=0)
+            self._own += own
+            if block.awake is None:
+                self._plain_losses += int(own.sum())
+            else:
+                self._mean_awake += _mean_of_awake(block.losses, block.awake)
             if self._sequence is not None:
                 step = max(1, CACHE_ELEMENTS // self.experts)
+                losses = block.answered(plays)
                 for start in range(0, block.rounds, step):
-                    self._sequence.add(to_units(block.losses[start : start + step].sum(axis=1)))
+                    self._sequence.add(to_units(losses[start : start + step].sum(axis=1)))
         elif isinstance(self.family, Quadratic):
             self._moments = self._moments + self.family.moments(block.losses)
 
@@ -90,7 +106,7 @@ class ComparatorRecorder(Sink):
         units: dict[str, float] = {
             BEST_EXPERT: int(totals.min()),
             OWN_BEST: int(self._own.min(axis=1).sum()),
-            MEAN_EXPERT: int(totals.sum()) / self.experts,
+            MEAN_EXPERT: self._plain_losses / self.experts + self._mean_awake,
         }
         if self._sequence is not None:
             units |= {with_switches(count): self._sequence.total(count) for count in self.switches}
