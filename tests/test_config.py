@@ -67,7 +67,7 @@ def test_a_good_file_becomes_a_study(tmp_path: Path) -> None:
         ("epsilon = 2", 'calibration = "other"', r"Expected algorithms\.0\.calibration='other' to fit"),
         ('"bernoulli"', '"bernouli"', "Unknown environment 'bernouli'; did you mean 'bernoulli'"),
         ('"hedge"', '"hedgee"', "Unknown algorithm 'hedgee'; did you mean 'hedge'"),
-        ('name = "bernoulli"', "", r"Expected \[environment\] to have a name; valid: bernoulli"),
+        ('name = "bernoulli"', "", r"Expected \[environment\] to have a name; valid: absent, bernoulli"),
         ('name = "hedge"', "", r"Expected \[algorithms\.1\] to have a name"),
         ('name = "hedge"', "name = 3", "(algorithm|name).*3"),
         ('"hedge"\n', '"hedge"\nlabel = "private"\n', "Expected label='private' to be used once"),

@@ -19,7 +19,7 @@ from hedgerow.environments.stochastic import Bernoulli, GaussianSoftmax, Uniform
 from hedgerow.environments.switching import Switching
 
 FRAME: dict[str, Any] = {"clients": 3, "experts": 5, "horizon": 64}
-AROUND = ("absent", "sleeping")
+AROUND = ("absent", "delayed", "sleeping")
 DRAWN = [name for name in ENVIRONMENTS if name not in ("play_chasing", "recorded", *AROUND)]
 
 

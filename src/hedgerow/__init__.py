@@ -12,6 +12,7 @@ from hedgerow.engines.learner import Learner
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.absent import Absent
 from hedgerow.environments.adaptive import PlayChasing
+from hedgerow.environments.delayed import Delayed
 from hedgerow.environments.realizable import Halving, NearRealizable, Realizable
 from hedgerow.environments.recorded import Recorded, RecordedArray
 from hedgerow.environments.registry import ENVIRONMENTS
@@ -29,6 +30,7 @@ __all__ = [
     "Absent",
     "Algorithm",
     "Bernoulli",
+    "Delayed",
     "FollowTheLeader",
     "GaussianSoftmax",
     "Halving",

@@ -15,11 +15,13 @@ from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.messages import decode, encode
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Environment, Feature, RunState, features_of
+from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Digest, Everything
 from hedgerow.engines.loop import Engine
 from hedgerow.engines.simulate import EngineName, simulate, traffic_of
 from hedgerow.environments.absent import Absent
 from hedgerow.environments.adaptive import PlayChasing
+from hedgerow.environments.delayed import Delayed
 from hedgerow.environments.realizable import Realizable
 from hedgerow.environments.recorded import RecordedArray
 from hedgerow.environments.sleeping import Sleeping
@@ -38,16 +40,20 @@ def environments() -> Sequence[Environment]:
     )
 
 
-def games(algorithm_of: AlgorithmSpec) -> Iterator[tuple[Environment, Algorithm]]:
-    """The algorithm built for these games, and for those with masks that it supports."""
+def games(spec: AlgorithmSpec) -> Iterator[tuple[Environment, Algorithm]]:
+    """The algorithm built for these games, and for those with masks or late reports that it supports."""
     drifting = Switching(clients=3, experts=5, horizon=61)
     masked = (
         Sleeping(of=drifting, rate=0.6),
         Absent(of=drifting, rate=0.4),
         Absent(of=Sleeping(of=PlayChasing(clients=2, experts=4, horizon=37)), rate=0.3),
+        Delayed(of=Absent(of=drifting), rounds=(0, 9, 4)),
     )
+    built: dict[Setting, Algorithm] = {}
     for environment in (*environments(), *masked):
-        algorithm = algorithm_of.build(environment.setting)
+        if environment.setting not in built:
+            built[environment.setting] = spec.build(environment.setting)
+        algorithm = built[environment.setting]
         if features_of(environment) <= algorithm.supports:
             yield environment, algorithm
 

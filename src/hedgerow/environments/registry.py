@@ -5,6 +5,7 @@ from __future__ import annotations
 from hedgerow.core.registry import Registry
 from hedgerow.environments.absent import Absent
 from hedgerow.environments.adaptive import PlayChasing
+from hedgerow.environments.delayed import Delayed
 from hedgerow.environments.realizable import Halving, NearRealizable, Realizable
 from hedgerow.environments.recorded import Recorded
 from hedgerow.environments.sleeping import Sleeping
@@ -16,6 +17,7 @@ ENVIRONMENTS: Registry[type] = Registry(
     {
         "absent": Absent,
         "bernoulli": Bernoulli,
+        "delayed": Delayed,
         "gaussian_softmax": GaussianSoftmax,
         "halving": Halving,
         "near_realizable": NearRealizable,
