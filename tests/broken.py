@@ -16,7 +16,7 @@ from hedgerow.core.certificate import Channel, NoGuarantee, Observer, PrivacyCur
 from hedgerow.core.lattice import Units, from_units
 from hedgerow.core.messages import Broadcast
 from hedgerow.core.noise import Noise, NoiseSource
-from hedgerow.core.protocol import Algorithm, Context, Feature, RunState, Trace
+from hedgerow.core.protocol import Algorithm, Context, RunState, Trace
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.curves import GaussianDP, PureDP
 from hedgerow.privacy.mechanisms import ExponentialMechanism
@@ -389,6 +389,14 @@ class BlockDependent:
 
 
 @dataclass(frozen=True)
+class FollowsAnother:
+    """Says that everybody plays the next expert to the one that is played."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        return replace(SparseVector().build(setting), common_play=lambda broadcast: (broadcast.expert + 1) % setting.experts)
+
+
+@dataclass(frozen=True)
 class MemorySummer(Summing):
     """Keeps a secret memory outside its state."""
 
@@ -558,11 +566,34 @@ class Inaudible:
 
 
 @dataclass(frozen=True)
+class Sleepwalking(Leader):
+    def play(self, state: ClientState, context: Context, noise: Noise) -> tuple[np.ndarray, ClientState]:
+        return super().play(state, Context(context.round), noise)
+
+
+@dataclass(frozen=True)
 class Sleepwalker:
     """Says it supports sleeping experts and follows them all the same."""
 
     def build(self, setting: Setting) -> Algorithm:
-        return replace(FollowTheLeader().build(setting), supports=frozenset({Feature.SLEEPING_EXPERTS}))
+        return replace(FollowTheLeader().build(setting), client=Sleepwalking(setting.experts))
+
+
+@dataclass(frozen=True)
+class NoticesAbsence:
+    """Its fast path lets those who are present play differently where somebody is absent."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        honest = SparseVector().build(setting)
+        server = honest.server
+        assert isinstance(server, Selector)
+
+        def advance(run: RunState, block: Any, source: NoiseSource) -> tuple[RunState, Trace]:
+            after, trace = server.advance(run, block, source)
+            moved = 0 if block.present is None else 1
+            return after, Trace((trace.plays + moved) % setting.experts, trace.exchanges)
+
+        return replace(honest, advance=advance)
 
 
 @dataclass(frozen=True)
@@ -628,11 +659,13 @@ BROKEN: dict[str, tuple[str, Any]] = {
     "too quiet to be audited": ("exact ratio below certificate", Inaudible()),
     "depends on the engine": ("same on every engine", EngineDependent()),
     "depends on blocks": ("same for every block", BlockDependent()),
+    "names another play": ("same by sums", FollowsAnother()),
     "has a hidden memory": ("pure", Impure()),
     "overwrites its state": ("pure", Overwrites()),
     "cannot be saved": ("resumable", Unsavable()),
     "plays what is not there": ("valid plays", InvalidPlays()),
     "follows sleeping experts": ("sleeping experts", Sleepwalker()),
+    "notices absence": ("absent clients", NoticesAbsence()),
     "underflows": ("million rounds", Underflows()),
     "boasts": ("regret below bound", Boastful()),
     "is not its reference": ("noiseless is reference", WrongReference()),

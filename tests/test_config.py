@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tomli_w
@@ -66,7 +67,7 @@ def test_a_good_file_becomes_a_study(tmp_path: Path) -> None:
         ("epsilon = 2", 'calibration = "other"', r"Expected algorithms\.0\.calibration='other' to fit"),
         ('"bernoulli"', '"bernouli"', "Unknown environment 'bernouli'; did you mean 'bernoulli'"),
         ('"hedge"', '"hedgee"', "Unknown algorithm 'hedgee'; did you mean 'hedge'"),
-        ('name = "bernoulli"', "", r"Expected \[environment\] to have a name; valid: bernoulli"),
+        ('name = "bernoulli"', "", r"Expected \[environment\] to have a name; valid: absent, bernoulli"),
         ('name = "hedge"', "", r"Expected \[algorithms\.1\] to have a name"),
         ('name = "hedge"', "name = 3", "(algorithm|name).*3"),
         ('"hedge"\n', '"hedge"\nlabel = "private"\n', "Expected label='private' to be used once"),
@@ -153,7 +154,9 @@ def _through_toml(config: StudyConfig) -> StudyConfig:
 @pytest.mark.parametrize("name", list(ENVIRONMENTS))
 def test_every_environment_survives_the_round_trip(name: str) -> None:
     kind = ENVIRONMENTS[name]
-    given = {"path": "a.csv"} if name == "recorded" else {"clients": 3, "horizon": 77}
+    given: dict[str, Any] = {"path": "a.csv"} if name == "recorded" else {"clients": 3, "horizon": 77}
+    if "of" in {f.name for f in fields(kind)}:
+        given = {"of": Realizable(clients=3, horizon=77, mean=0.25)}
     config = StudyConfig("x", kind(**given), (Entry("a", Hedge(), kind(**given)), Entry("b", Hedge())), 4, 5, "in_process")
     assert _through_toml(config) == config
 

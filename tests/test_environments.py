@@ -21,7 +21,8 @@ from hedgerow.environments.stochastic import Bernoulli, GaussianSoftmax, Uniform
 from hedgerow.environments.switching import Switching
 
 FRAME: dict[str, Any] = {"clients": 3, "experts": 5, "horizon": 64}
-DRAWN = [name for name in ENVIRONMENTS if name not in ("movielens_genres", "play_chasing", "recorded")]
+AROUND = ("absent", "delayed", "sleeping")
+DRAWN = [name for name in ENVIRONMENTS if name not in ("movielens_genres", "play_chasing", "recorded", *AROUND)]
 
 
 def _losses(environment: Any, seed: int = 0, block: int | None = None) -> np.ndarray:
@@ -65,7 +66,7 @@ def test_losses_have_their_shape_range_and_lattice_and_follow_the_seed(name: str
     assert any(not np.array_equal(losses, _losses(environment, seed)) for seed in (1, 2, 3))
 
 
-@pytest.mark.parametrize("name", [n for n in ENVIRONMENTS if n not in ("movielens_genres", "recorded")])
+@pytest.mark.parametrize("name", [n for n in ENVIRONMENTS if n not in ("movielens_genres", "recorded", *AROUND)])
 @pytest.mark.parametrize("key", ["clients", "experts", "horizon"])
 def test_an_empty_frame_is_refused(name: str, key: str) -> None:
     with pytest.raises(InvalidValue, match=f"{key}=0"):

@@ -10,13 +10,16 @@ from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
 from hedgerow.engines.learner import Learner
 from hedgerow.engines.simulate import simulate
+from hedgerow.environments.absent import Absent
 from hedgerow.environments.adaptive import PlayChasing
+from hedgerow.environments.delayed import Delayed
 from hedgerow.environments.drifting import Drifting
 from hedgerow.environments.heterogeneous import Heterogeneous
 from hedgerow.environments.movielens import MovieLensGenres
 from hedgerow.environments.realizable import Halving, NearRealizable, Realizable
 from hedgerow.environments.recorded import Recorded, RecordedArray
 from hedgerow.environments.registry import ENVIRONMENTS
+from hedgerow.environments.sleeping import Sleeping
 from hedgerow.environments.stochastic import Bernoulli, GaussianSoftmax, UniformLosses
 from hedgerow.environments.switching import Switching
 from hedgerow.experiments.deployment import record_deployment
@@ -28,8 +31,10 @@ __all__ = [
     "ALGORITHMS",
     "ENVIRONMENTS",
     "EXPERIMENTS",
+    "Absent",
     "Algorithm",
     "Bernoulli",
+    "Delayed",
     "Drifting",
     "FollowTheLeader",
     "GaussianSoftmax",
@@ -47,6 +52,7 @@ __all__ = [
     "Recorded",
     "RecordedArray",
     "Setting",
+    "Sleeping",
     "SparseVector",
     "Study",
     "Switching",

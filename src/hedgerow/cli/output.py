@@ -46,3 +46,18 @@ def summary(study: Study, title: str) -> Table:
         counts = [f"{e.mean:,.0f}" for e in (row.exchanges, row.scalars, row.bytes)]
         table.add_row(row.label, str(row.regret), str(row.own_best_regret), f"{row.switches.mean:.1f}", *counts)
     return table
+
+
+def comparators(study: Study) -> Table | None:
+    """The losses of the algorithms and, beside them, of the comparators on the same losses; a column for each stream of losses."""
+    streams = study.streams()
+    table = Table(title="comparators", title_justify="left", title_style="bold")
+    table.add_column("")
+    for name in streams:
+        table.add_column(f"loss ({name})" if name else "loss", justify="right")
+    for part in ("algorithms", "comparators"):
+        paid = [getattr(stream, part) for stream in streams.values()]
+        for label in dict.fromkeys(label for losses in paid for label in losses):
+            table.add_row(label, *(str(losses.get(label, "")) for losses in paid))
+        table.add_section()
+    return table if any(stream.comparators for stream in streams.values()) else None

@@ -81,8 +81,24 @@ def _show(outcome: Outcome, title: str, claim: str) -> None:
         verdict = WORDS[check.passed if judged else None]
         table.add_row(check.name, published, f"{check.obtained:.4g}", check.op, f"{check.limit:.4g}", verdict)
     OUT.print(table)
+    OUT.print(_comparators(outcome))
     reproduces = WORDS[outcome.verdict.reproduces if judged else None]
     OUT.print(f"reproduces the paper's claim: {reproduces}    our expectations hold: {WORDS[outcome.passed]}    ({outcome.status})")
     if outcome.message:
         OUT.print(f"note: {outcome.message}", markup=False)
     OUT.print(f"results in {outcome.folder}", markup=False)
+
+
+def _comparators(outcome: Outcome) -> Table:
+    """One line for each stream of losses: what the algorithms paid there, from the best to the worst, and what comparators paid."""
+    lines = [(study, name, stream) for study, streams in outcome.streams.items() for name, stream in streams.items()]
+    names = dict.fromkeys(name for _, _, stream in lines for name in stream.comparators)
+    table = Table(title="comparators: mean loss of a client", title_justify="left")
+    table.add_column("losses", overflow="fold")
+    for heading in ("algorithms", *names):
+        table.add_column(heading, justify="right")
+    for study, name, stream in lines:
+        paid = sorted(estimate.mean for estimate in stream.algorithms.values())
+        others = [f"{stream.comparators[n].mean:.4g}" if n in stream.comparators else "" for n in names]
+        table.add_row(f"{study} ({name})" if name else study, f"{paid[0]:.4g} to {paid[-1]:.4g}", *others)
+    return table

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from hedgerow.cli.options import Data, Debug, Json, Out, Plugins, Settings, Workers, prepare
-from hedgerow.cli.output import ERR, OUT, print_json, progress_bar, summary
+from hedgerow.cli.output import ERR, OUT, comparators, print_json, progress_bar, summary
 from hedgerow.core.checks import at_least
 from hedgerow.core.errors import InvalidValue
 from hedgerow.experiments.config import StudyConfig, from_table, load
@@ -85,6 +85,9 @@ def run(
         print_json(study_document(study, final))
         return
     OUT.print(summary(study, config.title))
+    beside = comparators(study)
+    if beside is not None:
+        OUT.print(beside)
     for label, algorithm in study.algorithms.items():
         guarantees = algorithm.certificate.guarantees
         if not any(guarantee.protects for guarantee in guarantees):

@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from hedgerow.contracts.outcome import NotApplicable, demand, same
-from hedgerow.core.block import Block, check
+from hedgerow.core.block import ABSENT, Block, check
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.messages import decode, encode
 from hedgerow.core.noise import SeededNoise
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Environment, Feature, RunState
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Environment, Feature, RunState, features_of
+from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Digest, Everything
 from hedgerow.engines.loop import Engine
 from hedgerow.engines.simulate import EngineName, simulate, traffic_of
+from hedgerow.environments.absent import Absent
 from hedgerow.environments.adaptive import PlayChasing
+from hedgerow.environments.delayed import Delayed
 from hedgerow.environments.realizable import Realizable
 from hedgerow.environments.recorded import RecordedArray
+from hedgerow.environments.sleeping import Sleeping
 from hedgerow.environments.switching import Switching
+from hedgerow.evaluation.regret import RegretRecorder
 
 SEEDS = (0, 1, 2)
 
@@ -36,6 +41,24 @@ def environments() -> Sequence[Environment]:
     )
 
 
+def games(spec: AlgorithmSpec) -> Iterator[tuple[Environment, Algorithm]]:
+    """The algorithm built for these games, and for those with masks or late reports that it supports."""
+    drifting = Switching(clients=3, experts=5, horizon=61)
+    masked = (
+        Sleeping(of=drifting, rate=0.6),
+        Absent(of=drifting, rate=0.4),
+        Absent(of=Sleeping(of=PlayChasing(clients=2, experts=4, horizon=37)), rate=0.3),
+        Delayed(of=Absent(of=drifting), rounds=(0, 9, 4)),
+    )
+    built: dict[Setting, Algorithm] = {}
+    for environment in (*environments(), *masked):
+        if environment.setting not in built:
+            built[environment.setting] = spec.build(environment.setting)
+        algorithm = built[environment.setting]
+        if features_of(environment) <= algorithm.supports:
+            yield environment, algorithm
+
+
 def _transcript(algorithm: Algorithm, environment: Environment, seed: int, engine: EngineName, **options: Any) -> tuple[Any, ...]:
     everything = Everything()
     counters = simulate(algorithm, environment, seed, sinks=[everything], engine=engine, **options)
@@ -45,8 +68,7 @@ def _transcript(algorithm: Algorithm, environment: Environment, seed: int, engin
 
 def same_on_every_engine(spec: AlgorithmSpec) -> None:
     """Vectorised and in-process (through the codec) give the same plays, messages and traffic; all real sizes are as counted."""
-    for environment in environments():
-        algorithm = spec.build(environment.setting)
+    for environment, algorithm in games(spec):
         for seed in SEEDS:
             vectorised = _transcript(algorithm, environment, seed, "vectorised")
             for other in (
@@ -73,8 +95,7 @@ def _sizes_as_counted(algorithm: Algorithm, messages: list[tuple[int, Any, Any]]
 
 def same_for_every_block(spec: AlgorithmSpec) -> None:
     """Fast paths equal the plain loop, whatever the block size: plays, exchanges, and the states left behind."""
-    for environment in environments():
-        algorithm = spec.build(environment.setting)
+    for environment, algorithm in games(spec):
         for seed in SEEDS:
             found = []
             for block, fused in ((None, False), (None, True), (1, True), (3, True), (7, False), (environment.setting.horizon, True)):
@@ -85,6 +106,22 @@ def same_for_every_block(spec: AlgorithmSpec) -> None:
                 demand(hexes[:2] == found[0][:2], f"blocks of {hexes[2]} (fused: {hexes[3]}) change the run on {environment}, seed {seed}")
             if not environment.adaptive:
                 _states_agree(algorithm, environment, seed, 7)
+
+
+def same_by_sums(spec: AlgorithmSpec) -> None:
+    """Played by the sums of given losses alone, the game is the same: losses, regret, changes of expert, exchanges."""
+    losses = np.random.default_rng(0).random((90, 4, 5)) * np.linspace(0.1, 1.0, 5)
+    environment = RecordedArray(losses)
+    algorithm = spec.build(environment.setting)
+    if algorithm.common_play is None:
+        raise NotApplicable("its clients do not all follow one expert from exchange to exchange")
+    for seed in SEEDS:
+        found = []
+        for engine in ("vectorised", "summed"):
+            recorder = RegretRecorder(environment.setting, environment.family, points=7)
+            result = recorder.result("", seed, simulate(algorithm, environment, seed, sinks=[recorder], engine=engine))
+            found.append((result.loss, result.regret, result.switches, result.exchanges))
+        demand(same(*found), f"the game differs when only sums are seen, with seed {seed}")
 
 
 def causal(spec: AlgorithmSpec) -> None:
@@ -209,8 +246,34 @@ def sleeping_experts(spec: AlgorithmSpec) -> None:
             demand(bool(chosen.all()), "a sleeping expert was chosen")
 
 
+def absent_clients(spec: AlgorithmSpec) -> None:
+    """Who is absent plays nothing, and everybody else plays as if the absent had seen zero losses."""
+    environment = Absent(of=Switching(clients=3, experts=5, horizon=61), rate=0.4)
+    algorithm = spec.build(environment.setting)
+    if Feature.ABSENT_CLIENTS not in algorithm.supports:
+        try:
+            simulate(algorithm, environment, 0)
+        except Unsupported:
+            raise NotApplicable(f"{algorithm.name} refuses absent clients by name") from None
+        demand(False, "absent clients are neither supported nor refused")
+    paths: tuple[tuple[bool, EngineName], ...] = ((True, "vectorised"), (False, "vectorised"), (False, "in_process"))
+    for seed in SEEDS:
+        block, _ = environment.block(environment.start(seed), environment.setting.horizon, None)
+        present = np.asarray(block.present)
+        for fused, engine in paths:
+            played = []
+            for game in (environment, RecordedArray(block.losses)):
+                plays = Everything(wants_messages=False)
+                simulate(algorithm, game, seed, sinks=[plays], engine=engine, fused=fused)
+                played.append(plays.all_plays())
+            demand(bool((played[0][~present] == ABSENT).all()), "somebody played in absence")
+            demand(same(played[0][present], played[1][present]), f"absence changes other plays ({engine}, fused: {fused})")
+
+
 class _Drowsy(RecordedArray):
     """Random losses; about half of the experts sleep in every round, never all of them."""
+
+    features: ClassVar[frozenset[Feature]] = frozenset({Feature.SLEEPING_EXPERTS})
 
     def __init__(self) -> None:
         super().__init__(np.random.default_rng(6).random((30, 2, 4)))

@@ -17,11 +17,13 @@ Contract = Callable[..., None]  # a spec, and for some a `Randomness`
 CONTRACTS: dict[str, Contract] = {
     "same on every engine": agreement.same_on_every_engine,
     "same for every block": agreement.same_for_every_block,
+    "same by sums": agreement.same_by_sums,
     "causal": agreement.causal,
     "pure": agreement.pure,
     "resumable": agreement.resumable,
     "valid plays": agreement.valid_plays,
     "sleeping experts": agreement.sleeping_experts,
+    "absent clients": agreement.absent_clients,
     "covers every message": guarantees.covers_every_message,
     "sensitivities hold": guarantees.sensitivities_hold,
     "nothing raw in a view": guarantees.nothing_raw_in_a_view,

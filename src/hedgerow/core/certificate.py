@@ -125,6 +125,12 @@ ARITHMETIC = Assumption(
     "ARITHMETIC", "the library functions behind the samplers are as accurate as `proofs/secure_noise.md#floats` says, which is tested"
 )
 PUBLIC_PARAMETERS = Assumption("PUBLIC_PARAMETERS", "every parameter, the best expert's loss included, was chosen without the data")
+PUBLIC_PRESENCE = Assumption(
+    "PUBLIC_PRESENCE",
+    "who takes part in which round is not protected (a missing play shows it) and does not depend on the protected record; "
+    "sites without a case still answer when an exchange is due",
+)
+PUBLIC_SLEEP = Assumption("PUBLIC_SLEEP", "which experts sleep in which round is not protected and does not depend on the protected record")
 NO_CARRY_OVER = Assumption("NO_CARRY_OVER", "later losses depend on the protected record only through what was broadcast")
 
 
@@ -232,6 +238,15 @@ def with_exact_noise(certificate: Certificate) -> Certificate:
 
 
 ONE_LOSS_VECTOR = "replace one loss vector l_(i,t) in [0,1]^d of one client in one round"
+PRESENCE_STAYS = "; who takes part stays as it is"
+
+
+def with_public_mask(certificate: Certificate, assumption: Assumption, narrower: str = "") -> Certificate:
+    """The same guarantees in a game with a mask that everybody may know (`proofs/masks.md#absent-clients`)."""
+    guarantees = tuple(
+        replace(g, assumes=g.assumes | {assumption}, adjacency=g.adjacency + narrower) if g.protects else g for g in certificate.guarantees
+    )
+    return replace(certificate, guarantees=guarantees)
 
 
 def not_private(reason: str, channels: Mapping[str, Channel]) -> Certificate:

@@ -7,7 +7,7 @@ record holds features and a target, the play is a point, and there is a gradient
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -37,6 +37,21 @@ class Family(Protocol):
 
     def gradient(self, records: Array, plays: Array) -> Array:
         """Gradient in the play, for plays that are points."""
+        ...
+
+
+@runtime_checkable
+class Quadratic(Protocol):
+    """A family whose total over any records is a quadratic function of one fixed point, so that the best point is found exactly."""
+
+    def moments(self, records: Array) -> Array:
+        """What is needed of records, summed over all of them: moments of more records are sums of moments."""
+        ...
+
+    def best_point(self, moments: Array) -> Array: ...
+
+    def least(self, moments: Array) -> float:
+        """The total charge of the best point."""
         ...
 
 
@@ -96,3 +111,29 @@ class SquaredError:
 
     def gradient(self, records: Array, plays: Array) -> Array:
         return self._residual(records, plays)[..., None] * records[..., :-1]
+
+    def moments(self, records: Array) -> Array:
+        """Z'Z for the rows (features, target) of Z: the total of a point w is (w, -1) Z'Z (w, -1)' / 2."""
+        rows = records.reshape(-1, records.shape[-1])
+        return rows.T @ rows
+
+    def best_point(self, moments: Array) -> Array:
+        """The least-squares point in the ball: (A + mu I) w = b with the smallest mu >= 0 that keeps w inside, in A's eigenbasis."""
+        curvatures, axes = np.linalg.eigh(moments[:-1, :-1])
+        pull = axes.T @ moments[:-1, -1]
+        flat = curvatures <= curvatures.max(initial=0.0) * len(curvatures) * np.finfo(float).eps
+        pull, curvatures = np.where(flat, 0.0, pull), np.where(flat, 1.0, curvatures)
+
+        def point(mu: float) -> Array:
+            return pull / (curvatures + mu)
+
+        low, high = 0.0, float(np.linalg.norm(pull)) / self.radius
+        if np.linalg.norm(point(0.0)) > self.radius:
+            while low < (middle := (low + high) / 2) < high:  # the norm falls in mu
+                low, high = (middle, high) if np.linalg.norm(point(middle)) > self.radius else (low, middle)
+            return axes @ point(high)
+        return axes @ point(0.0)
+
+    def least(self, moments: Array) -> float:
+        extended = np.append(self.best_point(moments), -1.0)
+        return max(0.0, float(extended @ moments @ extended) / 2)

@@ -7,15 +7,15 @@ arrays have shape (*batch, width) with `batch = noise.batch`: one client, or all
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
 from hedgerow.core.block import Block
-from hedgerow.core.certificate import Certificate
-from hedgerow.core.errors import InvalidValue
+from hedgerow.core.certificate import PRESENCE_STAYS, PUBLIC_PRESENCE, PUBLIC_SLEEP, Certificate, with_public_mask
+from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import Units
 from hedgerow.core.losses import Family
 from hedgerow.core.messages import Broadcast, Upload, field_names
@@ -27,11 +27,13 @@ class Feature(Enum):
     """What an algorithm may support beyond the plain game; anything else is refused by name."""
 
     SLEEPING_EXPERTS = "sleeping experts"
+    ABSENT_CLIENTS = "absent clients"
+    LATE_REPORTS = "late reports"
 
 
 @dataclass(frozen=True)
 class Context:
-    """What is known before a round is played."""
+    """What is known before a round is played: its number, and which experts may be chosen (None: all)."""
 
     round: int
     awake: np.ndarray | None = None
@@ -150,7 +152,10 @@ class AlgorithmSpec(Protocol):
 
 
 class Environment(Protocol):
-    """Where losses come from. `block` is pure; an adaptive environment sees past plays and gives one round at a time."""
+    """Where losses come from. `block` is pure; an adaptive environment sees past plays and gives one round at a time.
+
+    One whose game is not the plain one says so in `features` (a set of `Feature`), which others leave out.
+    """
 
     @property
     def setting(self) -> Setting: ...
@@ -172,3 +177,26 @@ class SummedEnvironment(Environment, Protocol):
     def sums(self, state: Any, rounds: int) -> tuple[Units, Any]:
         """Losses of every expert in the next rounds, summed over all clients, in lattice units."""
         ...
+
+
+def features_of(environment: Environment) -> frozenset[Feature]:
+    """What the environment's game has beyond the plain one."""
+    return getattr(environment, "features", frozenset())
+
+
+def require_support(algorithm: Algorithm, environment: Environment) -> None:
+    """Refuse a game that the algorithm does not support, by name."""
+    for feature in sorted(features_of(environment) - algorithm.supports, key=lambda feature: feature.value):
+        raise Unsupported(f"{algorithm.name} does not support {feature.value}.")
+
+
+def certified_for(algorithm: Algorithm, environment: Environment) -> Algorithm:
+    """The algorithm with a certificate that says what the environment's game shows of its own: who takes part, who sleeps."""
+    require_support(algorithm, environment)
+    features = features_of(environment)
+    certificate = algorithm.certificate
+    if Feature.ABSENT_CLIENTS in features:
+        certificate = with_public_mask(certificate, PUBLIC_PRESENCE, PRESENCE_STAYS)
+    if Feature.SLEEPING_EXPERTS in features:
+        certificate = with_public_mask(certificate, PUBLIC_SLEEP)
+    return algorithm if certificate is algorithm.certificate else replace(algorithm, certificate=certificate)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.core.block import Block
+from hedgerow.core.block import ABSENT, Block
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.losses import common_plays
 from hedgerow.core.noise import NoiseSource
@@ -61,6 +61,8 @@ class Engine:
         else:
             after, plays, exchanges = self._advance(run, block, sinks)
         self._check_plays(plays, block)
+        if block.present is not None:
+            plays = np.where(block.present, plays, ABSENT) if plays.ndim == 2 else plays * block.present[..., None]
         for sink in sinks:
             sink.exchanges(exchanges)
             sink.rounds(run.round, block, plays)
@@ -85,8 +87,8 @@ class Engine:
                 plays.append(played)
                 at += length
                 continue
-            play, run = self.play(run, Context(run.round, None if block.awake is None else block.awake[at]))
-            run = self.observe(run, block.reports[at])
+            play, run = self.play(run, Context(run.round, _choice(block, at)))
+            run = self.observe(run, block.reports[at] if block.awake is None else _answers(block, at, play))
             plays.append(play[None])
             at += 1
         return run, np.concatenate(plays), exchanges
@@ -151,8 +153,23 @@ class Engine:
         low, high = (plays.min(), plays.max()) if common is None else (common.min(), common.max())
         if low < 0 or high >= width:
             raise InvalidValue(f"Expected {name} to play experts in [0, {width}), got {low}..{high}.")
-        if block.awake is not None and not np.take_along_axis(block.awake, plays[..., None], axis=-1).all():
-            raise InvalidValue(f"Expected {name} to play experts that are awake.")
+        if block.awake is not None:
+            followed = np.take_along_axis(block.awake, plays[..., None], axis=-1)[..., 0]
+            if not (followed if block.present is None else followed | ~block.present).all():
+                raise InvalidValue(f"Expected {name} to play experts that are awake.")
+
+
+def _choice(block: Block, at: int) -> np.ndarray | None:
+    """The experts that may be chosen in a round; who is absent is asked like the others, and not heard."""
+    if block.awake is None or block.present is None:
+        return None if block.awake is None else block.awake[at]
+    return block.awake[at] | ~block.present[at, :, None]
+
+
+def _answers(block: Block, at: int, play: np.ndarray) -> np.ndarray:
+    """What clients see of one round in which experts sleep."""
+    one = Block(block.losses[at : at + 1], block.losses[at : at + 1], None if block.awake is None else block.awake[at : at + 1])
+    return one.answered(play[None])[0]
 
 
 def _populations(kind: Any, algorithm: Algorithm, source: NoiseSource) -> tuple[Population, Population | None]:

@@ -13,7 +13,7 @@ from hedgerow.core.checks import at_least, expect
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.losses import Linear
 from hedgerow.core.noise import NoiseSource, NoNoise, SeededNoise
-from hedgerow.core.protocol import Algorithm, Environment, Feature
+from hedgerow.core.protocol import Algorithm, Environment, Feature, features_of, require_support
 from hedgerow.core.transcript import Counters, Sink, Traffic
 from hedgerow.engines.loop import Engine
 from hedgerow.engines.summed import play_sums
@@ -72,6 +72,7 @@ def simulate(
     setting = environment.setting
     if setting != algorithm.setting:
         raise InvalidValue(f"Expected {algorithm.name} built for {setting}, it was built for {algorithm.setting}.")
+    require_support(algorithm, environment)
     at_least("seed", seed, 0)
     if (setting.deciders is None) != (algorithm.decider is None):
         raise Unsupported(
@@ -96,12 +97,15 @@ def simulate(
     while run.round < setting.horizon:
         wanted = min(rounds, setting.horizon - run.round)
         block, state = environment.block(state, wanted, last.last)
-        _check_features(algorithm, block)
+        _check_declared(environment, block)
         block = check(block, environment.family, setting, run.round, wanted, marks[bisect_right(marks, run.round) :][:wanted])
         run = driver.advance(run, block, watching)
     return counters
 
 
-def _check_features(algorithm: Algorithm, block: Block) -> None:
-    if block.awake is not None and Feature.SLEEPING_EXPERTS not in algorithm.supports:
-        raise Unsupported(f"{algorithm.name} does not support {Feature.SLEEPING_EXPERTS.value}.")
+def _check_declared(environment: Environment, block: Block) -> None:
+    """Certificates are made from what an environment declares, so a mask must be declared."""
+    masks = ((block.awake, Feature.SLEEPING_EXPERTS), (block.present, Feature.ABSENT_CLIENTS))
+    for mask, feature in masks:
+        if mask is not None and feature not in features_of(environment):
+            raise InvalidValue(f"Expected {type(environment).__name__} to declare {feature.value} in its features, it hands them out.")

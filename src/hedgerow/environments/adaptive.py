@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from hedgerow.core.block import Block
+from hedgerow.core.block import ABSENT, Block
 from hedgerow.environments.generated import Frame
 
 
@@ -24,5 +24,6 @@ class PlayChasing(Frame):
     def block(self, state: int, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, int]:
         losses = np.zeros((rounds, self.clients, self.experts))
         if past_plays is not None:
-            losses[0, np.arange(self.clients), past_plays] = 1.0
+            who = np.flatnonzero(past_plays != ABSENT)
+            losses[0, who, past_plays[who]] = 1.0
         return Block.of(losses), state + rounds

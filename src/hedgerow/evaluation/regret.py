@@ -2,16 +2,21 @@
 
 Regret is that of Gao et al.: (1/m) (sum over clients and rounds of the losses paid - the least total loss of one expert common
 to all clients). The own-best regret compares every client with its own best expert.
+
+A client pays and is compared only in rounds in which it takes part; one that never does counts as a client without loss. Where
+experts sleep, regret is that of Freund et al. 1997: each expert is compared on the rounds in which it is awake, and the regret is
+the largest over experts of what was paid in these rounds beyond its loss (`proofs/masks.md#sleeping-experts`).
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from hedgerow.core.block import Block
+from hedgerow.core.block import ABSENT, Block
 from hedgerow.core.lattice import UNITS_PER_LOSS, Units, from_units, to_units
 from hedgerow.core.losses import Family, Linear, common_plays
 from hedgerow.core.setting import Setting
@@ -24,7 +29,7 @@ CURVE_POINTS = 256
 class RunResult:
     """One seed of one algorithm: thinned curves (cumulative, mean over clients) and final figures.
 
-    Regrets are NaN where the loss family has no finite set of comparators.
+    Regrets are NaN where the loss family has no finite set of comparators. `comparators` are losses by name, see `comparators.py`.
     """
 
     label: str
@@ -39,10 +44,17 @@ class RunResult:
     uploaded_bytes: int
     broadcast_scalars: int
     broadcast_bytes: int
+    comparators: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def final_regret(self) -> float:
         return float(self.regret[-1])
+
+
+def _last_known(plays: np.ndarray) -> np.ndarray:
+    """The plays (rounds, players) with that of the last round before in place of every missing one."""
+    at = np.where(plays != ABSENT, np.arange(len(plays))[:, None], 0)
+    return np.take_along_axis(plays, np.maximum.accumulate(at, axis=0), axis=0)
 
 
 class RegretRecorder(Sink):
@@ -69,10 +81,10 @@ class RegretRecorder(Sink):
         marks = np.array(self.marks[low:high], np.int64) - first_round
         self._pay(charged, marks, exact=self.linear and plays.dtype.kind == "i")
         if self.linear:
-            self._compare(block, marks)
+            self._compare(block, block.sums(plays), marks)
         else:
             self._best += [float("nan")] * len(marks)
-        self._count_switches(plays)
+        self._count_switches(plays, absent=block.present is not None)
 
     def span(self, first_round: int, rounds: int, play: int, totals: Units) -> None:
         self._paid = int(self._paid) + int(totals[play])
@@ -95,16 +107,21 @@ class RegretRecorder(Sink):
             self._loss += (cumulative[marks - 1] / UNITS_PER_LOSS / self.players).tolist()
             self._paid = float(cumulative[-1])
 
-    def _compare(self, block: Block, marks: np.ndarray) -> None:
-        assert block.segments is not None
-        reached = self._totals + np.cumsum(block.segments.sum(axis=1), axis=0)
+    def _compare(self, block: Block, sums: Units, marks: np.ndarray) -> None:
+        reached = self._totals + np.cumsum(sums.sum(axis=1), axis=0)
         for at in np.searchsorted(block.cuts, marks):
             self._best.append(float(from_units(int(reached[at].min()))) / self.players)
         self._totals = reached[-1]
-        self._own = block.own_totals if self._own is None else self._own + block.own_totals
+        own = block.own_totals if sums is block.segments else sums.sum(axis=0)
+        self._own = own if self._own is None else self._own + own
 
-    def _count_switches(self, plays: np.ndarray) -> None:
+    def _count_switches(self, plays: np.ndarray, absent: bool) -> None:
         if plays.ndim != 2:
+            return
+        if absent:
+            known = _last_known(plays if self._last is None else np.vstack([self._last, plays]))
+            self._switches += int(((known[1:] != known[:-1]) & (known[:-1] != ABSENT)).sum())  # a first play is no change
+            self._last = known[-1]
             return
         if self._last is not None:
             self._switches += int((plays[0] != self._last).sum())

@@ -47,6 +47,23 @@ class SummaryRow:
     bytes: Estimate
 
 
+@dataclass(frozen=True)
+class Stream:
+    """What was paid on the same losses, mean over clients: by every algorithm that played on them, and by every comparator."""
+
+    algorithms: dict[str, Estimate]
+    comparators: dict[str, Estimate]
+
+    @classmethod
+    def of(cls, results: Sequence[RunResult]) -> Stream:
+        labels = dict.fromkeys(result.label for result in results)
+        first = [result for result in results if result.label == results[0].label]
+        return cls(
+            {label: Estimate.of([float(r.loss[-1]) for r in results if r.label == label]) for label in labels},
+            {name: Estimate.of([r.comparators[name] for r in first]) for name in results[0].comparators},
+        )
+
+
 def summarise(results: Iterable[RunResult]) -> list[SummaryRow]:
     """One row for each label, in order of first appearance."""
     groups: dict[str, list[RunResult]] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, dataclass, fields, replace
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, get_type_hints
 
@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core.checks import at_least, expect, nearest
 from hedgerow.core.errors import InvalidValue
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Environment
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Environment, Feature, certified_for, features_of
 from hedgerow.engines.simulate import ENGINES
 from hedgerow.environments.registry import ENVIRONMENTS
 
@@ -37,11 +37,14 @@ class StudyConfig:
     seeds: int = 20
     first_seed: int = 0
     engine: str = "vectorised"
+    comparator_switches: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         at_least("seeds", self.seeds, 1)
         at_least("first_seed", self.first_seed, 0)
         expect(self.engine in ENGINES, "engine", self.engine, f"in {ENGINES}")
+        for count in self.comparator_switches:
+            at_least("comparator_switches", count, 1)
         expect(len(self.algorithms) > 0, "algorithms", [], "to name at least one algorithm")
         labels = [entry.label for entry in self.algorithms]
         for label in labels:
@@ -51,10 +54,52 @@ class StudyConfig:
         return self.environment if entry.environment is None else entry.environment
 
     def build(self, entry: Entry) -> Algorithm:
-        return entry.algorithm.build(self.environment_of(entry).setting)
+        environment = self.environment_of(entry)
+        return certified_for(entry.algorithm.build(environment.setting), environment)
+
+    def stream_of(self, index: int) -> int:
+        """The first entry that meets the same losses as entry `index`: itself, where losses depend on who plays."""
+        environment = self.environment_of(self.algorithms[index])
+        if self._reacts(environment):
+            return index
+        return next(i for i, entry in enumerate(self.algorithms) if _same(self.environment_of(entry), environment))
+
+    @staticmethod
+    def _reacts(environment: Environment) -> bool:
+        """Whether losses depend on the plays; where experts sleep, those of comparators do."""
+        return environment.adaptive or Feature.SLEEPING_EXPERTS in features_of(environment)
+
+    def stream_name(self, index: int) -> str:
+        """What sets the losses of an entry apart from the study's own: nothing, a few values, or everything."""
+        own, common = self.environment_of(self.algorithms[index]), self.environment
+        if self._reacts(own) or (type(own) is not type(common) and not is_dataclass(own)):
+            return self.algorithms[index].label
+        if type(own) is not type(common):
+            return type(own).__name__
+        return ", ".join(_differences(own, common))
 
 
-_TOP = ("title", "seeds", "first_seed", "engine", "environment", "algorithms")
+def _same(one: object, other: object) -> bool:
+    """Equality for environments, some of which hold arrays that cannot be asked."""
+    try:
+        return one is other or bool(one == other)
+    except ValueError:
+        return False
+
+
+def _differences(own: Any, common: Any) -> list[str]:
+    """The values in which one environment differs from another of its kind, also inside the environment it is made of."""
+    told = []
+    for name in [f.name for f in fields(own) if f.init] if is_dataclass(own) else []:
+        mine, theirs = getattr(own, name), getattr(common, name)
+        if is_dataclass(mine) and type(mine) is type(theirs):
+            told += _differences(mine, theirs)
+        elif not _same(mine, theirs):
+            told.append(f"{name} = {type(mine).__name__ if is_dataclass(mine) else mine}")
+    return told
+
+
+_TOP = ("title", "seeds", "first_seed", "engine", "comparator_switches", "environment", "algorithms")
 
 
 def typed(kind: type[Any], table: Mapping[str, Any], where: str) -> Any:
@@ -65,8 +110,11 @@ def typed(kind: type[Any], table: Mapping[str, Any], where: str) -> Any:
     for key, value in table.items():
         if key not in known:
             raise InvalidValue(f"Unknown key {where}.{key}; {nearest(key, known)}")
+        if hints[key] is Environment:
+            values[key] = _named(ENVIRONMENTS, value, f"{where}.{key}")
+            continue
         try:
-            values[key] = TypeAdapter(hints[key]).validate_python(value, strict=True)
+            values[key] = TypeAdapter(hints[key]).validate_python(tuple(value) if isinstance(value, list) else value, strict=True)
         except ValidationError as error:
             reason = error.errors()[0]["msg"]
             raise InvalidValue(f"Expected {where}.{key}={value!r} to fit: {reason}.") from error
@@ -88,8 +136,15 @@ def _own_environment(common: Mapping[str, Any], changes: Any, where: str) -> Any
     """The study's environment with some values changed; another environment altogether where the name is another."""
     if not isinstance(changes, Mapping):
         raise InvalidValue(f"Expected {where}={changes!r} to be a table.")
-    same_kind = changes.get("name", common.get("name")) == common.get("name")
-    return _named(ENVIRONMENTS, {**common, **changes} if same_kind else changes, where)
+    return _named(ENVIRONMENTS, _changed(common, changes), where)
+
+
+def _changed(common: Mapping[str, Any], changes: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Changes reach into the environment that another is made of."""
+    if changes.get("name", common.get("name")) != common.get("name"):
+        return changes
+    both = {k for k in changes if isinstance(changes[k], Mapping) and isinstance(common.get(k), Mapping)}
+    return {**common, **changes, **{k: _changed(common[k], changes[k]) for k in both}}
 
 
 def from_table(table: Mapping[str, Any], title: str = "Untitled") -> StudyConfig:
@@ -112,14 +167,19 @@ def from_table(table: Mapping[str, Any], title: str = "Untitled") -> StudyConfig
     for key, kind in (("title", str), ("seeds", int), ("first_seed", int), ("engine", str)):
         if key in plain and (not isinstance(plain[key], kind) or isinstance(plain[key], bool)):
             raise InvalidValue(f"Expected {key}={plain[key]!r} to be {'text' if kind is str else 'a whole number'}.")
-    return StudyConfig(**{"title": title, **plain}, environment=environment, algorithms=tuple(entries))
+    counts = table.get("comparator_switches", [])
+    if not isinstance(counts, list):
+        raise InvalidValue(f"Expected comparator_switches={counts!r} to be a list of whole numbers.")
+    return StudyConfig(**{"title": title, **plain}, environment=environment, algorithms=tuple(entries), comparator_switches=tuple(counts))
 
 
 def to_table(config: StudyConfig) -> dict[str, Any]:
     """The resolved configuration as plain values; `from_table` gives the same study back."""
 
     def plain(registry: Any, thing: Any) -> dict[str, Any]:
+        hints = get_type_hints(type(thing))
         values = {f.name: getattr(thing, f.name) for f in fields(thing) if f.init}
+        values |= {k: plain(ENVIRONMENTS, v) for k, v in values.items() if hints[k] is Environment}
         return {"name": registry.name_of(thing), **{k: v for k, v in values.items() if v is not None}}
 
     rows = []
@@ -133,6 +193,7 @@ def to_table(config: StudyConfig) -> dict[str, Any]:
         "seeds": config.seeds,
         "first_seed": config.first_seed,
         "engine": config.engine,
+        "comparator_switches": list(config.comparator_switches),
         "environment": plain(ENVIRONMENTS, config.environment),
         "algorithms": rows,
     }

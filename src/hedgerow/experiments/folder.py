@@ -20,6 +20,7 @@ import tomli_w
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm
+from hedgerow.evaluation.summary import Estimate
 from hedgerow.experiments.config import to_table
 from hedgerow.experiments.privacy_record import FILE, record_of, to_json
 from hedgerow.experiments.result_store import Kept
@@ -102,20 +103,42 @@ def summary_table(study: Study) -> list[dict[str, Any]]:
         for f in fields(row):
             if f.name == "label":
                 continue
-            estimate = getattr(row, f.name)
-            line[f.name] = {"mean": finite(estimate.mean), "half_width": finite(estimate.half_width), "seeds": estimate.count}
-            if not isfinite(estimate.mean):
-                line[f.name]["reason"] = "this loss family has no finite set of comparators"
-            elif not isfinite(estimate.half_width):
-                line[f.name]["reason"] = "one seed gives no confidence interval"
+            line[f.name] = _estimate(getattr(row, f.name))
         rows.append(line)
     return rows
+
+
+def _estimate(estimate: Estimate) -> dict[str, Any]:
+    line: dict[str, Any] = {"mean": finite(estimate.mean), "half_width": finite(estimate.half_width), "seeds": estimate.count}
+    if not isfinite(estimate.mean):
+        line["reason"] = "this loss family has no finite set of comparators"
+    elif not isfinite(estimate.half_width):
+        line["reason"] = "one seed gives no confidence interval"
+    return line
+
+
+def comparator_table(study: Study) -> list[dict[str, Any]]:
+    """What the comparators paid, one table for each stream of losses, with the algorithms that played on it."""
+    return [
+        {
+            "stream": name,
+            "labels": list(stream.algorithms),
+            "losses": {what: _estimate(estimate) for what, estimate in stream.comparators.items()},
+        }
+        for name, stream in study.streams().items()
+    ]
 
 
 def study_document(study: Study, final: Path) -> dict[str, Any]:
     """What `--json` prints of a study; `summary.json` holds it with the format of the folder and fingerprints of the losses."""
     certificates = {label: certificate_table(algorithm) for label, algorithm in study.algorithms.items()}
-    return {"run": str(final), "stamp": STAMP, "summary": summary_table(study), "certificates": certificates}
+    return {
+        "run": str(final),
+        "stamp": STAMP,
+        "summary": summary_table(study),
+        "comparators": comparator_table(study),
+        "certificates": certificates,
+    }
 
 
 def write_study(study: Study, folder: Path, final: Path) -> None:
@@ -126,7 +149,9 @@ def write_study(study: Study, folder: Path, final: Path) -> None:
         for metric, values in (("loss", r.loss), ("regret", r.regret)):
             columns = {"label": [r.label] * len(r.rounds), "seed": [r.seed] * len(r.rounds), "round": r.rounds}
             curves.append(pa.table({**columns, "metric": [metric] * len(r.rounds), "value": values}))
-        single = {f.name: float(getattr(r, f.name)) for f in fields(r) if f.name not in ("label", "seed", "rounds", "loss", "regret")}
+        other = ("label", "seed", "rounds", "loss", "regret", "comparators")
+        single = {f.name: float(getattr(r, f.name)) for f in fields(r) if f.name not in other}
+        single |= {f"comparator: {name}": loss for name, loss in r.comparators.items()}
         finals += [(r.label, r.seed, metric, value) for metric, value in {"regret": r.final_regret, **single}.items()]
     pq.write_table(pa.concat_tables(curves), folder / "curves.parquet")
     names = ("label", "seed", "metric", "value")

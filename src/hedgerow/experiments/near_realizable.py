@@ -47,8 +47,7 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
     seeds, about = 8 if quick else 40, f"epsilon = {EPSILON:g}, m = {CLIENTS}, d = {EXPERTS}, T = {HORIZON}"
     made = {}
     for best_loss in BEST_LOSSES:
-        size = {"clients": CLIENTS, "experts": EXPERTS, "horizon": HORIZON}
-        stream = NearRealizable(**size, mean=MEAN, law="bernoulli", best_loss=best_loss)
+        stream = NearRealizable(clients=CLIENTS, experts=EXPERTS, horizon=HORIZON, mean=MEAN, law="bernoulli", best_loss=best_loss)
         title = f"Near-realizable, {name(best_loss)}, {about}"
         made[name(best_loss)] = StudyConfig(title, stream, _entries(best_loss), seeds=seeds)
     halving = Halving(clients=CLIENTS, experts=EXPERTS, horizon=HORIZON)

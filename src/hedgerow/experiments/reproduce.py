@@ -6,7 +6,7 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
@@ -16,6 +16,7 @@ import tomli_w
 
 from hedgerow.core.errors import HedgerowError, MissingData
 from hedgerow.environments.data import find
+from hedgerow.evaluation.summary import Stream
 from hedgerow.experiments.experiment import Experiment, Verdict
 from hedgerow.experiments.folder import finite, fresh_folder, write_study
 from hedgerow.experiments.identity import Table, identity
@@ -38,6 +39,7 @@ class Outcome:
     verdict: Verdict | None = None
     folder: Path | None = None
     seconds: float = 0.0
+    streams: dict[str, dict[str, Stream]] = field(default_factory=dict)
 
     @property
     def passed(self) -> bool | None:
@@ -109,7 +111,8 @@ def _reproduce(
             write_study(studies[name], folder.path / name, folder.final / name)
         verdict = experiment.judge(studies)
         experiment.draw(studies, folder.path / f"{experiment.id}.png")
-        outcome = Outcome(experiment.id, "quick" if quick else "ran", verdict.message, verdict, folder.final)
+        streams = {name: study.streams() for name, study in studies.items()}
+        outcome = Outcome(experiment.id, "quick" if quick else "ran", verdict.message, verdict, folder.final, streams=streams)
         (folder.path / VERDICT).write_text(json.dumps(outcome.to_dict(), indent=2, allow_nan=False), encoding="utf-8")
         origin |= {"written": datetime.now(UTC).isoformat(timespec="seconds"), "seconds": perf_counter() - began}
         (folder.path / ORIGIN).write_text(tomli_w.dumps(origin), encoding="utf-8")

@@ -55,6 +55,8 @@ def _arrays(result: RunResult, kept: Kept | None) -> dict[str, np.ndarray]:
     arrays["label"] = np.array(result.label)
     arrays["whole"] = np.array([getattr(result, name) for name in _WHOLE], np.int64)
     arrays["real"] = np.array([getattr(result, name) for name in _REAL], np.float64)
+    arrays["comparator_names"] = np.array(list(result.comparators), str)
+    arrays["comparator_losses"] = np.array(list(result.comparators.values()), np.float64)
     if kept is not None:
         rounds, directions, clients, names, values = zip(*kept.messages, strict=True) if kept.messages else ((), (), (), (), ())
         arrays["plays"] = kept.plays
@@ -75,7 +77,8 @@ def _messages(arrays: dict[str, np.ndarray]) -> list[Message]:
 def _pair(arrays: dict[str, np.ndarray], seed: int) -> Pair:
     label = str(arrays["label"])
     single = dict(zip(_WHOLE, arrays["whole"].tolist(), strict=True)) | dict(zip(_REAL, arrays["real"].tolist(), strict=True))
-    result = RunResult(label=label, seed=seed, **{name: arrays[name] for name in _CURVES}, **single)
+    comparators = dict(zip(arrays["comparator_names"].tolist(), arrays["comparator_losses"].tolist(), strict=True))
+    result = RunResult(label=label, seed=seed, **{name: arrays[name] for name in _CURVES}, **single, comparators=comparators)
     return result, Kept(label, seed, arrays["plays"], _messages(arrays)) if "plays" in arrays else None
 
 

@@ -39,7 +39,7 @@ def fingerprint(environment: Environment) -> str:
     setting = environment.setting
     rounds = min(setting.horizon, max(1, HEAD_ELEMENTS // (setting.players * setting.experts)))
     block, _ = environment.block(environment.start(0), rounds, None)
-    return _hash(block.losses, None if block.reports is block.losses else block.reports, block.awake)
+    return _hash(block.losses, None if block.reports is block.losses else block.reports, block.awake, block.present)
 
 
 def fingerprints(config: StudyConfig) -> dict[str, str]:

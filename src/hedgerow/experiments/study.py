@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +20,9 @@ from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Environment
 from hedgerow.core.transcript import Everything
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.recorded import RecordedArray
+from hedgerow.evaluation.comparators import ComparatorRecorder
 from hedgerow.evaluation.regret import RegretRecorder, RunResult
-from hedgerow.evaluation.summary import Estimate, SummaryRow, summarise
+from hedgerow.evaluation.summary import Estimate, Stream, SummaryRow, summarise
 from hedgerow.experiments.config import Entry, StudyConfig
 from hedgerow.experiments.plugins import load_plugins, loaded_plugins
 from hedgerow.experiments.result_store import Kept, Pair, ResultStore, message_rows
@@ -43,6 +44,17 @@ class Study:
 
     def summary(self) -> list[SummaryRow]:
         return summarise(self.results)
+
+    def streams(self) -> dict[str, Stream]:
+        """What algorithms and comparators paid, for every stream of losses; the study's own has the name ""."""
+        groups: dict[int, list[RunResult]] = {}
+        for index, entry in enumerate(self.config.algorithms):
+            groups.setdefault(self.config.stream_of(index), []).extend(self.of(entry.label))
+        streams: dict[str, Stream] = {}
+        for index, group in groups.items():
+            name = self.config.stream_name(index)
+            streams[name if name not in streams else self.config.algorithms[index].label] = Stream.of(group)
+        return streams
 
     def of(self, label: str) -> list[RunResult]:
         """The results of one label, by seed."""
@@ -72,25 +84,42 @@ class Study:
         return "\n".join([*(line.rstrip() for line in lines), STAMP])
 
 
-def run_one(algorithm: Algorithm, environment: Environment, label: str, seed: int, engine: Any = "vectorised", keep: bool = False) -> Pair:
-    """One algorithm, one seed."""
+def run_one(
+    algorithm: Algorithm,
+    environment: Environment,
+    label: str,
+    seed: int,
+    engine: Any = "vectorised",
+    keep: bool = False,
+    switches: Sequence[int] = (),
+) -> Pair:
+    """One algorithm, one seed, and the comparators on its losses, those with so many `switches` among them."""
     recorder = RegretRecorder(algorithm.setting, environment.family)
+    comparators = ComparatorRecorder(algorithm.setting, environment.family, switches)
     everything = Everything() if keep else None
-    sinks = [recorder] if everything is None else [recorder, everything]
+    sinks = [recorder, comparators, *([] if everything is None else [everything])]
     counters = simulate(algorithm, environment, seed, sinks=sinks, engine=engine)
-    result = recorder.result(label, seed, counters)
+    result = replace(recorder.result(label, seed, counters), comparators=comparators.result())
     return result, None if everything is None else Kept(label, seed, everything.all_plays(), message_rows(everything.messages))
 
 
 def _task(config: StudyConfig, index: int, seeds: Sequence[int], keep: bool, store: ResultStore | None) -> list[Pair]:
     entry = config.algorithms[index]
     environment, algorithm = config.environment_of(entry), config.build(entry)
+    switches = config.comparator_switches if config.stream_of(index) == index else ()
     pairs = []
     for seed in seeds:
-        pairs.append(run_one(algorithm, environment, entry.label, seed, config.engine, keep))
+        pairs.append(run_one(algorithm, environment, entry.label, seed, config.engine, keep, switches))
         if store is not None:
             store.save(index, pairs[-1])
     return pairs
+
+
+def _share_comparators(config: StudyConfig, results: list[RunResult]) -> list[RunResult]:
+    """Comparators that were found once for several algorithms on the same losses, told to all of them."""
+    found = {(result.label, result.seed): result.comparators for result in results}
+    first = {e.label: config.algorithms[config.stream_of(i)].label for i, e in enumerate(config.algorithms)}
+    return [replace(r, comparators={**found[first[r.label], r.seed], **r.comparators}) for r in results]
 
 
 def _elements(config: StudyConfig) -> float:
@@ -175,7 +204,8 @@ def run_study(
                     process.terminate()
                 raise
     ordered = [found[key] for key in sorted(found)]
-    return Study(config, algorithms, [r for r, _ in ordered], [k for _, k in ordered if k is not None])
+    results = _share_comparators(config, [r for r, _ in ordered])
+    return Study(config, algorithms, results, [k for _, k in ordered if k is not None])
 
 
 def compare(

@@ -9,17 +9,18 @@ import numpy as np
 from hedgerow.algorithms.experts.totals import Adder, ClientState, LossSums, Summing, Totals, check_interval, raw_certificate
 from hedgerow.core.checks import at_least
 from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import Algorithm, Context
+from hedgerow.core.protocol import Algorithm, Context, Feature
 from hedgerow.core.setting import Setting
 
 
 @dataclass(frozen=True)
 class Leader(Adder):
-    """Plays the leader of the last broadcast; ties go to the lowest number."""
+    """Plays the leader of the last broadcast, among those awake; ties go to the lowest number."""
 
     def play(self, state: ClientState, context: Context, noise: Noise) -> tuple[np.ndarray, ClientState]:
-        del context, noise
-        return np.argmin(state.totals, axis=-1), state
+        del noise
+        totals = state.totals if context.awake is None else np.where(context.awake, state.totals, np.iinfo(np.int64).max)
+        return np.argmin(totals, axis=-1), state
 
     def play_many(self, state: ClientState, rounds: int, noise: Noise) -> tuple[np.ndarray, ClientState]:
         del noise
@@ -46,4 +47,5 @@ class FollowTheLeader:
             certificate=raw_certificate(),
             upload=LossSums,
             broadcast=Totals,
+            supports=frozenset(Feature),
         )

@@ -11,7 +11,7 @@ from hedgerow.algorithms.experts.totals import Adder, ClientState, LossSums, Sum
 from hedgerow.core.checks import at_least, positive
 from hedgerow.core.lattice import Array, from_units
 from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import Algorithm, Context
+from hedgerow.core.protocol import Algorithm, Context, Feature
 from hedgerow.core.setting import Setting
 
 
@@ -22,8 +22,8 @@ class Sampler(Adder):
     rate: float
 
     def play(self, state: ClientState, context: Context, noise: Noise) -> tuple[np.ndarray, ClientState]:
-        del context
-        return self._choose(state, noise.draw("uniform", "play")), state
+        coins = noise.draw("uniform", "play")
+        return self._choose(state, coins) if context.awake is None else self._choose_awake(state, coins, context.awake), state
 
     def play_many(self, state: ClientState, rounds: int, noise: Noise) -> tuple[np.ndarray, ClientState]:
         return self._choose(state, noise.draw("uniform", "play", rounds=rounds)), state
@@ -33,13 +33,22 @@ class Sampler(Adder):
         mass = np.cumsum(np.exp(-self.rate * losses), axis=-1)
         return (mass <= coins[..., None] * mass[..., -1:]).sum(axis=-1).clip(max=self.experts - 1)
 
+    def _choose_awake(self, state: ClientState, coins: Array, awake: np.ndarray) -> np.ndarray:
+        """The same weights, of the experts awake alone."""
+        totals = np.where(awake, state.totals, np.iinfo(np.int64).max)
+        losses = from_units(totals - totals.min(axis=-1, keepdims=True))
+        mass = np.cumsum(np.where(awake, np.exp(-self.rate * losses), 0.0), axis=-1)
+        last = self.experts - 1 - np.argmax(awake[..., ::-1], axis=-1)
+        return np.minimum((mass <= coins[..., None] * mass[..., -1:]).sum(axis=-1), last)
+
 
 @dataclass(frozen=True)
 class Hedge:
     """p_t(x) proportional to exp(-eta * mean over clients of the losses of x up to the last exchange).
 
     `rate=None` takes the rate that minimises the bound sqrt(N * T * ln(d) / 2) on the expected regret (losses enter in
-    batches of N rounds). No guarantee to anybody.
+    batches of N rounds). Among sleeping experts the same bound holds for the regret against each while it is awake
+    (`proofs/masks.md#sleeping-experts`); reports that come late are not covered by it. No guarantee to anybody.
     """
 
     every: int = 1
@@ -63,6 +72,7 @@ class Hedge:
             certificate=raw_certificate(),
             upload=LossSums,
             broadcast=Totals,
+            supports=frozenset(Feature),
             regret_bound=entropy / rate + rate * every**2 * batches / 8,
             parameters={"rate": rate},
         )

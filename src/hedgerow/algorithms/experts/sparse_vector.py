@@ -25,7 +25,7 @@ from hedgerow.core.checks import at_least, between, expect, positive
 from hedgerow.core.lattice import Array, Units, from_units, round_to_lattice, to_units
 from hedgerow.core.messages import Broadcast
 from hedgerow.core.noise import Noise, NoiseSource
-from hedgerow.core.protocol import Algorithm, Context, RunState, Trace
+from hedgerow.core.protocol import Algorithm, Context, Feature, RunState, Trace
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.bounded_range import WIDEST, AdaptiveBoundedRange
 from hedgerow.privacy.budget import Budget
@@ -69,7 +69,7 @@ class ServerState:
 
 @dataclass(frozen=True)
 class Follower:
-    """Plays the broadcast expert and adds up losses."""
+    """Plays the broadcast expert, or the next one that is awake, and adds up losses."""
 
     experts: int
 
@@ -80,8 +80,12 @@ class Follower:
         return ClientState(np.full_like(state.expert, broadcast.expert), np.zeros_like(state.losses))
 
     def play(self, state: ClientState, context: Context, noise: Noise) -> tuple[np.ndarray, ClientState]:
-        del context, noise
-        return state.expert, state
+        del noise
+        if context.awake is None:
+            return state.expert, state
+        order = (state.expert[..., None] + np.arange(self.experts)) % self.experts
+        first = np.take_along_axis(context.awake, order, axis=-1).argmax(axis=-1)
+        return (state.expert + first) % self.experts, state
 
     def observe(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
         del noise
@@ -305,6 +309,7 @@ class SparseVector:
             certificate=self._certificate(setting, switches, sparse, selection),
             upload=LossSums,
             broadcast=CurrentExpert,
+            supports=frozenset(Feature),  # proofs/masks.md
             advance=server.advance,
             common_play=attrgetter("expert"),
             log_likelihood=server.log_likelihood,

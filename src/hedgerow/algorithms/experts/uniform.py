@@ -10,7 +10,7 @@ from hedgerow.core.certificate import DEFAULT_VIEWS, Certificate, Channel, Event
 from hedgerow.core.lattice import Array
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import Algorithm, Context
+from hedgerow.core.protocol import Algorithm, Context, Feature
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.curves import PureDP
 
@@ -40,14 +40,19 @@ class Dreamer:
         return state
 
     def play(self, state: NoState, context: Context, noise: Noise) -> tuple[np.ndarray, NoState]:
-        del context
-        return self._choose(noise.draw("uniform", "play")), state
+        coins = noise.draw("uniform", "play")
+        return self._choose(coins) if context.awake is None else self._choose_awake(coins, context.awake), state
 
     def play_many(self, state: NoState, rounds: int, noise: Noise) -> tuple[np.ndarray, NoState]:
         return self._choose(noise.draw("uniform", "play", rounds=rounds)), state
 
     def _choose(self, coins: Array) -> np.ndarray:
         return (coins * self.experts).astype(np.int64).clip(max=self.experts - 1)
+
+    def _choose_awake(self, coins: Array, awake: np.ndarray) -> np.ndarray:
+        count = awake.sum(axis=-1)
+        rank = np.minimum((coins * count).astype(np.int64), count - 1)
+        return (np.cumsum(awake, axis=-1) <= rank[..., None]).sum(axis=-1)
 
     def observe(self, state: NoState, reports: Array, noise: Noise) -> NoState:
         del reports, noise
@@ -76,7 +81,7 @@ class Silent:
 
 @dataclass(frozen=True)
 class Uniform:
-    """x_t uniform on the experts: perfectly private, because nothing depends on the data."""
+    """x_t uniform on the experts awake: perfectly private, because nothing depends on the data."""
 
     def build(self, setting: Setting) -> Algorithm:
         adjacency, proof = "replace any data", Proof("composition.md", "no-data")
@@ -92,4 +97,5 @@ class Uniform:
             certificate=Certificate("local", "none", guarantees, {"Broadcast.rounds": Channel.TIMING}),
             upload=Nothing,
             broadcast=Broadcast,
+            supports=frozenset(Feature),
         )
