@@ -1,7 +1,9 @@
 """Hedgerow: private federated prediction from experts, computed tightly, proven, audited and stated."""
 
+from hedgerow.algorithms.experts.doubling import Doubling
 from hedgerow.algorithms.experts.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.experts.hedge import Hedge
+from hedgerow.algorithms.experts.potential import Potential
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
 from hedgerow.algorithms.experts.uniform import Uniform
 from hedgerow.algorithms.registry import ALGORITHMS
@@ -35,6 +37,7 @@ __all__ = [
     "Algorithm",
     "Bernoulli",
     "Delayed",
+    "Doubling",
     "Drifting",
     "FollowTheLeader",
     "GaussianSoftmax",
@@ -48,6 +51,7 @@ __all__ = [
     "MovieLensGenres",
     "NearRealizable",
     "PlayChasing",
+    "Potential",
     "Realizable",
     "Recorded",
     "RecordedArray",

@@ -31,6 +31,10 @@ class Feature(Enum):
     LATE_REPORTS = "late reports"
 
 
+MASKS_AND_DELAYS = frozenset({Feature.SLEEPING_EXPERTS, Feature.ABSENT_CLIENTS, Feature.LATE_REPORTS})
+"""What `proofs/masks.md` covers, for every algorithm that uses nothing of a client but its reports."""
+
+
 @dataclass(frozen=True)
 class Context:
     """What is known before a round is played: its number, and which experts may be chosen (None: all)."""

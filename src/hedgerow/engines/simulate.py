@@ -35,7 +35,8 @@ class LastPlays(Sink):
 
 
 def make_engine(name: str, algorithm: Algorithm, source: NoiseSource, fused: bool = True) -> Engine:
-    expect(name in ENGINES, "engine", name, f"in {ENGINES}")
+    drivers = ("vectorised", "in_process")
+    expect(name in drivers, "engine", name, f"in {drivers}: no other plays losses one by one")
     return Engine.vectorised(algorithm, source, fused) if name == "vectorised" else Engine.in_process(algorithm, source)
 
 
@@ -65,9 +66,9 @@ def simulate(
     fused: bool = True,
     noise: NoiseSource | None = None,
 ) -> Counters:
-    """Play the whole horizon. The result depends on the seed alone, not on the engine or the block size.
+    """Play the whole horizon. The result depends on the seed alone, not on the block size, nor on the engine unless it is `summed`.
 
-    The engine `summed` draws other losses of the same law: it never draws a single one.
+    That one draws sums of losses, of the same law, and never a single one.
     """
     setting = environment.setting
     if setting != algorithm.setting:
@@ -88,6 +89,7 @@ def simulate(
     last = LastPlays()
     watching: list[Sink] = [counters, *sinks, *([last] if environment.adaptive else [])]
     if engine == "summed":
+        expect(block_rounds is None and fused, "block_rounds", block_rounds, "None, and fused=True, where only sums are drawn")
         play_sums(algorithm, environment, seed, SeededNoise(seed) if noise is None else noise, watching)
         return counters
     driver = make_engine(engine, algorithm, SeededNoise(seed) if noise is None else noise, fused)

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 from platformdirs import user_data_path
 
 from hedgerow.core.errors import MissingData
@@ -40,3 +42,15 @@ def find_any(names: Sequence[str], source: str, *, here: bool = False) -> Path:
                 return place / name
     looked = " or ".join(str((place / names[0]).absolute()) for place in places)
     raise MissingData(f"Data file {names[0]!r} not found: get it from {source} and put it at {looked} (or use --data DIR).")
+
+
+def fingerprint_of(*parts: np.ndarray | str | None) -> str:
+    """A hash of arrays and texts, to know whether two environments hand out the same."""
+    total = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            total.update(f"{part.dtype.str}{part.shape}".encode())
+            total.update(np.ascontiguousarray(part).data)
+        else:
+            total.update(repr(part).encode())
+    return total.hexdigest()

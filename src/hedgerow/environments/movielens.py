@@ -20,7 +20,7 @@ from hedgerow.core.errors import HedgerowError, InvalidValue, MissingData
 from hedgerow.core.lattice import Array, Units, round_to_lattice
 from hedgerow.core.losses import Family, Linear
 from hedgerow.core.setting import Setting
-from hedgerow.environments.data import find_any
+from hedgerow.environments.data import find_any, fingerprint_of
 from hedgerow.environments.generated import generator
 
 OFFICIAL, DERIVED = "ml-1m/ratings.dat", "movielens1m/user_genre.npz"
@@ -77,6 +77,9 @@ class MovieLensGenres:
     @property
     def family(self) -> Family:
         return Linear()
+
+    def fingerprint(self) -> str:
+        return fingerprint_of(load(self.unrated), repr(self))
 
     def start(self, seed: int) -> tuple[Array, int]:
         losses = load(self.unrated)

@@ -19,7 +19,7 @@ from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.core.lattice import Array, Units, round_to_lattice, to_units
 from hedgerow.core.losses import Family, Linear
 from hedgerow.core.setting import Setting
-from hedgerow.environments.data import find
+from hedgerow.environments.data import find, fingerprint_of
 
 
 class _Replay:
@@ -44,6 +44,9 @@ class _Replay:
     def block(self, state: int, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, int]:
         del past_plays
         return Block.of(self.losses[state : state + rounds]), state + rounds
+
+    def fingerprint(self) -> str:
+        return fingerprint_of(self.losses)
 
     def sums(self, state: int, rounds: int) -> tuple[Units, int]:
         """Added up, not drawn: recorded losses are what they are."""

@@ -29,7 +29,8 @@ CURVE_POINTS = 256
 class RunResult:
     """One seed of one algorithm: thinned curves (cumulative, mean over clients) and final figures.
 
-    Regrets are NaN where the loss family has no finite set of comparators. `comparators` are losses by name, see `comparators.py`.
+    Regrets are NaN where the loss family has no finite set of comparators; `own_best_regret` also where only sums are known.
+    `comparators` are losses by name, see `comparators.py`.
     """
 
     label: str

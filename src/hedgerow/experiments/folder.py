@@ -111,7 +111,7 @@ def summary_table(study: Study) -> list[dict[str, Any]]:
 def _estimate(estimate: Estimate) -> dict[str, Any]:
     line: dict[str, Any] = {"mean": finite(estimate.mean), "half_width": finite(estimate.half_width), "seeds": estimate.count}
     if not isfinite(estimate.mean):
-        line["reason"] = "this loss family has no finite set of comparators"
+        line["reason"] = "this loss family has no finite set of comparators, or only sums over all clients were drawn"
     elif not isfinite(estimate.half_width):
         line["reason"] = "one seed gives no confidence interval"
     return line

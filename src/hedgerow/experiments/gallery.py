@@ -42,7 +42,7 @@ def exhibit(
 ) -> Exhibit:
     """The fresh result of an experiment, or a new one; a full result is shown even where a quick one would do."""
     for form in (False, True) if quick else (False,):
-        with suppress(Exception):  # running it again tells what is wrong
+        with suppress(HedgerowError, OSError):  # running it again tells what is wrong
             found = fresh_result(experiment, form, RUNS)
             if found is not None:
                 outcome = {**found.verdict, "run": str(found.folder)}

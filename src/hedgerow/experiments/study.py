@@ -123,6 +123,8 @@ def _share_comparators(config: StudyConfig, results: list[RunResult]) -> list[Ru
 
 
 def _elements(config: StudyConfig) -> float:
+    if config.engine == "summed":
+        return 0.0
     settings = [config.environment_of(entry).setting for entry in config.algorithms]
     return float(sum(s.clients * s.experts * s.horizon for s in settings)) * config.seeds
 

@@ -9,7 +9,7 @@ import numpy as np
 from hedgerow.algorithms.experts.totals import Adder, ClientState, LossSums, Summing, Totals, check_interval, raw_certificate
 from hedgerow.core.checks import at_least
 from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import Algorithm, Context, Feature
+from hedgerow.core.protocol import MASKS_AND_DELAYS, Algorithm, Context
 from hedgerow.core.setting import Setting
 
 
@@ -47,5 +47,5 @@ class FollowTheLeader:
             certificate=raw_certificate(),
             upload=LossSums,
             broadcast=Totals,
-            supports=frozenset(Feature),
+            supports=MASKS_AND_DELAYS,
         )

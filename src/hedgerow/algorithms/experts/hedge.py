@@ -11,7 +11,7 @@ from hedgerow.algorithms.experts.totals import Adder, ClientState, LossSums, Sum
 from hedgerow.core.checks import at_least, positive
 from hedgerow.core.lattice import Array, from_units
 from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import Algorithm, Context, Feature
+from hedgerow.core.protocol import MASKS_AND_DELAYS, Algorithm, Context
 from hedgerow.core.setting import Setting
 
 
@@ -72,7 +72,7 @@ class Hedge:
             certificate=raw_certificate(),
             upload=LossSums,
             broadcast=Totals,
-            supports=frozenset(Feature),
+            supports=MASKS_AND_DELAYS,
             regret_bound=entropy / rate + rate * every**2 * batches / 8,
             parameters={"rate": rate},
         )

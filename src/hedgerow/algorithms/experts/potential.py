@@ -27,7 +27,7 @@ from hedgerow.core.block import Block
 from hedgerow.core.certificate import PrivacyCurve, Proof, trusted_server
 from hedgerow.core.checks import at_least, between, expect, positive
 from hedgerow.core.lattice import UNITS_PER_LOSS, Array, Units, from_units, round_to_lattice, to_units
-from hedgerow.core.protocol import Algorithm, Feature
+from hedgerow.core.protocol import MASKS_AND_DELAYS, Algorithm
 from hedgerow.core.rounding import round_up
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.bounded_range import WIDEST, BoundedRangeSequence
@@ -188,7 +188,7 @@ class Potential:
             ),
             upload=LossSums,
             broadcast=CurrentExpert,
-            supports=frozenset(Feature),  # proofs/masks.md
+            supports=MASKS_AND_DELAYS,
             advance=server.advance,
             common_play=attrgetter("expert"),
             log_likelihood=server.log_likelihood,

@@ -25,7 +25,7 @@ from hedgerow.core.checks import at_least, between, expect, positive
 from hedgerow.core.lattice import Array, Units, from_units, round_to_lattice, to_units
 from hedgerow.core.messages import Broadcast
 from hedgerow.core.noise import Noise, NoiseSource
-from hedgerow.core.protocol import Algorithm, Context, Feature, RunState, Trace
+from hedgerow.core.protocol import MASKS_AND_DELAYS, Algorithm, Context, RunState, Trace
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.bounded_range import WIDEST, AdaptiveBoundedRange
 from hedgerow.privacy.budget import Budget
@@ -309,7 +309,7 @@ class SparseVector:
             certificate=self._certificate(setting, switches, sparse, selection),
             upload=LossSums,
             broadcast=CurrentExpert,
-            supports=frozenset(Feature),  # proofs/masks.md
+            supports=MASKS_AND_DELAYS,
             advance=server.advance,
             common_play=attrgetter("expert"),
             log_likelihood=server.log_likelihood,

@@ -10,7 +10,7 @@ from hedgerow.core.certificate import DEFAULT_VIEWS, Certificate, Channel, Event
 from hedgerow.core.lattice import Array
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import Algorithm, Context, Feature
+from hedgerow.core.protocol import MASKS_AND_DELAYS, Algorithm, Context
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.curves import PureDP
 
@@ -97,5 +97,5 @@ class Uniform:
             certificate=Certificate("local", "none", guarantees, {"Broadcast.rounds": Channel.TIMING}),
             upload=Nothing,
             broadcast=Broadcast,
-            supports=frozenset(Feature),
+            supports=MASKS_AND_DELAYS,
         )
