@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from hedgerow.algorithms.experts.doubling import Doubling
 from hedgerow.algorithms.experts.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.experts.hedge import Hedge
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
@@ -16,7 +17,7 @@ from hedgerow.algorithms.experts.uniform import Uniform
 from hedgerow.contracts.outcome import same
 from hedgerow.contracts.recording import Ledger, RecordingNoise
 from hedgerow.core.block import ABSENT, Block, check
-from hedgerow.core.certificate import ONE_LOSS_VECTOR, PUBLIC_PRESENCE, PUBLIC_SLEEP
+from hedgerow.core.certificate import ONE_LOSS_VECTOR, PUBLIC_DELAYS, PUBLIC_PRESENCE, PUBLIC_SLEEP
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import round_to_lattice
 from hedgerow.core.losses import Linear
@@ -27,6 +28,7 @@ from hedgerow.core.transcript import Everything
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.absent import Absent
 from hedgerow.environments.adaptive import PlayChasing
+from hedgerow.environments.delayed import Delayed
 from hedgerow.environments.recorded import RecordedArray
 from hedgerow.environments.sleeping import Sleeping
 from hedgerow.environments.stochastic import Bernoulli, UniformLosses
@@ -345,8 +347,9 @@ class _Plain:
         (Absent(of=SMALL), {PUBLIC_PRESENCE}),
         (Sleeping(of=SMALL), {PUBLIC_SLEEP}),
         (Absent(of=Sleeping(of=SMALL)), {PUBLIC_PRESENCE, PUBLIC_SLEEP}),
+        (Delayed(of=Absent(of=SMALL), rounds=2), {PUBLIC_PRESENCE, PUBLIC_DELAYS}),
     ],
-    ids=["plain", "absent", "sleeping", "both"],
+    ids=["plain", "absent", "sleeping", "both", "late"],
 )
 def test_the_certificate_says_that_masks_are_not_protected(environment: Any, assumed: set[Any]) -> None:
     entry = Entry("a", SparseVector())
@@ -355,7 +358,7 @@ def test_the_certificate_says_that_masks_are_not_protected(environment: Any, ass
     for guarantee, before in zip(certificate.guarantees, plain.guarantees, strict=True):
         assert guarantee.assumes - before.assumes == (assumed if guarantee.protects else set())
         assert guarantee.curve == before.curve
-        stays = "; who takes part stays as it is" if guarantee.protects and PUBLIC_PRESENCE in assumed else ""
+        stays = "; who takes part stays as it is" if PUBLIC_PRESENCE in assumed else ""
         assert guarantee.adjacency == ONE_LOSS_VECTOR + stays
     if not assumed:
         assert certificate == plain
@@ -435,3 +438,36 @@ def test_a_checked_block_sums_what_is_answered_by_segments() -> None:
     assert np.array_equal(answered[~awake], paid[~awake])
     parts = [answered[a:b].sum(axis=0) for a, b in ((0, 4), (4, 5), (5, 9), (9, 12))]
     assert np.array_equal(block.sums(plays) / 2**20, parts)
+
+
+@pytest.mark.parametrize("environment", [Sleeping(of=SMALL), Delayed(of=SMALL, rounds=2), PlayChasing(clients=3, experts=4, horizon=30)])
+def test_bounds_for_losses_fixed_in_advance_are_not_stated_elsewhere(environment: Any) -> None:
+    """Where experts sleep, reports depend on the play: an expert that never loses can look bad, and a right guess is doubled."""
+    entry = Entry("a", Doubling())
+    assert "wrong_doubling_at_most" in Doubling().build(environment.setting).parameters
+    assert "wrong_doubling_at_most" not in StudyConfig("x", environment, (entry,)).build(entry).parameters
+
+
+def test_late_reports_must_be_declared() -> None:
+    @dataclass(frozen=True)
+    class Secretly:
+        of: Any
+        adaptive: ClassVar[bool] = False
+
+        @property
+        def setting(self) -> Setting:
+            return self.of.setting
+
+        @property
+        def family(self) -> Any:
+            return self.of.family
+
+        def start(self, seed: int) -> Any:
+            return self.of.start(seed)
+
+        def block(self, state: Any, rounds: int, past_plays: Any) -> Any:
+            made, after = self.of.block(state, rounds, past_plays)
+            return replace(made, reports=np.zeros_like(made.losses)), after
+
+    with pytest.raises(InvalidValue, match="declare late reports"):
+        simulate(SparseVector().build(SMALL.setting), Secretly(SMALL), 0)

@@ -131,6 +131,7 @@ PUBLIC_PRESENCE = Assumption(
     "sites without a case still answer when an exchange is due",
 )
 PUBLIC_SLEEP = Assumption("PUBLIC_SLEEP", "which experts sleep in which round is not protected and does not depend on the protected record")
+PUBLIC_DELAYS = Assumption("PUBLIC_DELAYS", "when a loss is reported is not protected and does not depend on the protected record")
 NO_CARRY_OVER = Assumption("NO_CARRY_OVER", "later losses depend on the protected record only through what was broadcast")
 
 
@@ -242,9 +243,10 @@ PRESENCE_STAYS = "; who takes part stays as it is"
 
 
 def with_public_mask(certificate: Certificate, assumption: Assumption, narrower: str = "") -> Certificate:
-    """The same guarantees in a game with a mask that everybody may know (`proofs/masks.md#absent-clients`)."""
+    """The same guarantees in a game with a mask, or delays, that everybody may know (`proofs/masks.md`)."""
     guarantees = tuple(
-        replace(g, assumes=g.assumes | {assumption}, adjacency=g.adjacency + narrower) if g.protects else g for g in certificate.guarantees
+        replace(g, assumes=g.assumes | {assumption} if g.protects else g.assumes, adjacency=g.adjacency + narrower)
+        for g in certificate.guarantees
     )
     return replace(certificate, guarantees=guarantees)
 

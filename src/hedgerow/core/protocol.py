@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 import numpy as np
 
 from hedgerow.core.block import Block
-from hedgerow.core.certificate import PRESENCE_STAYS, PUBLIC_PRESENCE, PUBLIC_SLEEP, Certificate, with_public_mask
+from hedgerow.core.certificate import PRESENCE_STAYS, PUBLIC_DELAYS, PUBLIC_PRESENCE, PUBLIC_SLEEP, Certificate, with_public_mask
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import Units
 from hedgerow.core.losses import Family
@@ -31,6 +31,11 @@ class Feature(Enum):
     LATE_REPORTS = "late reports"
 
 
+SHOWN_BY_THE_GAME = {
+    Feature.SLEEPING_EXPERTS: (PUBLIC_SLEEP, ""),
+    Feature.ABSENT_CLIENTS: (PUBLIC_PRESENCE, PRESENCE_STAYS),
+    Feature.LATE_REPORTS: (PUBLIC_DELAYS, ""),
+}
 MASKS_AND_DELAYS = frozenset({Feature.SLEEPING_EXPERTS, Feature.ABSENT_CLIENTS, Feature.LATE_REPORTS})
 """What `proofs/masks.md` covers, for every algorithm that uses nothing of a client but its reports."""
 
@@ -114,6 +119,7 @@ class Algorithm:
     `common_play(broadcast)` is the expert that all clients play until the next exchange, for algorithms that know one and whose
     summed upload is `upload(losses of all clients since the last exchange)`: these can be played by sums alone (`engines.summed`).
     `log_likelihood(broadcasts, reports)` is the exact log-probability of a sequence of broadcasts on given data, for audits.
+    `parameters` are what was chosen or follows; those that end with `_at_most` are bounds proven for losses fixed in advance.
     `regret_bound` is a proven bound on expected regret, `reference` the algorithm that this one is without noise.
     """
 
@@ -195,12 +201,17 @@ def require_support(algorithm: Algorithm, environment: Environment) -> None:
 
 
 def certified_for(algorithm: Algorithm, environment: Environment) -> Algorithm:
-    """The algorithm with a certificate that says what the environment's game shows of its own: who takes part, who sleeps."""
+    """The algorithm as it is in this game: its certificate says what the game shows of its own (who takes part, who sleeps, who is
+    late), and bounds that are proven for the plain game alone are gone.
+    """
     require_support(algorithm, environment)
     features = features_of(environment)
+    if not features and not environment.adaptive:
+        return algorithm
     certificate = algorithm.certificate
-    if Feature.ABSENT_CLIENTS in features:
-        certificate = with_public_mask(certificate, PUBLIC_PRESENCE, PRESENCE_STAYS)
-    if Feature.SLEEPING_EXPERTS in features:
-        certificate = with_public_mask(certificate, PUBLIC_SLEEP)
-    return algorithm if certificate is algorithm.certificate else replace(algorithm, certificate=certificate)
+    for feature, (assumption, narrower) in SHOWN_BY_THE_GAME.items():
+        if feature in features:
+            certificate = with_public_mask(certificate, assumption, narrower)
+    plain_only = {name: value for name, value in algorithm.parameters.items() if not name.endswith("_at_most")}
+    bound = None if Feature.LATE_REPORTS in features else algorithm.regret_bound
+    return replace(algorithm, certificate=certificate, parameters=plain_only, regret_bound=bound)

@@ -99,15 +99,16 @@ def simulate(
     while run.round < setting.horizon:
         wanted = min(rounds, setting.horizon - run.round)
         block, state = environment.block(state, wanted, last.last)
-        _check_declared(environment, block)
         block = check(block, environment.family, setting, run.round, wanted, marks[bisect_right(marks, run.round) :][:wanted])
+        _check_declared(environment, block)
         run = driver.advance(run, block, watching)
     return counters
 
 
 def _check_declared(environment: Environment, block: Block) -> None:
     """Certificates are made from what an environment declares, so a mask must be declared."""
-    masks = ((block.awake, Feature.SLEEPING_EXPERTS), (block.present, Feature.ABSENT_CLIENTS))
+    late = block.reports if block.reports is not block.losses and environment.setting.deciders is None else None
+    masks = ((block.awake, Feature.SLEEPING_EXPERTS), (block.present, Feature.ABSENT_CLIENTS), (late, Feature.LATE_REPORTS))
     for mask, feature in masks:
         if mask is not None and feature not in features_of(environment):
             raise InvalidValue(f"Expected {type(environment).__name__} to declare {feature.value} in its features, it hands them out.")

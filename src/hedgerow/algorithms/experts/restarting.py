@@ -75,6 +75,8 @@ class Restarting(Selector):
                 if sent.expert != state.expert:
                     return -np.inf
                 continue
+            if sent.switches != state.switches + 1:
+                return -np.inf
             result += self.sparse.log_probability(queries, self.limit(state.switches), ended=True)
             result += self.selection.log_probability(self.epoch_scores(state), sent.expert)
             state, queries = self.next_run(state, sent.expert, np.nan), []

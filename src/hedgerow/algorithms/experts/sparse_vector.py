@@ -195,6 +195,8 @@ class Selector:
                 if sent.expert != expert:
                     return -np.inf
                 continue
+            if sent.switches != used + 1:
+                return -np.inf
             result += self.sparse.log_probability(queries, self.threshold, ended=True)
             result += self.selection.log_probability(self.scores(seen), sent.expert)
             expert, used, base, queries = sent.expert, sent.switches, int(seen[sent.expert]), []
