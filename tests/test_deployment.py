@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
@@ -25,7 +26,7 @@ from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.setting import Setting
 from hedgerow.engines import learner as learner_module
 from hedgerow.experiments.deployment import deployment_record, record_deployment
-from hedgerow.experiments.privacy_record import read_record
+from hedgerow.experiments.privacy_record import draws_afresh, read_record
 from hedgerow.experiments.study import STAMP
 from hedgerow.privacy import SecureNoise
 from hedgerow.privacy.bounded_range import AdaptiveBoundedRange
@@ -128,9 +129,19 @@ def test_a_deployment_is_stated_without_a_stamp(hedgerow: Command, tmp_path: Pat
     files = {file.name: file.read_text() for file in place.iterdir()}
     assert not any(STAMP in text or "NOT SECURE" in text or "IDEAL_REALS" in text for text in files.values())
     page = " ".join(files["statement.md"].split())
+    for text in (
+        "recorded on ",
+        "before the first of 20 rounds",
+        "used in no other game".upper(),
+        "within a proven margin (proofs/secure_noise",
+    ):
+        assert text in page
+    assert '<p class="loud">THESE DATA ARE USED' in files["statement.html"]
+    assert "cannot be saved" in page
+    assert "whoever is in both gets the sum of both" in page
     for text in ("AES-256 in counter mode under a key from the operating system", "exact whole numbers", "cryptography ", "mpmath "):
         assert text in page
-    assert re.search(r"ENTROPY: .*snapshot or clone of a virtual machine", page)
+    assert re.search(r"snapshot or clone of a virtual machine.* \(ENTROPY\)", page)
     assert "epsilon = 0.5, delta = 0" in page
     assert json.loads(files["statement.json"])["stamp"] is None
     assert yaml.safe_load(files["registry.yaml"])["deployment"]["privacy_loss"]["privacy_parameters"] == {"epsilon": 0.5, "delta": 0.0}
@@ -153,6 +164,21 @@ def test_a_record_needs_a_title_and_a_new_folder(tmp_path: Path) -> None:
     with pytest.raises(InvalidValue, match=r"Expected folder=.*to be new, it exists"):
         record_deployment(_private(hr.SparseVector()), tmp_path / "live", title="Live")
     assert list((tmp_path / "live").iterdir()) == []
+
+
+def test_a_learner_is_recorded_once_and_the_record_says_when(tmp_path: Path, hedgerow: Command) -> None:
+    learner = _private(hr.SparseVector())
+    for _ in range(7):
+        learner.predict()
+        learner.observe(np.zeros((3, 4)))
+    record_deployment(learner, tmp_path / "live", title="Live")
+    assert read_record(tmp_path / "live").played == 7
+    with pytest.raises(InvalidValue, match="not to be a second record: this learner has one in .*live"):
+        record_deployment(learner, tmp_path / "again", title="Live")
+    assert [p.name for p in tmp_path.glob("again*")] == []
+    hedgerow("statement", "live")
+    assert "after round 7 of 20" in (tmp_path / "live" / "statement" / "sparse_vector" / "statement.md").read_text()
+    record_deployment(_private(hr.SparseVector()), tmp_path / "again", title="Another game")
 
 
 def test_the_example_deploys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,12 +236,63 @@ def test_every_seed_on_recorded_data_is_one_more_run(hedgerow: Command, tmp_path
     assert "4.49 to 1 after seeing everything in all rounds of all 3 runs" in " ".join(said.split())
     folder = tmp_path / "runs" / "a" / "statement" / "pure"
     page = (folder / "statement.md").read_text()
-    assert "had the same recorded data: one makes epsilon = 0.5, delta = 0, all together epsilon = 1.5, delta = 0." in page
-    assert re.search(r"ran 'approximate' on the same data too; for whoever sees everything: epsilon = 4\.\d+, delta = 3e-5", page)
+    assert "count as runs on the same data: one makes epsilon = 0.5, delta = 0, all together epsilon = 1.5, delta = 0." in page
+    beside = r"ran 'approximate' on the same data too; together, for the server: NO GUARANTEE; for another site and the public: epsilon = 4"
+    assert re.search(beside + r"\.\d+, delta = 3e-5", page)
     assert yaml.safe_load((folder / "registry.yaml").read_text())["deployment"]["privacy_loss"]["privacy_parameters"]["epsilon"] == 1.5
     (tmp_path / "study.toml").write_text(RECORDED + OTHER)
     hedgerow("run", "study.toml", "--out", "runs/b", "--set", "seeds=1")
     hedgerow("statement", "runs/b", "--algorithm", "pure")
     page = (tmp_path / "runs" / "b" / "statement" / "pure" / "statement.md").read_text()
     assert "a second one like this makes epsilon = 1, delta = 0." in page
-    assert "ran 'approximate' and 'hedge' on the same data too; for whoever sees everything: NO GUARANTEE." in page
+    assert (
+        "ran 'approximate' and 'hedge' on the same data too; together, for the server, another site and the public: NO GUARANTEE." in page
+    )
+
+
+def test_the_same_file_under_another_name_is_the_same_data(hedgerow: Command, tmp_path: Path) -> None:
+    """What counts is what was read: another path to the same losses adds up, other losses do not."""
+    _losses(tmp_path / "losses.csv")
+    (tmp_path / "other.csv").write_text((tmp_path / "losses.csv").read_text().replace("0,0,0,0,1", "0,0,1,0,1"))
+    own = '[algorithms.environment]\nname = "recorded"\npath = "{}"\n'
+    for path, added in (("./losses.csv", True), ("other.csv", False)):
+        (tmp_path / "study.toml").write_text(RECORDED + own.format(path))
+        out = f"runs/{added}"
+        assert hedgerow("run", "study.toml", "--out", out, "--set", "seeds=1").code == 0
+        hedgerow("statement", out, "--algorithm", "pure")
+        page = (tmp_path / out / "statement" / "pure" / "statement.md").read_text()
+        assert ("ran 'approximate' on the same data too" in page) == added
+
+
+REPLAY = """
+from dataclasses import dataclass
+from typing import ClassVar
+import numpy as np
+import hedgerow
+from hedgerow.core.block import Block
+from hedgerow.environments.generated import Frame
+@dataclass(frozen=True, kw_only=True)
+class Replay(Frame):
+    adaptive: ClassVar[bool] = False
+    def start(self, seed):
+        return 0
+    def block(self, state, rounds, past_plays):
+        return Block.of(np.zeros((rounds, self.clients, self.experts))), state + rounds
+hedgerow.ENVIRONMENTS.add("replay", Replay)
+"""
+
+
+def test_only_an_environment_that_says_so_draws_afresh(hedgerow: Command, tmp_path: Path) -> None:
+    """A plugin that replays a file says nothing: its seeds count as runs on the same data, and so do those of its neighbours."""
+    (tmp_path / "replay.py").write_text(REPLAY)
+    table = 'name = "{}"\nclients = 2\nexperts = 3\nhorizon = 8'
+    for name, runs in (("replay", 3), ("bernoulli", 1)):
+        (tmp_path / "study.toml").write_text(RECORDED.replace('name = "recorded"\npath = "losses.csv"', table.format(name)))
+        assert hedgerow("run", "study.toml", "--plugin", "replay.py", "--out", f"runs/{name}").code == 0
+        first = read_record(tmp_path / "runs" / name).algorithms[0]
+        assert (first.runs, first.data, first.losses) == (runs, "recorded" if runs > 1 else "drawn", None)
+        hedgerow("statement", f"runs/{name}", "--algorithm", "pure")
+        page = (tmp_path / "runs" / name / "statement" / "pure" / "statement.md").read_text()
+        assert ("ran 'approximate' on the same data too" in page) == (runs > 1)
+    assert not draws_afresh(hr.MovieLensGenres())
+    assert draws_afresh(hr.Realizable())
