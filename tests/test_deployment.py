@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import json
 import re
 import runpy
@@ -17,11 +18,13 @@ import yaml
 
 import hedgerow as hr
 from conftest import Command
+from hedgerow.cli.main import main
 from hedgerow.contracts.suite import examine
 from hedgerow.core import certificate
 from hedgerow.core.certificate import ENTROPY, IDEAL_REALS, Certificate, with_exact_noise
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.messages import field_names
+from hedgerow.core.noise import SeededNoise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.setting import Setting
 from hedgerow.engines import learner as learner_module
@@ -173,7 +176,7 @@ def test_a_learner_is_recorded_once_and_the_record_says_when(tmp_path: Path, hed
         learner.observe(np.zeros((3, 4)))
     record_deployment(learner, tmp_path / "live", title="Live")
     assert read_record(tmp_path / "live").played == 7
-    with pytest.raises(InvalidValue, match="not to be a second record: this learner has one in .*live"):
+    with pytest.raises(InvalidValue, match=r"not to be a second record: this learner has one in .*live"):
         record_deployment(learner, tmp_path / "again", title="Live")
     assert [p.name for p in tmp_path.glob("again*")] == []
     hedgerow("statement", "live")
@@ -296,3 +299,65 @@ def test_only_an_environment_that_says_so_draws_afresh(hedgerow: Command, tmp_pa
         assert ("ran 'approximate' on the same data too" in page) == (runs > 1)
     assert not draws_afresh(hr.MovieLensGenres())
     assert draws_afresh(hr.Realizable())
+
+
+# a learner tells what it is
+
+
+def test_a_learner_tells_what_it_is() -> None:
+    learner = _private(hr.SparseVector(epsilon=0.5))
+    assert learner.certificate is learner.algorithm.certificate
+    assert repr(learner).startswith("<Learner of SparseVector(epsilon=0.5")
+    assert repr(learner).endswith("clients=3, experts=4, horizon=20, SecureNoise, after round 0>")
+
+
+def test_a_learner_names_the_shape_it_was_given() -> None:
+    learner = hr.Learner(hr.FollowTheLeader(), clients=2, experts=3, horizon=5)
+    learner.predict()
+    with pytest.raises(InvalidValue, match=re.escape("Expected losses of shape (2, 3), (clients, experts), got (3, 2).")):
+        learner.observe(np.zeros((3, 2)))
+    learner.observe(np.zeros((2, 3)))
+
+
+def test_the_way_to_a_secure_source_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InvalidValue, match=re.escape("got SeededNoise. Write source=SecureNoise(), from hedgerow.privacy.")):
+        hr.Learner.private(hr.SparseVector(), clients=2, experts=3, horizon=5, source=SeededNoise(0))  # pyright: ignore[reportArgumentType]
+    with pytest.raises(InvalidValue, match=re.escape("Make the learner with Learner.private(..., source=SecureNoise())")):
+        record_deployment(hr.Learner(hr.SparseVector(), clients=2, experts=3, horizon=5), tmp_path / "live", title="Live")
+
+
+def test_the_certificate_of_a_learner_can_be_seen_beforehand(hedgerow: Command) -> None:
+    assert hr.SecureNoise is SecureNoise
+    said = hedgerow("certify", "sparse_vector", "--secure", "--json").document()
+    assert "ENTROPY" in said["guarantees"][1]["assumes"]
+    assert "IDEAL_REALS" not in said["guarantees"][1]["assumes"]
+    assert "IDEAL_REALS" in hedgerow("certify", "sparse_vector", "--json").document()["guarantees"][1]["assumes"]
+    refused = hedgerow("certify", "hedge", "--secure")
+    assert (refused.code, "protects nobody" in refused.err) == (2, True)
+
+
+def test_the_example_asks_for_its_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["deployment.py"])
+    with pytest.raises(SystemExit, match="Expected the name of a new folder"):
+        runpy.run_path(str(ROOT / "examples" / "deployment.py"))
+
+
+def test_the_readme_deploys_as_it_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (code,) = (part for part in re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S) if "record_deployment" in part)
+    exec(code, {})
+    assert read_record(tmp_path / "live").noise.secure
+
+
+def test_ctrl_c_while_commands_are_imported_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    real = builtins.__import__
+
+    def interrupted(name: str, *rest: Any, **more: Any) -> Any:
+        if name == "hedgerow.cli.app":
+            raise KeyboardInterrupt
+        return real(name, *rest, **more)
+
+    monkeypatch.setattr(builtins, "__import__", interrupted)
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert (stop.value.code, capsys.readouterr().err) == (130, "Interrupted; nothing was written.\n")

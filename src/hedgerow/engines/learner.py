@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.core.block import Block, check
-from hedgerow.core.certificate import with_exact_noise
+from hedgerow.core.certificate import Certificate, with_exact_noise
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import round_to_lattice
 from hedgerow.core.losses import Linear
@@ -52,7 +52,7 @@ class Learner:
         for mechanism in built.certificate.mechanisms:
             if not getattr(mechanism, "exact", True):
                 raise Unsupported(f"{built.name} needs {type(mechanism).__name__}, which has no exact sampler.")
-        learner._begin(algorithm, replace(built, certificate=with_exact_noise(built.certificate)), require_secure(source))
+        learner._begin(algorithm, replace(built, certificate=with_exact_noise(built.certificate)), _secure(source))
         return learner
 
     def _begin(self, spec: AlgorithmSpec, algorithm: Algorithm, source: NoiseSource) -> None:
@@ -71,6 +71,11 @@ class Learner:
         return self._engine.algorithm
 
     @property
+    def certificate(self) -> Certificate:
+        """Who can learn what from this game."""
+        return self.algorithm.certificate
+
+    @property
     def source(self) -> NoiseSource:
         """Where all noise of this game comes from."""
         return self._engine.source
@@ -79,6 +84,11 @@ class Learner:
     def round(self) -> int:
         """How many rounds are finished."""
         return self._run.round
+
+    def __repr__(self) -> str:
+        setting = self.algorithm.setting
+        size = f"clients={setting.clients}, experts={setting.experts}, horizon={setting.horizon}"
+        return f"<Learner of {self._spec!r}, {size}, {type(self.source).__name__}, after round {self.round}>"
 
     def predict(self) -> np.ndarray:
         """The expert each client follows in this round; asking again gives the same answer."""
@@ -94,7 +104,18 @@ class Learner:
         if self._waiting is None:
             raise InvalidValue("Expected predict() before observe().")
         setting = self.algorithm.setting
-        rounded = round_to_lattice(np.array(losses, np.float64)[None])
+        given = np.array(losses, np.float64)
+        if given.shape != (setting.clients, setting.experts):
+            raise InvalidValue(f"Expected losses of shape {(setting.clients, setting.experts)}, (clients, experts), got {given.shape}.")
+        rounded = round_to_lattice(given[None])
         block = check(Block.of(rounded), Linear(), setting, self._run.round, 1)
         self._run = self._engine.observe(self._run, block.reports[0])
         self._waiting = None
+
+
+def _secure(source: object) -> SecureNoise:
+    """`require_secure`, with the way out."""
+    try:
+        return require_secure(source)
+    except InvalidValue as error:
+        raise InvalidValue(f"{error} Write source=SecureNoise(), from hedgerow.privacy.") from error
