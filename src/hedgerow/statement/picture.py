@@ -31,7 +31,15 @@ def draw(statement: Statement) -> Figure:
         total, records = members[0].total, statement.lead
         if total is not None or records > 1:
             worst, shown = outline(curve, total, records), exposure(curve, total, records)
-            axes.plot(*_line(worst), color=COLOURS[i], linewidth=1.4, linestyle="--", label=_worst_label(statement, shown))
+            axes.plot(
+                *_line(worst),
+                color=COLOURS[i],
+                linewidth=1.8,
+                linestyle="--",
+                zorder=3,
+                clip_on=False,
+                label=_worst_label(statement, shown),
+            )
     if statement.claimed is not None:
         label = f"claimed by the paper\n{words.quoted(statement.claimed.epsilon, statement.claimed.delta)}"
         axes.plot(*_line(statement.claimed.outline), color="#6d597a", linestyle=":", label=label)
