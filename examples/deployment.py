@@ -8,9 +8,10 @@ import sys
 import numpy as np
 
 import hedgerow as hr
-from hedgerow.privacy import SecureNoise
 
-source = SecureNoise()  # the key comes from the operating system: there is no seed
+if len(sys.argv) != 2:
+    sys.exit("Expected the name of a new folder: python examples/deployment.py FOLDER")
+source = hr.SecureNoise()  # the key comes from the operating system: there is no seed
 learner = hr.Learner.private(hr.SparseVector(epsilon=1.0), clients=3, experts=4, horizon=60, source=source)
 hr.record_deployment(learner, sys.argv[1], title="Forecasting models at three hospitals")  # before the first round
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import json
 import re
 import runpy
@@ -11,21 +12,30 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 
 import hedgerow as hr
 from conftest import Command
+from hedgerow.cli.main import main
 from hedgerow.contracts.suite import examine
 from hedgerow.core import certificate
 from hedgerow.core.certificate import ARITHMETIC, ENTROPY, IDEAL_REALS, Certificate, with_exact_noise
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.messages import field_names
+from hedgerow.core.noise import SeededNoise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.setting import Setting
 from hedgerow.engines import learner as learner_module
+from hedgerow.environments.absent import Absent
+from hedgerow.environments.delayed import Delayed
+from hedgerow.environments.movielens import MovieLensGenres
+from hedgerow.environments.recorded import RecordedArray
+from hedgerow.environments.sleeping import Sleeping
+from hedgerow.environments.stochastic import Bernoulli
 from hedgerow.experiments.deployment import deployment_record, record_deployment
-from hedgerow.experiments.privacy_record import read_record
+from hedgerow.experiments.privacy_record import draws_afresh, read_record
 from hedgerow.experiments.study import STAMP
 from hedgerow.privacy import SecureNoise
 from hedgerow.privacy.bounded_range import AdaptiveBoundedRange
@@ -128,9 +138,19 @@ def test_a_deployment_is_stated_without_a_stamp(hedgerow: Command, tmp_path: Pat
     files = {file.name: file.read_text() for file in place.iterdir()}
     assert not any(STAMP in text or "NOT SECURE" in text or "IDEAL_REALS" in text for text in files.values())
     page = " ".join(files["statement.md"].split())
+    for text in (
+        "recorded on ",
+        "before the first of 20 rounds",
+        "used in no other game".upper(),
+        "within a proven margin (proofs/secure_noise",
+    ):
+        assert text in page
+    assert '<p class="loud">THESE DATA ARE USED' in files["statement.html"]
+    assert "cannot be saved" in page
+    assert "whoever is in both gets the sum of both" in page
     for text in ("AES-256 in counter mode under a key from the operating system", "exact whole numbers", "cryptography ", "mpmath "):
         assert text in page
-    assert re.search(r"ENTROPY: .*snapshot or clone of a virtual machine", page)
+    assert re.search(r"snapshot or clone of a virtual machine.* \(ENTROPY\)", page)
     assert "epsilon = 0.5, delta = 0" in page
     assert json.loads(files["statement.json"])["stamp"] is None
     assert yaml.safe_load(files["registry.yaml"])["deployment"]["privacy_loss"]["privacy_parameters"] == {"epsilon": 0.5, "delta": 0.0}
@@ -153,6 +173,21 @@ def test_a_record_needs_a_title_and_a_new_folder(tmp_path: Path) -> None:
     with pytest.raises(InvalidValue, match=r"Expected folder=.*to be new, it exists"):
         record_deployment(_private(hr.SparseVector()), tmp_path / "live", title="Live")
     assert list((tmp_path / "live").iterdir()) == []
+
+
+def test_a_learner_is_recorded_once_and_the_record_says_when(tmp_path: Path, hedgerow: Command) -> None:
+    learner = _private(hr.SparseVector())
+    for _ in range(7):
+        learner.predict()
+        learner.observe(np.zeros((3, 4)))
+    record_deployment(learner, tmp_path / "live", title="Live")
+    assert read_record(tmp_path / "live").played == 7
+    with pytest.raises(InvalidValue, match=r"not to be a second record: this learner has one in .*live"):
+        record_deployment(learner, tmp_path / "again", title="Live")
+    assert [p.name for p in tmp_path.glob("again*")] == []
+    hedgerow("statement", "live")
+    assert "after round 7 of 20" in (tmp_path / "live" / "statement" / "sparse_vector" / "statement.md").read_text()
+    record_deployment(_private(hr.SparseVector()), tmp_path / "again", title="Another game")
 
 
 def test_the_example_deploys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,12 +245,133 @@ def test_every_seed_on_recorded_data_is_one_more_run(hedgerow: Command, tmp_path
     assert "4.49 to 1 after seeing everything in all rounds of all 3 runs" in " ".join(said.split())
     folder = tmp_path / "runs" / "a" / "statement" / "pure"
     page = (folder / "statement.md").read_text()
-    assert "had the same recorded data: one makes epsilon = 0.5, delta = 0, all together epsilon = 1.5, delta = 0." in page
-    assert re.search(r"ran 'approximate' on the same data too; for whoever sees everything: epsilon = 4\.\d+, delta = 3e-5", page)
+    assert "count as runs on the same data: one makes epsilon = 0.5, delta = 0, all together epsilon = 1.5, delta = 0." in page
+    beside = r"ran 'approximate' on the same data too; together, for the server: NO GUARANTEE; for another site and the public: epsilon = 4"
+    assert re.search(beside + r"\.\d+, delta = 3e-5", page)
     assert yaml.safe_load((folder / "registry.yaml").read_text())["deployment"]["privacy_loss"]["privacy_parameters"]["epsilon"] == 1.5
     (tmp_path / "study.toml").write_text(RECORDED + OTHER)
     hedgerow("run", "study.toml", "--out", "runs/b", "--set", "seeds=1")
     hedgerow("statement", "runs/b", "--algorithm", "pure")
     page = (tmp_path / "runs" / "b" / "statement" / "pure" / "statement.md").read_text()
     assert "a second one like this makes epsilon = 1, delta = 0." in page
-    assert "ran 'approximate' and 'hedge' on the same data too; for whoever sees everything: NO GUARANTEE." in page
+    assert (
+        "ran 'approximate' and 'hedge' on the same data too; together, for the server, another site and the public: NO GUARANTEE." in page
+    )
+
+
+def test_the_same_file_under_another_name_is_the_same_data(hedgerow: Command, tmp_path: Path) -> None:
+    """What counts is what was read: another path to the same losses adds up, other losses do not."""
+    _losses(tmp_path / "losses.csv")
+    (tmp_path / "other.csv").write_text((tmp_path / "losses.csv").read_text().replace("0,0,0,0,1", "0,0,1,0,1"))
+    own = '[algorithms.environment]\nname = "recorded"\npath = "{}"\n'
+    for path, added in (("./losses.csv", True), ("other.csv", False)):
+        (tmp_path / "study.toml").write_text(RECORDED + own.format(path))
+        out = f"runs/{added}"
+        assert hedgerow("run", "study.toml", "--out", out, "--set", "seeds=1").code == 0
+        hedgerow("statement", out, "--algorithm", "pure")
+        page = (tmp_path / out / "statement" / "pure" / "statement.md").read_text()
+        assert ("ran 'approximate' on the same data too" in page) == added
+
+
+REPLAY = """
+from dataclasses import dataclass
+from typing import ClassVar
+import numpy as np
+import hedgerow
+from hedgerow.core.block import Block
+from hedgerow.environments.generated import Frame
+@dataclass(frozen=True, kw_only=True)
+class Replay(Frame):
+    adaptive: ClassVar[bool] = False
+    def start(self, seed):
+        return 0
+    def block(self, state, rounds, past_plays):
+        return Block.of(np.zeros((rounds, self.clients, self.experts))), state + rounds
+hedgerow.ENVIRONMENTS.add("replay", Replay)
+"""
+
+
+def test_only_an_environment_that_says_so_draws_afresh(hedgerow: Command, tmp_path: Path) -> None:
+    """A plugin that replays a file says nothing: its seeds count as runs on the same data, and so do those of its neighbours."""
+    (tmp_path / "replay.py").write_text(REPLAY)
+    table = 'name = "{}"\nclients = 2\nexperts = 3\nhorizon = 8'
+    for name, runs in (("replay", 3), ("bernoulli", 1)):
+        (tmp_path / "study.toml").write_text(RECORDED.replace('name = "recorded"\npath = "losses.csv"', table.format(name)))
+        assert hedgerow("run", "study.toml", "--plugin", "replay.py", "--out", f"runs/{name}").code == 0
+        first = read_record(tmp_path / "runs" / name).algorithms[0]
+        assert (first.runs, first.data, first.losses) == (runs, "recorded" if runs > 1 else "drawn", None)
+        hedgerow("statement", f"runs/{name}", "--algorithm", "pure")
+        page = (tmp_path / "runs" / name / "statement" / "pure" / "statement.md").read_text()
+        assert ("ran 'approximate' on the same data too" in page) == (runs > 1)
+    assert not draws_afresh(hr.MovieLensGenres())
+    assert draws_afresh(hr.Realizable())
+
+
+# a learner tells what it is
+
+
+def test_a_learner_tells_what_it_is() -> None:
+    learner = _private(hr.SparseVector(epsilon=0.5))
+    assert learner.certificate is learner.algorithm.certificate
+    assert repr(learner).startswith("<Learner of SparseVector(epsilon=0.5")
+    assert repr(learner).endswith("clients=3, experts=4, horizon=20, SecureNoise, after round 0>")
+
+
+def test_a_learner_names_the_shape_it_was_given() -> None:
+    learner = hr.Learner(hr.FollowTheLeader(), clients=2, experts=3, horizon=5)
+    learner.predict()
+    with pytest.raises(InvalidValue, match=re.escape("Expected losses of shape (2, 3), (clients, experts), got (3, 2).")):
+        learner.observe(np.zeros((3, 2)))
+    learner.observe(np.zeros((2, 3)))
+
+
+def test_the_way_to_a_secure_source_is_told(tmp_path: Path) -> None:
+    with pytest.raises(InvalidValue, match=re.escape("got SeededNoise. Write source=SecureNoise(), from hedgerow.privacy.")):
+        hr.Learner.private(hr.SparseVector(), clients=2, experts=3, horizon=5, source=SeededNoise(0))  # pyright: ignore[reportArgumentType]
+    with pytest.raises(InvalidValue, match=re.escape("Make the learner with Learner.private(..., source=SecureNoise())")):
+        record_deployment(hr.Learner(hr.SparseVector(), clients=2, experts=3, horizon=5), tmp_path / "live", title="Live")
+
+
+def test_the_certificate_of_a_learner_can_be_seen_beforehand(hedgerow: Command) -> None:
+    assert hr.SecureNoise is SecureNoise
+    said = hedgerow("certify", "sparse_vector", "--secure", "--json").document()
+    assert "ENTROPY" in said["guarantees"][1]["assumes"]
+    assert "IDEAL_REALS" not in said["guarantees"][1]["assumes"]
+    assert "IDEAL_REALS" in hedgerow("certify", "sparse_vector", "--json").document()["guarantees"][1]["assumes"]
+    refused = hedgerow("certify", "hedge", "--secure")
+    assert (refused.code, "protects nobody" in refused.err) == (2, True)
+
+
+def test_the_example_asks_for_its_folder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["deployment.py"])
+    with pytest.raises(SystemExit, match="Expected the name of a new folder"):
+        runpy.run_path(str(ROOT / "examples" / "deployment.py"))
+
+
+def test_the_readme_deploys_as_it_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (code,) = (part for part in re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S) if "record_deployment" in part)
+    exec(code, {})
+    assert read_record(tmp_path / "live").noise.secure
+
+
+def test_ctrl_c_while_commands_are_imported_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    real = builtins.__import__
+
+    def interrupted(name: str, *rest: Any, **more: Any) -> Any:
+        if name == "hedgerow.cli.app":
+            raise KeyboardInterrupt
+        return real(name, *rest, **more)
+
+    monkeypatch.setattr(builtins, "__import__", interrupted)
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert (stop.value.code, capsys.readouterr().err) == (130, "Interrupted; nothing was written.\n")
+
+
+@pytest.mark.parametrize("wrap", [lambda e: e, lambda e: Absent(of=e), lambda e: Sleeping(of=e), lambda e: Delayed(of=Absent(of=e))])
+def test_seeds_on_a_recording_are_runs_on_the_same_data_however_it_is_wrapped(wrap: Any) -> None:
+    recorded = RecordedArray(np.random.default_rng(0).random((30, 2, 3)))
+    assert not draws_afresh(wrap(recorded))
+    assert draws_afresh(wrap(Bernoulli(clients=2, experts=3, horizon=30)))
+    assert not draws_afresh(MovieLensGenres())

@@ -82,7 +82,7 @@ def test_readme_outputs_are_current() -> None:
 
 
 def test_readme_names_real_commands() -> None:
-    from hedgerow.cli.main import app
+    from hedgerow.cli.app import app
 
     known = {command.name for command in app.registered_commands}
     named = set(re.findall(r"hedgerow (\w+)", (ROOT / "README.md").read_text(encoding="utf-8")))

@@ -5,39 +5,45 @@ from __future__ import annotations
 import json
 import re
 import shutil
+import tomllib
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
 from matplotlib.text import Text
+from scipy.special import ndtr
 
 import conftest
 from conftest import Answer, Command
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
 from hedgerow.algorithms.experts.sparse_vector_audit import cases
+from hedgerow.core.audit_case import WHOLE
 from hedgerow.core.certificate import Observer, Person, PrivacyCurve, Site
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.setting import Setting
 from hedgerow.experiments.config import load
 from hedgerow.experiments.folder import write_study
-from hedgerow.experiments.privacy_record import UnitRecord, _curve, read_record, record_of
+from hedgerow.experiments.privacy_record import Attack, UnitRecord, _curve, read_record, record_of
 from hedgerow.experiments.provenance import hash_of, secure_noise
 from hedgerow.experiments.study import STAMP, run_study
-from hedgerow.privacy.curves import ApproximateDP, GaussianDP, PureDP, ZeroConcentratedDP, trade_off
+from hedgerow.privacy.curves import ApproximateDP, BoundedRange, GaussianDP, LaplaceDP, PureDP, Quoted, ZeroConcentratedDP, trade_off
 from hedgerow.privacy.curves.pure import rounded_up
+from hedgerow.privacy.groups import group
 from hedgerow.privacy.secure import SecureNoise
+from hedgerow.statement.audit import Audit, AuditedCase
 from hedgerow.statement.details import OPEN, Details, read_details
 from hedgerow.statement.document import document
 from hedgerow.statement.files import FILES, rendered, write
 from hedgerow.statement.picture import draw
 from hedgerow.statement.registry import record, to_yaml
-from hedgerow.statement.statement import Statement, chosen, folder_names, of_records
-from hedgerow.statement.words import formula, plain_words
+from hedgerow.statement.statement import Statement, chosen, folder_names, of_records, outline
+from hedgerow.statement.words import audit_words, formula, is_loud, percent, plain_words
 
 TODAY = date(2026, 11, 15)
 EXAMPLE = Path(__file__).parent.parent / "examples" / "statement_details.toml"
@@ -203,17 +209,43 @@ def test_plain_words_say_how_often_an_attacker_is_right(stated: Callable[..., St
     assert "| 2 rounds | 2.2 | 90 % | 9 % | 45 % | 90 % |" in page
     assert "close to no protection" not in told
     assert "close to no protection" in " ".join(plain_words(_with(stated("pure"), PureDP(8.0))))
-    assert "events of probability 0.001" in " ".join(plain_words(_with(stated("pure"), ApproximateDP(1.0, 1e-3))))
     assert "learns nothing" in plain_words(stated("uniform"))[1]
 
 
-def test_the_picture_never_understates_an_attack() -> None:
-    """Straight lines between the recorded points lie on the true curve of pure DP, kink included."""
-    curve = _curve(PureDP(2.0))
-    assert curve is not None
-    kink = min(curve.attacks, key=lambda a: abs(a.false_alarms + a.detections - 1))
-    assert kink.false_alarms == pytest.approx(1 - curve.even_guess)
-    assert kink.detections == pytest.approx(curve.even_guess)
+def test_odds_are_told_only_where_delta_is_zero(stated: Callable[..., Statement]) -> None:
+    """With delta > 0 odds beyond e^epsilon are likelier than delta: nearly twenty times at mu = 0.25 and delta = 1e-6."""
+    curve = Quoted(GaussianDP(0.25), 1e-6)
+    epsilon = curve.stated()[0]
+    exceeded = float(ndtr(0.25 / 2 - epsilon / 0.25))  # the log-odds are normal with mean mu^2 / 2 and deviation mu
+    assert exceeded > 15e-6
+    told = " ".join(plain_words(_with(stated("pure"), curve)))
+    assert " to 1" not in told
+    assert "probability" not in told
+    assert f"right at most {percent(float(ndtr(0.25 / 2)))} times in 100" in told
+    assert "2.72 to 1" in " ".join(plain_words(_with(stated("pure"), PureDP(1.0))))
+
+
+@pytest.mark.parametrize("curve", [PureDP(2.0), ApproximateDP(1.0, 1e-3), GaussianDP(3.0), BoundedRange(2.0), LaplaceDP(1.0)])
+def test_the_picture_never_understates_an_attack(stated: Callable[..., Statement], curve: PrivacyCurve) -> None:
+    """What is drawn lies on or above the true curve, also between the points, and no higher than the eye can see."""
+    record = _curve(curve)
+    assert record is not None
+    alarms = np.linspace(0, 1, 2001)
+    possible = 1 - trade_off(curve, alarms)
+
+    def above(corners: list[Attack]) -> np.ndarray:
+        return np.interp(alarms, [a.false_alarms for a in corners], [a.detections for a in corners]) - possible
+
+    assert above(record.outline).min() > -1e-12
+    assert above(record.outline).max() < 0.003
+    if isinstance(curve, GaussianDP):
+        assert above(record.attacks).min() < -0.1  # chords through some of its points would not do
+    if isinstance(curve, PureDP | ApproximateDP):
+        grown = outline(record, None, 3)
+        several = 1 - trade_off(group(curve, 3), alarms)
+        assert np.interp(alarms, [a.false_alarms for a in grown], [a.detections for a in grown]) == pytest.approx(several, abs=1e-9)
+    drawn = draw(_with(stated("pure"), curve)).axes[0].get_lines()[1].get_xydata()
+    assert np.asarray(drawn) == pytest.approx(100 * np.array([(a.false_alarms, a.detections) for a in record.outline]))
 
 
 @pytest.mark.parametrize(
@@ -239,14 +271,63 @@ def test_other_curves_keep_their_own_parameters_and_are_converted(
 
 def test_persons_with_several_records(stated: Callable[..., Statement]) -> None:
     statement = stated("pure", Details(records_per_site=3, sites_per_person=2))
-    assert statement.weakest is not None
-    assert of_records(statement.weakest, 6)[0] == pytest.approx(3.0)
+    assert statement.one_run is not None
+    assert of_records(statement.one_run, 6)[0] == pytest.approx(3.0)
     page = rendered(statement)["statement.md"]
     assert "at most 3 records at one site: epsilon = 1.5, delta = 0 (per site); at up to 2 sites: epsilon = 3, delta = 0" in page
     assert document(statement)["person"]["across_sites"]["epsilon"] == pytest.approx(3.0)
-    assert "in 3 rounds at most 81.8 and in 6 rounds at most 95.3 times in 100, which is the most" in page
+    told = plain_words(statement)[1]
+    assert told.startswith("A person may have 6 records (3 at each of 2 sites), one for every round: epsilon = 3, delta = 0. ")
+    assert "right at most 95.3 times in 100" in told
+    assert "For somebody with fewer: in 1 round at most 62.3 and in 3 rounds at most 81.8 times in 100." in told
+    labels = [line.get_label() for line in draw(statement).axes[0].get_lines()]
+    assert "the same, 6 records\nepsilon = 3, delta = 0" in labels
+    assert "for one loss vector" in to_yaml(statement)
+    assert "at up to 2 sites: epsilon = 3" in to_yaml(statement)
     assert [line.split(" | ")[0] for line in page.splitlines() if " rounds | " in line] == ["| 3 rounds", "| 6 rounds"]
     assert OPEN in rendered(stated("pure"))["statement.md"].split("## What is protected")[1].split("##")[0]
+
+
+def test_a_person_with_too_many_records_is_told_loudly(stated: Callable[..., Statement]) -> None:
+    statement = stated("pure", Details(records_per_site=20, sites_per_person=2))
+    told = plain_words(statement)[1]
+    assert "40 records (20 at each of 2 sites), one for every round: epsilon = 20, delta = 0, close to no protection." in told
+    assert "the guess may be right over 99.9 times in 100" in told
+    assert is_loud(told)
+    files = rendered(statement)
+    assert f'<p class="loud">{told[:40]}' in files["statement.html"]
+    assert "| 40 rounds | 20 | > 99.9 % |" in files["statement.md"]
+    assert "100 %" not in files["statement.md"]
+    assert "e^20" not in files["statement.md"]
+
+
+def test_how_often_one_person_may_be_there_needs_both_numbers(stated: Callable[..., Statement]) -> None:
+    """With an open number of sites nothing is called the most; a single site needs no number of sites."""
+    half = stated("pure", Details(records_per_site=3))
+    told = plain_words(half)[1]
+    assert told.startswith(f"A person may have 3 records at one site (at how many sites: {OPEN}), one for every round: epsilon = 1.5")
+    assert half.most is None
+    assert document(half)["person"]["across_sites"] is None
+    assert f"sites one person may be at: {OPEN}" in rendered(half)["statement.md"]
+    alone = replace(half, algorithm=replace(half.algorithm, setting={**half.algorithm.setting, "clients": 1}))
+    assert alone.most == 3
+    assert plain_words(alone)[1].startswith("A person may have 3 records, one for every round: epsilon = 1.5, delta = 0. ")
+
+
+def test_nobody_is_in_more_rounds_than_there_are(stated: Callable[..., Statement]) -> None:
+    with pytest.raises(InvalidValue, match="Expected records_per_site=31 <= the 30 rounds of the run"):
+        stated("pure", Details(records_per_site=31))
+
+
+def test_the_largest_epsilon_and_the_largest_delta_are_quoted_together(stated: Callable[..., Statement]) -> None:
+    """Two observers, one with the larger epsilon and one with the larger delta: neither number may be lost."""
+    statement = stated("pure")
+    server, peer, public = statement.algorithm.guarantees
+    curves = (_curve(ApproximateDP(2.0, 1e-9)), _curve(ApproximateDP(1.0, 1e-3)))
+    mixed = [server, *(replace(g, curve=curve) for g, curve in zip((peer, public), curves, strict=True))]
+    changed = replace(statement, algorithm=replace(statement.algorithm, guarantees=mixed))
+    assert record(changed)["deployment"]["privacy_loss"]["privacy_parameters"] == {"epsilon": 2.0, "delta": 1e-3}
+    assert "a second one like this makes epsilon = 4, delta = 0.002" in rendered(changed)["statement.md"]
 
 
 def test_units_have_a_formula() -> None:
@@ -318,6 +399,65 @@ def test_a_published_calibration_states_claim_and_truth_side_by_side(stated: Cal
     assert "claimed" not in rendered(stated("pure"))["statement.md"]
 
 
+def test_a_claim_is_stated_also_where_nothing_is_proven(stated: Callable[..., Statement]) -> None:
+    published, nobody = stated("published"), stated("hedge")
+    claimed = [replace(g, claimed=published.claimed, claim_holds=False) for g in nobody.algorithm.guarantees]
+    told = plain_words(replace(nobody, algorithm=replace(nobody.algorithm, guarantees=claimed)))[-1]
+    sentence = "the paper claims epsilon = 1, delta = 0; proven here is NO GUARANTEE: THE CLAIM IS NOT SUPPORTED"
+    assert sentence in told
+
+
+def test_nothing_is_promised_where_nothing_is_guaranteed(stated: Callable[..., Statement]) -> None:
+    page, guarded = rendered(stated("hedge"))["statement.md"], rendered(stated("pure"))["statement.md"]
+    for text in ("Floating point", "cover all of them", "Guarantee: Pr", "exact integers"):
+        assert text not in page
+        assert (text in guarded) == (text != "exact integers")
+
+
+def test_the_page_says_for_whom_and_what_is_open(stated: Callable[..., Statement]) -> None:
+    full = rendered(stated("pure", read_details(EXAMPLE, TODAY)))
+    purpose = full["statement.md"].split("## For whom and for what")[1].split("##")[0]
+    for text in ("Hospital network (example)", "Use: Choose, every day", "European Union", "Why this epsilon: Epsilon was set by"):
+        assert text in purpose
+    for text in ("Security: Sums of losses", "Before the noise: Losses lie", "Sources: Internal report", "Published: 2026-12-01"):
+        assert text in purpose
+    assert "Open:" not in full["statement.md"]
+    bare = rendered(stated("pure"))
+    assert "For whom and for what" not in bare["statement.md"]
+    assert "Open: data curators, intended use, " in bare["statement.md"].split("## Sign-off")[1]
+    assert '<p class="loud">Open: data curators' in bare["statement.html"]
+    for files in (full, bare):
+        assert "the time a computation takes" in files["statement.md"].split("## Not protected")[1].split("##")[0]
+
+
+def test_a_name_of_its_own_does_not_hide_the_title_of_the_run(stated: Callable[..., Statement]) -> None:
+    assert "as 'Four ways'" in rendered(stated("pure", Details(name="Other")))["statement.md"]
+    assert "as 'Four ways'" not in rendered(stated("pure"))["statement.md"]
+    assert "name" not in tomllib.loads(EXAMPLE.read_text())
+
+
+def test_the_page_explains_its_words(stated: Callable[..., Statement]) -> None:
+    files = rendered(stated("approximate"))
+    page = files["statement.md"]
+    for word in (
+        "client, a site;",
+        "expert, a model",
+        "loss vector, how badly",
+        "switch, a change",
+        "plays, which",
+        "false alarm: B is said",
+    ):
+        assert word in page
+    assert "no readmissions, no retraining on it (NO_CARRY_OVER)" in page
+    assert "coins" not in page
+    strip = page.split("One record in one run, at other epsilons")[1].split("##")[0]
+    registered = yaml.safe_load(files["registry.yaml"])["deployment"]["privacy_loss"]["privacy_parameters_details"]
+    for point in document(stated("approximate"))["guarantees"][1]["curve"]["table"]:
+        rounded = rounded_up(point["delta"], 3)
+        assert f"| {rounded} |" in strip
+        assert f"{rounded} at {rounded_up(point['epsilon'], 3)}" in registered
+
+
 def test_sections_with_nothing_to_say_vanish(stated: Callable[..., Statement]) -> None:
     page = rendered(stated("hedge"))["statement.md"]
     assert "## Holds only if" in rendered(stated("pure"))["statement.md"]
@@ -341,7 +481,11 @@ def test_everything_the_page_must_say(stated: Callable[..., Statement]) -> None:
     code = statement.run.code
     expected = (
         *("one loss vector of one client in one round", "replace one loss vector", "D ~ D'", "e^epsilon", "up to 2 other sites"),
-        *("TRUSTED_SERVER: the server follows the protocol", "proofs/sparse_vector.md#whole-algorithm", "Horizon: 30 rounds"),
+        *(
+            "the server follows the protocol and discloses nothing but its broadcasts (TRUSTED_SERVER)",
+            "proofs/sparse_vector.md#whole-algorithm",
+            "Horizon: 30 rounds",
+        ),
         *("After round 30 the game is over", "When the budget is spent: after ", "a second one like this makes epsilon = 1, delta = 0"),
         *("numpy ", "dp-accounting ", "python ", "hedgerow ", "public seeds (seed 0)", code.sha256, "not audited", "expires 2027-12-01"),
         *("| role | name | date | signature |", "Principal investigator", "ExponentialMechanism", "drops out", "trade-off.svg"),
@@ -526,7 +670,10 @@ SPOILT: dict[str, tuple[Callable[[Path], object], str]] = {
         lambda p: (p / "results" / "privacy.json").unlink(),
         "Expected a certificate in results/privacy.json, there is none",
     ),
-    "no run": (lambda p: [f.unlink() for f in (p / "results").iterdir()], "Expected results to be a run folder"),
+    "no run": (
+        lambda p: [f.unlink() for f in (p / "results").iterdir()],
+        "Expected results to be a run folder, as `hedgerow run` or `record_deployment` writes it: it has no privacy.json.",
+    ),
     "runs inside": (
         lambda p: ((p / "results").rename(p / "r"), (p / "results").mkdir(), (p / "r").rename(p / "results" / "study")),
         "it holds the runs results/study",
@@ -549,7 +696,9 @@ SPOILT: dict[str, tuple[Callable[[Path], object], str]] = {
 def test_a_folder_that_is_not_a_run_is_refused(made: Command, tmp_path: Path, case: str) -> None:
     spoil, message = SPOILT[case]
     spoil(tmp_path)
-    _refused(made("statement", "results"), message)
+    answer = made("statement", "results")
+    _refused(answer, message)
+    assert not answer.err.rstrip().endswith("..")
     assert not (tmp_path / "results" / "statement").exists()
 
 
@@ -564,6 +713,7 @@ def _refused(answer: Answer, message: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
+        (["results/privacy.json"], "Expected a run folder, results/privacy.json is a file: give the folder, results."),
         (["absent"], "Expected a run folder at absent, there is none."),
         (["results", "--algorithm", "privat"], "Unknown algorithm 'privat' in results; did you mean 'private'?"),
         (["results", "--details", "absent.toml"], "Expected a TOML file with details at absent.toml"),
@@ -590,6 +740,26 @@ def quick_audits(monkeypatch: pytest.MonkeyPatch) -> None:
 KEPT = ("null: the same stream twice", "worst transcript", "half the selection noise")
 
 
+def test_an_audit_of_other_parameters_is_not_quoted_as_one_of_these(stated: Callable[..., Statement]) -> None:
+    """A louder game shows more than the page promises: its numbers must not stand beside the promise."""
+
+    def row(case: str, method: str, claim: str, parameters: dict[str, Any], certified: float, audited: float) -> AuditedCase:
+        return AuditedCase(case, claim, parameters, method, 0.0, certified, audited, 1.0, "holds", "holds", True)
+
+    rows = [
+        row("worst transcript", "exact ratio", WHOLE, {"threshold": 3.5}, 0.5, 0.49),
+        row("many belows", "exact ratio", "answers alone", {"threshold": 3.5}, 0.9, 0.8),
+        row("one switch", "black box", "one selection alone", {"epsilon": 4.0, "switches": 1}, 2.0, 1.489),
+    ]
+    statement = stated("pure")
+    audit = Audit("sparse_vector", {"epsilon": 0.5}, statement.run.code.sha256, rows)
+    told = audit_words(replace(statement, audit=audit))
+    assert "(worst transcript, played with threshold = 3.5): epsilon >= 0.49 shown, 0.5 certified there" in told
+    assert "a version with other parameters (epsilon = 4, switches = 1) was attacked: it held" in told
+    assert "seeded noise" in told
+    assert not re.search(r"1\.489|0\.8\b|2 certified|these parameters", told)
+
+
 @pytest.mark.usefixtures("quick_audits")
 def test_an_audit_is_stated_with_its_confidence(made: Command, tmp_path: Path) -> None:
     answer = made("statement", "results", "--audit")
@@ -598,7 +768,10 @@ def test_an_audit_is_stated_with_its_confidence(made: Command, tmp_path: Path) -
     assert re.search(
         r"^No attack got past the guarantee: 2 tried, confidence [\d.]+ for each\. 1 of 1 planted errors was caught\.", page, re.M
     )
-    assert re.search(r"exact ratio \(worst transcript\): epsilon >= 4\.\d+ shown, 5 certified there, at delta = 0, confidence 1\.", page)
+    assert re.search(
+        r"exact ratio \(worst transcript, played with threshold = [\d.]+\): epsilon >= 4\.\d+ shown, 5 certified there, at delta = 0, conf",
+        page,
+    )
     assert "not audited" in (tmp_path / "results" / "statement" / "hedge" / "statement.md").read_text()
 
 
@@ -626,3 +799,18 @@ def test_a_failed_audit_is_loud_and_fails(made: Command, tmp_path: Path) -> None
     page = (tmp_path / "results" / "statement" / "private" / "statement.md").read_text()
     assert "**NOT EVERY VERDICT AS EXPECTED: worst transcript (violated, expected holds)." in page
     assert "is not that of the run" in page
+
+
+def test_a_game_with_absent_sites_says_that_presence_shows(hedgerow: Command, tmp_path: Path) -> None:
+    (tmp_path / "study.toml").write_text(
+        'title = "absent"\nseeds = 1\n[environment]\nname = "absent"\nof = {name = "bernoulli", clients = 2, experts = 3, horizon = 8}\n'
+        '[[algorithms]]\nname = "sparse_vector"\nepsilon = 1.0\n'
+    )
+    assert hedgerow("run", "study.toml", "--out", "absent").code == 0
+    assert hedgerow("statement", "absent").code == 0
+    page = next((tmp_path / "absent" / "statement").rglob("statement.md")).read_text()
+    assert "given that the site had a case in that round" in page
+    assert "a missing play shows it" in page
+    assert "and the same sites take part" in page
+    assert page.count("Neighbours:") == 1
+    assert "must not depend on the protected record" in page

@@ -27,6 +27,7 @@ from hedgerow.environments.switching import Switching
 from hedgerow.experiments.deployment import record_deployment
 from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.experiments.study import Study, compare
+from hedgerow.privacy.secure import SecureNoise
 
 __version__ = "0.1.0"
 __all__ = [
@@ -55,6 +56,7 @@ __all__ = [
     "Realizable",
     "Recorded",
     "RecordedArray",
+    "SecureNoise",
     "Setting",
     "Sleeping",
     "SparseVector",

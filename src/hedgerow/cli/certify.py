@@ -13,14 +13,19 @@ from hedgerow.core.checks import nearest
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
+from hedgerow.engines.learner import Learner
 from hedgerow.experiments.config import parse_setting, typed
 from hedgerow.experiments.folder import certificate_table
+from hedgerow.privacy.secure import SecureNoise
 
 FRAME: dict[str, Any] = {"clients": 10, "experts": 100, "horizon": 512}
 
 
-def build(name: str, settings: list[str]) -> Algorithm:
-    """An algorithm from `key=value` texts; clients, experts and horizon belong to the setting."""
+def build(name: str, settings: list[str], secure: bool = False) -> Algorithm:
+    """An algorithm from `key=value` texts; clients, experts and horizon belong to the setting.
+
+    `secure`: as a learner on real data has it.
+    """
     kind = ALGORITHMS[name]
     given = dict(parse_setting(text) for text in settings)
     frame = {key: given.pop(key, value) for key, value in FRAME.items()}
@@ -28,7 +33,11 @@ def build(name: str, settings: list[str]) -> Algorithm:
     for key in given:
         if key not in known:
             raise InvalidValue(f"Unknown key {key} for {name}; {nearest(key, known)}")
-    return typed(kind, given, name).build(typed(Setting, frame, "setting"))
+    spec, setting = typed(kind, given, name), typed(Setting, frame, "setting")
+    if not secure:
+        return spec.build(setting)
+    game = {"clients": setting.clients, "experts": setting.experts, "horizon": setting.horizon}
+    return Learner.private(spec, **game, source=SecureNoise()).algorithm
 
 
 def certify(
@@ -36,6 +45,7 @@ def certify(
     settings: Settings = None,
     json: Json = False,
     plugin: Plugins = None,
+    secure: Annotated[bool, typer.Option("--secure", help="As for real data: with noise from the system's entropy.")] = False,
     debug: Debug = False,
 ) -> None:
     """Say who can learn what from an algorithm with given parameters, at which epsilon, under which assumption, proven where.
@@ -45,7 +55,7 @@ def certify(
     Keys: the algorithm's parameters, and clients, experts, horizon.
     """
     prepare(plugin)
-    algorithm = build(name, settings or [])
+    algorithm = build(name, settings or [], secure)
     table = certificate_table(algorithm)
     if json:
         print_json(table)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.core.block import Block, check
-from hedgerow.core.certificate import with_exact_noise
+from hedgerow.core.certificate import Certificate, with_exact_noise
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import round_to_lattice
 from hedgerow.core.losses import Linear
@@ -54,7 +54,7 @@ class Learner:
         for mechanism in built.certificate.mechanisms:
             if getattr(mechanism, "exact", False) is not True:
                 raise Unsupported(f"{built.name} needs {type(mechanism).__name__}, which has no exact sampler (exact is not True).")
-        learner._begin(algorithm, replace(built, certificate=with_exact_noise(built.certificate)), require_secure(source))
+        learner._begin(algorithm, replace(built, certificate=with_exact_noise(built.certificate)), _secure(source))
         return learner
 
     def _begin(self, spec: AlgorithmSpec, algorithm: Algorithm, source: NoiseSource) -> None:
@@ -85,6 +85,11 @@ class Learner:
         return self._engine.algorithm
 
     @property
+    def certificate(self) -> Certificate:
+        """Who can learn what from this game."""
+        return self.algorithm.certificate
+
+    @property
     def source(self) -> NoiseSource:
         """Where all noise of this game comes from."""
         return self._engine.source
@@ -93,6 +98,11 @@ class Learner:
     def round(self) -> int:
         """How many rounds are finished."""
         return self._run.round
+
+    def __repr__(self) -> str:
+        setting = self.algorithm.setting
+        size = f"clients={setting.clients}, experts={setting.experts}, horizon={setting.horizon}"
+        return f"<Learner of {self._spec!r}, {size}, {type(self.source).__name__}, after round {self.round}>"
 
     def predict(self) -> np.ndarray:
         """The expert each client follows in this round; asking again gives the same answer."""
@@ -106,13 +116,15 @@ class Learner:
 
     def observe(self, losses: npt.ArrayLike) -> None:
         """The losses of all experts at all clients, (clients, experts), after `predict`."""
-        given = np.array(losses, np.float64)
+        setting, given = self.algorithm.setting, np.array(losses, np.float64)
+        if given.shape != (setting.clients, setting.experts):
+            raise InvalidValue(f"Expected losses of shape {(setting.clients, setting.experts)}, (clients, experts), got {given.shape}.")
         if isinstance(self.source, SecureNoise):
             _check_quietly(given)
         with self._lock:
             if self._waiting is None:
                 raise InvalidValue("Expected predict() before observe().")
-            block = check(Block.of(round_to_lattice(given[None])), Linear(), self.algorithm.setting, self._run.round, 1)
+            block = check(Block.of(round_to_lattice(given[None])), Linear(), setting, self._run.round, 1)
             self._run = self._engine.observe(self._run, block.reports[0])
             self._waiting = None
 
@@ -122,3 +134,11 @@ def _check_quietly(losses: np.ndarray) -> None:
     wrong = np.argwhere(~((losses >= 0) & (losses <= 1)))
     if len(wrong):
         raise InvalidValue(f"Expected losses in [0, 1], the one at {tuple(map(int, wrong[0]))} (site, expert) is not.")
+
+
+def _secure(source: object) -> SecureNoise:
+    """`require_secure`, with the way out."""
+    try:
+        return require_secure(source)
+    except InvalidValue as error:
+        raise InvalidValue(f"{error} Write source=SecureNoise(), from hedgerow.privacy.") from error

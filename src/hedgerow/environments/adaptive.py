@@ -16,6 +16,7 @@ class PlayChasing(Frame):
     """Charges 1 to the expert each client has just played, 0 to all others: staying is punished one round later."""
 
     adaptive: ClassVar[bool] = True
+    fresh: ClassVar[bool] = True  # there are no data
 
     def start(self, seed: int) -> int:
         del seed

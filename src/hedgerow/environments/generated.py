@@ -62,6 +62,7 @@ class Generated(Frame):
     """Subclasses say what is fixed at the start (`plan`) and draw losses for consecutive rounds (`draw`)."""
 
     adaptive: ClassVar[bool] = False
+    fresh: ClassVar[bool] = True  # every seed draws data of its own; without this, seeds count as runs on the same data
 
     def plan(self, rng: np.random.Generator) -> Any:
         """What the whole stream shares, drawn once."""

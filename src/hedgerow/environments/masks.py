@@ -51,6 +51,11 @@ class Around:
     def features(self) -> frozenset[Feature]:
         return features_of(self.of) | {self.feature}
 
+    @property
+    def fresh(self) -> bool:
+        """Whether every seed draws data of its own, as the other environment says."""
+        return getattr(self.of, "fresh", False) is True
+
     def start(self, seed: int) -> Position:
         return Position(seed, 0, self.of.start(seed))
 

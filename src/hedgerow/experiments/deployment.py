@@ -7,12 +7,15 @@ from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core.checks import expect
 from hedgerow.engines.learner import Learner
 from hedgerow.experiments.privacy_record import FILE, FORMAT, RunRecord, algorithm_record, to_json
 from hedgerow.experiments.provenance import code, secure_noise, versions
+
+_recorded: WeakKeyDictionary[Learner, str] = WeakKeyDictionary()
 
 
 def deployment_record(learner: Learner, title: str, folder: Path = Path()) -> RunRecord:
@@ -25,6 +28,7 @@ def deployment_record(learner: Learner, title: str, folder: Path = Path()) -> Ru
         title=title,
         run=str(folder),
         written=datetime.now(UTC).isoformat(timespec="seconds"),
+        played=learner.round,
         stamp=None,
         noise=noise,
         code=code(),
@@ -34,14 +38,19 @@ def deployment_record(learner: Learner, title: str, folder: Path = Path()) -> Ru
 
 
 def record_deployment(learner: Learner, folder: str | Path, *, title: str) -> Path:
-    """Write the record into a new folder, for `hedgerow statement FOLDER`. Best before the first round: it covers the whole game."""
+    """Write the record into a new folder, for `hedgerow statement FOLDER`; once for each learner.
+
+    It covers the whole game, and says how many rounds were over when it was written: best none.
+    """
     from hedgerow.experiments.folder import fresh_folder
 
     out = Path(folder)
+    expect(learner not in _recorded, "folder", str(out), f"not to be a second record: this learner has one in {_recorded.get(learner)}")
     expect(not out.exists(), "folder", str(out), "to be new, it exists")
     record = deployment_record(learner, title, out)
     with fresh_folder(out, out.name) as place:
         (place.path / FILE).write_text(json.dumps(to_json(record), indent=2, allow_nan=False), encoding="utf-8")
+    _recorded[learner] = str(out)
     return out
 
 

@@ -6,28 +6,31 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from datetime import UTC, datetime
-from math import isfinite
+from math import exp, isfinite
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 import hedgerow
 from hedgerow.core.certificate import ENTROPY, IDEAL_REALS, Guarantee, NoGuarantee, PrivacyCurve
 from hedgerow.core.errors import InvalidValue
-from hedgerow.core.protocol import Algorithm
-from hedgerow.environments.recorded import Recorded, RecordedArray
+from hedgerow.core.protocol import Algorithm, Environment
 from hedgerow.experiments.config import to_table
 from hedgerow.experiments.provenance import Code, NoiseRecord, code, seeded_noise, versions
+from hedgerow.experiments.streams import fingerprint
 from hedgerow.experiments.study import STAMP, Study
 from hedgerow.experiments.unfinished import refuse_unfinished
 from hedgerow.privacy.curves import trade_off
 from hedgerow.privacy.repetition import repeated
 
 FILE = "privacy.json"
-FORMAT = "hedgerow privacy record 2"
+FORMAT = "hedgerow privacy record 3"
 FALSE_ALARMS = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, *(i / 20 for i in range(3, 21)))
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)  # of the stated epsilon: where the table of deltas is read
+TANGENTS = 48  # lines by which a curve is drawn from above
+STEEPEST = 700.0  # the largest epsilon of such a line
 LAWS = {"ExponentialMechanism": "gumbel", "GaussianNoise": "gaussian", "KNorm": "gamma length, uniform direction in the cube"}
 
 
@@ -49,7 +52,8 @@ class Attack:
 class CurveRecord:
     """A curve: the (epsilon, delta) by which it is quoted, its own parameters, and how well the best attack does.
 
-    `even_guess` bounds how often a guess between two equally likely worlds is right.
+    `even_guess` bounds how often a guess between two equally likely worlds is right. `outline` holds the corners of a polygon that
+    no attack lies above: what is drawn.
     """
 
     kind: str
@@ -60,6 +64,7 @@ class CurveRecord:
     parameters: dict[str, Any]
     table: list[DeltaAt]
     attacks: list[Attack]
+    outline: list[Attack]
     even_guess: float
 
     def detections(self, false_alarms: float) -> float:
@@ -121,7 +126,8 @@ class MechanismRecord:
 class AlgorithmRecord:
     """`choices` are what the user set, `parameters` what was derived from them.
 
-    `data`: "drawn" anew for every seed, "recorded" (every seed is one more run on the same data), or "real", of a deployment.
+    `data`: "drawn" anew for every seed, "recorded" (every seed counts as one more run on the same data), or "real", of a deployment.
+    `losses` is a fingerprint of recorded losses as a whole; None where there is none, and then nothing says whether data differ.
     """
 
     label: str
@@ -136,6 +142,7 @@ class AlgorithmRecord:
     data: Literal["drawn", "recorded", "real"]
     runs: int
     environment: dict[str, Any]
+    losses: str | None
     channels: dict[str, str]
     mechanisms: list[MechanismRecord]
     guarantees: list[GuaranteeRecord]
@@ -143,10 +150,13 @@ class AlgorithmRecord:
 
 @dataclass(frozen=True)
 class RunRecord:
+    """`played` is how many rounds were over when the record of a deployment was written; None for a simulation."""
+
     format: str
     title: str
     run: str
     written: str
+    played: int | None
     stamp: str | None
     noise: NoiseRecord
     code: Code
@@ -182,6 +192,23 @@ def _parameters(thing: Any) -> dict[str, Any]:
     return {key: value for key, value in plain(thing).items() if key != "kind"} if is_dataclass(thing) else {}
 
 
+def _outline(curve: PrivacyCurve) -> list[Attack]:
+    """The corners of the region below the lines found = delta(e) + e^e alarms and found = 1 - e^-e (1 - delta(e) - alarms)."""
+    stated, pure = min(curve.stated()[0], STEEPEST), curve.epsilon(0.0)
+    lines = [(1.0, 0.0)]  # height without false alarms, and slope
+    for place in {*(stated * i / TANGENTS for i in range(TANGENTS + 1)), pure if pure < STEEPEST else 0.0}:
+        delta, growth = curve.delta(place), exp(place)
+        lines += [(delta, growth), (1 - (1 - delta) / growth, 1 / growth)]
+    start, slope = min(lines)
+    corners = [Attack(0.0, start)]
+    while slope > 0:
+        at, slope, start = min(((other - start) / (slope - rise), rise, other) for other, rise in lines if rise < slope)
+        if at >= 1:
+            break
+        corners.append(Attack(at, start + slope * at))
+    return [*corners, Attack(1.0, 1.0)]
+
+
 def _curve(curve: PrivacyCurve) -> CurveRecord | None:
     """None where no finite epsilon is guaranteed."""
     epsilon, delta = curve.stated()
@@ -200,6 +227,7 @@ def _curve(curve: PrivacyCurve) -> CurveRecord | None:
         parameters=_parameters(curve),
         table=[DeltaAt(place, curve.delta(place)) for place in places],
         attacks=[Attack(a, found) for a, found in zip(alarms, detections, strict=True)],
+        outline=_outline(curve),
         even_guess=even_guess,
     )
 
@@ -252,6 +280,7 @@ def algorithm_record(
     data: Literal["drawn", "recorded", "real"],
     runs: int = 1,
     environment: Mapping[str, Any] | None = None,
+    losses: str | None = None,
 ) -> AlgorithmRecord:
     """What one algorithm guarantees; `runs` counts those on the same data."""
     certificate, setting = algorithm.certificate, algorithm.setting
@@ -269,10 +298,22 @@ def algorithm_record(
         data=data,
         runs=runs,
         environment=plain(environment or {}),
+        losses=losses,
         channels={name: channel.value for name, channel in certificate.channels.items()},
         mechanisms=[_mechanism(mechanism) for mechanism in certificate.mechanisms],
         guarantees=[_guarantee(guarantee, curves[id(guarantee.curve)], runs) for guarantee in certificate.guarantees],
     )
+
+
+def draws_afresh(environment: Environment) -> bool:
+    """Whether every seed has data of its own: only if the environment says so (`fresh = True`)."""
+    return getattr(environment, "fresh", False) is True
+
+
+def _whole_losses(environment: Environment) -> str | None:
+    """A fingerprint of all losses, where the environment can tell them all."""
+    known = callable(getattr(environment, "fingerprint", None)) or isinstance(getattr(environment, "losses", None), np.ndarray)
+    return fingerprint(environment) if known and not environment.adaptive else None
 
 
 def record_of(study: Study, final: Path) -> RunRecord:
@@ -281,15 +322,17 @@ def record_of(study: Study, final: Path) -> RunRecord:
     algorithms = []
     for row, entry in zip(config["algorithms"], study.config.algorithms, strict=True):
         choices = {key: value for key, value in row.items() if key not in ("label", "environment")}
-        environment = row.get("environment", config["environment"])
-        same = isinstance(study.config.environment_of(entry), Recorded | RecordedArray)
-        data, runs = ("recorded", study.config.seeds) if same else ("drawn", 1)
-        algorithms.append(algorithm_record(row["label"], study.algorithms[row["label"]], choices, data, runs, environment))
+        table, environment = row.get("environment", config["environment"]), study.config.environment_of(entry)
+        algorithm, fresh = study.algorithms[row["label"]], draws_afresh(environment)
+        data, runs = ("drawn", 1) if fresh else ("recorded", study.config.seeds)
+        losses = None if fresh else _whole_losses(environment)
+        algorithms.append(algorithm_record(row["label"], algorithm, choices, data, runs, table, losses))
     return RunRecord(
         format=FORMAT,
         title=study.config.title,
         run=str(final),
         written=datetime.now(UTC).isoformat(timespec="seconds"),
+        played=None,
         stamp=STAMP,
         noise=seeded_noise(study.config.first_seed, study.config.seeds),
         code=code(),
@@ -316,6 +359,8 @@ def check_format(file: Path, known: str) -> None:
 def read_record(run: Path) -> RunRecord:
     """The record of a finished run folder; whatever is missing, broken or of another version is named."""
     refuse_unfinished(run)
+    if run.is_file():
+        raise InvalidValue(f"Expected a run folder, {run} is a file: give the folder, {run.parent}.")
     if not run.is_dir():
         raise InvalidValue(f"Expected a run folder at {run}, there is none.")
     file = run / FILE
@@ -323,7 +368,9 @@ def read_record(run: Path) -> RunRecord:
         if not (run / "config.toml").is_file():
             inside = sorted(str(found.parent) for found in run.glob(f"*/{FILE}"))
             hint = f"; it holds the runs {', '.join(inside)}" if inside else ""
-            raise InvalidValue(f"Expected {run} to be a run folder, as `hedgerow run` writes it: it has no config.toml{hint}.")
+            raise InvalidValue(
+                f"Expected {run} to be a run folder, as `hedgerow run` or `record_deployment` writes it: it has no {FILE}{hint}."
+            )
         raise InvalidValue(
             f"Expected a certificate in {file}, there is none: the run is incomplete or older than statements. Run it again."
         )
@@ -333,7 +380,8 @@ def read_record(run: Path) -> RunRecord:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
-        raise InvalidValue(f"Expected {file} as `hedgerow run` writes it; {where}: {first['msg']}.") from error
+        told = first["msg"].removeprefix("Value error, ").rstrip(".")
+        raise InvalidValue(f"Expected {file} as `hedgerow run` writes it; {where}: {told}.") from error
     for algorithm in record.algorithms:
         if not algorithm.guarantees:
             raise InvalidValue(f"Expected a certificate for {algorithm.label!r} in {file}, it has no guarantee for anybody.")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import hedgerow
 from hedgerow.core.checks import expect
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.noise import NoiseSource
 from hedgerow.experiments.plugins import loaded_plugins
 from hedgerow.privacy.secure.source import require_secure
@@ -93,6 +94,10 @@ def seeded_noise(first: int, count: int) -> NoiseRecord:
 
 def secure_noise(source: NoiseSource) -> NoiseRecord:
     """What deployments draw from; any other source is refused."""
-    require_secure(source)
+    try:
+        require_secure(source)
+    except InvalidValue as error:
+        way = "Make the learner with Learner.private(..., source=SecureNoise()), from hedgerow.privacy."
+        raise InvalidValue(f"{error} {way}") from error
     told = "exact whole numbers, drawn with AES-256 in counter mode under a key from the operating system; no seed, no number used twice"
     return NoiseRecord(SECURE, True, told)

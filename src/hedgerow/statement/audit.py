@@ -10,18 +10,23 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from hedgerow.algorithms.registry import ALGORITHMS
-from hedgerow.core.audit_case import OffersAudits
+from hedgerow.core.audit_case import WHOLE, OffersAudits
 from hedgerow.core.errors import InvalidValue
 from hedgerow.experiments.audit import audit_document, audit_rows
 from hedgerow.experiments.config import typed
 from hedgerow.experiments.privacy_record import AlgorithmRecord
 
 Progress = Callable[[str], None]
+BUDGET = frozenset({"epsilon", "delta", "rho", "mu"})
 
 
 @dataclass(frozen=True)
 class AuditedCase:
+    """`claim` says of what `certified_epsilon` is; `parameters` are those of the game that differ from the run's."""
+
     case: str
+    claim: str
+    parameters: dict[str, Any]
     method: str
     delta: float
     certified_epsilon: float
@@ -30,6 +35,11 @@ class AuditedCase:
     verdict: Literal["holds", "violated", "inconclusive"]
     expected: Literal["holds", "violated", "inconclusive"]
     passed: bool
+
+    @property
+    def of_the_promise(self) -> bool:
+        """Whether the whole guarantee was attacked, with the budget of the run: then its numbers stand beside those promised."""
+        return self.claim == WHOLE and not BUDGET & set(self.parameters)
 
 
 @dataclass(frozen=True)

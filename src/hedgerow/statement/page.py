@@ -9,6 +9,7 @@ from typing import Any
 from hedgerow.experiments.privacy_record import CurveRecord, Total
 from hedgerow.privacy.curves.pure import rounded_up
 from hedgerow.statement import words
+from hedgerow.statement.audit import choices_of
 from hedgerow.statement.details import OPEN
 from hedgerow.statement.statement import SHOWN_ALARMS, Statement, exposure
 
@@ -60,35 +61,35 @@ class Page:
 
 def page_of(statement: Statement) -> Page:
     algorithm, run = statement.algorithm, statement.run
+    guaranteed = bool(statement.protecting)
     name = algorithm.algorithm if algorithm.label == algorithm.algorithm else f"{algorithm.label}: {algorithm.algorithm}"
-    subtitle = f"{name}, calibration {algorithm.calibration}; run of {run.written[:10]}, "
+    subtitle = f"{name}, calibration {algorithm.calibration}; {words.recorded_words(statement)}"
+    subtitle += f" as {run.title!r}, " if statement.title != run.title else ", "
     subtitle += f"statement of {statement.written}, expires {statement.details.said('expires')}"
     sections = [
-        Section("In plain words", tuple(map(_said, words.plain_words(statement))), True),
+        Section("In plain words", (*map(_said, words.plain_words(statement)), Text(words.VOCABULARY)), True),
         Section("Who sees what, and what is guaranteed", (_observers(statement),), True),
+        Section("For whom and for what", (Text(" ".join(words.purpose_words(statement))),), True),
         Section("How well an attack can do", _attacks(statement)),
         Section(
             "What is protected",
             (
                 Text(f"Unit: {'; '.join(g.unit.words for g in statement.units)}. {words.person_words(statement)}"),
                 *(Text(f"Neighbours: {words.neighbours(g)}; losses in [{g.bounds[0]:g}, {g.bounds[1]:g}].") for g in statement.units),
-                Text(f"Guarantee: {words.DEFINITION}."),
+                Text(f"Guarantee: {words.DEFINITION}." if guaranteed else ""),
             ),
         ),
         Section("Holds only if", _assumptions(statement)),
         Section(
             "Trust and collusion",
-            (
-                Text(" ".join((words.TRUST.get(algorithm.trust, algorithm.trust), words.collusion_words(statement)))),
-                Text(words.DROPOUT.get(algorithm.trust, "")),
-            ),
+            (Text(f"{words.TRUST.get(algorithm.trust, algorithm.trust)} {words.collusion_words(statement)} {words.dropout(statement)}"),),
         ),
         Section("How long, and what adds up", (Bullets((*words.horizon_words(statement), words.composition_words(statement))),)),
         Section("Not protected", (Bullets(tuple(words.unprotected(statement))),)),
         Section("Parameters and mechanisms", _parameters(statement)),
         Section("Audit", (_said(words.audit_words(statement)),)),
         Section("Where it comes from", (_provenance(statement),), True),
-        Section("Sign-off", (_sign_offs(statement),), True),
+        Section("Sign-off", (Text(_open(statement), True), _sign_offs(statement)), True),
     ]
     return Page(f"Privacy statement: {statement.title}", subtitle, statement.stamp, tuple(filter(None, map(_filled, sections))))
 
@@ -128,13 +129,12 @@ def _columns(statement: Statement) -> list[tuple[str, CurveRecord, Total | None]
 
 
 def _attacks(statement: Statement) -> tuple[Block, ...]:
-    columns = _columns(statement)
-    if not columns:
+    if not statement.protecting:
         return (Text("No observer gets a guarantee: assume that an attack always succeeds.", True),)
-    told = "The best attack on one record in one run: what lies above a line is impossible. "
-    told += "Below: how often the best attack on a person wins an even bet, or finds the truth at so many false alarms."
-    picture = Picture(PICTURE, told)
-    return (picture, _persons(statement), *(_deltas(name, curve) for name, curve, _ in columns))
+    told = "An attack says A or B of a person; above a line is impossible. Found: B is said and true; "
+    told += "false alarm: B is said, A is true. Below: even bets won, and truths found at so many false alarms, at most."
+    same = Text("One record in one run, at other epsilons: what is left as delta.")
+    return (Picture(PICTURE, told), _persons(statement), same, *(_deltas(name, curve) for name, curve, _ in _columns(statement)))
 
 
 def _persons(statement: Statement) -> Grid:
@@ -144,14 +144,13 @@ def _persons(statement: Statement) -> Grid:
     for name, curve, total in _columns(statement):
         for count in statement.counts if name != ": claimed" else (1,):
             shown = exposure(curve, total, count)
-            who = f"{count} {'round' if count == 1 else 'rounds'}{name}"
+            who = f"{words.counted(count, 'round')}{name}"
             rates = (shown.even_guess, *shown.found)
             point = (rounded_up(shown.epsilon, 3), *((rounded_up(shown.delta, 2),) if approximate else ()))
             rows.append((who, *point, *(f"{words.percent(rate)} %" for rate in rates)))
-    event = statement.units[0].unit.kind == "Event"
     point = ("epsilon", "delta") if approximate else ("epsilon",)
     alarms = (f"found at {first} %", *(f"at {share} %" for share in others))
-    return Grid(("person in" if event else "unit", *point, "bet won", *alarms), tuple(rows))
+    return Grid(("person in" if statement.by_person else "unit", *point, "bet won", *alarms), tuple(rows))
 
 
 def _deltas(name: str, curve: CurveRecord) -> Grid:
@@ -161,9 +160,11 @@ def _deltas(name: str, curve: CurveRecord) -> Grid:
 
 
 def _assumptions(statement: Statement) -> tuple[Block, ...]:
-    if statement.assumptions:
-        return (Bullets(tuple(f"{name}: {meaning}" for name, meaning in statement.assumptions.items())),)
-    return (Text("The certificate names no assumption."),) if statement.protecting else ()
+    if not statement.protecting:
+        return ()
+    told = words.assumption_words(statement)
+    assumed = Bullets(tuple(told)) if told else Text("The certificate names no assumption.")
+    return (assumed, Text(words.ONE_GAME if words.one_game(statement) else "", True))
 
 
 def number(value: Any) -> str:
@@ -178,7 +179,7 @@ def pairs(values: Mapping[str, Any]) -> str:
 
 def _parameters(statement: Statement) -> tuple[Block, ...]:
     algorithm = statement.algorithm
-    told = [f"Setting: {pairs(algorithm.setting)}.", f"Chosen: {pairs(algorithm.choices)}."]
+    told = [f"Setting: {pairs(algorithm.setting)}.", f"Chosen: {pairs(choices_of(algorithm))}."]
     if algorithm.parameters:
         told.append(f"Derived: {pairs(algorithm.parameters)}.")
     if not algorithm.mechanisms:
@@ -191,16 +192,22 @@ def _parameters(statement: Statement) -> tuple[Block, ...]:
 
 
 def _provenance(statement: Statement) -> Bullets:
-    run = statement.run
+    run, floats = statement.run, words.floating_point_words(statement)
     return Bullets(
         (
-            f"Noise: {run.noise.source}, {'secure' if run.noise.secure else 'NOT SECURE'}: {run.noise.words}. "
-            f"Floating point: {words.floating_point_words(statement)}.",
+            f"Noise: {run.noise.source}, {'secure' if run.noise.secure else 'NOT SECURE'}: {run.noise.words}."
+            + (f" Floating point: {floats}." if floats else ""),
             f"Versions: {', '.join(f'{name} {version}' for name, version in run.versions.items())}.",
             f"Code: {words.code_words(statement)}.",
             f"Run folder: {run.run}, written {run.written}. Budget ledger: none is kept for this run.",
         )
     )
+
+
+def _open(statement: Statement) -> str:
+    """What nobody has filled in, above the signatures."""
+    names = [name.replace("_", " ") for name in statement.details.open]
+    return f"Open: {', '.join(names)}." if names else ""
 
 
 def _sign_offs(statement: Statement) -> Grid:

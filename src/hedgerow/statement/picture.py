@@ -3,35 +3,46 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from io import StringIO
 
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from hedgerow.evaluation.plots import COLOURS
+from hedgerow.experiments.privacy_record import Attack
 from hedgerow.statement import words
-from hedgerow.statement.statement import Statement
+from hedgerow.statement.statement import Exposure, Statement, exposure, outline
 
 WITHOUT = "#b3261e"
 
 
 def draw(statement: Statement) -> Figure:
     """False alarms to the right, truths found upward; what lies above a line is impossible."""
-    figure = Figure(figsize=(3.64, 1.65), layout="constrained")
+    figure = Figure(figsize=(3.64, 1.55), layout="constrained")
     axes = figure.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)
     axes.plot([0, 100], [0, 100], color="#999999", linewidth=1, linestyle=":", label="blind guessing")
     for i, (curve, members) in enumerate(statement.protecting):
         who = words.listed([words.observer_words(g) for g in members], "or")
-        x, y = [100 * a.false_alarms for a in curve.attacks], [100 * a.detections for a in curve.attacks]
+        x, y = _line(curve.outline)
         axes.plot(x, y, color=COLOURS[i], linewidth=1.8, label=f"{who}\n{words.quoted(curve.epsilon, curve.delta)}")
         axes.fill_between(x, x, y, color=COLOURS[i], alpha=0.10, linewidth=0)
+        total, records = members[0].total, statement.lead
+        if total is not None or records > 1:
+            worst, shown = outline(curve, total, records), exposure(curve, total, records)
+            axes.plot(
+                *_line(worst),
+                color=COLOURS[i],
+                linewidth=1.8,
+                linestyle="--",
+                zorder=3,
+                clip_on=False,
+                label=_worst_label(statement, shown),
+            )
     if statement.claimed is not None:
-        attacks = statement.claimed.attacks
         label = f"claimed by the paper\n{words.quoted(statement.claimed.epsilon, statement.claimed.delta)}"
-        axes.plot(
-            [100 * a.false_alarms for a in attacks], [100 * a.detections for a in attacks], color="#6d597a", linestyle="--", label=label
-        )
+        axes.plot(*_line(statement.claimed.outline), color="#6d597a", linestyle=":", label=label)
     if statement.unguarded:
         who = words.listed([words.observer_words(g) for g in statement.unguarded])
         axes.plot([0, 0, 100], [0, 100, 100], color=WITHOUT, linewidth=1.8, clip_on=False, label=f"{who}\nno guarantee")
@@ -44,6 +55,16 @@ def draw(statement: Statement) -> Figure:
     if statement.stamp is not None:
         figure.text(0.99, 0.02, statement.stamp, ha="right", va="bottom", fontsize=8, color=WITHOUT)
     return figure
+
+
+def _line(corners: Sequence[Attack]) -> tuple[list[float], list[float]]:
+    return [100 * a.false_alarms for a in corners], [100 * a.detections for a in corners]
+
+
+def _worst_label(statement: Statement, shown: Exposure) -> str:
+    who = [words.counted(shown.records, "record")] if shown.records > 1 else []
+    who += [words.counted(statement.algorithm.runs, "run")] if statement.repeats else []
+    return f"the same, {' in '.join(who)}\n{words.quoted(shown.epsilon, shown.delta)}"
 
 
 def svg(statement: Statement) -> str:

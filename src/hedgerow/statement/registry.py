@@ -16,8 +16,13 @@ from hedgerow.statement.page import number, pairs
 from hedgerow.statement.statement import Statement
 
 
-def variant(curve: CurveRecord | None) -> str:
-    if curve is None or curve.kind == "GaussianDP":
+def variant(statement: Statement) -> str:
+    found = {_variant(curve) for curve, _ in statement.protecting}
+    return found.pop() if len(found) == 1 else "Custom"
+
+
+def _variant(curve: CurveRecord) -> str:
+    if curve.kind == "GaussianDP":
         return "Custom"
     if curve.kind == "ZeroConcentratedDP":
         return "Zero-concentrated DP"
@@ -26,7 +31,7 @@ def variant(curve: CurveRecord | None) -> str:
 
 def record(statement: Statement) -> dict[str, Any]:
     """Every field of every tier. What the software cannot know is open, and the registry's check refuses it until it is filled in."""
-    algorithm, details, weakest = statement.algorithm, statement.details, statement.weakest
+    algorithm, details = statement.algorithm, statement.details
     units = statement.units
     rounds, clients = algorithm.setting["horizon"], algorithm.setting["clients"]
     stamp = "" if statement.stamp is None else f"{statement.stamp}. "
@@ -47,7 +52,7 @@ def record(statement: Statement) -> dict[str, Any]:
                 "data_product_sector": details.said("data_product_sector"),
             },
             "dp_variant": {
-                "variant_name": variant(weakest),
+                "variant_name": variant(statement),
                 "data_domain": f"streams of losses of {algorithm.setting['experts']} experts at {clients} clients in {rounds} rounds, "
                 f"each loss in [{units[0].bounds[0]:g}, {units[0].bounds[1]:g}]",
                 "unprotected_quantities": _lines(words.unprotected(statement)),
@@ -61,7 +66,7 @@ def record(statement: Statement) -> dict[str, Any]:
             "deployment_model": {
                 "model_name": "Federated" if clients > 1 else "Central",
                 "model_name_details": f"{words.TRUST.get(algorithm.trust, algorithm.trust)} {words.collusion_words(statement)} "
-                f"{words.DROPOUT.get(algorithm.trust, '')}",
+                f"{words.dropout(statement)}",
                 "actors": _lines(
                     f"{words.observer_words(g)} sees {', '.join(g.sees)}: {words.guarantee_words(g)}" for g in algorithm.guarantees
                 ),
@@ -90,22 +95,29 @@ def record(statement: Statement) -> dict[str, Any]:
 
 
 def _numbers(statement: Statement) -> dict[str, float]:
-    """All runs on the same data together; the registry leaves out a number that does not exist."""
-    point = statement.total or statement.weakest
-    found = {} if point is None else {"epsilon": point.epsilon, "delta": point.delta, "rho": point.rho}
-    return {name: float(value) for name, value in found.items() if value is not None}
+    """For one unit, all runs on the same data together; the registry leaves out a number that does not exist."""
+    point = statement.all_runs
+    if point is None:
+        return {}
+    rhos = [(g.total or g.curve).rho for g in statement.algorithm.guarantees if g.curve is not None]
+    known = [rho for rho in rhos if rho is not None]
+    found = {"epsilon": float(point.epsilon), "delta": float(point.delta)}
+    return {**found, "rho": float(max(known))} if len(known) == len(rhos) else found
 
 
 def _parameter_details(statement: Statement) -> list[str]:
-    told = []
+    told = [] if statement.all_runs is None else [f"the parameters are for {'; '.join(g.unit.words for g in statement.units)}"]
+    if statement.lead > 1 and told:
+        told.append(words.person_words(statement))
     for curve, members in statement.protecting:
         who = words.listed([words.observer_words(g) for g in members])
         told.append(f"against {who}: {words.curve_words(curve)} (proof: {members[0].proof})")
-        told.append("delta at epsilon: " + "; ".join(f"{rounded_up(point.delta)} at {rounded_up(point.epsilon)}" for point in curve.table))
-    if statement.total is not None:
-        told.append(f"all {statement.total.runs} runs on the same data together: {statement.total.words}")
+        row = "; ".join(f"{rounded_up(point.delta, 3)} at {rounded_up(point.epsilon, 3)}" for point in curve.table)
+        told.append(f"delta at epsilon: {row}")
+        if members[0].total is not None:
+            told.append(f"all {members[0].total.runs} runs on the same data together: {members[0].total.words}")
     told += [f"against {words.observer_words(g)}: {words.guarantee_words(g)}" for g in statement.unguarded]
-    if statement.claimed is not None and statement.weakest is not None:
+    if statement.claimed is not None:
         told.append(words.claim_words(statement))
     told.append(f"chosen: {pairs(statement.algorithm.choices)}")
     if statement.algorithm.parameters:
@@ -124,7 +136,7 @@ def _mechanisms(statement: Statement) -> list[str]:
         *told,
         f"library: {', '.join(f'{name} {version}' for name, version in run.versions.items())}",
         f"noise: {run.noise.source}, {'secure' if run.noise.secure else 'NOT SECURE'}: {run.noise.words}",
-        f"floating point: {words.floating_point_words(statement)}",
+        f"floating point: {words.floating_point_words(statement) or 'nothing is guaranteed'}",
         "timing: when sites talk is part of what observers see, and covered; the time a computation takes is not",
         f"security of the data: {statement.details.said('security')}",
         f"code: {words.code_words(statement)}",
@@ -135,7 +147,8 @@ def _notes(statement: Statement) -> list[str]:
     details = statement.details
     told = [] if statement.stamp is None else [statement.stamp]
     told += [] if details.notes is None or not details.notes.strip() else [details.notes.strip()]
-    told += [f"assumes {name}: {meaning}" for name, meaning in statement.assumptions.items()]
+    told += [f"assumes: {told}" for told in words.assumption_words(statement)]
+    told += [f"assumes: {words.ONE_GAME}"] if words.one_game(statement) else []
     return [*told, f"audit: {words.audit_words(statement)}", f"expires: {details.said('expires')}"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 from typing import Protocol
@@ -10,7 +11,7 @@ from typing import Protocol
 from hedgerow.core.certificate import PrivacyCurve
 from hedgerow.core.checks import expect, nearest
 from hedgerow.core.errors import InvalidValue
-from hedgerow.experiments.privacy_record import AlgorithmRecord, CurveRecord, GuaranteeRecord, RunRecord, Total
+from hedgerow.experiments.privacy_record import AlgorithmRecord, Attack, CurveRecord, GuaranteeRecord, RunRecord, Total
 from hedgerow.experiments.study import STAMP
 from hedgerow.privacy.curves import ApproximateDP, PureDP, trade_off
 from hedgerow.privacy.groups import group
@@ -19,6 +20,28 @@ from hedgerow.statement.details import Details
 
 SHOWN_ALARMS = (0.01, 0.05, 0.1)
 SHOWN_ROUNDS = (1, 2, 5, 10)  # where nobody says how often one person may appear
+
+
+class Point(Protocol):
+    """What a curve, or the total of several runs, is quoted by."""
+
+    @property
+    def epsilon(self) -> float: ...
+
+    @property
+    def delta(self) -> float: ...
+
+
+@dataclass(frozen=True)
+class Quote:
+    epsilon: float
+    delta: float
+
+
+def largest(points: Iterable[Point]) -> Quote | None:
+    """The largest epsilon with the largest delta: all of the points hold with them, whichever observer they belong to."""
+    found = list(points)
+    return Quote(max(p.epsilon for p in found), max(p.delta for p in found)) if found else None
 
 
 @dataclass(frozen=True)
@@ -34,6 +57,8 @@ class Statement:
     def __post_init__(self) -> None:
         sites, clients = self.details.sites_per_person, self.algorithm.setting["clients"]
         expect(sites is None or sites <= clients, "sites_per_person", sites, f"<= the {clients} clients of the run")
+        records, rounds = self.details.records_per_site, self.algorithm.setting["horizon"]
+        expect(records is None or records <= rounds, "records_per_site", records, f"<= the {rounds} rounds of the run")
 
     @property
     def stamp(self) -> str | None:
@@ -78,44 +103,61 @@ class Statement:
         return next((g.claimed for g in self.algorithm.guarantees if g.claimed is not None), None)
 
     @property
-    def weakest(self) -> CurveRecord | None:
-        """The largest stated epsilon among those who get a guarantee."""
-        return max((curve for curve, _ in self.protecting), key=lambda curve: (curve.epsilon, curve.delta), default=None)
+    def one_run(self) -> Quote | None:
+        """What one run guarantees against everybody who gets any guarantee."""
+        return largest(curve for curve, _ in self.protecting)
 
     @property
-    def total(self) -> Total | None:
-        """What all runs on the same data guarantee together, against whom least is guaranteed."""
-        totals = [guarantee.total for guarantee in self.algorithm.guarantees if guarantee.total is not None]
-        return max(totals, key=lambda total: (total.epsilon, total.delta), default=None)
+    def all_runs(self) -> Quote | None:
+        """What all runs on the same data guarantee together."""
+        return largest(g.total or g.curve for g in self.algorithm.guarantees if g.curve is not None)
+
+    @property
+    def repeats(self) -> bool:
+        """Whether several runs had the same data."""
+        return self.algorithm.runs > 1
 
     @property
     def also(self) -> list[AlgorithmRecord]:
-        """The other algorithms that were run on the same data."""
+        """The other algorithms that were run on the same data; data of which no fingerprint is known count as the same."""
         mine = self.algorithm
+        if mine.data != "recorded":
+            return []
         others = [a for a in self.run.algorithms if a is not mine and a.data == "recorded"]
-        return [a for a in others if (a.data, a.environment) == (mine.data, mine.environment)]
+        return [a for a in others if a.losses is None or mine.losses is None or a.losses == mine.losses]
+
+    @property
+    def by_person(self) -> bool:
+        """Whether the unit is a record, of which one person may have several."""
+        return self.units[0].unit.kind == "Event"
+
+    @property
+    def most(self) -> int | None:
+        """In how many rounds one person may be, at all sites together; None where that is open."""
+        records, sites = self.details.records_per_site, self.details.sites_per_person
+        if self.algorithm.setting["clients"] == 1:
+            sites = 1
+        return None if records is None or sites is None else records * sites
+
+    @property
+    def lead(self) -> int:
+        """The number of records that is spoken of first: the most that is allowed, as far as that is known."""
+        return (self.most or self.details.records_per_site or 1) if self.by_person else 1
 
     @property
     def counts(self) -> tuple[int, ...]:
         """For how many records of one person the attacks are tabulated."""
-        if any(guarantee.unit.kind != "Event" for guarantee in self.units[:1]):
+        if not self.by_person:
             return (1,)
-        records, sites = self.details.records_per_site, self.details.sites_per_person
-        return SHOWN_ROUNDS if records is None else tuple(sorted({1, records, records * (sites or 1)}))
+        records = self.details.records_per_site
+        if records is None:
+            reports = self.algorithm.setting["clients"] * self.algorithm.setting["horizon"]
+            return tuple(count for count in SHOWN_ROUNDS if count <= reports)
+        return tuple(sorted({1, records, self.lead}))
 
     @property
     def assumptions(self) -> dict[str, str]:
         return {name: meaning for guarantee in self.algorithm.guarantees for name, meaning in sorted(guarantee.assumes.items())}
-
-
-class Point(Protocol):
-    """What a curve, or the total of several runs, is quoted by."""
-
-    @property
-    def epsilon(self) -> float: ...
-
-    @property
-    def delta(self) -> float: ...
 
 
 def _grouped(point: Point, records: int) -> PrivacyCurve:
@@ -145,6 +187,16 @@ def exposure(curve: CurveRecord, total: Total | None, records: int) -> Exposure:
     grown = _grouped(curve if total is None else total, records)
     found = tuple(min(1.0, max(alarms, 1 - float(trade_off(grown, alarms)))) for alarms in SHOWN_ALARMS)
     return Exposure(records, *grown.stated(), (1 + grown.delta(0.0)) / 2, found)
+
+
+def outline(curve: CurveRecord, total: Total | None, records: int) -> list[Attack]:
+    """The corners of a polygon that no attack on somebody with so many records lies above."""
+    if records == 1 and total is None:
+        return curve.outline
+    grown = _grouped(curve if total is None else total, records)
+    even = (1 + grown.delta(0.0)) / 2
+    corners = {0.0, 1 - even, 1.0} | ({max(0.0, 1 - grown.stated()[1])} if grown.stated()[1] < 1 else set())
+    return [Attack(alarms, min(1.0, 1 - float(trade_off(grown, alarms)))) for alarms in sorted(corners)]
 
 
 def chosen(run: RunRecord, label: str | None) -> list[AlgorithmRecord]:

@@ -5,21 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import ceil, exp
 
+from hedgerow.core.certificate import IDEAL_REALS, NO_CARRY_OVER, PRESENCE_STAYS
 from hedgerow.experiments.privacy_record import AlgorithmRecord, CurveRecord, GuaranteeRecord, UnitRecord
 from hedgerow.experiments.study import STAMP
 from hedgerow.privacy.curves.pure import rounded_up
+from hedgerow.statement.audit import BUDGET, Audit, AuditedCase
 from hedgerow.statement.details import OPEN
 from hedgerow.statement.statement import Exposure, Point, Statement, exposure, of_records
 
 OBSERVERS = {"server": "the server", "peer": "another site", "public": "the public"}
 WHO = {"server": "Whoever runs the server", "peer": "Another site", "public": "An outsider"}
-CHANNELS = {
-    "uploads": "what each site sends to the server",
-    "sum of uploads": "the sum of what the sites send",
-    "broadcasts": "what the server sends back",
-    "plays": "which expert each site follows",
-    "timing": "when the sites talk",
-}
 TRUST = {
     "central": "The server is trusted: sites send it exact values, and it adds the noise before it sends anything back.",
     "distributed": "The server is not trusted with single uploads: it sees only their sum, to which every site adds its share of noise.",
@@ -37,8 +32,24 @@ FORMULAS = {
     "Person": "D ~ D' if they differ in at most {appearances} loss vectors, all of one person",
     "Site": "D ~ D' if, for some client i, l_(j,s) = l'_(j,s) for all other clients j and all rounds s",
 }
-DEFINITION = "Pr[view(D) in S] <= e^epsilon Pr[view(D') in S] + delta for all D ~ D' and every set S of views"
+SHOWN = {
+    "PUBLIC_PRESENCE": "in which rounds a site has a case at all: a missing play shows it",
+    "PUBLIC_SLEEP": "which experts cannot be followed in which round",
+    "PUBLIC_DELAYS": "how late a site's losses are reported",
+}
+DEFINITION = "Pr[view(D) in S] <= e^epsilon Pr[view(D') in S] + delta for all D ~ D' and all S, view(D) being all that an observer sees"
 SUBJECT = "a person whose data are in one round at one site"
+VOCABULARY = (
+    "Words: client, a site; expert, a model or rule that a site may follow; loss vector, how badly each expert did at one site in "
+    "one round; switch, a change of expert; uploads, what sites send to the server; broadcasts, what it sends back; plays, which "
+    "expert each site follows; timing, when the sites talk."
+)
+PLAIN = {  # assumptions whose wording in a certificate is for those who check the proof
+    NO_CARRY_OVER.meaning: "one person's record does not influence later rounds other than through the published choice: "
+    "no readmissions, no retraining on it",
+    IDEAL_REALS.meaning: "the noise is secret and independent, and computers drew and compared it without any rounding",
+}
+ONE_GAME = "THESE DATA ARE USED IN NO OTHER GAME: each would add its epsilon."
 PARAMETERS = {
     "every": "rounds between exchanges",
     "best_loss": "the best expert's loss per site, at most",
@@ -51,8 +62,10 @@ PARAMETERS = {
     "noise_law": "law of that noise",
     "rate": "learning rate",
 }
-LOUD = ("NO GUARANTEE", "NOT SECURE", "THE CLAIM IS NOT", "NOT EVERY VERDICT", STAMP)
+WEAK = "close to no protection"
+LOUD = ("NO GUARANTEE", "NOT SECURE", "THE CLAIM IS NOT", "NOT EVERY VERDICT", "NO OTHER GAME", WEAK, STAMP)
 WORTHLESS = 0.99  # an even guess that is right so often leaves nothing to protect
+CERTAIN = 0.999  # and beyond this no number is worth printing
 
 
 def is_loud(text: str) -> bool:
@@ -66,7 +79,15 @@ def listed(items: Sequence[str], last: str = "and") -> str:
 
 def percent(share: float) -> str:
     """In 100, rounded upward."""
-    return f"{min(100.0, ceil(share * 1000 - 1e-9) / 10):g}"
+    return f"{ceil(share * 1000 - 1e-9) / 10:g}" if share <= CERTAIN else "> 99.9"
+
+
+def at_most(share: float) -> str:
+    return f"at most {percent(share)}" if share <= CERTAIN else "over 99.9"
+
+
+def counted(number: int, thing: str) -> str:
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
 def quoted(epsilon: float, delta: float) -> str:
@@ -87,7 +108,7 @@ def guarantee_words(guarantee: GuaranteeRecord) -> str:
     if guarantee.curve is None:
         return f"NO GUARANTEE: {guarantee.reason}"
     told, total = curve_words(guarantee.curve), guarantee.total
-    return told if total is None else f"{told} in one run; all {total.runs} on the same data: {quoted(total.epsilon, total.delta)}"
+    return told if total is None else f"{told}; all {total.runs} runs: {quoted(total.epsilon, total.delta)}"
 
 
 def formula(unit: UnitRecord) -> str:
@@ -96,11 +117,20 @@ def formula(unit: UnitRecord) -> str:
 
 def neighbours(guarantee: GuaranteeRecord) -> str:
     """Adjacency in words and as a formula."""
-    return f"{guarantee.adjacency}. {formula(guarantee.unit)}"
+    masks = ", and the same sites take part" if PRESENCE_STAYS in guarantee.adjacency else ""
+    return f"{guarantee.adjacency}. {formula(guarantee.unit)}{masks}"
 
 
-def factor(epsilon: float) -> str:
-    return rounded_up(exp(epsilon), 3) if epsilon < 40 else f"e^{rounded_up(epsilon)}"
+def dropout(statement: Statement) -> str:
+    """What happens to the guarantee when a site drops out."""
+    shows = " That it has no case in a round shows, and must not depend on the protected record."
+    return DROPOUT.get(statement.algorithm.trust, "") + (shows if "PUBLIC_PRESENCE" in statement.assumptions else "")
+
+
+def _subject(statement: Statement, unit: UnitRecord) -> str:
+    """Whom a bet is about; that there is a case at all may be seen."""
+    known = ", given that the site had a case in that round" if "PUBLIC_PRESENCE" in statement.assumptions else ""
+    return (SUBJECT if statement.by_person else unit.words) + known
 
 
 def plain_words(statement: Statement) -> list[str]:
@@ -114,79 +144,139 @@ def plain_words(statement: Statement) -> list[str]:
         )
     told += [_attacker(statement, curve, members) for curve, members in statement.protecting]
     for reason in dict.fromkeys(guarantee.reason for guarantee in statement.unguarded):
-        seeing = [_seeing(g, OBSERVERS) for g in statement.unguarded if g.reason == reason]
-        told.append(f"NO GUARANTEE against {listed(seeing)}: {reason}.")
-    if statement.claimed is not None and statement.weakest is not None:
+        against = [observer_words(g) for g in statement.unguarded if g.reason == reason]
+        told.append(f"NO GUARANTEE against {listed(against)}: {reason}.")
+    if statement.claimed is not None:
         told.append(claim_words(statement))
     return told
 
 
-def _seeing(guarantee: GuaranteeRecord, names: Mapping[str, str]) -> str:
-    """An observer and what it sees, in words."""
-    sees = listed([CHANNELS.get(channel, channel) for channel in guarantee.sees])
-    return f"{names.get(guarantee.observer, guarantee.observer)} (who sees {sees})"
-
-
 def _attacker(statement: Statement, curve: CurveRecord, members: Sequence[GuaranteeRecord]) -> str:
-    """One example: what an even bet about somebody becomes."""
-    who = listed([_seeing(g, WHO if i == 0 else OBSERVERS) for i, g in enumerate(members)], "or")
+    """What an even bet becomes: first about the person who is worst off, as far as it is known who that may be."""
+    who = listed([WHO.get(members[0].observer, members[0].observer), *map(observer_words, members[1:])], "or")
     unit, total = members[0].unit, members[0].total
-    subject = SUBJECT if unit.kind == "Event" else unit.words
     if curve.epsilon == 0 and curve.delta == 0:
-        return f"{who} learns nothing about {subject}: what can be seen does not depend on the data."
-    shown = [exposure(curve, total, count) for count in statement.counts]
-    first, *more = shown
+        return f"{who} learns nothing about {_subject(statement, unit)}: what can be seen does not depend on the data."
+    shown = {count: exposure(curve, total, count) for count in statement.counts}
+    worst = shown.pop(statement.lead)
+    begin, subject = "", _subject(statement, unit)
+    if statement.lead > 1:
+        begin, subject = f"{_worst_off(statement, worst)} ", "such a person"
+    elif total is not None:
+        begin = f"All {total.runs} runs on the same data together: {_numbers(worst)}. "
     seen = "all rounds" if total is None else f"all rounds of all {total.runs} runs on the same data"
-    but = "" if first.delta == 0 else f" (but for events of probability {rounded_up(first.delta)})"
-    weak = " That is close to no protection." if first.even_guess >= WORTHLESS else ""
-    return (
-        f"{who} may bet on which of two things is true of {subject}. If the odds were even before, they are at most "
-        f"{factor(first.epsilon)} to 1 after seeing everything in {seen}{but}: the guess is right at most "
-        f"{percent(first.even_guess)} times in 100, instead of 50.{weak or _more(statement, more)}"
-    )
+    bet = _bet(worst, seen, said=bool(begin))
+    return f"{begin}{who} may bet on which of two things is true of {subject}. {bet}{_others(statement, worst, shown)}"
 
 
-def _more(statement: Statement, shown: Sequence[Exposure]) -> str:
-    """The same for somebody with several records."""
+def _worst_off(statement: Statement, worst: Exposure) -> str:
+    """Who that is, and the numbers that hold for such a person."""
+    records, sites = statement.details.records_per_site, statement.details.sites_per_person
+    if statement.most is None:
+        allowed = f"{counted(worst.records, 'record')} at one site (at how many sites: {OPEN})"
+    else:
+        allowed = counted(worst.records, "record") + (f" ({records} at each of {sites} sites)" if sites is not None and sites > 1 else "")
+    return f"A person may have {allowed}, one for every round: {_numbers(worst)}."
+
+
+def _numbers(worst: Exposure) -> str:
+    numbers = "NO GUARANTEE" if worst.delta >= 1 else quoted(worst.epsilon, worst.delta)
+    return numbers + (f", {WEAK}" if worst.even_guess >= WORTHLESS else "")
+
+
+def _bet(worst: Exposure, seen: str, said: bool) -> str:
+    """Odds are bounded by e^epsilon only where delta is 0: otherwise they may be exceeded more often than delta says."""
+    if worst.even_guess >= WORTHLESS:
+        right, weak = at_most(worst.even_guess), "" if said else f" That is {WEAK}."
+        return f"After seeing everything in {seen} the guess may be right {right} times in 100, instead of 50.{weak}"
+    right = f"the guess is right {at_most(worst.even_guess)} times in 100, instead of 50."
+    if worst.delta > 0:
+        return f"After seeing everything in {seen} {right}"
+    odds = rounded_up(exp(worst.epsilon), 3)
+    return f"If the odds were even before, they are at most {odds} to 1 after seeing everything in {seen}: {right}"
+
+
+def _others(statement: Statement, worst: Exposure, shown: Mapping[int, Exposure]) -> str:
+    """The same for people with more or fewer records."""
     if not shown:
         return ""
-    told = listed([f"in {each.records} rounds at most {percent(each.even_guess)}" for each in shown])
-    declared = statement.details.records_per_site is not None
-    return f" Whoever is in more rounds is protected less: {told} times in 100" + (
-        ", which is the most that one person may be." if declared else f" (in how many one person may be: {OPEN})."
-    )
+    told = listed([f"in {counted(count, 'round')} {at_most(each.even_guess)}" for count, each in shown.items()])
+    if statement.lead > 1:
+        return f" For somebody with fewer: {told} times in 100."
+    if statement.details.records_per_site is not None or worst.even_guess >= WORTHLESS:
+        return ""
+    return f" Whoever is in more rounds is protected less: {told} times in 100 (in how many one person may be: {OPEN})."
 
 
 def claim_words(statement: Statement) -> str:
     """The paper's claim beside the truth."""
-    claimed, true = statement.claimed, statement.weakest
+    claimed = statement.claimed
     assert claimed is not None
-    assert true is not None
     holds = all(g.claim_holds is not False for g in statement.algorithm.guarantees)
     verdict = "the claim holds" if holds else "THE CLAIM IS NOT SUPPORTED by the proof cited here"
-    return f"Published constants: the paper claims {curve_words(claimed)}; the truth, proven here, is {curve_words(true)}: {verdict}."
+    true = [curve_words(curve) for curve, _ in statement.protecting]
+    truth = f"the truth, proven here, is {listed(true)}" if true else "proven here is NO GUARANTEE"
+    return f"Published constants: the paper claims {curve_words(claimed)}; {truth}: {verdict}."
 
 
 def person_words(statement: Statement) -> str:
     """What the unit means for a person."""
-    unit, weakest = statement.units[0].unit, statement.weakest
-    if unit.kind != "Event" or weakest is None:
+    point = statement.all_runs
+    if not statement.by_person or point is None:
         return ""
-    point = statement.total or weakest
     records, sites = statement.details.records_per_site, statement.details.sites_per_person
     begin = "One record is what one site reports about one round, with everybody who is in it: not a person, not a site."
     if records is None:
         return f"{begin} Somebody in k rounds gets k times epsilon (and a larger delta). Rounds one person may be in: {OPEN}."
-    counted = f"{records} {'record' if records == 1 else 'records'}"
-    one = f"{begin} A person with at most {counted} at one site: {_for_records(point, records)} (per site)"
-    if sites is None:
+    if statement.most == 1:
+        return f"{begin} A person has at most one."
+    one = f"{begin} A person with at most {counted(records, 'record')} at one site: {_for_records(point, records)} (per site)"
+    if statement.most is None:
         return f"{one}; sites one person may be at: {OPEN}."
-    return f"{one}; at up to {sites} {'site' if sites == 1 else 'sites'}: {_for_records(point, records * sites)} (across sites)."
+    return f"{one}; at up to {counted(sites or 1, 'site')}: {_for_records(point, statement.most)} (across sites)."
 
 
 def _for_records(point: Point, records: int) -> str:
     epsilon, delta = of_records(point, records)
     return "NO GUARANTEE" if delta >= 1 else quoted(epsilon, delta)
+
+
+def assumption_words(statement: Statement) -> list[str]:
+    """What must be true: in plain words, with the name by which the proof knows it."""
+    return [f"{PLAIN.get(meaning, meaning)} ({name})" for name, meaning in statement.assumptions.items()]
+
+
+def one_game(statement: Statement) -> bool:
+    """Whether real data are protected, of which nobody but their owner knows where else they are used."""
+    return statement.algorithm.data == "real" and bool(statement.protecting)
+
+
+def recorded_words(statement: Statement) -> str:
+    """When the run was made, or its record written: before the game, or when."""
+    run, rounds = statement.run, statement.algorithm.setting["horizon"]
+    if run.played is None:
+        return f"run of {run.written[:10]}"
+    when = f"before the first of {rounds} rounds" if run.played == 0 else f"after round {run.played} of {rounds}"
+    return f"recorded on {run.written[:10]}, {when}"
+
+
+def purpose_words(statement: Statement) -> list[str]:
+    """For whom and for what: what people filled in, and nothing of what is open."""
+    details = statement.details
+    told = {
+        "Curator": listed([f"{c['name']} ({c['type']})" for c in details.data_curators]) if details.data_curators else OPEN,
+        "Use": details.said("intended_use"),
+        "Product": ", ".join(
+            text for name in ("data_product_type", "data_product_sector", "data_product_region") if (text := details.said(name)) != OPEN
+        )
+        or OPEN,
+        "Why this epsilon": details.said("justification"),
+        "Security": details.said("security"),
+        "Before the noise": details.said("preprocessing"),
+        "Sources": details.said("sources"),
+        "Published": details.said("publication_date"),
+    }
+    return [f"{what}: {text}{'' if text.endswith('.') else '.'}" for what, text in told.items() if text != OPEN]
 
 
 def collusion_words(statement: Statement) -> str:
@@ -198,7 +288,7 @@ def collusion_words(statement: Statement) -> str:
         return "There is no guarantee that collusion could break."
     alone = "while no other site helps them" if statement.algorithm.setting["clients"] > 1 else "(there is no other site)"
     told = [
-        f"against {listed(who)} " + (f"also if up to {count} other sites add their data and coins" if count else alone)
+        f"against {listed(who)} " + (f"also if up to {count} other sites add their data and their own random numbers" if count else alone)
         for count, who in by.items()
     ]
     return f"The guarantee holds {listed(told)}."
@@ -206,49 +296,57 @@ def collusion_words(statement: Statement) -> str:
 
 def horizon_words(statement: Statement) -> list[str]:
     """How long it holds, what comes then, and when the budget is spent."""
-    rounds = statement.algorithm.setting["horizon"]
+    rounds, guaranteed = statement.algorithm.setting["horizon"], bool(statement.protecting)
     told = [
-        f"Horizon: {rounds} rounds; the stated numbers cover all of them together.",
-        f"After round {rounds} the game is over and nothing more is released; a new game, or going on, needs a statement of its own.",
+        f"Horizon: {rounds} rounds"
+        + ("; the stated numbers cover all of them together. " if guaranteed else ". ")
+        + f"After round {rounds} the game is over; a new game, or going on, needs a statement of its own.",
     ]
     if statement.algorithm.when_spent:
         told.append(f"When the budget is spent: {statement.algorithm.when_spent}; nothing further is charged.")
-    elif statement.protecting:
+    elif guaranteed:
         told.append("When the budget is spent: the stated numbers cover every release up to the horizon, so that none goes beyond them.")
+    if statement.algorithm.data == "real" and guaranteed:
+        told.append(
+            "If the process dies the game is over too: it cannot be saved; the stated numbers cover what was released. A new learner on "
+            "later rounds is a new game: whoever is in both gets the sum of both."
+        )
     return told
 
 
 def composition_words(statement: Statement) -> str:
     how = "by a joint proof" if statement.algorithm.composition == "joint" else "as the sum of the single releases"
-    weakest, total = statement.weakest, statement.total
-    if weakest is None:
+    one, together = statement.one_run, statement.all_runs
+    if one is None or together is None:
         return "Nothing is guaranteed, so there is nothing to compose."
-    told, one = f"All releases of a run are accounted for {how}. ", quoted(weakest.epsilon, weakest.delta)
-    if total is None:
-        twice = quoted(2 * weakest.epsilon, min(1.0, 2 * weakest.delta))
+    told, single = f"All releases of a run are accounted for {how}. ", quoted(one.epsilon, one.delta)
+    if not statement.repeats:
+        twice = quoted(2 * one.epsilon, min(1.0, 2 * one.delta))
         told += f"Runs on the same data add up: a second one like this makes {twice}."
     else:
-        told += f"The {total.runs} runs, one for each seed, had the same recorded data: one makes {one}, "
-        told += f"all together {quoted(total.epsilon, total.delta)}."
+        told += f"The {statement.algorithm.runs} runs, one for each seed, count as runs on the same data: one makes {single}, "
+        told += f"all together {quoted(together.epsilon, together.delta)}."
     return told + _beside(statement)
 
 
 def _beside(statement: Statement) -> str:
-    """What the other algorithms of a study add, for somebody who sees their runs too."""
+    """What the other algorithms of a study add, for an observer who sees their runs too."""
     if not statement.also:
         return ""
     labels = listed([f"{algorithm.label!r}" for algorithm in statement.also])
-    points = [_most(algorithm) for algorithm in (statement.algorithm, *statement.also)]
-    known = [point for point in points if point is not None]
-    summed = quoted(sum(p.epsilon for p in known), min(1.0, sum(p.delta for p in known)))
-    together = summed if len(known) == len(points) else "NO GUARANTEE"
-    return f" The study ran {labels} on the same data too; for whoever sees everything: {together}."
+    by: dict[str, list[str]] = {}
+    for guarantee in statement.algorithm.guarantees:
+        points = [_against(algorithm, guarantee.observer) for algorithm in (statement.algorithm, *statement.also)]
+        known = [point for point in points if point is not None]
+        summed = quoted(sum(p.epsilon for p in known), min(1.0, sum(p.delta for p in known)))
+        by.setdefault(summed if len(known) == len(points) else "NO GUARANTEE", []).append(observer_words(guarantee))
+    together = "; ".join(f"for {listed(who)}: {numbers}" for numbers, who in by.items())
+    return f" The study ran {labels} on the same data too; together, {together}."
 
 
-def _most(algorithm: AlgorithmRecord) -> Point | None:
-    """The largest (epsilon, delta) among the observers of an algorithm who get any guarantee, all runs together."""
-    points = [guarantee.total or guarantee.curve for guarantee in algorithm.guarantees]
-    return max((point for point in points if point is not None), key=lambda point: (point.epsilon, point.delta), default=None)
+def _against(algorithm: AlgorithmRecord, observer: str) -> Point | None:
+    """What an algorithm guarantees against one observer, all runs together."""
+    return next((g.total or g.curve for g in algorithm.guarantees if g.observer == observer), None)
 
 
 def unprotected(statement: Statement) -> list[str]:
@@ -256,9 +354,11 @@ def unprotected(statement: Statement) -> list[str]:
     told = []
     for guarantee in statement.unguarded:
         told.append(f"everything {observer_words(guarantee)} sees ({', '.join(guarantee.sees)})")
-    told.append("the numbers of clients, experts and rounds, and all parameters: they are public")
-    told.append("losses, and regret or tables computed from them: raw data, not to be published")
-    told.append("what is true of many records at once, such as which expert is good: that is what is learned on purpose")
+    told += [shown for name, shown in SHOWN.items() if name in statement.assumptions]
+    told.append("the numbers of sites, experts and rounds, all parameters: public")
+    told.append("losses, and regret or tables made of them: raw data, keep them secret")
+    told.append("what is true of many records (which expert is good): learned on purpose")
+    told.append("the time a computation takes, and the memory of the machines")
     return told
 
 
@@ -276,29 +376,58 @@ def audit_words(statement: Statement) -> str:
     else:
         sure = min((row.confidence for row in attacks), default=1.0)
         told = [f"No attack got past the guarantee: {len(attacks)} tried, confidence {sure:g} for each. {errors}"]
-    for method in dict.fromkeys(row.method for row in audit.rows):
-        real = [row for row in attacks if row.method == method and row.audited_epsilon is not None]
-        if real:
-            worst = max(real, key=lambda row: row.audited_epsilon or 0.0)
-            told.append(
-                f"Strongest by {method} ({worst.case}): epsilon >= {worst.audited_epsilon:.4g} shown, "
-                f"{rounded_up(worst.certified_epsilon)} certified there, at delta = {worst.delta:g}, confidence {worst.confidence:g}."
-            )
+    told += [*_strongest(attacks), *_louder(audit, attacks)]
     if audit.code != statement.run.code.sha256:
         told.append(f"The audited code (sha256 {audit.code[:12]}) is not that of the run.")
-    told.append("Audits attack small worst cases with these parameters, not this run; they support the proof and never replace it.")
+    told.append("Audits play small worst cases with seeded noise, not this run; they support the proof and never replace it.")
     return " ".join(told)
+
+
+def _strongest(attacks: Sequence[AuditedCase]) -> list[str]:
+    """The attack that showed most, by method, among those on the promise itself."""
+    told = []
+    for method in dict.fromkeys(row.method for row in attacks):
+        rows = [row for row in attacks if row.method == method and row.of_the_promise and row.audited_epsilon is not None]
+        if rows:
+            worst = max(rows, key=lambda row: row.audited_epsilon or 0.0)
+            played = f", played with {_values(worst)}" if worst.parameters else ""
+            told.append(
+                f"Strongest by {method} ({worst.case}{played}): epsilon >= {worst.audited_epsilon:.4g} shown, "
+                f"{rounded_up(worst.certified_epsilon)} certified there, at delta = {worst.delta:g}, confidence {worst.confidence:g}."
+            )
+    return told
+
+
+def _louder(audit: Audit, attacks: Sequence[AuditedCase]) -> list[str]:
+    """Games with another budget show that the method works, and nothing about the numbers promised here."""
+    told = []
+    for method in dict.fromkeys(row.method for row in audit.rows):
+        rows = [row for row in attacks if row.method == method and BUDGET & set(row.parameters)]
+        if rows:
+            held = "it held" if all(row.verdict == "holds" for row in rows) else "it did not hold everywhere"
+            told.append(f"By {method} a version with other parameters ({_values(rows[-1])}) was attacked: {held}.")
+    return told
+
+
+def _values(row: AuditedCase) -> str:
+    return ", ".join(f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}" for name, value in row.parameters.items())
 
 
 def code_words(statement: Statement) -> str:
     code = statement.run.code
-    told = f"sha256 {code.sha256} of {code.files} source files"
+    told = f"sha256 {code.sha256} ({code.files} files)"
     if code.commit is not None:
-        told += f"; commit {code.commit}" + (" with local changes" if code.changed else "")
+        told += f"; commit {code.commit[:12]}" + (", changed" if code.changed else "")
     plugins = [f"{name} sha256 {sha256}" for name, sha256 in code.plugins.items()]
     return told + (f"; plugins: {', '.join(plugins)}" if plugins else "")
 
 
 def floating_point_words(statement: Statement) -> str:
-    ideal = "IDEAL_REALS" in statement.assumptions
-    return "assumed exact (IDEAL_REALS): its effects are not covered" if ideal else "exact integers, covered by the certificate"
+    """Nothing where nothing is guaranteed."""
+    if not statement.protecting:
+        return ""
+    if "IDEAL_REALS" in statement.assumptions:
+        return "assumed exact (IDEAL_REALS): its effects are not covered"
+    if not statement.run.noise.secure:
+        return "covered by the certificate"
+    return "exact integers; weights compared in floats within a proven margin (proofs/secure_noise.md)"
