@@ -2,6 +2,8 @@
 
 from hedgerow.algorithms.experts.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.experts.hedge import Hedge
+from hedgerow.algorithms.experts.phased_selection import PhasedSelection
+from hedgerow.algorithms.experts.random_prefix import RandomPrefix
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
 from hedgerow.algorithms.experts.uniform import Uniform
 from hedgerow.algorithms.registry import ALGORITHMS
@@ -35,7 +37,9 @@ __all__ = [
     "Learner",
     "MissingData",
     "NearRealizable",
+    "PhasedSelection",
     "PlayChasing",
+    "RandomPrefix",
     "Realizable",
     "Recorded",
     "RecordedArray",
