@@ -19,7 +19,7 @@ from hedgerow.environments.stochastic import Bernoulli, GaussianSoftmax, Uniform
 from hedgerow.environments.switching import Switching
 
 FRAME: dict[str, Any] = {"clients": 3, "experts": 5, "horizon": 64}
-DRAWN = [name for name in ENVIRONMENTS if name not in ("play_chasing", "recorded")]
+DRAWN = [name for name, kind in ENVIRONMENTS.items() if not getattr(kind, "adaptive", False) and name != "recorded"]
 
 
 def _losses(environment: Any, seed: int = 0, block: int | None = None) -> np.ndarray:

@@ -13,6 +13,8 @@ from hedgerow.core.setting import Setting
 from hedgerow.engines.learner import Learner
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.adaptive import PlayChasing
+from hedgerow.environments.columns import ColumnSubsets, ConsensusColumns, SignEstimation
+from hedgerow.environments.oblivious import CommonCoins, HiddenExpert
 from hedgerow.environments.realizable import Halving, NearRealizable, Realizable
 from hedgerow.environments.recorded import Recorded, RecordedArray
 from hedgerow.environments.registry import ENVIRONMENTS
@@ -28,11 +30,15 @@ __all__ = [
     "EXPERIMENTS",
     "Algorithm",
     "Bernoulli",
+    "ColumnSubsets",
+    "CommonCoins",
+    "ConsensusColumns",
     "FollowTheLeader",
     "GaussianSoftmax",
     "Halving",
     "Hedge",
     "HedgerowError",
+    "HiddenExpert",
     "InvalidValue",
     "Learner",
     "MissingData",
@@ -44,6 +50,7 @@ __all__ = [
     "Recorded",
     "RecordedArray",
     "Setting",
+    "SignEstimation",
     "SparseVector",
     "Study",
     "Switching",

@@ -10,6 +10,7 @@ import typer
 from hedgerow.cli.options import Data, Debug, Json, Out, Plugins, Settings, Workers, prepare
 from hedgerow.cli.output import OUT, print_json, progress_bar, summary
 from hedgerow.core.checks import at_least
+from hedgerow.environments.adversaries import notes
 from hedgerow.experiments.config import load
 from hedgerow.experiments.folder import fresh_folder, study_document, write_study
 from hedgerow.experiments.study import STAMP, run_study
@@ -45,8 +46,9 @@ def run(
             study = run_study(config, workers=workers, keep=keep, progress=lambda done, total: update(config.title, done, total))
         write_study(study, folder.path, folder.final)
     final = folder.final
+    told = {entry.label: notes(study.algorithms[entry.label], config.environment_of(entry)) for entry in config.algorithms}
     if json:
-        print_json(study_document(study, final))
+        print_json({**study_document(study, final), "notes": {label: said for label, said in told.items() if said}})
         return
     OUT.print(summary(study, config.title))
     for label, algorithm in study.algorithms.items():
@@ -56,4 +58,7 @@ def run(
             continue
         for guarantee in guarantees:
             OUT.print(f"{label}: {guarantee.words()}", markup=False)
+    for label, said in told.items():
+        for note in said:
+            OUT.print(f"{label}: note: {note}", markup=False)
     OUT.print(f"{STAMP}. Results in {final}", markup=False)
