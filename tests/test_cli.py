@@ -75,7 +75,7 @@ def test_the_published_certificate_says_what_it_really_costs(hedgerow: Command) 
 def test_a_run_folder_is_complete_and_loads(hedgerow: Command, tmp_path: Path) -> None:
     answer = hedgerow("run", "study.toml", "--out", "results", "--json", "--seed", "5", "--set", "algorithms.private.epsilon=6")
     document = answer.document()
-    assert set(document) == {"run", "stamp", "summary", "comparators", "certificates"}
+    assert set(document) == {"run", "stamp", "summary", "comparators", "certificates", "notes"}
     assert document["run"] == "results"
     folder = tmp_path / "results"
     written = {"config.toml", "curves.parquet", "results.parquet", "summary.json", "privacy.json", "regret.png"}

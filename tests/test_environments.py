@@ -22,7 +22,8 @@ from hedgerow.environments.switching import Switching
 
 FRAME: dict[str, Any] = {"clients": 3, "experts": 5, "horizon": 64}
 AROUND = ("absent", "delayed", "sleeping")
-DRAWN = [name for name in ENVIRONMENTS if name not in ("movielens_genres", "play_chasing", "recorded", *AROUND)]
+NOT_DRAWN = ("movielens_genres", "recorded", *AROUND)
+DRAWN = [name for name, kind in ENVIRONMENTS.items() if not getattr(kind, "adaptive", False) and name not in NOT_DRAWN]
 
 
 def _losses(environment: Any, seed: int = 0, block: int | None = None) -> np.ndarray:

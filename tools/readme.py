@@ -36,9 +36,10 @@ def example(text: str) -> str:
 
 
 def guarantees(text: str) -> str:
-    """One row for each algorithm, calibration and observer, at epsilon = 1."""
+    """One row for each algorithm, trust, calibration and observer, at epsilon = 1."""
     del text
-    rows = ["| algorithm | calibration | observer | sees | guarantee for one event | claimed | proof |", "|---|---|---|---|---|---|---|"]
+    columns = ("algorithm", "trust", "calibration", "observer", "sees", "guarantee for one event", "claimed", "proof")
+    rows = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for spec in variants().values():
         algorithm = spec.build(SETTING)
         certificate = algorithm.certificate
@@ -46,9 +47,8 @@ def guarantees(text: str) -> str:
             sees = ", ".join(sorted(channel.value for channel in g.view))
             claimed = "" if g.claimed is None else g.claimed.words()
             proof = "" if g.proof is None else f"[proof](proofs/{g.proof.file}#{g.proof.anchor})"
-            rows.append(
-                f"| {algorithm.name} | {certificate.calibration} | {g.observer.value} | {sees} | {g.curve.words()} | {claimed} | {proof} |"
-            )
+            guarantee = f"{g.observer.value} | {sees} | {g.curve.words()} | {claimed} | {proof}"
+            rows.append(f"| {algorithm.name} | {certificate.trust} | {certificate.calibration} | {guarantee} |")
     return "\n".join(rows)
 
 

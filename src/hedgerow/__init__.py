@@ -3,7 +3,9 @@
 from hedgerow.algorithms.experts.doubling import Doubling
 from hedgerow.algorithms.experts.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.experts.hedge import Hedge
+from hedgerow.algorithms.experts.phased_selection import PhasedSelection
 from hedgerow.algorithms.experts.potential import Potential
+from hedgerow.algorithms.experts.random_prefix import RandomPrefix
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
 from hedgerow.algorithms.experts.uniform import Uniform
 from hedgerow.algorithms.registry import ALGORITHMS
@@ -14,10 +16,12 @@ from hedgerow.engines.learner import Learner
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.absent import Absent
 from hedgerow.environments.adaptive import PlayChasing
+from hedgerow.environments.columns import ColumnSubsets, ConsensusColumns, SignEstimation
 from hedgerow.environments.delayed import Delayed
 from hedgerow.environments.drifting import Drifting
 from hedgerow.environments.heterogeneous import Heterogeneous
 from hedgerow.environments.movielens import MovieLensGenres
+from hedgerow.environments.oblivious import CommonCoins, HiddenExpert
 from hedgerow.environments.realizable import Halving, NearRealizable, Realizable
 from hedgerow.environments.recorded import Recorded, RecordedArray
 from hedgerow.environments.registry import ENVIRONMENTS
@@ -37,6 +41,9 @@ __all__ = [
     "Absent",
     "Algorithm",
     "Bernoulli",
+    "ColumnSubsets",
+    "CommonCoins",
+    "ConsensusColumns",
     "Delayed",
     "Doubling",
     "Drifting",
@@ -46,18 +53,22 @@ __all__ = [
     "Hedge",
     "HedgerowError",
     "Heterogeneous",
+    "HiddenExpert",
     "InvalidValue",
     "Learner",
     "MissingData",
     "MovieLensGenres",
     "NearRealizable",
+    "PhasedSelection",
     "PlayChasing",
     "Potential",
+    "RandomPrefix",
     "Realizable",
     "Recorded",
     "RecordedArray",
     "SecureNoise",
     "Setting",
+    "SignEstimation",
     "Sleeping",
     "SparseVector",
     "Study",

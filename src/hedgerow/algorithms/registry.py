@@ -8,7 +8,9 @@ from typing import Any
 from hedgerow.algorithms.experts.doubling import Doubling
 from hedgerow.algorithms.experts.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.experts.hedge import Hedge
+from hedgerow.algorithms.experts.phased_selection import PhasedSelection
 from hedgerow.algorithms.experts.potential import Potential
+from hedgerow.algorithms.experts.random_prefix import RandomPrefix
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
 from hedgerow.algorithms.experts.uniform import Uniform
 from hedgerow.core.protocol import AlgorithmSpec
@@ -21,6 +23,8 @@ ALGORITHMS: Registry[type[Any]] = Registry(
         "follow_the_leader": FollowTheLeader,
         "hedge": Hedge,
         "potential": Potential,
+        "phased_selection": PhasedSelection,
+        "random_prefix": RandomPrefix,
         "sparse_vector": SparseVector,
         "uniform": Uniform,
     },
@@ -28,11 +32,13 @@ ALGORITHMS: Registry[type[Any]] = Registry(
 
 
 def variants() -> dict[str, AlgorithmSpec]:
-    """Every registered algorithm with its defaults and, where it has them, approximate and with the published constants."""
+    """Every registered algorithm with its defaults and, where it has them, approximate, with the published constants, by trust."""
     found: dict[str, AlgorithmSpec] = {}
     for name, kind in ALGORITHMS.items():
         has = getattr(kind, "__dataclass_fields__", {})
         approximate = {"": {}, ", approximate": {"delta": 1e-6}} if "delta" in has else {"": {}}
+        if "trust" in has:  # exact reports need no delta
+            approximate = {"": {}, ", distributed": {"trust": "distributed", "delta": 1e-6}, ", local": {"trust": "local"}}
         calibrations = {"": {}, ", published": {"calibration": "published"}} if "calibration" in has else {"": {}}
         for (rough, delta), (printed, calibration) in product(approximate.items(), calibrations.items()):
             found[name + rough + printed] = kind(**delta, **calibration)

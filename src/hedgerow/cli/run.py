@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated
@@ -13,10 +13,11 @@ from hedgerow.cli.options import Data, Debug, Json, Out, Plugins, Settings, Work
 from hedgerow.cli.output import ERR, OUT, comparators, print_json, progress_bar, summary
 from hedgerow.core.checks import at_least
 from hedgerow.core.errors import InvalidValue
+from hedgerow.environments.adversaries import notes
 from hedgerow.experiments.config import StudyConfig, from_table, load
 from hedgerow.experiments.folder import study_document, write_study
 from hedgerow.experiments.identity import differences, identity, sources
-from hedgerow.experiments.study import STAMP, run_study
+from hedgerow.experiments.study import STAMP, Study, run_study
 from hedgerow.experiments.unfinished import RUNS, Unfinished, all_unfinished, new_run, resumed, unfinished_at
 
 
@@ -81,10 +82,17 @@ def run(
             )
         write_study(study, unfinished.draft, unfinished.final)
     final = unfinished.final
+    told = {entry.label: notes(study.algorithms[entry.label], config.environment_of(entry)) for entry in config.algorithms}
     if json:
-        print_json(study_document(study, final))
+        print_json({**study_document(study, final), "notes": {label: said for label, said in told.items() if said}})
         return
-    OUT.print(summary(study, config.title))
+    _tell(study, told)
+    OUT.print(f"{STAMP}. Results in {final}", markup=False)
+
+
+def _tell(study: Study, told: Mapping[str, Sequence[str]]) -> None:
+    """Regret, comparators, guarantees, and what else should be known of each algorithm."""
+    OUT.print(summary(study, study.config.title))
     beside = comparators(study)
     if beside is not None:
         OUT.print(beside)
@@ -95,7 +103,9 @@ def run(
             continue
         for guarantee in guarantees:
             OUT.print(f"{label}: {guarantee.words()}", markup=False)
-    OUT.print(f"{STAMP}. Results in {final}", markup=False)
+    for label, said in told.items():
+        for note in said:
+            OUT.print(f"{label}: note: {note}", markup=False)
 
 
 def _listed(runs: Sequence[Unfinished]) -> str:

@@ -107,6 +107,9 @@ class Trace:
     exchanges: int
 
 
+# losses are drawn anew in every round from one law; fixed in advance; or chosen by somebody who sees the past plays
+Adversary = Literal["stochastic", "oblivious", "adaptive"]
+
 Advance = Callable[[RunState, Block, NoiseSource], tuple[RunState, Trace]]
 
 
@@ -118,9 +121,11 @@ class Algorithm:
     many exchanges that must agree with the plain loop bit for bit.
     `common_play(broadcast)` is the expert that all clients play until the next exchange, for algorithms that know one and whose
     summed upload is `upload(losses of all clients since the last exchange)`: these can be played by sums alone (`engines.summed`).
+    Where only the first rounds after a broadcast enter the upload, `common_rounds(broadcast)` says how many.
     `log_likelihood(broadcasts, reports)` is the exact log-probability of a sequence of broadcasts on given data, for audits.
     `parameters` are what was chosen or follows; those that end with `_at_most` are bounds proven for losses fixed in advance.
-    `regret_bound` is a proven bound on expected regret, `reference` the algorithm that this one is without noise.
+    `regret_bound` is a proven bound on expected regret against every adversary up to `covers` (stochastic ones are the weakest);
+    `reference` is the algorithm that this one is without noise.
     """
 
     name: str
@@ -136,8 +141,10 @@ class Algorithm:
     supports: frozenset[Feature] = frozenset()
     advance: Advance | None = None
     common_play: Callable[[Any], int] | None = None
+    common_rounds: Callable[[Any], int] | None = None
     log_likelihood: Callable[[list[Any], np.ndarray], float] | None = None
     regret_bound: float | None = None
+    covers: Adversary = "oblivious"
     reference: Algorithm | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
 

@@ -34,23 +34,31 @@ def play_sums(algorithm: Algorithm, environment: Environment, seed: int, source:
     broadcast, server = algorithm.server.open(noise)
     state, at = environment.start(seed), 0
     gathered = np.zeros(algorithm.setting.experts, np.int64)
-    remaining = broadcast.rounds
+    remaining, counted = broadcast.rounds, _counted(algorithm, broadcast)
     while at < horizon:
         made = 0
         while remaining == 0:
             broadcast, server = algorithm.server.aggregate(server, _upload(algorithm, gathered), noise)
             gathered, remaining, made = np.zeros_like(gathered), broadcast.rounds, made + 1
+            counted = _counted(algorithm, broadcast)
             if made > EXCHANGES_AT_ONCE:
                 raise InvalidValue(f"Expected {algorithm.name} to play at last, it asked for {made} exchanges in a row.")
         rounds = marks[bisect_right(marks, at)] - at
-        rounds = rounds if remaining is None else min(rounds, remaining)
+        rounds = min(rounds, horizon if remaining is None else remaining, counted or horizon)
         totals, state = environment.sums(state, rounds)
         for sink in sinks:
             sink.exchanges(made)
             sink.span(at, rounds, follow(broadcast), totals)
-        gathered += totals
+        if counted > 0:
+            gathered += totals
+            counted -= rounds
         at += rounds
         remaining = None if remaining is None else remaining - rounds
+
+
+def _counted(algorithm: Algorithm, broadcast: Any) -> int:
+    """How many rounds after a broadcast enter the next upload: all, if the algorithm says nothing else."""
+    return algorithm.setting.horizon if algorithm.common_rounds is None else algorithm.common_rounds(broadcast)
 
 
 def _upload(algorithm: Algorithm, gathered: np.ndarray) -> Any:

@@ -11,20 +11,35 @@ from hedgerow.core.block import ABSENT, Block
 from hedgerow.environments.generated import Frame
 
 
+@dataclass(frozen=True)
+class Chase:
+    """Which experts each client is charged for, (clients, experts)."""
+
+    charged: np.ndarray
+
+
 @dataclass(frozen=True, kw_only=True)
 class PlayChasing(Frame):
-    """Charges 1 to the expert each client has just played, 0 to all others: staying is punished one round later."""
+    """Charges 1 to the expert each client has just played, 0 to all others: staying is punished one round later.
+
+    With `lasting` nothing is forgiven: an expert that a client has played costs this client 1 from then on, as in the lower bounds of
+    Asi et al. 2023 (`columns` has their adversaries themselves). Without it, going to and fro between two experts costs nothing.
+    """
 
     adaptive: ClassVar[bool] = True
     fresh: ClassVar[bool] = True  # there are no data
 
-    def start(self, seed: int) -> int:
-        del seed
-        return 0
+    lasting: bool = False
 
-    def block(self, state: int, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, int]:
-        losses = np.zeros((rounds, self.clients, self.experts))
+    def start(self, seed: int) -> Chase:
+        del seed
+        return Chase(np.zeros((self.clients, self.experts)))
+
+    def block(self, state: Chase, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, Chase]:
+        charged = state.charged.copy() if self.lasting else np.zeros_like(state.charged)
         if past_plays is not None:
             who = np.flatnonzero(past_plays != ABSENT)
-            losses[0, who, past_plays[who]] = 1.0
-        return Block.of(losses), state + rounds
+            charged[who, past_plays[who]] = 1.0
+        losses = np.zeros((rounds, self.clients, self.experts))
+        losses[0] = charged
+        return Block.of(losses), Chase(charged)

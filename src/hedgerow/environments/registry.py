@@ -5,10 +5,12 @@ from __future__ import annotations
 from hedgerow.core.registry import Registry
 from hedgerow.environments.absent import Absent
 from hedgerow.environments.adaptive import PlayChasing
+from hedgerow.environments.columns import ColumnSubsets, ConsensusColumns, SignEstimation
 from hedgerow.environments.delayed import Delayed
 from hedgerow.environments.drifting import Drifting
 from hedgerow.environments.heterogeneous import Heterogeneous
 from hedgerow.environments.movielens import MovieLensGenres
+from hedgerow.environments.oblivious import CommonCoins, HiddenExpert
 from hedgerow.environments.realizable import Halving, NearRealizable, Realizable
 from hedgerow.environments.recorded import Recorded
 from hedgerow.environments.sleeping import Sleeping
@@ -20,16 +22,21 @@ ENVIRONMENTS: Registry[type] = Registry(
     {
         "absent": Absent,
         "bernoulli": Bernoulli,
-        "drifting": Drifting,
+        "column_subsets": ColumnSubsets,
+        "common_coins": CommonCoins,
+        "consensus_columns": ConsensusColumns,
         "delayed": Delayed,
+        "drifting": Drifting,
         "gaussian_softmax": GaussianSoftmax,
         "halving": Halving,
         "heterogeneous": Heterogeneous,
+        "hidden_expert": HiddenExpert,
         "movielens_genres": MovieLensGenres,
         "near_realizable": NearRealizable,
         "play_chasing": PlayChasing,
         "realizable": Realizable,
         "recorded": Recorded,
+        "sign_estimation": SignEstimation,
         "sleeping": Sleeping,
         "switching": Switching,
         "uniform": UniformLosses,

@@ -15,8 +15,11 @@ from typing import Any, Literal
 
 import numpy as np
 
+from hedgerow.algorithms.experts.phased_selection import PhasedSelection
+from hedgerow.algorithms.experts.random_prefix import RandomPrefix
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
 from hedgerow.algorithms.experts.sparse_vector_tuning import choose
+from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.engines.simulate import EngineName, simulate
 from hedgerow.environments.realizable import Realizable
 from hedgerow.environments.recorded import RecordedArray
@@ -24,6 +27,7 @@ from hedgerow.evaluation.regret import RegretRecorder
 
 REPEATS = 5
 SUM = "losses.sum()"
+IN_BLOCKS: dict[str, AlgorithmSpec] = {"phased_selection": PhasedSelection(), "random_prefix": RandomPrefix()}
 
 
 @dataclass(frozen=True)
@@ -64,7 +68,12 @@ def losses(rounds: int, clients: int, experts: int) -> RecordedArray:
 
 def play(environment: RecordedArray, every: int, engine: EngineName) -> Callable[[], object]:
     """Everything after generation: validation, Fed-SVT, regret, communication."""
-    algorithm = SparseVector(epsilon=1.0, every=every).build(environment.setting)  # choosing parameters is `bench calibrate`
+    return play_spec(environment, SparseVector(epsilon=1.0, every=every), engine)
+
+
+def play_spec(environment: RecordedArray, spec: AlgorithmSpec, engine: EngineName) -> Callable[[], object]:
+    """The same with any algorithm."""
+    algorithm = spec.build(environment.setting)  # choosing parameters is `bench calibrate`
 
     def work() -> object:
         recorder = RegretRecorder(environment.setting, environment.family)
@@ -94,6 +103,10 @@ def simulate_rows() -> Iterator[Row]:
         ratio, taken = paired(play(environment, every, "vectorised"), environment)
         each = taken / (rounds * clients) * 1e9
         yield Row(name_of(clients, rounds, experts, every, "vectorised"), ratio, SUM, each, "ns per (round, client)", "<=", limit)
+    for name, spec in IN_BLOCKS.items():
+        ratio, taken = paired(play_spec(environment, spec, "vectorised"), environment)
+        each = taken / (rounds * clients) * 1e9
+        yield Row(f"{name}/m={clients}/T={rounds}/d={experts}/vectorised", ratio, SUM, each, "ns per (round, client)", "<=", 4.0)
     short = RecordedArray.on_lattice(environment.losses[: 2**10])
     for every in (32, 1):
         ratio, taken = paired(play(short, every, "in_process"), short, 3)
@@ -155,11 +168,11 @@ def calibrate_rows() -> Iterator[Row]:
         yield Row(f"calibrate/sparse_vector/m={clients}/T={rounds}/d={experts}/N={every}", taken / 2, "2 s", taken, "s", "<=", 1.0)
 
 
-def _played_by_sums(clients: int, rounds: int, experts: int, every: int) -> tuple[float, float]:
+def _played_by_sums(clients: int, rounds: int, experts: int, spec: AlgorithmSpec) -> tuple[float, float]:
     """Wall-clock seconds of a whole game, choice of parameters included, and the peak memory of a process that does only that."""
     start = time.perf_counter()
     environment = Realizable(clients=clients, experts=experts, horizon=rounds, law="bernoulli")
-    algorithm = SparseVector(epsilon=1.0, every=every).build(environment.setting)
+    algorithm = spec.build(environment.setting)
     recorder = RegretRecorder(environment.setting, environment.family)
     result = recorder.result("", 0, simulate(algorithm, environment, 0, sinks=[recorder], engine="summed"))
     if not np.isfinite(result.regret).all():
@@ -171,10 +184,12 @@ def scale_rows() -> Iterator[Row]:
     """Games of up to a million clients and rounds, of which only sums are drawn; each in a process of its own."""
     rounds, experts, every = 10**6, 100, 1000
     context = multiprocessing.get_context("spawn")
-    for clients in (10**2, 10**3, 10**4, 10**5, 10**6):
+    fed_svt = SparseVector(epsilon=1.0, every=every)
+    games = [(f"sparse_vector/m={m}/T={rounds}/d={experts}/N={every}", m, fed_svt) for m in (10**2, 10**3, 10**4, 10**5, 10**6)]
+    games += [(f"{name}/m={10**6}/T={rounds}/d={experts}", 10**6, spec) for name, spec in IN_BLOCKS.items()]
+    for name, clients, spec in games:
         with context.Pool(1) as pool:
-            taken, peak = pool.apply(_played_by_sums, (clients, rounds, experts, every))
-        name = f"sparse_vector/m={clients}/T={rounds}/d={experts}/N={every}"
+            taken, peak = pool.apply(_played_by_sums, (clients, rounds, experts, spec))
         yield Row(f"{name}/time", taken / 60, "1 minute", taken, "s", "<=", 5.0)
         yield Row(f"{name}/memory", peak / 4096, "4 GiB", peak, "MiB", "<=", 1.0)
 

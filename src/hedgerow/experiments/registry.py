@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from hedgerow.core.registry import Registry
-from hedgerow.experiments import gao2024_figure2, gao2024_figure6, heterogeneous_clients, near_realizable
+from hedgerow.experiments import (
+    gao2024_figure2,
+    gao2024_figure6,
+    gao2024_lowerbounds,
+    gao2024_speedup,
+    heterogeneous_clients,
+    near_realizable,
+)
 from hedgerow.experiments.experiment import Experiment
 
 EXPERIMENTS: Registry[Experiment] = Registry(
@@ -11,6 +18,8 @@ EXPERIMENTS: Registry[Experiment] = Registry(
     {
         "gao2024-figure2": gao2024_figure2.EXPERIMENT,
         "gao2024-figure6": gao2024_figure6.EXPERIMENT,
+        "gao2024-lowerbounds": gao2024_lowerbounds.EXPERIMENT,
+        "gao2024-speedup": gao2024_speedup.EXPERIMENT,
         "heterogeneous-clients": heterogeneous_clients.EXPERIMENT,
         "near-realizable": near_realizable.EXPERIMENT,
     },

@@ -1,0 +1,235 @@
+"""Phased selection: one private choice at the end of each of the blocks 1, 2, 4, 8, ... (Asi et al. 2023, Limited Updates, Alg. 2).
+
+The expert of a block is chosen from the losses of the block before it, of all clients, and of nothing else. So every loss vector
+enters one choice, the whole run costs what one choice costs, and log2(T) messages are enough. For losses that are drawn anew in every
+round from one law; an adversary who fixes them, or who looks, can make it regret much.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import isqrt, log, sqrt
+from operator import attrgetter
+from typing import Any, Literal
+
+import numpy as np
+
+from hedgerow.algorithms.experts.blocks import BlockClient, BlockServer, NextBlock, NoisySums, Spans, WholeBlock, later_blocks
+from hedgerow.algorithms.experts.totals import LossSums
+from hedgerow.core.audit_case import AuditCase
+from hedgerow.core.certificate import (
+    DEFAULT_VIEWS,
+    IDEAL_REALS,
+    NO_CARRY_OVER,
+    ONE_LOSS_VECTOR,
+    PUBLIC_PARAMETERS,
+    Assumption,
+    Certificate,
+    Channel,
+    Event,
+    Guarantee,
+    Observer,
+    PrivacyCurve,
+    Proof,
+    trusted_server,
+)
+from hedgerow.core.checks import at_least, between, expect, positive
+from hedgerow.core.protocol import Algorithm
+from hedgerow.core.rounding import root_up, round_up
+from hedgerow.core.setting import Setting
+from hedgerow.privacy.budget import Budget
+from hedgerow.privacy.calibrate import gaussian_scale, laplace_scale
+from hedgerow.privacy.curves import GaussianDP, Quoted
+from hedgerow.privacy.mechanisms import AdditiveNoise, ExponentialMechanism, GaussianNoise, KNorm, NoisyMax
+from hedgerow.privacy.mechanisms.shares import GaussianShare
+
+PROOF = "phased_selection.md"
+Trust = Literal["central", "distributed", "local"]
+Choice = Literal["permute_and_flip", "exponential"]
+Report = Literal["k_norm", "laplace", "gaussian"]
+
+
+@dataclass(frozen=True)
+class PhasedSelection:
+    """x_t for 2^k <= t < 2^(k+1) is chosen from the losses of all clients in the rounds 2^(k-1), ..., 2^k - 1 (counted from 1).
+
+    `trust="central"`: the server gets exact sums and chooses privately, by `choice`: "permute_and_flip" (never worse at the same
+    epsilon) or the "exponential" mechanism. Both cost exactly `epsilon`; `delta` is not needed and not used.
+    `trust="local"`: every client adds noise to its own sums, and the server takes the leader. `report` is the noise: "k_norm" (the
+    default for delta = 0), "laplace" (more noise, but with an exact sampler for real data) or "gaussian" (the default for delta > 0).
+    `trust="distributed"`: secure aggregation shows the server only the sum of all uploads, in which every client has put a share of
+    Gaussian noise (delta > 0). The shares of `honest` clients are enough (all of them by default).
+
+    The printed algorithm names no constants for a finite set of experts, so there is only one calibration.
+
+    >>> from hedgerow.core.setting import Setting
+    >>> algorithm = PhasedSelection(epsilon=1.0).build(Setting(clients=10, experts=100, horizon=2**14))
+    >>> print(algorithm.certificate.guarantees[1].curve.words())
+    epsilon = 1, delta = 0
+    """
+
+    epsilon: float = 1.0
+    delta: float = 0.0
+    trust: Trust = "central"
+    choice: Choice = "permute_and_flip"
+    report: Report | None = None
+    honest: int | None = None
+
+    def __post_init__(self) -> None:
+        positive("epsilon", self.epsilon)
+        between("epsilon", self.epsilon, 1e-6, 1e6)
+        expect(0 <= self.delta < 1, "delta", self.delta, "in [0, 1)")
+        for name, options in (("trust", ("central", "distributed", "local")), ("choice", ("permute_and_flip", "exponential"))):
+            expect(getattr(self, name) in options, name, getattr(self, name), f"in {options}")
+        expect(self.report in (None, "k_norm", "laplace", "gaussian"), "report", self.report, "in ('k_norm', 'laplace', 'gaussian')")
+        expect(self.report is None or self.trust == "local", "report", self.report, "only with trust='local', where clients add the noise")
+        gaussian = self.trust == "distributed" or self.report == "gaussian"
+        expect(self.delta > 0 or not gaussian, "delta", self.delta, "> 0: Gaussian noise has no pure guarantee")
+        if self.honest is not None:
+            expect(self.trust == "distributed", "honest", self.honest, "only with trust='distributed', where noise is shared")
+            at_least("honest", self.honest, 1)
+
+    def build(self, setting: Setting) -> Algorithm:
+        if self.honest is not None:
+            expect(self.honest <= setting.clients, "honest", self.honest, f"<= clients={setting.clients}")
+        selection, reporting = (self._selection(), None) if self.trust == "central" else (None, self._reporting(setting))
+        client, server = BlockClient(setting.experts, reporting), BlockServer(setting.experts, selection, WholeBlock())
+        exact = reporting is None
+        return Algorithm(
+            name="phased_selection",
+            setting=setting,
+            client=client,
+            server=server,
+            certificate=self._central(setting, selection) if exact else self._noisy_reports(setting, reporting),
+            upload=LossSums if exact else NoisySums,
+            broadcast=NextBlock,
+            advance=Spans(client, server).advance,
+            common_play=attrgetter("expert") if exact else None,
+            log_likelihood=server.log_likelihood if exact else None,
+            regret_bound=regret_bound(setting, self._spread(setting, reporting)),
+            covers="stochastic",
+            parameters={"choice": self.choice} if exact else {"report_scale": reporting.scale, "report_noise": type(reporting).__name__},
+        )
+
+    def audit_variants(self) -> tuple[PhasedSelection, ...]:
+        """Loud versions whose tiny games come close to the certificate."""
+        return replace(self, epsilon=24.0), replace(self, epsilon=3.0)
+
+    def audit_cases(self) -> tuple[AuditCase, ...]:
+        """Its worst streams and planted bugs, for `hedgerow audit`."""
+        from hedgerow.algorithms.experts.phased_selection_audit import cases  # it stands on this file
+
+        return cases(self)
+
+    def _selection(self) -> ExponentialMechanism | NoisyMax:
+        if self.choice == "exponential":
+            return ExponentialMechanism("selection", self.epsilon)
+        return NoisyMax("selection", "exponential", self.epsilon)
+
+    def _reporting(self, setting: Setting) -> Any:
+        """One loss vector moves every coordinate of its client's sum by at most 1, so all of them by sqrt(d) in the l2 norm."""
+        experts, budget = setting.experts, Budget(self.epsilon, self.delta) if self.delta > 0 else Budget(self.epsilon)
+        kind = self.report or ("gaussian" if self.delta > 0 else "k_norm")
+        if self.trust == "distributed":
+            honest, across = self.honest or setting.clients, root_up(Fraction(experts))
+            whole = gaussian_scale(budget, across)
+            scale = round_up(Fraction(whole) / isqrt(honest)) if isqrt(honest) ** 2 == honest else whole / sqrt(honest)
+            while (share := GaussianShare("report", scale, across, honest)).curve.delta(self.epsilon) > self.delta:
+                scale = float(np.nextafter(scale, np.inf))
+            return share
+        if kind == "gaussian":
+            across = root_up(Fraction(experts))
+            return GaussianNoise("report", gaussian_scale(budget, across), across)
+        if kind == "laplace":
+            return AdditiveNoise("report", "laplace", laplace_scale(budget, float(experts)), float(experts))
+        return KNorm("report", round_up(1 / Fraction(self.epsilon)))
+
+    def _spread(self, setting: Setting, reporting: Any) -> float:
+        """How much the total loss of the chosen expert may exceed the least one, in expectation, because of noise."""
+        if reporting is None:
+            return choice_excess(setting.experts, self.epsilon)
+        return leader_excess(setting, reporting)
+
+    def _central(self, setting: Setting, selection: Any) -> Certificate:
+        return trusted_server(
+            setting=setting,
+            curve=selection.curve,
+            proof=Proof(PROOF, "one-choice-for-each-datum"),
+            channels={"LossSums.losses": Channel.UPLOADS, **_ANNOUNCED},
+            mechanisms=(selection,),
+            composition="sum",
+        )
+
+    def _noisy_reports(self, setting: Setting, reporting: Any) -> Certificate:
+        """What the server sees is protected already, and everything else is made from it."""
+        curve: PrivacyCurve = reporting.curve
+        if isinstance(curve, GaussianDP):
+            curve = Quoted(curve, self.delta)
+        assumes = {IDEAL_REALS, PUBLIC_PARAMETERS, NO_CARRY_OVER}
+        colluding, seen, anchor = setting.clients - 1, Channel.UPLOADS, "noisy-reports"
+        if self.trust == "distributed":
+            honest = reporting.honest
+            colluding, seen, anchor = setting.clients - honest, Channel.SUM, "shared-noise"
+            assumes.add(_secure_aggregation(honest))
+        views = {**DEFAULT_VIEWS, Observer.SERVER: DEFAULT_VIEWS[Observer.SERVER] - {Channel.UPLOADS} | {seen}}
+        guarantees = tuple(
+            Guarantee(
+                observer,
+                view,
+                Event(),
+                ONE_LOSS_VECTOR,
+                curve,
+                Proof(PROOF, anchor),
+                colluding=colluding,
+                horizon=setting.horizon,
+                assumes=frozenset(assumes),
+            )
+            for observer, view in views.items()
+        )
+        channels = {"NoisySums.losses": seen, **_ANNOUNCED}
+        return Certificate(self.trust, "certified", guarantees, channels, (reporting,), "sum")
+
+
+_ANNOUNCED = {"NextBlock.rounds": Channel.TIMING, "NextBlock.expert": Channel.BROADCASTS, "NextBlock.counted": Channel.BROADCASTS}
+
+
+def _secure_aggregation(honest: int) -> Assumption:
+    text = f"nobody sees more of the uploads than their sum, and at least {honest} clients draw their share of noise and keep it secret"
+    return Assumption("SECURE_AGGREGATION", text)
+
+
+# Regret on losses that are drawn anew in every round: `proofs/phased_selection.md#regret`.
+
+
+def regret_bound(setting: Setting, excess: float) -> float:
+    """Mean regret of a client against the best expert in hindsight, where a choice costs at most `excess` in total loss.
+
+    >>> small, large = (Setting(clients=m, experts=100, horizon=2**14) for m in (1, 10))
+    >>> round(regret_bound(small, choice_excess(100, 1.0))), round(regret_bound(large, choice_excess(100, 1.0)))
+    (1025, 293)
+    """
+    clients, experts, horizon = setting.clients, setting.experts, setting.horizon
+    if experts == 1:
+        return 0.0
+    entropy, total = log(experts), 1.0
+    for before, rounds in later_blocks(horizon):
+        total += rounds * min(1.0, sqrt(entropy / (2 * before * clients)) + excess / (before * clients))
+    return min(float(horizon), total + sqrt(horizon * entropy / (2 * clients)))
+
+
+def choice_excess(experts: int, epsilon: float) -> float:
+    """E[S(chosen)] - min S for the exponential mechanism, and so for permute-and-flip: 2 ln(d) / epsilon."""
+    return 2 * log(experts) / epsilon
+
+
+def leader_excess(setting: Setting, reporting: Any) -> float:
+    """The same for the leader of noisy sums: at most the mean of the largest noise among the experts."""
+    clients, entropy, scale = setting.clients, log(setting.experts), reporting.scale
+    if isinstance(reporting, GaussianNoise):
+        return scale * sqrt(2 * clients * entropy)
+    if isinstance(reporting, KNorm):
+        experts = setting.experts
+        return scale * sqrt(2 * clients * entropy * (experts + 1) * (experts + 2) / 3)
+    at = np.linspace(1e-3, 1 - 1e-3, 999)
+    return float(scale * ((entropy - clients * np.log1p(-np.square(at))) / at).min())

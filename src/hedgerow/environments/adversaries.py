@@ -1,0 +1,58 @@
+"""Who chooses the losses, whether an algorithm's regret bound covers such an adversary, and what a run should be told about it."""
+
+from __future__ import annotations
+
+from typing import get_args
+
+from hedgerow.core.certificate import Observer
+from hedgerow.core.protocol import Adversary, Algorithm, Environment
+from hedgerow.environments.lower_bounds import hidden_expert_regret
+from hedgerow.environments.realizable import Realizable
+from hedgerow.environments.stochastic import Bernoulli, GaussianSoftmax, UniformLosses
+
+ADVERSARIES: tuple[Adversary, ...] = get_args(Adversary)  # from the weakest to the strongest
+DRAWN_FROM_ONE_LAW = (Bernoulli, GaussianSoftmax, Realizable, UniformLosses)
+
+
+def adversary_of(environment: Environment) -> Adversary:
+    """The weakest adversary that the environment is known to be; an environment may say so itself by an attribute `adversary`.
+
+    >>> adversary_of(Bernoulli())
+    'stochastic'
+    """
+    if environment.adaptive:
+        return "adaptive"
+    known: Adversary = "stochastic" if isinstance(environment, DRAWN_FROM_ONE_LAW) else "oblivious"
+    return getattr(environment, "adversary", known)
+
+
+def covered(algorithm: Algorithm, environment: Environment) -> bool:
+    """Does the algorithm's regret bound hold against this adversary?"""
+    return ADVERSARIES.index(adversary_of(environment)) <= ADVERSARIES.index(algorithm.covers)
+
+
+def notes(algorithm: Algorithm, environment: Environment) -> list[str]:
+    """What the reader of a result should know, if anything: a bound that does not cover the game, a budget too small to learn."""
+    return [*_not_covered(algorithm, environment), *_too_private(algorithm)]
+
+
+def _not_covered(algorithm: Algorithm, environment: Environment) -> list[str]:
+    if algorithm.regret_bound is None or covered(algorithm, environment):
+        return []
+    kinds = {"stochastic": "losses drawn anew in every round from one law", "oblivious": "losses fixed in advance"}
+    text = f"the regret bound of {algorithm.name} is for {kinds[algorithm.covers]}"
+    return [f"{text}; {type(environment).__name__} is {adversary_of(environment)}, so nothing is proven about its regret here"]
+
+
+def _too_private(algorithm: Algorithm) -> list[str]:
+    """Where no algorithm with this guarantee can do much better than guessing, even if one expert is always right."""
+    guarantee, setting = algorithm.certificate.guarantee(Observer.PUBLIC), algorithm.setting
+    epsilon, delta = guarantee.curve.stated()
+    if not guarantee.protects or epsilon <= 0:
+        return []
+    least, guessing = hidden_expert_regret(setting, epsilon, delta), setting.horizon * (1 - 1 / setting.experts)
+    if least <= guessing / 2:
+        return []
+    game = f"epsilon = {epsilon:.3g} with {setting.clients} clients, {setting.experts} experts and {setting.horizon} rounds"
+    text = "is too little to learn from: even where one expert is always right, every algorithm with this guarantee regrets at least"
+    return [f"{algorithm.name}: {game} {text} {least:.3g} (guessing: {guessing:.3g})"]

@@ -1,0 +1,95 @@
+"""Regret that no private algorithm avoids, as functions: theorems of Gao et al. 2024 and of Asi et al. 2023.
+
+The first three are proven with all constants in `proofs/lower_bounds.md`; the last two repeat the constants of printed proofs, which
+hold only for "sufficiently large" games. Each has an environment on which it can be seen.
+"""
+
+from __future__ import annotations
+
+from math import ceil, expm1, log, sqrt
+
+import numpy as np
+from scipy.special import bdtrc
+
+from hedgerow.core.checks import at_least, expect, positive
+from hedgerow.core.setting import Setting
+
+
+def coin_regret(experts: int, horizon: int) -> float:
+    """The expected regret of *every* algorithm on `CommonCoins`, private or not, for any number of clients (Gao et al., Theorem 2.4).
+
+    T/2 - E[the least of d binomial(T, 1/2) numbers], about sqrt(T ln(d) / 2): `proofs/lower_bounds.md#common-coins`.
+
+    >>> round(coin_regret(100, 512), 2), round(coin_regret(2, 1), 2)
+    (28.34, 0.25)
+    """
+    at_least("experts", experts, 1)
+    at_least("horizon", horizon, 1)
+    at_least_k = bdtrc(np.arange(horizon), horizon, 0.5)  # chances of 1, 2, ... or more
+    return float(horizon / 2 - (at_least_k**experts).sum())
+
+
+def hidden_expert_regret(setting: Setting, epsilon: float, delta: float = 0.0) -> float:
+    """What every (epsilon, delta)-DP algorithm regrets, per client, on `HiddenExpert` (Gao et al., Theorem 2.7, with constants).
+
+    Sum over rounds t of (1 - e^(m t epsilon)/d - delta (e^(m t epsilon) - 1)/(e^epsilon - 1))_+, about ln(d)/(m epsilon):
+    `proofs/lower_bounds.md#hidden-expert`.
+
+    >>> [round(hidden_expert_regret(Setting(m, 100, 512), 0.1), 2) for m in (1, 10)]
+    [36.64, 4.14]
+    """
+    positive("epsilon", epsilon)
+    expect(0 <= delta < 1, "delta", delta, "in [0, 1)")
+    each = setting.clients * epsilon
+    rounds = min(setting.horizon, ceil(log(setting.experts) / each) + 1)
+    total = 0.0
+    for first in range(0, rounds, 2**20):
+        exponent = each * np.arange(first, min(first + 2**20, rounds))
+        leaked = delta * np.expm1(exponent) / expm1(epsilon) if delta > 0 else 0.0
+        total += float(np.maximum(0.0, 1 - np.exp(exponent) / setting.experts - leaked).sum())
+    return total
+
+
+def consensus_regret(horizon: int, epsilon: float, clients: int = 1) -> float:
+    """What every epsilon-DP algorithm regrets, per client, on `ConsensusColumns` (Asi et al., Theorem 10, with constants).
+
+    Linear in the horizon while clients * epsilon < ln 2: `proofs/lower_bounds.md#consensus-columns`.
+
+    >>> round(consensus_regret(500, 0.1) / 500, 3), consensus_regret(500, 0.7)
+    (0.285, 0.0)
+    """
+    at_least("horizon", horizon, 1)
+    at_least("clients", clients, 1)
+    positive("epsilon", epsilon)
+    right = np.arange(horizon, 0, -1)  # so many right guesses, or more, leave so few losses
+    log_chance = np.full(horizon, -horizon * log(2.0))
+    enough = bdtrc(right - 1, horizon, 0.5)
+    log_chance[enough > 0] = np.log(enough[enough > 0])
+    return float(np.abs(np.expm1(np.minimum(0.0, clients * epsilon * horizon + log_chance))).sum())
+
+
+def sign_estimation_regret(horizon: int, epsilon: float) -> float:
+    """The printed proof of Asi et al., Theorem 9, for (epsilon, T^-3)-DP and large T: T0/1000 with epsilon <= 1/(200 sqrt(T0) ln T0).
+
+    >>> sign_estimation_regret(10**6, 1e-7), sign_estimation_regret(10**6, 1e-5) > 0, sign_estimation_regret(10**6, 1.0)
+    (1000.0, True, 0.0)
+    """
+    at_least("horizon", horizon, 1)
+    positive("epsilon", epsilon)
+    low, high = 1, horizon + 1
+    while high - low > 1:  # the rule gets stricter with T0
+        middle = (low + high) // 2
+        low, high = (middle, high) if epsilon * 200 * sqrt(middle) * log(middle) <= 1 else (low, middle)
+    return low / 1000 if low > 1 else 0.0
+
+
+def column_subsets_regret(horizon: int, subset: int, epsilon: float) -> float:
+    """The printed proof of Asi et al., Theorem 11, for (epsilon, T^-3)-DP and large T: T/1000 if epsilon <= sqrt(k/T)/(200 ln T), else 0.
+
+    >>> column_subsets_regret(1000, 2, 1e-5), column_subsets_regret(1000, 2, 1.0)
+    (1.0, 0.0)
+    """
+    at_least("horizon", horizon, 2)
+    at_least("subset", subset, 1)
+    positive("epsilon", epsilon)
+    return horizon / 1000 if epsilon <= sqrt(subset / horizon) / (200 * log(horizon)) else 0.0

@@ -1,0 +1,213 @@
+"""Adversaries and their theorems: the streams are as described, the bounds hold for what is played and are reached where they can be."""
+
+from __future__ import annotations
+
+from itertools import combinations
+from math import log, sqrt
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from conftest import Command
+from hedgerow.algorithms.experts.follow_the_leader import FollowTheLeader
+from hedgerow.algorithms.experts.hedge import Hedge
+from hedgerow.algorithms.experts.phased_selection import PhasedSelection
+from hedgerow.algorithms.experts.sparse_vector import SparseVector
+from hedgerow.algorithms.experts.uniform import Uniform
+from hedgerow.core.errors import InvalidValue
+from hedgerow.core.protocol import AlgorithmSpec
+from hedgerow.core.setting import Setting
+from hedgerow.engines.simulate import simulate
+from hedgerow.environments.adaptive import PlayChasing
+from hedgerow.environments.adversaries import notes
+from hedgerow.environments.columns import ColumnSubsets, ConsensusColumns, SignEstimation
+from hedgerow.environments.lower_bounds import (
+    coin_regret,
+    column_subsets_regret,
+    consensus_regret,
+    hidden_expert_regret,
+    sign_estimation_regret,
+)
+from hedgerow.environments.oblivious import CommonCoins, HiddenExpert
+from hedgerow.environments.stochastic import Bernoulli
+from hedgerow.evaluation.regret import RegretRecorder
+from hedgerow.evaluation.summary import Estimate
+
+
+def regret(spec: AlgorithmSpec, environment: Any, seeds: int) -> Estimate:
+    algorithm, found = spec.build(environment.setting), []
+    for seed in range(seeds):
+        recorder = RegretRecorder(environment.setting, environment.family, points=2)
+        found.append(recorder.result("", seed, simulate(algorithm, environment, seed, sinks=[recorder])).final_regret)
+    return Estimate.of(found)
+
+
+# Fixed in advance
+
+
+def test_coins_are_fair_and_common() -> None:
+    environment = CommonCoins(clients=3, experts=4, horizon=600)
+    losses = environment.block(environment.start(1), 600, None)[0].losses
+    assert (losses == losses[:, :1]).all()
+    assert stats.binomtest(int(losses[:, 0].sum()), 2400, 0.5).pvalue > 1e-4
+
+
+@pytest.mark.parametrize("spec", [Uniform(), FollowTheLeader(), Hedge(), PhasedSelection(epsilon=100.0)], ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize("clients", [1, 6])
+def test_nobody_beats_common_coins_with_any_number_of_clients(spec: AlgorithmSpec, clients: int) -> None:
+    found = regret(spec, CommonCoins(clients=clients, experts=8, horizon=64), 60)
+    exact = coin_regret(8, 64)
+    assert abs(found.mean - exact) <= 2 * found.half_width
+    assert abs(found.mean - 1.5 * exact) > 2 * found.half_width
+
+
+def test_coin_regret_is_the_mean_of_a_minimum() -> None:
+    drawn = np.random.default_rng(0).binomial(60, 0.5, (40_000, 7)).min(axis=1)
+    assert coin_regret(7, 60) == pytest.approx(30 - drawn.mean(), abs=0.05)
+    assert coin_regret(1, 60) == pytest.approx(0.0, abs=1e-9)
+    assert coin_regret(10**4, 10**6) / sqrt(10**6 * log(10**4) / 2) == pytest.approx(0.9, abs=0.03)
+
+
+@pytest.mark.parametrize("clients", [1, 4])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
+def test_private_algorithms_regret_what_they_must_on_the_hidden_expert(clients: int, epsilon: float) -> None:
+    environment = HiddenExpert(clients=clients, experts=32, horizon=200)
+    least = hidden_expert_regret(environment.setting, epsilon)
+    for spec in (PhasedSelection(epsilon=epsilon), SparseVector(epsilon=epsilon)):
+        found = regret(spec, environment, 30)
+        assert found.mean + found.half_width >= least
+    loud = regret(PhasedSelection(epsilon=100.0), environment, 30)
+    assert loud.mean + loud.half_width < least or epsilon == 1.0
+
+
+def test_hidden_expert_bound_by_hand() -> None:
+    by_hand = sum(max(0.0, 1 - np.exp(0.3 * t) / 8 - 1e-3 * (np.exp(0.3 * t) - 1) / (np.exp(0.1) - 1)) for t in range(50))
+    assert hidden_expert_regret(Setting(3, 8, 50), 0.1, 1e-3) == pytest.approx(by_hand)
+    assert hidden_expert_regret(Setting(3, 8, 2), 1e-6) == pytest.approx(2 * 7 / 8, rel=1e-4)
+    one, many = (hidden_expert_regret(Setting(m, 1000, 10**6), 0.01) for m in (1, 50))
+    assert one / many == pytest.approx(50, rel=0.1)
+
+
+# Columns
+
+
+def test_columns_are_charged_as_the_row_says_until_they_are_played() -> None:
+    environment = SignEstimation(experts=60, horizon=20, rows=3, padding=0.8)
+    state, plays = environment.start(2), None
+    assert state.signs.shape == (3, 30)
+    assert (np.abs(state.signs.sum(axis=0)) == 3).mean() >= 0.8
+    gone: set[int] = set()
+    for t in range(20):
+        block, after = environment.block(state, 1, plays)
+        row = state.signs[state.order[t % 3]]
+        for column in range(30):
+            pair = block.losses[0, 0, 2 * column : 2 * column + 2]
+            assert pair.tolist() == ([1.0, 1.0] if column in gone else [float(row[column] > 0), float(row[column] < 0)])
+        assert not state.gone[list(set(range(30)) - gone)].any()
+        plays, state = np.array([(7 * t) % 60]), after
+        gone.add(int(plays[0]) // 2)
+
+
+def test_subsets_are_right_only_with_all_their_signs() -> None:
+    environment = ColumnSubsets(experts=4 * 190, horizon=9, subset=2, rows=2)
+    assert environment.columns == 20
+    state = environment.start(0)
+    first, state = environment.block(state, 1, None)
+    row, subsets = state.signs[state.order[0]], list(combinations(range(20), 2))
+    for expert in range(0, 760, 7):
+        (a, b), code = subsets[expert // 4], expert % 4
+        right = (row[a] > 0) == bool(code & 1) and (row[b] > 0) == bool(code & 2)
+        assert first.losses[0, 0, expert] == (0.0 if right else 1.0)
+    played = int(first.losses[0, 0].argmin())
+    second, _ = environment.block(state, 1, np.array([played]))
+    touched = [set(subsets[played // 4]) & set(subset) != set() for subset in subsets]
+    assert (second.losses[0, 0].reshape(-1, 4)[touched] == 1).all()
+    assert (second.losses[0, 0].reshape(-1, 4)[np.logical_not(touched)].sum(axis=1) == 3).all()
+
+
+def test_whoever_may_look_pays_half_as_often() -> None:
+    """The leader of all losses so far is right when it is new and pays when it is played again; a private choice pays nearly always."""
+    for environment in (ConsensusColumns(experts=200, horizon=60), ColumnSubsets()):
+        assert regret(FollowTheLeader(), environment, 5).mean <= 0.55 * environment.horizon
+        assert regret(PhasedSelection(epsilon=0.1), environment, 5).mean >= 0.8 * environment.horizon
+
+
+@pytest.mark.parametrize("epsilon", [0.05, 0.3])
+def test_pure_algorithms_regret_what_they_must_on_consensus_columns(epsilon: float) -> None:
+    environment = ConsensusColumns(experts=150, horizon=60)
+    least = consensus_regret(60, epsilon)
+    assert least > (18 if epsilon < 0.1 else 6)
+    for spec in (PhasedSelection(epsilon=epsilon), SparseVector(epsilon=epsilon), Uniform()):
+        found = regret(spec, environment, 5)
+        assert found.mean + found.half_width >= least
+
+
+def test_consensus_bound_by_hand() -> None:
+    chances = [min(1.0, np.exp(0.2 * 12) * stats.binom.sf(12 - lost - 1, 12, 0.5)) for lost in range(12)]
+    assert consensus_regret(12, 0.1, clients=2) == pytest.approx(sum(1 - chance for chance in chances))
+    assert consensus_regret(4000, 0.1) / 4000 == pytest.approx(0.28, abs=0.01)
+    assert consensus_regret(4000, 0.7) == 0.0
+
+
+def test_printed_constants_of_the_fingerprinting_theorems() -> None:
+    small = 1 / (200 * 100 * log(10**4))
+    assert sign_estimation_regret(10**4, small * 0.999) == 10.0
+    assert sign_estimation_regret(10**4, small * 1.1) < 10.0
+    assert sign_estimation_regret(10**8, small * 0.999) == pytest.approx(10.0, rel=0.01)
+    assert column_subsets_regret(10**4, 4, 0.9 * 2 * small) == 10.0
+    assert column_subsets_regret(10**4, 4, 1.1 * 2 * small) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("kind", "bad", "rule"),
+    [
+        (SignEstimation, {"experts": 201}, "experts=201 to be even"),
+        (SignEstimation, {"horizon": 91}, "horizon=91 <= 90"),
+        (SignEstimation, {"padding": 1.5}, "padding=1.5 in"),
+        (SignEstimation, {"rows": 0}, "rows=0"),
+        (ConsensusColumns, {"padding": 0.5}, "padding=0.5 = 1"),
+        (ColumnSubsets, {"experts": 3000}, "experts=3000 to be .* as 2964 or 3120"),
+        (ColumnSubsets, {"horizon": 19}, "horizon=19 <= 18"),
+        (ColumnSubsets, {"subset": 9}, "subset=9"),
+    ],
+)
+def test_impossible_matrices_are_named(kind: Any, bad: dict[str, Any], rule: str) -> None:
+    with pytest.raises(InvalidValue, match=rule):
+        kind(**bad)
+
+
+def test_lasting_chases_forgive_nothing() -> None:
+    environment = PlayChasing(clients=2, experts=4, horizon=8, lasting=True)
+    state = environment.start(0)
+    for plays, charged in (([1, 3], [[1], [3]]), ([0, 3], [[0, 1], [3]]), ([2, 2], [[0, 1, 2], [2, 3]])):
+        block, state = environment.block(state, 1, np.array(plays))
+        assert [np.flatnonzero(row).tolist() for row in block.losses[0]] == charged
+
+
+# Labels
+
+
+def test_a_budget_too_small_to_learn_from_is_said_with_the_bound() -> None:
+    environment = Bernoulli(clients=2, experts=100, horizon=512)
+    (said,) = notes(PhasedSelection(epsilon=1e-4).build(environment.setting), environment)
+    assert "too little to learn from" in said
+    assert f"{hidden_expert_regret(environment.setting, 1e-4):.3g}" in said
+    assert notes(PhasedSelection(epsilon=1.0).build(environment.setting), environment) == []
+    assert notes(Uniform().build(environment.setting), environment) == []
+
+
+def test_runs_print_their_notes(hedgerow: Command, tmp_path: Any) -> None:
+    file = tmp_path / "study.toml"
+    file.write_text(
+        'seeds = 2\n[environment]\nname = "play_chasing"\nclients = 2\nexperts = 4\nhorizon = 20\n'
+        '[[algorithms]]\nname = "phased_selection"\nepsilon = 1e-4\n'
+    )
+    shown = hedgerow("run", str(file), "--out", str(tmp_path / "one"), "--workers", "1")
+    assert shown.code == 0
+    plain = " ".join(shown.out.split())
+    assert "PlayChasing is adaptive, so nothing is proven about its regret here" in plain
+    assert "too little to learn from" in plain
+    told = hedgerow("run", str(file), "--out", str(tmp_path / "two"), "--workers", "1", "--json").document()["notes"]
+    assert len(told["phased_selection"]) == 2

@@ -1,0 +1,291 @@
+"""Choices from blocks: disjoint blocks, horizons inside a block, three kinds of trust, proven regret, bugs that are caught."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from math import sqrt
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from hedgerow.algorithms.experts.blocks import NextBlock, exchanges_in
+from hedgerow.algorithms.experts.phased_selection import PhasedSelection
+from hedgerow.algorithms.experts.phased_selection_audit import half_noise, open_blocks, overlapping
+from hedgerow.algorithms.experts.random_prefix import LaterHalf, RandomPrefix, gap_regret, overrated
+from hedgerow.contracts.recording import RecordingNoise
+from hedgerow.contracts.suite import CONTRACTS, examine
+from hedgerow.core.certificate import Channel, Observer
+from hedgerow.core.errors import InvalidValue
+from hedgerow.core.lattice import round_to_lattice
+from hedgerow.core.noise import SeededNoise
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec
+from hedgerow.core.setting import Setting
+from hedgerow.core.transcript import Everything
+from hedgerow.engines.broadcasts import broadcasts_of
+from hedgerow.engines.simulate import EngineName, simulate
+from hedgerow.environments.adaptive import PlayChasing
+from hedgerow.environments.adversaries import adversary_of, covered, notes
+from hedgerow.environments.recorded import RecordedArray
+from hedgerow.environments.stochastic import Bernoulli, UniformLosses
+from hedgerow.environments.switching import Switching
+from hedgerow.evaluation.regret import RegretRecorder, RunResult
+from hedgerow.evaluation.summary import Estimate
+from hedgerow.experiments.audit import AuditRow, cases_of
+from hedgerow.experiments.audit import examine as audit
+from hedgerow.privacy.mechanisms import GaussianNoise
+from hedgerow.privacy.mechanisms.shares import GaussianShare
+
+NOISY: dict[str, PhasedSelection] = {
+    "local": PhasedSelection(trust="local"),
+    "local, laplace": PhasedSelection(trust="local", report="laplace"),
+    "local, gaussian": PhasedSelection(trust="local", delta=1e-6),
+    "distributed": PhasedSelection(trust="distributed", delta=1e-6),
+}
+QUICK = ("same on every engine", "same for every block", "covers every message", "sensitivities hold", "nothing raw in a view")
+
+
+def played(spec: AlgorithmSpec, environment: Any, seed: int, engine: EngineName = "vectorised") -> RunResult:
+    algorithm = spec.build(environment.setting)
+    recorder = RegretRecorder(environment.setting, environment.family, points=7)
+    return recorder.result("", seed, simulate(algorithm, environment, seed, sinks=[recorder], engine=engine))
+
+
+def regret(spec: AlgorithmSpec, environment: Any, seeds: int) -> Estimate:
+    return Estimate.of([played(spec, environment, seed).final_regret for seed in range(seeds)])
+
+
+def messages(algorithm: Algorithm, losses: np.ndarray, seed: int = 0) -> list[tuple[int, Any, Any]]:
+    kept = Everything()
+    simulate(algorithm, RecordedArray(losses), seed, sinks=[kept])
+    return kept.messages
+
+
+@pytest.mark.parametrize("horizon", [1, 2, 3, 5, 8, 21, 64])
+@pytest.mark.parametrize("spec", [PhasedSelection(), RandomPrefix()], ids=["phased", "prefix"])
+def test_every_loss_is_reported_once_or_never(spec: AlgorithmSpec, horizon: int) -> None:
+    """Every round has its own power of two, so that the sums tell which rounds they hold; the horizon may end inside a block."""
+    losses = np.zeros((horizon, 2, 3))
+    losses[:, 0, 0] = 2.0 ** -np.minimum(np.arange(horizon), 20)
+    algorithm = spec.build(Setting(2, 3, horizon))
+    said, rounds_of = broadcasts_of(algorithm, losses, SeededNoise(4)), {}
+    sent = messages(algorithm, losses, seed=4)
+    assert len(sent) == exchanges_in(horizon) == int(np.log2(horizon))
+    for block, (when, uploads, _) in enumerate(sent):
+        first = 2**block - 1
+        assert when == 2 * first + 1
+        counted = said[block].counted
+        assert first + counted <= when
+        assert uploads.losses[0, 0] == losses[first : first + counted, 0, 0].sum() * 2**20
+        rounds_of[block] = set(range(first, first + counted))
+    assert sum(map(len, rounds_of.values())) == len(set().union(*rounds_of.values()))
+
+
+def test_prefixes_are_uniform_on_the_later_half() -> None:
+    noise = SeededNoise(1).server()
+    drawn = np.array([LaterHalf().draw(16, noise) for _ in range(4000)])
+    counts = np.bincount(drawn, minlength=17)
+    assert counts[:9].sum() == 0
+    assert stats.chisquare(counts[9:]).pvalue > 1e-4
+    assert stats.chisquare(counts[9:], np.linspace(0.8, 1.2, 8) * 500).pvalue < 1e-4
+    assert [LaterHalf().draw(1, noise), LaterHalf().log_probability(1, 1)] == [1, 0.0]
+    assert LaterHalf().log_probability(16, 8) == -np.inf
+
+
+@pytest.mark.parametrize("spec", [PhasedSelection(), PhasedSelection(choice="exponential"), RandomPrefix()])
+def test_played_by_sums_it_is_the_same_bit_for_bit(spec: AlgorithmSpec) -> None:
+    losses = np.random.default_rng(0).random((150, 5, 6))
+    for seed in range(4):
+        one, other = (played(spec, RecordedArray(losses), seed, engine) for engine in ("vectorised", "summed"))
+        for name in ("rounds", "loss", "regret", "switches", "exchanges"):
+            assert np.array_equal(getattr(one, name), getattr(other, name)), name
+
+
+# Trust
+
+
+@pytest.mark.parametrize("name", NOISY)
+@pytest.mark.parametrize("contract", [*QUICK, "noise follows its law", "ledger composes"])
+def test_noisy_reports_keep_the_contracts(name: str, contract: str) -> None:
+    assert examine(contract, NOISY[name]).status == "holds", examine(contract, NOISY[name]).detail
+
+
+def test_who_is_protected_from_whom() -> None:
+    setting = Setting(10, 100, 512)
+    central, local, shared = (
+        s.build(setting).certificate for s in (PhasedSelection(), NOISY["local"], replace(NOISY["distributed"], honest=2))
+    )
+    assert not central.guarantee(Observer.SERVER).protects
+    assert central.guarantee(Observer.PEER).curve.stated() == (1.0, 0.0)
+    for observer in Observer:
+        assert local.guarantee(observer).curve.stated() == (1.0, 0.0)
+        assert local.guarantee(observer).colluding == 9
+        epsilon, delta = shared.guarantee(observer).curve.stated()
+        assert 0.999 < epsilon <= 1.0 + 1e-12
+        assert delta == 1e-6
+        assert shared.guarantee(observer).colluding == 8
+        assert "SECURE_AGGREGATION" in {a.name for a in shared.guarantee(observer).assumes}
+    assert Channel.UPLOADS in local.guarantee(Observer.SERVER).view
+    assert Channel.UPLOADS not in shared.guarantee(Observer.SERVER).view
+    assert Channel.SUM in shared.guarantee(Observer.SERVER).view
+
+
+def test_shares_add_up_to_the_noise_that_one_client_would_need() -> None:
+    setting = Setting(9, 4, 8)
+    share = PhasedSelection(trust="distributed", delta=1e-6).build(setting).certificate.mechanisms[0]
+    whole = PhasedSelection(trust="local", delta=1e-6).build(setting).certificate.mechanisms[0]
+    assert isinstance(share, GaussianShare)
+    assert isinstance(whole, GaussianNoise)
+    assert share.scale * 3 == pytest.approx(whole.scale, rel=1e-12)
+    sums = [messages(PhasedSelection(trust="distributed", delta=1e-6).build(setting), np.zeros((8, 9, 4)), seed) for seed in range(150)]
+    noise = np.concatenate([uploads.losses.sum(axis=0) for sent in sums for _, uploads, _ in sent])
+    assert stats.kstest(noise / whole.scale, "norm").pvalue > 1e-4
+    assert stats.kstest(noise / whole.scale * 1.2, "norm").pvalue < 1e-4
+    assert GaussianShare("report", 1.0, 1.0, honest=4).scaled(2.0) == GaussianShare("report", 2.0, 1.0, honest=4)
+
+
+@pytest.mark.parametrize(
+    ("choices", "rule"),
+    [
+        ({"epsilon": 0.0}, "Expected epsilon=0.0 > 0"),
+        ({"trust": "blind"}, "Expected trust='blind' in"),
+        ({"choice": "best"}, "Expected choice='best' in"),
+        ({"report": "laplace"}, "Expected report='laplace' only with trust='local'"),
+        ({"trust": "distributed"}, "Expected delta=0.0 > 0: Gaussian noise has no pure guarantee"),
+        ({"trust": "local", "report": "gaussian"}, "Expected delta=0.0 > 0"),
+        ({"honest": 2}, "Expected honest=2 only with trust='distributed'"),
+        ({"trust": "distributed", "delta": 1e-6, "honest": 0}, "Expected honest=0 to be a whole number >= 1"),
+    ],
+)
+def test_impossible_choices_are_named(choices: dict[str, Any], rule: str) -> None:
+    with pytest.raises(InvalidValue, match=rule.replace("(", r"\(")):
+        PhasedSelection(**choices)
+
+
+def test_more_honest_clients_than_there_are_is_refused() -> None:
+    with pytest.raises(InvalidValue, match="Expected honest=5 <= clients=3"):
+        PhasedSelection(trust="distributed", delta=1e-6, honest=5).build(Setting(3, 4, 8))
+
+
+# Audits
+
+
+@pytest.mark.parametrize("spec", [PhasedSelection(epsilon=0.5), PhasedSelection(choice="exponential"), RandomPrefix(epsilon=10.0)])
+def test_exact_audits_reach_the_certificate_and_catch_every_bug(spec: Any) -> None:
+    rows = [AuditRow(case, audit(case)) for case in cases_of("", spec) if case.method == "exact ratio"]
+    assert all(row.passed for row in rows), [row.to_dict() for row in rows if not row.passed]
+    shown = {row.case.name: row.finding.epsilon or 0.0 for row in rows}
+    assert shown["worst transcript"] == pytest.approx(spec.epsilon, rel=0.02)
+    assert shown["overlapping groups: a datum in two blocks"] == pytest.approx(2 * spec.epsilon, rel=0.02)
+    assert shown["blocks never closed: a datum in every choice"] == pytest.approx(4 * spec.epsilon, rel=0.02)
+
+
+@pytest.mark.parametrize("spec", [PhasedSelection(), PhasedSelection(trust="local", delta=1e-6)])
+def test_audits_from_outside(spec: PhasedSelection) -> None:
+    for case in cases_of("phased_selection", spec):
+        if case.method == "black box":
+            row = AuditRow(case, audit(replace(case, runs=4000 if case.expected == "violated" else 1000)))
+            assert row.passed, row.to_dict()
+
+
+@pytest.mark.parametrize("bug", [overlapping, open_blocks, half_noise])
+def test_likelihoods_of_bugs_speak_of_the_code_that_runs(bug: Any) -> None:
+    """The likelihoods by which bugs are caught are those of runs with the bug, and not those of runs without it."""
+    algorithm = PhasedSelection(epsilon=3.0).build(Setting(2, 2, 4))
+    wrong = bug(algorithm)
+    losses = round_to_lattice(np.random.default_rng(3).random((4, 2, 2)) * np.array([1.0, 0.2]))
+    noise, found = SeededNoise(5), dict[tuple[int, ...], int]()
+    for _ in range(2000):
+        said = broadcasts_of(wrong, losses, noise)
+        found[key] = found.get(key := tuple(b.expert for b in said), 0) + 1
+    keys = list(product((0, 1), repeat=3))
+    sent = [[NextBlock(2**k, expert, 2**k) for k, expert in enumerate(key)] for key in keys]
+    counts = np.array([found.get(key, 0) for key in keys])
+    for judged, right in ((wrong, True), (algorithm, False)):
+        assert judged.log_likelihood is not None
+        expected = np.exp([judged.log_likelihood(said, losses) for said in sent])
+        assert expected.sum() == pytest.approx(1.0)
+        assert (stats.chisquare(counts, expected * 2000).pvalue > 1e-4) == right
+
+
+@pytest.mark.parametrize("contract", ["sensitivities hold", "ledger composes"])
+def test_overlapping_blocks_break_a_contract(contract: str) -> None:
+    """The ledger counts two choices for one datum; each of them by itself moves by no more than it may."""
+
+    class Overlapping(PhasedSelection):
+        def build(self, setting: Setting) -> Algorithm:
+            return overlapping(super().build(setting))
+
+    status = examine(contract, Overlapping()).status
+    assert status == ("broken" if contract == "ledger composes" else "holds")
+    assert contract in CONTRACTS
+
+
+# Regret
+
+
+def test_permute_and_flip_is_not_worse_than_the_exponential_mechanism() -> None:
+    """Exactly, on random scores: the expected score of its choice is never above, and clearly below now and then."""
+    rng, gains = np.random.default_rng(0), []
+    setting = Setting(1, 6, 4)
+    flip, softmax = (PhasedSelection(choice=c).build(setting).certificate.mechanisms[0] for c in ("permute_and_flip", "exponential"))
+    for _ in range(200):
+        scores = rng.random(6) * 10 ** rng.uniform(0, 1.5)
+        gains.append(float((softmax.probabilities(scores) - flip.probabilities(scores)) @ scores))
+    assert min(gains) > -1e-9
+    assert max(gains) > 0.2
+
+
+@pytest.mark.parametrize("spec", [PhasedSelection(), RandomPrefix(), NOISY["local"], NOISY["distributed"]])
+def test_regret_stays_below_the_bound_and_falls_with_more_clients(spec: AlgorithmSpec) -> None:
+    found = {}
+    for clients in (2, 20):
+        environment = Bernoulli(clients=clients, experts=8, horizon=700, gap=0.3)
+        found[clients] = regret(spec, environment, 20)
+        bound = spec.build(environment.setting).regret_bound
+        assert bound is not None
+        assert found[clients].mean - found[clients].half_width <= bound
+    assert found[20].mean < found[2].mean
+
+
+def test_regret_of_the_random_prefix_does_not_grow_with_the_horizon() -> None:
+    """Between 2^11 and 2^14 rounds it does not grow; that of following a random expert grows eightfold."""
+    short, long = (regret(RandomPrefix(), Bernoulli(clients=5, experts=20, horizon=2**k, gap=0.3), 30) for k in (11, 14))
+    assert long.mean - long.half_width <= short.mean + short.half_width
+    assert long.mean + long.half_width < 2 * (short.mean + short.half_width)
+    bounds = [gap_regret(Setting(5, 20, 2**k), 1.0, 0.3) for k in (11, 14, 20, 30)]
+    assert short.mean <= bounds[0]
+    assert bounds[1] == pytest.approx(bounds[3], rel=1e-3)
+    assert gap_regret(Setting(5, 20, 2**30), 1.0, 0.0) > 100 * bounds[3]
+    assert gap_regret(Setting(50, 20, 2**30), 1.0, 0.3) < 0.2 * bounds[3]
+
+
+def test_overrated_bounds_its_integral() -> None:
+    for rate, experts, gap in ((0.5, 2, 0.0), (3.0, 100, 0.0), (3.0, 100, 0.2), (200.0, 10, 0.3), (8.0, 2, 0.5)):
+        at = np.linspace(0.0, 30 / sqrt(rate), 300_001)
+        exact = np.trapezoid(np.minimum(1.0, (experts - 1) * np.exp(-rate * (gap + at) ** 2)), at)
+        assert exact * (1 - 1e-6) <= overrated(rate, experts, gap) <= 1.6 * exact
+
+
+# Adversaries that the bound does not cover
+
+
+def test_a_run_that_the_bound_does_not_cover_is_labelled() -> None:
+    frame: dict[str, Any] = {"clients": 2, "experts": 4, "horizon": 30}
+    kinds = {Bernoulli: "stochastic", UniformLosses: "stochastic", Switching: "oblivious", PlayChasing: "adaptive"}
+    for kind, adversary in kinds.items():
+        environment = kind(**frame)
+        algorithm = PhasedSelection().build(environment.setting)
+        assert adversary_of(environment) == adversary
+        assert covered(algorithm, environment) == (adversary == "stochastic")
+        assert [f"{kind.__name__} is {adversary}" in note for note in notes(algorithm, environment)] == [True] * (adversary != "stochastic")
+        assert np.isfinite(played(PhasedSelection(), environment, 0).final_regret)
+
+
+def test_releases_of_a_run_are_one_for_each_block() -> None:
+    noise = RecordingNoise(SeededNoise(1))
+    algorithm = NOISY["local"].build(Setting(3, 4, 20))
+    simulate(algorithm, RecordedArray(np.zeros((20, 3, 4))), 0, noise=noise, fused=False)
+    assert [release.client for release in noise.ledger.releases] == [0, 1, 2] * 4
