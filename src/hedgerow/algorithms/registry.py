@@ -7,6 +7,7 @@ from typing import Any
 
 from hedgerow.algorithms.experts.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.experts.hedge import Hedge
+from hedgerow.algorithms.experts.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
 from hedgerow.algorithms.experts.uniform import Uniform
 from hedgerow.core.protocol import AlgorithmSpec
@@ -17,6 +18,7 @@ ALGORITHMS: Registry[type[Any]] = Registry(
     {
         "follow_the_leader": FollowTheLeader,
         "hedge": Hedge,
+        "shrinking_dartboard": ShrinkingDartboard,
         "sparse_vector": SparseVector,
         "uniform": Uniform,
     },
