@@ -8,6 +8,7 @@ total losses. So the expert always has the law of exponential weights, while mos
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil, exp, log, log1p
@@ -60,45 +61,43 @@ class Dartboard:
     def message(self, state: ServerState) -> CurrentExpert:
         return CurrentExpert(None if self.over(state.switches) else self.every, state.expert, state.switches)
 
-    def draw(self, state: ServerState, noise: Noise) -> ServerState:
-        return ServerState(state.totals, noise.release(self.selection, from_units(state.totals)), state.switches + 1)
-
     def aggregate(self, state: ServerState, uploads: LossSums, noise: Noise) -> tuple[CurrentExpert, ServerState]:
         state = replace(state, totals=state.totals + uploads.losses)
         if not noise.release(self.coin, float(from_units(int(uploads.losses[state.expert])))):
-            state = self.draw(state, noise)
+            state = ServerState(state.totals, noise.release(self.selection, from_units(state.totals)), state.switches + 1)
         return self.message(state), state
 
     def advance(self, run: RunState, block: Block, source: NoiseSource) -> tuple[RunState, Trace]:
         """Many exchanges at once: between two draws only the current expert's column matters, and every loss is added once.
 
         `due` are the rounds of the block before which there is an exchange; `head` is what was lost before the first of them since
-        the last exchange, `summed` the last of them up to which losses are in the totals.
+        the last exchange; `scores` are the total losses in the rounds before `summed`.
         """
-        noise = source.server()
-        rounds, clients = block.losses.shape[:2]
+        noise, losses = source.server(), block.losses
+        rounds = len(losses)
         state: ServerState = run.server
         due = np.arange(0) if run.remaining is None else np.arange(run.remaining, rounds, self.every)
-        plays = np.full(rounds, state.expert, np.int64)
         if len(due) == 0:
-            losses = run.clients.losses + block.own_totals
             left = None if run.remaining is None else run.remaining - rounds
-            return self._after(run, state, losses, left, plays, 0, clients)
+            return self._after(run, state, run.clients.losses + block.own_totals, left, np.full(rounds, state.expert), 0)
         head = run.clients.losses.sum(axis=0) + block.totals_before(int(due[0]))
-        state, summed, done = replace(state, totals=state.totals + head), int(due[0]), 0
+        anchors, scores = _Anchors.of(block, state.totals + run.clients.losses.sum(axis=0)), from_units(state.totals + head)
         uniform = self.coin.draw_uniform(len(due), noise)
-        while done < len(due) and not self.over(state.switches):
-            found = self._first_leaving(block.losses, due, done, head, state.expert, uniform)
+        summed, done, draws, changed, followed = int(due[0]), 0, state.switches, [0], [state.expert]
+        while done < len(due) and not self.over(draws):
+            found = self._first_leaving(losses, due, done, head, followed[-1], uniform)
             done = len(due) if found is None else found + 1
             if found is not None:
-                at = int(due[found])
-                totals = state.totals + to_units(_added(block.losses[summed:at]))
-                state, summed = self.draw(replace(state, totals=totals), noise), at
-                plays[at:] = state.expert
+                at, draws = int(due[found]), draws + 1
+                summed, scores = at, anchors.totals(losses, at, summed, scores)
+                changed.append(at)
+                followed.append(noise.release(self.selection, scores))
         last = int(due[done - 1])
-        state = replace(state, totals=state.totals + to_units(_added(block.losses[summed:last])))
-        left = None if self.over(state.switches) else self.every - (rounds - last)
-        return self._after(run, state, to_units(block.losses[last:].sum(axis=0)), left, plays, done, clients)
+        totals = to_units(anchors.totals(losses, last, summed, scores))
+        left = None if self.over(draws) else self.every - (rounds - last)
+        plays = np.repeat(followed, np.diff([*changed, rounds]))
+        state = ServerState(totals, followed[-1], draws)
+        return self._after(run, state, to_units(losses[last:].sum(axis=0)), left, plays, done)
 
     def _first_leaving(self, losses: Array, due: np.ndarray, done: int, head: Units, expert: int, uniform: Array) -> int | None:
         """The first exchange from `done` on whose coin does not show "stay", looked for in growing windows."""
@@ -109,17 +108,18 @@ class Dartboard:
         window = 64
         while done < len(due):
             stop = min(done + window, len(due))
-            column = losses[due[done - 1] : due[stop - 1], :, expert].reshape(stop - done, -1).sum(axis=1)
-            leaving = ~self.coin.shown(column, uniform[done:stop])
-            first = int(np.argmax(leaving))
+            column = losses[due[done - 1] : due[stop - 1], :, expert].reshape(stop - done, -1)
+            leaving = self.coin.hidden(column[:, 0] if column.shape[1] == 1 else column.sum(axis=1), uniform[done:stop])
+            first = int(leaving.argmax())
             if leaving[first]:
                 return done + first
             done, window = stop, 2 * window
         return None
 
     def _after(
-        self, run: RunState, state: ServerState, losses: Units, left: int | None, plays: np.ndarray, done: int, clients: int
+        self, run: RunState, state: ServerState, losses: Units, left: int | None, plays: np.ndarray, done: int
     ) -> tuple[RunState, Trace]:
+        clients = len(losses)
         kept = ClientState(np.full(clients, state.expert), losses)
         after = RunState(run.round + len(plays), kept, None, state, left)
         return after, Trace(np.broadcast_to(plays[:, None], (len(plays), clients)), done)
@@ -153,9 +153,28 @@ def _log_probabilities(server: Dartboard, shape: tuple[int, ...], reports: bytes
     return list(zip(stay, np.log(-np.expm1(stay)), draw, strict=True))
 
 
-def _added(losses: Array) -> Array:
-    """Over rounds and clients."""
-    return losses.reshape(-1, losses.shape[-1]).sum(axis=0)
+@dataclass(frozen=True)
+class _Anchors:
+    """Rounds of a block before which the total losses are known: `scores[i]` before round `at[i]`."""
+
+    at: tuple[int, ...]
+    scores: Array
+
+    @classmethod
+    def of(cls, block: Block, before: Units) -> _Anchors:
+        """From the sums that were made when the block was checked, on top of what was lost before it."""
+        assert block.segments is not None
+        pieces = np.cumsum(block.segments.sum(axis=1), axis=0)
+        return cls((0, *block.cuts), from_units(before + np.vstack([np.zeros_like(before), pieces])))
+
+    def totals(self, losses: Array, at: int, summed: int, scores: Array) -> Array:
+        """The total losses before round `at`, from the nearest round for which they are known; for `summed` they are `scores`."""
+        right = bisect_left(self.at, at)
+        for known in (right - 1, right):
+            if known >= 0 and abs(at - self.at[known]) < abs(at - summed):
+                summed, scores = self.at[known], self.scores[known]
+        between = np.add.reduce(losses[min(at, summed) : max(at, summed)].reshape(-1, losses.shape[-1]))
+        return scores + between if at > summed else scores - between
 
 
 def printed(setting: Setting, epsilon: float, delta: float, every: int | None) -> tuple[Choice, float]:

@@ -68,6 +68,10 @@ class Coin:
         """Many coins at once, from uniform numbers drawn in advance: what `sample` gives with seeded noise."""
         return uniform < np.exp(-self.rate * (values + self.base))
 
+    def hidden(self, values: Values, uniform: Values) -> np.ndarray:
+        """Not `shown`."""
+        return uniform >= np.exp(-self.rate * (values + self.base))
+
     def draw_uniform(self, count: int, noise: Noise) -> Values:
         """The uniform numbers of the next `count` coins."""
         return noise.draw("uniform", self.purpose, rounds=count)
