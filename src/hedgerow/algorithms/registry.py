@@ -7,6 +7,7 @@ from typing import Any
 
 from hedgerow.algorithms.experts.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.experts.hedge import Hedge
+from hedgerow.algorithms.experts.lazy_experts import LazyExperts
 from hedgerow.algorithms.experts.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
 from hedgerow.algorithms.experts.uniform import Uniform
@@ -18,6 +19,7 @@ ALGORITHMS: Registry[type[Any]] = Registry(
     {
         "follow_the_leader": FollowTheLeader,
         "hedge": Hedge,
+        "lazy_experts": LazyExperts,
         "shrinking_dartboard": ShrinkingDartboard,
         "sparse_vector": SparseVector,
         "uniform": Uniform,
