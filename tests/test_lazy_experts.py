@@ -75,7 +75,7 @@ def test_the_law_of_the_expert_is_that_of_exponential_weights() -> None:
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_the_dartboard_has_the_smaller_bound(delta: float) -> None:
-    for experts, horizon, epsilon in ((10, 300, 0.3), (100, 3000, 1.0), (10, 1000, 4.0)):
+    for experts, horizon, epsilon in ((10, 200, 0.3), (50, 300, 2.0)):
         setting = Setting(1, experts, horizon)
         one, two = (choose(setting, epsilon, delta, None, kind) for kind in (Choice, TwoChains))
         curve = two.cost(setting)

@@ -9,7 +9,7 @@ epsilon <= 1/10) that beats every private algorithm; it is one more line of ADVE
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import log
+from math import log, nan
 from pathlib import Path
 
 from hedgerow.algorithms.experts.hedge import Hedge
@@ -45,7 +45,7 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
             f"Shrinking dartboard at epsilon = {EPSILON:g}, d = {EXPERTS}: losses {adversary}",
             make(HORIZONS[0]),
             tuple(Entry(label(name, horizon), spec, make(horizon)) for name, spec in ALGORITHMS.items() for horizon in HORIZONS),
-            seeds=3 if quick else 20,
+            seeds=3 if quick else 10,
         )
         for adversary, make in ADVERSARIES.items()
     }
@@ -62,30 +62,33 @@ def growth(series: dict[float, Estimate]) -> float:
 
 
 def judge(done: Studies) -> Verdict:
-    checks, seen = [], []
+    checks, seen, last = [], [], float(HORIZONS[-1])
     for name in ("approximate", "pure"):
         fixed, chasing = (_series(done, adversary, name) for adversary in (FIXED, CHASING))
-        last = float(HORIZONS[-1])
+        bound = done[FIXED].algorithms[label(name, HORIZONS[-1])].regret_bound or nan
         seen += [growth(fixed) < 0.9, growth(chasing) > 0.95]
         checks += [
             Check(f"{name}/{CHASING}/exponent", growth(chasing), ">=", 0.95),
             Check(f"{name}/{CHASING}/regret-per-round", chasing[last].mean / last, ">=", 0.8),
             Check(f"{name}/{FIXED}/exponent", growth(fixed), "<=", 0.9),
-            Check(f"{name}/{FIXED}/regret-per-round", fixed[last].mean / last, "<=", 0.15 if name == "pure" else 0.05),
+            Check(f"{name}/{FIXED}/regret, limit the proven bound", fixed[last].mean - fixed[last].half_width, "<=", bound),
         ]
     for adversary in (FIXED, CHASING):
-        obtained = _series(done, adversary, "not private")[float(HORIZONS[-1])].mean
-        checks.append(Check(f"not private/{adversary}/regret-per-round", obtained / HORIZONS[-1], "<=", 0.05))
+        obtained = _series(done, adversary, "not private")[last].mean
+        checks.append(Check(f"not private/{adversary}/regret-per-round", obtained / last, "<=", 0.05))
     return Verdict(all(seen), tuple(checks), "the fingerprinting adversary of Theorem 10 is not among these")
 
 
 def draw(done: Studies, path: Path) -> None:
+    """One picture for each kind of privacy: six lines in one would hide the legend."""
     from hedgerow.evaluation.plots import plot_regret_against
 
-    points = {f"{name}, {adversary}": _series(done, adversary, name) for adversary in ADVERSARIES for name in ALGORITHMS}
-    order = dict(sorted(points.items(), key=lambda item: -item[1][float(HORIZONS[-1])].mean))
-    title = f"Dartboard at epsilon = {EPSILON:g} (d = {EXPERTS}): losses fixed in advance, and losses that chase the plays"
-    plot_regret_against(order, path, title, "rounds", 1.0, "linear")
+    for private in ("approximate", "pure"):
+        shown = [(name, adversary) for name in (private, "not private") for adversary in (CHASING, FIXED)]
+        points = {f"{name}, {adversary}": _series(done, adversary, name) for name, adversary in shown}
+        title = f"Dartboard ({private}, epsilon = {EPSILON:g}, d = {EXPERTS}): losses fixed in advance or chasing the plays"
+        target = path if private == "approximate" else path.with_name(f"{path.stem}-{private}.png")
+        plot_regret_against(points, target, title, "rounds", 1.0, "linear")
 
 
 EXPERIMENT = Experiment(

@@ -169,7 +169,7 @@ class LazyExperts:
 
     def audit_variants(self) -> tuple[LazyExperts, ...]:
         """A loud version whose tiny games come close to the certificate."""
-        return (replace(self, epsilon=200.0, every=1, rate=1.5, leave=0.2, draws=2),)
+        return (replace(self, epsilon=200.0, every=1, rate=1.5, leave=0.2, draws=1),)
 
     def build(self, setting: Setting) -> Algorithm:
         if self.every is not None:
