@@ -2,6 +2,7 @@
 
 from hedgerow.algorithms.experts.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.experts.hedge import Hedge
+from hedgerow.algorithms.experts.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
 from hedgerow.algorithms.experts.uniform import Uniform
 from hedgerow.algorithms.registry import ALGORITHMS
@@ -40,6 +41,7 @@ __all__ = [
     "Recorded",
     "RecordedArray",
     "Setting",
+    "ShrinkingDartboard",
     "SparseVector",
     "Study",
     "Switching",

@@ -80,15 +80,18 @@ def judge(done: Studies) -> Verdict:
 
 
 def draw(done: Studies, path: Path) -> None:
-    """One picture for each kind of privacy: six lines in one would hide the legend."""
+    """One picture for each kind of privacy, with short names: a wide legend would hide the lines."""
     from hedgerow.evaluation.plots import plot_regret_against
 
     for private in ("approximate", "pure"):
-        shown = [(name, adversary) for name in (private, "not private") for adversary in (CHASING, FIXED)]
-        points = {f"{name}, {adversary}": _series(done, adversary, name) for name, adversary in shown}
-        title = f"Dartboard ({private}, epsilon = {EPSILON:g}, d = {EXPERTS}): losses fixed in advance or chasing the plays"
+        points = {
+            f"{short}, {kind}": _series(done, adversary, name)
+            for short, name in (("dartboard", private), ("Hedge", "not private"))
+            for kind, adversary in (("chasing", CHASING), ("fixed", FIXED))
+        }
+        title = f"Losses that chase the plays, and fixed ones ({private}, epsilon = {EPSILON:g}, d = {EXPERTS})"
         target = path if private == "approximate" else path.with_name(f"{path.stem}-{private}.png")
-        plot_regret_against(points, target, title, "rounds", 1.0, "linear")
+        plot_regret_against(points, target, title, "rounds")
 
 
 EXPERIMENT = Experiment(
