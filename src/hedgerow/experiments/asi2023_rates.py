@@ -95,7 +95,7 @@ def judge(done: Studies) -> Verdict:
                 bound = done[study].algorithms[label(ours, *point)].regret_bound or nan
                 claimed = done[study].algorithms[label(printed, *point)].parameters["printed_regret_bound"]
                 low = obtained.mean - obtained.half_width
-                checks.append(Check(f"{label(ours, *point)}/regret, limit the proven bound", low, "<=", bound))
+                checks.append(Check(f"{label(ours, *point)}/lower end of the mean, limit the proven bound", low, "<=", bound))
                 within.append(theirs.mean <= claimed)
                 over[series] = max(over.get(series, 0.0), obtained.mean / rate(series, point[0], point[1]))
     for horizon, epsilon, experts in product((1000, 100_000), (0.1, 1.0), (10, 1000)):

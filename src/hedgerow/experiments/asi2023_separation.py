@@ -71,7 +71,9 @@ def judge(done: Studies) -> Verdict:
             Check(f"{name}/{CHASING}/exponent", growth(chasing), ">=", 0.95),
             Check(f"{name}/{CHASING}/regret-per-round", chasing[last].mean / last, ">=", 0.8),
             Check(f"{name}/{FIXED}/exponent", growth(fixed), "<=", 0.9),
-            Check(f"{name}/{FIXED}/regret, limit the proven bound", fixed[last].mean - fixed[last].half_width, "<=", bound),
+            Check(
+                f"{name}/{FIXED}/lower end of mean regret, limit the proven bound", fixed[last].mean - fixed[last].half_width, "<=", bound
+            ),
         ]
     for adversary in (FIXED, CHASING):
         obtained = _series(done, adversary, "not private")[last].mean
