@@ -1,9 +1,9 @@
 """Asi, Feldman, Koren, Talwar 2023, Table 1 and Corollaries 3, 4: regret against T and against epsilon, oblivious losses.
 
-The paper has no experiments. Bernoulli losses of mean 0.5 with one better expert; printed constants and certified ones on the same
-streams. Table 1 gives rates without constants: sqrt(T ln d) + T^(1/3) ln^(1/3)(1/delta) ln d / epsilon, and sqrt(T) ln d / epsilon
-for pure privacy. The printed bounds are near T or above it for T <= 10000. The two-chain version of
-L2P (`lazy_experts`) is compared by its certified bound.
+The paper has no experiments. Bernoulli losses of mean 0.5 with one better expert; printed constants and certified ones on the
+same streams. Table 1 gives rates without constants: sqrt(T ln d) + T^(1/3) ln^(1/3)(1/delta) ln d / epsilon, and sqrt(T) ln d /
+epsilon for pure privacy. The printed bounds are near T or above it for T <= 10000. The two-chain version of L2P
+(`lazy_experts`) is compared by its certified bound.
 """
 
 from __future__ import annotations

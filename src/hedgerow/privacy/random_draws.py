@@ -1,8 +1,8 @@
 """The curve of one coin and then draws whose number is left to chance: lazy algorithms (`proofs/dartboard.md#approximate-dp`).
 
-The coin shows "stay" with probability exp(-gap) in one world and exp(-gap - moved) in the other. After it, whatever it shows, comes
-one draw of bounded range `range`, and then one more at each of some occasions with at most a given chance. If
-C = sum over n of w(n) G_(n+1), with w the law of a sum of independent binomials and G_k the recursion of `bounded_range`, then
+The coin shows "stay" with probability exp(-gap) in one world and exp(-gap - moved) in the other. After it, whatever it shows,
+comes one draw of bounded range `range`, and then one more at each of some occasions with at most a given chance. If C = sum
+over n of w(n) G_(n+1), with w the law of a sum of independent binomials and G_k the recursion of `bounded_range`, then
 
     delta(epsilon) <= max of  s C(epsilon - up) + (1 - s) C(epsilon + moved)  and  p C(epsilon + up) + (1 - p) C(epsilon - moved),
 

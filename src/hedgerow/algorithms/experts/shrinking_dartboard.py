@@ -1,4 +1,4 @@
-"""Private shrinking dartboard: exponential weights that change their mind rarely (Asi, Feldman, Koren, Talwar 2023, Algorithm 1, 3.1.1).
+"""Private shrinking dartboard: exponential weights that change their mind rarely (Asi, Feldman, Koren, Talwar 2023, Algorithm 1).
 
 Every `every` rounds the clients send the sums of their losses. The server stays with the current expert x with probability
 exp(-rate * (L(x) + base)), L(x) its loss since the last exchange; otherwise it draws an expert with weights exp(-rate * S), S the

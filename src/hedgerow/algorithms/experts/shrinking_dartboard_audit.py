@@ -1,7 +1,7 @@
 """Where the shrinking dartboard leaks most, and bugs that must be caught.
 
-One datum favours expert 0 in one world and all others in the other. In the worst transcript the current expert, one of the others, is
-left at the first coin and expert 0 is drawn again and again: every step is near its own worst ratio.
+One datum favours expert 0 in one world and all others in the other. In the worst transcript the current expert, one of the
+others, is left at the first coin and expert 0 is drawn again and again: every step is near its own worst ratio.
 """
 
 from __future__ import annotations

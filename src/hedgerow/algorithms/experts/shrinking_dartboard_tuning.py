@@ -1,13 +1,13 @@
 """The free parameters of the shrinking dartboard from public values: what they cost, what regret they bound, which are best.
 
-With m clients, groups of B rounds and G = ceil(T / B) of them, the current expert x survives a group in which it lost L(x), summed
-over clients, with probability exp(-rate * (L(x) + base)). Otherwise an expert is drawn with weights exp(-rate * total loss). `base` is
-what makes it leave without a reason: p = 1 - exp(-rate * base).
+With m clients, groups of B rounds and G = ceil(T / B) of them, the current expert x survives a group in which it lost L(x),
+summed over clients, with probability exp(-rate * (L(x) + base)). Otherwise an expert is drawn with weights exp(-rate * total
+loss). `base` is what makes it leave without a reason: p = 1 - exp(-rate * base).
 
-A cap on the draws belongs to the pure version; with delta > 0 the number of draws is left to chance. The search runs on a grid, for
-delta > 0 with a normal approximation; what it finds is then made to fit by the certified curve, so that only the quality of
-the choice rests on the approximation. Nothing here reads data. The algorithm with two chains (`lazy_experts`) differs in four numbers
-only, so the same search serves it.
+A cap on the draws belongs to the pure version; with delta > 0 the number of draws is left to chance. The search runs on a grid,
+for delta > 0 with a normal approximation; what it finds is then made to fit by the certified curve, so that only the quality of
+the choice rests on the approximation. Nothing here reads data. The algorithm with two chains (`lazy_experts`) differs in four
+numbers only, so the same search serves it.
 """
 
 from __future__ import annotations
