@@ -121,7 +121,7 @@ def test_a_plugin_is_audited(hedgerow: Command) -> None:
     shown = hedgerow("audit", "my_algorithm", "--plugin", example)
     assert "whole certificate" in shown.out
     refused = hedgerow("audit", "hedge", "--plugin", example)
-    assert (refused.code, all(word in refused.err for word in ("those that have: my_algorithm", "sparse_vector"))) == (2, True)
+    assert (refused.code, all(word in refused.err for word in ("those that have: ", "my_algorithm", "sparse_vector"))) == (2, True)
 
 
 def test_an_algorithm_without_cases_is_refused() -> None:

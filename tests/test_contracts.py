@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from broken import BROKEN
+from hedgerow.algorithms.experts.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
 from hedgerow.algorithms.registry import variants
 from hedgerow.contracts.outcome import same
@@ -25,6 +26,7 @@ SPECS["sparse_vector, published"] = SparseVector(calibration="published", epsilo
 SPECS["sparse_vector, approximate"] = SparseVector(epsilon=20.0, delta=1e-3)
 SPECS["sparse_vector, approximate, published"] = SparseVector(calibration="published", epsilon=50.0, delta=1e-3)
 SPECS["sparse_vector, every 3"] = SparseVector(every=3, epsilon=20.0)
+SPECS["shrinking_dartboard, every 3"] = ShrinkingDartboard(every=3, epsilon=20.0, delta=1e-6)
 QUICK = ("same on every engine", "same for every block", "causal", "pure", "resumable", "covers every message", "sensitivities hold")
 
 
@@ -51,7 +53,9 @@ def test_honest_algorithm_keeps_contract(name: str, contract: str) -> None:
 
 
 @pytest.mark.parametrize("contract", ON_BOTH_SOURCES)
-@pytest.mark.parametrize("algorithm", ["sparse_vector", "sparse_vector, approximate", "sparse_vector, published"])
+@pytest.mark.parametrize(
+    "algorithm", ["sparse_vector", "sparse_vector, approximate", "sparse_vector, published", "shrinking_dartboard, approximate"]
+)
 def test_algorithm_keeps_contract_on_secure_noise(algorithm: str, contract: str) -> None:
     outcome = examine(contract, SPECS[algorithm], secure=True)
     if outcome.status == "not applicable":

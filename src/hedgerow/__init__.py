@@ -6,6 +6,7 @@ from hedgerow.algorithms.experts.hedge import Hedge
 from hedgerow.algorithms.experts.phased_selection import PhasedSelection
 from hedgerow.algorithms.experts.potential import Potential
 from hedgerow.algorithms.experts.random_prefix import RandomPrefix
+from hedgerow.algorithms.experts.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
 from hedgerow.algorithms.experts.uniform import Uniform
 from hedgerow.algorithms.registry import ALGORITHMS
@@ -68,6 +69,7 @@ __all__ = [
     "RecordedArray",
     "SecureNoise",
     "Setting",
+    "ShrinkingDartboard",
     "SignEstimation",
     "Sleeping",
     "SparseVector",

@@ -8,9 +8,11 @@ from typing import Any
 from hedgerow.algorithms.experts.doubling import Doubling
 from hedgerow.algorithms.experts.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.experts.hedge import Hedge
+from hedgerow.algorithms.experts.lazy_experts import LazyExperts
 from hedgerow.algorithms.experts.phased_selection import PhasedSelection
 from hedgerow.algorithms.experts.potential import Potential
 from hedgerow.algorithms.experts.random_prefix import RandomPrefix
+from hedgerow.algorithms.experts.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
 from hedgerow.algorithms.experts.uniform import Uniform
 from hedgerow.core.protocol import AlgorithmSpec
@@ -22,9 +24,11 @@ ALGORITHMS: Registry[type[Any]] = Registry(
         "doubling": Doubling,
         "follow_the_leader": FollowTheLeader,
         "hedge": Hedge,
-        "potential": Potential,
+        "lazy_experts": LazyExperts,
         "phased_selection": PhasedSelection,
+        "potential": Potential,
         "random_prefix": RandomPrefix,
+        "shrinking_dartboard": ShrinkingDartboard,
         "sparse_vector": SparseVector,
         "uniform": Uniform,
     },

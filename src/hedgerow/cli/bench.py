@@ -25,7 +25,8 @@ def bench(
 ) -> int:
     """Measure speed and memory as ratios within one process, so that machines can be compared.
 
-    `simulate` sets Fed-SVT (validation, protocol, regret) against reading the same losses once. Exit code 1: a limit is broken.
+    `simulate` sets Fed-SVT and the shrinking dartboard (validation, protocol, regret) against reading the same losses once. Exit
+    code 1: a limit is broken.
     """
     if name is not None and name not in BENCHMARKS:
         raise InvalidValue(f"Unknown benchmark {name!r}; {nearest(name, BENCHMARKS)}")

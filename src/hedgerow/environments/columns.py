@@ -42,6 +42,7 @@ class SignEstimation(Frame):
     """
 
     adaptive: ClassVar[bool] = True
+    fresh: ClassVar[bool] = True  # every seed draws columns of its own
 
     clients: int = 1
     experts: int = 200

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from hedgerow.core.registry import Registry
 from hedgerow.experiments import (
+    asi2023_rates,
+    asi2023_separation,
     gao2024_figure2,
     gao2024_figure6,
     gao2024_lowerbounds,
@@ -16,6 +18,8 @@ from hedgerow.experiments.experiment import Experiment
 EXPERIMENTS: Registry[Experiment] = Registry(
     "experiment",
     {
+        "asi2023-rates": asi2023_rates.EXPERIMENT,
+        "asi2023-separation": asi2023_separation.EXPERIMENT,
         "gao2024-figure2": gao2024_figure2.EXPERIMENT,
         "gao2024-figure6": gao2024_figure6.EXPERIMENT,
         "gao2024-lowerbounds": gao2024_lowerbounds.EXPERIMENT,

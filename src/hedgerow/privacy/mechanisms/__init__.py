@@ -8,12 +8,14 @@ other noise). `exact` is True where secure noise has an exact sampler for it. It
 that is proven here. A `Comparison` has none: it is paid for as part of its `AboveThreshold`, which is no single release but a run
 of them, with a `curve` for all its answers.
 
-Additive noise has a `log_density`, private choices have `probabilities` and `log_probability`, a run has `log_probability`.
+Additive noise has a `log_density`, private choices have `probabilities` and `log_probability`, coins and runs have
+`log_probability`.
 """
 
 from hedgerow.privacy.mechanisms.additive import AdditiveNoise, GaussianNoise, KNorm
+from hedgerow.privacy.mechanisms.coin import Coin
 from hedgerow.privacy.mechanisms.laws import Law
 from hedgerow.privacy.mechanisms.selection import ExponentialMechanism, NoisyMax
 from hedgerow.privacy.mechanisms.sparse import AboveThreshold, Comparison
 
-__all__ = ["AboveThreshold", "AdditiveNoise", "Comparison", "ExponentialMechanism", "GaussianNoise", "KNorm", "Law", "NoisyMax"]
+__all__ = ["AboveThreshold", "AdditiveNoise", "Coin", "Comparison", "ExponentialMechanism", "GaussianNoise", "KNorm", "Law", "NoisyMax"]

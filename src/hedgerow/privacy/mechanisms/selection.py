@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -34,7 +34,7 @@ class _Selection:
     epsilon: float
     sensitivity: float
 
-    @property
+    @cached_property
     def rate(self) -> float:
         """How much noise one unit of score is worth."""
         return _rate(self.epsilon, 2 * Fraction(self.sensitivity))
@@ -140,7 +140,7 @@ class NoisyMax(_Selection):
         positive("epsilon", self.epsilon)
         positive("sensitivity", self.sensitivity)
 
-    @property
+    @cached_property
     def rate(self) -> float:
         return _rate(self.epsilon, (1 if self.monotone else 2) * Fraction(self.sensitivity))
 

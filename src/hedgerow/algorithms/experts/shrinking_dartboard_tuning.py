@@ -1,0 +1,251 @@
+"""The free parameters of the shrinking dartboard from public values: what they cost, what regret they bound, which are best.
+
+With m clients, groups of B rounds and G = ceil(T / B) of them, the current expert x survives a group in which it lost L(x),
+summed over clients, with probability exp(-rate * (L(x) + base)). Otherwise an expert is drawn with weights exp(-rate * total
+loss). `base` is what makes it leave without a reason: p = 1 - exp(-rate * base).
+
+A cap on the draws belongs to the pure version; with delta > 0 the number of draws is left to chance. The search runs on a grid,
+for delta > 0 with a normal approximation; what it finds is then made to fit by the certified curve, so that only the quality of
+the choice rests on the approximation. Nothing here reads data. The algorithm with two chains (`lazy_experts`) differs in four
+numbers only, so the same search serves it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import lru_cache
+from math import ceil, expm1, inf, log, log1p, sqrt
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from scipy.special import bdtrc, log_ndtr, ndtr
+
+from hedgerow.core.lattice import UNITS_PER_LOSS, Array
+from hedgerow.core.setting import Setting
+from hedgerow.privacy import random_draws
+from hedgerow.privacy.bisection import closest
+from hedgerow.privacy.random_draws import CoinThenDraws
+from hedgerow.privacy.table_cache import load, store
+
+CLOSE = 0.97  # of delta: near enough to stop the search
+ROUNDS_OF_CORRECTION = 4
+CHANCES, CAPS, ZOOMS = 49, 49, 3
+LARGEST_CHANCE = 0.5
+SPREAD = ((-sqrt(3), 1 / 6), (0.0, 2 / 3), (sqrt(3), 1 / 6))  # three points that stand for a normal law
+
+
+@dataclass(frozen=True)
+class Choice:
+    """`draws` is the cap on draws after the opening; None: as many as there are occasions.
+
+    One datum moves what the coin sees by at most `MOVES`; the exponent of its chance to stay is rate * base and between `NEAR` and
+    `FAR` times rate * c more, c = clients * every; `CHAINS` is 2 where a second expert is drawn anew with probability p.
+    """
+
+    MOVES: ClassVar[int] = 1
+    NEAR: ClassVar[int] = 0
+    FAR: ClassVar[int] = 1
+    CHAINS: ClassVar[int] = 1
+
+    rate: float
+    base: float
+    every: int
+    draws: int | None
+
+    @property
+    def leave(self) -> float:
+        """p, the chance to leave an expert without a reason."""
+        return -expm1(-self.rate * self.base)
+
+    def groups(self, setting: Setting) -> int:
+        return ceil(setting.horizon / self.every)
+
+    def cost(self, setting: Setting) -> CoinThenDraws:
+        """Of one loss vector, to whoever sees all broadcasts: `proofs/dartboard.md#approximate-dp`, its pure bound `#pure-dp`."""
+        exchanges, most = self.groups(setting) - 1, setting.clients * self.every
+        later = ((max(0, exchanges - 1), self.largest_chance(setting)),)
+        second = ((exchanges, min(1.0, self.leave * (1 + 1e-14))),) if self.CHAINS == 2 else ()
+        gap = self.rate * (self.base + self.NEAR * most) * (1 - 2.0**-51)
+        return CoinThenDraws(gap, self.MOVES * self.rate, 2 * self.rate, later + second, self.draws)
+
+    def largest_chance(self, setting: Setting) -> float:
+        """q, the largest chance of leaving at one exchange, rounded up."""
+        return min(1.0, -expm1(-self.rate * (self.base + self.FAR * setting.clients * self.every)) * (1 + 1e-14))
+
+    def regret_bound(self, setting: Setting) -> float:
+        """On the expected regret per client against losses fixed in advance: `proofs/dartboard.md#regret`."""
+        exchanges = self.groups(setting) - 1
+        most = self.CHAINS * exchanges if self.draws is None else self.draws
+        return float(regret_bounds(type(self), setting, self.every, np.array(self.rate), np.array(self.leave), np.array(most)))
+
+
+def regret_bounds(kind: type[Choice], setting: Setting, every: int, rate: Array, p: Array, draws: Array) -> Array:
+    """For many parameters at once. That a sum of unequal coins has thinner tails than equal ones of the same mean is Hoeffding's (1956)."""
+    groups, together = ceil(setting.horizon / every), rate * setting.clients
+    occasions = kind.CHAINS * (groups - 1)
+    with np.errstate(divide="ignore"):
+        learning = _entropy(setting) / together + together * every**2 * groups / 8
+    chance = 1 - (1 - p) * np.exp(-kind.FAR * together * every)
+    mean = (chance + (kind.CHAINS - 1) * p) / kind.CHAINS
+    tail = bdtrc(np.minimum(draws, max(0, occasions - 1)), max(1, occasions), np.minimum(1.0, mean * (1 + 1e-13)))
+    tail = np.where(draws >= occasions * mean, tail, 1.0)
+    return learning + setting.horizon * np.where(draws < occasions, tail, 0.0)
+
+
+def _entropy(setting: Setting) -> float:
+    return log(max(2, setting.experts))
+
+
+def fastest(setting: Setting, every: int) -> float:
+    """The rate that is best without privacy: no calibration needs a larger one."""
+    return sqrt(8 * _entropy(setting) / ceil(setting.horizon / every)) / (setting.clients * every)
+
+
+def with_chance(rate: float, chance: float, every: int, draws: int | None, kind: type[Choice] = Choice) -> Choice:
+    """The choice whose p is the nearest that the lattice allows, and not 0."""
+    units = max(1, round(-log1p(-chance) / rate * UNITS_PER_LOSS))
+    return kind(rate, units / UNITS_PER_LOSS, every, draws)
+
+
+def candidates(setting: Setting, every: int | None) -> list[int]:
+    """Sizes of groups: the one that was asked for, or powers of two."""
+    if every is not None:
+        return [every]
+    return [2**k for k in range(max(1, setting.horizon.bit_length() - 1))]
+
+
+def best_of(setting: Setting, found: list[Choice]) -> Choice:
+    return min(found, key=lambda choice: choice.regret_bound(setting))
+
+
+@lru_cache(maxsize=256)
+def choose(setting: Setting, epsilon: float, delta: float, every: int | None, kind: type[Choice] = Choice) -> Choice:
+    """The smallest regret bound that the search finds within the budget; kept on disk with delta > 0, where it takes time."""
+    if delta == 0:
+        return choose_pure(setting, epsilon, every, kind)
+    key = f"{kind.__name__} {setting} epsilon={epsilon.hex()} delta={delta.hex()} every={every} code={_code()}"
+    kept = load(key)
+    if kept is not None and len(kept) == 4:
+        return kind(float(kept[0]), float(kept[1]), int(kept[2]), None if kept[3] < 0 else int(kept[3]))
+    found = best_of(setting, [choose_approximate(setting, epsilon, delta, every, kind), choose_pure(setting, epsilon, every, kind)])
+    store(key, np.array([found.rate, found.base, found.every, -1 if found.draws is None else found.draws], float))
+    return found
+
+
+def _code() -> str:
+    files = (Path(__file__), Path(random_draws.__file__))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+
+
+def _fitting(setting: Setting, choice: Choice, epsilon: float) -> Choice:
+    """A little less of the rate, where a rounding has made the pure cost too large."""
+    while choice.cost(setting).pure > epsilon:
+        choice = with_chance(choice.rate * (1 - 1e-9), choice.leave, choice.every, choice.draws, type(choice))
+    return choice
+
+
+def choose_pure(setting: Setting, epsilon: float, every: int | None, kind: type[Choice] = Choice) -> Choice:
+    return best_of(setting, [_pure(setting, epsilon, size, kind) for size in candidates(setting, every)])
+
+
+def _pure(setting: Setting, epsilon: float, every: int, kind: type[Choice]) -> Choice:
+    """A grid over p and the cap on draws, refined around its best point; the rate is the largest that epsilon allows."""
+    occasions, most = max(1, kind.CHAINS * (ceil(setting.horizon / every) - 1)), setting.clients * every
+    chances, caps = np.geomspace(0.01 / occasions, LARGEST_CHANCE, CHANCES), np.geomspace(1, occasions, CAPS)
+    best = (inf, 0.0, 0.0, 1)
+    for _ in range(ZOOMS):
+        p, draws = np.meshgrid(np.minimum(chances, LARGEST_CHANCE), np.unique(np.rint(caps)), indexing="ij")
+        rate = np.minimum(_largest_pure_rate(kind, most, p, draws, epsilon), fastest(setting, every))
+        bound = regret_bounds(kind, setting, every, rate, p, draws)
+        at = np.unravel_index(int(np.argmin(bound)), bound.shape)
+        best = min(best, (float(bound[at]), float(rate[at]), float(p[at]), int(draws[at])))
+        ratio_p, ratio_k = (chances[1] / chances[0]) ** 1.5, (caps[1] / caps[0]) ** 1.5 if occasions > 1 else 1.0
+        chances = np.geomspace(best[2] / ratio_p, best[2] * ratio_p, CHANCES)
+        caps = np.clip(np.geomspace(best[3] / ratio_k, best[3] * ratio_k, CAPS), 1, occasions)
+    return _fitting(setting, with_chance(best[1], best[2], every, best[3], kind), epsilon)
+
+
+def _coin(kind: type[Choice], most: int, rate: Array, p: Array) -> tuple[Array, Array]:
+    """The least chance to leave at the first coin, and how much likelier the datum can make it, as a logarithm."""
+    stay = (1 - p) * np.exp(-rate * kind.NEAR * most)
+    return 1 - stay, np.log1p(stay / (1 - stay) * -np.expm1(-kind.MOVES * rate))
+
+
+def _largest_pure_rate(kind: type[Choice], most: int, p: Array, draws: Array, epsilon: float) -> Array:
+    low, high = np.zeros_like(p), epsilon / (2 * draws)
+    for _ in range(60):
+        middle = (low + high) / 2
+        coin = np.maximum(_coin(kind, most, middle, p)[1], kind.MOVES * middle)
+        fits = coin + 2 * middle * draws <= epsilon
+        low, high = np.where(fits, middle, low), np.where(fits, high, middle)
+    return low
+
+
+def choose_approximate(setting: Setting, epsilon: float, delta: float, every: int | None, kind: type[Choice] = Choice) -> Choice:
+    """The best group size and p by approximation, then the largest rate that is certified there."""
+    best = (inf, 0.0, 0.0, 1)
+    for size in candidates(setting, every):
+        p = np.geomspace(1e-6, LARGEST_CHANCE, 2 * CHANCES)
+        rate = _largest_rate(kind, setting, size, p, epsilon, delta)
+        bound = regret_bounds(kind, setting, size, rate, p, np.full_like(p, inf))
+        at = int(np.argmin(bound))
+        best = min(best, (float(bound[at]), float(rate[at]), float(p[at]), size))
+    return _certified(kind, setting, epsilon, delta, best[1], best[2], best[3])
+
+
+def _gaussian(epsilon: Array, mu: Array) -> Array:
+    return np.maximum(0.0, ndtr(mu / 2 - epsilon / mu) - np.exp(np.minimum(700.0, epsilon + log_ndtr(-mu / 2 - epsilon / mu))))
+
+
+def approximate_delta(kind: type[Choice], setting: Setting, every: int, rate: Array, p: Array, epsilon: float) -> Array:
+    """The certified curve with a normal law in place of the composition, and three points in place of the binomial law."""
+    exchanges, most = max(1, ceil(setting.horizon / every) - 1), setting.clients * every
+    q = 1 - (1 - p) * np.exp(-rate * kind.FAR * most)
+    mean = (exchanges - 1) * q + (kind.CHAINS - 1) * exchanges * p
+    variance = (exchanges - 1) * q * (1 - q) + (kind.CHAINS - 1) * exchanges * p * (1 - p)
+    leave, up = _coin(kind, most, rate, p)
+    more, moved, told, hidden = leave * np.exp(up), kind.MOVES * rate, np.zeros_like(p), np.zeros_like(p)
+    for deviations, weight in SPREAD:
+        mu = rate * np.sqrt(1 + np.maximum(0.0, mean + deviations * np.sqrt(variance)))
+        told += weight * (more * _gaussian(epsilon - up, mu) + (1 - more) * _gaussian(epsilon + moved, mu))
+        hidden += weight * (leave * _gaussian(epsilon + up, mu) + (1 - leave) * _gaussian(epsilon - moved, mu))
+    return np.maximum(told, hidden)
+
+
+def _largest_rate(kind: type[Choice], setting: Setting, every: int, p: Array, epsilon: float, delta: float) -> Array:
+    """By bisection, up to what is best without privacy."""
+    low, high = np.zeros_like(p), np.full_like(p, fastest(setting, every))
+    low = np.where(approximate_delta(kind, setting, every, high, p, epsilon) <= delta, high, low)
+    for _ in range(45):
+        middle = (low + high) / 2
+        fits = approximate_delta(kind, setting, every, middle, p, epsilon) <= delta
+        low, high = np.where(fits, middle, low), np.where(fits, high, middle)
+    return np.maximum(low, 1e-12 * high)
+
+
+def _certified(kind: type[Choice], setting: Setting, epsilon: float, delta: float, rate: float, p: float, every: int) -> Choice:
+    """The largest rate at this p whose certified curve fits: the approximation is corrected by what it got wrong the last time."""
+    best, chance = None, np.array([p])
+    for _ in range(ROUNDS_OF_CORRECTION):
+        tried = with_chance(rate, p, every, None, kind)
+        spent = tried.cost(setting).delta(epsilon)
+        if spent <= delta and (best is None or rate > best.rate):
+            best = tried
+            if spent >= CLOSE * delta or rate >= fastest(setting, every) * (1 - 1e-12):
+                return best
+        believed = float(approximate_delta(kind, setting, every, np.array([rate]), chance, epsilon)[0])
+        if not (spent > 0 and believed > 0):
+            break
+        aim = (1 + CLOSE) / 2 * delta * believed / spent
+        rate = float(_largest_rate(kind, setting, every, chance, epsilon, aim)[0])
+    if best is not None:
+        return best
+    draws = np.array([max(1.0, kind.CHAINS * (ceil(setting.horizon / every) - 1))])
+    pure = float(_largest_pure_rate(kind, setting.clients * every, chance, draws, epsilon)[0]) * (1 - 1e-9)
+
+    def fits(at: float) -> bool:
+        return with_chance(at, p, every, None, kind).cost(setting).delta(epsilon) <= delta
+
+    return with_chance(closest(fits, min(pure, rate), rate, 2e-3), p, every, None, kind)

@@ -1,0 +1,132 @@
+"""Asi, Feldman, Koren, Talwar 2023, Table 1 and Corollaries 3, 4: regret against T and against epsilon, oblivious losses.
+
+The paper has no experiments. Bernoulli losses of mean 0.5 with one better expert; printed constants and certified ones on the
+same streams. Table 1 gives rates without constants: sqrt(T ln d) + T^(1/3) ln^(1/3)(1/delta) ln d / epsilon, and sqrt(T) ln d /
+epsilon for pure privacy. The printed bounds are near T or above it for T <= 10000. The two-chain version of L2P
+(`lazy_experts`) is compared by its certified bound.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import product
+from math import log, nan, sqrt
+from pathlib import Path
+
+from hedgerow.algorithms.experts.lazy_experts import LazyExperts
+from hedgerow.algorithms.experts.shrinking_dartboard import ShrinkingDartboard
+from hedgerow.core.certificate import Observer
+from hedgerow.core.setting import Setting
+from hedgerow.environments.stochastic import Bernoulli
+from hedgerow.evaluation.summary import Estimate
+from hedgerow.experiments.config import Entry, StudyConfig
+from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
+
+EXPERTS, DELTA, MEAN, GAP = 100, 1e-6, 0.5, 0.3
+HORIZONS = (1000, 10_000, 100_000)
+EPSILONS = (0.1, 0.3, 1.0)
+GAPS = (0.05, 0.1, 0.2, 0.3)
+BASE = (10_000, 1.0, GAP)  # T, epsilon, gap of the point that all studies share
+SERIES = {
+    "approximate, printed": ShrinkingDartboard(delta=DELTA, calibration="published", every=1),
+    "approximate, certified": ShrinkingDartboard(delta=DELTA),
+    "pure, printed": ShrinkingDartboard(calibration="published"),
+    "pure, certified": ShrinkingDartboard(),
+}
+CERTIFIED = ("approximate, certified", "pure, certified")
+
+
+def label(series: str, horizon: int, epsilon: float, gap: float) -> str:
+    return f"{series}/T={horizon}/epsilon={epsilon:g}/gap={gap:g}"
+
+
+def rate(series: str, horizon: int, epsilon: float) -> float:
+    """Table 1 with constant 1."""
+    entropy = log(EXPERTS)
+    if series.startswith("pure"):
+        return sqrt(horizon) * entropy / epsilon
+    return sqrt(horizon * entropy) + (horizon * log(1 / DELTA)) ** (1 / 3) * entropy / epsilon
+
+
+def _points(study: str) -> list[tuple[int, float, float]]:
+    horizon, epsilon, gap = BASE
+    return {
+        "horizon": [(t, epsilon, gap) for t in HORIZONS],
+        "epsilon": [(horizon, e, gap) for e in EPSILONS],
+        "gap": [(horizon, epsilon, g) for g in GAPS],
+    }[study]
+
+
+def studies(quick: bool) -> dict[str, StudyConfig]:
+    made = {}
+    for study in ("horizon", "epsilon", "gap"):
+        entries = [
+            Entry(label(series, *point), replace(algorithm, epsilon=point[1]), _stream(point[0], point[2]))
+            for series, algorithm in SERIES.items()
+            for point in _points(study)
+        ]
+        title = f"Shrinking dartboard, d = {EXPERTS}: regret against {study}"
+        made[study] = StudyConfig(title, _stream(BASE[0], GAP), tuple(entries), seeds=3 if quick else 20)
+    return made
+
+
+def _stream(horizon: int, gap: float) -> Bernoulli:
+    return Bernoulli(clients=1, experts=EXPERTS, horizon=horizon, mean=MEAN, gap=gap)
+
+
+def judge(done: Studies) -> Verdict:
+    checks, within, over = [], [], dict[str, float]()
+    for series, most, corollary in (("approximate", 480.0, 9528.0), ("pure", 1750.0, 9215.0)):
+        ours, printed = f"{series}, certified", f"{series}, printed"
+        unbatched = replace(SERIES[ours], every=1).build(Setting(1, EXPERTS, BASE[0]))
+        checks.append(Check(f"{series}/bound at T=10000, groups of one round", unbatched.regret_bound or nan, "<=", most, corollary))
+        chosen = done["horizon"].algorithms[label(ours, *BASE)]
+        checks.append(Check(f"{series}/bound at T=10000, groups chosen", chosen.regret_bound or nan, "<=", most, corollary))
+        really = done["horizon"].algorithms[label(printed, *BASE)].certificate.guarantee(Observer.PUBLIC).curve.stated()[0]
+        checks.append(Check(f"{printed}/epsilon really spent", really, "<=", 1.0, 1.0))
+        for gap in GAPS:
+            point = (BASE[0], BASE[1], gap)
+            ratio = done["gap"].regret(label(printed, *point)).mean / done["gap"].regret(label(ours, *point)).mean
+            wanted = 5.0 if (series, gap) == ("approximate", GAP) else 1.0
+            checks.append(Check(f"{series}/gap={gap:g}/printed regret over certified", ratio, ">=", wanted))
+        for study in ("horizon", "epsilon"):
+            for point in _points(study):
+                obtained, theirs = done[study].regret(label(ours, *point)), done[study].regret(label(printed, *point))
+                bound = done[study].algorithms[label(ours, *point)].regret_bound or nan
+                claimed = done[study].algorithms[label(printed, *point)].parameters["printed_regret_bound"]
+                low = obtained.mean - obtained.half_width
+                checks.append(Check(f"{label(ours, *point)}/lower end of the mean, limit the proven bound", low, "<=", bound))
+                within.append(theirs.mean <= claimed)
+                over[series] = max(over.get(series, 0.0), obtained.mean / rate(series, point[0], point[1]))
+    for horizon, epsilon, experts in product((1000, 100_000), (0.1, 1.0), (10, 1000)):
+        setting = Setting(1, experts, horizon)
+        two, one = (spec.build(setting).regret_bound or nan for spec in (LazyExperts(epsilon, DELTA), ShrinkingDartboard(epsilon, DELTA)))
+        checks.append(Check(f"lazy experts/T={horizon}/epsilon={epsilon:g}/d={experts}/bound over dartboard's", two / one, ">=", 1.0))
+    told = " and ".join(f"{ratio:.2g} times ({series})" for series, ratio in over.items())
+    note = f"printed bounds are near T or above it for T <= 10000; certified regret is at most {told} the rate of Table 1"
+    return Verdict(all(within), tuple(checks), note)
+
+
+def draw(done: Studies, path: Path) -> None:
+    from hedgerow.evaluation.plots import plot_regret_against
+
+    for study, index, parameter in (("horizon", 0, "rounds"), ("epsilon", 1, "epsilon"), ("gap", 2, "gap")):
+        points: dict[str, dict[float, Estimate]] = {
+            series: {float(point[index]): done[study].regret(label(series, *point)) for point in _points(study)} for series in SERIES
+        }
+        if study != "gap":
+            for series in CERTIFIED:
+                built = {float(point[index]): done[study].algorithms[label(series, *point)].regret_bound or nan for point in _points(study)}
+                points[f"{series}: proven bound"] = {x: Estimate(bound, nan, 1) for x, bound in built.items()}
+        title = f"Regret against {parameter}, printed and certified constants (d = {EXPERTS})"
+        plot_regret_against(points, path if index == 0 else path.with_name(f"{path.stem}-{study}.png"), title, parameter)
+
+
+EXPERIMENT = Experiment(
+    id="asi2023-rates",
+    title="Regret of the shrinking dartboard against T and epsilon (Asi et al. 2023, Table 1)",
+    claim="regret of the printed constants on oblivious losses stays within the printed bounds",
+    studies=studies,
+    judge=judge,
+    draw=draw,
+)

@@ -1,0 +1,104 @@
+"""A coin whose chance depends on a secret value: keep what there is, or begin anew?"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from math import exp, expm1, inf, log, nextafter
+from typing import Any, ClassVar
+
+import numpy as np
+
+from hedgerow.core.checks import expect, positive
+from hedgerow.core.lattice import UNITS_PER_LOSS
+from hedgerow.core.noise import Noise
+from hedgerow.privacy.curves import PureDP
+from hedgerow.privacy.mechanisms.laws import Values
+
+_OUTWARD = 1e-14  # more than the errors of a few products and exponentials
+
+
+@lru_cache(maxsize=1024)
+def _cost(rate: float, least_gap: float, sensitivity: float) -> float:
+    """The larger of the two log-ratios: of True, rate * sensitivity, and of False, where it is rarest."""
+    moved, rarest = rate * sensitivity, -expm1(-rate * least_gap)
+    more = exp(-rate * least_gap) * -expm1(-moved)
+    shown = Fraction(rate) * Fraction(sensitivity)
+    hidden = inf if rarest == 0 else log((rarest + more) / rarest) * (1 + _OUTWARD) + _OUTWARD
+    return max(hidden, nextafter(float(shown), inf))
+
+
+@dataclass(frozen=True)
+class Coin:
+    """True with probability exp(-rate * (value + base)), for values >= `least` and so that least + base > 0.
+
+    False must happen anyway now and then, or it would give the value away: exp(-rate * (least + base)) is the most that True may be
+    certain. `base` lies on the lattice, so that the coin is exact on secure noise. `proofs/dartboard.md#coin`.
+
+    >>> coin = Coin("keep", rate=0.5, base=1.0)
+    >>> round(coin.probability(0.0), 4), round(coin.curve.bound, 4)
+    (0.6065, 0.5)
+    """
+
+    exact: ClassVar[bool] = True  # secure noise has a sampler for it
+
+    purpose: str
+    rate: float
+    base: float
+    sensitivity: float = 1.0
+    least: float = 0.0
+
+    def __post_init__(self) -> None:
+        positive("rate", self.rate)
+        positive("sensitivity", self.sensitivity)
+        expect(self.base * UNITS_PER_LOSS % 1 == 0, "base", self.base, "on the lattice of 2^-20")
+        expect(self.base + self.least > 0, "base", self.base, f"> {0.0 - self.least:g}, or one side of the coin would give data away")
+
+    @property
+    def scale(self) -> float:
+        return 1 / self.rate
+
+    @property
+    def curve(self) -> PureDP:
+        return PureDP(_cost(self.rate, self.least + self.base, self.sensitivity))
+
+    def sample(self, value: Any, noise: Noise) -> Any:
+        return noise.flip(noise.lattice(value) + self.base, self.rate, self.purpose)
+
+    def shown(self, values: Values, uniform: Values) -> np.ndarray:
+        """Many coins at once, from uniform numbers drawn in advance: what `sample` gives with seeded noise."""
+        return uniform < np.exp(-self.rate * (values + self.base))
+
+    def hidden(self, values: Values, uniform: Values) -> np.ndarray:
+        """Not `shown`."""
+        return uniform >= np.exp(-self.rate * (values + self.base))
+
+    def draw_uniform(self, count: int, noise: Noise) -> Values:
+        """The uniform numbers of the next `count` coins."""
+        return noise.draw("uniform", self.purpose, rounds=count)
+
+    def probability(self, value: float) -> float:
+        return float(np.exp(-self.rate * (float(value) + self.base)))
+
+    def log_probability(self, value: float, output: bool) -> float:
+        exponent = -self.rate * (float(value) + self.base)
+        return exponent if output else log(-expm1(exponent))
+
+    def distance(self, value: Any, other: Any) -> float:
+        return abs(float(value) - float(other))
+
+    def uniformise(self, value: Any, output: Any, coin: float) -> float:
+        true = self.probability(value)
+        likely, happened = (true, output) if true >= 0.5 else (1 - true, not output)
+        return coin * likely if happened else likely + coin * (1 - likely)
+
+    def outcomes(self, value: Any) -> tuple[bool, ...]:
+        del value
+        return (False, True)
+
+    def probe(self) -> float:
+        return self.scale - min(self.base, self.scale)
+
+    def scaled(self, factor: float) -> Coin:
+        return replace(self, rate=self.rate / factor)
