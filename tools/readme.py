@@ -15,6 +15,7 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 from hedgerow.algorithms.registry import variants
+from hedgerow.core.certificate import Guarantee, Observer
 from hedgerow.core.setting import Setting
 
 README = Path(__file__).parent.parent / "README.md"
@@ -36,20 +37,23 @@ def example(text: str) -> str:
 
 
 def guarantees(text: str) -> str:
-    """One row for each algorithm, trust, calibration and observer, at epsilon = 1."""
+    """One row for each algorithm, trust and calibration, at epsilon = 1: what the server may learn, and what everybody else may."""
     del text
-    columns = ("algorithm", "trust", "calibration", "observer", "sees", "guarantee for one event", "claimed", "proof")
+    columns = ("algorithm", "trust", "calibration", "to the server", "to other sites and the public", "claimed", "proof")
     rows = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for spec in variants().values():
         algorithm = spec.build(SETTING)
         certificate = algorithm.certificate
-        for g in certificate.guarantees:
-            sees = ", ".join(sorted(channel.value for channel in g.view))
-            claimed = "" if g.claimed is None else g.claimed.words()
-            proof = "" if g.proof is None else f"[proof](proofs/{g.proof.file}#{g.proof.anchor})"
-            guarantee = f"{g.observer.value} | {sees} | {g.curve.words()} | {claimed} | {proof}"
-            rows.append(f"| {algorithm.name} | {certificate.trust} | {certificate.calibration} | {guarantee} |")
+        server, peer, public = (certificate.guarantee(observer) for observer in (Observer.SERVER, Observer.PEER, Observer.PUBLIC))
+        assert peer.curve == public.curve, f"{algorithm.name}: one column for two different guarantees"
+        cells = [_short(server), _short(peer), "" if peer.claimed is None else peer.claimed.words()]
+        proof = "" if peer.proof is None else f"[proof](proofs/{peer.proof.file}#{peer.proof.anchor})"
+        rows.append(f"| {algorithm.name} | {certificate.trust} | {certificate.calibration} | {' | '.join(cells)} | {proof} |")
     return "\n".join(rows)
+
+
+def _short(guarantee: Guarantee) -> str:
+    return guarantee.curve.words() if guarantee.protects else "no guarantee"
 
 
 def filled(text: str) -> str:

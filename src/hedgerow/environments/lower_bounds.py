@@ -46,7 +46,7 @@ def hidden_expert_regret(setting: Setting, epsilon: float, delta: float = 0.0) -
     for first in range(0, rounds, 2**20):
         exponent = each * np.arange(first, min(first + 2**20, rounds))
         leaked = delta * np.expm1(exponent) / expm1(epsilon) if delta > 0 else 0.0
-        total += float(np.maximum(0.0, 1 - np.exp(exponent) / setting.experts - leaked).sum())
+        total += float(np.maximum(0.0, 1 - np.exp(np.minimum(exponent, 700.0)) / setting.experts - leaked).sum())
     return total
 
 

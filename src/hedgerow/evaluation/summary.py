@@ -32,6 +32,8 @@ class Estimate:
         return cls(float(array.mean()), float(stdtrit(len(array) - 1, 0.975) * error), len(array))
 
     def __str__(self) -> str:
+        if np.isnan(self.mean):
+            return "-"
         return f"{self.mean:.2f}" if np.isnan(self.half_width) else f"{self.mean:.2f} ± {self.half_width:.2f}"
 
 
