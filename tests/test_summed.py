@@ -21,6 +21,8 @@ from hedgerow.environments.recorded import RecordedArray
 from hedgerow.environments.stochastic import Bernoulli, UniformLosses
 from hedgerow.environments.switching import Switching
 from hedgerow.evaluation.regret import RegretRecorder, RunResult
+from hedgerow.experiments.config import Entry, StudyConfig
+from hedgerow.experiments.study import run_study
 
 SMALL: dict[str, Any] = {"clients": 3, "experts": 4, "horizon": 40}
 COUNTED = (
@@ -116,3 +118,9 @@ def test_near_realizable_sums_have_the_chosen_loss() -> None:
     environment = NearRealizable(clients=1000, experts=3, horizon=100, law="bernoulli", best_loss=5.0, exact=False)
     totals, _ = environment.sums(environment.start(0), 100)
     assert abs(totals.min() / UNITS_PER_LOSS / 1000 - 5.0) < 0.5
+
+
+def test_a_study_that_cannot_be_played_by_sums_says_why_at_once_and_completely() -> None:
+    config = StudyConfig("x", NearRealizable(**SMALL), (Entry("a", Hedge()), Entry("b", SparseVector())), seeds=1, engine="summed")
+    with pytest.raises(Unsupported, match=r"a: hedge cannot be played .*law='bernoulli' can; .*exact=False can.* b: "):
+        run_study(config, workers=1)

@@ -17,7 +17,7 @@ from hedgerow.environments.adversaries import notes
 from hedgerow.experiments.config import StudyConfig, from_table, load
 from hedgerow.experiments.folder import study_document, write_study
 from hedgerow.experiments.identity import differences, identity, sources
-from hedgerow.experiments.study import STAMP, Study, run_study
+from hedgerow.experiments.study import STAMP, Study, check_engine, run_study
 from hedgerow.experiments.unfinished import RUNS, Unfinished, all_unfinished, new_run, resumed, unfinished_at
 
 
@@ -56,6 +56,7 @@ def run(
         if folder is not None:
             raise InvalidValue(f"Expected one FILE.toml, got also {folder}; a folder goes with --resume.")
         config = load(file, settings or [], seed)
+        check_engine(config, {entry.label: config.build(entry) for entry in config.algorithms})
         if out is None:
             _tell_unfinished(file.stem)
         working = new_run(out, file.stem, identity({"study": config}), keep, options)

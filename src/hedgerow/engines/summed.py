@@ -20,13 +20,24 @@ from hedgerow.core.transcript import Sink
 from hedgerow.engines.loop import EXCHANGES_AT_ONCE
 
 
+def why_not_by_sums(algorithm: Algorithm, environment: Environment) -> str | None:
+    """Everything that stands in the way, if anything does."""
+    found = []
+    if algorithm.common_play is None or algorithm.combine != "sum" or algorithm.decider is not None:
+        found.append(f"{algorithm.name} cannot be played by sums, its clients do not all follow one expert from exchange to exchange")
+    if not isinstance(environment, SummedEnvironment):
+        found.append(f"{type(environment).__name__} cannot draw sums of losses directly")
+    else:
+        found.append(getattr(environment, "why_no_sums", lambda: None)())
+    return "; ".join(reason for reason in found if reason) or None
+
+
 def play_sums(algorithm: Algorithm, environment: Environment, seed: int, source: NoiseSource, sinks: Sequence[Sink]) -> None:
     """Play the whole horizon, from exchange to exchange and from mark to mark of the sinks."""
     follow = algorithm.common_play
-    if follow is None or algorithm.combine != "sum" or algorithm.decider is not None:
-        raise Unsupported(f"{algorithm.name} cannot be played by sums: its clients do not all follow one expert from exchange to exchange.")
-    if not isinstance(environment, SummedEnvironment):
-        raise Unsupported(f"{type(environment).__name__} cannot draw sums of losses directly.")
+    why = why_not_by_sums(algorithm, environment)
+    if why is not None or follow is None or not isinstance(environment, SummedEnvironment):
+        raise Unsupported(f"Only sums are drawn with the engine 'summed': {why}.")
     if any(sink.wants_messages for sink in sinks):
         raise Unsupported("Messages of single clients cannot be kept where only sums are drawn.")
     horizon, noise = algorithm.setting.horizon, source.server()

@@ -111,6 +111,10 @@ class Counted(Generated):
         """How often each expert loses in these rounds, at all clients together: the law of the sum of what `draw` gives."""
         raise NotImplementedError
 
+    def why_no_sums(self) -> str | None:
+        """Why sums cannot be drawn with these parameters, if so."""
+        return None
+
     def sums(self, state: Stream, rounds: int) -> tuple[Units, Stream]:
         """Other spans of rounds give other sums, of the same law."""
         counted = self.counts(generator(state.seed, _SUMS, state.round), state.plan, state.round, rounds)

@@ -9,7 +9,6 @@ from typing import Any, Literal
 import numpy as np
 
 from hedgerow.core.checks import between, expect
-from hedgerow.core.errors import Unsupported
 from hedgerow.core.lattice import Array
 from hedgerow.environments.generated import Counted
 from hedgerow.environments.scattered import LONGEST, Scattered
@@ -44,10 +43,11 @@ class Realizable(Counted):
         losses[..., plan] = 0.0
         return losses
 
+    def why_no_sums(self) -> str | None:
+        return None if self.law == "bernoulli" else f"sums of losses of law={self.law!r} cannot be drawn directly; law='bernoulli' can"
+
     def counts(self, rng: np.random.Generator, plan: Any, first_round: int, rounds: int) -> np.ndarray:
         del first_round
-        if self.law != "bernoulli":
-            raise Unsupported(f"Sums of losses of law={self.law!r} cannot be drawn directly; law='bernoulli' can.")
         counted = rng.binomial(rounds * self.clients, self.mean, self.experts)
         counted[plan] = 0
         return counted
@@ -85,9 +85,11 @@ class NearRealizable(Realizable):
         losses[..., best] = np.where(number == partial, self.best_loss + 1 - losing.count, 1.0) * (number >= 0)
         return losses
 
+    def why_no_sums(self) -> str | None:
+        exactly = "sums where every client's best expert loses exactly best_loss cannot be drawn directly; exact=False can"
+        return "; ".join(filter(None, [super().why_no_sums(), exactly if self.exact else None])) or None
+
     def counts(self, rng: np.random.Generator, plan: Any, first_round: int, rounds: int) -> np.ndarray:
-        if self.exact:
-            raise Unsupported("Sums where every client's best expert loses exactly best_loss cannot be drawn directly; exact=False can.")
         best, _, _ = plan
         counted = super().counts(rng, best, first_round, rounds)
         counted[best] = rng.binomial(rounds * self.clients, self.best_loss / self.horizon)
