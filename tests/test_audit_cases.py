@@ -44,6 +44,7 @@ def test_every_exact_verdict_is_the_expected_one(epsilon: float, calibration: An
     assert 1.0 <= worst.certified / worst.finding.epsilon <= 1.3
 
 
+@pytest.mark.long
 def test_sampled_verdicts_of_the_approximate_version() -> None:
     """Read at delta = 1e-3, the certificate is at most 1.3 times what is shown, and half the noise is caught."""
     rows = {row.case.name: row for row in rows_of(SparseVector(epsilon=1.0, delta=1e-6), sampled=True) if row.case.method != EXACT}

@@ -81,7 +81,7 @@ BAD = {
     "unknown algorithm": (["certify", "hedg"], "did you mean 'hedge'"),
     "unknown parameter": (["certify", "hedge", "--set", "evry=1"], "did you mean 'every'"),
     "tiny epsilon": (["certify", "sparse_vector", "--set", "epsilon=1e-320"], "epsilon=1e-320"),
-    "unknown experiment": (["reproduce", "gao2024-figure"], "gao2024-figure2"),
+    "unknown experiment": (["reproduce", "gao2024-figur2"], "did you mean 'gao2024-figure2'"),
     "no experiment": (["reproduce"], "--all"),
     "unknown benchmark": (["bench", "simulat"], "did you mean 'simulate'"),
     "unknown contract": (["contracts", "uniformm"], "did you mean 'uniform'"),

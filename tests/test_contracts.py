@@ -11,7 +11,7 @@ import pytest
 from broken import BROKEN
 from hedgerow.algorithms.experts.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
-from hedgerow.algorithms.registry import variants
+from hedgerow.algorithms.registry import ALGORITHMS, variants
 from hedgerow.contracts.outcome import same
 from hedgerow.contracts.recording import RecordingNoise
 from hedgerow.contracts.suite import CONTRACTS, ON_BOTH_SOURCES, examine
@@ -30,9 +30,13 @@ SPECS["shrinking_dartboard, every 3"] = ShrinkingDartboard(every=3, epsilon=20.0
 QUICK = ("same on every engine", "same for every block", "causal", "pure", "resumable", "covers every message", "sensitivities hold")
 
 
-def _cases() -> list[tuple[str, str]]:
+SLOW = ("exact ratio below certificate", "million rounds", "regret below bound")  # of variants: for `make test-full`
+
+
+def _cases() -> list[Any]:
     """The full suite for every registered algorithm; the quick contracts for further variants."""
-    return [(a, c) for a in SPECS for c in (CONTRACTS if a in variants() else QUICK)]
+    found = [(a, c) for a in SPECS for c in (CONTRACTS if a in variants() else QUICK)]
+    return [pytest.param(a, c, marks=pytest.mark.long if c in SLOW and a not in ALGORITHMS else ()) for a, c in found]
 
 
 @pytest.mark.parametrize(("algorithm", "contract"), _cases())
