@@ -70,8 +70,9 @@ class GaussianDP(Symmetric):
         if delta == 0:
             return inf
         high = self.mu * (self.mu / 2 - float(ndtri(delta)))  # the first term of delta(high) alone is delta
+        step = 1e-9
         while self.delta(high) > delta:
-            high *= 1 + 1e-9
+            high, step = high * (1 + step), 2 * step
         if self._log_delta(high) >= log(delta):
             return high
         found = float(brentq(lambda e: self._log_delta(e) - log(delta), 0.0, high, xtol=1e-300, rtol=1e-15, maxiter=1000))  # pyright: ignore[reportArgumentType]
