@@ -128,6 +128,8 @@ class RoundedGaussian:
             parts = np.where(size == 0, 2 * erf(0.5 / unit), erfc(near) - erfc(far))
             return self.scale * sqrt(2 * pi) / 2 * parts
         t, s = np.square(size / self.scale), self.scale**2
+        if self.scale >= 2**14:
+            return np.exp(-t / 2) * (1 + (t - 1) / (24 * s))  # the other terms are below 2^-45
         series = (t - 1) / (24 * s) + (t * t - 6 * t + 3) / (1920 * s**2) + (t**3 - 15 * t * t + 45 * t - 15) / (322560 * s**3)
         return np.exp(-t / 2) * (1 + series)
 
