@@ -65,9 +65,9 @@ def judge(done: Studies) -> Verdict:
         low = lower_end_of_difference(done[stream].regret(larger), done[stream].regret(smaller))
         return Check(f"{stream}/{smaller} below {larger}", low, ">=", 0.0)
 
-    claims = [gap(name(best_loss), KNOWN, unknown) for best_loss in LARGE for unknown in (POTENTIAL, DOUBLING)]
+    below = [gap(name(best_loss), KNOWN, unknown) for best_loss in LARGE for unknown in (POTENTIAL, DOUBLING)]
     checks = [
-        *claims,
+        *below,
         gap(name(200.0), POTENTIAL, DOUBLING),
         Check(f"{last}/{DOUBLING} over {POTENTIAL}", mean(last, DOUBLING) / mean(last, POTENTIAL), ">=", 1.0),
         gap(name(700.0), ZERO, DOUBLING),
@@ -86,13 +86,14 @@ def judge(done: Studies) -> Verdict:
         checks.append(Check(f"{label}/epsilon", epsilon, "<=", EPSILON))
     printed = done[first].algorithms[PRINTED].certificate.guarantee(Observer.PUBLIC).curve.stated()[0]
     checks.append(Check(f"{PRINTED}/epsilon proven", printed, "<=", 2 * EPSILON, published=EPSILON))
+    private = [label for label in LABELS if label != HEDGE]
+    winners = {best: min((mean(name(best), label), label) for label in private)[1] for best in BEST_LOSSES}
+    least = ", ".join(f"{best:g}: {label}" for best, label in winners.items())
     message = (
-        "L* need not be known, and at these sizes is better not built in: both algorithms that do not know it are below the one "
-        "that does; doubling is the best of all up to L* = 200, potential at 400. At 700 both pay for forgetting, and Hedge, which "
-        "is not private, is better. This is so with our tests: the printed test of the potential, with the printed constants, "
-        "hardly ever ends a run here and is as good as a random expert"
+        f"the least private regret, by L*: {least}. The paper's claim is about growth with d and L* together; d is fixed here, so "
+        f"it is not judged. At L* = 700 Hedge, which is not private, has {mean(name(700.0), HEDGE):.3g}"
     )
-    return Verdict(all(check.passed for check in claims), tuple(checks), message)
+    return Verdict(None, tuple(checks), message)
 
 
 def draw(done: Studies, path: Path) -> None:
