@@ -56,10 +56,11 @@ def run(
         if folder is not None:
             raise InvalidValue(f"Expected one FILE.toml, got also {folder}; a folder goes with --resume.")
         config = load(file, settings or [], seed)
-        check_engine(config, {entry.label: config.build(entry) for entry in config.algorithms})
+        check_engine(config)
         if out is None:
             _tell_unfinished(file.stem)
-        working = new_run(out, file.stem, identity({"study": config}), keep, options)
+        found = identity({"study": config})
+        working = new_run(out, file.stem, found, keep, options)
     elif file.is_file():
         config = load(file, settings or [], seed)
         found = identity({"study": config})
@@ -70,7 +71,8 @@ def run(
             raise InvalidValue(f"Expected --resume {file} alone: it goes on as it began. Is {file} a file? There is none.")
         begun = _named(file)
         config = _stored(begun)
-        working = resumed(begun, identity({"study": config}), begun.keep)
+        found = identity({"study": config})
+        working = resumed(begun, found, begun.keep)
         keep = begun.keep
     with working as unfinished:
         with progress_bar(config.title) as update:
@@ -81,7 +83,7 @@ def run(
                 progress=lambda done, total: update(config.title, done, total),
                 store=unfinished.store,
             )
-        write_study(study, unfinished.draft, unfinished.final)
+        write_study(study, unfinished.draft, unfinished.final, found["losses"]["study"])
     final = unfinished.final
     told = {entry.label: notes(study.algorithms[entry.label], config.environment_of(entry)) for entry in config.algorithms}
     if json:

@@ -38,6 +38,19 @@ def at_least(name: str, value: int, low: int) -> None:
     expect(whole and value >= low, name, value, f"to be a whole number >= {low}")
 
 
+def check_budget(epsilon: float, delta: float = 0.0) -> None:
+    """The range of budgets that algorithms take.
+
+    >>> check_budget(1.0, delta=1.0)
+    Traceback (most recent call last):
+    ...
+    hedgerow.core.errors.InvalidValue: Expected delta=1.0 in [0, 1).
+    """
+    positive("epsilon", epsilon)
+    between("epsilon", epsilon, 1e-6, 1e6)
+    expect(0 <= delta < 1, "delta", delta, "in [0, 1)")
+
+
 def nearest(word: str, options: Iterable[str]) -> str:
     """A hint naming the closest valid word, or the whole list when nothing is close.
 

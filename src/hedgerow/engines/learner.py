@@ -54,7 +54,7 @@ class Learner:
         for mechanism in built.certificate.mechanisms:
             if getattr(mechanism, "exact", False) is not True:
                 raise Unsupported(f"{built.name} needs {type(mechanism).__name__}, which has no exact sampler (exact is not True).")
-        learner._begin(algorithm, replace(built, certificate=with_exact_noise(built.certificate)), _secure(source))
+        learner._begin(algorithm, replace(built, certificate=with_exact_noise(built.certificate)), require_secure(source))
         return learner
 
     def _begin(self, spec: AlgorithmSpec, algorithm: Algorithm, source: NoiseSource) -> None:
@@ -134,11 +134,3 @@ def _check_quietly(losses: np.ndarray) -> None:
     wrong = np.argwhere(~((losses >= 0) & (losses <= 1)))
     if len(wrong):
         raise InvalidValue(f"Expected losses in [0, 1], the one at {tuple(map(int, wrong[0]))} (site, expert) is not.")
-
-
-def _secure(source: object) -> SecureNoise:
-    """`require_secure`, with the way out."""
-    try:
-        return require_secure(source)
-    except InvalidValue as error:
-        raise InvalidValue(f"{error} Write source=SecureNoise(), from hedgerow.privacy.") from error

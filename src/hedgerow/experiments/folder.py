@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from datetime import datetime
@@ -141,8 +141,8 @@ def study_document(study: Study, final: Path) -> dict[str, Any]:
     }
 
 
-def write_study(study: Study, folder: Path, final: Path) -> None:
-    """All of a study into an existing folder that will be called `final`."""
+def write_study(study: Study, folder: Path, final: Path, losses: Mapping[str, str] | None = None) -> None:
+    """All of a study into an existing folder that will be called `final`; `losses` are its fingerprints, where they are known."""
     (folder / "config.toml").write_text(tomli_w.dumps(to_table(study.config)), encoding="utf-8")
     curves, finals = [], []
     for r in study.results:
@@ -156,7 +156,7 @@ def write_study(study: Study, folder: Path, final: Path) -> None:
     pq.write_table(pa.concat_tables(curves), folder / "curves.parquet")
     names = ("label", "seed", "metric", "value")
     pq.write_table(pa.table(dict(zip(names, map(list, zip(*finals, strict=True)), strict=True))), folder / "results.parquet")
-    summary = {"format": FORMAT, **study_document(study, final), "losses": fingerprints(study.config)}
+    summary = {"format": FORMAT, **study_document(study, final), "losses": losses or fingerprints(study.config)}
     for name, document in (("summary.json", summary), (FILE, to_json(record_of(study, final)))):
         (folder / name).write_text(json.dumps(document, indent=2, allow_nan=False), encoding="utf-8")
     if study.kept:

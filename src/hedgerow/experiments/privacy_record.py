@@ -10,7 +10,6 @@ from math import exp, isfinite
 from pathlib import Path
 from typing import Any, Literal
 
-import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 import hedgerow
@@ -312,7 +311,7 @@ def draws_afresh(environment: Environment) -> bool:
 
 def _whole_losses(environment: Environment) -> str | None:
     """A fingerprint of all losses, where the environment can tell them all."""
-    known = callable(getattr(environment, "fingerprint", None)) or isinstance(getattr(environment, "losses", None), np.ndarray)
+    known = callable(getattr(environment, "fingerprint", None))
     return fingerprint(environment) if known and not environment.adaptive else None
 
 

@@ -103,12 +103,13 @@ def _reproduce(
     data = _data(experiment)
     with fresh_folder(out, experiment.id) as folder:
         configs, studies = experiment.studies(quick), {}
-        origin = {"format": FORMAT, "id": experiment.id, "quick": quick, "identity": {**identity(configs), "data": data}}
+        now = identity(configs)
+        origin = {"format": FORMAT, "id": experiment.id, "quick": quick, "identity": {**now, "data": data}}
         for name, config in configs.items():
             note = None if progress is None else (lambda done, total, name=name: progress(name, done, total))
             studies[name] = run_study(config, workers=workers, progress=note)
             (folder.path / name).mkdir()
-            write_study(studies[name], folder.path / name, folder.final / name)
+            write_study(studies[name], folder.path / name, folder.final / name, now["losses"][name])
         verdict = experiment.judge(studies)
         experiment.draw(studies, folder.path / f"{experiment.id}.png")
         streams = {name: study.streams() for name, study in studies.items()}

@@ -156,10 +156,10 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def check_engine(config: StudyConfig, algorithms: Mapping[str, Algorithm]) -> None:
+def check_engine(config: StudyConfig) -> None:
     """Refuse a study whose engine cannot play all of it, before anything is played; all reasons at once."""
     if config.engine == "summed":
-        found = {e.label: why_not_by_sums(algorithms[e.label], config.environment_of(e)) for e in config.algorithms}
+        found = {e.label: why_not_by_sums(config.build(e), config.environment_of(e)) for e in config.algorithms}
         reasons = [f"{label}: {why}" for label, why in found.items() if why is not None]
         if reasons:
             raise Unsupported(f"Only sums are drawn with the engine 'summed'. {'. '.join(reasons)}.")
@@ -178,7 +178,7 @@ def run_study(
     Each is saved in the `store` as soon as it is there; what the store already has is not run again.
     """
     algorithms = {entry.label: config.build(entry) for entry in config.algorithms}
-    check_engine(config, algorithms)
+    check_engine(config)
     seeds = range(config.first_seed, config.first_seed + config.seeds)
     if workers is None:
         workers = (os.cpu_count() or 1) if _elements(config) > WORTH_A_PROCESS else 1

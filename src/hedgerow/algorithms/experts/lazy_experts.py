@@ -22,7 +22,7 @@ from hedgerow.algorithms.experts.shrinking_dartboard_tuning import Choice, choos
 from hedgerow.algorithms.experts.sparse_vector import ClientState, Follower
 from hedgerow.algorithms.experts.totals import LossSums
 from hedgerow.core.certificate import Certificate, Channel, PrivacyCurve, Proof, trusted_server
-from hedgerow.core.checks import at_least, between, expect, positive
+from hedgerow.core.checks import at_least, between, check_budget, expect
 from hedgerow.core.lattice import Array, Units, from_units, to_units
 from hedgerow.core.messages import Broadcast
 from hedgerow.core.noise import Noise
@@ -155,9 +155,7 @@ class LazyExperts:
     draws: int | None = None
 
     def __post_init__(self) -> None:
-        positive("epsilon", self.epsilon)
-        between("epsilon", self.epsilon, 1e-6, 1e6)
-        expect(0 <= self.delta < 1, "delta", self.delta, "in [0, 1)")
+        check_budget(self.epsilon, self.delta)
         expect((self.rate is None) == (self.leave is None), "rate, leave", (self.rate, self.leave), "to be given both or neither")
         expect(self.draws is None or self.rate is not None, "draws", self.draws, "to be given with rate and leave")
         if self.every is not None:

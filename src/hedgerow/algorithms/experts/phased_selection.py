@@ -34,7 +34,7 @@ from hedgerow.core.certificate import (
     Proof,
     trusted_server,
 )
-from hedgerow.core.checks import at_least, between, expect, positive
+from hedgerow.core.checks import at_least, check_budget, expect
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.rounding import root_up, round_up
 from hedgerow.core.setting import Setting
@@ -77,9 +77,7 @@ class PhasedSelection:
     honest: int | None = None
 
     def __post_init__(self) -> None:
-        positive("epsilon", self.epsilon)
-        between("epsilon", self.epsilon, 1e-6, 1e6)
-        expect(0 <= self.delta < 1, "delta", self.delta, "in [0, 1)")
+        check_budget(self.epsilon, self.delta)
         for name, options in (("trust", ("central", "distributed", "local")), ("choice", ("permute_and_flip", "exponential"))):
             expect(getattr(self, name) in options, name, getattr(self, name), f"in {options}")
         expect(self.report in (None, "k_norm", "laplace", "gaussian"), "report", self.report, "in ('k_norm', 'laplace', 'gaussian')")

@@ -25,7 +25,7 @@ from hedgerow.algorithms.experts.totals import LossSums, check_interval
 from hedgerow.core.audit_case import AuditCase
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import PrivacyCurve, Proof, trusted_server
-from hedgerow.core.checks import at_least, between, expect, positive
+from hedgerow.core.checks import at_least, between, check_budget, expect
 from hedgerow.core.lattice import UNITS_PER_LOSS, Array, Units, from_units, round_to_lattice, to_units
 from hedgerow.core.protocol import MASKS_AND_DELAYS, Algorithm
 from hedgerow.core.rounding import round_up
@@ -135,9 +135,7 @@ class Potential:
     rate: float | None = None
 
     def __post_init__(self) -> None:
-        positive("epsilon", self.epsilon)
-        between("epsilon", self.epsilon, 1e-6, 1e6)
-        expect(0 <= self.delta < 1, "delta", self.delta, "in [0, 1)")
+        check_budget(self.epsilon, self.delta)
         at_least("every", self.every, 1)
         options = ("expert", "potential")
         expect(self.test in options, "test", self.test, f"in {options}")

@@ -17,7 +17,7 @@ from hedgerow.algorithms.experts.blocks import BlockClient, BlockServer, NextBlo
 from hedgerow.algorithms.experts.totals import LossSums
 from hedgerow.core.audit_case import AuditCase
 from hedgerow.core.certificate import Certificate, Channel, Proof, trusted_server
-from hedgerow.core.checks import between, expect, positive
+from hedgerow.core.checks import check_budget, expect
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
@@ -51,8 +51,7 @@ class RandomPrefix:
     epsilon: float = 1.0
 
     def __post_init__(self) -> None:
-        positive("epsilon", self.epsilon)
-        between("epsilon", self.epsilon, 1e-6, 1e6)
+        check_budget(self.epsilon)
 
     def build(self, setting: Setting) -> Algorithm:
         selection = ExponentialMechanism("selection", self.epsilon)

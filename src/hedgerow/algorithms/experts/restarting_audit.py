@@ -10,20 +10,17 @@ from dataclasses import replace
 
 import numpy as np
 
+from hedgerow.algorithms.experts.audit_parts import Streams, half_selection, peer_curve, quiet, telling, with_server
 from hedgerow.algorithms.experts.doubling import Doubling, Guesser
 from hedgerow.algorithms.experts.potential import Potential, PotentialTest, printed_cost
 from hedgerow.algorithms.experts.restarting import EpochState, Restarting
 from hedgerow.algorithms.experts.sparse_vector import CurrentExpert
 from hedgerow.core.audit_case import WHOLE, AuditCase, Verdict, changes
-from hedgerow.core.certificate import Observer, PrivacyCurve
-from hedgerow.core.protocol import Algorithm
+from hedgerow.core.certificate import PrivacyCurve
 from hedgerow.core.setting import Setting
 
 SETTING = Setting(clients=1, experts=100, horizon=512)
-BELOWS = 2000
 ANSWERS = "answers of one run alone"
-
-_Streams = tuple[np.ndarray, np.ndarray, tuple[tuple[CurrentExpert, ...], ...]]
 
 
 class _Remembers:
@@ -47,29 +44,10 @@ def _remembering(server: Restarting) -> Restarting:
     return kind(**vars(server))
 
 
-def _with(algorithm: Algorithm, server: Restarting) -> Algorithm:
-    return replace(algorithm, server=server, advance=server.advance, log_likelihood=server.log_likelihood)
-
-
-def _two_epochs(server: Restarting) -> _Streams:
+def _two_epochs(server: Restarting) -> Streams:
     draws = 2 * server.switches
-    first = np.zeros((draws + 1, SETTING.clients, SETTING.experts))
-    first[1:, :, 0] = 1.0  # expert 0 is a bad choice, so drawing it is telling
-    second = first.copy()
-    first[0, 0], second[0, 0] = 1.0, 0.0
-    first[0, 0, 0], second[0, 0, 0] = 0.0, 1.0
     sent = (CurrentExpert(1, 1, 0), *(CurrentExpert(1, 0, k) for k in range(1, draws + 1)))
-    return first, second, (sent,)
-
-
-def _quiet(server: Restarting) -> _Streams:
-    """No switch in `BELOWS` queries that stand close to the threshold, all moved by one datum."""
-    level = int(server.threshold)
-    first = np.zeros((level + BELOWS + 1, SETTING.clients, SETTING.experts))
-    first[1 : level + 1] = 1.0
-    second = first.copy()
-    second[0, 0] = 1.0
-    return first, second, (tuple(CurrentExpert(1, 0, 0) for _ in first),)
+    return *telling(SETTING, draws), (sent,)
 
 
 def _loud(spec: Doubling | Potential) -> Doubling | Potential:
@@ -88,16 +66,16 @@ def cases(spec: Doubling | Potential) -> tuple[AuditCase, ...]:
     algorithm, parameters = played.build(SETTING), changes(spec, played)
     server = algorithm.server
     assert isinstance(server, Restarting)
-    sparse, certified = server.sparse, algorithm.certificate.guarantee(Observer.PEER).curve
-    worst, quiet = _two_epochs(server), _quiet(server)
+    sparse, certified = server.sparse, peer_curve(algorithm)
+    worst, belows = _two_epochs(server), quiet(SETTING, server.threshold)
     printed = isinstance(server, PotentialTest)
     one_run: PrivacyCurve = printed_cost(1, sparse, 1e-9, 0.0) if printed else sparse.curve
 
-    def whole(name: str, audited: Restarting, expected: Verdict, streams: _Streams = worst) -> AuditCase:
-        return AuditCase(name, WHOLE, _with(algorithm, audited), certified, *streams, expected=expected, parameters=parameters)
+    def whole(name: str, audited: Restarting, expected: Verdict, streams: Streams = worst) -> AuditCase:
+        return AuditCase(name, WHOLE, with_server(algorithm, audited), certified, *streams, expected=expected, parameters=parameters)
 
     def answers(name: str, audited: Restarting, expected: Verdict) -> AuditCase:
-        return AuditCase(name, ANSWERS, _with(algorithm, audited), one_run, *quiet, expected=expected, parameters=parameters)
+        return AuditCase(name, ANSWERS, with_server(algorithm, audited), one_run, *belows, expected=expected, parameters=parameters)
 
     share, noisy = ("a quarter", 4) if printed else ("half", 2)  # the printed threshold noise is more than its share
     thin = replace(server, sparse=replace(sparse, threshold_scale=sparse.threshold_scale / noisy))
@@ -111,6 +89,6 @@ def cases(spec: Doubling | Potential) -> tuple[AuditCase, ...]:
         return found
     return (
         *found,
-        whole("half the selection noise", replace(server, selection=server.selection.scaled(0.5)), "violated"),
+        whole("half the selection noise", half_selection(server), "violated"),
         whole("scores of all epochs", _remembering(server), "violated"),
     )

@@ -23,7 +23,7 @@ from hedgerow.algorithms.experts.totals import LossSums
 from hedgerow.core.audit_case import AuditCase
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import Certificate, Channel, PrivacyCurve, Proof, trusted_server
-from hedgerow.core.checks import at_least, between, expect, positive
+from hedgerow.core.checks import at_least, between, check_budget, expect
 from hedgerow.core.lattice import Array, Units, from_units, to_units
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import Algorithm, RunState, Trace
@@ -232,9 +232,7 @@ class ShrinkingDartboard:
     draws: int | None = None
 
     def __post_init__(self) -> None:
-        positive("epsilon", self.epsilon)
-        between("epsilon", self.epsilon, 1e-6, 1e6)
-        expect(0 <= self.delta < 1, "delta", self.delta, "in [0, 1)")
+        check_budget(self.epsilon, self.delta)
         options = ("certified", "published")
         expect(self.calibration in options, "calibration", self.calibration, f"in {options}")
         if self.every is not None:

@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hedgerow.algorithms.experts.audit_parts import Streams, half_selection, peer_curve, with_server
 from hedgerow.algorithms.experts.shrinking_dartboard import Dartboard, ShrinkingDartboard
 from hedgerow.algorithms.experts.sparse_vector import CurrentExpert
 from hedgerow.core.audit_case import WHOLE, AuditCase, Method, Verdict, changes
-from hedgerow.core.certificate import Observer, PrivacyCurve
 from hedgerow.core.lattice import UNITS_PER_LOSS, Array
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
@@ -25,8 +25,6 @@ SAMPLED = Setting(clients=1, experts=16, horizon=20)
 OUTSIDE = Setting(clients=1, experts=2, horizon=2)
 READ_AT = 1e-3  # where approximate certificates are compared with their audits
 
-_Streams = tuple[np.ndarray, np.ndarray, tuple[tuple[CurrentExpert, ...], ...]]
-
 
 @dataclass(frozen=True)
 class OverlappingGroups(Dartboard):
@@ -36,17 +34,9 @@ class OverlappingGroups(Dartboard):
         return np.stack([lost[max(0, first - 1) : first + self.every].sum(axis=0) for first in range(0, len(lost), self.every)])
 
 
-def _with(algorithm: Algorithm, server: Dartboard) -> Algorithm:
-    return replace(algorithm, server=server, advance=server.advance, log_likelihood=server.log_likelihood)
-
-
 def _server(algorithm: Algorithm) -> Dartboard:
     assert isinstance(algorithm.server, Dartboard)
     return algorithm.server
-
-
-def _curve(algorithm: Algorithm) -> PrivacyCurve:
-    return algorithm.certificate.guarantee(Observer.PEER).curve
 
 
 def _never_without_a_reason(server: Dartboard) -> Dartboard:
@@ -54,11 +44,7 @@ def _never_without_a_reason(server: Dartboard) -> Dartboard:
     return replace(server, coin=replace(server.coin, base=1 / UNITS_PER_LOSS))
 
 
-def _half_selection(server: Dartboard) -> Dartboard:
-    return replace(server, selection=server.selection.scaled(0.5))
-
-
-def _worst(server: Dartboard, draws: int) -> _Streams:
+def _worst(server: Dartboard, draws: int) -> Streams:
     """The datum stands in the last round of the first group, all other losses are 0; every exchange draws expert 0."""
     first = np.zeros((server.every * (draws + 1), SETTING.clients, SETTING.experts))
     second = first.copy()
@@ -76,17 +62,19 @@ def cases(spec: ShrinkingDartboard) -> tuple[AuditCase, ...]:
 def _exact(spec: ShrinkingDartboard) -> Iterator[AuditCase]:
     played = replace(spec, draws=CAPPED) if spec.delta > 0 else spec
     algorithm = played.build(SETTING)
-    server, certified = _server(algorithm), _curve(algorithm)
+    server, certified = _server(algorithm), peer_curve(algorithm)
     exchanges = -(-SETTING.horizon // server.every) - 1
     draws = min(exchanges, exchanges if server.draws is None else server.draws)
 
-    def whole(name: str, audited: Dartboard, expected: Verdict, streams: _Streams) -> AuditCase:
-        return AuditCase(name, WHOLE, _with(algorithm, audited), certified, *streams, expected=expected, parameters=changes(spec, played))
+    def whole(name: str, audited: Dartboard, expected: Verdict, streams: Streams) -> AuditCase:
+        return AuditCase(
+            name, WHOLE, with_server(algorithm, audited), certified, *streams, expected=expected, parameters=changes(spec, played)
+        )
 
     worst = _worst(server, draws)
     yield whole("null: the same stream twice", server, "holds", (worst[0], worst[0], worst[2]))
     yield whole("worst transcript", server, "holds", worst)
-    yield whole("half the selection noise", _half_selection(server), "violated", worst)
+    yield whole("half the selection noise", half_selection(server), "violated", worst)
     yield whole("never leaves without a reason (p -> 0)", _never_without_a_reason(server), "violated", worst)
     yield _one_too_many(spec, played if draws < exchanges else replace(played, draws=exchanges - 1))
     if server.every > 1:
@@ -101,7 +89,7 @@ def _one_too_many(spec: ShrinkingDartboard, played: ShrinkingDartboard) -> Audit
     more = replace(_server(algorithm), draws=draws + 1)
     name, parameters = "one draw too many (K off by one)", changes(spec, played)
     streams = _worst(more, draws + 1)
-    return AuditCase(name, WHOLE, _with(algorithm, more), _curve(algorithm), *streams, expected="violated", parameters=parameters)
+    return AuditCase(name, WHOLE, with_server(algorithm, more), peer_curve(algorithm), *streams, expected="violated", parameters=parameters)
 
 
 def _fixed(spec: ShrinkingDartboard, **choices: float | None) -> ShrinkingDartboard:
@@ -114,7 +102,7 @@ def _sampled(
 ) -> Iterator[AuditCase]:
     """Half of the experts are favoured in each world; later everybody loses everywhere, so that draws are many."""
     algorithm = played.build(setting)
-    server, certified = _server(algorithm), _curve(algorithm)
+    server, certified = _server(algorithm), peer_curve(algorithm)
     first = np.ones((setting.horizon, setting.clients, setting.experts))
     first[0, 0, : setting.experts // 2] = 0.0
     second = first.copy()
@@ -129,7 +117,7 @@ def _sampled(
         yield AuditCase(
             name,
             WHOLE,
-            _with(algorithm, audited),
+            with_server(algorithm, audited),
             certified,
             first,
             other,

@@ -21,7 +21,7 @@ from hedgerow.algorithms.experts.totals import LossSums
 from hedgerow.core.audit_case import AuditCase
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import Certificate, Channel, PrivacyCurve, Proof, trusted_server
-from hedgerow.core.checks import at_least, between, expect, positive
+from hedgerow.core.checks import at_least, between, check_budget, expect
 from hedgerow.core.lattice import Array, Units, from_units, round_to_lattice, to_units
 from hedgerow.core.messages import Broadcast
 from hedgerow.core.noise import Noise, NoiseSource
@@ -260,9 +260,7 @@ class SparseVector:
     threshold: float | None = None
 
     def __post_init__(self) -> None:
-        positive("epsilon", self.epsilon)
-        between("epsilon", self.epsilon, 1e-6, 1e6)
-        expect(0 <= self.delta < 1, "delta", self.delta, "in [0, 1)")
+        check_budget(self.epsilon, self.delta)
         at_least("every", self.every, 1)
         expect(0 <= self.best_loss < np.inf, "best_loss", self.best_loss, ">= 0 and finite")
         options = ("certified", "published")

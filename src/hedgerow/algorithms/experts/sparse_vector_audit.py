@@ -12,22 +12,19 @@ from math import ceil, log
 
 import numpy as np
 
+from hedgerow.algorithms.experts.audit_parts import Streams, half_selection, peer_curve, quiet, telling, with_server
 from hedgerow.algorithms.experts.sparse_vector import CurrentExpert, Selector, SparseVector
 from hedgerow.core.audit_case import WHOLE, AuditCase, Verdict, changes
-from hedgerow.core.certificate import Observer, PrivacyCurve
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.curves import PureDP
 from hedgerow.privacy.mechanisms import AboveThreshold
 
 SETTING = Setting(clients=1, experts=100, horizon=512)
-BELOWS = 2000
 HALVES = 16  # experts of the sampled games
 OUTSIDE = 4.0  # epsilon of the game that is seen from outside: frequencies tell little about a small one
 READ_AT = 1e-3  # where approximate certificates are compared with their audits
 ANSWERS, SELECTION = "answers alone", "one selection alone"
-
-_Streams = tuple[np.ndarray, np.ndarray, tuple[tuple[CurrentExpert, ...], ...]]
 
 
 @dataclass(frozen=True)
@@ -45,29 +42,10 @@ class PrintedComparison(AboveThreshold):
             return float(below[:-1].sum() + np.log(above[-1])) if ended else float(below.sum())
 
 
-def _with(algorithm: Algorithm, server: Selector) -> Algorithm:
-    return replace(algorithm, server=server, advance=server.advance, log_likelihood=server.log_likelihood)
-
-
-def _worst(server: Selector) -> _Streams:
-    first = np.zeros((server.switches + 1, SETTING.clients, SETTING.experts))
-    first[1:, :, 0] = 1.0  # expert 0 is a bad choice, so drawing it is telling
-    second = first.copy()
-    first[0, 0], second[0, 0] = 1.0, 0.0
-    first[0, 0, 0], second[0, 0, 0] = 0.0, 1.0
+def _worst(server: Selector) -> Streams:
     runs = range(1, server.switches + 1)
     sent = (CurrentExpert(1, 1, 0), *(CurrentExpert(None if k == server.switches else 1, 0, k) for k in runs))
-    return first, second, (sent,)
-
-
-def _quiet(server: Selector) -> _Streams:
-    """No switch in `BELOWS` queries that stand close to the threshold, all moved by one datum."""
-    level = int(server.threshold)
-    first = np.zeros((level + BELOWS + 1, SETTING.clients, SETTING.experts))
-    first[1 : level + 1] = 1.0
-    second = first.copy()
-    second[0, 0] = 1.0
-    return first, second, (tuple(CurrentExpert(1, 0, 0) for _ in first),)
+    return *telling(SETTING, server.switches), (sent,)
 
 
 def _forced(switches: int, clients: int) -> tuple[np.ndarray, np.ndarray]:
@@ -99,14 +77,6 @@ def _server(algorithm: Algorithm) -> Selector:
     return algorithm.server
 
 
-def _curve(algorithm: Algorithm) -> PrivacyCurve:
-    return algorithm.certificate.guarantee(Observer.PEER).curve
-
-
-def _half_selection(server: Selector) -> Selector:
-    return replace(server, selection=server.selection.scaled(0.5))
-
-
 def cases(spec: SparseVector) -> tuple[AuditCase, ...]:
     """The null first, then the certificate's worst cases, then what must be caught.
 
@@ -120,19 +90,19 @@ def _exact(spec: SparseVector) -> tuple[AuditCase, ...]:
     level = max(1, int(_server(plain.build(SETTING)).threshold))
     played = replace(plain, threshold=level + 0.5)  # queries are whole numbers: none stands right at it
     algorithm = played.build(SETTING)
-    server, certified = _server(algorithm), _curve(algorithm)
-    worst, quiet = _worst(server), _quiet(server)
+    server, certified = _server(algorithm), peer_curve(algorithm)
+    worst, belows = _worst(server), quiet(SETTING, server.threshold)
     sparse = server.sparse
     half_threshold = replace(server, sparse=replace(sparse, threshold_scale=sparse.threshold_scale / 2))
     half_query = replace(server, sparse=replace(sparse, query_scale=sparse.query_scale / 2))
     printed = replace(server, sparse=PrintedComparison(sparse.law, sparse.threshold_scale, sparse.query_scale))
     parameters = changes(spec, played)
 
-    def whole(name: str, audited: Selector, expected: Verdict, streams: _Streams = worst) -> AuditCase:
-        return AuditCase(name, WHOLE, _with(algorithm, audited), certified, *streams, expected=expected, parameters=parameters)
+    def whole(name: str, audited: Selector, expected: Verdict, streams: Streams = worst) -> AuditCase:
+        return AuditCase(name, WHOLE, with_server(algorithm, audited), certified, *streams, expected=expected, parameters=parameters)
 
     def answers(name: str, audited: Selector, expected: Verdict) -> AuditCase:
-        return AuditCase(name, ANSWERS, _with(algorithm, audited), sparse.curve, *quiet, expected=expected, parameters=parameters)
+        return AuditCase(name, ANSWERS, with_server(algorithm, audited), sparse.curve, *belows, expected=expected, parameters=parameters)
 
     found = (
         whole("null: the same stream twice", server, "holds", (worst[0], worst[0], worst[2])),
@@ -140,7 +110,7 @@ def _exact(spec: SparseVector) -> tuple[AuditCase, ...]:
         answers("many belows", server, "holds"),
         answers("half the threshold noise", half_threshold, "violated"),
         answers("printed comparison with L", printed, "violated"),
-        whole("half the selection noise", _half_selection(server), "violated"),
+        whole("half the selection noise", half_selection(server), "violated"),
     )
     if half_query.sparse.curve.bound <= sparse.curve.bound:  # the printed query noise is twice of what is needed: no harm done
         return found
@@ -151,7 +121,7 @@ def _glass_box(spec: SparseVector) -> tuple[AuditCase, ...]:
     clients = min(500, ceil(64 / spec.epsilon))
     loud = replace(spec, every=1, threshold=1.0, switches=12, best_loss=0.0)
     algorithm = loud.build(Setting(clients, HALVES, 256))
-    server, certified = _server(algorithm), _curve(algorithm)
+    server, certified = _server(algorithm), peer_curve(algorithm)
     first, second = _forced(server.switches, clients)
     delta = READ_AT * min(1.0, spec.epsilon)  # a small epsilon has all its deltas below READ_AT
     parameters = changes(spec, loud)
@@ -160,7 +130,7 @@ def _glass_box(spec: SparseVector) -> tuple[AuditCase, ...]:
         return AuditCase(
             name,
             WHOLE,
-            _with(algorithm, audited),
+            with_server(algorithm, audited),
             certified,
             first,
             other,
@@ -174,7 +144,7 @@ def _glass_box(spec: SparseVector) -> tuple[AuditCase, ...]:
     return (
         case("null, sampled", server, first, 500, "holds"),
         case("forced switches", server, second, 4000, "holds"),
-        case("half the selection noise, sampled", _half_selection(server), second, 2000, "violated"),
+        case("half the selection noise, sampled", half_selection(server), second, 2000, "violated"),
     )
 
 
@@ -183,7 +153,7 @@ def _black_box(spec: SparseVector) -> tuple[AuditCase, ...]:
     loud = replace(spec, epsilon=OUTSIDE, delta=0.0, every=1, threshold=0.0, switches=1, best_loss=0.0)
     algorithm = loud.build(Setting(clients, 2, 256))
     server = _server(algorithm)
-    half = _half_selection(server)
+    half = half_selection(server)
     curve = PureDP(server.selection.epsilon)  # the switch itself is all but certain and tells next to nothing
     parameters = changes(spec, loud)
 
@@ -192,7 +162,7 @@ def _black_box(spec: SparseVector) -> tuple[AuditCase, ...]:
         return AuditCase(
             name,
             SELECTION,
-            _with(algorithm, audited),
+            with_server(algorithm, audited),
             curve,
             first,
             first if same else second,

@@ -18,7 +18,7 @@ def integer(law: LatticeLaw, scale: float, words: SecureWords) -> int:
     expect(law in SHAPES, "law", law, f"in {tuple(SHAPES)}")
     positive("scale", scale)
     if law == "exponential":
-        return whole_part(lambda u: mp.mpf(scale) * -mp.log(u), words)
+        return _exponential(scale, words)
     if law == "laplace":
         return _sign(words) * whole_part(lambda u: mp.mpf(scale) * -mp.log(u) + mp.mpf(0.5), words)
     if law == "gaussian":
@@ -32,10 +32,14 @@ def _sign(words: SecureWords) -> int:
     return 1 - 2 * words.integer(1)
 
 
+def _exponential(scale: float, words: SecureWords) -> int:
+    return whole_part(lambda u: mp.mpf(scale) * -mp.log(u), words)
+
+
 def _discrete_laplace(scale: float, words: SecureWords) -> int:
     """A geometric size and a sign; -0 is drawn again."""
     while True:
-        size, sign = whole_part(lambda u: mp.mpf(scale) * -mp.log(u), words), _sign(words)
+        size, sign = _exponential(scale, words), _sign(words)
         if size or sign == 1:
             return sign * size
 

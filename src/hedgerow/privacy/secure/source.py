@@ -203,5 +203,6 @@ class _View:
 def require_secure(source: object) -> SecureNoise:
     """The source itself, if it is a secure one: nothing else may protect real data."""
     if type(source) is not SecureNoise or type(getattr(source, "_words", None)) is not SecureWords:
-        raise InvalidValue(f"Expected SecureNoise for real data, got {type(source).__name__}.")
+        way_out = "Write source=SecureNoise(), from hedgerow.privacy."
+        raise InvalidValue(f"Expected SecureNoise for real data, got {type(source).__name__}. {way_out}")
     return source
