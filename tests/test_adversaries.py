@@ -14,6 +14,7 @@ from conftest import Command
 from hedgerow.algorithms.experts.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.experts.hedge import Hedge
 from hedgerow.algorithms.experts.phased_selection import PhasedSelection
+from hedgerow.algorithms.experts.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
 from hedgerow.algorithms.experts.uniform import Uniform
 from hedgerow.core.errors import InvalidValue
@@ -158,6 +159,11 @@ def test_printed_constants_of_the_fingerprinting_theorems() -> None:
     assert sign_estimation_regret(10**8, small * 0.999) == pytest.approx(10.0, rel=0.01)
     assert column_subsets_regret(10**4, 4, 0.9 * 2 * small) == 10.0
     assert column_subsets_regret(10**4, 4, 1.1 * 2 * small) == 0.0
+    assert sign_estimation_regret(10**4, small * 0.999, 1e-12) == 10.0
+    with pytest.raises(InvalidValue, match=r"delta=1e-11 .* Theorem 9"):
+        sign_estimation_regret(10**4, small, 1e-11)
+    with pytest.raises(InvalidValue, match=r"delta=1e-11 .* Theorem 11"):
+        column_subsets_regret(10**4, 4, small, 1e-11)
 
 
 @pytest.mark.parametrize(
@@ -196,6 +202,24 @@ def test_a_budget_too_small_to_learn_from_is_said_with_the_bound() -> None:
     assert f"{hidden_expert_regret(environment.setting, 1e-4):.3g}" in said
     assert notes(PhasedSelection(epsilon=1.0).build(environment.setting), environment) == []
     assert notes(Uniform().build(environment.setting), environment) == []
+
+
+def test_a_delta_that_hardly_protects_is_said() -> None:
+    environment = Bernoulli(clients=2, experts=100, horizon=512)
+    (said,) = notes(ShrinkingDartboard(delta=1e-3).build(environment.setting), environment)
+    assert "delta = 0.001 is large for 1024 loss vectors" in said
+    assert notes(ShrinkingDartboard(delta=9e-4).build(environment.setting), environment) == []
+
+
+def test_certify_tells_the_regret_bound_and_its_notes(hedgerow: Command) -> None:
+    document = hedgerow("certify", "shrinking_dartboard", "--set", "epsilon=1e-4", "--set", "clients=1", "--json").document()
+    assert document["regret_bound_for"] == "losses fixed in advance"
+    assert document["regret_bound"] > 400
+    (note,) = document["notes"]
+    assert "1 client, 100 experts" in note
+    words = hedgerow("certify", "shrinking_dartboard").out
+    assert "expected regret per client at most 75" in words
+    assert "note:" not in words
 
 
 def test_runs_print_their_notes(hedgerow: Command, tmp_path: Any) -> None:

@@ -48,7 +48,9 @@ def test_list_shows_everything_registered(hedgerow: Command) -> None:
 def test_certify_tells_who_learns_what(hedgerow: Command) -> None:
     answer = hedgerow("certify", "sparse_vector", "--set", "epsilon=2", "--set", "clients=3", "--json")
     document = answer.document()
-    assert set(document) == {"algorithm", "calibration", "trust", "guarantees"} | {"setting", "parameters"}
+    bound = {"regret_bound", "regret_bound_for", "notes"}
+    assert set(document) == {"algorithm", "calibration", "trust", "guarantees"} | {"setting", "parameters"} | bound
+    assert (document["regret_bound"], document["regret_bound_for"], document["notes"]) == (None, None, [])
     assert (document["algorithm"], document["calibration"], document["trust"]) == ("sparse_vector", "certified", "central")
     assert document["setting"]["clients"] == 3
     by = {g["observer"]: g for g in document["guarantees"]}

@@ -87,6 +87,7 @@ BAD = {
     "unknown contract": (["contracts", "uniformm"], "did you mean 'uniform'"),
     "no argument": (["run"], "file"),
     "unknown option": (["run", "study.toml", "--sed", "1"], "--sed"),
+    "a parameter as an option": (["certify", "hedge", "--horizon", "9"], "--horizon. Parameters are changed by --set KEY=VALUE."),
     "negative seed": (["run", "study.toml", "--seed", "-1"], "-1"),
     "no workers": (["run", "study.toml", "--workers", "0"], "0"),
     "no data folder": (["run", "study.toml", "--data", "nowhere"], "nowhere"),

@@ -71,7 +71,7 @@ def guarded(debug: bool) -> int:
             ERR.print(traceback.format_exc(), markup=False, soft_wrap=True)
         text = error.format_message() if hasattr(error, "format_message") else str(error)  # pyright: ignore[reportAttributeAccessIssue]
         if text:  # without any argument the help has already been shown
-            ERR.print(f"Error: {' '.join(text.split())}", markup=False, soft_wrap=True)
+            ERR.print(f"Error: {' '.join(text.split())}{_set_instead(error)}", markup=False, soft_wrap=True)
         _print_notes(error)
         code = 2
     except Exception as error:  # a bug, ours or a plugin's
@@ -85,6 +85,14 @@ def guarded(debug: bool) -> int:
     if code == INTERRUPTED:
         ERR.print(STOPPED)
     return code
+
+
+def _set_instead(error: Exception) -> str:
+    """Parameters of algorithms are no options of their own: where one was tried, how it is written."""
+    context = getattr(error, "ctx", None)
+    if not hasattr(error, "option_name") or context is None or not any("--set" in option.opts for option in context.command.params):
+        return ""
+    return ". Parameters are changed by --set KEY=VALUE."
 
 
 def _print_notes(error: Exception) -> None:

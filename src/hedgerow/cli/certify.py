@@ -14,6 +14,7 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
 from hedgerow.engines.learner import Learner
+from hedgerow.environments.adversaries import BOUND_HOLDS_FOR, budget_notes
 from hedgerow.experiments.config import parse_setting, typed
 from hedgerow.experiments.folder import certificate_table
 from hedgerow.privacy.secure import SecureNoise
@@ -56,7 +57,9 @@ def certify(
     """
     prepare(plugin)
     algorithm = build(name, settings or [], secure)
-    table = certificate_table(algorithm)
+    bound = algorithm.regret_bound
+    covers = None if bound is None else BOUND_HOLDS_FOR[algorithm.covers]
+    table = {**certificate_table(algorithm), "regret_bound": bound, "regret_bound_for": covers, "notes": budget_notes(algorithm)}
     if json:
         print_json(table)
         return
@@ -64,6 +67,10 @@ def certify(
     OUT.print(f"[bold]{name}[/bold], calibration {table['calibration']}, trust {table['trust']}; {frame}")
     for key, value in table["parameters"].items():
         OUT.print(f"  {key} = {value:.6g}" if isinstance(value, float) else f"  {key} = {value}", markup=False)
+    if bound is not None:
+        OUT.print(f"  expected regret per client at most {bound:.4g}, for {covers}", markup=False)
+    for note in table["notes"]:
+        OUT.print(f"  note: {note}", markup=False)
     for guarantee in table["guarantees"]:
         OUT.print(f"\n[bold]{guarantee['observer']}[/bold] sees {', '.join(guarantee['sees'])}")
         OUT.print(f"  {guarantee['curve']}", markup=False, style="green" if guarantee["reason"] is None else "red")

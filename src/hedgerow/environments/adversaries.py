@@ -31,16 +31,27 @@ def covered(algorithm: Algorithm, environment: Environment) -> bool:
     return ADVERSARIES.index(adversary_of(environment)) <= ADVERSARIES.index(algorithm.covers)
 
 
+BOUND_HOLDS_FOR: dict[Adversary, str] = {
+    "stochastic": "losses drawn anew in every round from one law",
+    "oblivious": "losses fixed in advance",
+    "adaptive": "losses that may react to the plays",
+}
+
+
 def notes(algorithm: Algorithm, environment: Environment) -> list[str]:
-    """What the reader of a result should know, if anything: a bound that does not cover the game, a budget too small to learn."""
-    return [*_not_covered(algorithm, environment), *_too_private(algorithm)]
+    """What the reader of a result should know, if anything: a bound that does not cover the game, and the notes on its budget."""
+    return [*_not_covered(algorithm, environment), *budget_notes(algorithm)]
+
+
+def budget_notes(algorithm: Algorithm) -> list[str]:
+    """What should be known of the budget, whatever the losses: too little to learn from, or a delta that hardly protects."""
+    return [*_too_private(algorithm), *_large_delta(algorithm)]
 
 
 def _not_covered(algorithm: Algorithm, environment: Environment) -> list[str]:
     if algorithm.regret_bound is None or covered(algorithm, environment):
         return []
-    kinds = {"stochastic": "losses drawn anew in every round from one law", "oblivious": "losses fixed in advance"}
-    text = f"the regret bound of {algorithm.name} is for {kinds[algorithm.covers]}"
+    text = f"the regret bound of {algorithm.name} is for {BOUND_HOLDS_FOR[algorithm.covers]}"
     return [f"{text}; {type(environment).__name__} is {adversary_of(environment)}, so nothing is proven about its regret here"]
 
 
@@ -53,6 +64,17 @@ def _too_private(algorithm: Algorithm) -> list[str]:
     least, guessing = hidden_expert_regret(setting, epsilon, delta), setting.horizon * (1 - 1 / setting.experts)
     if least <= guessing / 2:
         return []
-    game = f"epsilon = {epsilon:.3g} with {setting.clients} clients, {setting.experts} experts and {setting.horizon} rounds"
+    clients = "1 client" if setting.clients == 1 else f"{setting.clients} clients"
+    game = f"epsilon = {epsilon:.3g} with {clients}, {setting.experts} experts and {setting.horizon} rounds"
     text = "is too little to learn from: even where one expert is always right, every algorithm with this guarantee regrets at least"
-    return [f"{algorithm.name}: {game} {text} {least:.3g} (guessing: {guessing:.3g})"]
+    return [f"{game} {text} {least:.3g} (guessing: {guessing:.3g})"]
+
+
+def _large_delta(algorithm: Algorithm) -> list[str]:
+    """To publish each loss vector with probability delta is (0, delta)-DP, and should not pass for protection."""
+    guarantee, setting = algorithm.certificate.guarantee(Observer.PUBLIC), algorithm.setting
+    delta, vectors = guarantee.curve.stated()[1], setting.clients * setting.horizon
+    if not guarantee.protects or delta * vectors < 1:
+        return []
+    text = f"delta = {delta:.3g} is large for {vectors} loss vectors: to publish each of them with this probability would be allowed"
+    return [f"{text}; take delta well below {1 / vectors:.2g}"]

@@ -68,14 +68,15 @@ def consensus_regret(horizon: int, epsilon: float, clients: int = 1) -> float:
     return float(np.abs(np.expm1(np.minimum(0.0, clients * epsilon * horizon + log_chance))).sum())
 
 
-def sign_estimation_regret(horizon: int, epsilon: float) -> float:
-    """The printed proof of Asi et al., Theorem 9, for (epsilon, T^-3)-DP and large T: T0/1000 with epsilon <= 1/(200 sqrt(T0) ln T0).
+def sign_estimation_regret(horizon: int, epsilon: float, delta: float = 0.0) -> float:
+    """The printed proof of Asi et al., Theorem 9, for delta <= T^-3 and large T: T0/1000 with epsilon <= 1/(200 sqrt(T0) ln T0).
 
     >>> sign_estimation_regret(10**6, 1e-7), sign_estimation_regret(10**6, 1e-5) > 0, sign_estimation_regret(10**6, 1.0)
     (1000.0, True, 0.0)
     """
     at_least("horizon", horizon, 1)
     positive("epsilon", epsilon)
+    _small_delta("Theorem 9", delta, horizon)
     low, high = 1, horizon + 1
     while high - low > 1:  # the rule gets stricter with T0
         middle = (low + high) // 2
@@ -83,8 +84,8 @@ def sign_estimation_regret(horizon: int, epsilon: float) -> float:
     return low / 1000 if low > 1 else 0.0
 
 
-def column_subsets_regret(horizon: int, subset: int, epsilon: float) -> float:
-    """The printed proof of Asi et al., Theorem 11, for (epsilon, T^-3)-DP and large T: T/1000 if epsilon <= sqrt(k/T)/(200 ln T), else 0.
+def column_subsets_regret(horizon: int, subset: int, epsilon: float, delta: float = 0.0) -> float:
+    """The printed proof of Asi et al., Theorem 11, for delta <= T^-3 and large T: T/1000 if epsilon <= sqrt(k/T)/(200 ln T), else 0.
 
     >>> column_subsets_regret(1000, 2, 1e-5), column_subsets_regret(1000, 2, 1.0)
     (1.0, 0.0)
@@ -92,4 +93,10 @@ def column_subsets_regret(horizon: int, subset: int, epsilon: float) -> float:
     at_least("horizon", horizon, 2)
     at_least("subset", subset, 1)
     positive("epsilon", epsilon)
+    _small_delta("Theorem 11", delta, horizon)
     return horizon / 1000 if epsilon <= sqrt(subset / horizon) / (200 * log(horizon)) else 0.0
+
+
+def _small_delta(theorem: str, delta: float, horizon: int) -> None:
+    most = float(horizon) ** -3
+    expect(0 <= delta <= most, "delta", delta, f"in [0, {most:.4g}]: {theorem} of Asi et al. 2023 needs delta <= T^-3, T = {horizon}")
