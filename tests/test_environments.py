@@ -12,12 +12,13 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import UNITS_PER_LOSS
 from hedgerow.environments import generated
 from hedgerow.environments.adaptive import PlayChasing
+from hedgerow.environments.adversaries import adversary_of
 from hedgerow.environments.drifting import Drifting
 from hedgerow.environments.generated import generator
 from hedgerow.environments.heterogeneous import Heterogeneous
 from hedgerow.environments.realizable import Halving, NearRealizable, Realizable
 from hedgerow.environments.registry import ENVIRONMENTS
-from hedgerow.environments.stochastic import Bernoulli, GaussianSoftmax, UniformLosses
+from hedgerow.environments.stochastic import Bernoulli, GapLadder, GaussianSoftmax, UniformLosses
 from hedgerow.environments.switching import Switching
 
 FRAME: dict[str, Any] = {"clients": 3, "experts": 5, "horizon": 64}
@@ -80,6 +81,9 @@ def test_an_empty_frame_is_refused(name: str, key: str) -> None:
         (Bernoulli, {"mean": 1.5}),
         (Bernoulli, {"mean": 0.2, "gap": 0.3}),
         (Bernoulli, {"mean": np.nan}),
+        (GapLadder, {"gap": 0.5}),
+        (GapLadder, {"gap": 0.0}),
+        (GapLadder, {"widest": 0.6}),
         (Realizable, {"mean": 0.6}),
         (Realizable, {"law": "gaussian"}),
         (NearRealizable, {"best_loss": 65.0}),
@@ -125,6 +129,18 @@ def test_uniform_is_uniform() -> None:
     values = _losses(UniformLosses(clients=2, experts=5, horizon=400)).ravel()
     assert stats.kstest(values, "uniform").pvalue > 1e-4
     assert stats.kstest(values**1.5, "uniform").pvalue < 1e-6
+
+
+def test_the_ladder_has_gaps_at_every_scale() -> None:
+    environment = GapLadder(clients=50, experts=6, horizon=4000, mean=0.5, gap=0.025, widest=0.4)
+    means = np.sort(_losses(environment, seed=3).mean(axis=(0, 1)))
+    np.testing.assert_allclose(means - 0.1, [0.0, 0.025, 0.05, 0.1, 0.2, 0.4], atol=0.006)
+    assert GapLadder(experts=1).plan(np.random.default_rng(0)).tolist() == pytest.approx([0.1])
+    assert adversary_of(environment) == "stochastic"
+
+
+def test_an_exact_best_loss_is_not_drawn_anew_in_every_round() -> None:
+    assert [adversary_of(NearRealizable(exact=exact)) for exact in (True, False)] == ["oblivious", "stochastic"]
 
 
 @pytest.mark.parametrize(("law", "mean"), [("uniform", 0.5), ("uniform", 0.1), ("bernoulli", 0.1), ("bernoulli", 1.0)])

@@ -18,7 +18,7 @@ from hedgerow.core.transcript import Everything
 from hedgerow.engines.simulate import EngineName, simulate
 from hedgerow.environments.realizable import Halving, NearRealizable, Realizable
 from hedgerow.environments.recorded import RecordedArray
-from hedgerow.environments.stochastic import Bernoulli, UniformLosses
+from hedgerow.environments.stochastic import Bernoulli, GapLadder, UniformLosses
 from hedgerow.environments.switching import Switching
 from hedgerow.evaluation.regret import RegretRecorder, RunResult
 from hedgerow.experiments.config import Entry, StudyConfig
@@ -27,6 +27,7 @@ from hedgerow.experiments.study import run_study
 SMALL: dict[str, Any] = {"clients": 3, "experts": 4, "horizon": 40}
 COUNTED = (
     Bernoulli(**SMALL, mean=0.5, gap=0.3),
+    GapLadder(**SMALL, mean=0.7, gap=0.1),
     Realizable(**SMALL, law="bernoulli", mean=0.4),
     Switching(**SMALL, segments=3, mean=0.6, gap=0.5),
     Halving(**SMALL),

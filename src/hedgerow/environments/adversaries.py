@@ -11,7 +11,7 @@ from hedgerow.environments.realizable import Realizable
 from hedgerow.environments.stochastic import Bernoulli, GaussianSoftmax, UniformLosses
 
 ADVERSARIES: tuple[Adversary, ...] = get_args(Adversary)  # from the weakest to the strongest
-DRAWN_FROM_ONE_LAW = (Bernoulli, GaussianSoftmax, Realizable, UniformLosses)
+DRAWN_FROM_ONE_LAW = (Bernoulli, GaussianSoftmax, Realizable, UniformLosses)  # and what is derived from them
 
 
 def adversary_of(environment: Environment) -> Adversary:

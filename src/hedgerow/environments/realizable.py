@@ -10,6 +10,7 @@ import numpy as np
 
 from hedgerow.core.checks import between, expect
 from hedgerow.core.lattice import Array
+from hedgerow.core.protocol import Adversary
 from hedgerow.environments.generated import Counted
 from hedgerow.environments.scattered import LONGEST, Scattered
 
@@ -68,6 +69,11 @@ class NearRealizable(Realizable):
         super().__post_init__()
         between("best_loss", self.best_loss, 0.0, float(self.horizon))
         expect(not self.exact or self.horizon <= LONGEST, "horizon", self.horizon, f"<= {LONGEST} where exact=True")
+
+    @property
+    def adversary(self) -> Adversary:
+        """Where the loss is exact, earlier rounds tell of later ones: such losses are fixed in advance, not drawn anew."""
+        return "oblivious" if self.exact else "stochastic"
 
     def plan(self, rng: np.random.Generator) -> tuple[int, Scattered, np.ndarray]:
         """The best expert, the rounds in which it loses, and which of them, at each client, takes what is left."""

@@ -14,7 +14,7 @@ from hedgerow.environments.oblivious import CommonCoins, HiddenExpert
 from hedgerow.environments.realizable import Halving, NearRealizable, Realizable
 from hedgerow.environments.recorded import Recorded
 from hedgerow.environments.sleeping import Sleeping
-from hedgerow.environments.stochastic import Bernoulli, GaussianSoftmax, UniformLosses
+from hedgerow.environments.stochastic import Bernoulli, GapLadder, GaussianSoftmax, UniformLosses
 from hedgerow.environments.switching import Switching
 
 ENVIRONMENTS: Registry[type] = Registry(
@@ -27,6 +27,7 @@ ENVIRONMENTS: Registry[type] = Registry(
         "consensus_columns": ConsensusColumns,
         "delayed": Delayed,
         "drifting": Drifting,
+        "gap_ladder": GapLadder,
         "gaussian_softmax": GaussianSoftmax,
         "halving": Halving,
         "heterogeneous": Heterogeneous,

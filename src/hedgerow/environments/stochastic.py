@@ -38,6 +38,23 @@ class Bernoulli(Counted):
 
 
 @dataclass(frozen=True, kw_only=True)
+class GapLadder(Bernoulli):
+    """Bernoulli losses with experts at every scale: they trail the best by `gap` to `widest` in equal ratios, the last has `mean`."""
+
+    gap: float = 0.01
+    widest: float = 0.4
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        expect(self.widest <= self.mean, "widest", self.widest, f"<= mean={self.mean}")
+        expect(0 < self.gap <= self.widest, "gap", self.gap, f"in (0, widest={self.widest}]")
+
+    def plan(self, rng: np.random.Generator) -> Array:
+        behind = np.append(0.0, np.geomspace(self.gap, self.widest, self.experts - 1)) if self.experts > 1 else np.zeros(1)
+        return rng.permutation(self.mean - self.widest + behind)
+
+
+@dataclass(frozen=True, kw_only=True)
 class UniformLosses(Generated):
     """Each loss is uniform on [0, 1]: nothing to learn, every expert is as good as the other."""
 

@@ -125,7 +125,7 @@ def plot_regret_against(
             label=slope_name or f"slope {slope:g}",
         )
     ticks = sorted({x for series in points.values() for x in series})
-    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.set_xticks(ticks, [f"{tick:,.0f}" if tick >= 10_000 else f"{tick:g}" for tick in ticks])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
     axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

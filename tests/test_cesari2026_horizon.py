@@ -1,0 +1,66 @@
+"""Regret that does not grow with the horizon: verdicts on made-up curves, and the experiment in its quick form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hedgerow.evaluation.summary import Estimate
+from hedgerow.experiments import cesari2026_horizon as horizon
+from hedgerow.experiments.registry import EXPERIMENTS
+from hedgerow.experiments.reproduce import reproduce
+
+ROUNDS = 2 ** np.array(horizon.LOGS)
+
+
+@dataclass(frozen=True)
+class MadeUp:
+    """A study in which regret is the same function of the rounds everywhere, times a factor for every seed."""
+
+    curve: Callable[[np.ndarray], np.ndarray]
+
+    def of(self, label: str) -> list[Any]:
+        del label
+        return [SimpleNamespace(rounds=ROUNDS, regret=factor * self.curve(ROUNDS)) for factor in (0.9, 1.0, 1.1)]
+
+    def regret(self, label: str) -> Estimate:
+        return Estimate.of([run.regret[-1] for run in self.of(label)])
+
+
+def _judged(with_gap: Callable[[np.ndarray], np.ndarray], without: Callable[[np.ndarray], np.ndarray]) -> Any:
+    done: Any = {**dict.fromkeys(horizon.STREAMS, MadeUp(with_gap)), horizon.CONTROL: MadeUp(without)}
+    return horizon.judge(done)
+
+
+def test_the_verdict_sees_growth_and_its_absence() -> None:
+    flat, growing = (lambda t: np.full(len(t), 20.0)), np.sqrt
+    good = _judged(flat, growing)
+    assert good.reproduces
+    assert all(check.passed for check in good.checks)
+    logarithmic = _judged(lambda t: np.log(t) ** 2, growing)
+    assert not logarithmic.reproduces
+    blind = _judged(flat, flat)
+    assert [check.name for check in blind.checks if not check.passed] == [
+        f"{horizon.CONTROL}/m={m}/growth from 2^18 to 2^20, lower end" for m in horizon.CLIENTS
+    ]
+
+
+def test_quick_reproduction_runs(tmp_path: Path) -> None:
+    outcome = reproduce(EXPERIMENTS["cesari2026-horizon"], quick=True, out=tmp_path / "out", workers=1)
+    assert outcome.status == "quick"
+    for file in ("cesari2026-horizon.png", "cesari2026-horizon-m=10.png"):
+        assert (tmp_path / "out" / file).stat().st_size > 10_000
+
+
+@pytest.mark.parametrize("name", horizon.STREAMS)
+def test_every_stream_has_the_smallest_gap_it_names(name: str) -> None:
+    for entry in horizon.studies(quick=True)[name].algorithms:
+        environment: Any = entry.environment
+        means = np.sort(environment.plan(np.random.default_rng(0)))
+        assert f"gap={means[1] - means[0]:g}" in entry.label
