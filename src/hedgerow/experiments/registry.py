@@ -6,6 +6,7 @@ from hedgerow.core.registry import Registry
 from hedgerow.experiments import (
     asi2023_rates,
     asi2023_separation,
+    certified_vs_published,
     gao2024_figure2,
     gao2024_figure6,
     gao2024_lowerbounds,
@@ -20,6 +21,7 @@ EXPERIMENTS: Registry[Experiment] = Registry(
     {
         "asi2023-rates": asi2023_rates.EXPERIMENT,
         "asi2023-separation": asi2023_separation.EXPERIMENT,
+        "certified-vs-published": certified_vs_published.EXPERIMENT,
         "gao2024-figure2": gao2024_figure2.EXPERIMENT,
         "gao2024-figure6": gao2024_figure6.EXPERIMENT,
         "gao2024-lowerbounds": gao2024_lowerbounds.EXPERIMENT,
