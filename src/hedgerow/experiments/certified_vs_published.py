@@ -175,7 +175,7 @@ def judge(done: Studies) -> Verdict:
     checks.append(Check(f"{DOUBLING}/experts given up with printed constants", given_up, "<=", 0.0))
     unconfirmed = ", ".join(name for name, kept in claims.items() if not kept)
     head = f"the printed privacy is confirmed in {sum(claims.values())} of {len(claims)} cases"
-    head += f", not for {unconfirmed}: more than claimed is the best that is proven, a violation is not shown" if unconfirmed else ""
+    head += f", not for {unconfirmed}: the certificate exceeds the claim, a violation is not shown" if unconfirmed else ""
     return Verdict(all(claims.values()), tuple(checks), "; ".join([head, *told]))
 
 
