@@ -19,6 +19,7 @@ Not here: `lazy_experts` prints no chance p, so its constants cannot be rebuilt,
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import product
 from math import ceil, log
 from pathlib import Path
 from typing import Any
@@ -38,7 +39,7 @@ from hedgerow.environments.stochastic import Bernoulli
 from hedgerow.evaluation.ratio import Ratio
 from hedgerow.experiments.config import Entry, StudyConfig
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
-from hedgerow.experiments.study import STAMP, Study
+from hedgerow.experiments.study import STAMP
 
 EPSILON, DELTA, EXPERTS, RHO = 1.0, 1e-6, 100, 0.05
 GAPS = (0.05, 0.1, 0.2, 0.3, 0.45)
@@ -71,18 +72,21 @@ class Pair:
 
 def pairs(horizon: int) -> dict[str, Pair]:
     """All of them; `horizon` is that of the streams with a perfect expert."""
-    rough = {"delta": DELTA}
     return {
         "dartboard (pure)": Pair(ANY, ShrinkingDartboard(calibration="published"), ShrinkingDartboard()),
         "dartboard (approximate)": Pair(
             ANY,
-            ShrinkingDartboard(**rough, calibration="published", every=1),
-            ShrinkingDartboard(**rough),
+            ShrinkingDartboard(delta=DELTA, calibration="published", every=1),
+            ShrinkingDartboard(delta=DELTA),
         ),
         "sparse vector (pure)": Pair(GOOD, SparseVector(calibration="published", rho=RHO), SparseVector()),
-        "sparse vector (approximate)": Pair(GOOD, SparseVector(**rough, calibration="published", rho=RHO), SparseVector(**rough)),
+        "sparse vector (approximate)": Pair(
+            GOOD,
+            SparseVector(delta=DELTA, calibration="published", rho=RHO),
+            SparseVector(delta=DELTA),
+        ),
         "potential (pure)": Pair(GOOD, Potential(test="potential"), Potential()),
-        "potential (approximate)": Pair(GOOD, Potential(**rough, test="potential"), Potential(**rough)),
+        "potential (approximate)": Pair(GOOD, Potential(delta=DELTA, test="potential"), Potential(delta=DELTA)),
         DOUBLING: Pair(GOOD, doubling_in_print(CLIENTS[GOOD], horizon), Doubling(), judged=False),
         PHASED: Pair(ANY, PhasedSelection(choice="exponential"), PhasedSelection(), judged=False),
     }
@@ -96,8 +100,12 @@ def doubling_in_print(clients: int, horizon: int) -> SparseVector:
     return SparseVector(epsilon=each, calibration="published", switches=draws, threshold=threshold)
 
 
-def label(name: str, side: str, gap: float) -> str:
-    return f"{name}/{side}/gap={gap:g}"
+def label(name: str, side: str) -> str:
+    return f"{name}/{side}"
+
+
+def study_name(kind: str, gap: float) -> str:
+    return f"{kind}, gap={gap:g}"
 
 
 def stream(kind: str, gap: float, horizon: int) -> Generated:
@@ -122,56 +130,57 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
     horizons = {ANY: 10_000, GOOD: 1000 if quick else 10_000}
     seeds = {ANY: 3, GOOD: 3} if quick else {ANY: 100, GOOD: 20}
     made = {}
-    for kind, horizon in horizons.items():
+    for kind, gap in product(horizons, GAPS):
+        here, horizon = stream(kind, gap, horizons[kind]), horizons[kind]
         entries = [
-            Entry(label(name, side, gap), spec, stream(kind, gap, horizon))
+            Entry(label(name, side), spec)
             for name, pair in pairs(horizons[GOOD]).items()
             if pair.stream == kind
             for side, spec in sides(pair, horizon).items()
-            for gap in GAPS
         ]
-        title = f"Printed and certified constants, {kind}: m = {CLIENTS[kind]}, d = {EXPERTS}, T = {horizon}"
-        made[kind] = StudyConfig(title, stream(kind, GAPS[0], horizon), tuple(entries), seeds[kind])
+        title = f"Printed and certified constants, {study_name(kind, gap)}: m = {CLIENTS[kind]}, d = {EXPERTS}, T = {horizon}"
+        made[study_name(kind, gap)] = StudyConfig(title, here, tuple(entries), seeds[kind])
     return made
 
 
-def ratio(study: Study, name: str, gap: float, side: str = CERTIFIED) -> Ratio:
+def ratio(done: Studies, name: str, gap: float, side: str = CERTIFIED) -> Ratio:
     """How many times the regret of the other side the printed constants have."""
-    over, under = ([run.final_regret for run in study.of(label(name, one, gap))] for one in (PRINTED, side))
+    study = done[study_name(_pairs(done)[name].stream, gap)]
+    over, under = ([run.final_regret for run in study.of(label(name, one))] for one in (PRINTED, side))
     return Ratio.of(over, under)
 
 
 def _pairs(done: Studies) -> dict[str, Pair]:
-    return pairs(done[GOOD].config.environment.setting.horizon)
+    return pairs(done[study_name(GOOD, GAPS[0])].config.environment.setting.horizon)
 
 
 def _epsilon(done: Studies, name: str, pair: Pair, side: str = PRINTED) -> float:
     """What one side costs by its certificate, at the delta that was asked for."""
-    return spent(done[pair.stream].algorithms[label(name, side, GAPS[0])])[0]
+    return spent(done[study_name(pair.stream, GAPS[0])].algorithms[label(name, side)])[0]
 
 
-def _least(done: Studies, name: str, pair: Pair, side: str) -> float:
+def _least(done: Studies, name: str, side: str) -> float:
     """The least upper end of the ratio over the gaps: below 1, the printed constants are significantly better somewhere."""
-    return min(ratio(done[pair.stream], name, gap, side).high for gap in GAPS)
+    return min(ratio(done, name, gap, side).high for gap in GAPS)
 
 
 def judge(done: Studies) -> Verdict:
     checks, claims, told = [], dict[str, bool](), []
     for name, pair in _pairs(done).items():
-        study, proven = done[pair.stream], _epsilon(done, name, pair)
+        proven = _epsilon(done, name, pair)
         if pair.judged:
             claims[name] = proven <= EPSILON
             op = ">=" if name.startswith("potential") else "<="
             checks.append(Check(f"{name}/epsilon of the printed constants", proven, op, EPSILON, published=EPSILON))
-            least = _least(done, name, pair, AS_PROVEN)
+            least = _least(done, name, AS_PROVEN)
             checks.append(Check(f"{name}/ratio at the epsilon as proven, least upper end", least, ">=", 1.0))
         checks.append(Check(f"{name}/epsilon of the certified constants", _epsilon(done, name, pair, CERTIFIED), "<=", EPSILON))
-        checks.append(Check(f"{name}/ratio, least upper end", _least(done, name, pair, CERTIFIED), ">=", 1.0))
+        checks.append(Check(f"{name}/ratio, least upper end", _least(done, name, CERTIFIED), ">=", 1.0))
         for gap, limit in zip(GAPS, AT_LEAST[name], strict=True):
-            found = ratio(study, name, gap).value
+            found = ratio(done, name, gap).value
             checks.append(Check(f"{name}/gap={gap:g}/ratio: printed regret over certified", found, ">=", limit))
         told.append(_told(done, name, pair))
-    given_up = max(run.switches for gap in GAPS for run in done[GOOD].of(label(DOUBLING, PRINTED, gap)))
+    given_up = max(run.switches for gap in GAPS for run in done[study_name(GOOD, gap)].of(label(DOUBLING, PRINTED)))
     checks.append(Check(f"{DOUBLING}/experts given up with printed constants", given_up, "<=", 0.0))
     unconfirmed = ", ".join(name for name, kept in claims.items() if not kept)
     head = f"the printed privacy is confirmed in {sum(claims.values())} of {len(claims)} cases"
@@ -180,12 +189,12 @@ def judge(done: Studies) -> Verdict:
 
 
 def _told(done: Studies, name: str, pair: Pair) -> str:
-    study, proven = done[pair.stream], _epsilon(done, name, pair)
+    proven = _epsilon(done, name, pair)
     words = f"{name}: " + ("nothing in print, so the exponential mechanism is taken for it, " if name == PHASED else "")
     if pair.judged:
         words += f"claimed epsilon = {EPSILON:g}, proven {proven:.3g} ({'confirmed' if proven <= EPSILON else 'not confirmed'}), "
-    words += f"printed regret at gap {SHOWN:g} is {ratio(study, name, SHOWN)} times the certified"
-    return words + (f", {ratio(study, name, SHOWN, AS_PROVEN)} at the epsilon as proven" if pair.judged else "")
+    words += f"printed regret at gap {SHOWN:g} is {ratio(done, name, SHOWN)} times the certified"
+    return words + (f", {ratio(done, name, SHOWN, AS_PROVEN)} at the epsilon as proven" if pair.judged else "")
 
 
 def _heading(done: Studies, name: str, pair: Pair) -> tuple[str, str]:
@@ -200,7 +209,7 @@ def _heading(done: Studies, name: str, pair: Pair) -> tuple[str, str]:
 
 
 def _played(done: Studies, pair: Pair) -> str:
-    setting = done[pair.stream].config.environment.setting
+    setting = done[study_name(pair.stream, GAPS[0])].config.environment.setting
     return f"{pair.stream}, m = {setting.clients}, T = {setting.horizon}"
 
 
@@ -219,7 +228,7 @@ def draw(done: Studies, path: Path) -> None:
         axes.set(xscale="log", yscale="log")
         axes.axhline(1.0, color="#666666", linewidth=1, linestyle=":")
         for side, colour, shift in ((CERTIFIED, COLOURS[0], 1 / 1.02), (AS_PROVEN, COLOURS[2], 1.02))[: 2 if pair.judged else 1]:
-            ratios = [ratio(done[pair.stream], name, gap, side) for gap in GAPS]
+            ratios = [ratio(done, name, gap, side) for gap in GAPS]
             value, low, high = (np.array([getattr(r, part) for r in ratios]) for part in ("value", "low", "high"))
             error = np.nan_to_num(np.stack([value - low, high - value]))
             style = {"color": colour, "marker": "o", "markersize": 4, "linewidth": 1.8, "capsize": 3}
@@ -244,7 +253,7 @@ def draw(done: Studies, path: Path) -> None:
     figure.legend(list(lines.values()), [names[side] for side in lines], loc="outside upper right", frameon=False)
     title = f"How many times more the printed constants lose than certified ones on the same streams (d = {EXPERTS})"
     figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold")
-    seeds = " and ".join(str(study.config.seeds) for study in done.values())
+    seeds = " and ".join(str(done[study_name(kind, GAPS[0])].config.seeds) for kind in (ANY, GOOD))
     note = (
         "gap: what every other expert loses a round beyond the best one; a perfect expert never loses; "
         "[in brackets]: the epsilon that is proven for the printed constants;\n"
