@@ -43,7 +43,7 @@ from hedgerow.experiments.study import STAMP
 
 EPSILON, DELTA, EXPERTS, RHO = 1.0, 1e-6, 100, 0.05
 GAPS = (0.05, 0.1, 0.2, 0.3, 0.45)
-ANY, GOOD = "no perfect expert", "a perfect expert"
+ANY, GOOD = "no perfect expert", "perfect expert"
 CLIENTS = {ANY: 1, GOOD: 10}
 SHOWN = 0.3
 PRINTED, CERTIFIED, AS_PROVEN = "printed", "certified", "certified, epsilon as proven"
@@ -105,7 +105,7 @@ def label(name: str, side: str) -> str:
 
 
 def study_name(kind: str, gap: float) -> str:
-    return f"{kind}, gap={gap:g}"
+    return f"{kind.replace(' ', '-')}-gap={gap:g}"
 
 
 def stream(kind: str, gap: float, horizon: int) -> Generated:
@@ -127,8 +127,8 @@ def sides(pair: Pair, horizon: int) -> dict[str, Any]:
 
 
 def studies(quick: bool) -> dict[str, StudyConfig]:
-    horizons = {ANY: 10_000, GOOD: 1000 if quick else 10_000}
-    seeds = {ANY: 3, GOOD: 3} if quick else {ANY: 100, GOOD: 20}
+    horizons = {ANY: 2000, GOOD: 1000} if quick else {ANY: 10_000, GOOD: 10_000}
+    seeds = {ANY: 2, GOOD: 2} if quick else {ANY: 100, GOOD: 20}
     made = {}
     for kind, gap in product(horizons, GAPS):
         here, horizon = stream(kind, gap, horizons[kind]), horizons[kind]
@@ -138,7 +138,7 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
             if pair.stream == kind
             for side, spec in sides(pair, horizon).items()
         ]
-        title = f"Printed and certified constants, {study_name(kind, gap)}: m = {CLIENTS[kind]}, d = {EXPERTS}, T = {horizon}"
+        title = f"Printed and certified constants, {kind}, gap = {gap:g}, m = {CLIENTS[kind]}, d = {EXPERTS}, T = {horizon}"
         made[study_name(kind, gap)] = StudyConfig(title, here, tuple(entries), seeds[kind])
     return made
 
