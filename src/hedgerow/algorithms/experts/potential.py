@@ -75,9 +75,11 @@ def printed_cost(switches: int, sparse: AboveThreshold, selection_epsilon: float
     answers = 1 / Fraction(sparse.threshold_scale) + 2 / Fraction(sparse.query_scale)
     own, later = (round_up(answers * (moved + Fraction(SLACK))) for moved in (1, 2))
     runs = [own] + [later] * (switches - 1)
+    pure = pure_sum([*map(PureDP, runs), *[PureDP(selection_epsilon)] * switches])
     if delta == 0 or 2 * max(runs) > WIDEST or selection_epsilon > WIDEST:
-        return pure_sum([*map(PureDP, runs), *[PureDP(selection_epsilon)] * switches])
-    return Quoted(BoundedRangeSequence(tuple(r for run in runs for r in (2 * run, selection_epsilon))), delta)
+        return pure
+    composed = Quoted(BoundedRangeSequence(tuple(r for run in runs for r in (2 * run, selection_epsilon))), delta)
+    return min(pure, composed, key=lambda curve: curve.stated()[0])  # few large costs: delta buys less than the bounded range loses
 
 
 @dataclass(frozen=True)
