@@ -6,8 +6,8 @@ from hedgerow.core.registry import Registry
 from hedgerow.experiments import (
     asi2023_rates,
     asi2023_separation,
-    cesari2026_horizon,
     certified_vs_published,
+    cesari2026_horizon,
     gao2024_figure2,
     gao2024_figure6,
     gao2024_lowerbounds,
