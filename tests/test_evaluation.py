@@ -179,9 +179,11 @@ def test_regret_against_a_parameter_is_drawn_with_a_slope(tmp_path: Path, worst:
     points["theirs"][100.0] = Estimate(worst, 0.3, 9)
     plot_regret_against(points, tmp_path / "with.png", "A title", "clients", slope=-1.0, slope_name="1/m")
     plot_regret_against(points, tmp_path / "without.png", "A title", "clients")
-    assert _is_picture(tmp_path / "with.png")
-    assert _is_picture(tmp_path / "without.png")
-    assert (tmp_path / "with.png").read_bytes() != (tmp_path / "without.png").read_bytes()
+    bounds = {next(iter(points)): {1.0: 20.0, 10.0: 2.0}, "nobody is below": {1.0: 0.5, 10.0: 0.1}}
+    plot_regret_against(points, tmp_path / "bounds.png", "A title", "clients", bounds=bounds)
+    pictures = [tmp_path / f"{name}.png" for name in ("with", "without", "bounds")]
+    assert all(_is_picture(picture) for picture in pictures)
+    assert len({picture.read_bytes() for picture in pictures}) == 3
 
 
 @pytest.mark.parametrize("value", [3.0, 0.0, -1.0])

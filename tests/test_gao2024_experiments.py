@@ -2,53 +2,63 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from hedgerow.core.setting import Setting
 from hedgerow.environments.lower_bounds import coin_regret
-from hedgerow.evaluation.summary import Estimate
 from hedgerow.experiments import gao2024_lowerbounds as lower
 from hedgerow.experiments import gao2024_speedup as speedup
+from hedgerow.experiments.experiment import Verdict
 from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.experiments.reproduce import reproduce
-
-
-@dataclass(frozen=True)
-class MadeUp:
-    """A study whose regret is a function of the label."""
-
-    law: Any
-
-    def regret(self, label: str) -> Estimate:
-        name, _, clients = label.partition("/m=")
-        return Estimate(self.law(name, int(clients)), 0.5, 20)
+from made_up import made_up
 
 
 def test_the_speedup_verdict_follows_the_slope() -> None:
-    def made(power: float) -> Any:
-        return dict.fromkeys(("stochastic", "realizable", "figure"), MadeUp(lambda _, m: 100 * m**power))
+    configs = speedup.studies(quick=True)
 
-    assert speedup.slope(made(-0.8), speedup.PHASED) == pytest.approx(-0.8)
-    steep, shallow, flat = (speedup.judge(made(power)) for power in (-1.0, -0.6, 0.0))
+    def judged(power: float) -> Verdict:
+        return speedup.judge({name: made_up(config, lambda _, setting: 100 * setting.clients**power) for name, config in configs.items()})
+
+    def failed(verdict: Verdict) -> list[str]:
+        return [check.name for check in verdict.checks if not check.passed]
+
+    forecast, factor = "Fed-SVT/slope off the calibration's forecast, in half-widths", "phased selection/T=16384/m=1-over-m=10"
+    forecast_power = speedup.forecast_slope({name: made_up(config, lambda _, setting: 1.0) for name, config in configs.items()})
+    fitting, steep, shallow, flat = (judged(power) for power in (forecast_power, -1.0, -0.6, 0.0))
+    assert fitting.reproduces
+    assert failed(fitting) == []
     assert steep.reproduces
-    assert all(check.passed for check in steep.checks)
-    assert shallow.reproduces
-    assert [check.name for check in shallow.checks if not check.passed] == ["Fed-SVT/slope", "phased selection/T=16384/m=1-over-m=10"]
+    assert failed(steep) == [forecast]
+    assert not shallow.reproduces
+    assert failed(shallow) == ["Fed-SVT/upper end of slope, limit that of its bound", forecast, factor]
     assert not flat.reproduces
+    assert len(failed(flat)) == len(flat.checks)
+
+
+def test_limits_of_the_speedup_are_slopes_of_bounds() -> None:
+    done = {name: made_up(config, lambda _, setting: 100 / setting.clients) for name, config in speedup.studies(quick=False).items()}
+    assert speedup.slope(done, speedup.SVT).mean == pytest.approx(-1.0, abs=1e-3)
+    assert speedup.theorem_26(Setting(1, 100, 4096)) == pytest.approx(21.208 + 19.632 * 7.601 + 7.601, rel=1e-3)
+    assert [round(speedup.limit(done, name), 2) for name in (speedup.PHASED, speedup.PREFIX, speedup.SVT)] == [-0.55, -0.5, -0.7]
 
 
 def test_the_lower_bound_verdict_can_come_out_the_other_way() -> None:
-    exact = coin_regret(lower.EXPERTS, lower.HORIZON)
+    exact, configs = coin_regret(lower.EXPERTS, lower.HORIZON), lower.studies(quick=True)
 
-    def judged(coins: Any, hidden: Any) -> bool | None:
-        return lower.judge({lower.COINS: MadeUp(coins), lower.HIDDEN: MadeUp(hidden)}).reproduces  # pyright: ignore[reportArgumentType]
+    def judged(gain: float, share: float) -> Verdict:
+        coins = made_up(configs[lower.COINS], lambda _, setting: exact / setting.clients**gain)
+        hidden = made_up(configs[lower.HIDDEN], lambda name, setting: (0.5 if name == lower.OPEN else share) * lower.floor(setting.clients))
+        return lower.judge({lower.COINS: coins, lower.HIDDEN: hidden})
 
-    assert judged(lambda _, m: exact, lambda _, m: 2 * lower.floor(m))
-    assert not judged(lambda _, m: exact / m, lambda _, m: 2 * lower.floor(m))
-    assert not judged(lambda _, m: exact, lambda _, m: 0.3 * lower.floor(m))
+    fine = judged(0.0, 1.5)
+    assert fine.reproduces
+    assert all(check.passed for check in fine.checks)
+    assert "1.5 times it" in fine.message
+    assert not judged(0.05, 1.5).reproduces
+    assert not judged(0.0, 0.9).reproduces
 
 
 @pytest.mark.long

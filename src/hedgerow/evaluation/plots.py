@@ -101,8 +101,12 @@ def plot_regret_against(
     parameter: str,
     slope: float | None = None,
     slope_name: str = "",
+    bounds: Mapping[str, Mapping[float, float]] | None = None,
 ) -> None:
-    """Regret against clients, epsilon or horizon, log-log, with error bars and the slope theory predicts."""
+    """Regret against clients, epsilon or horizon, log-log, with error bars and the slope theory predicts.
+
+    `bounds` were computed, not measured, and are dashed: in the colour of the points of the same name, where there are any.
+    """
     figure, axes = _canvas(title)
     axes.set_xscale("log")
     axes.set_yscale("log")
@@ -111,8 +115,14 @@ def plot_regret_against(
         y = np.array([series[v].mean for v in x])
         half = np.nan_to_num(np.array([series[v].half_width for v in x]))
         colour = COLOURS[i % len(COLOURS)]
-        error: Any = np.stack([np.clip(half, 0, np.maximum(y * 0.999, 0)), half])
+        error: Any = np.stack([np.clip(half, 0, np.maximum(y * 0.9, 0)), half])
         axes.errorbar(x, y, yerr=error, color=colour, marker="o", markersize=5, linewidth=1.8, capsize=3, label=label)
+    labels = list(points)
+    for i, (label, bound) in enumerate((bounds or {}).items(), start=len(labels)):
+        colour = COLOURS[(labels.index(label) if label in points else i) % len(COLOURS)]
+        x = np.array(sorted(bound))
+        name = f"{label}: proven bound" if label in points else label
+        axes.plot(x, [bound[v] for v in x], color=colour, linewidth=1.5, linestyle="--", label=name)
     if slope is not None and points:
         series = next(iter(points.values()))
         x = np.array(sorted(series))

@@ -2,8 +2,9 @@
 
 The paper has no experiments. Bernoulli losses of mean 0.5 with one better expert; printed constants and certified ones on the
 same streams. Table 1 gives rates without constants: sqrt(T ln d) + T^(1/3) ln^(1/3)(1/delta) ln d / epsilon, and sqrt(T) ln d /
-epsilon for pure privacy. The printed bounds are near T or above it for T <= 10000. The two-chain version of L2P
-(`lazy_experts`) is compared by its certified bound.
+epsilon for pure privacy. A bound can be missed only where it is below what guessing blindly costs; elsewhere nothing is judged by it,
+and constants that promise no more than guessing need only not be shown worse than others.
+The two-chain version of L2P (`lazy_experts`) is compared by its certified bound.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from itertools import product
 from math import log, nan, sqrt
 from pathlib import Path
 
+import numpy as np
+
 from hedgerow.algorithms.experts.lazy_experts import LazyExperts
 from hedgerow.algorithms.experts.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.core.certificate import Observer
@@ -21,6 +24,7 @@ from hedgerow.environments.stochastic import Bernoulli
 from hedgerow.evaluation.summary import Estimate
 from hedgerow.experiments.config import Entry, StudyConfig
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
+from hedgerow.experiments.study import Study
 
 EXPERTS, DELTA, MEAN, GAP = 100, 1e-6, 0.5, 0.3
 HORIZONS = (1000, 10_000, 100_000)
@@ -46,6 +50,11 @@ def rate(series: str, horizon: int, epsilon: float) -> float:
     if series.startswith("pure"):
         return sqrt(horizon) * entropy / epsilon
     return sqrt(horizon * entropy) + (horizon * log(1 / DELTA)) ** (1 / 3) * entropy / epsilon
+
+
+def guessing(horizon: int, gap: float) -> float:
+    """What an expert drawn at random costs beyond the best one."""
+    return horizon * gap * (1 - 1 / EXPERTS)
 
 
 def _points(study: str) -> list[tuple[int, float, float]]:
@@ -74,8 +83,12 @@ def _stream(horizon: int, gap: float) -> Bernoulli:
     return Bernoulli(clients=1, experts=EXPERTS, horizon=horizon, mean=MEAN, gap=gap)
 
 
+def _regrets(study: Study, name: str) -> np.ndarray:
+    return np.array([run.final_regret for run in study.of(name)])
+
+
 def judge(done: Studies) -> Verdict:
-    checks, within, over = [], [], dict[str, float]()
+    checks, within, points, over = [], [], 0, dict[str, float]()
     for series, most, corollary in (("approximate", 480.0, 9528.0), ("pure", 1750.0, 9215.0)):
         ours, printed = f"{series}, certified", f"{series}, printed"
         unbatched = replace(SERIES[ours], every=1).build(Setting(1, EXPERTS, BASE[0]))
@@ -85,26 +98,37 @@ def judge(done: Studies) -> Verdict:
         really = done["horizon"].algorithms[label(printed, *BASE)].certificate.guarantee(Observer.PUBLIC).curve.stated()[0]
         checks.append(Check(f"{printed}/epsilon really spent", really, "<=", 1.0, 1.0))
         for gap in GAPS:
-            point = (BASE[0], BASE[1], gap)
-            ratio = done["gap"].regret(label(printed, *point)).mean / done["gap"].regret(label(ours, *point)).mean
-            wanted = 5.0 if (series, gap) == ("approximate", GAP) else 1.0
-            checks.append(Check(f"{series}/gap={gap:g}/printed regret over certified", ratio, ">=", wanted))
+            theirs, obtained = (_regrets(done["gap"], label(name, BASE[0], BASE[1], gap)) for name in (printed, ours))
+            more = Estimate.of(theirs - obtained)
+            promised = (chosen.regret_bound or nan) < guessing(BASE[0], gap)  # else it is only not to be shown worse
+            end = more.mean + (-1 if promised else 1) * more.half_width
+            text = f"{series}/gap={gap:g}/printed less certified, {'lower' if promised else 'upper'} end, paired"
+            checks.append(Check(text, end, ">=", 0.0))
+            if (series, gap) == ("approximate", GAP):
+                checks.append(
+                    Check(f"{series}/gap={gap:g}/printed regret over certified", float(theirs.mean() / obtained.mean()), ">=", 5.0)
+                )
         for study in ("horizon", "epsilon"):
             for point in _points(study):
                 obtained, theirs = done[study].regret(label(ours, *point)), done[study].regret(label(printed, *point))
                 bound = done[study].algorithms[label(ours, *point)].regret_bound or nan
                 claimed = done[study].algorithms[label(printed, *point)].parameters["printed_regret_bound"]
-                low = obtained.mean - obtained.half_width
-                checks.append(Check(f"{label(ours, *point)}/lower end of the mean, limit the proven bound", low, "<=", bound))
-                within.append(theirs.mean <= claimed)
+                low, points = obtained.mean - obtained.half_width, points + 1
+                if bound < guessing(point[0], point[2]):
+                    checks.append(Check(f"{label(ours, *point)}/lower end of the mean, limit the proven bound", low, "<=", bound))
+                if claimed < guessing(point[0], point[2]):
+                    within.append(theirs.mean - theirs.half_width <= claimed)
                 over[series] = max(over.get(series, 0.0), obtained.mean / rate(series, point[0], point[1]))
     for horizon, epsilon, experts in product((1000, 100_000), (0.1, 1.0), (10, 1000)):
         setting = Setting(1, experts, horizon)
         two, one = (spec.build(setting).regret_bound or nan for spec in (LazyExperts(epsilon, DELTA), ShrinkingDartboard(epsilon, DELTA)))
         checks.append(Check(f"lazy experts/T={horizon}/epsilon={epsilon:g}/d={experts}/bound over dartboard's", two / one, ">=", 1.0))
     told = " and ".join(f"{ratio:.2g} times ({series})" for series, ratio in over.items())
-    note = f"printed bounds are near T or above it for T <= 10000; certified regret is at most {told} the rate of Table 1"
-    return Verdict(all(within), tuple(checks), note)
+    note = (
+        f"printed bounds are below what guessing blindly costs, so that they can be missed, at {len(within)} of {points} points; "
+        f"certified regret is at most {told} the rate of Table 1"
+    )
+    return Verdict(all(within) if within else None, tuple(checks), note)
 
 
 def draw(done: Studies, path: Path) -> None:
@@ -114,12 +138,13 @@ def draw(done: Studies, path: Path) -> None:
         points: dict[str, dict[float, Estimate]] = {
             series: {float(point[index]): done[study].regret(label(series, *point)) for point in _points(study)} for series in SERIES
         }
-        if study != "gap":
-            for series in CERTIFIED:
-                built = {float(point[index]): done[study].algorithms[label(series, *point)].regret_bound or nan for point in _points(study)}
-                points[f"{series}: proven bound"] = {x: Estimate(bound, nan, 1) for x, bound in built.items()}
+        bounds = {
+            series: {float(point[index]): done[study].algorithms[label(series, *point)].regret_bound or nan for point in _points(study)}
+            for series in (CERTIFIED if study != "gap" else ())
+        }
         title = f"Regret against {parameter}, printed and certified constants (d = {EXPERTS})"
-        plot_regret_against(points, path if index == 0 else path.with_name(f"{path.stem}-{study}.png"), title, parameter)
+        target = path if index == 0 else path.with_name(f"{path.stem}-{study}.png")
+        plot_regret_against(points, target, title, parameter, bounds=bounds)
 
 
 EXPERIMENT = Experiment(

@@ -1,8 +1,10 @@
 """Gao, Huang, Yang 2024, lower bounds: common coins, where clients do not help, and a hidden expert, where they do.
 
 On common coins every algorithm has the same expected regret for every m (Theorem 2.4, first part), known exactly. On the hidden expert
-every epsilon-DP algorithm regrets about ln(d)/(m epsilon) (Theorem 2.7). The second part of Theorem 2.4, ln(d)/epsilon for some stream
-and every m, is not tested: it does not hold for this unit of privacy (`proofs/lower_bounds.md#hidden-expert`).
+every epsilon-DP algorithm regrets about ln(d)/(m epsilon) (Theorem 2.7, with constants). Runs cannot show that for all algorithms, they
+can contradict it; Hedge, which is not private, is below the bound for one client. The second part of Theorem 2.4, ln(d)/epsilon for
+some stream and every m, cannot be tested on one stream; it does not hold for this unit of privacy: `proofs/lower_bounds.md#hidden-expert`
+has a counterexample.
 """
 
 from __future__ import annotations
@@ -17,7 +19,6 @@ from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.setting import Setting
 from hedgerow.environments.lower_bounds import coin_regret, hidden_expert_regret
 from hedgerow.environments.oblivious import CommonCoins, HiddenExpert
-from hedgerow.evaluation.summary import Estimate
 from hedgerow.experiments.config import Entry, StudyConfig
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
 
@@ -39,7 +40,7 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
         frames = {m: kind(clients=m, experts=EXPERTS, horizon=HORIZON) for m in CLIENTS}
         entries = tuple(Entry(label(name, m), spec, frames[m]) for name, spec in SPECS.items() for m in CLIENTS)
         title = f"{stream}, epsilon = {EPSILON:g}, d = {EXPERTS}, T = {HORIZON}"
-        return StudyConfig(title, frames[1], entries, seeds=5 if quick else 40)
+        return StudyConfig(title, frames[1], entries, seeds=5 if quick else 100)
 
     return {stream: study(stream) for stream in STREAMS}
 
@@ -49,34 +50,44 @@ def floor(clients: int) -> float:
 
 
 def judge(done: Studies) -> Verdict:
-    exact, checks, no_gain = coin_regret(EXPERTS, HORIZON), [], []
+    exact, checks, offs = coin_regret(EXPERTS, HORIZON), [], []
     for name in SPECS:
         for m in CLIENTS:
             found = done[COINS].regret(label(name, m))
-            off = abs(found.mean - exact) / found.half_width
-            no_gain.append(off <= 2)
-            checks.append(Check(f"{COINS}/{label(name, m)}/off-by-intervals", off, "<=", 2.0))
+            offs.append(abs(found.mean - exact) / found.half_width)
+            checks.append(Check(f"{COINS}/{label(name, m)}/off the exact value, in half-widths", offs[-1], "<=", 2.0))
     above = []
     for name in (PHASED, SVT):
         for m in CLIENTS:
             found = done[HIDDEN].regret(label(name, m))
             above.append(found.mean + found.half_width >= floor(m))
-            checks.append(Check(f"{HIDDEN}/{label(name, m)}/regret", found.mean + found.half_width, ">=", floor(m)))
-    most = done[HIDDEN].regret(label(PHASED, CLIENTS[-1]))
-    checks.append(Check(f"{HIDDEN}/{label(PHASED, CLIENTS[-1])}/a-quarter-of-ln(d)/epsilon", most.mean, "<=", log(EXPERTS) / EPSILON / 4))
-    text = "the second part of Theorem 2.4 (ln(d)/epsilon for every m) does not hold: proofs/lower_bounds.md has a counterexample"
-    return Verdict(all(no_gain) and all(above), tuple(checks), text)
+            text = f"{HIDDEN}/{label(name, m)}/upper end, limit what every one must pay"
+            checks.append(Check(text, found.mean + found.half_width, ">=", floor(m)))
+    helped, free = (done[HIDDEN].regret(label(name, m)) for name, m in ((PHASED, CLIENTS[-1]), (OPEN, 1)))
+    text = f"{HIDDEN}/{label(PHASED, CLIENTS[-1])}/upper end, limit a quarter of ln(d)/epsilon"
+    checks.append(Check(text, helped.mean + helped.half_width, "<=", log(EXPERTS) / EPSILON / 4))
+    text = f"{HIDDEN}/{label(OPEN, 1)}/upper end, limit what private ones must pay"
+    checks.append(Check(text, free.mean + free.half_width, "<=", floor(1)))
+    ratios = {label(name, m): done[HIDDEN].regret(label(name, m)).mean / floor(m) for name in (PHASED, SVT) for m in CLIENTS}
+    nearest = min(ratios, key=lambda name: ratios[name])
+    message = (
+        f"{COINS}: at most {max(offs):.2g} half-widths from the exact value {exact:.2f}; {HIDDEN}: nearest to what no {EPSILON:g}-DP "
+        f"algorithm can beat is {nearest}, {ratios[nearest]:.2g} times it"
+    )
+    return Verdict(max(offs) <= 2 and all(above), tuple(checks), message)
 
 
 def draw(done: Studies, path: Path) -> None:
     from hedgerow.evaluation.plots import plot_regret_against
 
     points = {f"{name}, {HIDDEN}": {float(m): done[HIDDEN].regret(label(name, m)) for m in CLIENTS} for name in (PHASED, SVT)}
-    points[f"no {EPSILON:g}-DP algorithm is below, {HIDDEN}"] = {float(m): Estimate(floor(m), 0.0, 1) for m in CLIENTS}
     points[f"{PHASED}, {COINS}"] = {float(m): done[COINS].regret(label(PHASED, m)) for m in CLIENTS}
-    points[f"every algorithm, {COINS}"] = {float(m): Estimate(coin_regret(EXPERTS, HORIZON), 0.0, 1) for m in CLIENTS}
+    bounds = {
+        f"no {EPSILON:g}-DP algorithm is below, {HIDDEN}": {float(m): floor(m) for m in CLIENTS},
+        f"every algorithm, {COINS}": {float(m): coin_regret(EXPERTS, HORIZON) for m in CLIENTS},
+    }
     title = f"Clients help where there is something to find (epsilon = {EPSILON:g}, d = {EXPERTS}, T = {HORIZON})"
-    plot_regret_against(points, path, title, "clients")
+    plot_regret_against(points, path, title, "clients", bounds=bounds)
 
 
 EXPERIMENT = Experiment(

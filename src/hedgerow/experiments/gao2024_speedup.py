@@ -1,31 +1,46 @@
 """Gao, Huang, Yang 2024, the speed-up from clients: regret against m for phased selection (stochastic) and Fed-SVT (realizable).
 
-Theorems 2.2 and 2.6 say that regret per client falls like m^(-1/2) (or faster where privacy is what costs) on stochastic losses, and
-like 1/m with a perfect expert. Slopes are fitted on log axes. One setting is held to a figure: ten clients regret at most a sixth of one
-on the Gaussian-softmax stream of the paper's section 6. Seeds are shared: the same seed has the same means and variances for every m.
+Theorems 2.2 and 2.6 bound regret per client by terms that fall like m^(-1/2) (or faster where privacy is what costs) on stochastic
+losses, and like 1/m with a perfect expert. Slopes are fitted on log axes, with intervals that pair seeds: the same seed has the
+same means and variances, or the same perfect expert, for every m. A bound says nothing about the slope of a regret far below it,
+so the limits are what we expect: that regret over bound does not grow with m. They come from the bounds at these parameters, all
+terms, not from runs.
+
+* Phased selection and random prefix: the slopes of their own proven bounds (`Algorithm.regret_bound`).
+* Fed-SVT: the slope of Theorem 2.6 as printed, every hidden constant 1. Its second term, N ln(d/rho), does not fall with m, which is
+  why the slope is not -1. (With the constants of the printed proof the slope is -0.99, but that bound is above T for m <= 16.)
+
+Fed-SVT's calibration also forecasts its regret from public values (`sparse_vector_tuning`, an approximation), anew for every m. The
+slope of the forecast, too, is not -1, and the measured slope is held to it from both sides.
+
+One setting is held to a figure: ten clients regret at most a sixth of one on the Gaussian-softmax stream of the paper's section 6.
 """
 
 from __future__ import annotations
 
+from math import log, nan
 from pathlib import Path
-
-import numpy as np
 
 from hedgerow.algorithms.experts.phased_selection import PhasedSelection
 from hedgerow.algorithms.experts.random_prefix import RandomPrefix
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
+from hedgerow.algorithms.experts.sparse_vector_tuning import choose
 from hedgerow.core.protocol import AlgorithmSpec, Environment
+from hedgerow.core.setting import Setting
 from hedgerow.environments.realizable import Realizable
 from hedgerow.environments.stochastic import GaussianSoftmax
+from hedgerow.evaluation.power_law import exponent
+from hedgerow.evaluation.summary import Estimate
 from hedgerow.experiments.config import Entry, StudyConfig
-from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, lower_end_of_difference
+from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
 
 EPSILON, EXPERTS = 1.0, 100
 CLIENTS = (1, 2, 4, 8, 16, 32, 64)
 FIGURE, FACTOR = 2**14, 6.0
 PHASED, PREFIX, SVT = "phased selection", "random prefix", "Fed-SVT"
 THEOREMS = {PHASED: -0.5, PREFIX: None, SVT: -1.0}  # slopes of the leading terms; random prefix is not in the paper
-LIMITS = {PHASED: -0.5, PREFIX: -0.5, SVT: -0.85}  # Fed-SVT's theorem also has a term N ln(d) that does not fall with m
+RHO = 0.05  # the failure probability of Theorem 2.6
+FORECAST = "bernoulli 0.5"  # the calibration's reference stream with the mean of the one played
 
 
 def label(name: str, clients: int) -> str:
@@ -37,7 +52,7 @@ def _stochastic(clients: int, horizon: int) -> Environment:
 
 
 def studies(quick: bool) -> dict[str, StudyConfig]:
-    seeds = 4 if quick else 20
+    seeds = 4 if quick else 40
     horizons = (2**10, 2**9) if quick else (2**12, 2**12)
     specs: dict[str, AlgorithmSpec] = {PHASED: PhasedSelection(epsilon=EPSILON), PREFIX: RandomPrefix(epsilon=EPSILON)}
     blocks = tuple(Entry(label(name, m), spec, _stochastic(m, horizons[0])) for name, spec in specs.items() for m in CLIENTS)
@@ -49,7 +64,7 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
     return {
         "stochastic": StudyConfig(f"Choices from blocks, {tail}", _stochastic(1, horizons[0]), blocks, seeds=seeds),
         "realizable": StudyConfig(f"Fed-SVT, {tail}", Realizable(experts=EXPERTS, horizon=horizons[1]), realizable, seeds=seeds),
-        "figure": StudyConfig(f"One client and ten, {tail}, T = {FIGURE}", _stochastic(1, FIGURE), figure, seeds=5 if quick else 40),
+        "figure": StudyConfig(f"One client and ten, {tail}, T = {FIGURE}", _stochastic(1, FIGURE), figure, seeds=seeds),
     }
 
 
@@ -57,24 +72,67 @@ def _study_of(name: str) -> str:
     return "realizable" if name == SVT else "stochastic"
 
 
-def slope(done: Studies, name: str) -> float:
-    """Least squares of ln regret on ln m."""
-    means = [done[_study_of(name)].regret(label(name, m)).mean for m in CLIENTS]
-    return float(np.polyfit(np.log(CLIENTS), np.log(np.maximum(means, 1e-3)), 1)[0])
+def _regrets(done: Studies, study: str, name: str, clients: int) -> list[float]:
+    return [run.final_regret for run in done[study].of(label(name, clients))]
+
+
+def slope(done: Studies, name: str) -> Estimate:
+    return exponent({float(m): _regrets(done, _study_of(name), name, m) for m in CLIENTS})
+
+
+def theorem_26(setting: Setting) -> float:
+    """(ln^2 d + ln(T^2/(N^2 rho)) ln(d/rho))/(m epsilon) + N ln(d/rho) with N = 1 and L* = 0: Theorem 2.6 without hidden constants."""
+    doubt = log(setting.experts / RHO)
+    shared = log(setting.experts) ** 2 + log(setting.horizon**2 / RHO) * doubt
+    return shared / (setting.clients * EPSILON) + doubt
+
+
+def forecast(setting: Setting) -> float:
+    """What Fed-SVT's calibration expects to regret."""
+    clients, experts, horizon = setting.clients, setting.experts, setting.horizon
+    chosen = choose(clients=clients, experts=experts, horizon=horizon, every=1, best_loss=0.0, epsilon=EPSILON)
+    return dict(chosen.expected)[FORECAST]
+
+
+def limit(done: Studies, name: str) -> float:
+    """The slope of the bound, at the settings that were played."""
+    bounds = {}
+    for entry in done[_study_of(name)].config.algorithms:
+        setting = done[_study_of(name)].config.environment_of(entry).setting
+        if entry.label == label(name, setting.clients):
+            bound = theorem_26(setting) if name == SVT else entry.algorithm.build(setting).regret_bound
+            bounds[float(setting.clients)] = [nan if bound is None else bound]
+    return exponent(bounds).mean
+
+
+def forecast_slope(done: Studies) -> float:
+    config = done["realizable"].config
+    settings = [config.environment_of(entry).setting for entry in config.algorithms]
+    return exponent({float(setting.clients): [forecast(setting)] for setting in settings}).mean
 
 
 def judge(done: Studies) -> Verdict:
-    checks, falls = [], []
-    for name, limit in LIMITS.items():
-        study = done[_study_of(name)]
-        low = lower_end_of_difference(study.regret(label(name, 1)), study.regret(label(name, CLIENTS[-1])))
-        falls.append(low > 0)
-        checks.append(Check(f"{name}/m=64-below-m=1", low, ">=", 0.0))
-        checks.append(Check(f"{name}/slope", slope(done, name), "<=", limit, published=THEOREMS[name]))
-    one, ten = (done["figure"].regret(label(PHASED, m)) for m in (1, 10))
-    checks.append(Check(f"{PHASED}/T={FIGURE}/m=1-over-m=10", one.mean / ten.mean, ">=", FACTOR))
-    text = "theorems: slope -1/2 (stochastic) and -1 (realizable, less a term that does not fall with m); steeper is better"
-    return Verdict(all(falls), tuple(checks), text)
+    checks, steep, told = [], [], []
+    for name, theorem in THEOREMS.items():
+        one, most = (_regrets(done, _study_of(name), name, m) for m in (CLIENTS[0], CLIENTS[-1]))
+        fall = Estimate.of([a - b for a, b in zip(one, most, strict=True)])
+        checks.append(Check(f"{name}/m=1-above-m={CLIENTS[-1]}/lower end, paired", fall.mean - fall.half_width, ">=", 0.0))
+        found, least = slope(done, name), limit(done, name)
+        if theorem is not None:
+            steep.append(found.mean + found.half_width <= least)
+        told.append(f"{name} {found} (its bound {least:.2f})")
+        checks.append(Check(f"{name}/upper end of slope, limit that of its bound", found.mean + found.half_width, "<=", least, theorem))
+    found, expected = slope(done, SVT), forecast_slope(done)
+    off = abs(found.mean - expected) / found.half_width
+    checks.append(Check(f"{SVT}/slope off the calibration's forecast, in half-widths", off, "<=", 2.0))
+    between = exponent({float(m): _regrets(done, "figure", PHASED, m) for m in (1, 10)})
+    factor, low, high = (10 ** -(between.mean + side * between.half_width) for side in (0, 1, -1))
+    checks.append(Check(f"{PHASED}/T={FIGURE}/m=1-over-m=10", factor, ">=", FACTOR))
+    text = (
+        f"slopes with 95 % intervals, steeper is better: {', '.join(told)}; {SVT}'s calibration forecasts {expected:.2f}; one client "
+        f"regrets {factor:.1f} times (95 %: {low:.1f} to {high:.1f}) as much as each of ten"
+    )
+    return Verdict(all(steep), tuple(checks), text)
 
 
 def draw(done: Studies, path: Path) -> None:
@@ -82,7 +140,7 @@ def draw(done: Studies, path: Path) -> None:
 
     def named(name: str) -> str:
         theorem = THEOREMS[name]
-        return f"{name} (slope {slope(done, name):.2f}" + ("" if theorem is None else f", theorem {theorem:g}") + ")"
+        return f"{name} (slope {slope(done, name).mean:.2f}" + ("" if theorem is None else f", leading term {theorem:g}") + ")"
 
     points = {named(name): {float(m): done[_study_of(name)].regret(label(name, m)) for m in CLIENTS} for name in THEOREMS}
     title = f"Regret falls with the number of clients (epsilon = {EPSILON:g}, d = {EXPERTS})"
@@ -92,7 +150,7 @@ def draw(done: Studies, path: Path) -> None:
 EXPERIMENT = Experiment(
     id="gao2024-speedup",
     title="Regret against the number of clients (Gao et al. 2024, Theorems 2.2 and 2.6)",
-    claim="regret per client falls like m^(-1/2) on stochastic losses, like 1/m with a perfect expert",
+    claim="regret per client falls at least like its bound: m^(-1/2) on drawn losses, 1/m and a constant with a perfect expert",
     studies=studies,
     judge=judge,
     draw=draw,
