@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, is_dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from math import exp, isfinite
 from pathlib import Path
 from typing import Any, Literal
@@ -209,7 +210,16 @@ def _outline(curve: PrivacyCurve) -> list[Attack]:
 
 
 def _curve(curve: PrivacyCurve) -> CurveRecord | None:
-    """None where no finite epsilon is guaranteed."""
+    """None where no finite epsilon is guaranteed. Equal curves, which experiments have in many studies, are worked out once."""
+    try:
+        hash(curve)
+    except TypeError:
+        return _worked_out.__wrapped__(curve)
+    return _worked_out(curve)
+
+
+@lru_cache(maxsize=512)
+def _worked_out(curve: PrivacyCurve) -> CurveRecord | None:
     epsilon, delta = curve.stated()
     if isinstance(curve, NoGuarantee) or not isfinite(epsilon):
         return None
@@ -238,7 +248,7 @@ def _total(guarantee: Guarantee, runs: int) -> Total | None:
     return Total(runs, curve.words(), *curve.stated(), getattr(curve, "rho", None))
 
 
-def _guarantee(guarantee: Guarantee, curve: CurveRecord | None, runs: int) -> GuaranteeRecord:
+def _guarantee(guarantee: Guarantee, runs: int) -> GuaranteeRecord:
     table = guarantee.to_dict()
     claimed = None if guarantee.claimed is None else _curve(guarantee.claimed)
     return GuaranteeRecord(
@@ -249,7 +259,7 @@ def _guarantee(guarantee: Guarantee, curve: CurveRecord | None, runs: int) -> Gu
         colluding=guarantee.colluding,
         horizon=guarantee.horizon,
         bounds=guarantee.bounds,
-        curve=curve,
+        curve=_curve(guarantee.curve),
         total=_total(guarantee, runs),
         reason=table["reason"],
         claimed=claimed,
@@ -283,7 +293,6 @@ def algorithm_record(
 ) -> AlgorithmRecord:
     """What one algorithm guarantees; `runs` counts those on the same data."""
     certificate, setting = algorithm.certificate, algorithm.setting
-    curves = {id(curve): _curve(curve) for curve in {id(g.curve): g.curve for g in certificate.guarantees}.values()}
     return AlgorithmRecord(
         label=label,
         algorithm=algorithm.name,
@@ -300,7 +309,7 @@ def algorithm_record(
         losses=losses,
         channels={name: channel.value for name, channel in certificate.channels.items()},
         mechanisms=[_mechanism(mechanism) for mechanism in certificate.mechanisms],
-        guarantees=[_guarantee(guarantee, curves[id(guarantee.curve)], runs) for guarantee in certificate.guarantees],
+        guarantees=[_guarantee(guarantee, runs) for guarantee in certificate.guarantees],
     )
 
 
