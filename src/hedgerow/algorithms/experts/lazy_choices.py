@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from hedgerow.algorithms.experts.shrinking_dartboard_tuning import Choice, choose, with_chance
 from hedgerow.core.certificate import PrivacyCurve
 from hedgerow.core.checks import at_least, between, check_budget, expect
+from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.curves import PureDP, Quoted
 
@@ -37,6 +38,9 @@ class LazyChoices:
             expect(0 < self.leave < 1, "leave", self.leave, "in (0, 1): without leaving for no reason, every leaving tells one")
         if self.draws is not None:
             at_least("draws", self.draws, 1)
+
+    def build(self, setting: Setting) -> Algorithm:
+        raise NotImplementedError
 
     def settled(self, setting: Setting) -> Choice:
         """What was asked for, the rest as calibrated; refused where that costs more than the budget."""

@@ -111,7 +111,7 @@ class LazyServer:
     def log_likelihood(self, broadcasts: list[Any], reports: Array) -> float:
         """Exact log-probability of the broadcasts: a coin for each exchange, a draw where the number of draws went up."""
         now, result = broadcasts[0], -self.OPENING_DRAWS * log(self.experts)
-        for sent, (lost, chances) in zip(broadcasts[1:], _steps(self, reports.shape, reports.tobytes()), strict=False):
+        for sent, (lost, chances) in zip(broadcasts[1:], steps(self, reports.shape, reports.tobytes()), strict=False):
             if self.over(self.used(now)):
                 return -np.inf
             result += self.coin.log_probability(self.seen(now, lost.__getitem__), sent.switches == now.switches)
@@ -131,7 +131,7 @@ class LazyServer:
 
 
 @lru_cache(maxsize=4)
-def _steps(server: LazyServer, shape: tuple[int, ...], reports: bytes) -> list[tuple[list[float], list[float]]]:
+def steps(server: LazyServer, shape: tuple[int, ...], reports: bytes) -> list[tuple[list[float], list[float]]]:
     """For the exchange after each group: the losses of every expert in it, and ln of the chance that it is drawn."""
     lost = from_units(to_units(np.frombuffer(reports).reshape(shape).sum(axis=1)))
     groups = server.grouped(lost)
