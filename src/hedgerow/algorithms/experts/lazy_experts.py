@@ -4,8 +4,8 @@ At every exchange the server keeps x with probability exp(-rate * (2c + L(x) - L
 possible loss of a group, and otherwise draws it with weights exp(-rate * S); with probability p = 1 - exp(-rate * base) it also
 draws y anew. The source as it is quoted to us leaves out what is needed to rebuild it (which law y is drawn from, p, what is
 played inside a group), so this is a version with a proof of its own, not a reproduction (`proofs/lazy_experts.md`). For
-exponential weights the second chain is not needed: the dartboard has the same law of x at a smaller cost, and a smaller regret
-bound wherever we looked.
+exponential weights the second chain is not needed: the dartboard has the same law of x at a smaller cost, and wherever we looked
+its regret bound is smaller, or the same (`hedgerow reproduce lazy-vs-dartboard`).
 """
 
 from __future__ import annotations

@@ -35,7 +35,8 @@ LEAST = 1 / UNITS_PER_LOSS
 
 
 class OverlappingGroups(Pair):
-    grouped = overlapping
+    def grouped(self, lost: Array) -> Array:
+        return overlapping(self, lost)
 
 
 class CountedTwice(Pair):

@@ -161,7 +161,7 @@ class _Coins:
 
     server: LazyServer
     exchanges: list[int]
-    uniform: list[float]
+    uniform: Array
     lost: Array
 
     @classmethod
@@ -174,7 +174,7 @@ class _Coins:
         groups = losses[due[0] : due[-1]].reshape(-1, server.every * clients, experts)
         first = int(len(exchanges) > 0 and exchanges[0] == 0)
         lost = np.concatenate([from_units(head)[None][:first], _sums(groups, exchanges[first:] - 1)])
-        return cls(server, exchanges.tolist(), uniform[exchanges].tolist(), lost)
+        return cls(server, exchanges.tolist(), uniform[exchanges], lost)
 
     def first_leaving(self, state: ServerState, start: int, stop: int) -> int | None:
         """The first exchange from `start` on, before `stop`, whose coin does not show "stay"."""

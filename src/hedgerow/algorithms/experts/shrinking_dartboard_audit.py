@@ -37,7 +37,8 @@ def overlapping(server: LazyServer, lost: Array) -> Array:
 
 
 class OverlappingGroups(Dartboard):
-    grouped = overlapping
+    def grouped(self, lost: Array) -> Array:
+        return overlapping(self, lost)
 
 
 def _never_without_a_reason(server: Dartboard) -> Dartboard:
