@@ -185,10 +185,13 @@ class _Coins:
 
 
 def _sums(groups: Array, chosen: np.ndarray) -> Array:
-    """The sums over the middle axis of some groups, a few of them at a time."""
+    """The sums over the middle axis of some groups, a few of them at a time, always in the same place in the cache."""
     found, step = np.empty((len(chosen), groups.shape[2])), max(1, CACHE_ELEMENTS // max(1, groups[:1].size))
+    some = np.empty((min(step, len(chosen)), *groups.shape[1:]))
     for at in range(0, len(chosen), step):
-        np.add.reduce(groups[chosen[at : at + step]], axis=1, out=found[at : at + step])
+        part = some[: len(chosen) - at]
+        np.take(groups, chosen[at : at + step], axis=0, out=part, mode="clip")  # any mode but this one copies once more
+        np.add.reduce(part, axis=1, out=found[at : at + step])
     return found
 
 
