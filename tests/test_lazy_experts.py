@@ -1,4 +1,4 @@
-"""Lazy experts: the certificate against exhaustive enumeration, the law of the expert, and the comparison with the dartboard."""
+"""Lazy experts: the certificate against exhaustive enumeration, its audits, the fused path, the comparison with the dartboard."""
 
 from __future__ import annotations
 
@@ -9,11 +9,24 @@ import numpy as np
 import pytest
 
 from hedgerow.algorithms.experts.lazy_experts import LazyExperts, TwoChains
+from hedgerow.algorithms.experts.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.experts.shrinking_dartboard_tuning import Choice, choose, regret_bounds, with_chance
+from hedgerow.contracts.suite import ON_BOTH_SOURCES
+from hedgerow.contracts.suite import examine as examine_contract
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.setting import Setting
+from hedgerow.core.transcript import Everything
 from hedgerow.engines.broadcasts import broadcasts_of
+from hedgerow.engines.learner import Learner
+from hedgerow.engines.simulate import simulate
+from hedgerow.environments.adaptive import PlayChasing
+from hedgerow.environments.adversaries import notes
+from hedgerow.environments.lower_bounds import hidden_expert_regret
+from hedgerow.environments.stochastic import Bernoulli
+from hedgerow.environments.switching import Switching
+from hedgerow.experiments.audit import AuditRow, cases_of, examine
+from hedgerow.privacy.secure import SecureNoise
 
 
 def transcripts(choice: Choice, most: int, first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -96,15 +109,111 @@ def test_the_tail_of_two_binomials_is_bounded() -> None:
     assert float(regret_bounds(TwoChains, setting, 1, rate, p, np.array(10))) - plain == pytest.approx(201)
 
 
+LOUD = {"epsilon": 1000.0, "rate": 0.3, "leave": 0.3}
+
+
+@pytest.mark.parametrize(("kind", "second"), [(LazyExperts, True), (ShrinkingDartboard, False)])
+@pytest.mark.parametrize("choices", [{"every": 1}, {"every": 7}, {"every": 3, "draws": 70}, {"every": 2, "leave": 0.9}])
+def test_the_fused_path_gives_the_same_transcript(kind: Any, second: bool, choices: dict[str, Any]) -> None:
+    """In games with many draws of both experts, cut into blocks anyhow, with a cap that is reached."""
+    environment = Switching(clients=2, experts=6, horizon=400)
+    algorithm = kind(**{**LOUD, **choices}).build(environment.setting)
+    kept = Everything()
+    simulate(algorithm, environment, 5, sinks=[kept])  # who wants messages gets the plain loop
+    last = kept.messages[-1][2]
+    assert last.switches > 15
+    assert not second or last.refreshes > 5
+    found = {"messages": (kept.all_plays().tobytes(), len(kept.messages))}
+    for block in (None, 7, 150):
+        for fused in (True, False):
+            plays = Everything(wants_messages=False)
+            counters = simulate(algorithm, environment, 5, sinks=[plays], block_rounds=block, fused=fused)
+            found[f"{block} {fused}"] = (plays.all_plays().tobytes(), counters.exchanged)
+    assert len(set(found.values())) == 1, [name for name in found if found[name] != found["messages"]]
+
+
+@pytest.mark.parametrize("contract", ["same on every engine", "same for every block", "causal", "pure", "resumable", "sensitivities hold"])
+def test_groups_keep_the_contracts(contract: str) -> None:
+    outcome = examine_contract(contract, LazyExperts(every=3, epsilon=20.0, delta=1e-6))
+    assert outcome.status == "holds", outcome.detail
+
+
+@pytest.mark.parametrize("contract", ON_BOTH_SOURCES)
+def test_contracts_on_secure_noise(contract: str) -> None:
+    outcome = examine_contract(contract, LazyExperts(delta=1e-6), secure=True)
+    if outcome.status == "not applicable":
+        pytest.skip(f"not applicable: {outcome.detail}")
+    assert outcome.status == "holds", outcome.detail
+
+
+def test_a_learner_on_real_data() -> None:
+    learner = Learner.private(LazyExperts(epsilon=8.0), clients=2, experts=4, horizon=40, source=SecureNoise())
+    plays = []
+    for _ in range(40):
+        plays.append(learner.predict())
+        learner.observe(np.tile([0.0, 1.0, 1.0, 1.0], (2, 1)))
+    assert np.shape(plays) == (40, 2)
+    assert all("IDEAL_REALS" not in str(guarantee.assumes) for guarantee in learner.algorithm.certificate.guarantees)
+
+
+def exact_rows(spec: LazyExperts) -> dict[str, AuditRow]:
+    return {case.name: AuditRow(case, examine(case)) for case in cases_of("lazy_experts", spec) if case.method == "exact ratio"}
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize(("epsilon", "every"), [(0.8, None), (0.05, None), (10.0, 1), (0.8, 8)])
+def test_exact_audits(epsilon: float, delta: float, every: int | None) -> None:
+    """The certificate is all but attained and never passed, and every planted bug is caught, whatever the budget and the groups."""
+    rows = exact_rows(LazyExperts(epsilon=epsilon, delta=delta, every=every))
+    assert all(row.passed for row in rows.values()), [row.to_dict() for row in rows.values() if not row.passed]
+    worst = [row for name, row in rows.items() if name.startswith("worst transcripts")]
+    assert 1.0 <= worst[-1].certified / (worst[-1].finding.epsilon or 0) <= 1.02
+    caught = {name for name, row in rows.items() if row.verdict == "violated"}
+    assert caught == {
+        "half the selection noise",
+        "never leaves without a reason (p -> 0)",
+        "one draw too many (K off by one)",
+        "a companion that looks at the data",
+        "a datum in two groups",
+        "groups that overlap by one round",
+    }
+
+
+@pytest.mark.long
+def test_sampled_audits() -> None:
+    for case in cases_of("lazy_experts", LazyExperts(delta=1e-6)):
+        if case.method != "exact ratio":
+            row = AuditRow(case, examine(case))
+            assert row.passed, row.to_dict()
+
+
 @pytest.mark.parametrize(
     ("choices", "text"),
     [
-        ({"rate": 1.0}, r"Expected rate, leave=\(1.0, None\) to be given both or neither"),
-        ({"draws": 2}, r"Expected draws=2 to be given with rate and leave"),
-        ({"rate": 5.0, "leave": 0.1}, r"Expected rate, leave, draws=\(5.0, .*within epsilon=1.0"),
+        ({"rate": 5.0, "leave": 0.1}, r"Expected rate, leave, draws=\(5.0, .*within epsilon=1.0, delta=0.0: this choice costs epsilon"),
+        ({"draws": 1000}, r"Expected rate, leave, draws=\(.*, 1000\) within epsilon=1.0"),
+        ({"leave": 0.0}, r"Expected leave=0.0 in \(0, 1\)"),
+        ({"draws": 0}, r"Expected draws=0 to be a whole number >= 1"),
+        ({"every": 0}, r"Expected every=0 to be a whole number >= 1"),
         ({"every": 11}, r"Expected every=11 <= horizon=10"),
+        ({"delta": 1.0}, r"Expected delta=1.0 in \[0, 1\)"),
+        ({"epsilon": 0.0}, r"Expected epsilon=0.0 > 0"),
     ],
 )
 def test_errors_name_the_value_and_the_rule(choices: dict[str, Any], text: str) -> None:
     with pytest.raises(InvalidValue, match=text):
         LazyExperts(**choices).build(Setting(1, 5, 10))
+
+
+def test_a_run_says_what_cannot_be_hoped_for() -> None:
+    """A budget too small to learn from, with the regret that no algorithm avoids; losses that react, which run all the same."""
+    small = Bernoulli(clients=1, experts=50, horizon=100)
+    (told,) = notes(LazyExperts(epsilon=1e-4).build(small.setting), small)
+    least = hidden_expert_regret(small.setting, 1e-4)
+    assert "is too little to learn from: even where one expert is always right, every algorithm" in told
+    assert f"with this guarantee regrets at least {least:.3g} (guessing: 98)" in told
+    adaptive = PlayChasing(clients=1, experts=4, horizon=60)
+    algorithm = LazyExperts(epsilon=5.0).build(adaptive.setting)
+    assert simulate(algorithm, adaptive, 0).exchanged >= 0
+    (told,) = notes(algorithm, adaptive)
+    assert told.endswith("PlayChasing is adaptive, so nothing is proven about its regret here")

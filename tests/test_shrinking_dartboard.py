@@ -233,6 +233,14 @@ def test_exact_audits(delta: float, calibration: Any) -> None:
     assert {"never leaves without a reason (p -> 0)", "one draw too many (K off by one)"} <= {row.case.name for row in rows}
 
 
+@pytest.mark.parametrize(("epsilon", "delta", "every"), [(0.05, 0.0, None), (0.05, 1e-6, 8), (10.0, 1e-6, 8), (1e-4, 1e-6, None)])
+def test_exact_audits_with_few_exchanges_or_few_draws(epsilon: float, delta: float, every: int | None) -> None:
+    spec = ShrinkingDartboard(epsilon=epsilon, delta=delta, every=every)
+    rows = [AuditRow(case, examine(case)) for case in cases_of("shrinking_dartboard", spec) if case.method == "exact ratio"]
+    assert all(row.passed for row in rows), [row.to_dict() for row in rows if not row.passed]
+    assert "groups that overlap by one round" in {row.case.name for row in rows}
+
+
 @pytest.mark.long
 def test_sampled_audits() -> None:
     for case in cases_of("shrinking_dartboard", ShrinkingDartboard(delta=1e-6)):

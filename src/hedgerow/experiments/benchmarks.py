@@ -18,6 +18,7 @@ from typing import Any, Literal
 import numpy as np
 
 from hedgerow.algorithms.experts import shrinking_dartboard_tuning as dartboard
+from hedgerow.algorithms.experts.lazy_experts import LazyExperts
 from hedgerow.algorithms.experts.phased_selection import PhasedSelection
 from hedgerow.algorithms.experts.random_prefix import RandomPrefix
 from hedgerow.algorithms.experts.shrinking_dartboard import ShrinkingDartboard
@@ -34,6 +35,7 @@ from hedgerow.privacy import random_draws
 REPEATS = 5
 SUM = "losses.sum()"
 IN_BLOCKS: dict[str, AlgorithmSpec] = {"phased_selection": PhasedSelection(), "random_prefix": RandomPrefix()}
+LAZY: dict[str, AlgorithmSpec] = {"shrinking_dartboard": ShrinkingDartboard(delta=1e-6), "lazy_experts": LazyExperts(delta=1e-6)}
 
 
 @dataclass(frozen=True)
@@ -119,18 +121,19 @@ def simulate_rows() -> Iterator[Row]:
         each = taken / (2**10 * clients) * 1e9
         yield Row(name_of(clients, 2**10, experts, every, "in_process"), ratio, SUM, each, "ns per (round, client)")
     del environment, short
-    yield from _dartboard()
+    yield from _lazy()
     yield from _growth()
 
 
-def _dartboard() -> Iterator[Row]:
-    """The shrinking dartboard of one client, its groups as calibrated."""
+def _lazy() -> Iterator[Row]:
+    """The shrinking dartboard and lazy experts with one client, their groups as calibrated."""
     rounds = 2**17
     for experts, limit in ((100, 10.0), (1000, 4.0)):
         environment = losses(rounds, 1, experts)
-        ratio, taken = paired(play_with(ShrinkingDartboard(epsilon=1.0, delta=1e-6), environment), environment)
-        name = f"shrinking_dartboard/m=1/T={rounds}/d={experts}/vectorised"
-        yield Row(name, ratio, SUM, taken / rounds * 1e9, "ns per (round, client)", "<=", limit)
+        for name, spec in LAZY.items():
+            ratio, taken = paired(play_with(spec, environment), environment)
+            row = f"{name}/m=1/T={rounds}/d={experts}/vectorised"
+            yield Row(row, ratio, SUM, taken / rounds * 1e9, "ns per (round, client)", "<=", limit)
 
 
 def _growth() -> Iterator[Row]:

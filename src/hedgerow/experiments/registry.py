@@ -13,6 +13,7 @@ from hedgerow.experiments import (
     gao2024_lowerbounds,
     gao2024_speedup,
     heterogeneous_clients,
+    lazy_vs_dartboard,
     near_realizable,
 )
 from hedgerow.experiments.experiment import Experiment
@@ -29,6 +30,7 @@ EXPERIMENTS: Registry[Experiment] = Registry(
         "gao2024-lowerbounds": gao2024_lowerbounds.EXPERIMENT,
         "gao2024-speedup": gao2024_speedup.EXPERIMENT,
         "heterogeneous-clients": heterogeneous_clients.EXPERIMENT,
+        "lazy-vs-dartboard": lazy_vs_dartboard.EXPERIMENT,
         "near-realizable": near_realizable.EXPERIMENT,
     },
 )

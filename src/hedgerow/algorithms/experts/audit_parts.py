@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -22,6 +22,11 @@ AnyServer = TypeVar("AnyServer", bound=Any)
 def with_server(algorithm: Algorithm, server: Any) -> Algorithm:
     """The algorithm with another server, and its certificate left as it is."""
     return replace(algorithm, server=server, advance=server.advance, log_likelihood=server.log_likelihood)
+
+
+def as_kind(server: Any, kind: type[AnyServer]) -> AnyServer:
+    """A server of a kind that has a bug, with the same parameters."""
+    return kind(**{part.name: getattr(server, part.name) for part in fields(server)})
 
 
 def peer_curve(algorithm: Algorithm) -> PrivacyCurve:

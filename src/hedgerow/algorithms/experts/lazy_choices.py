@@ -1,0 +1,84 @@
+"""What the users of lazy algorithms choose (shrinking dartboard, lazy experts), and how the rest is settled within the budget."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from hedgerow.algorithms.experts.shrinking_dartboard_tuning import Choice, choose, with_chance
+from hedgerow.core.certificate import PrivacyCurve
+from hedgerow.core.checks import at_least, between, check_budget, expect
+from hedgerow.core.protocol import Algorithm
+from hedgerow.core.setting import Setting
+from hedgerow.privacy.curves import PureDP, Quoted
+
+
+@dataclass(frozen=True)
+class LazyChoices:
+    """`epsilon` and `delta` are the budget (delta = 0: pure). `every` is the number of rounds between exchanges (the group size B);
+    None lets the calibration choose. `rate`, `leave` (p) and `draws` (the cap) replace what the calibration would choose.
+    """
+
+    KIND: ClassVar[type[Choice]] = Choice
+
+    epsilon: float = 1.0
+    delta: float = 0.0
+    every: int | None = None
+    rate: float | None = None
+    leave: float | None = None
+    draws: int | None = None
+
+    def __post_init__(self) -> None:
+        check_budget(self.epsilon, self.delta)
+        if self.every is not None:
+            at_least("every", self.every, 1)
+        if self.rate is not None:
+            between("rate", self.rate, 1e-12, 100.0)
+        if self.leave is not None:
+            expect(0 < self.leave < 1, "leave", self.leave, "in (0, 1): without leaving for no reason, every leaving tells one")
+        if self.draws is not None:
+            at_least("draws", self.draws, 1)
+
+    def build(self, setting: Setting) -> Algorithm:
+        raise NotImplementedError
+
+    def settled(self, setting: Setting) -> Choice:
+        """What was asked for, the rest as calibrated; refused where that costs more than the budget."""
+        found = self.given() or self.replaced(choose(setting, self.epsilon, self.delta, self.every, self.KIND))
+        curve = found.cost(setting)
+        spent = curve.pure <= self.epsilon if self.delta == 0 else curve.delta(self.epsilon) <= self.delta
+        rule = f"within epsilon={self.epsilon}, delta={self.delta}: this choice costs {self.curve(setting, found).words()}"
+        expect(spent, "rate, leave, draws", (found.rate, found.leave, found.draws), rule)
+        return found
+
+    def given(self) -> Choice | None:
+        """The choice, if nothing is left to calibrate."""
+        if self.rate is None or self.leave is None:
+            return None
+        return with_chance(self.rate, self.leave, self.every or 1, self.draws, self.KIND)
+
+    def replaced(self, found: Choice) -> Choice:
+        if (self.rate, self.leave, self.draws) == (None, None, None):
+            return found
+        draws = found.draws if self.draws is None else self.draws
+        return with_chance(self.rate or found.rate, self.leave or found.leave, found.every, draws, self.KIND)
+
+    def fits(self, setting: Setting) -> None:
+        if self.every is not None:
+            expect(self.every <= setting.horizon, "every", self.every, f"<= horizon={setting.horizon}")
+
+    def curve(self, setting: Setting, choice: Choice) -> PrivacyCurve:
+        curve = choice.cost(setting)
+        return PureDP(curve.pure) if self.delta == 0 else Quoted(curve, self.delta)
+
+
+def resolved(choice: Choice) -> dict[str, Any]:
+    """The parameters that a built algorithm shows."""
+    found: dict[str, Any] = {"rate": choice.rate, "base": choice.base, "leave": choice.leave, "every": choice.every}
+    return found if choice.draws is None else {**found, "draws": choice.draws}
+
+
+def when_spent(choice: Choice) -> str:
+    if choice.draws is None:
+        return "the budget lasts for the whole horizon"
+    return f"after {choice.draws} draws the sites keep the last expert, and nothing is sent any more"

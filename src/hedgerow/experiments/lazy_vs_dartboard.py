@@ -1,0 +1,246 @@
+"""Lazy experts (two chains, after L2P) against the shrinking dartboard (one chain): who has the smaller regret, and where?
+
+Both with their certified calibration, at the same budget, and free to choose their groups. First their proven regret bounds on a grid
+over T, epsilon, d and delta; then measured regret at a few points, on the same streams: Bernoulli losses with one better expert,
+and losses whose means drift. The source of lazy experts has no experiments, and is known to us in part only, so there is no claim
+to reproduce: the verdict says who wins where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import product
+from math import nan
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hedgerow.algorithms.experts.lazy_choices import LazyChoices
+from hedgerow.algorithms.experts.lazy_experts import LazyExperts
+from hedgerow.algorithms.experts.shrinking_dartboard import ShrinkingDartboard
+from hedgerow.algorithms.experts.shrinking_dartboard_tuning import choose
+from hedgerow.core.setting import Setting
+from hedgerow.environments.drifting import Drifting
+from hedgerow.environments.stochastic import Bernoulli
+from hedgerow.evaluation.summary import Estimate
+from hedgerow.experiments.config import Entry, StudyConfig
+from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
+from hedgerow.experiments.study import Study
+
+EPSILONS, DELTAS = (0.1, 1.0, 10.0), (0.0, 1e-6)
+HORIZONS, EXPERTS = (1000, 10_000, 100_000, 1_000_000), (10, 10_000)
+QUICK_HORIZONS, QUICK_EXPERTS = (1000,), (10,)
+SEEDS, QUICK_SEEDS = 20, 5
+PLAYED_EXPERTS = 100
+PLAYED = ((10_000, 0.1), (10_000, 1.0), (10_000, 10.0), (100_000, 1.0))  # T, epsilon
+QUICK_PLAYED = ((1000, 1.0),)
+LAZY, DARTBOARD = "lazy experts", "dartboard"
+SPECS: dict[str, type[LazyChoices]] = {LAZY: LazyExperts, DARTBOARD: ShrinkingDartboard}
+EVEN = 1e-6  # relative: bounds that are equal but for rounding
+
+
+class Point(NamedTuple):
+    """Of the grid of bounds."""
+
+    horizon: int
+    epsilon: float
+    experts: int
+    delta: float
+
+
+def grid(quick: bool) -> list[Point]:
+    horizons, experts = (QUICK_HORIZONS, QUICK_EXPERTS) if quick else (HORIZONS, EXPERTS)
+    return [Point(*values) for values in product(horizons, EPSILONS, experts, DELTAS)]
+
+
+def bound(point: Point, name: str) -> float:
+    """The smallest regret bound that the calibration finds, groups included."""
+    setting = Setting(1, point.experts, point.horizon)
+    return choose(setting, point.epsilon, point.delta, None, SPECS[name].KIND).regret_bound(setting)
+
+
+def bound_ratios(quick: bool) -> dict[Point, float]:
+    """Lazy experts over dartboard; above 1 the dartboard wins."""
+    return {point: bound(point, LAZY) / bound(point, DARTBOARD) for point in grid(quick)}
+
+
+def stream(study: str, horizon: int) -> Bernoulli | Drifting:
+    if study == "bernoulli":
+        return Bernoulli(clients=1, experts=PLAYED_EXPERTS, horizon=horizon, mean=0.5, gap=0.3)
+    return Drifting(clients=1, experts=PLAYED_EXPERTS, horizon=horizon, mean=0.5, swing=0.4, cycles=0.5)
+
+
+def label(name: str, horizon: int, epsilon: float, delta: float) -> str:
+    return f"{name}/T={horizon}/epsilon={epsilon:g}/delta={delta:g}"
+
+
+def studies(quick: bool) -> dict[str, StudyConfig]:
+    points, made = QUICK_PLAYED if quick else PLAYED, {}
+    for study in ("bernoulli", "drifting"):
+        entries = [
+            Entry(label(name, horizon, epsilon, delta), spec(epsilon=epsilon, delta=delta), stream(study, horizon))
+            for (horizon, epsilon), delta, (name, spec) in product(points, DELTAS, SPECS.items())
+        ]
+        title = f"Lazy experts against the dartboard, {study} losses, d = {PLAYED_EXPERTS}"
+        made[study] = StudyConfig(title, stream(study, points[0][0]), tuple(entries), seeds=QUICK_SEEDS if quick else SEEDS)
+    return made
+
+
+@dataclass(frozen=True)
+class Contest:
+    """One measured point: the regrets, and lazy experts less dartboard seed by seed, which share their losses."""
+
+    study: str
+    horizon: int
+    epsilon: float
+    delta: float
+    regrets: Mapping[str, Estimate]
+    difference: Estimate
+
+    @property
+    def winner(self) -> str | None:
+        """Whoever has less regret, if the 95 % interval of the difference leaves no doubt."""
+        low, high = self.difference.mean - self.difference.half_width, self.difference.mean + self.difference.half_width
+        return DARTBOARD if low > 0 else LAZY if high < 0 else None
+
+
+def contests(done: Studies) -> list[Contest]:
+    found = []
+    for study, finished in done.items():
+        for (horizon, epsilon), delta in product(_played(finished), DELTAS):
+            regrets = {name: [r.final_regret for r in finished.of(label(name, horizon, epsilon, delta))] for name in SPECS}
+            difference = Estimate.of([a - b for a, b in zip(regrets[LAZY], regrets[DARTBOARD], strict=True)])
+            estimates = {name: Estimate.of(values) for name, values in regrets.items()}
+            found.append(Contest(study, horizon, epsilon, delta, estimates, difference))
+    return found
+
+
+def _is_quick(done: Studies) -> bool:
+    return any(finished.config.seeds < SEEDS for finished in done.values())
+
+
+def _played(finished: Study) -> tuple[tuple[int, float], ...]:
+    return QUICK_PLAYED if finished.config.seeds < SEEDS else PLAYED
+
+
+def judge(done: Studies) -> Verdict:
+    ratios, measured = bound_ratios(_is_quick(done)), contests(done)
+    checks = [
+        Check(f"delta={delta:g}/least bound of lazy experts over the dartboard's", min(_at(ratios, delta)), ">=", 1 - EVEN)
+        for delta in DELTAS
+    ]
+    for contest in measured:
+        where = f"{contest.study}/T={contest.horizon}/epsilon={contest.epsilon:g}/delta={contest.delta:g}"
+        difference = contest.difference
+        checks.append(Check(f"{where}/lazy less dartboard, upper end", difference.mean + difference.half_width, ">=", 0.0))
+        for name, regret in contest.regrets.items():
+            entry = label(name, contest.horizon, contest.epsilon, contest.delta)
+            proven = done[contest.study].algorithms[entry].regret_bound or nan
+            checks.append(Check(f"{contest.study}/{entry}/lower end of the mean", regret.mean - regret.half_width, "<=", proven))
+    return Verdict(None, tuple(checks), f"{told_bounds(ratios)}. {told_regret(measured)}")
+
+
+def _at(ratios: Mapping[Point, float], delta: float) -> list[float]:
+    return [ratio for point, ratio in ratios.items() if point.delta == delta]
+
+
+def told_bounds(ratios: Mapping[Point, float]) -> str:
+    """Who has the smaller bound, where."""
+    lazy = [point for point, ratio in ratios.items() if ratio < 1 - EVEN]
+    even = [point for point, ratio in ratios.items() if abs(ratio - 1) <= EVEN]
+    better = len(ratios) - len(lazy) - len(even)
+    text = f"proven bounds: the dartboard's is smaller at {better} of {len(ratios)} points"
+    text += f" (lazy experts' is up to {max(ratios.values()) - 1:.0%} larger)" if better else ""
+    if even:
+        text += f", equal at {len(even)} (epsilon = {_listed(p.epsilon for p in even)})"
+    return f"{text}, lazy experts' is smaller {_where(lazy)}"
+
+
+def _listed(values: Any) -> str:
+    return ", ".join(f"{value:g}" for value in sorted(set(values)))
+
+
+def _where(points: list[Any]) -> str:
+    if not points:
+        return "nowhere"
+    return "at " + "; ".join(f"T={p.horizon}, epsilon={p.epsilon:g}, delta={p.delta:g}" for p in points)
+
+
+def told_regret(measured: list[Contest]) -> str:
+    """Who has less measured regret, where."""
+    won = {name: [contest for contest in measured if contest.winner == name] for name in SPECS}
+    open_ones = len(measured) - len(won[LAZY]) - len(won[DARTBOARD])
+    text = f"measured regret: the dartboard's is significantly smaller at {len(won[DARTBOARD])} of {len(measured)} points"
+    return f"{text}, {open_ones} are undecided, lazy experts' is smaller {_where(won[LAZY])}"
+
+
+def draw(done: Studies, path: Path) -> None:
+    """On the left two panels of bounds, one for each delta; on the right what was measured."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(13.0, 4.6), layout="constrained")
+    panels = figure.subplots(1, 3, width_ratios=(1, 1, 1.3))
+    ratios = bound_ratios(_is_quick(done))
+    top = max(1.05, max(ratios.values()) * 1.04)
+    for axes, delta in zip(panels, DELTAS, strict=False):
+        _draw_bounds(axes, {point: ratio for point, ratio in ratios.items() if point.delta == delta})
+        axes.set_ylim(min(0.95, *ratios.values()), top)
+        axes.set_title(f"proven bounds, delta = {delta:g}", fontsize=10, loc="left")
+    panels[0].set_ylabel("lazy experts over dartboard")
+    panels[1].legend(frameon=False, fontsize=8, loc="upper left", ncols=2)
+    _draw_measured(panels[2], contests(done))
+    title = "Lazy experts against the dartboard: above 1 (above 0) the dartboard is better"
+    figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold")
+    figure.savefig(path, dpi=150)
+
+
+def _tidy(axes: Any) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color="#e5e5e5", linewidth=0.8)
+    axes.set_axisbelow(True)
+
+
+def _draw_bounds(axes: Any, ratios: Mapping[Point, float]) -> None:
+    from hedgerow.evaluation.plots import COLOURS
+
+    _tidy(axes)
+    axes.axhline(1.0, color="#444444", linewidth=1.0)
+    for (epsilon, colour), experts in product(zip(EPSILONS, COLOURS, strict=False), sorted({point.experts for point in ratios})):
+        line = {point.horizon: ratio for point, ratio in ratios.items() if (point.epsilon, point.experts) == (epsilon, experts)}
+        style = {"color": colour, "linestyle": "-" if experts == EXPERTS[0] else "--", "marker": "o", "markersize": 4}
+        axes.plot(list(line), list(line.values()), label=f"epsilon = {epsilon:g}, d = {experts}", **style)
+    axes.set_xscale("log")
+    axes.set_xlabel("rounds")
+
+
+def _draw_measured(axes: Any, measured: list[Contest]) -> None:
+    """The difference, with its 95 % interval, in parts of the dartboard's mean regret."""
+    from hedgerow.evaluation.plots import COLOURS
+
+    _tidy(axes)
+    axes.axhline(0.0, color="#444444", linewidth=1.0)
+    places = list(dict.fromkeys((contest.horizon, contest.epsilon) for contest in measured))
+    kinds = list(product(dict.fromkeys(contest.study for contest in measured), DELTAS))
+    for number, ((study, delta), colour) in enumerate(zip(kinds, COLOURS, strict=False)):
+        some = [contest for contest in measured if (contest.study, contest.delta) == (study, delta)]
+        x = [places.index((contest.horizon, contest.epsilon)) + 0.14 * (number - (len(kinds) - 1) / 2) for contest in some]
+        y = [100 * contest.difference.mean / contest.regrets[DARTBOARD].mean for contest in some]
+        half = [100 * contest.difference.half_width / contest.regrets[DARTBOARD].mean for contest in some]
+        style = {"color": colour, "marker": "o", "markersize": 4, "linestyle": "none", "capsize": 3}
+        axes.errorbar(x, y, yerr=half, label=f"{study}, delta = {delta:g}", **style)
+    axes.set_xticks(range(len(places)), [f"T = {horizon:,}\nepsilon = {epsilon:g}" for horizon, epsilon in places], fontsize=8)
+    axes.set_xlim(-0.5, len(places) - 0.5)
+    axes.set_title(f"measured regret, d = {PLAYED_EXPERTS}", fontsize=10, loc="left")
+    axes.set_ylabel("lazy experts less dartboard, % of the dartboard's")
+    axes.margins(y=0.25)
+    axes.legend(frameon=False, fontsize=8, loc="upper left", ncols=2)
+
+
+EXPERIMENT = Experiment(
+    id="lazy-vs-dartboard",
+    title="Lazy experts with two chains (after L2P) against the batched shrinking dartboard",
+    claim="none that can be tested: which of the two has the smaller bound, and the smaller regret, over T, epsilon, d and delta",
+    studies=studies,
+    judge=judge,
+    draw=draw,
+)
