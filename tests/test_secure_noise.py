@@ -21,11 +21,15 @@ import pytest
 from scipy import stats
 
 from hedgerow.algorithms.experts.follow_the_leader import FollowTheLeader
+from hedgerow.algorithms.experts.lazy_experts import LazyExperts
+from hedgerow.algorithms.experts.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
 from hedgerow.core.certificate import ENTROPY, IDEAL_REALS, Observer
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.noise import SeededNoise
 from hedgerow.engines.learner import Learner
+from hedgerow.engines.simulate import simulate
+from hedgerow.environments.stochastic import Bernoulli
 from hedgerow.privacy.mechanisms import AdditiveNoise, ExponentialMechanism, GaussianNoise, KNorm, NoisyMax
 from hedgerow.privacy.secure import SecureNoise, choice, exact, words
 from hedgerow.privacy.secure import source as secure_source
@@ -620,3 +624,15 @@ def test_agrees_with_opendp(law: str, scale: float) -> None:
 
     assert p_value(ours) > FALSE_ALARM
     assert p_value(np.round(ours * 1.5).astype(int)) < 1e-9
+
+
+@pytest.mark.parametrize("spec", [ShrinkingDartboard(), LazyExperts()])
+def test_games_with_secure_noise_flip_exact_coins(spec: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fast paths compare uniform floats, so they are for seeded noise only."""
+    environment = Bernoulli(clients=2, experts=5, horizon=60)
+    algorithm, source, flipped = spec.build(environment.setting), SecureNoise(), []
+    flip = SecureNoise.flip
+    monkeypatch.setattr(SecureNoise, "flip", lambda *arguments: flipped.append(1) or flip(*arguments))
+    monkeypatch.setattr(SecureNoise, "uniform", lambda *arguments: pytest.fail("a coin from a float"))
+    simulate(algorithm, environment, 0, noise=source)
+    assert flipped

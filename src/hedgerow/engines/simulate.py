@@ -17,6 +17,7 @@ from hedgerow.core.protocol import Algorithm, Environment, Feature, features_of,
 from hedgerow.core.transcript import Counters, Sink, Traffic
 from hedgerow.engines.loop import Engine
 from hedgerow.engines.summed import play_sums
+from hedgerow.privacy.secure import SecureNoise
 
 EngineName = Literal["vectorised", "in_process", "summed"]
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
@@ -37,7 +38,10 @@ class LastPlays(Sink):
 def make_engine(name: str, algorithm: Algorithm, source: NoiseSource, fused: bool = True) -> Engine:
     drivers = ("vectorised", "in_process")
     expect(name in drivers, "engine", name, f"in {drivers}: no other plays losses one by one")
-    return Engine.vectorised(algorithm, source, fused) if name == "vectorised" else Engine.in_process(algorithm, source)
+    if name == "in_process":
+        return Engine.in_process(algorithm, source)
+    seeded = not isinstance(source, SecureNoise)  # fast paths take coins from uniform floats, which are not exact
+    return Engine.vectorised(algorithm, source, fused and seeded)
 
 
 def traffic_of(algorithm: Algorithm) -> Traffic:
