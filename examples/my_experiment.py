@@ -9,8 +9,8 @@ from pathlib import Path
 
 import hedgerow as hr
 from hedgerow.evaluation.plots import plot_regret_against
-from hedgerow.experiments.config import Entry, StudyConfig
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
+from hedgerow.studies.config import Entry, StudyConfig
 
 CLIENTS = (1, 2, 4, 8)
 

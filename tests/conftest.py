@@ -16,8 +16,8 @@ import pytest
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.cli.main import main
 from hedgerow.environments.registry import ENVIRONMENTS
-from hedgerow.experiments import plugins
 from hedgerow.experiments.registry import EXPERIMENTS
+from hedgerow.studies import plugins
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -46,7 +46,7 @@ PLUGIN = """
 import hedgerow
 from hedgerow.algorithms.experts.uniform import Uniform
 from hedgerow.core.errors import HedgerowError
-from hedgerow.experiments.config import Entry, StudyConfig
+from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.experiments.experiment import Check, Experiment, Verdict
 def studies(quick):
     environment = hedgerow.Bernoulli(clients=2, experts=3, horizon=20)

@@ -10,8 +10,8 @@ import numpy as np
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
 from hedgerow.evaluation.regret import RunResult
-from hedgerow.experiments.config import StudyConfig
-from hedgerow.experiments.study import Study
+from hedgerow.studies.config import StudyConfig
+from hedgerow.studies.study import Study
 
 SPREAD = 0.01
 """Half of the seeds regret so much more than the mean, relatively, the others so much less; other halves for other entries."""

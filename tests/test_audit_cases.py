@@ -15,7 +15,7 @@ from hedgerow.algorithms.experts.sparse_vector import SparseVector
 from hedgerow.core.audit_case import WHOLE, AuditCase
 from hedgerow.core.certificate import Observer
 from hedgerow.core.errors import InvalidValue
-from hedgerow.experiments.audit import AuditRow, cases_of, examine
+from hedgerow.studies.audit import AuditRow, cases_of, examine
 
 FIELDS = {
     *("algorithm", "calibration", "trust", "case", "method", "observer", "delta", "certified_epsilon", "audited_epsilon"),

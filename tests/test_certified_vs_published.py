@@ -24,7 +24,7 @@ from hedgerow.experiments.certified_vs_published import (
     pairs,
     study_name,
 )
-from hedgerow.experiments.study import Study, run_study
+from hedgerow.studies.study import Study, run_study
 
 FIRST = study_name(GOOD, GAPS[0])
 

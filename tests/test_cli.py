@@ -13,7 +13,7 @@ import pytest
 from conftest import Command
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.environments.registry import ENVIRONMENTS
-from hedgerow.experiments.config import from_table, load
+from hedgerow.studies.config import from_table, load
 
 COMMANDS = ("demo", "list", "run", "compare", "certify", "reproduce", "gallery", "bench", "contracts", "audit", "statement")
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from conftest import Answer, Command
+from hedgerow.benchmarks.measure import Row
 from hedgerow.cli.bench import BENCHMARKS
-from hedgerow.experiments.benchmarks import Row
 from hedgerow.experiments.registry import EXPERIMENTS
 
 EXPERIMENT_FIELDS = {"id", "status", "message", "reproduces", "passed", "checks"}

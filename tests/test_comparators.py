@@ -26,8 +26,8 @@ from hedgerow.environments.recorded import RecordedArray
 from hedgerow.environments.switching import Switching
 from hedgerow.evaluation import comparators as module
 from hedgerow.evaluation.comparators import ComparatorRecorder, with_switches
-from hedgerow.experiments.config import Entry, StudyConfig
-from hedgerow.experiments.study import run_one, run_study
+from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow.studies.study import run_one, run_study
 
 
 def _found(losses: np.ndarray, switches: tuple[int, ...] = (), block: int = 5, family: Family | None = None) -> dict[str, float]:

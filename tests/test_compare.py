@@ -17,12 +17,12 @@ from hedgerow.environments.adaptive import PlayChasing
 from hedgerow.environments.realizable import Realizable
 from hedgerow.environments.recorded import RecordedArray
 from hedgerow.environments.stochastic import Bernoulli
-from hedgerow.experiments.compare import compare_runs, difference, paired, welch
-from hedgerow.experiments.config import from_table, load
-from hedgerow.experiments.finished import FinishedRun, read_run
-from hedgerow.experiments.folder import write_study
-from hedgerow.experiments.streams import ADAPTIVE, fingerprint
-from hedgerow.experiments.study import run_study
+from hedgerow.studies.compare import compare_runs, difference, paired, welch
+from hedgerow.studies.config import from_table, load
+from hedgerow.studies.finished import FinishedRun, read_run
+from hedgerow.studies.folder import write_study
+from hedgerow.studies.streams import ADAPTIVE, fingerprint
+from hedgerow.studies.study import run_study
 
 Make = Callable[..., Path]
 

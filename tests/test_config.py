@@ -16,8 +16,8 @@ from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.environments.realizable import Halving, Realizable
 from hedgerow.environments.registry import ENVIRONMENTS
-from hedgerow.experiments.config import Entry, StudyConfig, from_table, load, to_table
-from hedgerow.experiments.study import run_study
+from hedgerow.studies.config import Entry, StudyConfig, from_table, load, to_table
+from hedgerow.studies.study import run_study
 
 GOOD = """
 title = "A study"

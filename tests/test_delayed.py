@@ -24,7 +24,7 @@ from hedgerow.environments.recorded import RecordedArray
 from hedgerow.environments.sleeping import Sleeping
 from hedgerow.environments.stochastic import UniformLosses
 from hedgerow.evaluation.regret import RegretRecorder
-from hedgerow.experiments.config import Entry, StudyConfig, from_table, to_table
+from hedgerow.studies.config import Entry, StudyConfig, from_table, to_table
 
 SMALL = UniformLosses(clients=3, experts=4, horizon=50)
 LOSSES = round_to_lattice(np.random.default_rng(3).random((50, 3, 4)))

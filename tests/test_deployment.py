@@ -34,14 +34,14 @@ from hedgerow.environments.movielens import MovieLensGenres
 from hedgerow.environments.recorded import RecordedArray
 from hedgerow.environments.sleeping import Sleeping
 from hedgerow.environments.stochastic import Bernoulli
-from hedgerow.experiments.deployment import deployment_record, record_deployment
-from hedgerow.experiments.privacy_record import draws_afresh, read_record
-from hedgerow.experiments.study import STAMP
 from hedgerow.privacy import SecureNoise
 from hedgerow.privacy.bounded_range import AdaptiveBoundedRange
 from hedgerow.privacy.composition import PureComposition
 from hedgerow.privacy.curves import ApproximateDP, GaussianDP, PureDP, Quoted, ZeroConcentratedDP
 from hedgerow.privacy.repetition import repeated
+from hedgerow.studies.deployment import deployment_record, record_deployment
+from hedgerow.studies.privacy_record import draws_afresh, read_record
+from hedgerow.studies.study import STAMP
 from honest import HONEST
 
 ROOT = Path(__file__).parent.parent

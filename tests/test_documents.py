@@ -12,11 +12,12 @@ import pytest
 
 from hedgerow.algorithms.registry import ALGORITHMS, variants
 from hedgerow.core.setting import Setting
-from hedgerow.experiments.config import load
-from hedgerow.experiments.plugins import load_plugin
 from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.experiments.reproduce import reproduce
-from hedgerow.experiments.study import run_study
+from hedgerow.studies.config import load
+from hedgerow.studies.plugins import load_plugin
+from hedgerow.studies.study import run_study
+from hedgerow.version import __version__
 
 ROOT = Path(__file__).parent.parent
 
@@ -151,3 +152,9 @@ def test_every_python_block_of_the_readme_runs(tmp_path: Path, monkeypatch: pyte
     assert 0.24 < float(printed[0]) <= 0.25
     assert printed[1].endswith("reports")
     assert int(printed[1].split()[0]) > 4
+
+
+def test_the_version_is_the_same_everywhere() -> None:
+    project, citation = (ROOT / name for name in ("pyproject.toml", "CITATION.cff"))
+    assert f'\nversion = "{__version__}"\n' in project.read_text()
+    assert f"\nversion: {__version__}\n" in citation.read_text()

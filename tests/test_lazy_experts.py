@@ -25,8 +25,8 @@ from hedgerow.environments.adversaries import notes
 from hedgerow.environments.lower_bounds import hidden_expert_regret
 from hedgerow.environments.stochastic import Bernoulli
 from hedgerow.environments.switching import Switching
-from hedgerow.experiments.audit import AuditRow, cases_of, examine
 from hedgerow.privacy.secure import SecureNoise
+from hedgerow.studies.audit import AuditRow, cases_of, examine
 
 
 def transcripts(choice: Choice, most: int, first: np.ndarray, second: np.ndarray) -> np.ndarray:

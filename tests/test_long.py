@@ -9,6 +9,7 @@ import pytest
 
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
 from hedgerow.algorithms.experts.sparse_vector_tuning import choose
+from hedgerow.benchmarks.simulation import memory_rows
 from hedgerow.contracts import guarantees
 from hedgerow.contracts.neighbours import SEEDED
 from hedgerow.core.setting import Setting
@@ -16,10 +17,9 @@ from hedgerow.core.transcript import Digest
 from hedgerow.engines.broadcasts import broadcasts_of
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.realizable import Halving, Realizable
-from hedgerow.experiments.benchmarks import memory_rows
 from hedgerow.experiments.gao2024_figure2 import EXPERIMENT
 from hedgerow.experiments.reproduce import reproduce
-from hedgerow.experiments.study import run_one
+from hedgerow.studies.study import run_one
 
 pytestmark = pytest.mark.long
 

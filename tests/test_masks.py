@@ -34,8 +34,8 @@ from hedgerow.environments.sleeping import Sleeping
 from hedgerow.environments.stochastic import Bernoulli, UniformLosses
 from hedgerow.evaluation.comparators import ComparatorRecorder
 from hedgerow.evaluation.regret import RegretRecorder, RunResult
-from hedgerow.experiments.config import Entry, StudyConfig, from_table
-from hedgerow.experiments.study import run_study
+from hedgerow.studies.config import Entry, StudyConfig, from_table
+from hedgerow.studies.study import run_study
 
 SMALL = UniformLosses(clients=3, experts=4, horizon=200)
 

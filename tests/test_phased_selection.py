@@ -33,10 +33,10 @@ from hedgerow.environments.stochastic import Bernoulli, UniformLosses
 from hedgerow.environments.switching import Switching
 from hedgerow.evaluation.regret import RegretRecorder, RunResult
 from hedgerow.evaluation.summary import Estimate
-from hedgerow.experiments.audit import AuditRow, cases_of
-from hedgerow.experiments.audit import examine as audit
 from hedgerow.privacy.mechanisms import GaussianNoise
 from hedgerow.privacy.mechanisms.shares import GaussianShare
+from hedgerow.studies.audit import AuditRow, cases_of
+from hedgerow.studies.audit import examine as audit
 
 NOISY: dict[str, PhasedSelection] = {
     "local": PhasedSelection(trust="local"),

@@ -19,12 +19,12 @@ import numpy as np
 import pytest
 
 from conftest import Command
-from hedgerow.experiments import study as study_module
-from hedgerow.experiments.config import load
-from hedgerow.experiments.identity import identity
-from hedgerow.experiments.result_store import ResultStore
-from hedgerow.experiments.study import run_one
-from hedgerow.experiments.unfinished import RECORD, new_run
+from hedgerow.studies import study as study_module
+from hedgerow.studies.config import load
+from hedgerow.studies.identity import identity
+from hedgerow.studies.result_store import ResultStore
+from hedgerow.studies.study import run_one
+from hedgerow.studies.unfinished import RECORD, new_run
 
 GATED = """
 import os, time

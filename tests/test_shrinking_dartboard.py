@@ -22,10 +22,10 @@ from hedgerow.engines.simulate import simulate
 from hedgerow.environments.recorded import RecordedArray
 from hedgerow.environments.stochastic import Bernoulli
 from hedgerow.evaluation.regret import RegretRecorder
-from hedgerow.experiments.audit import AuditRow, cases_of, examine
 from hedgerow.privacy.bounded_range import AdaptiveBoundedRange
 from hedgerow.privacy.mechanisms import Coin
 from hedgerow.privacy.random_draws import CoinThenDraws, binomial, capped, mixture
+from hedgerow.studies.audit import AuditRow, cases_of, examine
 
 LARGE = Setting(clients=1, experts=100, horizon=10**4)
 

@@ -27,11 +27,6 @@ from hedgerow.core.certificate import Observer, Person, PrivacyCurve, Site
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.setting import Setting
-from hedgerow.experiments.config import load
-from hedgerow.experiments.folder import write_study
-from hedgerow.experiments.privacy_record import Attack, UnitRecord, _curve, read_record, record_of
-from hedgerow.experiments.provenance import hash_of, secure_noise
-from hedgerow.experiments.study import STAMP, run_study
 from hedgerow.privacy.curves import ApproximateDP, BoundedRange, GaussianDP, LaplaceDP, PureDP, Quoted, ZeroConcentratedDP, trade_off
 from hedgerow.privacy.curves.pure import rounded_up
 from hedgerow.privacy.groups import group
@@ -44,6 +39,11 @@ from hedgerow.statement.picture import draw
 from hedgerow.statement.registry import record, to_yaml
 from hedgerow.statement.statement import Statement, chosen, folder_names, of_records, outline
 from hedgerow.statement.words import audit_words, formula, is_loud, percent, plain_words
+from hedgerow.studies.config import load
+from hedgerow.studies.folder import write_study
+from hedgerow.studies.privacy_record import Attack, UnitRecord, _curve, read_record, record_of
+from hedgerow.studies.provenance import hash_of, secure_noise
+from hedgerow.studies.study import STAMP, run_study
 
 TODAY = date(2026, 11, 15)
 EXAMPLE = Path(__file__).parent.parent / "examples" / "statement_details.toml"

@@ -16,12 +16,12 @@ from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.environments.realizable import Realizable
 from hedgerow.environments.registry import ENVIRONMENTS
-from hedgerow.experiments import folder as folder_module
-from hedgerow.experiments import plugins
-from hedgerow.experiments.config import Entry, StudyConfig, from_table, load, to_table
-from hedgerow.experiments.folder import fresh_folder
-from hedgerow.experiments.plugins import load_plugin
-from hedgerow.experiments.study import Study, run_study
+from hedgerow.studies import folder as folder_module
+from hedgerow.studies import plugins
+from hedgerow.studies.config import Entry, StudyConfig, from_table, load, to_table
+from hedgerow.studies.folder import fresh_folder
+from hedgerow.studies.plugins import load_plugin
+from hedgerow.studies.study import Study, run_study
 
 
 def _small(**changes: Any) -> StudyConfig:

@@ -21,8 +21,8 @@ from hedgerow.environments.recorded import RecordedArray
 from hedgerow.environments.stochastic import Bernoulli, GapLadder, UniformLosses
 from hedgerow.environments.switching import Switching
 from hedgerow.evaluation.regret import RegretRecorder, RunResult
-from hedgerow.experiments.config import Entry, StudyConfig
-from hedgerow.experiments.study import run_study
+from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow.studies.study import run_study
 
 SMALL: dict[str, Any] = {"clients": 3, "experts": 4, "horizon": 40}
 COUNTED = (

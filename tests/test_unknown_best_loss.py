@@ -23,8 +23,8 @@ from hedgerow.core.transcript import Everything
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.realizable import NearRealizable
 from hedgerow.environments.recorded import RecordedArray
-from hedgerow.experiments.audit import AuditRow, cases_of
-from hedgerow.experiments.audit import examine as audit
+from hedgerow.studies.audit import AuditRow, cases_of
+from hedgerow.studies.audit import examine as audit
 
 Spec = Doubling | Potential
 

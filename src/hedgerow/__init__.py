@@ -27,14 +27,14 @@ from hedgerow.environments.realizable import Halving, NearRealizable, Realizable
 from hedgerow.environments.recorded import Recorded, RecordedArray
 from hedgerow.environments.registry import ENVIRONMENTS
 from hedgerow.environments.sleeping import Sleeping
-from hedgerow.environments.stochastic import Bernoulli, GaussianSoftmax, UniformLosses
+from hedgerow.environments.stochastic import Bernoulli, GapLadder, GaussianSoftmax, UniformLosses
 from hedgerow.environments.switching import Switching
-from hedgerow.experiments.deployment import record_deployment
 from hedgerow.experiments.registry import EXPERIMENTS
-from hedgerow.experiments.study import Study, compare
 from hedgerow.privacy.secure import SecureNoise
+from hedgerow.studies.deployment import record_deployment
+from hedgerow.studies.study import Study, compare
+from hedgerow.version import __version__
 
-__version__ = "0.1.0"
 __all__ = [
     "ALGORITHMS",
     "ENVIRONMENTS",
@@ -49,6 +49,7 @@ __all__ = [
     "Doubling",
     "Drifting",
     "FollowTheLeader",
+    "GapLadder",
     "GaussianSoftmax",
     "Halving",
     "Hedge",
@@ -78,6 +79,7 @@ __all__ = [
     "Uniform",
     "UniformLosses",
     "Unsupported",
+    "__version__",
     "compare",
     "record_deployment",
     "simulate",

@@ -11,8 +11,8 @@ from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.cli.options import Debug, Json, Plugins, Settings, prepare
 from hedgerow.cli.output import ERR, OUT, print_json
 from hedgerow.core.audit_case import AuditCase
-from hedgerow.experiments.audit import AuditRow, audit_document, audit_rows
-from hedgerow.experiments.config import parse_setting, typed
+from hedgerow.studies.audit import AuditRow, audit_document, audit_rows
+from hedgerow.studies.config import parse_setting, typed
 
 
 def audit(

@@ -7,15 +7,11 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from hedgerow.benchmarks.registry import BENCHMARKS
 from hedgerow.cli.options import Debug, Json
 from hedgerow.cli.output import ERR, OUT, print_json
 from hedgerow.core.checks import nearest
 from hedgerow.core.errors import InvalidValue
-from hedgerow.experiments import benchmarks
-from hedgerow.experiments.noise_benchmarks import noise_rows
-from hedgerow.experiments.privacy_benchmarks import privacy_rows
-
-BENCHMARKS = {**benchmarks.BENCHMARKS, "noise": noise_rows, "privacy": privacy_rows}
 
 
 def bench(
@@ -25,7 +21,7 @@ def bench(
 ) -> int:
     """Measure speed and memory as ratios within one process, so that machines can be compared.
 
-    `simulate` sets Fed-SVT and the shrinking dartboard (validation, protocol, regret) against reading the same losses once. Exit
+    `simulate` sets whole games of the private algorithms (validation, protocol, regret) against reading the same losses once. Exit
     code 1: a limit is broken.
     """
     if name is not None and name not in BENCHMARKS:

@@ -15,9 +15,9 @@ from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
 from hedgerow.engines.learner import Learner
 from hedgerow.environments.adversaries import BOUND_HOLDS_FOR, budget_notes
-from hedgerow.experiments.config import parse_setting, typed
-from hedgerow.experiments.folder import certificate_table
 from hedgerow.privacy.secure import SecureNoise
+from hedgerow.studies.config import parse_setting, typed
+from hedgerow.studies.folder import certificate_table
 
 FRAME: dict[str, Any] = {"clients": 10, "experts": 100, "horizon": 512}
 

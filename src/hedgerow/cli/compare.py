@@ -15,9 +15,9 @@ from hedgerow.cli.options import Debug, Json
 from hedgerow.cli.output import OUT, print_json
 from hedgerow.core.errors import InvalidValue
 from hedgerow.evaluation.summary import Estimate
-from hedgerow.experiments.compare import Comparison, Difference, compare_runs
-from hedgerow.experiments.finished import read_run
-from hedgerow.experiments.identity import shown
+from hedgerow.studies.compare import Comparison, Difference, compare_runs
+from hedgerow.studies.finished import read_run
+from hedgerow.studies.identity import shown
 
 DEFAULT = Path("comparison.png")
 

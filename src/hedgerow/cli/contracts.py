@@ -12,7 +12,7 @@ from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.cli.options import Debug, Json, Plugins, Settings, prepare
 from hedgerow.cli.output import OUT, print_json, progress_bar
 from hedgerow.contracts.suite import CONTRACTS, ON_BOTH_SOURCES, examine
-from hedgerow.experiments.config import parse_setting, typed
+from hedgerow.studies.config import parse_setting, typed
 
 
 def contracts(

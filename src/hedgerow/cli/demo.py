@@ -12,9 +12,9 @@ from hedgerow.cli.options import Debug, Json, Out
 from hedgerow.cli.output import OUT, print_json, progress_bar
 from hedgerow.core.certificate import Observer
 from hedgerow.environments.realizable import NearRealizable
-from hedgerow.experiments.config import Entry, StudyConfig
-from hedgerow.experiments.folder import fresh_folder, study_document, write_study
-from hedgerow.experiments.study import STAMP, Study, run_study
+from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow.studies.folder import fresh_folder, study_document, write_study
+from hedgerow.studies.study import STAMP, Study, run_study
 
 HOSPITALS = NearRealizable(clients=8, experts=24, horizon=730, mean=0.4, law="uniform", best_loss=2.0)
 PRIVATE = SparseVector(epsilon=1.0, every=1, best_loss=2.0)

@@ -10,7 +10,7 @@ import typer
 
 from hedgerow.core.checks import at_least
 from hedgerow.environments.data import CHOSEN
-from hedgerow.experiments.plugins import load_plugins
+from hedgerow.studies.plugins import load_plugins
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output and nothing else.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]

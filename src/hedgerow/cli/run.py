@@ -14,11 +14,11 @@ from hedgerow.cli.output import ERR, OUT, comparators, print_json, progress_bar,
 from hedgerow.core.checks import at_least
 from hedgerow.core.errors import InvalidValue
 from hedgerow.environments.adversaries import notes
-from hedgerow.experiments.config import StudyConfig, from_table, load
-from hedgerow.experiments.folder import study_document, write_study
-from hedgerow.experiments.identity import differences, identity, sources
-from hedgerow.experiments.study import STAMP, Study, check_engine, run_study
-from hedgerow.experiments.unfinished import RUNS, Unfinished, all_unfinished, new_run, resumed, unfinished_at
+from hedgerow.studies.config import StudyConfig, from_table, load
+from hedgerow.studies.folder import study_document, write_study
+from hedgerow.studies.identity import differences, identity, sources
+from hedgerow.studies.study import STAMP, Study, check_engine, run_study
+from hedgerow.studies.unfinished import RUNS, Unfinished, all_unfinished, new_run, resumed, unfinished_at
 
 
 def run(

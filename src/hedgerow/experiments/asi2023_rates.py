@@ -22,9 +22,9 @@ from hedgerow.core.certificate import Observer
 from hedgerow.core.setting import Setting
 from hedgerow.environments.stochastic import Bernoulli
 from hedgerow.evaluation.summary import Estimate
-from hedgerow.experiments.config import Entry, StudyConfig
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
-from hedgerow.experiments.study import Study
+from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow.studies.study import Study
 
 EXPERTS, DELTA, MEAN, GAP = 100, 1e-6, 0.5, 0.3
 HORIZONS = (1000, 10_000, 100_000)

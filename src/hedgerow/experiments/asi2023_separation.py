@@ -36,9 +36,9 @@ from hedgerow.environments.lower_bounds import consensus_regret
 from hedgerow.environments.stochastic import Bernoulli
 from hedgerow.evaluation.power_law import exponent
 from hedgerow.evaluation.summary import Estimate
-from hedgerow.experiments.config import Entry, StudyConfig
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
-from hedgerow.experiments.study import Study
+from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow.studies.study import Study
 
 EPSILON, DELTA, EXPERTS, SMALL = 1.0, 1e-6, 100, 0.1
 HORIZONS, COLUMN_HORIZONS = (500, 2000, 8000), (125, 500, 2000)

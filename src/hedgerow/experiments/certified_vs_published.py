@@ -37,9 +37,9 @@ from hedgerow.environments.generated import Generated
 from hedgerow.environments.realizable import Realizable
 from hedgerow.environments.stochastic import Bernoulli
 from hedgerow.evaluation.ratio import Ratio
-from hedgerow.experiments.config import Entry, StudyConfig
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
-from hedgerow.experiments.study import STAMP
+from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow.studies.study import STAMP
 
 EPSILON, DELTA, EXPERTS, RHO = 1.0, 1e-6, 100, 0.05
 GAPS = (0.05, 0.1, 0.2, 0.3, 0.45)

@@ -21,9 +21,9 @@ from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.setting import Setting
 from hedgerow.environments.stochastic import Bernoulli, GapLadder
 from hedgerow.evaluation.summary import Estimate
-from hedgerow.experiments.config import Entry, StudyConfig
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
-from hedgerow.experiments.study import Study
+from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow.studies.study import Study
 
 EPSILON, EXPERTS, MEAN = 1.0, 100, 0.5
 CLIENTS, GAPS = (1, 10), (0.02, 0.05, 0.2)

@@ -11,8 +11,8 @@ from typing import Literal
 from scipy.special import stdtrit
 
 from hedgerow.evaluation.summary import Estimate
-from hedgerow.experiments.config import StudyConfig
-from hedgerow.experiments.study import Study
+from hedgerow.studies.config import StudyConfig
+from hedgerow.studies.study import Study
 
 Studies = Mapping[str, Study]
 

@@ -11,7 +11,7 @@ from typing import Any
 from hedgerow.core.errors import HedgerowError
 from hedgerow.experiments.experiment import Experiment
 from hedgerow.experiments.reproduce import fresh_result, reproduce
-from hedgerow.experiments.unfinished import RUNS, Interrupted
+from hedgerow.studies.unfinished import RUNS, Interrupted
 
 Progress = Callable[[str, str, int, int], None]
 

@@ -12,8 +12,8 @@ from pathlib import Path
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
 from hedgerow.core.certificate import Observer
 from hedgerow.environments.realizable import Halving, Realizable
-from hedgerow.experiments.config import Entry, StudyConfig
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, lower_end_of_difference
+from hedgerow.studies.config import Entry, StudyConfig
 
 EPSILON, EXPERTS, HORIZON = 10.0, 100, 512
 SETTINGS = ((1, 1), (10, 1), (10, 30), (10, 50))

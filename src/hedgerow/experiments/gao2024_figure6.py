@@ -27,9 +27,9 @@ from hedgerow.algorithms.experts.sparse_vector import SparseVector
 from hedgerow.core.certificate import Observer
 from hedgerow.environments.movielens import HIGHEST, MovieLensGenres, locate
 from hedgerow.evaluation.summary import Estimate
-from hedgerow.experiments.config import Entry, StudyConfig
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, lower_end_of_difference
-from hedgerow.experiments.study import STAMP, Study
+from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow.studies.study import STAMP, Study
 
 Calibration = Literal["published", "certified"]
 Unrated = Literal["zero", "user_mean"]

@@ -19,8 +19,8 @@ from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.setting import Setting
 from hedgerow.environments.lower_bounds import coin_regret, hidden_expert_regret
 from hedgerow.environments.oblivious import CommonCoins, HiddenExpert
-from hedgerow.experiments.config import Entry, StudyConfig
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
+from hedgerow.studies.config import Entry, StudyConfig
 
 EPSILON, EXPERTS, HORIZON = 0.1, 100, 512
 CLIENTS = (1, 4, 16, 64)

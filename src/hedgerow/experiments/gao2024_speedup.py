@@ -31,8 +31,8 @@ from hedgerow.environments.realizable import Realizable
 from hedgerow.environments.stochastic import GaussianSoftmax
 from hedgerow.evaluation.power_law import exponent
 from hedgerow.evaluation.summary import Estimate
-from hedgerow.experiments.config import Entry, StudyConfig
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
+from hedgerow.studies.config import Entry, StudyConfig
 
 EPSILON, EXPERTS = 1.0, 100
 CLIENTS = (1, 2, 4, 8, 16, 32, 64)

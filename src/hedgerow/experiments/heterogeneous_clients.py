@@ -22,9 +22,9 @@ from hedgerow.algorithms.experts.sparse_vector import SparseVector
 from hedgerow.environments.heterogeneous import Heterogeneous
 from hedgerow.evaluation.crossing import Contest, Crossing, first_root
 from hedgerow.evaluation.summary import Estimate
-from hedgerow.experiments.config import Entry, StudyConfig
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, lower_end_of_difference
-from hedgerow.experiments.study import STAMP, Study
+from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow.studies.study import STAMP, Study
 
 EPSILON, CLIENTS, EXPERTS, HORIZON = 1.0, 20, 20, 500
 PRIVATE, OPEN = "private", "not private"

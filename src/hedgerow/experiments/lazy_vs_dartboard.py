@@ -23,9 +23,9 @@ from hedgerow.core.setting import Setting
 from hedgerow.environments.drifting import Drifting
 from hedgerow.environments.stochastic import Bernoulli
 from hedgerow.evaluation.summary import Estimate
-from hedgerow.experiments.config import Entry, StudyConfig
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
-from hedgerow.experiments.study import Study
+from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow.studies.study import Study
 
 EPSILONS, DELTAS = (0.1, 1.0, 10.0), (0.0, 1e-6)
 HORIZONS, EXPERTS = (1000, 10_000, 100_000, 1_000_000), (10, 10_000)

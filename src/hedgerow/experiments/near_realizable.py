@@ -16,8 +16,8 @@ from hedgerow.algorithms.experts.potential import Potential
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
 from hedgerow.core.certificate import Observer
 from hedgerow.environments.realizable import Halving, NearRealizable
-from hedgerow.experiments.config import Entry, StudyConfig
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, lower_end_of_difference
+from hedgerow.studies.config import Entry, StudyConfig
 
 EPSILON, CLIENTS, EXPERTS, HORIZON, MEAN = 1.0, 10, 100, 2048, 0.5
 BEST_LOSSES = (1.0, 5.0, 20.0, 80.0, 200.0, 400.0, 700.0)

@@ -18,9 +18,9 @@ from hedgerow.core.errors import HedgerowError, MissingData
 from hedgerow.environments.data import find
 from hedgerow.evaluation.summary import Stream
 from hedgerow.experiments.experiment import Experiment, Verdict
-from hedgerow.experiments.folder import finite, fresh_folder, write_study
-from hedgerow.experiments.identity import Table, identity
-from hedgerow.experiments.study import run_study
+from hedgerow.studies.folder import finite, fresh_folder, write_study
+from hedgerow.studies.identity import Table, identity
+from hedgerow.studies.study import run_study
 
 Status = Literal["ran", "quick", "no-data", "error"]
 Progress = Callable[[str, int, int], None]

@@ -12,9 +12,9 @@ from pydantic import TypeAdapter, ValidationError
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core.audit_case import WHOLE, OffersAudits
 from hedgerow.core.errors import InvalidValue
-from hedgerow.experiments.audit import audit_document, audit_rows
-from hedgerow.experiments.config import typed
-from hedgerow.experiments.privacy_record import AlgorithmRecord
+from hedgerow.studies.audit import audit_document, audit_rows
+from hedgerow.studies.config import typed
+from hedgerow.studies.privacy_record import AlgorithmRecord
 
 Progress = Callable[[str], None]
 BUDGET = frozenset({"epsilon", "delta", "rho", "mu"})

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 
 from hedgerow.core.checks import at_least, expect
 from hedgerow.core.errors import InvalidValue
-from hedgerow.experiments.config import typed
+from hedgerow.studies.config import typed
 
 OPEN = "to be filled in"
 

@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hedgerow.experiments.privacy_record import CurveRecord, Total
 from hedgerow.privacy.curves.pure import rounded_up
 from hedgerow.statement import words
 from hedgerow.statement.audit import choices_of
 from hedgerow.statement.details import OPEN
 from hedgerow.statement.statement import SHOWN_ALARMS, Statement, exposure
+from hedgerow.studies.privacy_record import CurveRecord, Total
 
 PICTURE = "trade-off.svg"
 

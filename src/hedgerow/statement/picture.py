@@ -10,9 +10,9 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from hedgerow.evaluation.plots import COLOURS
-from hedgerow.experiments.privacy_record import Attack
 from hedgerow.statement import words
 from hedgerow.statement.statement import Exposure, Statement, exposure, outline
+from hedgerow.studies.privacy_record import Attack
 
 WITHOUT = "#b3261e"
 

@@ -11,12 +11,12 @@ from typing import Protocol
 from hedgerow.core.certificate import PrivacyCurve
 from hedgerow.core.checks import expect, nearest
 from hedgerow.core.errors import InvalidValue
-from hedgerow.experiments.privacy_record import AlgorithmRecord, Attack, CurveRecord, GuaranteeRecord, RunRecord, Total
-from hedgerow.experiments.study import STAMP
 from hedgerow.privacy.curves import ApproximateDP, PureDP, trade_off
 from hedgerow.privacy.groups import group
 from hedgerow.statement.audit import Audit
 from hedgerow.statement.details import Details
+from hedgerow.studies.privacy_record import AlgorithmRecord, Attack, CurveRecord, GuaranteeRecord, RunRecord, Total
+from hedgerow.studies.study import STAMP
 
 SHOWN_ALARMS = (0.01, 0.05, 0.1)
 SHOWN_ROUNDS = (1, 2, 5, 10)  # where nobody says how often one person may appear

@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from math import ceil, exp
 
 from hedgerow.core.certificate import IDEAL_REALS, NO_CARRY_OVER, PRESENCE_STAYS
-from hedgerow.experiments.privacy_record import AlgorithmRecord, CurveRecord, GuaranteeRecord, UnitRecord
-from hedgerow.experiments.study import STAMP
 from hedgerow.privacy.curves.pure import rounded_up
 from hedgerow.statement.audit import BUDGET, Audit, AuditedCase
 from hedgerow.statement.details import OPEN
 from hedgerow.statement.statement import Exposure, Point, Statement, exposure, of_records
+from hedgerow.studies.privacy_record import AlgorithmRecord, CurveRecord, GuaranteeRecord, UnitRecord
+from hedgerow.studies.study import STAMP
 
 OBSERVERS = {"server": "the server", "peer": "another site", "public": "the public"}
 WHO = {"server": "Whoever runs the server", "peer": "Another site", "public": "An outsider"}

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from hedgerow.benchmarks.measure import REPEATS, Row, seconds
 from hedgerow.core.lattice import round_to_lattice
 from hedgerow.core.noise import LAWS, SeededNoise
-from hedgerow.experiments.benchmarks import REPEATS, Row, seconds
 from hedgerow.privacy.mechanisms import ExponentialMechanism, NoisyMax
 from hedgerow.privacy.secure import SecureNoise
 from hedgerow.privacy.secure.exact import ExactLaw

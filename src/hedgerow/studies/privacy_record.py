@@ -13,17 +13,17 @@ from typing import Any, Literal
 
 from pydantic import TypeAdapter, ValidationError
 
-import hedgerow
 from hedgerow.core.certificate import ENTROPY, IDEAL_REALS, Guarantee, NoGuarantee, PrivacyCurve
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm, Environment
-from hedgerow.experiments.config import to_table
-from hedgerow.experiments.provenance import Code, NoiseRecord, code, seeded_noise, versions
-from hedgerow.experiments.streams import fingerprint
-from hedgerow.experiments.study import STAMP, Study
-from hedgerow.experiments.unfinished import refuse_unfinished
 from hedgerow.privacy.curves import trade_off
 from hedgerow.privacy.repetition import repeated
+from hedgerow.studies.config import to_table
+from hedgerow.studies.provenance import Code, NoiseRecord, code, seeded_noise, versions
+from hedgerow.studies.streams import fingerprint
+from hedgerow.studies.study import STAMP, Study
+from hedgerow.studies.unfinished import refuse_unfinished
+from hedgerow.version import __version__
 
 FILE = "privacy.json"
 FORMAT = "hedgerow privacy record 3"
@@ -360,7 +360,7 @@ def check_format(file: Path, known: str) -> None:
     except ValueError:
         return  # not a record at all: whoever validates it says where
     if isinstance(found, dict) and found.get("format") != known:
-        rule = f"to be {known!r}, which hedgerow {hedgerow.__version__} reads"
+        rule = f"to be {known!r}, which hedgerow {__version__} reads"
         raise InvalidValue(f"Expected format={found.get('format')!r} in {file} {rule}: run it again, or use the version that wrote it.")
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import tomli_w
 
-from hedgerow.experiments.config import StudyConfig, to_table
-from hedgerow.experiments.provenance import code, versions
-from hedgerow.experiments.streams import fingerprints
+from hedgerow.studies.config import StudyConfig, to_table
+from hedgerow.studies.provenance import code, versions
+from hedgerow.studies.streams import fingerprints
 
 Table = dict[str, Any]
 

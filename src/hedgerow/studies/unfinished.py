@@ -21,8 +21,8 @@ from typing import Any
 import tomli_w
 
 from hedgerow.core.errors import HedgerowError, InvalidValue
-from hedgerow.experiments.identity import Table, differences
-from hedgerow.experiments.result_store import ResultStore
+from hedgerow.studies.identity import Table, differences
+from hedgerow.studies.result_store import ResultStore
 
 try:
     import fcntl

@@ -9,7 +9,7 @@ from math import sqrt
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from hedgerow.experiments.benchmarks import REPEATS, Row, seconds
+from hedgerow.benchmarks.measure import REPEATS, Row, seconds
 from hedgerow.privacy import bounded_range, composition, recursion
 from hedgerow.privacy.bounded_range import AdaptiveBoundedRange
 from hedgerow.privacy.budget import Budget

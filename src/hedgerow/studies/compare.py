@@ -18,10 +18,10 @@ from scipy.special import stdtrit
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.evaluation.summary import Estimate
-from hedgerow.experiments.finished import FinishedRun
-from hedgerow.experiments.folder import finite
-from hedgerow.experiments.identity import flat
-from hedgerow.experiments.streams import ADAPTIVE
+from hedgerow.studies.finished import FinishedRun
+from hedgerow.studies.folder import finite
+from hedgerow.studies.identity import flat
+from hedgerow.studies.streams import ADAPTIVE
 
 FEWEST = 2
 """Common seeds for a paired difference."""

@@ -1,70 +1,29 @@
-"""Benchmarks: ratios of processor times measured in one process; wall-clock times only inform."""
+"""Benchmarks of whole games: time against reading the losses once, growth, memory, and games of a million clients."""
 
 from __future__ import annotations
 
 import multiprocessing
-import os
-import resource
-import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
-from functools import partial
-from pathlib import Path
 from statistics import median
-from tempfile import TemporaryDirectory
-from typing import Any, Literal
 
 import numpy as np
 
-from hedgerow.algorithms.experts import shrinking_dartboard_tuning as dartboard
 from hedgerow.algorithms.experts.lazy_experts import LazyExperts
 from hedgerow.algorithms.experts.phased_selection import PhasedSelection
 from hedgerow.algorithms.experts.random_prefix import RandomPrefix
 from hedgerow.algorithms.experts.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
-from hedgerow.algorithms.experts.sparse_vector_tuning import choose
+from hedgerow.benchmarks.measure import REPEATS, Row, peak_mebibytes, seconds
 from hedgerow.core.protocol import AlgorithmSpec
-from hedgerow.core.setting import Setting
 from hedgerow.engines.simulate import EngineName, simulate
 from hedgerow.environments.realizable import Realizable
 from hedgerow.environments.recorded import RecordedArray
 from hedgerow.evaluation.regret import RegretRecorder
-from hedgerow.privacy import random_draws
 
-REPEATS = 5
 SUM = "losses.sum()"
 IN_BLOCKS: dict[str, AlgorithmSpec] = {"phased_selection": PhasedSelection(), "random_prefix": RandomPrefix()}
 LAZY: dict[str, AlgorithmSpec] = {"shrinking_dartboard": ShrinkingDartboard(delta=1e-6), "lazy_experts": LazyExperts(delta=1e-6)}
-
-
-@dataclass(frozen=True)
-class Row:
-    """One measurement; without a limit it only informs."""
-
-    name: str
-    ratio: float | None
-    against: str | None
-    value: float
-    unit: str
-    op: Literal["<=", ">="] | None = None
-    limit: float | None = None
-
-    @property
-    def passed(self) -> bool | None:
-        if self.limit is None or self.ratio is None:
-            return None
-        return self.ratio <= self.limit if self.op == "<=" else self.ratio >= self.limit
-
-    def to_dict(self) -> dict[str, Any]:
-        return {**asdict(self), "passed": self.passed}
-
-
-def seconds(work: Callable[[], object]) -> float:
-    """Processor time: what other programs do meanwhile does not count."""
-    start = time.process_time()
-    work()
-    return time.process_time() - start
 
 
 def losses(rounds: int, clients: int, experts: int) -> RecordedArray:
@@ -157,17 +116,7 @@ def _million(rounds: int, experts: int, every: int) -> float:
     result = recorder.result("", 0, simulate(algorithm, environment, 0, sinks=[recorder]))
     if not np.isfinite(result.regret).all():
         raise ArithmeticError("regret is not finite")
-    return _peak_mebibytes()
-
-
-def _peak_mebibytes() -> float:
-    """The most memory this process ever held. Linux hands `ru_maxrss` on from the parent process, so its own count is preferred."""
-    status = Path("/proc/self/status")
-    if status.exists():
-        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
-        return int(line.split()[1]) / 2**10
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
+    return peak_mebibytes()
 
 
 def memory_rows() -> Iterator[Row]:
@@ -179,34 +128,6 @@ def memory_rows() -> Iterator[Row]:
     yield Row(f"memory/{name_of(1, rounds, experts, every, 'vectorised')}", peak / 1024, "1 GiB", peak, "MiB", "<=", 1.0)
 
 
-def calibrate_rows() -> Iterator[Row]:
-    """How long the certified choice of parameters takes, against the two seconds it may take."""
-    for clients, rounds, experts, every in ((10, 512, 100, 1), (1, 10**6, 1000, 1), (10**6, 10**9, 10**5, 1000), (10, 2**17, 100, 1)):
-        frame = {"clients": clients, "experts": experts, "horizon": rounds, "every": every}
-        work = partial(choose.__wrapped__, **frame, best_loss=0.0, epsilon=1.0)  # behind the cache
-        taken = median(seconds(work) for _ in range(3))
-        yield Row(f"calibrate/sparse_vector/m={clients}/T={rounds}/d={experts}/N={every}", taken / 2, "2 s", taken, "s", "<=", 1.0)
-    for rounds in (10**4, 10**5, 10**6):  # with delta > 0 the certified curve is computed a few times; then it is kept on disk
-        fresh = partial(dartboard.choose_approximate, Setting(1, 100, rounds), 1.0, 1e-6, None)
-        taken = without_caches(fresh)
-        yield Row(f"calibrate/shrinking_dartboard/m=1/T={rounds}/d=100", taken / 60, "1 minute", taken, "s", "<=", 1.0)
-
-
-def without_caches(question: Callable[[], object]) -> float:
-    """Seconds for a question that no table in memory or on disk can answer."""
-    random_draws._table.cache_clear()
-    before = os.environ.get("HEDGEROW_CACHE")
-    with TemporaryDirectory() as folder:
-        os.environ["HEDGEROW_CACHE"] = folder
-        try:
-            return seconds(question)
-        finally:
-            if before is None:
-                del os.environ["HEDGEROW_CACHE"]
-            else:
-                os.environ["HEDGEROW_CACHE"] = before
-
-
 def _played_by_sums(clients: int, rounds: int, experts: int, spec: AlgorithmSpec) -> tuple[float, float]:
     """Wall-clock seconds of a whole game, choice of parameters included, and the peak memory of a process that does only that."""
     start = time.perf_counter()
@@ -216,7 +137,7 @@ def _played_by_sums(clients: int, rounds: int, experts: int, spec: AlgorithmSpec
     result = recorder.result("", 0, simulate(algorithm, environment, 0, sinks=[recorder], engine="summed"))
     if not np.isfinite(result.regret).all():
         raise ArithmeticError("regret is not finite")
-    return time.perf_counter() - start, _peak_mebibytes()
+    return time.perf_counter() - start, peak_mebibytes()
 
 
 def scale_rows() -> Iterator[Row]:
@@ -231,11 +152,3 @@ def scale_rows() -> Iterator[Row]:
             taken, peak = pool.apply(_played_by_sums, (clients, rounds, experts, spec))
         yield Row(f"{name}/time", taken / 60, "1 minute", taken, "s", "<=", 5.0)
         yield Row(f"{name}/memory", peak / 4096, "4 GiB", peak, "MiB", "<=", 1.0)
-
-
-BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
-    "simulate": simulate_rows,
-    "memory": memory_rows,
-    "calibrate": calibrate_rows,
-    "scale": scale_rows,
-}

@@ -10,7 +10,7 @@ from __future__ import annotations
 from hedgerow.core.protocol import Environment, SummedEnvironment
 from hedgerow.environments.data import fingerprint_of
 from hedgerow.environments.masks import Around
-from hedgerow.experiments.config import StudyConfig
+from hedgerow.studies.config import StudyConfig
 
 ADAPTIVE = "adaptive"
 HEAD_ELEMENTS = 2**16

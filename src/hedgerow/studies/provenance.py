@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-import hedgerow
 from hedgerow.core.checks import expect
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.noise import NoiseSource
-from hedgerow.experiments.plugins import loaded_plugins
 from hedgerow.privacy.secure.source import require_secure
+from hedgerow.studies.plugins import loaded_plugins
+from hedgerow.version import __version__
 
-PACKAGE = Path(hedgerow.__file__).parent
+PACKAGE = Path(__file__).parents[1]
 LIBRARIES = ("numpy", "scipy", "dp-accounting", "cryptography", "mpmath")
 SEEDED, SECURE = "seeded", "operating system"
 
@@ -77,7 +77,7 @@ def code() -> Code:
 
 def versions() -> dict[str, str]:
     """Of Python, of this package and of the libraries that its guarantees rest on."""
-    found = {"python": platform.python_version(), "hedgerow": hedgerow.__version__}
+    found = {"python": platform.python_version(), "hedgerow": __version__}
     for library in LIBRARIES:
         try:
             found[library] = version(library)

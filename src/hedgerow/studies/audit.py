@@ -21,8 +21,8 @@ from hedgerow.core.messages import encode
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.engines.broadcasts import broadcasts_of
-from hedgerow.experiments.provenance import code
 from hedgerow.privacy.audit import Finding, black_box, glass_box, largest_ratio
+from hedgerow.studies.provenance import code
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,9 @@ from hedgerow.environments.recorded import RecordedArray
 from hedgerow.evaluation.comparators import ComparatorRecorder
 from hedgerow.evaluation.regret import RegretRecorder, RunResult
 from hedgerow.evaluation.summary import Estimate, Stream, SummaryRow, summarise
-from hedgerow.experiments.config import Entry, StudyConfig
-from hedgerow.experiments.plugins import load_plugins, loaded_plugins
-from hedgerow.experiments.result_store import Kept, Pair, ResultStore, message_rows
+from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow.studies.plugins import load_plugins, loaded_plugins
+from hedgerow.studies.result_store import Kept, Pair, ResultStore, message_rows
 
 STAMP = "simulation: not private"
 WORTH_A_PROCESS = 3e8  # loss values below which starting processes costs more than it saves

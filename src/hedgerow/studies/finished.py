@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hedgerow.core.errors import InvalidValue
-from hedgerow.experiments.folder import FORMAT
-from hedgerow.experiments.privacy_record import RunRecord, check_format, read_record
-from hedgerow.experiments.unfinished import refuse_unfinished
+from hedgerow.studies.folder import FORMAT
+from hedgerow.studies.privacy_record import RunRecord, check_format, read_record
+from hedgerow.studies.unfinished import refuse_unfinished
 
 
 @dataclass(frozen=True)

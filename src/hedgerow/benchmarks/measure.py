@@ -1,0 +1,52 @@
+"""How benchmarks measure: ratios of processor times in one process; wall-clock times only inform."""
+
+from __future__ import annotations
+
+import resource
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+REPEATS = 5
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measurement; without a limit it only informs."""
+
+    name: str
+    ratio: float | None
+    against: str | None
+    value: float
+    unit: str
+    op: Literal["<=", ">="] | None = None
+    limit: float | None = None
+
+    @property
+    def passed(self) -> bool | None:
+        if self.limit is None or self.ratio is None:
+            return None
+        return self.ratio <= self.limit if self.op == "<=" else self.ratio >= self.limit
+
+    def to_dict(self) -> dict[str, Any]:
+        return {**asdict(self), "passed": self.passed}
+
+
+def seconds(work: Callable[[], object]) -> float:
+    """Processor time: what other programs do meanwhile does not count."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
+
+
+def peak_mebibytes() -> float:
+    """The most memory this process ever held. Linux hands `ru_maxrss` on from the parent process, so its own count is preferred."""
+    status = Path("/proc/self/status")
+    if status.exists():
+        line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+        return int(line.split()[1]) / 2**10
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
