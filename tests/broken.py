@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from hedgerow.algorithms.experts.follow_the_leader import FollowTheLeader, Leader
+from hedgerow.algorithms.experts.following import CurrentExpert, Follower
 from hedgerow.algorithms.experts.hedge import Hedge, Sampler
-from hedgerow.algorithms.experts.sparse_vector import CurrentExpert, Follower, Selector, ServerState, SparseVector, total_cost
+from hedgerow.algorithms.experts.sparse_vector import Selector, ServerState, SparseVector, total_cost
 from hedgerow.algorithms.experts.totals import ClientState, Summing, Totals
 from hedgerow.algorithms.experts.uniform import Uniform
 from hedgerow.core.certificate import Channel, NoGuarantee, Observer, PrivacyCurve, Site

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from hedgerow.algorithms.experts.lazy_experts import LazyExperts, TwoChains
+from hedgerow.algorithms.experts.lazy_tuning import Choice, choose, regret_bounds, with_chance
 from hedgerow.algorithms.experts.shrinking_dartboard import ShrinkingDartboard
-from hedgerow.algorithms.experts.shrinking_dartboard_tuning import Choice, choose, regret_bounds, with_chance
 from hedgerow.contracts.suite import ON_BOTH_SOURCES
 from hedgerow.contracts.suite import examine as examine_contract
 from hedgerow.core.errors import InvalidValue

@@ -7,7 +7,8 @@ from math import ceil, log
 import numpy as np
 import pytest
 
-from hedgerow.algorithms.experts.sparse_vector import CurrentExpert, Selector, SparseVector
+from hedgerow.algorithms.experts.following import CurrentExpert
+from hedgerow.algorithms.experts.sparse_vector import Selector, SparseVector
 from hedgerow.algorithms.experts.sparse_vector_tuning import choose
 from hedgerow.contracts.recording import RecordingNoise
 from hedgerow.core.certificate import Observer

@@ -3,6 +3,7 @@
 from hedgerow.algorithms.experts.doubling import Doubling
 from hedgerow.algorithms.experts.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.experts.hedge import Hedge
+from hedgerow.algorithms.experts.lazy_experts import LazyExperts
 from hedgerow.algorithms.experts.phased_selection import PhasedSelection
 from hedgerow.algorithms.experts.potential import Potential
 from hedgerow.algorithms.experts.random_prefix import RandomPrefix
@@ -57,6 +58,7 @@ __all__ = [
     "Heterogeneous",
     "HiddenExpert",
     "InvalidValue",
+    "LazyExperts",
     "Learner",
     "MissingData",
     "MovieLensGenres",

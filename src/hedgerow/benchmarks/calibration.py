@@ -8,7 +8,7 @@ from functools import partial
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from hedgerow.algorithms.experts import shrinking_dartboard_tuning as dartboard
+from hedgerow.algorithms.experts import lazy_tuning as dartboard
 from hedgerow.algorithms.experts.sparse_vector_tuning import choose
 from hedgerow.benchmarks.measure import Row, seconds
 from hedgerow.core.setting import Setting

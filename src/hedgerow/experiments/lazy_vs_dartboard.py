@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 from hedgerow.algorithms.experts.lazy_choices import LazyChoices
 from hedgerow.algorithms.experts.lazy_experts import LazyExperts
 from hedgerow.algorithms.experts.shrinking_dartboard import ShrinkingDartboard
-from hedgerow.algorithms.experts.shrinking_dartboard_tuning import choose
 from hedgerow.core.setting import Setting
 from hedgerow.environments.drifting import Drifting
 from hedgerow.environments.stochastic import Bernoulli
@@ -55,8 +54,8 @@ def grid(quick: bool) -> list[Point]:
 
 def bound(point: Point, name: str) -> float:
     """The smallest regret bound that the calibration finds, groups included."""
-    setting = Setting(1, point.experts, point.horizon)
-    return choose(setting, point.epsilon, point.delta, None, SPECS[name].KIND).regret_bound(setting)
+    built = SPECS[name](epsilon=point.epsilon, delta=point.delta).build(Setting(1, point.experts, point.horizon))
+    return built.regret_bound or nan
 
 
 def bound_ratios(quick: bool) -> dict[Point, float]:

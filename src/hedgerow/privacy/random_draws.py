@@ -22,10 +22,11 @@ import numpy as np
 
 from hedgerow.core.checks import at_least, between, expect
 from hedgerow.core.rounding import round_up
+from hedgerow.privacy import recursion
 from hedgerow.privacy.bisection import closest
 from hedgerow.privacy.bounded_range import WIDEST
 from hedgerow.privacy.curves.base import Symmetric, rounded_up
-from hedgerow.privacy.recursion import Grid, Step, Values, digest, grid_for
+from hedgerow.privacy.recursion import Grid, Step, Values, grid_for
 from hedgerow.privacy.table_cache import load, store
 
 Occasions = tuple[tuple[int, float], ...]  # how many, and the most that a draw may be likely at each
@@ -106,8 +107,9 @@ def compute(grid: Grid, weights: Values, first: int) -> Values:
 
 
 @cache
-def _code() -> str:
-    return digest() + hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
+def digest() -> str:
+    """Of the code that every answer here rests on."""
+    return recursion.digest() + hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
 
 
 @lru_cache(maxsize=32)
@@ -115,7 +117,7 @@ def _table(width: float, occasions: Occasions, cap: int | None) -> tuple[Grid, V
     """The grid, the mixture on it, the sum of its weights, and the chance that counts as delta = 1."""
     law, first = thinned(capped(mixture(occasions), None if cap is None else cap - 1))
     grid = grid_for(((width, first + len(law.weights)),))
-    key = f"{grid.key()} occasions={[(n, chance.hex()) for n, chance in occasions]} cap={cap} mixed={_code()}"
+    key = f"{grid.key()} occasions={[(n, chance.hex()) for n, chance in occasions]} cap={cap} mixed={digest()}"
     values = load(key)
     if values is None or len(values) != grid.reach + 1 or not np.all(values[1:] <= values[:-1] * (1 + 1e-12)):
         values = compute(grid, law.weights, first)

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from hedgerow.algorithms.experts.sparse_vector import CurrentExpert
+from hedgerow.algorithms.experts.following import CurrentExpert
 from hedgerow.core.certificate import Observer, PrivacyCurve
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
@@ -24,8 +24,9 @@ def with_server(algorithm: Algorithm, server: Any) -> Algorithm:
     return replace(algorithm, server=server, advance=server.advance, log_likelihood=server.log_likelihood)
 
 
-def as_kind(server: Any, kind: type[AnyServer]) -> AnyServer:
-    """A server of a kind that has a bug, with the same parameters."""
+def with_bug(server: AnyServer, bug: type) -> AnyServer:
+    """The same server, in front of whose methods stand those of the bug."""
+    kind: Any = type(bug.__name__, (bug, type(server)), {})
     return kind(**{part.name: getattr(server, part.name) for part in fields(server)})
 
 

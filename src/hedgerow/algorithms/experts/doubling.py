@@ -14,8 +14,9 @@ from math import ceil, exp, expm1, log
 
 import numpy as np
 
+from hedgerow.algorithms.experts.following import CHANNELS
 from hedgerow.algorithms.experts.restarting import EpochState, Restarting
-from hedgerow.algorithms.experts.sparse_vector import CHANNELS, Selector, SparseVector, cost
+from hedgerow.algorithms.experts.sparse_vector import Selector, SparseVector, cost
 from hedgerow.core.audit_case import AuditCase
 from hedgerow.core.certificate import Certificate, Proof, trusted_server
 from hedgerow.core.checks import between, positive

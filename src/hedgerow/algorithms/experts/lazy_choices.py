@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from hedgerow.algorithms.experts.shrinking_dartboard_tuning import Choice, choose, with_chance
+from hedgerow.algorithms.experts.lazy_tuning import Choice, choose, with_chance
 from hedgerow.core.certificate import PrivacyCurve
 from hedgerow.core.checks import at_least, between, check_budget, expect
 from hedgerow.core.protocol import Algorithm

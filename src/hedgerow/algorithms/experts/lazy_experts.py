@@ -16,11 +16,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from hedgerow.algorithms.experts.following import CurrentExpert, Follower
 from hedgerow.algorithms.experts.lazy_choices import LazyChoices, resolved, when_spent
 from hedgerow.algorithms.experts.lazy_server import LazyServer, log_drawn
 from hedgerow.algorithms.experts.lazy_server import ServerState as OneExpertState
-from hedgerow.algorithms.experts.shrinking_dartboard_tuning import Choice
-from hedgerow.algorithms.experts.sparse_vector import CurrentExpert, Follower
+from hedgerow.algorithms.experts.lazy_tuning import Choice
 from hedgerow.algorithms.experts.totals import LossSums
 from hedgerow.core.audit_case import AuditCase
 from hedgerow.core.certificate import Certificate, Channel, Proof, trusted_server

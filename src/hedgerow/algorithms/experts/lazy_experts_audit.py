@@ -11,40 +11,28 @@ from dataclasses import replace
 
 import numpy as np
 
-from hedgerow.algorithms.experts.audit_parts import Streams, as_kind, half_selection
-from hedgerow.algorithms.experts.lazy_experts import LazyExperts, Pair, ServerState, TwoExperts
-from hedgerow.algorithms.experts.lazy_server import steps
-from hedgerow.algorithms.experts.shrinking_dartboard_audit import (
+from hedgerow.algorithms.experts.audit_parts import Streams, half_selection, with_bug
+from hedgerow.algorithms.experts.lazy_audit import (
     OUTSIDE,
     READ_AT,
     SAMPLED,
     SETTING,
+    CountedTwice,
+    OverlappingGroups,
     capped,
     exchanges,
     in_more_groups,
     one_too_many,
-    overlapping,
     sampled,
     server_of,
     whole,
 )
+from hedgerow.algorithms.experts.lazy_experts import LazyExperts, Pair, ServerState, TwoExperts
+from hedgerow.algorithms.experts.lazy_server import steps
 from hedgerow.core.audit_case import AuditCase, Verdict
 from hedgerow.core.lattice import UNITS_PER_LOSS, Array
 
 LEAST = 1 / UNITS_PER_LOSS
-
-
-class OverlappingGroups(Pair):
-    def grouped(self, lost: Array) -> Array:
-        return overlapping(self, lost)
-
-
-class CountedTwice(Pair):
-    """Every upload arrives once more with the next one: a datum is in two groups."""
-
-    def grouped(self, lost: Array) -> Array:
-        groups = super().grouped(lost)
-        return groups + np.vstack([np.zeros_like(groups[:1]), groups[:-1]])
 
 
 class CuriousCompanion(Pair):
@@ -121,9 +109,9 @@ def _exact(spec: LazyExperts) -> Iterator[AuditCase]:
         played, server = grouped, server_of(grouped)
         worst = _worst(server)
         yield case("worst transcripts in other groups", server, "holds")
-    yield case("a companion that looks at the data", as_kind(server, CuriousCompanion), "violated")
-    yield case("a datum in two groups", as_kind(server, CountedTwice), "violated")
-    yield case("groups that overlap by one round", as_kind(server, OverlappingGroups), "violated")
+    yield case("a companion that looks at the data", with_bug(server, CuriousCompanion), "violated")
+    yield case("a datum in two groups", with_bug(server, CountedTwice), "violated")
+    yield case("groups that overlap by one round", with_bug(server, OverlappingGroups), "violated")
 
 
 def _glass_box(spec: LazyExperts) -> Iterator[AuditCase]:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hedgerow.algorithms.experts.sparse_vector import ClientState
+from hedgerow.algorithms.experts.following import ClientState
 from hedgerow.core.block import CACHE_ELEMENTS, Block
 from hedgerow.core.lattice import Array, Units, from_units, to_units
 from hedgerow.core.noise import Noise, NoiseSource

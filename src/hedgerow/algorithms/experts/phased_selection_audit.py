@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hedgerow.algorithms.experts.audit_parts import peer_curve
 from hedgerow.algorithms.experts.blocks import BlockClient, BlockServer, ClientState, NextBlock, ServerState
 from hedgerow.algorithms.experts.totals import LossSums
 from hedgerow.core.audit_case import WHOLE, AuditCase, Verdict, changes
-from hedgerow.core.certificate import Observer
 from hedgerow.core.lattice import Array, Units, round_to_lattice, to_units
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
@@ -163,7 +163,7 @@ def exact_cases(spec: AlgorithmSpec) -> tuple[AuditCase, ...]:
     first, second, sent = _worst()
 
     def case(name: str, audited: Algorithm, other: Array, expected: Verdict) -> AuditCase:
-        certified = algorithm.certificate.guarantee(Observer.PEER).curve
+        certified = peer_curve(algorithm)
         return AuditCase(name, WHOLE, audited, certified, first, other, sent, expected=expected)
 
     return (
@@ -217,7 +217,7 @@ class _BlackBox:
             name,
             WHOLE,
             audited,
-            self.algorithm.certificate.guarantee(Observer.PEER).curve,
+            peer_curve(self.algorithm),
             streams[0],
             streams[1],
             method="black box",

@@ -19,8 +19,9 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from hedgerow.algorithms.experts.following import CHANNELS, CurrentExpert, Follower
 from hedgerow.algorithms.experts.restarting import EpochState, Restarting
-from hedgerow.algorithms.experts.sparse_vector import CHANNELS, CurrentExpert, Follower, ServerState, affordable, cost
+from hedgerow.algorithms.experts.sparse_vector import ServerState, affordable, cost
 from hedgerow.algorithms.experts.totals import LossSums, check_interval
 from hedgerow.core.audit_case import AuditCase
 from hedgerow.core.block import Block

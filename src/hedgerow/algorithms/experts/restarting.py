@@ -11,7 +11,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hedgerow.algorithms.experts.sparse_vector import CurrentExpert, Selector, ServerState
+from hedgerow.algorithms.experts.following import CurrentExpert
+from hedgerow.algorithms.experts.sparse_vector import Selector, ServerState
 from hedgerow.core.lattice import Array, Units, from_units, to_units
 from hedgerow.core.noise import Noise
 

@@ -10,11 +10,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from hedgerow.algorithms.experts.audit_parts import Streams, half_selection, peer_curve, quiet, telling, with_server
-from hedgerow.algorithms.experts.doubling import Doubling, Guesser
+from hedgerow.algorithms.experts.audit_parts import Streams, half_selection, peer_curve, quiet, telling, with_bug, with_server
+from hedgerow.algorithms.experts.doubling import Doubling
+from hedgerow.algorithms.experts.following import CurrentExpert
 from hedgerow.algorithms.experts.potential import Potential, PotentialTest, printed_cost
 from hedgerow.algorithms.experts.restarting import EpochState, Restarting
-from hedgerow.algorithms.experts.sparse_vector import CurrentExpert
 from hedgerow.core.audit_case import WHOLE, AuditCase, Verdict, changes
 from hedgerow.core.certificate import PrivacyCurve
 from hedgerow.core.setting import Setting
@@ -29,19 +29,6 @@ class _Remembers:
     def next_run(self, state: EpochState, expert: int, noisy_threshold: float) -> EpochState:
         after = super().next_run(state, expert, noisy_threshold)  # pyright: ignore[reportAttributeAccessIssue]
         return replace(after, origin=np.zeros_like(after.origin))
-
-
-class _RememberingGuesser(_Remembers, Guesser):
-    pass
-
-
-class _RememberingRestarting(_Remembers, Restarting):
-    pass
-
-
-def _remembering(server: Restarting) -> Restarting:
-    kind = _RememberingGuesser if isinstance(server, Guesser) else _RememberingRestarting
-    return kind(**vars(server))
 
 
 def _two_epochs(server: Restarting) -> Streams:
@@ -90,5 +77,5 @@ def cases(spec: Doubling | Potential) -> tuple[AuditCase, ...]:
     return (
         *found,
         whole("half the selection noise", half_selection(server), "violated"),
-        whole("scores of all epochs", _remembering(server), "violated"),
+        whole("scores of all epochs", with_bug(server, _Remembers), "violated"),
     )

@@ -15,10 +15,10 @@ from typing import Literal
 
 import numpy as np
 
+from hedgerow.algorithms.experts.following import CHANNELS, CurrentExpert, Follower
 from hedgerow.algorithms.experts.lazy_choices import LazyChoices, resolved, when_spent
 from hedgerow.algorithms.experts.lazy_server import LazyServer, ServerState
-from hedgerow.algorithms.experts.shrinking_dartboard_tuning import LARGEST_CHANCE, Choice, with_chance
-from hedgerow.algorithms.experts.sparse_vector import CHANNELS, CurrentExpert, Follower
+from hedgerow.algorithms.experts.lazy_tuning import LARGEST_CHANCE, Choice, with_chance
 from hedgerow.algorithms.experts.totals import LossSums
 from hedgerow.core.audit_case import AuditCase
 from hedgerow.core.certificate import Certificate, Proof, trusted_server

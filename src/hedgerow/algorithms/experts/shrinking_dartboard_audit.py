@@ -6,79 +6,37 @@ others, is left at the first coin and expert 0 is drawn again and again: every s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any, TypeVar
 
 import numpy as np
 
-from hedgerow.algorithms.experts.audit_parts import Streams, as_kind, half_selection, peer_curve, with_server
-from hedgerow.algorithms.experts.lazy_choices import LazyChoices
-from hedgerow.algorithms.experts.lazy_server import LazyServer, ServerState
+from hedgerow.algorithms.experts.audit_parts import Streams, half_selection, with_bug
+from hedgerow.algorithms.experts.following import CurrentExpert
+from hedgerow.algorithms.experts.lazy_audit import (
+    OUTSIDE,
+    READ_AT,
+    SAMPLED,
+    SETTING,
+    CountedTwice,
+    OverlappingGroups,
+    capped,
+    exchanges,
+    in_more_groups,
+    one_too_many,
+    sampled,
+    server_of,
+    whole,
+)
+from hedgerow.algorithms.experts.lazy_server import ServerState
 from hedgerow.algorithms.experts.shrinking_dartboard import Dartboard, ShrinkingDartboard
-from hedgerow.algorithms.experts.sparse_vector import CurrentExpert
-from hedgerow.core.audit_case import WHOLE, AuditCase, Method, Verdict, changes
-from hedgerow.core.lattice import UNITS_PER_LOSS, Array
-from hedgerow.core.setting import Setting
-
-SETTING = Setting(clients=1, experts=1000, horizon=512)
-BATCH, ENOUGH = 4, 3  # rounds of a group where the calibration has groups of one, or fewer exchanges than this
-CAPPED = 12  # draws of the approximate version, which otherwise has no cap to be off by one
-SAMPLED = Setting(clients=1, experts=16, horizon=20)
-OUTSIDE = Setting(clients=1, experts=2, horizon=2)
-READ_AT = 1e-3  # where approximate certificates are compared with their audits
-
-AnySpec = TypeVar("AnySpec", bound=LazyChoices)
-
-
-def overlapping(server: LazyServer, lost: Array) -> Array:
-    """The printed group sums, from Bt to B(t+1) inclusive: the loss at a boundary is in two groups."""
-    return np.stack([lost[max(0, first - 1) : first + server.every].sum(axis=0) for first in range(0, len(lost), server.every)])
-
-
-class OverlappingGroups(Dartboard):
-    def grouped(self, lost: Array) -> Array:
-        return overlapping(self, lost)
+from hedgerow.core.audit_case import AuditCase
+from hedgerow.core.lattice import UNITS_PER_LOSS
 
 
 def _never_without_a_reason(server: Dartboard) -> Dartboard:
     """p -> 0: as near to it as the lattice allows."""
     return replace(server, coin=replace(server.coin, base=1 / UNITS_PER_LOSS))
-
-
-def exchanges(server: LazyServer) -> int:
-    return -(-SETTING.horizon // server.every) - 1
-
-
-def capped(spec: AnySpec) -> AnySpec:
-    """With a cap on draws, which the approximate version need not have."""
-    return spec if spec.delta == 0 or server_of(spec).draws is not None else replace(spec, draws=CAPPED)
-
-
-def in_more_groups(spec: AnySpec) -> AnySpec:
-    """With groups of several rounds and several exchanges, for bugs that need both."""
-    server = server_of(spec)
-    return capped(spec if server.every > 1 and exchanges(server) >= ENOUGH else replace(spec, every=BATCH))
-
-
-def server_of(spec: LazyChoices) -> Any:
-    return spec.build(SETTING).server
-
-
-def whole(spec: LazyChoices, played: LazyChoices, name: str, audited: LazyServer, expected: Verdict, streams: Streams) -> AuditCase:
-    """A case for the whole certificate of the algorithm that is played, with the server that is audited."""
-    algorithm, parameters = played.build(SETTING), changes(spec, played)
-    built = with_server(algorithm, audited)
-    return AuditCase(name, WHOLE, built, peer_curve(algorithm), *streams, expected=expected, parameters=parameters)
-
-
-def one_too_many(spec: AnySpec, played: AnySpec, occasions: int, worst: Callable[[Any], Streams]) -> AuditCase:
-    draws = server_of(played).draws
-    if draws is None or draws >= occasions:
-        played = replace(played, draws=occasions - 1) if occasions > 1 else capped(replace(spec, every=BATCH))
-    server = server_of(played)
-    more = replace(server, draws=server.draws + 1)
-    return whole(spec, played, "one draw too many (K off by one)", more, "violated", worst(more))
 
 
 def _transcript(server: Dartboard, *, stays: int = 0) -> tuple[CurrentExpert, ...]:
@@ -118,47 +76,15 @@ def _exact(spec: ShrinkingDartboard) -> Iterator[AuditCase]:
     yield whole(spec, played, "half the selection noise", half_selection(server), "violated", worst)
     yield whole(spec, played, "never leaves without a reason (p -> 0)", _never_without_a_reason(server), "violated", worst)
     yield one_too_many(spec, played, exchanges(server), _worst)
-    if server.every > 1:
-        played = in_more_groups(spec)
-        server = server_of(played)
-        yield whole(spec, played, "groups that overlap by one round", as_kind(server, OverlappingGroups), "violated", _worst(server))
+    played = in_more_groups(spec)
+    server = server_of(played)
+    yield whole(spec, played, "groups that overlap by one round", with_bug(server, OverlappingGroups), "violated", _worst(server))
+    yield whole(spec, played, "a datum in two groups", with_bug(server, CountedTwice), "violated", _worst(server))
 
 
 def _fixed(spec: ShrinkingDartboard, **choices: float | None) -> ShrinkingDartboard:
     """The same algorithm with parameters of its own: sampling tells little about a quiet game."""
     return replace(spec, epsilon=20.0 if spec.calibration == "certified" else spec.epsilon, every=1, **choices)
-
-
-def sampled(
-    spec: LazyChoices, played: Any, setting: Setting, method: Method, runs: int, delta: float, buggy: Callable[[Any], Any]
-) -> Iterator[AuditCase]:
-    """Half of the experts are favoured in each world; later everybody loses everywhere, so that draws are many."""
-    algorithm = played.build(setting)
-    server, certified = algorithm.server, peer_curve(algorithm)
-    first = np.ones((setting.horizon, setting.clients, setting.experts))
-    first[0, 0, : setting.experts // 2] = 0.0
-    second = first.copy()
-    second[0] = 1.0 - first[0]
-    where = {"glass box": "sampled", "black box": "from outside"}[method]
-    plans: tuple[tuple[str, Any, np.ndarray, Verdict], ...] = (
-        (f"null, {where}", server, first, "holds"),
-        (f"one datum, {where}", server, second, "holds"),
-        (f"never leaves without a reason, {where}", buggy(server), second, "violated"),
-    )
-    for name, audited, other, expected in plans:
-        yield AuditCase(
-            name,
-            WHOLE,
-            with_server(algorithm, audited),
-            certified,
-            first,
-            other,
-            method=method,
-            runs=runs,
-            delta=delta,
-            expected=expected,
-            parameters=changes(spec, played),
-        )
 
 
 def _glass_box(spec: ShrinkingDartboard) -> Iterator[AuditCase]:

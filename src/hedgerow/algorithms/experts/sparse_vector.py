@@ -16,16 +16,16 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from hedgerow.algorithms.experts.following import CHANNELS, ClientState, CurrentExpert, Follower
 from hedgerow.algorithms.experts.sparse_vector_tuning import choose
 from hedgerow.algorithms.experts.totals import LossSums
 from hedgerow.core.audit_case import AuditCase
 from hedgerow.core.block import Block
-from hedgerow.core.certificate import Certificate, Channel, PrivacyCurve, Proof, trusted_server
+from hedgerow.core.certificate import Certificate, PrivacyCurve, Proof, trusted_server
 from hedgerow.core.checks import at_least, between, check_budget, expect
 from hedgerow.core.lattice import Array, Units, from_units, round_to_lattice, to_units
-from hedgerow.core.messages import Broadcast
 from hedgerow.core.noise import Noise, NoiseSource
-from hedgerow.core.protocol import MASKS_AND_DELAYS, Algorithm, Context, RunState, Trace
+from hedgerow.core.protocol import MASKS_AND_DELAYS, Algorithm, RunState, Trace
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.bounded_range import WIDEST, AdaptiveBoundedRange
 from hedgerow.privacy.budget import Budget
@@ -33,27 +33,6 @@ from hedgerow.privacy.calibrate import largest_range
 from hedgerow.privacy.composition import AfterPureStep, pure_sum
 from hedgerow.privacy.curves import ApproximateDP, PureDP, Quoted
 from hedgerow.privacy.mechanisms import AboveThreshold, ExponentialMechanism
-
-CHANNELS = {
-    "LossSums.losses": Channel.UPLOADS,
-    "CurrentExpert.rounds": Channel.TIMING,
-    "CurrentExpert.expert": Channel.BROADCASTS,
-    "CurrentExpert.switches": Channel.BROADCASTS,
-}
-
-
-@dataclass(frozen=True)
-class CurrentExpert(Broadcast):
-    """The expert to follow, and how many of the budgeted switches are used."""
-
-    expert: int
-    switches: int
-
-
-@dataclass(frozen=True)
-class ClientState:
-    expert: np.ndarray
-    losses: Units
 
 
 @dataclass(frozen=True)
@@ -65,35 +44,6 @@ class ServerState:
     base: int
     noisy_threshold: float
     switches: int
-
-
-@dataclass(frozen=True)
-class Follower:
-    """Plays the broadcast expert, or the next one that is awake, and adds up losses."""
-
-    experts: int
-
-    def start(self, noise: Noise) -> ClientState:
-        return ClientState(np.zeros(noise.batch, np.int64), np.zeros((*noise.batch, self.experts), np.int64))
-
-    def receive(self, state: ClientState, broadcast: CurrentExpert) -> ClientState:
-        return ClientState(np.full_like(state.expert, broadcast.expert), np.zeros_like(state.losses))
-
-    def play(self, state: ClientState, context: Context, noise: Noise) -> tuple[np.ndarray, ClientState]:
-        del noise
-        if context.awake is None:
-            return state.expert, state
-        order = (state.expert[..., None] + np.arange(self.experts)) % self.experts
-        first = np.take_along_axis(context.awake, order, axis=-1).argmax(axis=-1)
-        return (state.expert + first) % self.experts, state
-
-    def observe(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
-        del noise
-        return ClientState(state.expert, state.losses + to_units(reports))
-
-    def upload(self, state: ClientState, noise: Noise) -> tuple[LossSums, ClientState]:
-        del noise
-        return LossSums(state.losses), state
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,8 @@ from math import ceil, log
 import numpy as np
 
 from hedgerow.algorithms.experts.audit_parts import Streams, half_selection, peer_curve, quiet, telling, with_server
-from hedgerow.algorithms.experts.sparse_vector import CurrentExpert, Selector, SparseVector
+from hedgerow.algorithms.experts.following import CurrentExpert
+from hedgerow.algorithms.experts.sparse_vector import Selector, SparseVector
 from hedgerow.core.audit_case import WHOLE, AuditCase, Verdict, changes
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting

@@ -125,7 +125,8 @@ def choose(setting: Setting, epsilon: float, delta: float, every: int | None, ki
     """The smallest regret bound that the search finds within the budget; kept on disk with delta > 0, where it takes time."""
     if delta == 0:
         return choose_pure(setting, epsilon, every, kind)
-    key = f"{kind.__name__} {setting} epsilon={epsilon.hex()} delta={delta.hex()} every={every} code={_code()}"
+    game = f"{kind.MOVES} {kind.NEAR} {kind.FAR} {kind.CHAINS} {setting}"
+    key = f"choice {game} epsilon={epsilon.hex()} delta={delta.hex()} every={every} code={_code()}"
     kept = load(key)
     if kept is not None and len(kept) == 4:
         return kind(float(kept[0]), float(kept[1]), int(kept[2]), None if kept[3] < 0 else int(kept[3]))
@@ -135,8 +136,7 @@ def choose(setting: Setting, epsilon: float, delta: float, every: int | None, ki
 
 
 def _code() -> str:
-    files = (Path(__file__), Path(random_draws.__file__))
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+    return random_draws.digest() + hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
 
 
 def _fitting(setting: Setting, choice: Choice, epsilon: float) -> Choice:
