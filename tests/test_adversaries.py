@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import combinations
-from math import log, sqrt
+from math import expm1, log, sqrt
 from typing import Any
 
 import numpy as np
@@ -150,6 +150,10 @@ def test_consensus_bound_by_hand() -> None:
     assert consensus_regret(12, 0.1, clients=2) == pytest.approx(sum(1 - chance for chance in chances))
     assert consensus_regret(4000, 0.1) / 4000 == pytest.approx(0.28, abs=0.01)
     assert consensus_regret(4000, 0.7) == 0.0
+    for horizon, epsilon in ((1100, 0.69), (2000, 0.69), (20000, 0.1)):  # where chances are below all floats
+        exact = _consensus_by_integers(horizon, epsilon)
+        assert consensus_regret(horizon, epsilon) == pytest.approx(exact, rel=1e-6)
+        assert consensus_regret(horizon, epsilon) <= exact
 
 
 def test_printed_constants_of_the_fingerprinting_theorems() -> None:
@@ -166,9 +170,22 @@ def test_printed_constants_of_the_fingerprinting_theorems() -> None:
         column_subsets_regret(10**4, 4, small, 1e-11)
 
 
+def _consensus_by_integers(horizon: int, epsilon: float) -> float:
+    """The sum of 1 - min(1, e^(epsilon T) Pr(B >= T - l)), with whole numbers for the counts of coin sequences."""
+    total, count, ways = 0.0, 0, 1
+    for lost in range(horizon):
+        count, ways = count + ways, ways * (horizon - lost) // (lost + 1)
+        exponent = epsilon * horizon + log(count) - horizon * log(2)
+        if exponent >= 0:
+            break
+        total -= expm1(exponent)
+    return total
+
+
 @pytest.mark.parametrize(
     ("kind", "bad", "rule"),
     [
+        (SignEstimation, {"clients": 2}, "horizon=90 <= 45: .* every client"),
         (SignEstimation, {"experts": 201}, "experts=201 to be even"),
         (SignEstimation, {"horizon": 91}, "horizon=91 <= 90"),
         (SignEstimation, {"padding": 1.5}, "padding=1.5 in"),
@@ -231,7 +248,7 @@ def test_runs_print_their_notes(hedgerow: Command, tmp_path: Any) -> None:
     shown = hedgerow("run", str(file), "--out", str(tmp_path / "one"), "--workers", "1")
     assert shown.code == 0
     plain = " ".join(shown.out.split())
-    assert "PlayChasing is adaptive, so nothing is proven about its regret here" in plain
+    assert "here are losses that may react to the plays, for which nothing is proven" in plain
     assert "too little to learn from" in plain
     told = hedgerow("run", str(file), "--out", str(tmp_path / "two"), "--workers", "1", "--json").document()["notes"]
     assert len(told["phased_selection"]) == 2

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hedgerow.algorithms.experts.lazy_experts import LazyExperts, TwoChains
+from hedgerow.algorithms.experts.lazy_experts import LazyExperts, Pair, TwoChains
 from hedgerow.algorithms.experts.lazy_tuning import Choice, choose, regret_bounds, with_chance
 from hedgerow.algorithms.experts.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.contracts.suite import ON_BOTH_SOURCES
@@ -216,4 +216,18 @@ def test_a_run_says_what_cannot_be_hoped_for() -> None:
     algorithm = LazyExperts(epsilon=5.0).build(adaptive.setting)
     assert simulate(algorithm, adaptive, 0).exchanged >= 0
     (told,) = notes(algorithm, adaptive)
-    assert told.endswith("PlayChasing is adaptive, so nothing is proven about its regret here")
+    assert told.endswith("here are losses that may react to the plays, for which nothing is proven")
+
+
+def test_the_companion_is_drawn_as_often_as_the_certificate_says() -> None:
+    for spec in (LazyExperts(), LazyExperts(delta=1e-6), LazyExperts(epsilon=1, delta=1e-6, every=4)):  # a whole number is a budget, too
+        algorithm = spec.build(Setting(10, 100, 512))
+        server = algorithm.server
+        assert isinstance(server, Pair)
+        assert server.refresh.probability(0.0) == pytest.approx(1 - algorithm.parameters["leave"], rel=1e-12)
+
+
+@pytest.mark.parametrize("kind", [LazyExperts, ShrinkingDartboard])
+def test_the_regret_bound_is_never_above_the_horizon(kind: type[LazyExperts] | type[ShrinkingDartboard]) -> None:
+    assert kind(epsilon=1e-4).build(Setting(1, 100, 512)).regret_bound == 512.0
+    assert kind().build(Setting(1, 1, 512)).regret_bound == 0.0

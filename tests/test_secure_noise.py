@@ -22,6 +22,7 @@ from scipy import stats
 
 from hedgerow.algorithms.experts.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.experts.lazy_experts import LazyExperts
+from hedgerow.algorithms.experts.phased_selection import PhasedSelection
 from hedgerow.algorithms.experts.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
 from hedgerow.core.certificate import ENTROPY, IDEAL_REALS, Observer
@@ -636,3 +637,6 @@ def test_games_with_secure_noise_flip_exact_coins(spec: Any, monkeypatch: pytest
     monkeypatch.setattr(SecureNoise, "uniform", lambda *arguments: pytest.fail("a coin from a float"))
     simulate(algorithm, environment, 0, noise=source)
     assert flipped
+    shared = PhasedSelection(trust="distributed", delta=1e-6).build(environment.setting)
+    with pytest.raises(Unsupported, match="phased_selection needs GaussianShare"):
+        simulate(shared, environment, 0, noise=source)

@@ -150,8 +150,8 @@ class Proof:
 class Guarantee:
     """What one observer can learn about one unit from all it sees together.
 
-    `colluding` clients may put their data and coins together with what the observer sees; `bounds` are those of a single loss
-    (others are refused).
+    `colluding` clients, a peer itself among them, may put their data and coins together with what the observer sees; `bounds` are
+    those of a single loss (others are refused).
     """
 
     observer: Observer

@@ -201,6 +201,13 @@ def features_of(environment: Environment) -> frozenset[Feature]:
     return getattr(environment, "features", frozenset())
 
 
+def require_exact_noise(algorithm: Algorithm) -> None:
+    """Secure noise is exact, so every mechanism needs an exact sampler."""
+    for mechanism in algorithm.certificate.mechanisms:
+        if getattr(mechanism, "exact", False) is not True:
+            raise Unsupported(f"{algorithm.name} needs {type(mechanism).__name__}, which has no exact sampler (exact is not True).")
+
+
 def require_support(algorithm: Algorithm, environment: Environment) -> None:
     """Refuse a game that the algorithm does not support, by name."""
     for feature in sorted(features_of(environment) - algorithm.supports, key=lambda feature: feature.value):

@@ -11,11 +11,11 @@ import numpy.typing as npt
 
 from hedgerow.core.block import Block, check
 from hedgerow.core.certificate import Certificate, with_exact_noise
-from hedgerow.core.errors import InvalidValue, Unsupported
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import round_to_lattice
 from hedgerow.core.losses import Linear
 from hedgerow.core.noise import NoiseSource, SeededNoise
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, require_exact_noise
 from hedgerow.core.setting import Setting
 from hedgerow.engines.loop import Engine
 from hedgerow.privacy.secure import SecureNoise
@@ -51,9 +51,7 @@ class Learner:
         built = algorithm.build(Setting(clients, experts, horizon))
         if not any(guarantee.protects for guarantee in built.certificate.guarantees):
             raise InvalidValue(f"Expected an algorithm that protects somebody, {built.name} protects nobody.")
-        for mechanism in built.certificate.mechanisms:
-            if getattr(mechanism, "exact", False) is not True:
-                raise Unsupported(f"{built.name} needs {type(mechanism).__name__}, which has no exact sampler (exact is not True).")
+        require_exact_noise(built)
         learner._begin(algorithm, replace(built, certificate=with_exact_noise(built.certificate)), require_secure(source))
         return learner
 

@@ -13,7 +13,7 @@ from hedgerow.core.checks import at_least, expect
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.losses import Linear
 from hedgerow.core.noise import NoiseSource, NoNoise, SeededNoise
-from hedgerow.core.protocol import Algorithm, Environment, Feature, features_of, require_support
+from hedgerow.core.protocol import Algorithm, Environment, Feature, features_of, require_exact_noise, require_support
 from hedgerow.core.transcript import Counters, Sink, Traffic
 from hedgerow.engines.loop import Engine
 from hedgerow.engines.summed import play_sums
@@ -40,7 +40,7 @@ def make_engine(name: str, algorithm: Algorithm, source: NoiseSource, fused: boo
     expect(name in drivers, "engine", name, f"in {drivers}: no other plays losses one by one")
     if name == "in_process":
         return Engine.in_process(algorithm, source)
-    seeded = not isinstance(source, SecureNoise)  # fast paths take coins from uniform floats, which are not exact
+    seeded = isinstance(source, SeededNoise | NoNoise)  # fast paths take coins from uniform floats, which are not exact
     return Engine.vectorised(algorithm, source, fused and seeded)
 
 
@@ -78,6 +78,8 @@ def simulate(
     if setting != algorithm.setting:
         raise InvalidValue(f"Expected {algorithm.name} built for {setting}, it was built for {algorithm.setting}.")
     require_support(algorithm, environment)
+    if isinstance(noise, SecureNoise):
+        require_exact_noise(algorithm)
     at_least("seed", seed, 0)
     if (setting.deciders is None) != (algorithm.decider is None):
         raise Unsupported(

@@ -52,7 +52,7 @@ def _not_covered(algorithm: Algorithm, environment: Environment) -> list[str]:
     if algorithm.regret_bound is None or covered(algorithm, environment):
         return []
     text = f"the regret bound of {algorithm.name} is for {BOUND_HOLDS_FOR[algorithm.covers]}"
-    return [f"{text}; {type(environment).__name__} is {adversary_of(environment)}, so nothing is proven about its regret here"]
+    return [f"{text}; here are {BOUND_HOLDS_FOR[adversary_of(environment)]}, for which nothing is proven"]
 
 
 def _too_private(algorithm: Algorithm) -> list[str]:
@@ -62,7 +62,7 @@ def _too_private(algorithm: Algorithm) -> list[str]:
     if not guarantee.protects or epsilon <= 0:
         return []
     least, guessing = hidden_expert_regret(setting, epsilon, delta), setting.horizon * (1 - 1 / setting.experts)
-    if least <= guessing / 2:
+    if least <= guessing / 2 or setting.horizon <= 2:  # two rounds are too few for anybody
         return []
     clients = "1 client" if setting.clients == 1 else f"{setting.clients} clients"
     game = f"epsilon = {epsilon:.3g} with {clients}, {setting.experts} experts and {setting.horizon} rounds"

@@ -55,8 +55,9 @@ class SignEstimation(Frame):
         self._check_experts()
         at_least("rows", self.rows, 1)
         between("padding", self.padding, 0.0, 1.0)
-        most = int(MOST_USED * self.columns / self.at_once)
-        expect(self.horizon <= most, "horizon", self.horizon, f"<= {most}: so many rounds leave enough of the {self.columns} columns")
+        most = int(MOST_USED * self.columns / (self.at_once * self.clients))
+        game = f"so many rounds, in each of which every client may use up another, leave enough of the {self.columns} columns"
+        expect(self.horizon <= most, "horizon", self.horizon, f"<= {most}: {game}")
 
     def _check_experts(self) -> None:
         expect(self.experts % 2 == 0, "experts", self.experts, "to be even: two for each column")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from math import ceil, expm1, log, sqrt
 
 import numpy as np
-from scipy.special import bdtrc
+from scipy.special import bdtrc, gammaln
 
 from hedgerow.core.checks import at_least, expect, positive
 from hedgerow.core.setting import Setting
@@ -61,11 +61,7 @@ def consensus_regret(horizon: int, epsilon: float, clients: int = 1) -> float:
     at_least("horizon", horizon, 1)
     at_least("clients", clients, 1)
     positive("epsilon", epsilon)
-    right = np.arange(horizon, 0, -1)  # so many right guesses, or more, leave so few losses
-    log_chance = np.full(horizon, -horizon * log(2.0))
-    enough = bdtrc(right - 1, horizon, 0.5)
-    log_chance[enough > 0] = np.log(enough[enough > 0])
-    return float(np.abs(np.expm1(np.minimum(0.0, clients * epsilon * horizon + log_chance))).sum())
+    return float(np.abs(np.expm1(np.minimum(0.0, clients * epsilon * horizon + _log_tails(horizon)))).sum())
 
 
 def sign_estimation_regret(horizon: int, epsilon: float, delta: float = 0.0) -> float:
@@ -100,3 +96,10 @@ def column_subsets_regret(horizon: int, subset: int, epsilon: float, delta: floa
 def _small_delta(theorem: str, delta: float, horizon: int) -> None:
     most = float(horizon) ** -3
     expect(0 <= delta <= most, "delta", delta, f"in [0, {most:.4g}]: {theorem} of Asi et al. 2023 needs delta <= T^-3, T = {horizon}")
+
+
+def _log_tails(count: int) -> np.ndarray:
+    """ln of the chances that at least count, count - 1, ..., 1 of so many fair coins show heads; in logarithms, as they get tiny."""
+    heads = np.arange(count, 0, -1)
+    chances = gammaln(count + 1) - gammaln(heads + 1) - gammaln(count - heads + 1) - count * log(2.0)
+    return np.logaddexp.accumulate(chances) + 1e-13 * gammaln(count + 1)  # more than rounding may have taken away

@@ -1,4 +1,4 @@
-"""Losses drawn independently in every round: Bernoulli with a gap, uniform, and the Gaussian-softmax recipe of Gao et al."""
+"""Losses drawn anew in every round: Bernoulli with one gap or a ladder of them, uniform, the Gaussian-softmax recipe of Gao et al."""
 
 from __future__ import annotations
 

@@ -14,10 +14,13 @@ import numpy as np
 
 from hedgerow.algorithms.experts.totals import LossSums
 from hedgerow.core.block import Block
+from hedgerow.core.certificate import Channel
 from hedgerow.core.lattice import Array, Units, from_units, to_units
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import Context, RunState, Trace
+
+ANNOUNCED = {"NextBlock.rounds": Channel.TIMING, "NextBlock.expert": Channel.BROADCASTS, "NextBlock.counted": Channel.BROADCASTS}
 
 
 @dataclass(frozen=True)

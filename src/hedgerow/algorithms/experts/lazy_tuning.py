@@ -75,7 +75,11 @@ class Choice:
         return min(1.0, -expm1(-self.rate * (self.base + self.FAR * setting.clients * self.every)) * (1 + 1e-14))
 
     def regret_bound(self, setting: Setting) -> float:
-        """On the expected regret per client against losses fixed in advance: `proofs/dartboard.md#regret`."""
+        """On the expected regret per client against losses fixed in advance: `proofs/dartboard.md#regret`; at most the horizon."""
+        return 0.0 if setting.experts == 1 else min(float(setting.horizon), self.formula(setting))
+
+    def formula(self, setting: Setting) -> float:
+        """The proven bound as it is written, which may exceed the horizon."""
         exchanges = self.groups(setting) - 1
         most = self.CHAINS * exchanges if self.draws is None else self.draws
         return float(regret_bounds(type(self), setting, self.every, np.array(self.rate), np.array(self.leave), np.array(most)))
@@ -117,7 +121,7 @@ def candidates(setting: Setting, every: int | None) -> list[int]:
 
 
 def best_of(setting: Setting, found: list[Choice]) -> Choice:
-    return min(found, key=lambda choice: choice.regret_bound(setting))
+    return min(found, key=lambda choice: choice.formula(setting))
 
 
 @lru_cache(maxsize=256)
@@ -126,7 +130,7 @@ def choose(setting: Setting, epsilon: float, delta: float, every: int | None, ki
     if delta == 0:
         return choose_pure(setting, epsilon, every, kind)
     game = f"{kind.MOVES} {kind.NEAR} {kind.FAR} {kind.CHAINS} {setting}"
-    key = f"choice {game} epsilon={epsilon.hex()} delta={delta.hex()} every={every} code={_code()}"
+    key = f"choice {game} epsilon={float(epsilon).hex()} delta={float(delta).hex()} every={every} code={_code()}"
     kept = load(key)
     if kept is not None and len(kept) == 4:
         return kind(float(kept[0]), float(kept[1]), int(kept[2]), None if kept[3] < 0 else int(kept[3]))

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from hedgerow.algorithms.experts.blocks import BlockClient, BlockServer, NextBlock, NoisySums, Spans, WholeBlock, later_blocks
+from hedgerow.algorithms.experts.blocks import ANNOUNCED, BlockClient, BlockServer, NextBlock, NoisySums, Spans, WholeBlock, later_blocks
 from hedgerow.algorithms.experts.totals import LossSums
 from hedgerow.core.audit_case import AuditCase
 from hedgerow.core.certificate import (
@@ -59,7 +59,7 @@ class PhasedSelection:
     `trust="local"`: every client adds noise to its own sums, and the server takes the leader. `report` is the noise: "k_norm" (the
     default for delta = 0), "laplace" (more noise, but with an exact sampler for real data) or "gaussian" (the default for delta > 0).
     `trust="distributed"`: secure aggregation shows the server only the sum of all uploads, in which every client has put a share of
-    Gaussian noise (delta > 0). The shares of `honest` clients are enough (all of them by default).
+    Gaussian noise (delta > 0). The shares of `honest` clients are enough: by default all but one, because a peer knows its own.
 
     The printed algorithm names no constants for a finite set of experts, so there is only one calibration.
 
@@ -90,7 +90,8 @@ class PhasedSelection:
 
     def build(self, setting: Setting) -> Algorithm:
         if self.honest is not None:
-            expect(self.honest <= setting.clients, "honest", self.honest, f"<= clients={setting.clients}")
+            most = _all_but_one(setting)
+            expect(self.honest <= most, "honest", self.honest, f"<= {most} with clients={setting.clients}: a peer knows its own share")
         selection, reporting = (self._selection(), None) if self.trust == "central" else (None, self._reporting(setting))
         client, server = BlockClient(setting.experts, reporting), BlockServer(setting.experts, selection, WholeBlock())
         exact = reporting is None
@@ -105,7 +106,7 @@ class PhasedSelection:
             advance=Spans(client, server).advance,
             common_play=attrgetter("expert") if exact else None,
             log_likelihood=server.log_likelihood if exact else None,
-            regret_bound=regret_bound(setting, self._spread(setting, reporting)),
+            regret_bound=regret_bound(setting, self._excess(setting, reporting)),
             covers="stochastic",
             parameters={"choice": self.choice} if exact else {"report_scale": reporting.scale, "report_noise": type(reporting).__name__},
         )
@@ -130,7 +131,7 @@ class PhasedSelection:
         experts, budget = setting.experts, Budget(self.epsilon, self.delta) if self.delta > 0 else Budget(self.epsilon)
         kind = self.report or ("gaussian" if self.delta > 0 else "k_norm")
         if self.trust == "distributed":
-            honest, across = self.honest or setting.clients, root_up(Fraction(experts))
+            honest, across = self.honest or _all_but_one(setting), root_up(Fraction(experts))
             whole = gaussian_scale(budget, across)
             scale = round_up(Fraction(whole) / isqrt(honest)) if isqrt(honest) ** 2 == honest else whole / sqrt(honest)
             while (share := GaussianShare("report", scale, across, honest)).curve.delta(self.epsilon) > self.delta:
@@ -143,7 +144,7 @@ class PhasedSelection:
             return AdditiveNoise("report", "laplace", laplace_scale(budget, float(experts)), float(experts))
         return KNorm("report", round_up(1 / Fraction(self.epsilon)))
 
-    def _spread(self, setting: Setting, reporting: Any) -> float:
+    def _excess(self, setting: Setting, reporting: Any) -> float:
         """How much the total loss of the chosen expert may exceed the least one, in expectation, because of noise."""
         if reporting is None:
             return choice_excess(setting.experts, self.epsilon)
@@ -154,7 +155,7 @@ class PhasedSelection:
             setting=setting,
             curve=selection.curve,
             proof=Proof(PROOF, "one-choice-for-each-datum"),
-            channels={"LossSums.losses": Channel.UPLOADS, **_ANNOUNCED},
+            channels={"LossSums.losses": Channel.UPLOADS, **ANNOUNCED},
             mechanisms=(selection,),
             composition="sum",
         )
@@ -185,15 +186,16 @@ class PhasedSelection:
             )
             for observer, view in views.items()
         )
-        channels = {"NoisySums.losses": seen, **_ANNOUNCED}
+        channels = {"NoisySums.losses": seen, **ANNOUNCED}
         return Certificate(self.trust, "certified", guarantees, channels, (reporting,), "sum")
 
 
-_ANNOUNCED = {"NextBlock.rounds": Channel.TIMING, "NextBlock.expert": Channel.BROADCASTS, "NextBlock.counted": Channel.BROADCASTS}
+def _all_but_one(setting: Setting) -> int:
+    return max(1, setting.clients - 1)
 
 
 def _secure_aggregation(honest: int) -> Assumption:
-    text = f"nobody sees more of the uploads than their sum, and at least {honest} clients draw their share of noise and keep it secret"
+    text = f"nobody sees more of the uploads than their sum, and at least {honest} clients draw their share of noise and tell nobody"
     return Assumption("SECURE_AGGREGATION", text)
 
 

@@ -13,7 +13,7 @@ from operator import attrgetter
 
 import numpy as np
 
-from hedgerow.algorithms.experts.blocks import BlockClient, BlockServer, NextBlock, Spans, later_blocks
+from hedgerow.algorithms.experts.blocks import ANNOUNCED, BlockClient, BlockServer, NextBlock, Spans, later_blocks
 from hedgerow.algorithms.experts.totals import LossSums
 from hedgerow.core.audit_case import AuditCase
 from hedgerow.core.certificate import Certificate, Channel, Proof, trusted_server
@@ -87,12 +87,7 @@ class RandomPrefix:
             setting=setting,
             curve=selection.curve,
             proof=Proof("random_prefix.md", "privacy"),
-            channels={
-                "LossSums.losses": Channel.UPLOADS,
-                "NextBlock.rounds": Channel.TIMING,
-                "NextBlock.expert": Channel.BROADCASTS,
-                "NextBlock.counted": Channel.BROADCASTS,
-            },
+            channels={"LossSums.losses": Channel.UPLOADS, **ANNOUNCED},
             mechanisms=(selection,),
             composition="sum",
         )
