@@ -189,7 +189,7 @@ def test_impossible_choices_are_named(choices: dict[str, Any], rule: str) -> Non
 
 
 def test_more_honest_clients_than_there_are_is_refused() -> None:
-    with pytest.raises(InvalidValue, match="Expected honest=5 <= clients=3"):
+    with pytest.raises(InvalidValue, match="Expected honest=5 <= 2 with clients=3"):
         PhasedSelection(trust="distributed", delta=1e-6, honest=5).build(Setting(3, 4, 8))
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from statistics import median
-from tempfile import TemporaryDirectory
 
-from hedgerow.algorithms.experts import lazy_tuning as dartboard
+from hedgerow.algorithms.experts.lazy_experts import TwoChains
+from hedgerow.algorithms.experts.lazy_tuning import Choice
+from hedgerow.algorithms.experts.lazy_tuning import choose as lazy_choice
 from hedgerow.algorithms.experts.sparse_vector_tuning import choose
-from hedgerow.benchmarks.measure import Row, seconds
+from hedgerow.benchmarks.measure import Row, seconds, without_caches
 from hedgerow.core.setting import Setting
 from hedgerow.privacy import random_draws
 
@@ -22,22 +22,8 @@ def calibrate_rows() -> Iterator[Row]:
         work = partial(choose.__wrapped__, **frame, best_loss=0.0, epsilon=1.0)  # behind the cache
         taken = median(seconds(work) for _ in range(3))
         yield Row(f"calibrate/sparse_vector/m={clients}/T={rounds}/d={experts}/N={every}", taken / 2, "2 s", taken, "s", "<=", 1.0)
-    for rounds in (10**4, 10**5, 10**6):  # with delta > 0 the certified curve is computed a few times; then it is kept on disk
-        fresh = partial(dartboard.choose_approximate, Setting(1, 100, rounds), 1.0, 1e-6, None)
-        taken = without_caches(fresh)
-        yield Row(f"calibrate/shrinking_dartboard/m=1/T={rounds}/d=100", taken / 60, "1 minute", taken, "s", "<=", 1.0)
-
-
-def without_caches(question: Callable[[], object]) -> float:
-    """Seconds for a question that no table in memory or on disk can answer."""
-    random_draws._table.cache_clear()
-    before = os.environ.get("HEDGEROW_CACHE")
-    with TemporaryDirectory() as folder:
-        os.environ["HEDGEROW_CACHE"] = folder
-        try:
-            return seconds(question)
-        finally:
-            if before is None:
-                del os.environ["HEDGEROW_CACHE"]
-            else:
-                os.environ["HEDGEROW_CACHE"] = before
+    for name, kind in (("shrinking_dartboard", Choice), ("lazy_experts", TwoChains)):
+        for rounds in (10**4, 10**5, 10**6):  # with delta > 0 the certified curve is computed a few times; then it is kept on disk
+            fresh = partial(lazy_choice.__wrapped__, Setting(1, 100, rounds), 1.0, 1e-6, None, kind)
+            taken = without_caches(fresh, random_draws._table)
+            yield Row(f"calibrate/{name}/m=1/T={rounds}/d=100", taken / 60, "1 minute", taken, "s", "<=", 1.0)

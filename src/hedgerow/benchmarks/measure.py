@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import resource
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from statistics import median
+from tempfile import TemporaryDirectory
+from typing import Any, Literal, Protocol
 
 REPEATS = 5
+
+
+class Cache(Protocol):
+    def cache_clear(self) -> None: ...
 
 
 @dataclass(frozen=True)
@@ -40,6 +47,30 @@ def seconds(work: Callable[[], object]) -> float:
     start = time.process_time()
     work()
     return time.process_time() - start
+
+
+def in_turn(ours: Callable[[], object], theirs: Callable[[], object], repeats: int = REPEATS) -> tuple[float, float]:
+    """The median ratio of times that are taken in turn, each warm, and our median time."""
+    ours()
+    theirs()
+    pairs = [(seconds(ours), seconds(theirs)) for _ in range(repeats)]
+    return median(a / b for a, b in pairs), median(a for a, _ in pairs)
+
+
+def without_caches(question: Callable[[], object], *caches: Cache) -> float:
+    """Seconds for a question that neither these caches in memory nor anything on disk can answer."""
+    for cache in caches:
+        cache.cache_clear()
+    before = os.environ.get("HEDGEROW_CACHE")
+    with TemporaryDirectory() as folder:
+        os.environ["HEDGEROW_CACHE"] = folder
+        try:
+            return seconds(question)
+        finally:
+            if before is None:
+                del os.environ["HEDGEROW_CACHE"]
+            else:
+                os.environ["HEDGEROW_CACHE"] = before
 
 
 def peak_mebibytes() -> float:

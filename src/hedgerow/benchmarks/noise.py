@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.benchmarks.measure import REPEATS, Row, seconds
+from hedgerow.benchmarks.measure import REPEATS, Row, in_turn, seconds
 from hedgerow.core.lattice import round_to_lattice
 from hedgerow.core.noise import LAWS, SeededNoise
 from hedgerow.privacy.mechanisms import ExponentialMechanism, NoisyMax
@@ -34,14 +34,6 @@ def _repeat(draw: Callable[[], object], times: int) -> Callable[[], object]:
     return work
 
 
-def _paired(ours: Callable[[], object], theirs: Callable[[], object]) -> tuple[float, float, float]:
-    """Median ratio of times taken in turn, and the two median times."""
-    ours()
-    theirs()
-    pairs = [(seconds(ours), seconds(theirs)) for _ in range(REPEATS)]
-    return median(a / b for a, b in pairs), median(a for a, _ in pairs), median(b for _, b in pairs)
-
-
 def sampling_rows() -> Iterator[Row]:
     """Lattice noise of scale 1 (2^20 steps) against numpy's normal and laplace of the same size."""
     generator = np.random.default_rng(0)
@@ -54,7 +46,7 @@ def sampling_rows() -> Iterator[Row]:
         times = max(1, min(20_000, _SAMPLES // size))
         shape = () if size == 1 else (size,)
         ours = _repeat(partial(server.draw, law, "bench", shape, scale=1.0), times)
-        ratio, taken, _ = _paired(ours, _repeat(partial(generator.normal, 0.0, 1.0, size), times))
+        ratio, taken = in_turn(ours, _repeat(partial(generator.normal, 0.0, 1.0, size), times))
         limit = LIMITS.get(size)
         yield Row(f"{law}/d={size}", ratio, "numpy normal", size * times / taken, "per second", None if limit is None else "<=", limit)
     for law, peer in peers.items():
@@ -100,7 +92,7 @@ def selection_rows() -> Iterator[Row]:
     }
     for name, mechanism in mechanisms.items():
         theirs = _repeat(lambda: int(np.argmax(generator.gumbel(size=EXPERTS) - scores / 2)), 50)
-        ratio, taken, _ = _paired(_repeat(partial(server.release, mechanism, scores), 50), theirs)
+        ratio, taken = in_turn(_repeat(partial(server.release, mechanism, scores), 50), theirs)
         yield Row(f"select/{name}/d={EXPERTS}", ratio, "numpy Gumbel argmax", taken / 50 * 1e6, "us", "<=", 5.0)
         taken = seconds(_repeat(partial(seeded.release, mechanism, scores), 50))
         yield Row(f"select/{name}/d={EXPERTS}/seeded", None, None, taken / 50 * 1e6, "us")
@@ -112,12 +104,8 @@ def seeded_rows() -> Iterator[Row]:
     rng = np.random.default_rng(0)
     for law in ("exponential", "gumbel"):
         noise = SeededNoise(0).server()
-        noise.draw(law, "warm", rounds=count)
-        ours, direct = partial(noise.draw, law, "bench", rounds=count), partial(LAWS[law], rng, count)
-        pairs = [(seconds(ours), seconds(direct)) for _ in range(REPEATS)]
-        ratio = median(a / b for a, b in pairs)
-        each = median(a for a, _ in pairs) / count * 1e9
-        yield Row(f"seeded/{law}/n={count}", ratio, f"numpy {law}", each, "ns per draw")
+        ratio, taken = in_turn(partial(noise.draw, law, "bench", rounds=count), partial(LAWS[law], rng, count))
+        yield Row(f"seeded/{law}/n={count}", ratio, f"numpy {law}", taken / count * 1e9, "ns per draw")
 
 
 def noise_rows() -> Iterator[Row]:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from math import sqrt
 from statistics import median
-from tempfile import TemporaryDirectory
 
-from hedgerow.benchmarks.measure import REPEATS, Row, seconds
+from hedgerow.benchmarks.measure import REPEATS, Row, in_turn, seconds, without_caches
 from hedgerow.privacy import bounded_range, composition, recursion
 from hedgerow.privacy.bounded_range import AdaptiveBoundedRange
 from hedgerow.privacy.budget import Budget
@@ -19,6 +16,7 @@ from hedgerow.privacy.curves import BoundedRange, GaussianDP, LaplaceDP, ZeroCon
 from hedgerow.privacy.fixed_plan import fixed_plan
 from hedgerow.privacy.odometer import Filter
 
+CACHES = (bounded_range._table, recursion.grid_for, composition._randomised_responses)
 _CHUNK = 2000
 _LENGTHS = (10**2, 10**4, 10**6)
 
@@ -50,10 +48,8 @@ def odometer_rows() -> Iterator[Row]:
     works = {releases: _go_on(_advanced(releases)) for releases in _LENGTHS}
     base = works[_LENGTHS[0]]
     for releases, work in works.items():
-        work()
-        pairs = [(seconds(work), seconds(base)) for _ in range(2 * REPEATS + 1)]
-        each = median(a for a, _ in pairs) / _CHUNK * 1e6
-        yield Row(f"odometer/releases={releases}", median(a / b for a, b in pairs), "after 100 releases", each, "us per release", "<=", 2.0)
+        ratio, taken = in_turn(work, base, 2 * REPEATS + 1)
+        yield Row(f"odometer/releases={releases}", ratio, "after 100 releases", taken / _CHUNK * 1e6, "us per release", "<=", 2.0)
 
 
 def calibration_rows() -> Iterator[Row]:
@@ -76,7 +72,7 @@ def calibration_rows() -> Iterator[Row]:
     }
     for name, question in questions.items():
         taken = median(seconds(fresh(question)) for _ in range(REPEATS))
-        yield Row(f"calibrate/{name}", None, None, taken, "s")
+        yield Row(f"solve/{name}", None, None, taken, "s")
 
 
 def composition_rows() -> Iterator[Row]:
@@ -86,34 +82,11 @@ def composition_rows() -> Iterator[Row]:
     for steps in (10, 100, 1000):
         curve = AdaptiveBoundedRange(1.4 / sqrt(steps) / 4, steps)
         questions[f"compose/bounded range, {steps} steps"] = lambda curve=curve: curve.epsilon(1e-6)
-        questions[f"calibrate/largest range, {steps} steps"] = lambda steps=steps: largest_range(steps, Budget(1.0, 1e-6))
+        questions[f"solve/largest range, {steps} steps"] = lambda steps=steps: largest_range(steps, Budget(1.0, 1e-6))
     questions["compose/pure, 10000 steps"] = lambda: PureComposition(0.01, 10**4).epsilon(1e-6)
     questions["compose/fixed plan, 1500 steps"] = lambda: fixed_plan(plan).epsilon(1e-6)
     for name, question in questions.items():
-        yield Row(name, None, None, median(_without_caches(question) for _ in range(REPEATS)), "s")
-
-
-def _without_caches(question: Callable[[], object]) -> float:
-    """Seconds for a question that nothing in memory or on disk can answer."""
-    bounded_range._table.cache_clear()
-    recursion.grid_for.cache_clear()
-    composition._randomised_responses.cache_clear()
-    with TemporaryDirectory() as folder, _cache_in(folder):
-        return seconds(question)
-
-
-@contextmanager
-def _cache_in(folder: str) -> Iterator[None]:
-    """An empty cache for a while."""
-    before = os.environ.get("HEDGEROW_CACHE")
-    os.environ["HEDGEROW_CACHE"] = folder
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["HEDGEROW_CACHE"]
-        else:
-            os.environ["HEDGEROW_CACHE"] = before
+        yield Row(name, None, None, median(without_caches(question, *CACHES) for _ in range(REPEATS)), "s")
 
 
 def privacy_rows() -> Iterator[Row]:

@@ -207,7 +207,7 @@ class _Anchors:
         """From the sums that were made when the block was checked, on top of what was lost before it."""
         assert block.segments is not None
         pieces = np.cumsum(block.segments.sum(axis=1), axis=0)
-        return cls((0, *block.cuts), from_units(before + np.vstack([np.zeros_like(before), pieces])))
+        return cls((0, *map(int, block.cuts)), from_units(before + np.vstack([np.zeros_like(before), pieces])))
 
     def totals(self, losses: Array, at: int, summed: int, scores: Array) -> Array:
         """The total losses before round `at`, from the nearest round for which they are known; for `summed` they are `scores`."""
