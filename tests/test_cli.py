@@ -11,8 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from conftest import Command
-from hedgerow.algorithms.registry import ALGORITHMS
+from hedgerow.algorithms.registry import ALGORITHMS, variants
+from hedgerow.core.setting import Setting
 from hedgerow.environments.registry import ENVIRONMENTS
+from hedgerow.statement.words import PARAMETERS
 from hedgerow.studies.config import from_table, load
 
 COMMANDS = ("demo", "list", "run", "compare", "certify", "reproduce", "gallery", "bench", "contracts", "audit", "statement")
@@ -43,6 +45,18 @@ def test_list_shows_everything_registered(hedgerow: Command) -> None:
     assert all(row["summary"] for rows in document.values() for row in rows)
     words = hedgerow("list").out
     assert all(name in words for name in ("sparse_vector", "halving", "gao2024-figure2", "epsilon=1.0"))
+
+
+def test_certify_explains_every_parameter_and_names_only_parameters(hedgerow: Command) -> None:
+    for spec in variants().values():
+        algorithm = spec.build(Setting(clients=2, experts=4, horizon=30))
+        assert set(algorithm.parameters) <= set(PARAMETERS), algorithm.name
+    alone = hedgerow("certify", "shrinking_dartboard", "--set", "clients=1").out
+    assert "leave an expert without a reason" in alone
+    assert "collude" not in alone
+    assert "also if 1 other client colludes" in hedgerow("certify", "doubling", "--set", "clients=2").out
+    refused = hedgerow("certify", "shrinking_dartboard", "--set", "q=1").err
+    assert "valid: calibration, clients, delta, draws, epsilon, every, experts, horizon, leave, rate" in " ".join(refused.split())
 
 
 def test_certify_tells_who_learns_what(hedgerow: Command) -> None:

@@ -6,12 +6,16 @@ import re
 import runpy
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+import hedgerow
 from hedgerow.algorithms.registry import ALGORITHMS, variants
+from hedgerow.core.registry import Registry
 from hedgerow.core.setting import Setting
+from hedgerow.environments.registry import ENVIRONMENTS
 from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.experiments.reproduce import reproduce
 from hedgerow.studies.config import load
@@ -152,6 +156,15 @@ def test_every_python_block_of_the_readme_runs(tmp_path: Path, monkeypatch: pyte
     assert 0.24 < float(printed[0]) <= 0.25
     assert printed[1].endswith("reports")
     assert int(printed[1].split()[0]) > 4
+
+
+@pytest.mark.parametrize("registry", [ALGORITHMS, ENVIRONMENTS], ids=lambda registry: registry.kind)
+def test_every_registered_class_is_in_the_package(registry: Registry[Any]) -> None:
+    built_in = {name: kind for name, kind in registry.items() if kind.__module__.startswith("hedgerow.")}
+    missing = [name for name, kind in built_in.items() if getattr(hedgerow, kind.__name__, None) is not kind]
+    assert built_in
+    assert not missing
+    assert {kind.__name__ for kind in built_in.values()} <= set(hedgerow.__all__)
 
 
 def test_the_version_is_the_same_everywhere() -> None:

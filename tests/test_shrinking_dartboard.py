@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import product
-from math import ceil, exp, expm1, log
+from math import exp, expm1, log
 from typing import Any
 
 import numpy as np
@@ -188,9 +187,9 @@ def test_horizons_that_end_inside_a_group() -> None:
     algorithm = ShrinkingDartboard(epsilon=1.0, every=4).build(Setting(2, 3, 10))
     assert isinstance(algorithm.server, Dartboard)
     counters = simulate(algorithm, RecordedArray(np.ones((10, 2, 3))), 0)
-    assert counters.exchanged <= 2
+    assert counters.exchanged == 2
     choice = Choice(algorithm.server.coin.rate, algorithm.server.coin.base, 4, None)
-    assert choice.groups(algorithm.setting) == 3 == ceil(10 / 4)
+    assert choice.groups(algorithm.setting) == 3
     assert choice.cost(algorithm.setting).draws == 2
 
 
@@ -245,5 +244,5 @@ def test_exact_audits_with_few_exchanges_or_few_draws(epsilon: float, delta: flo
 def test_sampled_audits() -> None:
     for case in cases_of("shrinking_dartboard", ShrinkingDartboard(delta=1e-6)):
         if case.method != "exact ratio":
-            row = AuditRow(case, examine(replace(case)))
+            row = AuditRow(case, examine(case))
             assert row.passed, row.to_dict()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Annotated, Any
 
 import typer
@@ -16,6 +17,7 @@ from hedgerow.core.setting import Setting
 from hedgerow.engines.learner import Learner
 from hedgerow.environments.adversaries import BOUND_HOLDS_FOR, budget_notes
 from hedgerow.privacy.secure import SecureNoise
+from hedgerow.statement.page import pairs
 from hedgerow.studies.config import parse_setting, typed
 from hedgerow.studies.folder import certificate_table
 
@@ -30,7 +32,7 @@ def build(name: str, settings: list[str], secure: bool = False) -> Algorithm:
     kind = ALGORITHMS[name]
     given = dict(parse_setting(text) for text in settings)
     frame = {key: given.pop(key, value) for key, value in FRAME.items()}
-    known = [*kind.__dataclass_fields__, *FRAME]
+    known = [*(f.name for f in fields(kind) if f.init), *FRAME]
     for key in given:
         if key not in known:
             raise InvalidValue(f"Unknown key {key} for {name}; {nearest(key, known)}")
@@ -39,6 +41,10 @@ def build(name: str, settings: list[str], secure: bool = False) -> Algorithm:
         return spec.build(setting)
     game = {"clients": setting.clients, "experts": setting.experts, "horizon": setting.horizon}
     return Learner.private(spec, **game, source=SecureNoise()).algorithm
+
+
+def _collusion(others: int) -> str:
+    return f", also if {others} other {'client colludes' if others == 1 else 'clients collude'}" if others else ""
 
 
 def certify(
@@ -66,7 +72,7 @@ def certify(
     frame = ", ".join(f"{key} = {value}" for key, value in table["setting"].items())
     OUT.print(f"[bold]{name}[/bold], calibration {table['calibration']}, trust {table['trust']}; {frame}")
     for key, value in table["parameters"].items():
-        OUT.print(f"  {key} = {value:.6g}" if isinstance(value, float) else f"  {key} = {value}", markup=False)
+        OUT.print(f"  {pairs({key: value})}", markup=False)
     if bound is not None:
         OUT.print(f"  expected regret per client at most {bound:.4g}, for {covers}", markup=False)
     for note in table["notes"]:
@@ -79,7 +85,7 @@ def certify(
             OUT.print(f"  the paper claims {claim}", markup=False)
         if guarantee["reason"] is not None:
             continue
-        OUT.print(f"  protects {guarantee['unit']}, also if {guarantee['colluding']} other clients collude", markup=False)
+        OUT.print(f"  protects {guarantee['unit']}{_collusion(guarantee['colluding'])}", markup=False)
         OUT.print(f"  neighbours: {guarantee['adjacency']}", markup=False)
         for assumption, meaning in guarantee["assumes"].items():
             OUT.print(f"  assumes {assumption}: {meaning}", markup=False)

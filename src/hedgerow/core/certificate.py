@@ -124,7 +124,7 @@ ENTROPY = Assumption(
 ARITHMETIC = Assumption(
     "ARITHMETIC", "the library functions behind the samplers are as accurate as `proofs/secure_noise.md#floats` says, which is tested"
 )
-PUBLIC_PARAMETERS = Assumption("PUBLIC_PARAMETERS", "every parameter, the best expert's loss included, was chosen without the data")
+PUBLIC_PARAMETERS = Assumption("PUBLIC_PARAMETERS", "every parameter was chosen without looking at the data")
 PUBLIC_PRESENCE = Assumption(
     "PUBLIC_PRESENCE",
     "who takes part in which round is not protected (a missing play shows it) and does not depend on the protected record; "

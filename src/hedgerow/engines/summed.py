@@ -18,6 +18,13 @@ from hedgerow.core.noise import NoiseSource
 from hedgerow.core.protocol import Algorithm, Environment, SummedEnvironment
 from hedgerow.core.transcript import Sink
 from hedgerow.engines.loop import EXCHANGES_AT_ONCE
+from hedgerow.environments.registry import ENVIRONMENTS
+
+
+def what_instead() -> str:
+    """What to do where only sums cannot be drawn."""
+    able = [name for name, kind in ENVIRONMENTS.items() if hasattr(kind, "sums")]
+    return f"Leave the engine out (every loss is then drawn by itself). Environments that draw sums: {', '.join(able)}"
 
 
 def why_not_by_sums(algorithm: Algorithm, environment: Environment) -> str | None:
@@ -37,7 +44,7 @@ def play_sums(algorithm: Algorithm, environment: Environment, seed: int, source:
     follow = algorithm.common_play
     why = why_not_by_sums(algorithm, environment)
     if why is not None or follow is None or not isinstance(environment, SummedEnvironment):
-        raise Unsupported(f"Only sums are drawn with the engine 'summed': {why}.")
+        raise Unsupported(f"Only sums are drawn with the engine 'summed': {why}. {what_instead()}.")
     if any(sink.wants_messages for sink in sinks):
         raise Unsupported("Messages of single clients cannot be kept where only sums are drawn.")
     horizon, noise = algorithm.setting.horizon, source.server()

@@ -20,9 +20,9 @@ class Chase:
 
 @dataclass(frozen=True, kw_only=True)
 class PlayChasing(Frame):
-    """Charges 1 to the expert each client has just played, 0 to all others: staying is punished one round later.
+    """Charges each client 1 for the expert it has just played, 0 for all others; if `lasting`, for every expert it ever played.
 
-    With `lasting` nothing is forgiven: an expert that a client has played costs this client 1 from then on, as in the lower bounds of
+    Staying is punished one round later. With `lasting` nothing is forgiven, as in the lower bounds of
     Asi et al. 2023 (`columns` has their adversaries themselves). Without it, going to and fro between two experts costs nothing.
     """
 

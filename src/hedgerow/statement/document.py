@@ -6,27 +6,27 @@ from dataclasses import asdict
 from datetime import date
 from typing import Any
 
-from hedgerow.statement.statement import Quote, Statement, of_records
+from hedgerow.statement.statement import Statement
 from hedgerow.statement.words import plain_words
 
 FORMAT = "hedgerow privacy statement 1"
 
 
-def _point(point: Quote, records: int) -> dict[str, float]:
-    epsilon, delta = of_records(point, records)
-    return {"epsilon": epsilon, "delta": delta}
+def _point(statement: Statement, records: int) -> dict[str, float] | None:
+    point = statement.of_records(records)
+    return None if point is None else asdict(point)
 
 
 def document(statement: Statement) -> dict[str, Any]:
     """The statement as plain values; numbers are those of the certificate, unrounded."""
     run, details = statement.run, statement.details
-    persons, point = None, statement.all_runs
-    if statement.by_person and details.records_per_site is not None and point is not None:
+    persons = None
+    if statement.by_person and details.records_per_site is not None and statement.all_runs is not None:
         persons = {
             "records_per_site": details.records_per_site,
             "sites_per_person": details.sites_per_person,
-            "at_one_site": _point(point, details.records_per_site),
-            "across_sites": None if statement.most is None else _point(point, statement.most),
+            "at_one_site": _point(statement, details.records_per_site),
+            "across_sites": None if statement.most is None else _point(statement, statement.most),
         }
     return {
         "format": FORMAT,

@@ -10,7 +10,8 @@ from hedgerow.privacy.curves.pure import rounded_up
 from hedgerow.statement import words
 from hedgerow.statement.audit import choices_of
 from hedgerow.statement.details import OPEN
-from hedgerow.statement.statement import SHOWN_ALARMS, Statement, exposure
+from hedgerow.statement.exposure import SHOWN_ALARMS, exposure
+from hedgerow.statement.statement import Statement
 from hedgerow.studies.privacy_record import CurveRecord, Total
 
 PICTURE = "trade-off.svg"

@@ -11,7 +11,8 @@ from matplotlib.figure import Figure
 
 from hedgerow.evaluation.plots import COLOURS
 from hedgerow.statement import words
-from hedgerow.statement.statement import Exposure, Statement, exposure, outline
+from hedgerow.statement.exposure import Exposure, exposure, outline
+from hedgerow.statement.statement import Statement
 from hedgerow.studies.privacy_record import Attack
 
 WITHOUT = "#b3261e"

@@ -6,36 +6,16 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
-from typing import Protocol
 
-from hedgerow.core.certificate import PrivacyCurve
 from hedgerow.core.checks import expect, nearest
 from hedgerow.core.errors import InvalidValue
-from hedgerow.privacy.curves import ApproximateDP, PureDP, trade_off
-from hedgerow.privacy.groups import group
 from hedgerow.statement.audit import Audit
 from hedgerow.statement.details import Details
-from hedgerow.studies.privacy_record import AlgorithmRecord, Attack, CurveRecord, GuaranteeRecord, RunRecord, Total
+from hedgerow.statement.exposure import Point, Quote, of_records
+from hedgerow.studies.privacy_record import AlgorithmRecord, CurveRecord, GuaranteeRecord, RunRecord
 from hedgerow.studies.study import STAMP
 
-SHOWN_ALARMS = (0.01, 0.05, 0.1)
 SHOWN_ROUNDS = (1, 2, 5, 10)  # where nobody says how often one person may appear
-
-
-class Point(Protocol):
-    """What a curve, or the total of several runs, is quoted by."""
-
-    @property
-    def epsilon(self) -> float: ...
-
-    @property
-    def delta(self) -> float: ...
-
-
-@dataclass(frozen=True)
-class Quote:
-    epsilon: float
-    delta: float
 
 
 def largest(points: Iterable[Point]) -> Quote | None:
@@ -112,6 +92,10 @@ class Statement:
         """What all runs on the same data guarantee together."""
         return largest(g.total or g.curve for g in self.algorithm.guarantees if g.curve is not None)
 
+    def of_records(self, records: int) -> Quote | None:
+        """The same for somebody with so many records."""
+        return largest(of_records(g.curve, g.total, records) for g in self.algorithm.guarantees if g.curve is not None)
+
     @property
     def repeats(self) -> bool:
         """Whether several runs had the same data."""
@@ -158,45 +142,6 @@ class Statement:
     @property
     def assumptions(self) -> dict[str, str]:
         return {name: meaning for guarantee in self.algorithm.guarantees for name, meaning in sorted(guarantee.assumes.items())}
-
-
-def _grouped(point: Point, records: int) -> PrivacyCurve:
-    return group(PureDP(point.epsilon) if point.delta == 0 else ApproximateDP(point.epsilon, point.delta), records)
-
-
-def of_records(point: Point, records: int) -> tuple[float, float]:
-    """The (epsilon, delta) of somebody with so many records, from the quoted point of the curve alone."""
-    return _grouped(point, records).stated()
-
-
-@dataclass(frozen=True)
-class Exposure:
-    """How well the best attack on somebody with so many records does: an even bet, and truths found at each rate of false alarms."""
-
-    records: int
-    epsilon: float
-    delta: float
-    even_guess: float
-    found: tuple[float, ...]
-
-
-def exposure(curve: CurveRecord, total: Total | None, records: int) -> Exposure:
-    """Of one record in one run from the whole curve, of more from the quoted point."""
-    if records == 1 and total is None:
-        return Exposure(1, curve.epsilon, curve.delta, curve.even_guess, tuple(map(curve.detections, SHOWN_ALARMS)))
-    grown = _grouped(curve if total is None else total, records)
-    found = tuple(min(1.0, max(alarms, 1 - float(trade_off(grown, alarms)))) for alarms in SHOWN_ALARMS)
-    return Exposure(records, *grown.stated(), (1 + grown.delta(0.0)) / 2, found)
-
-
-def outline(curve: CurveRecord, total: Total | None, records: int) -> list[Attack]:
-    """The corners of a polygon that no attack on somebody with so many records lies above."""
-    if records == 1 and total is None:
-        return curve.outline
-    grown = _grouped(curve if total is None else total, records)
-    even = (1 + grown.delta(0.0)) / 2
-    corners = {0.0, 1 - even, 1.0} | ({max(0.0, 1 - grown.stated()[1])} if grown.stated()[1] < 1 else set())
-    return [Attack(alarms, min(1.0, 1 - float(trade_off(grown, alarms)))) for alarms in sorted(corners)]
 
 
 def chosen(run: RunRecord, label: str | None) -> list[AlgorithmRecord]:

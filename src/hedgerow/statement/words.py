@@ -9,7 +9,8 @@ from hedgerow.core.certificate import IDEAL_REALS, NO_CARRY_OVER, PRESENCE_STAYS
 from hedgerow.privacy.curves.pure import rounded_up
 from hedgerow.statement.audit import BUDGET, Audit, AuditedCase
 from hedgerow.statement.details import OPEN
-from hedgerow.statement.statement import Exposure, Point, Statement, exposure, of_records
+from hedgerow.statement.exposure import Exposure, Point, Quote, exposure
+from hedgerow.statement.statement import Statement
 from hedgerow.studies.privacy_record import AlgorithmRecord, CurveRecord, GuaranteeRecord, UnitRecord
 from hedgerow.studies.study import STAMP
 
@@ -54,13 +55,25 @@ PARAMETERS = {
     "every": "rounds between exchanges",
     "best_loss": "the best expert's loss per site, at most",
     "rho": "chance of missing the published accuracy; not about privacy",
-    "switches": "changes of expert allowed",
+    "switches": "changes of expert allowed; doubling: for each guess",
     "selection_epsilon": "epsilon of each choice of an expert",
-    "threshold": "loss at which a new expert is chosen",
+    "threshold": "loss at which a new expert is chosen; doubling: beyond the guess",
     "threshold_scale": "noise on the threshold",
     "query_scale": "noise on each comparison with it",
     "noise_law": "law of that noise",
     "rate": "learning rate",
+    "base": "loss that is always added, so that the coin may fall for leaving anyhow",
+    "leave": "chance to leave an expert without a reason, in each group of rounds",
+    "draws": "new experts drawn, at most; then the last one stays",
+    "first_guess": "first guess above 0 of what the best expert loses at all sites together; doubled when it fails",
+    "wrong_doubling_at_most": "chance that a right guess is doubled; not about privacy",
+    "test": "whose loss is compared with the threshold",
+    "choice": "how an expert is chosen privately",
+    "report": "law of the noise on each site's sums",
+    "report_scale": "size of the noise on each upload",
+    "report_noise": "law of that noise",
+    "honest": "sites whose shares of noise are enough",
+    "printed_regret_bound": "what the paper claims",
 }
 WEAK = "close to no protection"
 LOUD = ("NO GUARANTEE", "NOT SECURE", "THE CLAIM IS NOT", "NOT EVERY VERDICT", "NO OTHER GAME", WEAK, STAMP)
@@ -221,8 +234,7 @@ def claim_words(statement: Statement) -> str:
 
 def person_words(statement: Statement) -> str:
     """What the unit means for a person."""
-    point = statement.all_runs
-    if not statement.by_person or point is None:
+    if not statement.by_person or statement.all_runs is None:
         return ""
     records, sites = statement.details.records_per_site, statement.details.sites_per_person
     begin = "One record is what one site reports about one round, with everybody who is in it: not a person, not a site."
@@ -230,15 +242,15 @@ def person_words(statement: Statement) -> str:
         return f"{begin} Somebody in k rounds gets k times epsilon (and a larger delta). Rounds one person may be in: {OPEN}."
     if statement.most == 1:
         return f"{begin} A person has at most one."
-    one = f"{begin} A person with at most {counted(records, 'record')} at one site: {_for_records(point, records)} (per site)"
+    here = _point_words(statement.of_records(records))
+    one = f"{begin} A person with at most {counted(records, 'record')} at one site: {here} (per site)"
     if statement.most is None:
         return f"{one}; sites one person may be at: {OPEN}."
-    return f"{one}; at up to {counted(sites or 1, 'site')}: {_for_records(point, statement.most)} (across sites)."
+    return f"{one}; at up to {counted(sites or 1, 'site')}: {_point_words(statement.of_records(statement.most))} (across sites)."
 
 
-def _for_records(point: Point, records: int) -> str:
-    epsilon, delta = of_records(point, records)
-    return "NO GUARANTEE" if delta >= 1 else quoted(epsilon, delta)
+def _point_words(point: Quote | None) -> str:
+    return "NO GUARANTEE" if point is None or point.delta >= 1 else quoted(point.epsilon, point.delta)
 
 
 def assumption_words(statement: Statement) -> list[str]:

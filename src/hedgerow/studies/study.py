@@ -19,7 +19,7 @@ from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Environment
 from hedgerow.core.transcript import Everything
 from hedgerow.engines.simulate import simulate
-from hedgerow.engines.summed import why_not_by_sums
+from hedgerow.engines.summed import what_instead, why_not_by_sums
 from hedgerow.environments.recorded import RecordedArray
 from hedgerow.evaluation.comparators import ComparatorRecorder
 from hedgerow.evaluation.regret import RegretRecorder, RunResult
@@ -162,7 +162,7 @@ def check_engine(config: StudyConfig) -> None:
         found = {e.label: why_not_by_sums(config.build(e), config.environment_of(e)) for e in config.algorithms}
         reasons = [f"{label}: {why}" for label, why in found.items() if why is not None]
         if reasons:
-            raise Unsupported(f"Only sums are drawn with the engine 'summed'. {'. '.join(reasons)}.")
+            raise Unsupported(f"Only sums are drawn with the engine 'summed'. {'. '.join(reasons)}. {what_instead()}.")
 
 
 def run_study(
