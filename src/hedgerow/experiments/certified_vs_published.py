@@ -31,13 +31,11 @@ from hedgerow.algorithms.experts.phased_selection import PhasedSelection
 from hedgerow.algorithms.experts.potential import Potential
 from hedgerow.algorithms.experts.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
-from hedgerow.core.certificate import Observer
-from hedgerow.core.protocol import Algorithm
 from hedgerow.environments.generated import Generated
 from hedgerow.environments.realizable import Realizable
 from hedgerow.environments.stochastic import Bernoulli
 from hedgerow.evaluation.ratio import Ratio
-from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
+from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, spent
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import STAMP
 
@@ -114,15 +112,11 @@ def stream(kind: str, gap: float, horizon: int) -> Generated:
     return Realizable(clients=CLIENTS[GOOD], experts=EXPERTS, horizon=horizon, mean=gap, law="bernoulli")
 
 
-def spent(algorithm: Algorithm) -> tuple[float, float]:
-    return algorithm.certificate.guarantee(Observer.PUBLIC).curve.stated()
-
-
 def sides(pair: Pair, horizon: int) -> dict[str, Any]:
     found = {PRINTED: pair.printed, CERTIFIED: pair.certified}
     if not pair.judged:
         return found
-    epsilon, _ = spent(pair.printed.build(stream(pair.stream, GAPS[0], horizon).setting))
+    epsilon = spent(pair.printed.build(stream(pair.stream, GAPS[0], horizon).setting))
     return {**found, AS_PROVEN: replace(pair.certified, epsilon=epsilon)}
 
 
@@ -146,8 +140,7 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
 def ratio(done: Studies, name: str, gap: float, side: str = CERTIFIED) -> Ratio:
     """How many times the regret of the other side the printed constants have."""
     study = done[study_name(_pairs(done)[name].stream, gap)]
-    over, under = ([run.final_regret for run in study.of(label(name, one))] for one in (PRINTED, side))
-    return Ratio.of(over, under)
+    return Ratio.of(study.regrets(label(name, PRINTED)), study.regrets(label(name, side)))
 
 
 def _pairs(done: Studies) -> dict[str, Pair]:
@@ -156,7 +149,7 @@ def _pairs(done: Studies) -> dict[str, Pair]:
 
 def _epsilon(done: Studies, name: str, pair: Pair, side: str = PRINTED) -> float:
     """What one side costs by its certificate, at the delta that was asked for."""
-    return spent(done[study_name(pair.stream, GAPS[0])].algorithms[label(name, side)])[0]
+    return spent(done[study_name(pair.stream, GAPS[0])].algorithms[label(name, side)])
 
 
 def _least(done: Studies, name: str, side: str) -> float:

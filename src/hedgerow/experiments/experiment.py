@@ -10,6 +10,8 @@ from typing import Literal
 
 from scipy.special import stdtrit
 
+from hedgerow.core.certificate import Observer
+from hedgerow.core.protocol import Algorithm
 from hedgerow.evaluation.summary import Estimate
 from hedgerow.studies.config import StudyConfig
 from hedgerow.studies.study import Study
@@ -52,6 +54,11 @@ class Experiment:
     judge: Callable[[Studies], Verdict]
     draw: Callable[[Studies, Path], None]
     data: tuple[tuple[str, str], ...] = ()
+
+
+def spent(algorithm: Algorithm) -> float:
+    """The epsilon that its certificate proves against whoever sees all that is public."""
+    return algorithm.certificate.guarantee(Observer.PUBLIC).curve.stated()[0]
 
 
 def lower_end_of_difference(larger: Estimate, smaller: Estimate) -> float:

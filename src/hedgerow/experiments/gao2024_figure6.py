@@ -24,10 +24,9 @@ from pathlib import Path
 from typing import Literal
 
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
-from hedgerow.core.certificate import Observer
 from hedgerow.environments.movielens import HIGHEST, MovieLensGenres, locate
 from hedgerow.evaluation.summary import Estimate
-from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, lower_end_of_difference
+from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, lower_end_of_difference, spent
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import STAMP, Study
 
@@ -83,7 +82,7 @@ def gain(study: Study, calibration: Calibration) -> Estimate:
 
 def _spent(study: Study, calibration: Calibration) -> float:
     """What one loss vector really costs, by the certificate."""
-    return study.algorithms[label(calibration, CLIENTS, 1)].certificate.guarantee(Observer.PUBLIC).curve.stated()[0]
+    return spent(study.algorithms[label(calibration, CLIENTS, 1)])
 
 
 def judge(done: Studies) -> Verdict:

@@ -99,16 +99,15 @@ class Contest:
     @property
     def winner(self) -> str | None:
         """Whoever has less regret, if the 95 % interval of the difference leaves no doubt."""
-        low, high = self.difference.mean - self.difference.half_width, self.difference.mean + self.difference.half_width
-        return DARTBOARD if low > 0 else LAZY if high < 0 else None
+        return DARTBOARD if self.difference.low > 0 else LAZY if self.difference.high < 0 else None
 
 
 def contests(done: Studies) -> list[Contest]:
     found = []
     for study, finished in done.items():
         for (horizon, epsilon), delta in product(_played(finished), DELTAS):
-            regrets = {name: [r.final_regret for r in finished.of(label(name, horizon, epsilon, delta))] for name in SPECS}
-            difference = Estimate.of([a - b for a, b in zip(regrets[LAZY], regrets[DARTBOARD], strict=True)])
+            regrets = {name: finished.regrets(label(name, horizon, epsilon, delta)) for name in SPECS}
+            difference = Estimate.of(regrets[LAZY] - regrets[DARTBOARD])
             estimates = {name: Estimate.of(values) for name, values in regrets.items()}
             found.append(Contest(study, horizon, epsilon, delta, estimates, difference))
     return found
@@ -130,12 +129,11 @@ def judge(done: Studies) -> Verdict:
     ]
     for contest in measured:
         where = f"{contest.study}/T={contest.horizon}/epsilon={contest.epsilon:g}/delta={contest.delta:g}"
-        difference = contest.difference
-        checks.append(Check(f"{where}/lazy less dartboard, upper end", difference.mean + difference.half_width, ">=", 0.0))
+        checks.append(Check(f"{where}/lazy less dartboard, upper end", contest.difference.high, ">=", 0.0))
         for name, regret in contest.regrets.items():
             entry = label(name, contest.horizon, contest.epsilon, contest.delta)
             proven = done[contest.study].algorithms[entry].regret_bound or nan
-            checks.append(Check(f"{contest.study}/{entry}/lower end of the mean", regret.mean - regret.half_width, "<=", proven))
+            checks.append(Check(f"{contest.study}/{entry}/lower end of the mean", regret.low, "<=", proven))
     return Verdict(None, tuple(checks), f"{told_bounds(ratios)}. {told_regret(measured)}")
 
 

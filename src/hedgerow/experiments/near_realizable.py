@@ -14,9 +14,8 @@ from hedgerow.algorithms.experts.doubling import Doubling
 from hedgerow.algorithms.experts.hedge import Hedge
 from hedgerow.algorithms.experts.potential import Potential
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
-from hedgerow.core.certificate import Observer
 from hedgerow.environments.realizable import Halving, NearRealizable
-from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, lower_end_of_difference
+from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, lower_end_of_difference, spent
 from hedgerow.studies.config import Entry, StudyConfig
 
 EPSILON, CLIENTS, EXPERTS, HORIZON, MEAN = 1.0, 10, 100, 2048, 0.5
@@ -82,10 +81,8 @@ def judge(done: Studies) -> Verdict:
         Check(f"{HALVING}/{PRINTED} over {POTENTIAL}", mean(HALVING, PRINTED) / mean(HALVING, POTENTIAL), ">=", 5.0),
     ]
     for label in (KNOWN, DOUBLING, POTENTIAL):
-        epsilon = done[first].algorithms[label].certificate.guarantee(Observer.PUBLIC).curve.stated()[0]
-        checks.append(Check(f"{label}/epsilon", epsilon, "<=", EPSILON))
-    printed = done[first].algorithms[PRINTED].certificate.guarantee(Observer.PUBLIC).curve.stated()[0]
-    checks.append(Check(f"{PRINTED}/epsilon proven", printed, "<=", 2 * EPSILON, published=EPSILON))
+        checks.append(Check(f"{label}/epsilon", spent(done[first].algorithms[label]), "<=", EPSILON))
+    checks.append(Check(f"{PRINTED}/epsilon proven", spent(done[first].algorithms[PRINTED]), "<=", 2 * EPSILON, published=EPSILON))
     private = [label for label in LABELS if label != HEDGE]
     winners = {best: min((mean(name(best), label), label) for label in private)[1] for best in BEST_LOSSES}
     least = ", ".join(f"{best:g}: {label}" for best, label in winners.items())
