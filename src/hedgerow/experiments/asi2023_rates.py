@@ -16,6 +16,7 @@ from hedgerow.core.setting import Setting
 from hedgerow.environments.stochastic import Bernoulli
 from hedgerow.evaluation.summary import Estimate
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, spent
+from hedgerow.experiments.pictures import footer, sibling
 from hedgerow.studies.config import Entry, StudyConfig
 
 EXPERTS, DELTA, MEAN, GAP = 100, 1e-6, 0.5, 0.3
@@ -114,8 +115,8 @@ def draw(done: Studies, path: Path) -> None:
             for series in CERTIFIED
         }
         title = f"Regret against {parameter}, printed and certified constants (d = {EXPERTS})"
-        target = path if index == 0 else path.with_name(f"{path.stem}-{study}.png")
-        plot_regret_against(points, target, title, parameter, bounds=bounds)
+        target = path if index == 0 else sibling(path, study)
+        plot_regret_against(points, target, title, parameter, bounds=bounds, note=footer(done, studies))
 
 
 EXPERIMENT = Experiment(

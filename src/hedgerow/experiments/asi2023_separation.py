@@ -36,6 +36,7 @@ from hedgerow.environments.stochastic import Bernoulli
 from hedgerow.evaluation.power_law import exponent
 from hedgerow.evaluation.summary import Estimate
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, spent
+from hedgerow.experiments.pictures import footer, sibling
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import Study
 
@@ -159,7 +160,7 @@ def judge(done: Studies) -> Verdict:
 
 
 def draw(done: Studies, path: Path) -> None:
-    """One picture for each kind of privacy, with short names (a wide legend would hide the lines), and one for the columns."""
+    """One picture for each kind of privacy, and one for the columns."""
     from hedgerow.evaluation.plots import plot_regret_against
 
     for private in PRIVATE:
@@ -169,8 +170,8 @@ def draw(done: Studies, path: Path) -> None:
             for kind, game in (("chasing", CHASING), ("fixed", FIXED))
         }
         title = f"Losses that chase the plays, and fixed ones ({private}, epsilon = {EPSILON:g}, d = {EXPERTS})"
-        target = path if private == "approximate" else path.with_name(f"{path.stem}-{private}.png")
-        plot_regret_against(points, target, title, "rounds")
+        target = path if private == "approximate" else sibling(path, private)
+        plot_regret_against(points, target, title, "rounds", note=footer(done, studies))
     columns = done[COLUMNS]
     horizons = _horizons(columns)
     least = {float(t): min((columns.regret(label(name, t)) for name in LEARNERS), key=lambda found: found.mean) for t in horizons}
@@ -182,7 +183,7 @@ def draw(done: Studies, path: Path) -> None:
     }
     bound = {f"no {SMALL:g}-DP algorithm is below (proven)": {float(t): consensus_regret(t, SMALL) for t in horizons}}
     title = f"Theorem 10: guess the signs of columns, none twice (pure, epsilon = {SMALL:g})"
-    plot_regret_against(points, path.with_name(f"{path.stem}-{COLUMNS}.png"), title, "rounds", bounds=bound)
+    plot_regret_against(points, sibling(path, COLUMNS), title, "rounds", bounds=bound, note=footer(done, studies))
 
 
 EXPERIMENT = Experiment(

@@ -22,6 +22,7 @@ from hedgerow.core.setting import Setting
 from hedgerow.environments.stochastic import Bernoulli, GapLadder
 from hedgerow.evaluation.summary import Estimate
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
+from hedgerow.experiments.pictures import footer, sibling
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import Study
 
@@ -105,7 +106,7 @@ def draw(done: Studies, path: Path) -> None:
         points |= {f"{name}, gap {gap:g}": curve("one-gap", name, m, gap) for gap, name in product(GAPS[:2], SPECS)}
         clients = "1 client" if m == 1 else f"{m} clients"
         title = f"With a gap regret stops growing ({clients}, epsilon = {EPSILON:g}, d = {EXPERTS})"
-        plot_regret_against(points, path if m == 1 else path.with_name(f"{path.stem}-m={m}.png"), title, "rounds")
+        plot_regret_against(points, path if m == 1 else sibling(path, f"m={m}"), title, "rounds", note=footer(done, studies))
 
 
 EXPERIMENT = Experiment(

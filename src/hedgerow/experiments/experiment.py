@@ -45,7 +45,11 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Experiment:
-    """One published figure or table. `studies(quick)` are configuration objects; `data` names files it cannot do without."""
+    """One published figure or table. `studies(quick)` are configuration objects; `data` names files it cannot do without.
+
+    `draw` writes its main picture to the path it is given, `{id}.png`, and may write others beside it, `{id}-something.png`
+    (`pictures.sibling`); all of them are shown.
+    """
 
     id: str
     title: str

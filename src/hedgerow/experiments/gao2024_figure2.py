@@ -12,6 +12,7 @@ from pathlib import Path
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
 from hedgerow.environments.realizable import Halving, Realizable
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, lower_end_of_difference, spent
+from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
 
 EPSILON, EXPERTS, HORIZON = 10.0, 100, 512
@@ -85,7 +86,7 @@ def draw(done: Studies, path: Path) -> None:
         for m, n in (SETTINGS if stream == FIGURE else ROBUST)
     }
     title = f"Fed-SVT at epsilon = {EPSILON:g}, printed against certified constants (T = {HORIZON}, d = {EXPERTS})"
-    plot_bars(groups, path, title, "regret per client (log scale)")
+    plot_bars(groups, path, title, "regret per client (log scale)", footer(done, studies))
 
 
 EXPERIMENT = Experiment(

@@ -20,6 +20,7 @@ from hedgerow.core.setting import Setting
 from hedgerow.environments.lower_bounds import coin_regret, hidden_expert_regret
 from hedgerow.environments.oblivious import CommonCoins, HiddenExpert
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
+from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
 
 EPSILON, EXPERTS, HORIZON = 0.1, 100, 512
@@ -87,7 +88,7 @@ def draw(done: Studies, path: Path) -> None:
         f"every algorithm, {COINS}": {float(m): coin_regret(EXPERTS, HORIZON) for m in CLIENTS},
     }
     title = f"Clients help where there is something to find (epsilon = {EPSILON:g}, d = {EXPERTS}, T = {HORIZON})"
-    plot_regret_against(points, path, title, "clients", bounds=bounds)
+    plot_regret_against(points, path, title, "clients", bounds=bounds, note=footer(done, studies))
 
 
 EXPERIMENT = Experiment(

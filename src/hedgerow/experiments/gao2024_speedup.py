@@ -32,6 +32,7 @@ from hedgerow.environments.stochastic import GaussianSoftmax
 from hedgerow.evaluation.power_law import exponent
 from hedgerow.evaluation.summary import Estimate
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
+from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
 
 EPSILON, EXPERTS = 1.0, 100
@@ -140,7 +141,7 @@ def draw(done: Studies, path: Path) -> None:
 
     points = {named(name): {float(m): done[_study_of(name)].regret(label(name, m)) for m in CLIENTS} for name in THEOREMS}
     title = f"Regret falls with the number of clients (epsilon = {EPSILON:g}, d = {EXPERTS})"
-    plot_regret_against(points, path, title, "clients", slope=-0.5, slope_name="slope -1/2")
+    plot_regret_against(points, path, title, "clients", slope=-0.5, slope_name="slope -1/2", note=footer(done, studies))
 
 
 EXPERIMENT = Experiment(

@@ -70,7 +70,7 @@ class Study:
 
     def plot(self, path: str | Path, title: str | None = None) -> None:
         """Regret over time with 95 % bands, as a PNG."""
-        from hedgerow.evaluation.plots import plot_regret_over_time
+        from hedgerow.evaluation.over_time import plot_regret_over_time
 
         seeds = f"{self.config.seeds} seed{'s' if self.config.seeds > 1 else ''}"
         note = f"mean over {seeds}, band: 95 % confidence of the mean; {STAMP}"
