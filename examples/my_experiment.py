@@ -10,6 +10,7 @@ from pathlib import Path
 import hedgerow as hr
 from hedgerow.evaluation.plots import plot_regret_against
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
+from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
 
 CLIENTS = (1, 2, 4, 8)
@@ -35,7 +36,8 @@ def judge(done: Studies) -> Verdict:
 
 def draw(done: Studies, path: Path) -> None:
     points = {"private": {float(m): done[f"m={m}"].regret("private") for m in CLIENTS}}
-    plot_regret_against(points, path, "Regret against the number of clients", "clients", slope=-1, slope_name="theory: 1/m")
+    title, note = "Regret against the number of clients", footer(done, studies)
+    plot_regret_against(points, path, title, "clients", slope=-1, slope_name="theory: 1/m", note=note)
 
 
 hr.EXPERIMENTS.add(

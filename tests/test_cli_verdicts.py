@@ -46,6 +46,13 @@ def test_a_quick_run_is_shown_but_not_judged(hedgerow: Command) -> None:
     assert (row["status"], row["reproduces"], row["passed"], row["checks"][0]["passed"]) == ("quick", None, None, None)
 
 
+def test_pictures_are_named_and_a_range_of_one_value_is_one_value(hedgerow: Command, tmp_path: Path) -> None:
+    shown = hedgerow("reproduce", "good", "--plugin", "plugin.py", "--out", "x").out
+    assert "picture: x/good.png" in shown
+    (row,) = [line for line in shown.splitlines() if "only" in line]
+    assert " to " not in row
+
+
 def test_missing_data_is_an_error_only_for_a_named_experiment(hedgerow: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(EXPERIMENTS, "_things", {})
     named = hedgerow("reproduce", "needs-data", "--plugin", "plugin.py", "--json")

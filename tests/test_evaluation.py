@@ -17,7 +17,8 @@ from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Counters, Everything, Traffic
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.recorded import RecordedArray
-from hedgerow.evaluation.plots import plot_bars, plot_regret_against, plot_regret_over_time
+from hedgerow.evaluation.over_time import plot_regret_over_time
+from hedgerow.evaluation.plots import plot_bars, plot_regret_against
 from hedgerow.evaluation.regret import RegretRecorder, RunResult
 from hedgerow.evaluation.summary import Estimate, summarise
 
@@ -129,7 +130,9 @@ def test_one_seed_has_no_interval() -> None:
     single = Estimate.of([4.0])
     assert (single.mean, single.count, str(single)) == (4.0, 1, "4.00")
     assert np.isnan(single.half_width)
+    assert np.isnan([single.low, single.high]).all()
     assert str(Estimate(1.0, 0.5, 3)) == "1.00 ± 0.50"
+    assert (Estimate(1.0, 0.5, 3).low, Estimate(1.0, 0.5, 3).high) == (0.5, 1.5)
 
 
 def _result(label: str, seed: int, regret: float, rounds: int = 8) -> RunResult:

@@ -19,6 +19,14 @@ from dataclasses import replace
 hedgerow.EXPERIMENTS.add("nasty", replace(hedgerow.EXPERIMENTS["good"], id="nasty", title="<b>5 < 6 & \\"so on\\"</b>", claim="a < b"))
 """
 
+SIBLINGS = """
+from hedgerow.experiments.pictures import sibling
+def several(done, path):
+    for target in (sibling(path, "one"), path, sibling(path, "more")):
+        done["only"].plot(target, title=target.stem)
+hedgerow.EXPERIMENTS.add("several", Experiment("several", "title of several", "claim", studies, judge_by(1e9), several))
+"""
+
 
 @pytest.fixture
 def alone(hedgerow: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
@@ -113,6 +121,19 @@ def test_texts_cannot_break_the_page(alone: Command, tmp_path: Path) -> None:
     assert '<b>5 < 6 & "so on"</b>' in page.words
     assert '<b>5 < 6 & "so on"</b>' in [image["alt"] for image in page.all("img")]
     assert page.all("b") == []
+
+
+def test_all_pictures_of_an_experiment_are_shown_the_main_one_first(alone: Command, tmp_path: Path) -> None:
+    (tmp_path / "plugin.py").write_text(PLUGIN + SIBLINGS)
+    for reused in (False, True):
+        shown = alone("gallery", "--plugin", "plugin.py", "--quick", "--json").document()["experiments"]
+        assert next(row["reused"] for row in shown if row["id"] == "several") is reused
+        page = _Page((tmp_path / "gallery" / "index.html").read_text())
+        sources = [str(image["src"]) for image in page.all("img") if image["alt"] == "title of several"]
+        folder = next((tmp_path / "runs").glob("*-several"))
+        on_disk = [(folder / f"several{tail}.png").read_bytes() for tail in ("", "-more", "-one")]
+        assert [b64decode(source.removeprefix("data:image/png;base64,")) for source in sources] == on_disk
+        assert len(set(on_disk)) == 3
 
 
 def test_only_a_gallery_is_replaced(alone: Command, tmp_path: Path) -> None:

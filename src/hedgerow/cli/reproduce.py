@@ -11,6 +11,7 @@ from rich.table import Table
 from hedgerow.cli.options import Data, Debug, Json, Out, Plugins, Workers, prepare
 from hedgerow.cli.output import OUT, print_json, progress_bar
 from hedgerow.core.errors import InvalidValue
+from hedgerow.experiments.pictures import pictures
 from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.experiments.reproduce import Outcome
 from hedgerow.experiments.reproduce import reproduce as run_experiment
@@ -86,7 +87,10 @@ def _show(outcome: Outcome, title: str, claim: str) -> None:
     OUT.print(f"reproduces the paper's claim: {reproduces}    our expectations hold: {WORDS[outcome.passed]}    ({outcome.status})")
     if outcome.message:
         OUT.print(f"note: {outcome.message}", markup=False)
-    OUT.print(f"results in {outcome.folder}", markup=False)
+    if outcome.folder is not None:
+        OUT.print(f"results in {outcome.folder}", markup=False, soft_wrap=True)
+        for picture in pictures(outcome.folder, outcome.id):
+            OUT.print(f"picture: {picture}", markup=False, soft_wrap=True)
 
 
 def _comparators(outcome: Outcome) -> Table:
@@ -100,5 +104,14 @@ def _comparators(outcome: Outcome) -> Table:
     for study, name, stream in lines:
         paid = sorted(estimate.mean for estimate in stream.algorithms.values())
         others = [f"{stream.comparators[n].mean:.4g}" if n in stream.comparators else "" for n in names]
-        table.add_row(f"{study} ({name})" if name else study, f"{paid[0]:.4g} to {paid[-1]:.4g}", *others)
+        table.add_row(f"{study} ({name})" if name else study, _range(paid[0], paid[-1]), *others)
     return table
+
+
+def _range(low: float, high: float) -> str:
+    """
+    >>> _range(1.0, 2.5), _range(3.0, 3.00001)
+    ('1 to 2.5', '3')
+    """
+    ends = f"{low:.4g}", f"{high:.4g}"
+    return ends[0] if ends[0] == ends[1] else " to ".join(ends)

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
-from hedgerow.evaluation.plots import COLOURS
+from hedgerow.evaluation.canvas import COLOURS
 from hedgerow.evaluation.summary import Estimate
 
 Estimates = Mapping[str, Mapping[str, Estimate]]

@@ -31,6 +31,16 @@ class Estimate:
         error = array.std(ddof=1) / np.sqrt(len(array))
         return cls(float(array.mean()), float(stdtrit(len(array) - 1, 0.975) * error), len(array))
 
+    @property
+    def low(self) -> float:
+        """Lower end of the interval."""
+        return self.mean - self.half_width
+
+    @property
+    def high(self) -> float:
+        """Upper end of the interval."""
+        return self.mean + self.half_width
+
     def __str__(self) -> str:
         if np.isnan(self.mean):
             return "-"

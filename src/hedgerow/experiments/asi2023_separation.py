@@ -28,7 +28,6 @@ from hedgerow.algorithms.experts.random_prefix import RandomPrefix
 from hedgerow.algorithms.experts.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
 from hedgerow.algorithms.experts.uniform import Uniform
-from hedgerow.core.certificate import Observer
 from hedgerow.core.protocol import AlgorithmSpec, Environment
 from hedgerow.environments.adaptive import PlayChasing
 from hedgerow.environments.columns import MOST_USED, ConsensusColumns
@@ -36,7 +35,8 @@ from hedgerow.environments.lower_bounds import consensus_regret
 from hedgerow.environments.stochastic import Bernoulli
 from hedgerow.evaluation.power_law import exponent
 from hedgerow.evaluation.summary import Estimate
-from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
+from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, spent
+from hedgerow.experiments.pictures import footer, sibling
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import Study
 
@@ -97,7 +97,7 @@ def _series(study: Study, algorithm: str) -> dict[float, Estimate]:
 
 def growth(study: Study, algorithm: str) -> Estimate:
     """The exponent of the horizon between its last two values."""
-    return exponent({float(t): [run.final_regret for run in study.of(label(algorithm, t))] for t in _horizons(study)[-2:]})
+    return exponent({float(t): study.regrets(label(algorithm, t)) for t in _horizons(study)[-2:]})
 
 
 def _per_round(study: Study, algorithm: str, horizon: int) -> Estimate:
@@ -105,17 +105,9 @@ def _per_round(study: Study, algorithm: str, horizon: int) -> Estimate:
     return Estimate(found.mean / horizon, found.half_width / horizon, found.count)
 
 
-def _low(estimate: Estimate) -> float:
-    return estimate.mean - estimate.half_width
-
-
-def _high(estimate: Estimate) -> float:
-    return estimate.mean + estimate.half_width
-
-
 def _little_without_privacy(study: Study, game: str, algorithm: str) -> Check:
     last = _horizons(study)[-1]
-    return Check(f"{game}/{algorithm}/T={last}/upper end of regret per round", _high(_per_round(study, algorithm, last)), "<=", LITTLE)
+    return Check(f"{game}/{algorithm}/T={last}/upper end of regret per round", _per_round(study, algorithm, last).high, "<=", LITTLE)
 
 
 def _judge_laziness(fixed: Study, chasing: Study) -> tuple[list[Check], list[Check]]:
@@ -123,13 +115,13 @@ def _judge_laziness(fixed: Study, chasing: Study) -> tuple[list[Check], list[Che
     claimed, expected, last = [], [], _horizons(fixed)[-1]
     for name in PRIVATE:
         claimed += [
-            Check(f"{CHASING}/{name}/lower end of exponent", _low(growth(chasing, name)), ">=", LINEAR),
-            Check(f"{FIXED}/{name}/upper end of exponent", _high(growth(fixed, name)), "<=", SUBLINEAR),
+            Check(f"{CHASING}/{name}/lower end of exponent", growth(chasing, name).low, ">=", LINEAR),
+            Check(f"{FIXED}/{name}/upper end of exponent", growth(fixed, name).high, "<=", SUBLINEAR),
         ]
         bound, found = fixed.algorithms[label(name, last)].regret_bound or nan, fixed.regret(label(name, last))
         expected += [
-            Check(f"{CHASING}/{name}/T={last}/lower end of regret per round", _low(_per_round(chasing, name, last)), ">=", 0.8),
-            Check(f"{FIXED}/{name}/T={last}/lower end of mean regret, limit the proven bound", _low(found), "<=", bound),
+            Check(f"{CHASING}/{name}/T={last}/lower end of regret per round", _per_round(chasing, name, last).low, ">=", 0.8),
+            Check(f"{FIXED}/{name}/T={last}/lower end of mean regret, limit the proven bound", found.low, "<=", bound),
         ]
     expected += [_little_without_privacy(study, game, HEDGE) for game, study in ((FIXED, fixed), (CHASING, chasing))]
     return claimed, expected
@@ -137,15 +129,14 @@ def _judge_laziness(fixed: Study, chasing: Study) -> tuple[list[Check], list[Che
 
 def _judge_columns(columns: Study) -> tuple[list[Check], list[Check]]:
     """No mean below the bound, growth like T, and a reference that is far below the bound because it may look."""
-    claimed, spent = [], []
+    claimed, costs = [], []
     for name in (*LEARNERS, BLIND):
-        claimed.append(Check(f"{COLUMNS}/{name}/lower end of exponent", _low(growth(columns, name)), ">=", LINEAR))
+        claimed.append(Check(f"{COLUMNS}/{name}/lower end of exponent", growth(columns, name).low, ">=", LINEAR))
         found = {t: columns.regret(label(name, t)) for t in _horizons(columns)}
-        over = min(_high(regret) / consensus_regret(t, SMALL) for t, regret in found.items())
+        over = min(regret.high / consensus_regret(t, SMALL) for t, regret in found.items())
         claimed.append(Check(f"{COLUMNS}/{name}/upper end of regret over the proven least, at any T", over, ">=", 1.0))
-        built = [columns.algorithms[label(name, t)] for t in found]
-        spent += [algorithm.certificate.guarantee(Observer.PUBLIC).curve.stated()[0] for algorithm in built]
-    most = Check(f"{COLUMNS}/largest certified epsilon of those held to the bound", max(spent), "<=", SMALL)
+        costs += [spent(columns.algorithms[label(name, t)]) for t in found]
+    most = Check(f"{COLUMNS}/largest certified epsilon of those held to the bound", max(costs), "<=", SMALL)
     return claimed, [most, *(_little_without_privacy(columns, COLUMNS, name) for name in (HEDGE, FAST))]
 
 
@@ -169,7 +160,7 @@ def judge(done: Studies) -> Verdict:
 
 
 def draw(done: Studies, path: Path) -> None:
-    """One picture for each kind of privacy, with short names (a wide legend would hide the lines), and one for the columns."""
+    """One picture for each kind of privacy, and one for the columns."""
     from hedgerow.evaluation.plots import plot_regret_against
 
     for private in PRIVATE:
@@ -179,8 +170,8 @@ def draw(done: Studies, path: Path) -> None:
             for kind, game in (("chasing", CHASING), ("fixed", FIXED))
         }
         title = f"Losses that chase the plays, and fixed ones ({private}, epsilon = {EPSILON:g}, d = {EXPERTS})"
-        target = path if private == "approximate" else path.with_name(f"{path.stem}-{private}.png")
-        plot_regret_against(points, target, title, "rounds")
+        target = path if private == "approximate" else sibling(path, private)
+        plot_regret_against(points, target, title, "rounds", note=footer(done, studies))
     columns = done[COLUMNS]
     horizons = _horizons(columns)
     least = {float(t): min((columns.regret(label(name, t)) for name in LEARNERS), key=lambda found: found.mean) for t in horizons}
@@ -192,7 +183,7 @@ def draw(done: Studies, path: Path) -> None:
     }
     bound = {f"no {SMALL:g}-DP algorithm is below (proven)": {float(t): consensus_regret(t, SMALL) for t in horizons}}
     title = f"Theorem 10: guess the signs of columns, none twice (pure, epsilon = {SMALL:g})"
-    plot_regret_against(points, path.with_name(f"{path.stem}-{COLUMNS}.png"), title, "rounds", bounds=bound)
+    plot_regret_against(points, sibling(path, COLUMNS), title, "rounds", bounds=bound, note=footer(done, studies))
 
 
 EXPERIMENT = Experiment(

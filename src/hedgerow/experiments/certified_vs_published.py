@@ -24,22 +24,18 @@ from math import ceil, log
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from hedgerow.algorithms.experts.doubling import Doubling
 from hedgerow.algorithms.experts.phased_selection import PhasedSelection
 from hedgerow.algorithms.experts.potential import Potential
 from hedgerow.algorithms.experts.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
-from hedgerow.core.certificate import Observer
-from hedgerow.core.protocol import Algorithm
 from hedgerow.environments.generated import Generated
 from hedgerow.environments.realizable import Realizable
 from hedgerow.environments.stochastic import Bernoulli
 from hedgerow.evaluation.ratio import Ratio
-from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
+from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, spent
+from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
-from hedgerow.studies.study import STAMP
 
 EPSILON, DELTA, EXPERTS, RHO = 1.0, 1e-6, 100, 0.05
 GAPS = (0.05, 0.1, 0.2, 0.3, 0.45)
@@ -114,21 +110,17 @@ def stream(kind: str, gap: float, horizon: int) -> Generated:
     return Realizable(clients=CLIENTS[GOOD], experts=EXPERTS, horizon=horizon, mean=gap, law="bernoulli")
 
 
-def spent(algorithm: Algorithm) -> tuple[float, float]:
-    return algorithm.certificate.guarantee(Observer.PUBLIC).curve.stated()
-
-
 def sides(pair: Pair, horizon: int) -> dict[str, Any]:
     found = {PRINTED: pair.printed, CERTIFIED: pair.certified}
     if not pair.judged:
         return found
-    epsilon, _ = spent(pair.printed.build(stream(pair.stream, GAPS[0], horizon).setting))
+    epsilon = spent(pair.printed.build(stream(pair.stream, GAPS[0], horizon).setting))
     return {**found, AS_PROVEN: replace(pair.certified, epsilon=epsilon)}
 
 
 def studies(quick: bool) -> dict[str, StudyConfig]:
     horizons = {ANY: 2000, GOOD: 1000} if quick else {ANY: 10_000, GOOD: 10_000}
-    seeds = {ANY: 2, GOOD: 2} if quick else {ANY: 100, GOOD: 20}
+    seeds = {ANY: 3, GOOD: 3} if quick else {ANY: 100, GOOD: 20}
     made = {}
     for kind, gap in product(horizons, GAPS):
         here, horizon = stream(kind, gap, horizons[kind]), horizons[kind]
@@ -146,8 +138,7 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
 def ratio(done: Studies, name: str, gap: float, side: str = CERTIFIED) -> Ratio:
     """How many times the regret of the other side the printed constants have."""
     study = done[study_name(_pairs(done)[name].stream, gap)]
-    over, under = ([run.final_regret for run in study.of(label(name, one))] for one in (PRINTED, side))
-    return Ratio.of(over, under)
+    return Ratio.of(study.regrets(label(name, PRINTED)), study.regrets(label(name, side)))
 
 
 def _pairs(done: Studies) -> dict[str, Pair]:
@@ -156,7 +147,7 @@ def _pairs(done: Studies) -> dict[str, Pair]:
 
 def _epsilon(done: Studies, name: str, pair: Pair, side: str = PRINTED) -> float:
     """What one side costs by its certificate, at the delta that was asked for."""
-    return spent(done[study_name(pair.stream, GAPS[0])].algorithms[label(name, side)])[0]
+    return spent(done[study_name(pair.stream, GAPS[0])].algorithms[label(name, side)])
 
 
 def _least(done: Studies, name: str, side: str) -> float:
@@ -209,42 +200,43 @@ def _heading(done: Studies, name: str, pair: Pair) -> tuple[str, str]:
 
 
 def _played(done: Studies, pair: Pair) -> str:
-    setting = done[study_name(pair.stream, GAPS[0])].config.environment.setting
-    return f"{pair.stream}, m = {setting.clients}, T = {setting.horizon}"
+    config = done[study_name(pair.stream, GAPS[0])].config
+    setting = config.environment.setting
+    return f"{pair.stream}, m = {setting.clients}, T = {setting.horizon}, {config.seeds} seeds"
 
 
 def draw(done: Studies, path: Path) -> None:
     """A panel for each pair: the ratio against the gap, for both readings of "the same epsilon"."""
     from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter, NullLocator
+    from matplotlib.ticker import NullLocator
 
-    from hedgerow.evaluation.plots import COLOURS
+    from hedgerow.evaluation.canvas import COLOURS, footnote, head, tidy
+    from hedgerow.evaluation.log_axis import CUT, Bar, draw_bars, set_span, span
 
     found = _pairs(done)
     figure = Figure(figsize=(14.0, 8.2), layout="constrained")
     grid = figure.subplots(2, ceil(len(found) / 2), sharex=True, sharey=True, squeeze=False)
-    lines = {}
+    bars = {
+        (name, side): [Bar(gap * shift, r.low, r.value, r.high) for gap in GAPS for r in [ratio(done, name, gap, side)]]
+        for name, pair in found.items()
+        for side, shift in ((CERTIFIED, 1 / 1.02), (AS_PROVEN, 1.02))[: 2 if pair.judged else 1]
+    }
+    limits, lines, cut = span((bar for some in bars.values() for bar in some), (1.0,)), {}, False
     for axes, (name, pair) in zip(grid.flat, found.items(), strict=False):
-        axes.set(xscale="log", yscale="log")
+        tidy(axes)
+        axes.set_xscale("log")
+        set_span(axes, limits)
         axes.axhline(1.0, color="#666666", linewidth=1, linestyle=":")
-        for side, colour, shift in ((CERTIFIED, COLOURS[0], 1 / 1.02), (AS_PROVEN, COLOURS[2], 1.02))[: 2 if pair.judged else 1]:
-            ratios = [ratio(done, name, gap, side) for gap in GAPS]
-            value, low, high = (np.array([getattr(r, part) for r in ratios]) for part in ("value", "low", "high"))
-            error = np.nan_to_num(np.stack([value - low, high - value]))
-            style = {"color": colour, "marker": "o", "markersize": 4, "linewidth": 1.8, "capsize": 3}
-            lines[side] = axes.errorbar(np.array(GAPS) * shift, value, yerr=error, **style)
+        for side, colour in ((CERTIFIED, COLOURS[0]), (AS_PROVEN, COLOURS[2])):
+            if (name, side) in bars:
+                lines[side], beyond = draw_bars(axes, bars[name, side], limits, colour=colour)
+                cut = cut or beyond
         words, colour = _heading(done, name, pair)
         axes.set_title(f"{name[0].upper()}{name[1:]}", fontsize=11, fontweight="bold", loc="left", pad=34)
         axes.text(0.0, 1.09, words, transform=axes.transAxes, fontsize=9, color=colour, va="bottom")
         axes.text(0.0, 1.02, _played(done, pair), transform=axes.transAxes, fontsize=9, color="#555555", va="bottom")
-        axes.spines[["top", "right"]].set_visible(False)
-        axes.grid(axis="y", color="#e5e5e5", linewidth=0.8)
-        axes.set_axisbelow(True)
         axes.xaxis.set_minor_locator(NullLocator())
         axes.set_xticks(GAPS, [f"{gap:g}" for gap in GAPS])
-        axes.set_yticks((0.5, 1, 2, 5, 10, 20, 50, 100, 200, 500))
-        axes.yaxis.set_minor_locator(NullLocator())
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
     for axes in grid[-1]:
         axes.set_xlabel("gap")
     for axes in grid[:, 0]:
@@ -252,15 +244,14 @@ def draw(done: Studies, path: Path) -> None:
     names = {CERTIFIED: f"certified for the claimed epsilon = {EPSILON:g}", AS_PROVEN: "certified for the epsilon in brackets"}
     figure.legend(list(lines.values()), [names[side] for side in lines], loc="outside upper right", frameon=False)
     title = f"How many times more the printed constants lose than certified ones on the same streams (d = {EXPERTS})"
-    figure.suptitle(title, x=0.01, ha="left", fontsize=13, fontweight="bold")
-    seeds = " and ".join(str(done[study_name(kind, GAPS[0])].config.seeds) for kind in (ANY, GOOD))
+    head(figure, title)
+    means = footer(done, studies, "bars: 95 % intervals of the ratio, paired by seed") + (f"; {CUT}" if cut else "")
     note = (
         "gap: what every other expert loses a round beyond the best one; a perfect expert never loses; "
-        "[in brackets]: the epsilon that is proven for the printed constants;\n"
-        f"approximate: delta = {DELTA:g}; above 1 the certified constants are better; bars: 95 % intervals, paired by seed, "
-        f"{seeds} seeds (without and with a perfect expert); {STAMP}"
+        "[in brackets]: the epsilon that is proven for the printed constants; "
+        f"approximate: delta = {DELTA:g}; above 1 the certified constants are better; {means}"
     )
-    figure.supxlabel(note, fontsize=9, color="#666666", x=0.01, ha="left")
+    footnote(figure, note)
     figure.savefig(path, dpi=130)
 
 

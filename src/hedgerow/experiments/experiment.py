@@ -10,6 +10,8 @@ from typing import Literal
 
 from scipy.special import stdtrit
 
+from hedgerow.core.certificate import Observer
+from hedgerow.core.protocol import Algorithm
 from hedgerow.evaluation.summary import Estimate
 from hedgerow.studies.config import StudyConfig
 from hedgerow.studies.study import Study
@@ -43,7 +45,11 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Experiment:
-    """One published figure or table. `studies(quick)` are configuration objects; `data` names files it cannot do without."""
+    """One published figure or table. `studies(quick)` are configuration objects; `data` names files it cannot do without.
+
+    `draw` writes its main picture to the path it is given, `{id}.png`, and may write others beside it, `{id}-something.png`
+    (`pictures.sibling`); all of them are shown.
+    """
 
     id: str
     title: str
@@ -52,6 +58,11 @@ class Experiment:
     judge: Callable[[Studies], Verdict]
     draw: Callable[[Studies, Path], None]
     data: tuple[tuple[str, str], ...] = ()
+
+
+def spent(algorithm: Algorithm) -> float:
+    """The epsilon that its certificate proves against whoever sees all that is public."""
+    return algorithm.certificate.guarantee(Observer.PUBLIC).curve.stated()[0]
 
 
 def lower_end_of_difference(larger: Estimate, smaller: Estimate) -> float:

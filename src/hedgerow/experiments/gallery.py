@@ -1,4 +1,4 @@
-"""Every experiment with its picture and its verdict, run where there is no fresh result; made into one page by `gallery_page`."""
+"""Every experiment with its pictures and its verdict, run where there is no fresh result; made into one page by `gallery_page`."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from hedgerow.core.errors import HedgerowError
 from hedgerow.experiments.experiment import Experiment
+from hedgerow.experiments.pictures import pictures
 from hedgerow.experiments.reproduce import fresh_result, reproduce
 from hedgerow.studies.unfinished import RUNS, Interrupted
 
@@ -18,14 +20,17 @@ Progress = Callable[[str, str, int, int], None]
 
 @dataclass(frozen=True)
 class Exhibit:
-    """One experiment on the wall. `outcome` is what `hedgerow reproduce --json` says of it; `written` where it was reused."""
+    """One experiment on the wall. `outcome` is what `hedgerow reproduce --json` says of it; `written` where it was reused.
+
+    The main picture comes first; there is none where the experiment failed.
+    """
 
     title: str
     claim: str
     command: str
     outcome: dict[str, Any]
     seconds: float
-    picture: bytes | None
+    pictures: tuple[bytes, ...]
     written: str | None = None
 
     @property
@@ -46,13 +51,16 @@ def exhibit(
             found = fresh_result(experiment, form, RUNS)
             if found is not None:
                 outcome = {**found.verdict, "run": str(found.folder)}
-                picture = (found.folder / f"{experiment.id}.png").read_bytes()
-                command = command_of(name, form, options)
-                return Exhibit(experiment.title, experiment.claim, command, outcome, found.seconds, picture, found.written)
+                shown, command = _read(found.folder, experiment), command_of(name, form, options)
+                return Exhibit(experiment.title, experiment.claim, command, outcome, found.seconds, shown, found.written)
     note = None if progress is None else (lambda study, done, total: progress(name, study, done, total))
     done = reproduce(experiment, quick=quick, out=None, workers=workers, progress=note)
-    picture = None if done.folder is None else (done.folder / f"{experiment.id}.png").read_bytes()
-    return Exhibit(experiment.title, experiment.claim, command_of(name, quick, options), done.to_dict(), done.seconds, picture)
+    shown = () if done.folder is None else _read(done.folder, experiment)
+    return Exhibit(experiment.title, experiment.claim, command_of(name, quick, options), done.to_dict(), done.seconds, shown)
+
+
+def _read(folder: Path, experiment: Experiment) -> tuple[bytes, ...]:
+    return tuple(file.read_bytes() for file in pictures(folder, experiment.id))
 
 
 def exhibits(
@@ -70,7 +78,7 @@ def exhibits(
         try:
             shown.append(exhibit(name, experiment, quick=quick, workers=workers, options=options, progress=progress))
         except KeyboardInterrupt as stop:
-            done = sum(exhibit.picture is not None for exhibit in shown)
+            done = sum(bool(exhibit.pictures) for exhibit in shown)
             kept = f"{done} of {len(experiments)} experiments are done and need not run again"
             raise Interrupted(f"Interrupted in {name}; {kept}. No page was written.") from stop
         except OSError as error:

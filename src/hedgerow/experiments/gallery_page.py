@@ -91,13 +91,11 @@ def _article(exhibit: Exhibit) -> str:
     outcome = exhibit.outcome
     took = f"Took {duration(exhibit.seconds)}" + ("" if exhibit.written is None else f", run of {exhibit.written}")
     where = "" if outcome["run"] is None else f"; results in <code>{escape(outcome['run'])}</code>"
-    figure = ""
-    if exhibit.picture is not None:
-        source = f"data:image/png;base64,{b64encode(exhibit.picture).decode()}"
-        figure = f'<figure><img src="{source}" alt="{escape(exhibit.title)}"></figure>'
+    sources = (f"data:image/png;base64,{b64encode(picture).decode()}" for picture in exhibit.pictures)
+    figures = "".join(f'<figure><img src="{source}" alt="{escape(exhibit.title)}"></figure>' for source in sources)
     return (
         f'<article id="{escape(exhibit.id)}"><h2>{escape(exhibit.title)}</h2>'
-        f"<p>Claim: {escape(exhibit.claim)}</p>{figure}{_verdict(outcome)}"
+        f"<p>Claim: {escape(exhibit.claim)}</p>{figures}{_verdict(outcome)}"
         f'<p class="quiet">{took}{where}.</p><p><code>{escape(exhibit.command)}</code></p></article>'
     )
 

@@ -24,12 +24,12 @@ from pathlib import Path
 from typing import Literal
 
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
-from hedgerow.core.certificate import Observer
 from hedgerow.environments.movielens import HIGHEST, MovieLensGenres, locate
 from hedgerow.evaluation.summary import Estimate
-from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, lower_end_of_difference
+from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, lower_end_of_difference, spent
+from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
-from hedgerow.studies.study import STAMP, Study
+from hedgerow.studies.study import Study
 
 Calibration = Literal["published", "certified"]
 Unrated = Literal["zero", "user_mean"]
@@ -83,7 +83,7 @@ def gain(study: Study, calibration: Calibration) -> Estimate:
 
 def _spent(study: Study, calibration: Calibration) -> float:
     """What one loss vector really costs, by the certificate."""
-    return study.algorithms[label(calibration, CLIENTS, 1)].certificate.guarantee(Observer.PUBLIC).curve.stated()[0]
+    return spent(study.algorithms[label(calibration, CLIENTS, 1)])
 
 
 def judge(done: Studies) -> Verdict:
@@ -126,8 +126,7 @@ def draw(done: Studies, path: Path) -> None:
         for heading, (study, calibration) in panels.items()
     }
     title = f"MovieLens-1M: {CLIENTS} clients together against one player, asked for epsilon = {EPSILON:g}"
-    seeds = done[FIGURE].config.seeds
-    note = f"regret divided by {HIGHEST} in all panels; mean over {seeds} seeds, band: 95 % confidence; {STAMP}"
+    note = f"regret divided by {HIGHEST} in all panels; {footer(done, studies, 'bands: 95 % confidence of the mean')}"
     plot_panels(lines, path, title, "regret per client (log scale)", note)
 
 

@@ -32,6 +32,7 @@ from hedgerow.environments.stochastic import GaussianSoftmax
 from hedgerow.evaluation.power_law import exponent
 from hedgerow.evaluation.summary import Estimate
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
+from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
 
 EPSILON, EXPERTS = 1.0, 100
@@ -72,12 +73,8 @@ def _study_of(name: str) -> str:
     return "realizable" if name == SVT else "stochastic"
 
 
-def _regrets(done: Studies, study: str, name: str, clients: int) -> list[float]:
-    return [run.final_regret for run in done[study].of(label(name, clients))]
-
-
 def slope(done: Studies, name: str) -> Estimate:
-    return exponent({float(m): _regrets(done, _study_of(name), name, m) for m in CLIENTS})
+    return exponent({float(m): done[_study_of(name)].regrets(label(name, m)) for m in CLIENTS})
 
 
 def theorem_26(setting: Setting) -> float:
@@ -114,19 +111,19 @@ def forecast_slope(done: Studies) -> float:
 def judge(done: Studies) -> Verdict:
     checks, steep, told = [], [], []
     for name, theorem in THEOREMS.items():
-        one, most = (_regrets(done, _study_of(name), name, m) for m in (CLIENTS[0], CLIENTS[-1]))
-        fall = Estimate.of([a - b for a, b in zip(one, most, strict=True)])
-        checks.append(Check(f"{name}/m=1-above-m={CLIENTS[-1]}/lower end, paired", fall.mean - fall.half_width, ">=", 0.0))
+        one, most = (done[_study_of(name)].regrets(label(name, m)) for m in (CLIENTS[0], CLIENTS[-1]))
+        fall = Estimate.of(one - most)
+        checks.append(Check(f"{name}/m=1-above-m={CLIENTS[-1]}/lower end, paired", fall.low, ">=", 0.0))
         found, least = slope(done, name), limit(done, name)
         if theorem is not None:
-            steep.append(found.mean + found.half_width <= least)
+            steep.append(found.high <= least)
         told.append(f"{name} {found} (its bound {least:.2f})")
-        checks.append(Check(f"{name}/upper end of slope, limit that of its bound", found.mean + found.half_width, "<=", least, theorem))
+        checks.append(Check(f"{name}/upper end of slope, limit that of its bound", found.high, "<=", least, theorem))
     found, expected = slope(done, SVT), forecast_slope(done)
     off = abs(found.mean - expected) / found.half_width
     checks.append(Check(f"{SVT}/slope off the calibration's forecast, in half-widths", off, "<=", 2.0))
-    between = exponent({float(m): _regrets(done, "figure", PHASED, m) for m in (1, 10)})
-    factor, low, high = (10 ** -(between.mean + side * between.half_width) for side in (0, 1, -1))
+    between = exponent({float(m): done["figure"].regrets(label(PHASED, m)) for m in (1, 10)})
+    factor, low, high = (10**-end for end in (between.mean, between.high, between.low))
     checks.append(Check(f"{PHASED}/T={FIGURE}/m=1-over-m=10", factor, ">=", FACTOR))
     text = (
         f"slopes with 95 % intervals, steeper is better: {', '.join(told)}; {SVT}'s calibration forecasts {expected:.2f}; one client "
@@ -144,7 +141,7 @@ def draw(done: Studies, path: Path) -> None:
 
     points = {named(name): {float(m): done[_study_of(name)].regret(label(name, m)) for m in CLIENTS} for name in THEOREMS}
     title = f"Regret falls with the number of clients (epsilon = {EPSILON:g}, d = {EXPERTS})"
-    plot_regret_against(points, path, title, "clients", slope=-0.5, slope_name="slope -1/2")
+    plot_regret_against(points, path, title, "clients", slope=-0.5, slope_name="slope -1/2", note=footer(done, studies))
 
 
 EXPERIMENT = Experiment(

@@ -23,8 +23,9 @@ from hedgerow.environments.heterogeneous import Heterogeneous
 from hedgerow.evaluation.crossing import Contest, Crossing, first_root
 from hedgerow.evaluation.summary import Estimate
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, lower_end_of_difference
+from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
-from hedgerow.studies.study import STAMP, Study
+from hedgerow.studies.study import Study
 
 EPSILON, CLIENTS, EXPERTS, HORIZON = 1.0, 20, 20, 500
 PRIVATE, OPEN = "private", "not private"
@@ -102,8 +103,7 @@ def draw(done: Studies, path: Path) -> None:
     from hedgerow.evaluation.panels import plot_contests
 
     title = f"When learning together hurts: {CLIENTS} clients, {EXPERTS} experts, {HORIZON} rounds, epsilon = {EPSILON:g}"
-    seeds = " and ".join(str(done[_names(kind)[0]].config.seeds) for kind in ALGORITHMS)
-    note = f"together: means over {seeds} seeds; bars and upright bands: 95 % confidence; {STAMP}"
+    note = footer(done, studies, "bars and upright bands: 95 % confidence")
     parameter = "heterogeneity: part of the clients whose best expert is not the shared one"
     contests = [contest(done, kind) for kind in ALGORITHMS]
     plot_contests(contests, path, title, parameter, "regret to own best expert (log scale)", note)

@@ -23,6 +23,7 @@ from hedgerow.environments.drifting import Drifting
 from hedgerow.environments.stochastic import Bernoulli
 from hedgerow.evaluation.summary import Estimate
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
+from hedgerow.experiments.pictures import footer, is_quick
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import Study
 
@@ -99,23 +100,18 @@ class Contest:
     @property
     def winner(self) -> str | None:
         """Whoever has less regret, if the 95 % interval of the difference leaves no doubt."""
-        low, high = self.difference.mean - self.difference.half_width, self.difference.mean + self.difference.half_width
-        return DARTBOARD if low > 0 else LAZY if high < 0 else None
+        return DARTBOARD if self.difference.low > 0 else LAZY if self.difference.high < 0 else None
 
 
 def contests(done: Studies) -> list[Contest]:
     found = []
     for study, finished in done.items():
         for (horizon, epsilon), delta in product(_played(finished), DELTAS):
-            regrets = {name: [r.final_regret for r in finished.of(label(name, horizon, epsilon, delta))] for name in SPECS}
-            difference = Estimate.of([a - b for a, b in zip(regrets[LAZY], regrets[DARTBOARD], strict=True)])
+            regrets = {name: finished.regrets(label(name, horizon, epsilon, delta)) for name in SPECS}
+            difference = Estimate.of(regrets[LAZY] - regrets[DARTBOARD])
             estimates = {name: Estimate.of(values) for name, values in regrets.items()}
             found.append(Contest(study, horizon, epsilon, delta, estimates, difference))
     return found
-
-
-def _is_quick(done: Studies) -> bool:
-    return any(finished.config.seeds < SEEDS for finished in done.values())
 
 
 def _played(finished: Study) -> tuple[tuple[int, float], ...]:
@@ -123,19 +119,18 @@ def _played(finished: Study) -> tuple[tuple[int, float], ...]:
 
 
 def judge(done: Studies) -> Verdict:
-    ratios, measured = bound_ratios(_is_quick(done)), contests(done)
+    ratios, measured = bound_ratios(is_quick(done, studies)), contests(done)
     checks = [
         Check(f"delta={delta:g}/least bound of lazy experts over the dartboard's", min(_at(ratios, delta)), ">=", 1 - EVEN)
         for delta in DELTAS
     ]
     for contest in measured:
         where = f"{contest.study}/T={contest.horizon}/epsilon={contest.epsilon:g}/delta={contest.delta:g}"
-        difference = contest.difference
-        checks.append(Check(f"{where}/lazy less dartboard, upper end", difference.mean + difference.half_width, ">=", 0.0))
+        checks.append(Check(f"{where}/lazy less dartboard, upper end", contest.difference.high, ">=", 0.0))
         for name, regret in contest.regrets.items():
             entry = label(name, contest.horizon, contest.epsilon, contest.delta)
             proven = done[contest.study].algorithms[entry].regret_bound or nan
-            checks.append(Check(f"{contest.study}/{entry}/lower end of the mean", regret.mean - regret.half_width, "<=", proven))
+            checks.append(Check(f"{contest.study}/{entry}/lower end of the mean", regret.low, "<=", proven))
     return Verdict(None, tuple(checks), f"{told_bounds(ratios)}. {told_regret(measured)}")
 
 
@@ -177,9 +172,11 @@ def draw(done: Studies, path: Path) -> None:
     """On the left two panels of bounds, one for each delta; on the right what was measured."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(13.0, 4.6), layout="constrained")
+    from hedgerow.evaluation.canvas import footnote, head
+
+    figure = Figure(figsize=(13.0, 5.0), layout="constrained")
     panels = figure.subplots(1, 3, width_ratios=(1, 1, 1.3))
-    ratios = bound_ratios(_is_quick(done))
+    ratios = bound_ratios(is_quick(done, studies))
     top = max(1.05, max(ratios.values()) * 1.04)
     for axes, delta in zip(panels, DELTAS, strict=False):
         _draw_bounds(axes, {point: ratio for point, ratio in ratios.items() if point.delta == delta})
@@ -189,34 +186,32 @@ def draw(done: Studies, path: Path) -> None:
     panels[1].legend(frameon=False, fontsize=8, loc="upper left", ncols=2)
     _draw_measured(panels[2], contests(done))
     title = "Lazy experts against the dartboard: above 1 (above 0) the dartboard is better"
-    figure.suptitle(title, x=0.01, ha="left", fontsize=12, fontweight="bold")
+    head(figure, title)
+    footnote(figure, f"left and middle: computed, not measured; right: {footer(done, studies, 'bars: 95 % confidence, paired by seed')}")
     figure.savefig(path, dpi=150)
 
 
-def _tidy(axes: Any) -> None:
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.grid(axis="y", color="#e5e5e5", linewidth=0.8)
-    axes.set_axisbelow(True)
-
-
 def _draw_bounds(axes: Any, ratios: Mapping[Point, float]) -> None:
-    from hedgerow.evaluation.plots import COLOURS
+    from hedgerow.evaluation.canvas import COLOURS, plain, tidy
 
-    _tidy(axes)
+    tidy(axes)
     axes.axhline(1.0, color="#444444", linewidth=1.0)
     for (epsilon, colour), experts in product(zip(EPSILONS, COLOURS, strict=False), sorted({point.experts for point in ratios})):
         line = {point.horizon: ratio for point, ratio in ratios.items() if (point.epsilon, point.experts) == (epsilon, experts)}
         style = {"color": colour, "linestyle": "-" if experts == EXPERTS[0] else "--", "marker": "o", "markersize": 4}
         axes.plot(list(line), list(line.values()), label=f"epsilon = {epsilon:g}, d = {experts}", **style)
     axes.set_xscale("log")
+    axes.set_xticks(sorted({point.horizon for point in ratios}), minor=False)
+    axes.xaxis.set_major_formatter(lambda value, _: plain(value))
+    axes.minorticks_off()
     axes.set_xlabel("rounds")
 
 
 def _draw_measured(axes: Any, measured: list[Contest]) -> None:
     """The difference, with its 95 % interval, in parts of the dartboard's mean regret."""
-    from hedgerow.evaluation.plots import COLOURS
+    from hedgerow.evaluation.canvas import COLOURS, tidy
 
-    _tidy(axes)
+    tidy(axes)
     axes.axhline(0.0, color="#444444", linewidth=1.0)
     places = list(dict.fromkeys((contest.horizon, contest.epsilon) for contest in measured))
     kinds = list(product(dict.fromkeys(contest.study for contest in measured), DELTAS))

@@ -61,12 +61,16 @@ class Study:
         """The results of one label, by seed."""
         return [result for result in self.results if result.label == label]
 
+    def regrets(self, label: str) -> np.ndarray:
+        """The final regret of one label, a value for each seed."""
+        return np.array([result.final_regret for result in self.of(label)])
+
     def regret(self, label: str) -> Estimate:
-        return Estimate.of([result.final_regret for result in self.of(label)])
+        return Estimate.of(self.regrets(label))
 
     def plot(self, path: str | Path, title: str | None = None) -> None:
         """Regret over time with 95 % bands, as a PNG."""
-        from hedgerow.evaluation.plots import plot_regret_over_time
+        from hedgerow.evaluation.over_time import plot_regret_over_time
 
         seeds = f"{self.config.seeds} seed{'s' if self.config.seeds > 1 else ''}"
         note = f"mean over {seeds}, band: 95 % confidence of the mean; {STAMP}"

@@ -1,0 +1,64 @@
+"""What all pictures share: colours, a tidy frame with a title and a footnote, plain numbers, labels that do not overlap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from textwrap import fill
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+COLOURS = ("#0b6e4f", "#d1495b", "#30638e", "#edae49", "#6d597a", "#8d99ae", "#3d405b", "#81b29a")
+QUIET = "#666666"
+
+
+def canvas(title: str, width: float = 8.0, height: float = 4.8) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=(width, height), layout="constrained")
+    head(figure, title)
+    axes = figure.add_subplot()
+    tidy(axes)
+    return figure, axes
+
+
+def head(figure: Figure, title: str) -> None:
+    figure.suptitle(fill(title, int(figure.get_figwidth() * 10)), x=0.01, ha="left", fontsize=12, fontweight="bold")
+
+
+def footnote(figure: Figure, note: str) -> None:
+    """Small words below the picture, in as many lines as they need; drawn last, so that it can say what was drawn."""
+    if note:
+        figure.supxlabel(fill(note, int(figure.get_figwidth() * 17)), fontsize=8, color=QUIET, x=0.01, ha="left")
+
+
+def tidy(axes: Axes) -> None:
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(axis="y", color="#e5e5e5", linewidth=0.8)
+    axes.set_axisbelow(True)
+
+
+def plain(value: float) -> str:
+    """A number as people write it; the same beside a curve as on its axis.
+
+    >>> plain(0.0512), plain(99.96), plain(1994.3), plain(1048576.0)
+    ('0.0512', '100', '1,994', '1,048,576')
+    """
+    return f"{value:,.0f}" if abs(value) >= 99.95 else f"{value:.3g}"
+
+
+def spread_labels(places: Sequence[float], gap: float, top: float = np.inf) -> list[float]:
+    """Move label heights apart so that neighbours are at least `gap` from each other and none is above `top`; order is kept.
+
+    >>> spread_labels([5.0, 5.0, 1.0], 1.0), spread_labels([5.0, 5.0, 1.0], 1.0, top=5.0)
+    ([5.0, 6.0, 1.0], [4.0, 5.0, 1.0])
+    """
+    order = np.argsort(places, kind="stable")
+    spread = [min(float(place), top) for place in places]
+    for before, after in pairwise(order):
+        spread[after] = max(spread[after], spread[before] + gap)
+    if len(order):
+        spread[order[-1]] = min(spread[order[-1]], top)
+    for after, before in pairwise(order[::-1]):
+        spread[before] = min(spread[before], spread[after] - gap)
+    return spread

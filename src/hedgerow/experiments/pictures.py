@@ -1,0 +1,51 @@
+"""What the pictures of experiments have in common: their names, and the sentence below them that says what is seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from hedgerow.experiments.experiment import Studies
+from hedgerow.studies.config import StudyConfig
+from hedgerow.studies.study import STAMP
+
+FEW = 4
+BARS = "bars: 95 % confidence of the mean"
+
+
+def sibling(path: Path, name: str) -> Path:
+    """Where `draw` puts another picture beside its main one.
+
+    >>> sibling(Path("runs/x/my-speedup.png"), "pure").name
+    'my-speedup-pure.png'
+    """
+    return path.with_name(f"{path.stem}-{name}{path.suffix}")
+
+
+def pictures(folder: Path, id: str) -> list[Path]:
+    """All pictures of an experiment in its folder, the main one first."""
+    main = folder / f"{id}.png"
+    return [*([main] if main.is_file() else []), *sorted(file for file in folder.glob(f"{id}-*.png") if file.is_file())]
+
+
+def is_quick(done: Studies, studies: Callable[[bool], Mapping[str, StudyConfig]]) -> bool:
+    """Whether anything has fewer seeds than in the full form of the experiment."""
+    full = studies(False)
+    return any(study.config.seeds < full[name].seeds for name, study in done.items())
+
+
+def footer(done: Studies, studies: Callable[[bool], Mapping[str, StudyConfig]], bars: str = BARS) -> str:
+    """The sentence for a picture of what was `done`: how many seeds, what the bars are, that it is a simulation, and if it is quick."""
+    quick = "; quick form: smaller than the full one, not judged" if is_quick(done, studies) else ""
+    return f"means over {_seeds(done)}; {bars}; {STAMP}{quick}"
+
+
+def _seeds(done: Studies) -> str:
+    """How many, for each study where they differ and are few."""
+    counts = {name: study.config.seeds for name, study in done.items()}
+    least, most = min(counts.values()), max(counts.values())
+    if least == most:
+        return f"{most} seed{'' if most == 1 else 's'}"
+    if len(counts) > FEW:
+        return f"{least} to {most} seeds"
+    return f"{', '.join(f'{count} ({name})' for name, count in counts.items())} seeds"
