@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hedgerow.evaluation.comparators import BEST_EXPERT, MEAN_EXPERT
 from hedgerow.evaluation.summary import Estimate
 from hedgerow.experiments import cesari2026_horizon as horizon
 from hedgerow.experiments.registry import EXPERIMENTS
@@ -27,10 +28,15 @@ class MadeUp:
 
     def of(self, label: str) -> list[Any]:
         del label
-        return [SimpleNamespace(rounds=ROUNDS, regret=factor * self.curve(ROUNDS)) for factor in (0.9, 1.0, 1.1)]
+        paid = {MEAN_EXPERT: 1e6, BEST_EXPERT: 0.0}  # so that every published bound can be missed
+        factors = np.linspace(0.9, 1.1, 100)
+        return [SimpleNamespace(rounds=ROUNDS, regret=factor * self.curve(ROUNDS), comparators=paid) for factor in factors]
+
+    def regrets(self, label: str) -> np.ndarray:
+        return np.array([run.regret[-1] for run in self.of(label)])
 
     def regret(self, label: str) -> Estimate:
-        return Estimate.of([run.regret[-1] for run in self.of(label)])
+        return Estimate.of(self.regrets(label))
 
 
 def _judged(with_gap: Callable[[np.ndarray], np.ndarray], without: Callable[[np.ndarray], np.ndarray]) -> Any:
@@ -45,6 +51,8 @@ def test_the_verdict_sees_growth_and_its_absence() -> None:
     assert all(check.passed for check in good.checks)
     logarithmic = _judged(lambda t: np.log(t) ** 2, growing)
     assert not logarithmic.reproduces
+    far = _judged(lambda t: np.full(len(t), 1e5), growing)
+    assert not far.reproduces  # nothing grows, but it is above what was published
     blind = _judged(flat, flat)
     assert [check.name for check in blind.checks if not check.passed] == [
         f"{horizon.CONTROL}/m={m}/growth from 2^18 to 2^20, lower end" for m in horizon.CLIENTS

@@ -103,7 +103,7 @@ def test_a_bar_ends_where_its_interval_does_or_in_an_arrow(bars: list[Bar], cut:
     _, told = draw_bars(axes, bars, limits, colour="black")
     arrows = [line for line in axes.get_lines() if line.get_marker() in ("v", "^")]
     assert told == bool(cut)
-    assert {line.get_marker() for line in arrows} == cut
+    assert {str(line.get_marker()) for line in arrows} == cut
     assert all(np.asarray(line.get_ydata())[0] in limits for line in arrows)
     caps = {float(np.asarray(line.get_ydata())[0]) for line in axes.get_lines() if line.get_marker() == "_"}
     assert caps == {end for bar in bars for end in (bar.low, bar.high) if limits.low <= end <= limits.high}

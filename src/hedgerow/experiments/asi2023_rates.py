@@ -14,6 +14,7 @@ from pathlib import Path
 from hedgerow.algorithms.experts.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.core.setting import Setting
 from hedgerow.environments.stochastic import Bernoulli
+from hedgerow.evaluation.ratio import Ratio
 from hedgerow.evaluation.summary import Estimate
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, spent
 from hedgerow.experiments.pictures import footer, sibling
@@ -86,19 +87,21 @@ def judge(done: Studies) -> Verdict:
                 obtained, theirs = done[study].regret(label(ours, *point)), done[study].regret(label(printed, *point))
                 bound = done[study].algorithms[label(ours, *point)].regret_bound or nan
                 claimed = done[study].algorithms[label(printed, *point)].parameters["printed_regret_bound"]
+                if (study, point) == ("epsilon", BASE):  # it is that of the other study
+                    continue
                 points += 1
                 if bound < guessing(point[0]):
                     checks.append(Check(f"{label(ours, *point)}/lower end of the mean, limit the proven bound", obtained.low, "<=", bound))
                 if claimed < guessing(point[0]):
                     within.append(theirs.low <= claimed)
                 over[series] = max(over.get(series, 0.0), obtained.mean / rate(series, point[0], point[1]))
-    theirs, ours = (done["horizon"].regrets(label(f"approximate, {constants}", *BASE)) for constants in ("printed", "certified"))
-    text = f"approximate/T={BASE[0]}/gap={GAP:g}/printed regret over certified"
-    checks.append(Check(text, float(theirs.mean() / ours.mean()), ">=", 5.0))
+    gain = Ratio.of(*(done["horizon"].regrets(label(f"approximate, {constants}", *BASE)) for constants in ("printed", "certified")))
+    checks.append(Check(f"approximate/T={BASE[0]}/gap={GAP:g}/printed regret over certified, lower end", gain.low, ">=", 5.0))
     told = " and ".join(f"{ratio:.2g} times ({series})" for series, ratio in over.items())
     note = (
         f"printed bounds are below what guessing blindly costs, so that they can be missed, at {len(within)} of {points} points; "
-        f"certified regret is at most {told} the rate of Table 1"
+        f"certified regret is at most {told} the rate of Table 1; printed regret is {gain} times the certified at T = {BASE[0]}, mostly "
+        f"because the printed constants leave budget unused (`certified-vs-published` compares them at the same epsilon as proven)"
     )
     return Verdict(all(within) if within else None, tuple(checks), note)
 

@@ -165,7 +165,7 @@ def told_regret(measured: list[Contest]) -> str:
     won = {name: [contest for contest in measured if contest.winner == name] for name in SPECS}
     open_ones = len(measured) - len(won[LAZY]) - len(won[DARTBOARD])
     text = f"measured regret: the dartboard's is significantly smaller at {len(won[DARTBOARD])} of {len(measured)} points"
-    return f"{text}, {open_ones} are undecided, lazy experts' is smaller {_where(won[LAZY])}"
+    return f"{text}, {open_ones} are undecided, lazy experts' is significantly smaller {_where(won[LAZY])}"
 
 
 def draw(done: Studies, path: Path) -> None:
