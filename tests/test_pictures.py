@@ -52,6 +52,7 @@ MANY = {
     "one panel": [f"algorithm number {i}" for i in range(8)],
     "families": [f"{name}/T={i}" for name in "abcdefghijk" for i in range(3)],
     "one large family": [f"the algorithm/m={i}" for i in range(20)],
+    "long names": [f"{'a very long name ' * 5}that costs {i} $ and ${i}$" for i in range(9)],
     "no families": [f"algorithm number {i}" for i in range(31)],
 }
 

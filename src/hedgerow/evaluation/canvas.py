@@ -23,7 +23,7 @@ def canvas(title: str, width: float = 8.0, height: float = 4.8) -> tuple[Figure,
 
 
 def head(figure: Figure, title: str) -> None:
-    figure.suptitle(fill(title, int(figure.get_figwidth() * 10)), x=0.01, ha="left", fontsize=12, fontweight="bold")
+    figure.suptitle(fill(title, int(figure.get_figwidth() * 10)).replace("$", r"\$"), x=0.01, ha="left", fontsize=12, fontweight="bold")
 
 
 def footnote(figure: Figure, note: str) -> None:

@@ -42,7 +42,7 @@ def span(bars: Iterable[Bar], others: Iterable[float] = ()) -> Span:
     """All means and `others` that a log axis can show, and the bars up to `REACH` times beyond them.
 
     >>> span([Bar(1.0, -3.0, 10.0, 23.0), Bar(2.0, 6.0, 12.0, 1e9)])
-    Span(low=2.77..., high=43.2)
+    Span(low=2.77..., high=43.1...)
     """
     bars = list(bars)
     shown = [value for value in (*(bar.mean for bar in bars), *others) if isfinite(value) and value > 0] or [1.0]

@@ -17,7 +17,7 @@ from hedgerow.evaluation.canvas import COLOURS, canvas, footnote, head, plain, s
 from hedgerow.evaluation.regret import RunResult
 
 MOST = len(COLOURS)  # lines in one panel
-PANEL = (4.9, 3.2)  # inches
+WIDTH, HEIGHT, LETTER = 3.5, 3.2, 0.09  # inches: of a panel without its names, and of a letter of a name
 LEADER = {"arrowstyle": "-", "linewidth": 0.8, "linestyle": ":", "shrinkA": 0, "shrinkB": 2, "relpos": (0, 0.5)}
 
 
@@ -92,7 +92,7 @@ def _name_ends(axes: Axes, lines: Mapping[str, Line], gap: float) -> None:
     for (name, line), height, place, colour in zip(lines.items(), heights, places, COLOURS, strict=False):
         known = np.isfinite(line.end[1])
         axes.annotate(
-            f"{name}  {plain(height)}" if known else f"{name}  no comparator",
+            f"{name}  {plain(height) if known else 'no comparator'}".replace("$", r"\$"),
             (line.end[0] if known else last, height),
             xytext=(last * 1.03, place),
             color=colour,
@@ -103,10 +103,10 @@ def _name_ends(axes: Axes, lines: Mapping[str, Line], gap: float) -> None:
         )
 
 
-def _several(title: str, count: int) -> tuple[Figure, list[Axes]]:
+def _several(title: str, count: int, width: float) -> tuple[Figure, list[Axes]]:
     columns = 2 if count <= 4 else 3
     rows = ceil(count / columns)
-    figure = Figure(figsize=(PANEL[0] * columns, 0.9 + PANEL[1] * rows), layout="constrained")
+    figure = Figure(figsize=(width * columns, 0.9 + HEIGHT * rows), layout="constrained")
     head(figure, title)
     grid = figure.subplots(rows, columns, sharey=True, squeeze=False)
     for empty in grid.flat[count:]:
@@ -123,17 +123,18 @@ def plot_regret_over_time(results: Sequence[RunResult], path: Path, title: str, 
         groups.setdefault(result.label, []).append(result)
     lines = {label: Line.of(group) for label, group in groups.items()}
     shared = panels(list(lines))
+    room = LETTER * max(len(name) + 8 for _, part in shared for name in part.values())
     if len(shared) == 1:
-        figure, axes = canvas(title, 9.0)
+        figure, axes = canvas(title, max(9.0, 2 * WIDTH + room))
         places = [axes]
     else:
-        figure, places = _several(title, len(shared))
+        figure, places = _several(title, len(shared), WIDTH + room)
     last = max(line.end[0] for line in lines.values())
     lowest = min((float(np.nanmin(line.mean)) for line in lines.values()), default=0.0)
     for axes, (heading, names) in zip(places, shared, strict=True):
         _draw(axes, {name: lines[label] for label, name in names.items()})
         axes.set_xlim(0, last)
-        axes.set_title(heading, fontsize=10, loc="left")
+        axes.set_title(heading.replace("$", r"\$"), fontsize=10, loc="left")
         axes.set_ylabel("regret (mean over clients)")
     places[0].set_ylim(bottom=min(0.0, lowest))
     for axes, (_, names) in zip(places, shared, strict=True):
