@@ -9,8 +9,8 @@ column that was played is gone. One row tells everything to whoever may look: He
 T (the first guess, and now and then the expert it just played). Every 0.1-DP algorithm regrets at least `consensus_regret`, about
 0.28 T (`proofs/lower_bounds.md#consensus-columns`; the paper prints Omega(T), its proof cites a theorem about sign vectors). Runs of a
 few algorithms cannot show that all others pay as much. They could contradict it: a mean below the bound would say that a certificate
-or the proof is wrong. That is a coarse check: lazy algorithms pay far more than the bound at a hundred times the budget, too. Nor is all that is paid the theorem's price: `uniform`, which sees no data, pays less than algorithms that
-rarely change their expert.
+or the proof is wrong. That is a coarse check: lazy algorithms pay far more than the bound at a hundred times the budget, too. Nor is
+all that is paid the theorem's price: `uniform`, which sees no data, pays less than algorithms that rarely change their expert.
 """
 
 from __future__ import annotations
@@ -148,8 +148,8 @@ def _told(columns: Study) -> str:
         f"columns of Theorem 10 at T = {last}, regret per round: {min(learners):.2f} to {max(learners):.2f} for {len(learners)} private "
         f"learners, {means[BLIND]:.2f} for blind guesses ({sum(mean > means[BLIND] for mean in learners)} of the learners pay more), "
         f"{means[HEDGE]:.4f} for Hedge and {means[FAST]:.4f} with a high rate, not private. Proven for every {SMALL:g}-DP algorithm: "
-        f"{consensus_regret(last, SMALL) / last:.2f} or more. Runs cannot show that; they would contradict it if one of these learned nearly as fast as Hedge, not if it "
-        f"spent a few times its budget"
+        f"{consensus_regret(last, SMALL) / last:.2f} or more. Runs cannot show that; they would contradict it if one of these "
+        f"learned nearly as fast as Hedge, not if it spent a few times its budget"
     )
 
 

@@ -73,8 +73,8 @@ def judge(done: Studies) -> Verdict:
     nearest = min(ratios, key=lambda name: ratios[name])
     message = (
         f"{COINS}: at most {max(offs):.2g} half-widths from the exact value {exact:.2f}; {HIDDEN}: nearest to what no {EPSILON:g}-DP "
-        f"algorithm can beat is {nearest}, {ratios[nearest]:.2g} times it. {COINS.capitalize()} test the stream and the engine (every algorithm "
-        f"pays this there); the {HIDDEN} would catch a budget overspent many times, not one overspent a little"
+        f"algorithm can beat is {nearest}, {ratios[nearest]:.2g} times it. {COINS.capitalize()} test the stream and the "
+        f"engine (every algorithm pays this there); the {HIDDEN} would catch a budget overspent many times, not one overspent a little"
     )
     return Verdict(max(offs) <= 2 and all(above), tuple(checks), message)
 
