@@ -154,7 +154,7 @@ def _through_toml(config: StudyConfig) -> StudyConfig:
 @pytest.mark.parametrize("name", list(ENVIRONMENTS))
 def test_every_environment_survives_the_round_trip(name: str) -> None:
     kind = ENVIRONMENTS[name]
-    given: dict[str, Any] = {"path": "a.csv"} if name == "recorded" else {"clients": 3, "horizon": 17}
+    given: dict[str, Any] = {"path": "a.csv"} if name == "recorded" else {"clients": 3, "horizon": 6}
     if "of" in {f.name for f in fields(kind)}:
         given = {"of": Realizable(clients=3, horizon=77, mean=0.25)}
     config = StudyConfig("x", kind(**given), (Entry("a", Hedge(), kind(**given)), Entry("b", Hedge())), 4, 5, "in_process")
