@@ -16,7 +16,8 @@ from hedgerow.privacy.curves import PureDP, Quoted
 @dataclass(frozen=True)
 class LazyChoices:
     """`epsilon` and `delta` are the budget (delta = 0: pure). `every` is the number of rounds between exchanges (the group size B);
-    None lets the calibration choose. `rate`, `leave` (p) and `draws` (the cap) replace what the calibration would choose.
+    None lets the calibration choose (1 where `rate` and `leave` are given: then nothing is left to calibrate). `rate`, `leave` (p) and
+    `draws` (the cap) replace what the calibration would choose.
     """
 
     KIND: ClassVar[type[Choice]] = Choice
