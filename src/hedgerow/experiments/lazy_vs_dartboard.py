@@ -3,7 +3,7 @@
 Both with their certified calibration, at the same budget, and free to choose their groups. First their proven regret bounds on a grid
 over T, epsilon, d and delta; then measured regret at a few points, on the same streams: Bernoulli losses with one better expert,
 and losses whose means drift. The source of lazy experts has no experiments, and is known to us in part only, so there is no claim
-to reproduce: the verdict says who wins where.
+to reproduce: the verdict says who wins where. Where both bounds are the horizon itself they say nothing, and count as equal.
 """
 
 from __future__ import annotations
