@@ -17,7 +17,7 @@ from hedgerow.environments.adaptive import PlayChasing
 from hedgerow.environments.realizable import Realizable
 from hedgerow.environments.recorded import RecordedArray
 from hedgerow.environments.stochastic import Bernoulli
-from hedgerow.studies.compare import compare_runs, difference, paired, welch
+from hedgerow.studies.compare import compare_runs, difference, paired, unpaired
 from hedgerow.studies.config import from_table, load
 from hedgerow.studies.finished import FinishedRun, read_run
 from hedgerow.studies.folder import write_study
@@ -52,7 +52,7 @@ def test_intervals_are_those_of_scipy() -> None:
     matched = paired(one.tolist(), other.tolist())
     low, high = stats.ttest_rel(other, one).confidence_interval()
     assert (matched.mean - matched.half_width, matched.mean + matched.half_width) == pytest.approx((low, high))
-    apart = welch(one.tolist(), other[:7].tolist())
+    apart = unpaired(one.tolist(), other[:7].tolist())
     low, high = stats.ttest_ind(other[:7], one, equal_var=False).confidence_interval()
     assert (apart.mean - apart.half_width, apart.mean + apart.half_width) == pytest.approx((low, high))
     assert (matched.method, matched.seeds, apart.method, apart.seeds) == ("paired", 12, "Welch", 7)
@@ -60,8 +60,8 @@ def test_intervals_are_those_of_scipy() -> None:
 
 
 def test_degenerate_intervals() -> None:
-    assert welch([1.0, 1.0], [3.0, 3.0]).half_width == 0
-    assert np.isnan(welch([1.0], [3.0, 4.0]).half_width)
+    assert unpaired([1.0, 1.0], [3.0, 3.0]).half_width == 0
+    assert np.isnan(unpaired([1.0], [3.0, 4.0]).half_width)
     assert paired([0.0, 0.0], [1.0, 2.0]).ratio is None
     assert paired([-1.0, -2.0], [1.0, 2.0]).ratio is None
 
@@ -71,7 +71,7 @@ def test_pairing_finds_what_independence_hides() -> None:
     draw = np.random.default_rng(4)
     hardness = draw.normal(100, 30, 20)
     one, other = hardness + draw.normal(0, 1, 20), hardness - 2 + draw.normal(0, 1, 20)
-    close, wide = paired(one.tolist(), other.tolist()), welch(one.tolist(), other.tolist())
+    close, wide = paired(one.tolist(), other.tolist()), unpaired(one.tolist(), other.tolist())
     assert close.mean + close.half_width < 0 < wide.mean + wide.half_width
 
 

@@ -227,16 +227,22 @@ def valid_plays(spec: AlgorithmSpec) -> None:
     demand(refused < len(shapes), "every small game was refused")
 
 
+def _supported_or_refused(feature: Feature, algorithm: Algorithm, environment: Environment) -> None:
+    """Goes on only with an algorithm that supports the feature."""
+    if feature in algorithm.supports:
+        return
+    try:
+        simulate(algorithm, environment, 0)
+    except Unsupported:
+        raise NotApplicable(f"{algorithm.name} refuses {feature.value} by name") from None
+    demand(False, f"{feature.value} are neither supported nor refused")
+
+
 def sleeping_experts(spec: AlgorithmSpec) -> None:
     """Sleeping experts are never chosen."""
     environment = _Drowsy()
     algorithm = spec.build(environment.setting)
-    if Feature.SLEEPING_EXPERTS not in algorithm.supports:
-        try:
-            simulate(algorithm, environment, 0)
-        except Unsupported:
-            raise NotApplicable(f"{algorithm.name} refuses sleeping experts by name") from None
-        demand(False, "sleeping experts are neither supported nor refused")
+    _supported_or_refused(Feature.SLEEPING_EXPERTS, algorithm, environment)
     for seed in SEEDS:
         for engine in ("vectorised", "in_process"):
             plays = Everything(wants_messages=False)
@@ -250,12 +256,7 @@ def absent_clients(spec: AlgorithmSpec) -> None:
     """Who is absent plays nothing, and everybody else plays as if the absent had seen zero losses."""
     environment = Absent(of=Switching(clients=3, experts=5, horizon=61), rate=0.4)
     algorithm = spec.build(environment.setting)
-    if Feature.ABSENT_CLIENTS not in algorithm.supports:
-        try:
-            simulate(algorithm, environment, 0)
-        except Unsupported:
-            raise NotApplicable(f"{algorithm.name} refuses absent clients by name") from None
-        demand(False, "absent clients are neither supported nor refused")
+    _supported_or_refused(Feature.ABSENT_CLIENTS, algorithm, environment)
     paths: tuple[tuple[bool, EngineName], ...] = ((True, "vectorised"), (False, "vectorised"), (False, "in_process"))
     for seed in SEEDS:
         block, _ = environment.block(environment.start(seed), environment.setting.horizon, None)

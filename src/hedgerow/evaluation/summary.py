@@ -47,6 +47,21 @@ class Estimate:
         return f"{self.mean:.2f}" if np.isnan(self.half_width) else f"{self.mean:.2f} ± {self.half_width:.2f}"
 
 
+def welch(larger: Estimate, smaller: Estimate) -> Estimate:
+    """The difference of two means as of independent samples of unequal variance; its count is that of the smaller sample.
+
+    >>> print(welch(Estimate.of([4.0, 6.0]), Estimate.of([1.0, 1.0])))
+    4.00 ± 12.71
+    """
+    sides = (larger, smaller)
+    variances = [(e.half_width / stdtrit(e.count - 1, 0.975)) ** 2 for e in sides]
+    total, mean, fewest = sum(variances), larger.mean - smaller.mean, min(e.count for e in sides)
+    if total == 0:
+        return Estimate(mean, 0.0, fewest)
+    freedom = total**2 / sum(v**2 / (e.count - 1) for v, e in zip(variances, sides, strict=True)) if fewest > 1 else float("nan")
+    return Estimate(mean, float(stdtrit(freedom, 0.975) * np.sqrt(total)), fewest)
+
+
 @dataclass(frozen=True)
 class SummaryRow:
     label: str

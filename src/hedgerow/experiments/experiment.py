@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from math import sqrt
 from pathlib import Path
 from typing import Literal
 
-from scipy.special import stdtrit
-
 from hedgerow.core.certificate import Observer
 from hedgerow.core.protocol import Algorithm
-from hedgerow.evaluation.summary import Estimate
+from hedgerow.evaluation.summary import Estimate, welch
 from hedgerow.studies.config import StudyConfig
 from hedgerow.studies.study import Study
 
@@ -70,10 +67,4 @@ def lower_end_of_difference(larger: Estimate, smaller: Estimate) -> float:
 
     Both sides use the same seeds, which makes them, if anything, positively correlated and the interval too wide.
     """
-    quantiles = [stdtrit(e.count - 1, 0.975) for e in (larger, smaller)]
-    variances = [(e.half_width / q) ** 2 for e, q in zip((larger, smaller), quantiles, strict=True)]
-    total = sum(variances)
-    if total == 0:
-        return larger.mean - smaller.mean
-    freedom = total**2 / sum(v**2 / (e.count - 1) for v, e in zip(variances, (larger, smaller), strict=True))
-    return larger.mean - smaller.mean - float(stdtrit(freedom, 0.975)) * sqrt(total)
+    return welch(larger, smaller).low

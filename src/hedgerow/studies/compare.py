@@ -9,15 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import isfinite, nan, sqrt
+from math import isfinite
 from string import ascii_uppercase
 from typing import Any, Literal
 
 import numpy as np
-from scipy.special import stdtrit
 
 from hedgerow.core.errors import InvalidValue
-from hedgerow.evaluation.summary import Estimate
+from hedgerow.evaluation.summary import Estimate, welch
 from hedgerow.studies.finished import FinishedRun
 from hedgerow.studies.folder import finite
 from hedgerow.studies.identity import flat
@@ -107,20 +106,11 @@ def paired(first: Sequence[float], second: Sequence[float]) -> Difference:
     return Difference(estimate.mean, estimate.half_width, _ratio(float(other.mean()), float(one.mean())), "paired", len(one))
 
 
-def welch(first: Sequence[float], second: Sequence[float]) -> Difference:
+def unpaired(first: Sequence[float], second: Sequence[float]) -> Difference:
     """Second minus first, as independent samples of unequal variance."""
-    one, other = np.asarray(first, float), np.asarray(second, float)
-    mean, fewest = float(other.mean() - one.mean()), min(len(one), len(other))
-    half_width = nan
-    if fewest > 1:
-        variances = [float(side.var(ddof=1)) / len(side) for side in (one, other)]
-        total = sum(variances)
-        if total == 0:
-            half_width = 0.0
-        else:
-            freedom = total**2 / sum(v**2 / (len(side) - 1) for v, side in zip(variances, (one, other), strict=True))
-            half_width = float(stdtrit(freedom, 0.975)) * sqrt(total)
-    return Difference(mean, half_width, _ratio(float(other.mean()), float(one.mean())), "Welch", fewest)
+    one, other = Estimate.of(first), Estimate.of(second)
+    found = welch(other, one)
+    return Difference(found.mean, found.half_width, _ratio(other.mean, one.mean), "Welch", found.count)
 
 
 def difference(first: FinishedRun, other: FinishedRun, label: str) -> Difference:
@@ -128,7 +118,7 @@ def difference(first: FinishedRun, other: FinishedRun, label: str) -> Difference
     common = sorted(before.keys() & after.keys())
     if same_losses(first, other, label) and len(common) >= FEWEST:
         return paired([before[s] for s in common], [after[s] for s in common])
-    return welch(list(before.values()), list(after.values()))
+    return unpaired(list(before.values()), list(after.values()))
 
 
 def compare_runs(runs: Sequence[FinishedRun]) -> Comparison:

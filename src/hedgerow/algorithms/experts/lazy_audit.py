@@ -55,6 +55,18 @@ def in_more_groups(spec: AnySpec) -> AnySpec:
     return capped(spec if server.every > 1 and exchanges(server) >= ENOUGH else replace(spec, every=BATCH))
 
 
+def with_datum(server: LazyServer, sent: tuple[Any, ...], before: float = 0.0) -> Streams:
+    """The datum, for expert 0 or against it, stands in the last round of the first group, in whose other rounds expert 0 alone loses
+    `before`; all other losses are 0.
+    """
+    first = np.zeros((server.every * max(map(len, sent)), SETTING.clients, SETTING.experts))
+    first[: server.every - 1, 0, 0] = before
+    second = first.copy()
+    first[server.every - 1, 0, 1:] = 1.0
+    second[server.every - 1, 0, 0] = 1.0
+    return first, second, sent
+
+
 def server_of(spec: LazyChoices) -> Any:
     return spec.build(SETTING).server
 

@@ -16,7 +16,6 @@ from hedgerow.algorithms.experts.lazy_audit import (
     OUTSIDE,
     READ_AT,
     SAMPLED,
-    SETTING,
     CountedTwice,
     OverlappingGroups,
     capped,
@@ -26,6 +25,7 @@ from hedgerow.algorithms.experts.lazy_audit import (
     sampled,
     server_of,
     whole,
+    with_datum,
 )
 from hedgerow.algorithms.experts.lazy_experts import LazyExperts, Pair, ServerState, TwoExperts
 from hedgerow.algorithms.experts.lazy_server import steps
@@ -73,16 +73,9 @@ def _transcript(server: Pair, expert: int, companion: int, *, stays: int = 0, ke
 
 
 def _worst(server: Pair) -> Streams:
-    """The datum stands in the last round of the first group, in whose other rounds expert 0 alone loses; afterwards nobody does."""
     leaving = (_transcript(server, 1, 0), _transcript(server, 1, 0, kept=1))
     staying = (_transcript(server, 0, 1, stays=1), _transcript(server, 0, 1, stays=2, kept=1))
-    sent = leaving + staying
-    first = np.zeros((server.every * max(map(len, sent)), SETTING.clients, SETTING.experts))
-    first[: server.every - 1, 0, 0] = 1.0
-    second = first.copy()
-    first[server.every - 1, 0, 1:] = 1.0
-    second[server.every - 1, 0, 0] = 1.0
-    return first, second, sent
+    return with_datum(server, leaving + staying, before=1.0)
 
 
 def cases(spec: LazyExperts) -> tuple[AuditCase, ...]:

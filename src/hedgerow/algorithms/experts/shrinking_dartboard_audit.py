@@ -17,7 +17,6 @@ from hedgerow.algorithms.experts.lazy_audit import (
     OUTSIDE,
     READ_AT,
     SAMPLED,
-    SETTING,
     CountedTwice,
     OverlappingGroups,
     capped,
@@ -27,6 +26,7 @@ from hedgerow.algorithms.experts.lazy_audit import (
     sampled,
     server_of,
     whole,
+    with_datum,
 )
 from hedgerow.algorithms.experts.lazy_server import ServerState
 from hedgerow.algorithms.experts.shrinking_dartboard import Dartboard, ShrinkingDartboard
@@ -53,13 +53,7 @@ def _transcript(server: Dartboard, *, stays: int = 0) -> tuple[CurrentExpert, ..
 
 
 def _worst(server: Dartboard) -> Streams:
-    """The datum stands in the last round of the first group, all other losses are 0."""
-    sent = (_transcript(server), _transcript(server, stays=1))
-    first = np.zeros((server.every * max(map(len, sent)), SETTING.clients, SETTING.experts))
-    second = first.copy()
-    first[server.every - 1, 0, 1:] = 1.0
-    second[server.every - 1, 0, 0] = 1.0
-    return first, second, sent
+    return with_datum(server, (_transcript(server), _transcript(server, stays=1)))
 
 
 def cases(spec: ShrinkingDartboard) -> tuple[AuditCase, ...]:
