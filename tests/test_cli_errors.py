@@ -99,7 +99,7 @@ BAD = {
 def test_bad_input_is_answered_in_one_line(folder: Path, case: str) -> None:
     arguments, message = BAD[case]
     before = sorted(folder.iterdir())
-    out, err = (process := _start(folder, *arguments)).communicate(timeout=60)
+    out, err = (process := _start(folder, *arguments)).communicate(timeout=120)
     assert "Traceback" not in err, err.splitlines()[-1]
     assert process.returncode == 2
     assert message in err
@@ -110,7 +110,7 @@ def test_bad_input_is_answered_in_one_line(folder: Path, case: str) -> None:
 
 
 def test_debug_shows_the_traceback_and_keeps_the_exit_code(folder: Path) -> None:
-    _, err = (process := _start(folder, "run", "study.toml", "--set", "environment.experts=0", "--debug")).communicate(timeout=60)
+    _, err = (process := _start(folder, "run", "study.toml", "--set", "environment.experts=0", "--debug")).communicate(timeout=120)
     assert "Traceback" in err
     assert "experts=0" in err
     assert process.returncode == 2
@@ -127,10 +127,10 @@ def test_ctrl_c_leaves_nothing_behind(folder: Path, monkeypatch: pytest.MonkeyPa
     process = _start(folder, "run", "study.toml", "--plugin", "endless.py", "--workers", str(workers), *settings)
     try:
         for _ in range(workers):
-            assert select.select([ready], [], [], 60)[0], "the run did not begin"
+            assert select.select([ready], [], [], 120)[0], "the run did not begin"
             os.read(ready, 1)
         os.killpg(process.pid, signal.SIGINT)
-        out, err = process.communicate(timeout=30)  # ends only when the workers, who share its pipes, have ended too
+        out, err = process.communicate(timeout=120)  # ends only when the workers, who share its pipes, have ended too
     finally:
         os.close(ready)
         with suppress(ProcessLookupError):

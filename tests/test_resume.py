@@ -90,7 +90,7 @@ def _stopped(folder: Path, workers: int, stop: Callable[[int], None]) -> tuple[i
             assert select.select([gate], [], [], 120)[0], "the run did not begin"
             os.read(gate, 1)
         stop(process.pid)
-        out, err = process.communicate(timeout=60)  # ends only when the workers, who share its pipes, have ended too
+        out, err = process.communicate(timeout=120)  # ends only when the workers, who share its pipes, have ended too
     finally:
         os.close(gate)
         with suppress(ProcessLookupError):

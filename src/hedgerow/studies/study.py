@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
-import signal
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +23,7 @@ from hedgerow.evaluation.summary import Estimate, Stream, SummaryRow, summarise
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.plugins import load_plugins, loaded_plugins
 from hedgerow.studies.result_store import Kept, Pair, ResultStore, message_rows
+from hedgerow.studies.workers import run_in_processes
 
 STAMP = "simulation: not private"
 WORTH_A_PROCESS = 3e8  # loss values below which starting processes costs more than it saves
@@ -108,7 +105,7 @@ def run_one(
     return result, None if everything is None else Kept(label, seed, everything.all_plays(), message_rows(everything.messages))
 
 
-def _task(config: StudyConfig, index: int, seeds: Sequence[int], keep: bool, store: ResultStore | None) -> list[Pair]:
+def _task(config: StudyConfig, keep: bool, store: ResultStore | None, index: int, seeds: Sequence[int]) -> list[Pair]:
     entry = config.algorithms[index]
     environment, algorithm = config.environment_of(entry), config.build(entry)
     switches = config.comparator_switches if config.stream_of(index) == index else ()
@@ -132,32 +129,6 @@ def _elements(config: StudyConfig) -> float:
         return 0.0
     settings = [config.environment_of(entry).setting for entry in config.algorithms]
     return float(sum(s.clients * s.experts * s.horizon for s in settings)) * config.seeds
-
-
-@contextmanager
-def _workers_ignore_interrupts() -> Iterator[None]:
-    """Processes started inside ignore Ctrl-C, which reaches all of them; the parent ends them in an orderly way."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _start_worker(plugins: Sequence[str]) -> None:
-    """A worker knows the plugins, and ends with its parent even where that is killed."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-    load_plugins(plugins)
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
 
 
 def check_engine(config: StudyConfig) -> None:
@@ -203,23 +174,14 @@ def run_study(
 
     if progress is not None:
         progress(len(found), total)
+    play = partial(_task, config, keep, store)
     if workers == 1:
         for index, part in tasks:
-            note(index, _task(config, index, part, keep, store))
+            note(index, play(index, part))
     elif tasks:
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(workers, context, _start_worker, (loaded_plugins(),)) as pool:
-            with _workers_ignore_interrupts():
-                futures = {pool.submit(_task, config, index, part, keep, store): index for index, part in tasks}
-            processes = list((pool._processes or {}).values())
-            try:
-                for future in as_completed(futures):
-                    note(futures[future], future.result())
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                for process in processes:
-                    process.terminate()
-                raise
+        run_in_processes(
+            play, tasks, min(workers, len(tasks)), lambda task, pairs: note(task[0], pairs), partial(load_plugins, loaded_plugins())
+        )
     ordered = [found[key] for key in sorted(found)]
     results = _share_comparators(config, [r for r, _ in ordered])
     return Study(config, algorithms, results, [k for _, k in ordered if k is not None])

@@ -1,0 +1,140 @@
+"""Tasks in parallel processes, which end with their parent and at once when it is interrupted.
+
+The pools of the standard library wait in a thread of their own, which an interrupted program races to its end.
+Here each worker has one pipe and the parent waits for the pipes itself: nothing is left to race.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import pickle
+import signal
+import threading
+import traceback
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from multiprocessing.connection import wait
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+from hedgerow.core.errors import HedgerowError
+
+
+class WorkerEnded(HedgerowError):
+    """A worker process ended in the middle of its task."""
+
+
+class _InWorker(Exception):
+    """The traceback of an error that happened in a worker, as the cause of that error."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
+
+
+def run_in_processes(
+    function: Callable[..., Any],
+    tasks: Iterable[Sequence[Any]],
+    workers: int,
+    done: Callable[[Sequence[Any], Any], None],
+    prepare: Callable[[], None],
+) -> None:
+    """Call `done(task, function(*task))` as each task ends. Workers `prepare` before the function or a task is unpickled."""
+    waiting = iter(tasks)
+    with _started(workers, prepare) as processes:
+        busy: dict[Any, Sequence[Any]] = {}
+
+        def give(connection: Any, *before: Any) -> None:
+            task = next(waiting, None)
+            if task is not None:
+                with suppress(OSError):  # where a worker has ended, what it said is still to be read
+                    for message in (*before, task):
+                        connection.send(message)
+                busy[connection] = task
+
+        for connection in processes:
+            give(connection, function)
+        while busy:
+            for connection in wait(list(busy)):
+                result = _answer(connection, processes[connection])
+                task = busy.pop(connection)
+                give(connection)
+                done(task, result)
+
+
+@contextmanager
+def _started(workers: int, prepare: Callable[[], None]) -> Iterator[dict[Any, BaseProcess]]:
+    """Processes by their pipes; whatever happens, none is left at the end."""
+    context = multiprocessing.get_context("spawn")
+    processes: dict[Any, BaseProcess] = {}
+    try:
+        with _deaf_to_interrupts():
+            for _ in range(workers):
+                ours, theirs = context.Pipe()
+                process = context.Process(target=_work, args=(theirs, prepare), daemon=True)
+                process.start()
+                theirs.close()  # so that a worker's end is the end of its pipe
+                processes[ours] = process
+        yield processes
+    finally:
+        for process in processes.values():
+            process.terminate()
+        for connection, process in processes.items():
+            process.join()
+            connection.close()
+
+
+def _answer(connection: Any, process: BaseProcess) -> Any:
+    try:
+        result, error, where = connection.recv()
+    except (EOFError, OSError):
+        process.join()
+        raise WorkerEnded(
+            f"A worker process ended in the middle of its task (exit code {process.exitcode}), as one does that runs out of memory. "
+            "Fewer --workers need less."
+        ) from None
+    if error is not None:
+        raise error from _InWorker(where)
+    return result
+
+
+def _work(connection: Any, prepare: Callable[[], None]) -> None:
+    """In a worker: answer every task with (result, error, traceback), until the parent ends it."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    try:
+        prepare()
+        function = connection.recv()
+        while True:
+            connection.send((function(*connection.recv()), None, ""))
+    except Exception as error:
+        with suppress(OSError):  # a parent that is gone hears nothing
+            connection.send((None, _sendable(error), traceback.format_exc()))
+
+
+def _sendable(error: Exception) -> Exception:
+    """The error itself, or its text where it does not survive the way."""
+    try:
+        return pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(f"{type(error).__name__}: {error}")
+
+
+def _end_with_parent() -> None:
+    """A worker ends even where its parent is killed."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Processes started inside ignore Ctrl-C, which reaches all of them: the parent ends them."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
