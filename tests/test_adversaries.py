@@ -91,6 +91,15 @@ def test_hidden_expert_bound_by_hand() -> None:
     assert one / many == pytest.approx(50, rel=0.1)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_hidden_expert_bound_where_powers_of_e_leave_the_floats(delta: float) -> None:
+    """The first round teaches nobody anything; in the second everything is known, or nothing."""
+    assert hidden_expert_regret(Setting(1000, 100, 512), 1.0, delta) == pytest.approx(0.99)
+    assert hidden_expert_regret(Setting(1, 100, 512), 800.0, delta) == pytest.approx(0.99)
+    assert hidden_expert_regret(Setting(1, 100, 512), 1e-300, delta) == pytest.approx(512 * 0.99 - delta * 511 * 256)
+
+
 # Columns
 
 

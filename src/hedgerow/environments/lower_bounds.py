@@ -11,7 +11,7 @@ from math import ceil, expm1, log, sqrt
 import numpy as np
 from scipy.special import bdtrc, gammaln
 
-from hedgerow.core.checks import at_least, expect, positive
+from hedgerow.core.checks import at_least, between, expect, positive
 from hedgerow.core.setting import Setting
 
 
@@ -41,12 +41,12 @@ def hidden_expert_regret(setting: Setting, epsilon: float, delta: float = 0.0) -
     positive("epsilon", epsilon)
     expect(0 <= delta < 1, "delta", delta, "in [0, 1)")
     each = setting.clients * epsilon
-    rounds = min(setting.horizon, ceil(log(setting.experts) / each) + 1)
+    rounds = ceil(min(setting.horizon, log(setting.experts) / each))  # later ones add nothing
     total = 0.0
     for first in range(0, rounds, 2**20):
         exponent = each * np.arange(first, min(first + 2**20, rounds))
-        leaked = delta * np.expm1(exponent) / expm1(epsilon) if delta > 0 else 0.0
-        total += float(np.maximum(0.0, 1 - np.exp(np.minimum(exponent, 700.0)) / setting.experts - leaked).sum())
+        leaked = delta * np.exp(exponent - epsilon) * np.expm1(-exponent) / expm1(-epsilon)
+        total += float(np.maximum(0.0, 1 - np.exp(exponent) / setting.experts - leaked).sum())
     return total
 
 
@@ -87,7 +87,7 @@ def column_subsets_regret(horizon: int, subset: int, epsilon: float, delta: floa
     (1.0, 0.0)
     """
     at_least("horizon", horizon, 2)
-    at_least("subset", subset, 1)
+    between("subset", subset, 1, 4)  # as in `ColumnSubsets`: large games are large for their k
     positive("epsilon", epsilon)
     _small_delta("Theorem 11", delta, horizon)
     return horizon / 1000 if epsilon <= sqrt(subset / horizon) / (200 * log(horizon)) else 0.0
