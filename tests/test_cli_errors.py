@@ -116,9 +116,12 @@ def test_debug_shows_the_traceback_and_keeps_the_exit_code(folder: Path) -> None
     assert process.returncode == 2
 
 
+@pytest.mark.parametrize("signals", [(signal.SIGINT,), (signal.SIGTERM, signal.SIGTERM)], ids=["ctrl-c", "timeout"])
 @pytest.mark.parametrize("workers", [1, 2])
-def test_ctrl_c_leaves_nothing_behind(folder: Path, monkeypatch: pytest.MonkeyPatch, workers: int) -> None:
-    """The signal goes to the whole process group, as from a terminal, once every worker is in the middle of a run."""
+def test_ctrl_c_leaves_nothing_behind(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, workers: int, signals: tuple[signal.Signals, ...]
+) -> None:
+    """Signals go to the whole process group, as from a terminal or from `timeout`, once every worker is in the middle of a run."""
     (folder / "endless.py").write_text(ENDLESS)
     os.mkfifo(folder / "ready")
     monkeypatch.setenv("READY", str(folder / "ready"))
@@ -129,7 +132,8 @@ def test_ctrl_c_leaves_nothing_behind(folder: Path, monkeypatch: pytest.MonkeyPa
         for _ in range(workers):
             assert select.select([ready], [], [], 120)[0], "the run did not begin"
             os.read(ready, 1)
-        os.killpg(process.pid, signal.SIGINT)
+        for number in signals:
+            os.killpg(process.pid, number)
         out, err = process.communicate(timeout=120)  # ends only when the workers, who share its pipes, have ended too
     finally:
         os.close(ready)

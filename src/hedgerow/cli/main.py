@@ -21,8 +21,9 @@ def main() -> None:
 
 
 def _terminate(number: int, frame: object) -> None:
-    """Being told to end is like Ctrl-C: nothing half-written is left."""
-    del number, frame
+    """Being told to end is like Ctrl-C: nothing half-written is left. Once is enough: `timeout` says it twice."""
+    del frame
+    signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 

@@ -89,6 +89,8 @@ def _answer(connection: Any, process: BaseProcess) -> Any:
         result, error, where = connection.recv()
     except (EOFError, OSError):
         process.join()
+        if process.exitcode == -signal.SIGTERM:  # everybody was told to end, and a worker was the first to do it
+            raise KeyboardInterrupt from None
         raise WorkerEnded(
             f"A worker process ended in the middle of its task (exit code {process.exitcode}), as one does that runs out of memory. "
             "Fewer --workers need less."
