@@ -25,12 +25,13 @@ class MadeUp:
     """A study in which regret is the same function of the rounds everywhere, times a factor for every seed."""
 
     curve: Callable[[np.ndarray], np.ndarray]
+    private_adds: float = 0.0
 
     def of(self, label: str) -> list[Any]:
-        del label
         paid = {MEAN_EXPERT: 1e6, BEST_EXPERT: 0.0}  # so that every published bound can be missed
+        added = 0.0 if label.startswith(horizon.OPEN) else self.private_adds
         factors = np.linspace(0.9, 1.1, 100)
-        return [SimpleNamespace(rounds=ROUNDS, regret=factor * self.curve(ROUNDS), comparators=paid) for factor in factors]
+        return [SimpleNamespace(rounds=ROUNDS, regret=factor * self.curve(ROUNDS) + added, comparators=paid) for factor in factors]
 
     def regrets(self, label: str) -> np.ndarray:
         return np.array([run.regret[-1] for run in self.of(label)])
@@ -56,6 +57,17 @@ def test_the_verdict_sees_growth_and_its_absence() -> None:
     blind = _judged(flat, flat)
     assert [check.name for check in blind.checks if not check.passed] == [
         f"{horizon.CONTROL}/m={m}/growth from 2^18 to 2^20, lower end" for m in horizon.CLIENTS
+    ]
+
+
+def test_what_privacy_adds_is_judged_by_its_term_of_the_bound() -> None:
+    """10 is more than ten clients may add at epsilon = 1 (7.4), and less than one client may."""
+    done: Any = {**dict.fromkeys(horizon.STREAMS, MadeUp(lambda t: np.full(len(t), 20.0), 10.0)), horizon.CONTROL: MadeUp(np.sqrt)}
+    failed = [check.name for check in horizon.judge(done).checks if not check.passed]
+    assert failed == [
+        f"{stream}/m=10/gap={gap:g}/epsilon=1/what privacy adds, upper end, limit its term"
+        for stream in horizon.STREAMS
+        for gap in horizon.GAPS
     ]
 
 

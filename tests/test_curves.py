@@ -416,6 +416,12 @@ def test_a_trade_off_is_convex_symmetric_and_below_chance(curve: PrivacyCurve) -
         assert back[inner] == pytest.approx(alpha[1:-1][inner], abs=1e-6)
 
 
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("curve", [PureDP(1e6), BoundedRange(1e6), LaplaceDP(1e6), ApproximateDP(1e6, 0.0), GaussianDP(1e6)])
+def test_the_trade_off_of_a_budget_that_hides_nothing(curve: PrivacyCurve) -> None:
+    assert trade_off(curve, [0.0, 1e-9, 0.5, 1.0]).tolist() == [1.0, 0.0, 0.0, 0.0]
+
+
 def test_the_gaussian_trade_off_is_that_of_the_best_test() -> None:
     alpha = np.array([0.01, 0.3, 0.9])
     assert trade_off(GaussianDP(1.5), alpha) == pytest.approx(stats.norm.cdf(stats.norm.isf(alpha) - 1.5), rel=1e-12)

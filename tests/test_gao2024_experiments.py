@@ -25,7 +25,7 @@ def test_the_speedup_verdict_follows_the_slope() -> None:
     def failed(verdict: Verdict) -> list[str]:
         return [check.name for check in verdict.checks if not check.passed]
 
-    forecast, factor = "Fed-SVT/slope off the calibration's forecast, in half-widths", "phased selection/T=16384/m=1-over-m=10"
+    forecast, factor = "Fed-SVT/slope off the calibration's forecast, in half-widths", "phased selection/T=16384/m=1-over-m=10/lower end"
     forecast_power = speedup.forecast_slope({name: made_up(config, lambda _, setting: 1.0) for name, config in configs.items()})
     fitting, steep, shallow, flat = (judged(power) for power in (forecast_power, -1.0, -0.6, 0.0))
     assert fitting.reproduces

@@ -2,7 +2,8 @@
 
 The paper has no experiments. Bernoulli losses of mean 0.5 with one better expert; printed constants and certified ones on the
 same streams. Table 1 gives rates without constants: sqrt(T ln d) + T^(1/3) ln^(1/3)(1/delta) ln d / epsilon, and sqrt(T) ln d /
-epsilon for pure privacy. A bound can be missed only where it is below what guessing blindly costs; elsewhere nothing is judged by it.
+epsilon for pure privacy. A bound can be missed only where it is well below what guessing blindly costs; elsewhere nothing is judged by
+it, and the horizons reach to where the printed bounds are.
 """
 
 from __future__ import annotations
@@ -21,9 +22,10 @@ from hedgerow.experiments.pictures import footer, sibling
 from hedgerow.studies.config import Entry, StudyConfig
 
 EXPERTS, DELTA, MEAN, GAP = 100, 1e-6, 0.5, 0.3
-HORIZONS = (1000, 10_000, 100_000)
+HORIZONS = (1000, 10_000, 100_000, 1_000_000)  # quick: without the last
 EPSILONS = (0.1, 0.3, 1.0)
 BASE = (10_000, 1.0)  # T, epsilon of the point that both studies share
+ROOM = 0.8  # of what guessing costs: a bound above it is hardly a bound
 SERIES = {
     "approximate, printed": ShrinkingDartboard(delta=DELTA, calibration="published", every=1),
     "approximate, certified": ShrinkingDartboard(delta=DELTA),
@@ -50,9 +52,14 @@ def guessing(horizon: int) -> float:
     return horizon * GAP * (1 - 1 / EXPERTS)
 
 
-def _points(study: str) -> list[tuple[int, float]]:
+def _planned(study: str, quick: bool) -> list[tuple[int, float]]:
     horizon, epsilon = BASE
-    return [(t, epsilon) for t in HORIZONS] if study == "horizon" else [(horizon, e) for e in EPSILONS]
+    return [(t, epsilon) for t in (HORIZONS[:-1] if quick else HORIZONS)] if study == "horizon" else [(horizon, e) for e in EPSILONS]
+
+
+def _points(done: Studies, study: str) -> list[tuple[int, float]]:
+    """The (T, epsilon) that were played."""
+    return [point for point in _planned(study, quick=False) if label(CERTIFIED[0], *point) in done[study].algorithms]
 
 
 def studies(quick: bool) -> dict[str, StudyConfig]:
@@ -61,7 +68,7 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
         entries = [
             Entry(label(series, *point), replace(algorithm, epsilon=point[1]), _stream(point[0]))
             for series, algorithm in SERIES.items()
-            for point in _points(study)
+            for point in _planned(study, quick)
         ]
         title = f"Shrinking dartboard, d = {EXPERTS}: regret against {study}"
         made[study] = StudyConfig(title, _stream(BASE[0]), tuple(entries), seeds=3 if quick else 20)
@@ -83,23 +90,24 @@ def judge(done: Studies) -> Verdict:
         really = spent(done["horizon"].algorithms[label(printed, *BASE)])
         checks.append(Check(f"{printed}/epsilon really spent", really, "<=", 1.0, 1.0))
         for study in ("horizon", "epsilon"):
-            for point in _points(study):
+            for point in _points(done, study):
                 obtained, theirs = done[study].regret(label(ours, *point)), done[study].regret(label(printed, *point))
                 bound = done[study].algorithms[label(ours, *point)].regret_bound or nan
                 claimed = done[study].algorithms[label(printed, *point)].parameters["printed_regret_bound"]
                 if (study, point) == ("epsilon", BASE):  # it is that of the other study
                     continue
                 points += 1
-                if bound < guessing(point[0]):
+                if bound <= ROOM * guessing(point[0]):
                     checks.append(Check(f"{label(ours, *point)}/lower end of the mean, limit the proven bound", obtained.low, "<=", bound))
-                if claimed < guessing(point[0]):
+                if claimed <= ROOM * guessing(point[0]):
                     within.append(theirs.low <= claimed)
                 over[series] = max(over.get(series, 0.0), obtained.mean / rate(series, point[0], point[1]))
     gain = Ratio.of(*(done["horizon"].regrets(label(f"approximate, {constants}", *BASE)) for constants in ("printed", "certified")))
     checks.append(Check(f"approximate/T={BASE[0]}/gap={GAP:g}/printed regret over certified, lower end", gain.low, ">=", 5.0))
     told = " and ".join(f"{ratio:.2g} times ({series})" for series, ratio in over.items())
     note = (
-        f"printed bounds are below what guessing blindly costs, so that they can be missed, at {len(within)} of {points} points; "
+        f"printed bounds are at most {ROOM:g} of what guessing blindly costs, so that they can be missed, at {len(within)} of {points} "
+        f"points; "
         f"certified regret is at most {told} the rate of Table 1; printed regret is {gain} times the certified at T = {BASE[0]}, mostly "
         f"because the printed constants leave budget unused (`certified-vs-published` compares them at the same epsilon as proven)"
     )
@@ -111,13 +119,16 @@ def draw(done: Studies, path: Path) -> None:
 
     for study, index, parameter in (("horizon", 0, "rounds"), ("epsilon", 1, "epsilon")):
         points: dict[str, dict[float, Estimate]] = {
-            series: {float(point[index]): done[study].regret(label(series, *point)) for point in _points(study)} for series in SERIES
+            series: {float(point[index]): done[study].regret(label(series, *point)) for point in _points(done, study)} for series in SERIES
         }
         bounds = {
-            series: {float(point[index]): done[study].algorithms[label(series, *point)].regret_bound or nan for point in _points(study)}
+            series: {
+                float(point[index]): done[study].algorithms[label(series, *point)].regret_bound or nan for point in _points(done, study)
+            }
             for series in CERTIFIED
         }
-        title = f"Regret against {parameter}, printed and certified constants (d = {EXPERTS})"
+        fixed = f"epsilon = {BASE[1]:g}" if index == 0 else f"T = {BASE[0]}"
+        title = f"Regret against {parameter}, printed and certified constants (1 client, d = {EXPERTS}, {fixed}, delta = 0 or {DELTA:g})"
         target = path if index == 0 else sibling(path, study)
         plot_regret_against(points, target, title, parameter, bounds=bounds, note=footer(done, studies))
 

@@ -2,7 +2,8 @@
 
 On common coins every algorithm has the same expected regret for every m (Theorem 2.4, first part), known exactly. On the hidden expert
 every epsilon-DP algorithm regrets about ln(d)/(m epsilon) (Theorem 2.7, with constants). Runs cannot show that for all algorithms, they
-can contradict it; Hedge, which is not private, is below the bound for one client. The second part of Theorem 2.4, ln(d)/epsilon for
+can contradict it; the leader, whom one follows without privacy, is below the bound. With 64 clients the bound is the cost of the first
+guess, which everybody pays, and nothing is judged by it. The second part of Theorem 2.4, ln(d)/epsilon for
 some stream and every m, cannot be tested on one stream; it does not hold for this unit of privacy: `proofs/lower_bounds.md#hidden-expert`
 has a counterexample.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 from math import log
 from pathlib import Path
 
-from hedgerow.algorithms.experts.hedge import Hedge
+from hedgerow.algorithms.experts.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.experts.phased_selection import PhasedSelection
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
 from hedgerow.core.protocol import AlgorithmSpec
@@ -25,9 +26,10 @@ from hedgerow.studies.config import Entry, StudyConfig
 
 EPSILON, EXPERTS, HORIZON = 0.1, 100, 512
 CLIENTS = (1, 4, 16, 64)
+BOUND = CLIENTS[:-1]  # where privacy costs more than the first guess
 COINS, HIDDEN = "common coins", "hidden expert"
-PHASED, SVT, OPEN = "phased selection", "Fed-SVT", "Hedge (not private)"
-SPECS: dict[str, AlgorithmSpec] = {PHASED: PhasedSelection(epsilon=EPSILON), SVT: SparseVector(epsilon=EPSILON), OPEN: Hedge()}
+PHASED, SVT, OPEN = "phased selection", "Fed-SVT", "the leader (not private)"
+SPECS: dict[str, AlgorithmSpec] = {PHASED: PhasedSelection(epsilon=EPSILON), SVT: SparseVector(epsilon=EPSILON), OPEN: FollowTheLeader()}
 STREAMS: dict[str, type[CommonCoins | HiddenExpert]] = {COINS: CommonCoins, HIDDEN: HiddenExpert}
 
 
@@ -58,18 +60,18 @@ def judge(done: Studies) -> Verdict:
             offs.append(abs(found.mean - exact) / found.half_width)
             checks.append(Check(f"{COINS}/{label(name, m)}/off the exact value, in half-widths", offs[-1], "<=", 2.0))
     above = []
-    for name in (PHASED, SVT):
-        for m in CLIENTS:
+    for m in BOUND:
+        for name in (PHASED, SVT):
             found = done[HIDDEN].regret(label(name, m))
             above.append(found.high >= floor(m))
-            text = f"{HIDDEN}/{label(name, m)}/upper end, limit what every one must pay"
+            text = f"{HIDDEN}/{label(name, m)}/upper end, limit what every private one must pay"
             checks.append(Check(text, found.high, ">=", floor(m)))
-    helped, free = (done[HIDDEN].regret(label(name, m)) for name, m in ((PHASED, CLIENTS[-1]), (OPEN, 1)))
+        free = done[HIDDEN].regret(label(OPEN, m))
+        checks.append(Check(f"{HIDDEN}/{label(OPEN, m)}/upper end, limit what private ones must pay", free.high, "<=", floor(m)))
+    helped = done[HIDDEN].regret(label(PHASED, CLIENTS[-1]))
     text = f"{HIDDEN}/{label(PHASED, CLIENTS[-1])}/upper end, limit a quarter of ln(d)/epsilon"
     checks.append(Check(text, helped.high, "<=", log(EXPERTS) / EPSILON / 4))
-    text = f"{HIDDEN}/{label(OPEN, 1)}/upper end, limit what private ones must pay"
-    checks.append(Check(text, free.high, "<=", floor(1)))
-    ratios = {label(name, m): done[HIDDEN].regret(label(name, m)).mean / floor(m) for name in (PHASED, SVT) for m in CLIENTS}
+    ratios = {label(name, m): done[HIDDEN].regret(label(name, m)).mean / floor(m) for name in (PHASED, SVT) for m in BOUND}
     nearest = min(ratios, key=lambda name: ratios[name])
     message = (
         f"{COINS}: at most {max(offs):.2g} half-widths from the exact value {exact:.2f}; {HIDDEN}: nearest to what no {EPSILON:g}-DP "

@@ -13,7 +13,8 @@ terms, not from runs.
 Fed-SVT's calibration also forecasts its regret from public values (`sparse_vector_tuning`, an approximation), anew for every m. The
 slope of the forecast, too, is not -1, and the measured slope is held to it from both sides.
 
-One setting is held to a figure: ten clients regret at most a sixth of one on the Gaussian-softmax stream of the paper's section 6.
+One setting is held to a figure: ten clients regret at most a sixth of one on the Gaussian-softmax stream of the paper's section 6, at
+95 % confidence, for which it has more seeds.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
     return {
         "stochastic": StudyConfig(f"Choices from blocks, {tail}", _stochastic(1, horizons[0]), blocks, seeds=seeds),
         "realizable": StudyConfig(f"Fed-SVT, {tail}", Realizable(experts=EXPERTS, horizon=horizons[1]), realizable, seeds=seeds),
-        "figure": StudyConfig(f"One client and ten, {tail}, T = {FIGURE}", _stochastic(1, FIGURE), figure, seeds=seeds),
+        "figure": StudyConfig(f"One client and ten, {tail}, T = {FIGURE}", _stochastic(1, FIGURE), figure, seeds=4 * seeds),
     }
 
 
@@ -124,7 +125,7 @@ def judge(done: Studies) -> Verdict:
     checks.append(Check(f"{SVT}/slope off the calibration's forecast, in half-widths", off, "<=", 2.0))
     between = exponent({float(m): done["figure"].regrets(label(PHASED, m)) for m in (1, 10)})
     factor, low, high = (10**-end for end in (between.mean, between.high, between.low))
-    checks.append(Check(f"{PHASED}/T={FIGURE}/m=1-over-m=10", factor, ">=", FACTOR))
+    checks.append(Check(f"{PHASED}/T={FIGURE}/m=1-over-m=10/lower end", low, ">=", FACTOR))
     text = (
         f"slopes with 95 % intervals, steeper is better: {', '.join(told)}; {SVT}'s calibration forecasts {expected:.2f}; one client "
         f"regrets {factor:.1f} times (95 %: {low:.1f} to {high:.1f}) as much as each of ten"

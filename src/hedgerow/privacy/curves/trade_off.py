@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import exp, expm1, sqrt
+from math import exp, sqrt
 
 import numpy as np
 import numpy.typing as npt
@@ -42,7 +42,7 @@ def trade_off(curve: PrivacyCurve, alpha: npt.ArrayLike) -> npt.NDArray[np.float
         case ApproximateDP(epsilon, delta):
             least = _two_lines(epsilon, delta, alpha)
         case BoundedRange(width):
-            least = (1 - alpha) / (1 + alpha * expm1(width))
+            least = _bounded_range(width, alpha)
         case LaplaceDP(bound):
             least = _laplace(bound, alpha)
         case GaussianDP(mu):
@@ -57,6 +57,13 @@ def _two_lines(epsilon: float, delta: float, alpha: npt.NDArray[np.float64]) -> 
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         steep = np.where(alpha > 0, 1 - delta - alpha / shrink, 1 - delta)
     return np.maximum(0.0, np.maximum(steep, shrink * (1 - delta - alpha)))
+
+
+def _bounded_range(width: float, alpha: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """(1 - alpha) / (1 - alpha + e^width alpha)."""
+    shrink = exp(-width)
+    with np.errstate(invalid="ignore"):
+        return np.where(alpha > 0, shrink * (1 - alpha) / (shrink * (1 - alpha) + alpha), 1.0)
 
 
 def _laplace(bound: float, alpha: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
