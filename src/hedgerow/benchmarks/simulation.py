@@ -61,23 +61,26 @@ def simulate_rows() -> Iterator[Row]:
     for every, limit in ((32, 3.0), (1, 10.0)):
         ratio, taken = against_sum(SparseVector(every=every), environment)
         each = taken / (rounds * clients) * 1e9
-        yield Row(name_of(clients, rounds, experts, every, "vectorised"), ratio, SUM, each, "ns per (round, client)", "<=", limit)
+        yield Row(name_of(clients, rounds, experts, every, "vectorised"), ratio, SUM, each, "ns per loss vector", "<=", limit)
     for name, spec in IN_BLOCKS.items():
         ratio, taken = against_sum(spec, environment)
         each = taken / (rounds * clients) * 1e9
-        yield Row(f"{name}/m={clients}/T={rounds}/d={experts}/vectorised", ratio, SUM, each, "ns per (round, client)", "<=", 4.0)
+        yield Row(f"{name}/m={clients}/T={rounds}/d={experts}/vectorised", ratio, SUM, each, "ns per loss vector", "<=", 4.0)
     short = RecordedArray.on_lattice(environment.losses[: 2**10])
     for every in (32, 1):
         ratio, taken = against_sum(SparseVector(every=every), short, "in_process")
         each = taken / (2**10 * clients) * 1e9
-        yield Row(name_of(clients, 2**10, experts, every, "in_process"), ratio, SUM, each, "ns per (round, client)")
+        yield Row(name_of(clients, 2**10, experts, every, "in_process"), ratio, SUM, each, "ns per loss vector")
     del environment, short
     yield from _lazy()
     yield from _growth()
 
 
 def _lazy() -> Iterator[Row]:
-    """The shrinking dartboard and lazy experts with one client, their groups as calibrated; then with no good expert: more draws."""
+    """The shrinking dartboard and lazy experts with one client, their groups as calibrated; then with no good expert: more draws.
+
+    Last, for comparison, with a coin in every round, which no calibration chose.
+    """
     rounds = 2**17
     for experts, limit in ((100, 10.0), (1000, 4.0)):
         for stream, kind in (("", Realizable), ("/no good expert", UniformLosses)):
@@ -85,21 +88,40 @@ def _lazy() -> Iterator[Row]:
             for name, spec in LAZY.items():
                 ratio, taken = against_sum(spec, environment)
                 each = taken / rounds * 1e9
-                yield Row(f"{name}/m=1/T={rounds}/d={experts}{stream}", ratio, SUM, each, "ns per (round, client)", "<=", limit)
+                yield Row(f"{name}/m=1/T={rounds}/d={experts}{stream}", ratio, SUM, each, "ns per loss vector", "<=", limit)
+    environment = losses(rounds, 1, 100)
+    for name, spec in {
+        "shrinking_dartboard": ShrinkingDartboard(delta=1e-6, every=1),
+        "lazy_experts": LazyExperts(delta=1e-6, every=1),
+    }.items():
+        ratio, taken = against_sum(spec, environment)
+        yield Row(f"{name}/m=1/T={rounds}/d=100/N=1", ratio, SUM, taken / rounds * 1e9, "ns per loss vector")
+
+
+GROWING: dict[str, AlgorithmSpec] = {
+    "sparse_vector/N=32": SparseVector(every=32),
+    "phased_selection": PhasedSelection(),
+    "shrinking_dartboard/N=32": ShrinkingDartboard(delta=1e-6, every=32),
+}
 
 
 def _growth() -> Iterator[Row]:
     """Time per loss when m, T or d is doubled and doubled again; flat is linear. The base is timed anew beside every row."""
     frame = (10, 2**14, 100)
-    base_losses = losses(frame[1], frame[0], frame[2])
-    base = play(SparseVector(every=32), base_losses)
-    for m, t, d in (frame, (20, 2**14, 100), (40, 2**14, 100), (10, 2**15, 100), (10, 2**16, 100), (10, 2**14, 200), (10, 2**14, 400)):
-        grown = losses(t, m, d)
-        work = play(SparseVector(every=32), grown)
-        work()
-        pairs = [(seconds(work) / grown.losses.size, seconds(base) / base_losses.losses.size) for _ in range(REPEATS)]
-        each, beside = (min(pair[i] for pair in pairs) * 1e9 for i in (0, 1))
-        yield Row(f"growth/{name_of(m, t, d, 32, 'vectorised')}", each / beside, "the first of these", each, "ns per loss")
+    games = {size: losses(size[1], size[0], size[2]) for size in _sizes(*frame)}
+    for name, spec in GROWING.items():
+        base = play(spec, games[frame])
+        for (m, t, d), grown in games.items():
+            work = play(spec, grown)
+            work()
+            pairs = [(seconds(work) / grown.losses.size, seconds(base) / games[frame].losses.size) for _ in range(REPEATS)]
+            each, beside = (min(pair[i] for pair in pairs) * 1e9 for i in (0, 1))
+            yield Row(f"growth/{name}/m={m}/T={t}/d={d}", each / beside, "the first", each, "ns per loss")
+
+
+def _sizes(clients: int, rounds: int, experts: int) -> list[tuple[int, int, int]]:
+    larger = [(k * clients, rounds, experts) for k in (2, 4)] + [(clients, k * rounds, experts) for k in (2, 4)]
+    return [(clients, rounds, experts), *larger, *((clients, rounds, k * experts) for k in (2, 4))]
 
 
 def _million(rounds: int, experts: int, every: int) -> float:

@@ -29,9 +29,10 @@ def bench(
     rows = []
     table = Table()
     table.add_column("benchmark", no_wrap=True)
-    for heading in ("ratio", "", "limit", "passed", "value", "unit"):
-        table.add_column(heading, justify="right")
+    for heading in ("ratio", "limit", "passed"):
+        table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("against", overflow="fold")
+    table.add_column("measured", overflow="fold")
     with ERR.status("measuring"):
         for chosen in BENCHMARKS if name is None else [name]:
             rows += list(BENCHMARKS[chosen]())
@@ -39,9 +40,10 @@ def bench(
         print_json({"rows": [row.to_dict() for row in rows]})
     else:
         for row in rows:
-            limit = "" if row.limit is None else f"{row.limit:g}"
+            limit = "" if row.limit is None else f"{row.op} {row.limit:g}"
             verdict = {True: "[green]yes[/green]", False: "[red]no[/red]", None: ""}[row.passed]
             ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
-            table.add_row(row.name, ratio, row.op or "", limit, verdict, f"{row.value:.3g}", row.unit, row.against or "")
+            value = f"{row.value:,.0f}" if row.value >= 100 else f"{row.value:.3g}"
+            table.add_row(row.name, ratio, limit, verdict, row.against or "", f"{value} {row.unit}")
         OUT.print(table)
     return 1 if any(row.passed is False for row in rows) else 0

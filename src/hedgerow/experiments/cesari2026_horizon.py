@@ -40,7 +40,7 @@ LOGS = (12, 13, 14, 15, 16, 17, 18, 19, 20)  # of the horizons that are read, to
 FLAT = 18  # from here on m n gap^2 is above 16 ln(d) on every stream with a gap, and the proof leaves hardly anything to add
 RARE = 0.05  # the share of runs that may still lose something after 2^FLAT rounds, at 95 % confidence
 GROWN = 0.1  # of the regret at 2^FLAT: the least growth that the stream without a gap must show
-PHASED, OPEN = "phased selection", "random prefix without privacy"
+PHASED, OPEN = f"phased selection, epsilon = {EPSILON:g}", "random prefix without privacy"
 
 
 def prefix(epsilon: float = EPSILON) -> str:
@@ -146,12 +146,12 @@ def draw(done: Studies, path: Path) -> None:
     from hedgerow.evaluation.plots import plot_regret_against
 
     def curve(study: str, name: str, clients: int, gap: float) -> dict[float, Estimate]:
-        return {float(2**k): Estimate.of(regret_at(done[study], label(name, clients, gap), k)) for k in LOGS}
+        return {float(2**k): Estimate.of(regret_at(done[study], label(name, clients, gap), k)) for k in LOGS[::2]}
 
     for m in CLIENTS:
         points = {f"{prefix()}, no gap": curve(CONTROL, prefix(), m, 0.0)}
-        points |= {f"{name}, gap {gap:g}": curve("one-gap", name, m, gap) for gap, name in product(GAPS, (prefix(), PHASED))}
-        points |= {f"{name}, gap {GAPS[1]:g}": curve("one-gap", name, m, GAPS[1]) for name in map(prefix, EPSILONS[:-1])}
+        points |= {f"{prefix()}, gap {gap:g}": curve("one-gap", prefix(), m, gap) for gap in GAPS}
+        points |= {f"{name}, gap {GAPS[1]:g}": curve("one-gap", name, m, GAPS[1]) for name in (PHASED, *map(prefix, EPSILONS[:-1]))}
         clients = "1 client" if m == 1 else f"{m} clients"
         title = f"With a gap regret stops growing ({clients}, d = {EXPERTS})"
         plot_regret_against(points, path if m == 1 else sibling(path, f"m={m}"), title, "rounds", note=footer(done, studies))
