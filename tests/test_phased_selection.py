@@ -12,9 +12,9 @@ import pytest
 from scipy import stats
 
 from hedgerow.algorithms.experts.blocks import NextBlock, exchanges_in
-from hedgerow.algorithms.experts.phased_selection import PhasedSelection
+from hedgerow.algorithms.experts.phased_selection import PhasedSelection, choice_excess, regret_bound
 from hedgerow.algorithms.experts.phased_selection_audit import half_noise, open_blocks, overlapping
-from hedgerow.algorithms.experts.random_prefix import LaterHalf, RandomPrefix, gap_regret, overrated
+from hedgerow.algorithms.experts.random_prefix import LaterHalf, RandomPrefix, gap_regret, mean_root, overrated
 from hedgerow.contracts.recording import RecordingNoise
 from hedgerow.contracts.suite import examine
 from hedgerow.core.certificate import Channel, Observer
@@ -283,6 +283,62 @@ def test_regret_of_the_random_prefix_does_not_grow_with_the_horizon() -> None:
     assert bounds[1] == pytest.approx(bounds[3], rel=1e-3)
     assert gap_regret(Setting(5, 20, 2**30), 1.0, 0.0) > 100 * bounds[3]
     assert gap_regret(Setting(50, 20, 2**30), 1.0, 0.3) < 0.2 * bounds[3]
+
+
+@pytest.mark.parametrize(("clients", "experts", "epsilon"), [(1, 2, 1.0), (1, 100, 1.0), (10, 100, 1.0), (1000, 5, 0.01), (200, 9, 50.0)])
+def test_one_more_round_never_costs_more_than_one(clients: int, experts: int, epsilon: float) -> None:
+    settings = [Setting(clients, experts, horizon) for horizon in range(1, 1100)]
+    excess = choice_excess(experts, epsilon)
+    bounds = {
+        "prefix": [gap_regret(setting, epsilon, 0.0) for setting in settings],
+        "prefix, gap": [gap_regret(setting, epsilon, 0.2) for setting in settings],
+        "phased": [regret_bound(setting, excess) for setting in settings],
+        "phased, much noise": [regret_bound(setting, 20 * excess) for setting in settings],
+    }
+    for name, bound in bounds.items():
+        steps = np.diff(bound)
+        assert bound[0] == 1.0
+        assert steps.max() <= 1 + 1e-9, (name, int(steps.argmax()) + 1)
+        assert "gap" in name or steps.min() >= 0, name
+
+
+def test_a_gap_never_makes_the_bound_larger() -> None:
+    for clients, horizon in ((1, 300), (10, 2**12), (10, 2**20)):
+        bounds = [gap_regret(Setting(clients, 50, horizon), 1.0, gap) for gap in (0.0, 0.01, 0.1, 0.5)]
+        assert bounds == sorted(bounds, reverse=True)
+        assert bounds[-1] < bounds[0]
+
+
+def test_the_mean_root_is_just_above_the_mean() -> None:
+    for rounds in (1, 2, 4, 8, 64, 1024):
+        exact = np.mean(1 / np.sqrt(np.arange(rounds // 2 + 1, rounds + 1)))
+        assert exact <= mean_root(rounds) <= 1.04 * exact
+
+
+def test_the_lemmas_on_drift_and_doubt_hold_with_the_constants_that_are_used() -> None:
+    """By simulation: E <p, gap> of the exponential mechanism against (f / mj) E <p, G> + doubt, and the drift against Psi.
+
+    Where all experts are alike E <p, G> is below 0: a doubt that is a third of what is proven would be too small.
+    """
+    rng, clients, experts, rate = np.random.default_rng(0), 2, 10, 0.5
+    for spread in (0.0, 0.2):
+        gaps = np.array([0.0] + [spread] * (experts - 1))
+        for rounds in (1, 4, 16):
+            sums = rng.binomial(1, 0.4 + gaps, (20_000, rounds, clients, experts)).sum(axis=2)
+            logs = {}
+            for j in (rounds - 1, rounds):
+                lead = sums[:, :j].sum(axis=1)
+                lead = lead - lead[:, :1]
+                weights = np.exp(-rate * lead)
+                logs[j] = np.log(weights.sum(axis=1)).mean()
+            chosen = weights / weights.sum(axis=1, keepdims=True)
+            loss, regret_of_choice = (chosen * lead).sum(axis=1).mean(), float((chosen @ gaps).mean())
+            doubt = sqrt(np.log(experts) / (2 * clients * rounds))
+            assert loss / rounds <= (logs[rounds - 1] - logs[rounds]) / rate + 0.02
+            assert regret_of_choice <= loss / (clients * rounds) + doubt
+            assert regret_of_choice <= 2 * loss / (clients * rounds) + min(2 * doubt, overrated(clients * rounds / 8, experts, spread))
+            if spread == 0.0 and rounds == 16:
+                assert regret_of_choice > loss / (clients * rounds) + doubt / 3
 
 
 def test_overrated_bounds_its_integral() -> None:
