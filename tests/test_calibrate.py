@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import product
 from math import ceil, exp, inf, log, nan, sqrt
 from typing import Any
 
@@ -314,3 +315,14 @@ def test_impossible_questions_are_refused() -> None:
                 scale(Budget(1.0, 1e-6), sensitivity)
     assert cost(GaussianDP(1.0), 0.0) == inf
     assert cost(PureDP(1.0), 0.0) == 1.0
+
+
+def test_a_calibrated_scale_is_quoted_within_its_budget_to_the_last_bit() -> None:
+    """delta(epsilon) and epsilon(delta) round outward each for itself; neither may leave the budget, nor noise grow by more than that."""
+    for epsilon, delta, sensitivity in product((0.01, 1.0, 7.3), (1e-12, 1e-6, 0.5, 0.999), (1.0, 3**0.5)):
+        budget = Budget(epsilon, delta)
+        scale = gaussian_scale(budget, sensitivity)
+        curve = GaussianNoise("report", scale, sensitivity).curve
+        assert curve.delta(epsilon) <= delta
+        assert curve.epsilon(delta) <= epsilon
+        assert GaussianNoise("report", scale * (1 - 1e-9), sensitivity).curve.epsilon(delta) > epsilon

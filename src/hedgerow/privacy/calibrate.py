@@ -172,10 +172,23 @@ def laplace_scale(budget: Budget, sensitivity: float = 1.0) -> float:
 
 
 def _scale(curve_at: CurveAt, shift: float, budget: Budget, sensitivity: float) -> float:
-    """sensitivity / shift, or the next float at which the mechanism's own curve, computed as the mechanism does, fits."""
+    """sensitivity / shift, settled with the mechanism's own curve, computed as the mechanism does."""
     scale = round_up(Fraction(sensitivity) / Fraction(shift))
-    while not fits(curve_at(round_up(Fraction(sensitivity) / Fraction(scale))), budget):
-        scale = nextafter(scale, inf)
+    return settled(scale, lambda at: curve_at(round_up(Fraction(sensitivity) / Fraction(at))), budget)
+
+
+def settled(scale: float, curve_at: CurveAt, budget: Budget) -> float:
+    """The scale, or one that is larger by a few roundings, at which the curve fits the budget and is quoted within it.
+
+    delta(epsilon) and epsilon(delta) are each rounded outward, so that the first may be within the budget and the second just above.
+
+    >>> scale = settled(1 / largest_mu(Budget(1.0, 0.9)), lambda at: GaussianDP(1 / at), Budget(1.0, 0.9))
+    >>> GaussianDP(1 / scale).epsilon(0.9) <= 1.0
+    True
+    """
+    step = 2.0**-53
+    while not (fits(curve := curve_at(scale), budget) and (budget.epsilon is None or curve.epsilon(budget.failure) <= budget.epsilon)):
+        scale, step = nextafter(scale * (1 + step), inf), 2 * step
     return scale
 
 

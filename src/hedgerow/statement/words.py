@@ -70,8 +70,8 @@ PARAMETERS = {
     "test": "whose loss is compared with the threshold",
     "choice": "how an expert is chosen privately",
     "report": "law of the noise on each site's sums",
-    "report_scale": "size of the noise on each upload",
-    "report_noise": "law of that noise",
+    "report_noise": "law of the noise on each site's sums",
+    "report_deviation": "standard deviation of that noise, for each number sent",
     "honest": "sites whose shares of noise are enough",
     "printed_regret_bound": "what the paper claims",
 }

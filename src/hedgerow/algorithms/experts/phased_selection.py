@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import isqrt, log, sqrt
+from math import log, sqrt
 from operator import attrgetter
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -39,7 +39,7 @@ from hedgerow.core.protocol import Algorithm
 from hedgerow.core.rounding import root_up, round_up
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.budget import Budget
-from hedgerow.privacy.calibrate import gaussian_scale, laplace_scale
+from hedgerow.privacy.calibrate import gaussian_scale, laplace_scale, settled
 from hedgerow.privacy.curves import GaussianDP, Quoted
 from hedgerow.privacy.mechanisms import AdditiveNoise, ExponentialMechanism, GaussianNoise, KNorm, NoisyMax
 from hedgerow.privacy.mechanisms.shares import GaussianShare
@@ -54,12 +54,14 @@ Report = Literal["k_norm", "laplace", "gaussian"]
 class PhasedSelection:
     """x_t for 2^k <= t < 2^(k+1) is chosen from the losses of all clients in the rounds 2^(k-1), ..., 2^k - 1 (counted from 1).
 
-    `trust="central"`: the server gets exact sums and chooses privately, by `choice`: "permute_and_flip" (never worse at the same
-    epsilon) or the "exponential" mechanism. Both cost exactly `epsilon`; `delta` is not needed and not used.
-    `trust="local"`: every client adds noise to its own sums, and the server takes the leader. `report` is the noise: "k_norm" (the
-    default for delta = 0), "laplace" (more noise, but with an exact sampler for real data) or "gaussian" (the default for delta > 0).
+    `trust="central"`: the server gets exact sums and chooses privately, by `choice`: "permute_and_flip" (the default, never worse at
+    the same epsilon) or the "exponential" mechanism. Both cost exactly `epsilon`; a `delta` would buy nothing and is refused.
+    `trust="local"`: every client adds noise to its own sums, and the server takes the leader. `report` is the noise: "k_norm" or
+    "laplace" (more noise, but with an exact sampler for real data), which are pure, or "gaussian", for delta > 0. By default it is the
+    one with the smallest proven regret that the budget allows, so that `delta` is spent only where that helps.
     `trust="distributed"`: secure aggregation shows the server only the sum of all uploads, in which every client has put a share of
     Gaussian noise (delta > 0). The shares of `honest` clients are enough: by default all but one, because a peer knows its own.
+    With few clients and few experts "local" has the smaller proven regret and asks for less trust: compare by `hedgerow certify`.
 
     The printed algorithm names no constants for a finite set of experts, so there is only one calibration.
 
@@ -72,18 +74,23 @@ class PhasedSelection:
     epsilon: float = 1.0
     delta: float = 0.0
     trust: Trust = "central"
-    choice: Choice = "permute_and_flip"
+    choice: Choice | None = None
     report: Report | None = None
     honest: int | None = None
 
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)
-        for name, options in (("trust", ("central", "distributed", "local")), ("choice", ("permute_and_flip", "exponential"))):
-            expect(getattr(self, name) in options, name, getattr(self, name), f"in {options}")
-        expect(self.report in (None, "k_norm", "laplace", "gaussian"), "report", self.report, "in ('k_norm', 'laplace', 'gaussian')")
+        options = {"trust": get_args(Trust), "choice": (None, *get_args(Choice)), "report": (None, *get_args(Report))}
+        for name, allowed in options.items():
+            words = tuple(word for word in allowed if word is not None)
+            expect(getattr(self, name) in allowed, name, getattr(self, name), f"in {words}")
+        expect(self.choice is None or self.trust == "central", "choice", self.choice, "only with trust='central', where the server chooses")
         expect(self.report is None or self.trust == "local", "report", self.report, "only with trust='local', where clients add the noise")
         gaussian = self.trust == "distributed" or self.report == "gaussian"
         expect(self.delta > 0 or not gaussian, "delta", self.delta, "> 0: Gaussian noise has no pure guarantee")
+        pure = "trust='central'" if self.trust == "central" else f"report={self.report!r}"
+        needless = self.delta > 0 and (self.trust == "central" or self.report in ("k_norm", "laplace"))
+        expect(not needless, "delta", self.delta, f"to be 0 with {pure}, which is epsilon-DP: only Gaussian reports spend a delta")
         if self.honest is not None:
             expect(self.trust == "distributed", "honest", self.honest, "only with trust='distributed', where noise is shared")
             at_least("honest", self.honest, 1)
@@ -108,7 +115,7 @@ class PhasedSelection:
             log_likelihood=server.log_likelihood if exact else None,
             regret_bound=regret_bound(setting, self._excess(setting, reporting)),
             covers="stochastic",
-            parameters={"choice": self.choice} if exact else {"report_scale": reporting.scale, "report_noise": type(reporting).__name__},
+            parameters={"choice": self._chosen} if exact else _noise_on_reports(setting.experts, reporting),
         )
 
     def audit_variants(self) -> tuple[PhasedSelection, ...]:
@@ -121,27 +128,34 @@ class PhasedSelection:
 
         return cases(self)
 
+    def laws(self) -> tuple[PhasedSelection, ...]:
+        """With each noise on reports that a game may choose."""
+        if self.trust != "local" or self.report is not None or self.delta == 0:
+            return (self,)
+        return replace(self, report="k_norm", delta=0.0), replace(self, report="gaussian")
+
+    @property
+    def _chosen(self) -> Choice:
+        return self.choice or "permute_and_flip"
+
     def _selection(self) -> ExponentialMechanism | NoisyMax:
-        if self.choice == "exponential":
+        if self._chosen == "exponential":
             return ExponentialMechanism("selection", self.epsilon)
         return NoisyMax("selection", "exponential", self.epsilon)
 
     def _reporting(self, setting: Setting) -> Any:
+        """Among the laws that the budget allows the one with the smallest proven excess: public values alone decide."""
+        return min((spec._noise(setting) for spec in self.laws()), key=lambda noise: leader_excess(setting, noise))
+
+    def _noise(self, setting: Setting) -> Any:
         """One loss vector moves every coordinate of its client's sum by at most 1, so all of them by sqrt(d) in the l2 norm."""
-        experts, budget = setting.experts, Budget(self.epsilon, self.delta) if self.delta > 0 else Budget(self.epsilon)
-        kind = self.report or ("gaussian" if self.delta > 0 else "k_norm")
+        experts, across = setting.experts, root_up(Fraction(setting.experts))
         if self.trust == "distributed":
-            honest, across = self.honest or _all_but_one(setting), root_up(Fraction(experts))
-            whole = gaussian_scale(budget, across)
-            scale = round_up(Fraction(whole) / isqrt(honest)) if isqrt(honest) ** 2 == honest else whole / sqrt(honest)
-            while (share := GaussianShare("report", scale, across, honest)).curve.delta(self.epsilon) > self.delta:
-                scale = float(np.nextafter(scale, np.inf))
-            return share
-        if kind == "gaussian":
-            across = root_up(Fraction(experts))
-            return GaussianNoise("report", gaussian_scale(budget, across), across)
-        if kind == "laplace":
-            return AdditiveNoise("report", "laplace", laplace_scale(budget, float(experts)), float(experts))
+            return _share(Budget(self.epsilon, self.delta), across, self.honest or _all_but_one(setting))
+        if self.report == "gaussian":
+            return GaussianNoise("report", gaussian_scale(Budget(self.epsilon, self.delta), across), across)
+        if self.report == "laplace":
+            return AdditiveNoise("report", "laplace", laplace_scale(Budget(self.epsilon), float(experts)), float(experts))
         return KNorm("report", round_up(1 / Fraction(self.epsilon)))
 
     def _excess(self, setting: Setting, reporting: Any) -> float:
@@ -188,6 +202,25 @@ class PhasedSelection:
         )
         channels = {"NoisySums.losses": seen, **ANNOUNCED}
         return Certificate(self.trust, "certified", guarantees, channels, (reporting,), "sum")
+
+
+def _share(budget: Budget, sensitivity: float, honest: int) -> GaussianShare:
+    """So much that the shares of `honest` clients are together what one client would need."""
+
+    def share(scale: float) -> GaussianShare:
+        return GaussianShare("report", scale, sensitivity, honest)
+
+    least = root_up(Fraction(gaussian_scale(budget, sensitivity)) ** 2 / honest)
+    return share(settled(least, lambda scale: share(scale).curve, budget))
+
+
+def _noise_on_reports(experts: int, reporting: Any) -> dict[str, Any]:
+    """Which law, and the standard deviation of one number that is sent: scales of different laws cannot be compared."""
+    if isinstance(reporting, GaussianNoise):
+        return {"report_noise": "gaussian", "report_deviation": reporting.scale}
+    if isinstance(reporting, KNorm):
+        return {"report_noise": "k_norm", "report_deviation": reporting.scale * sqrt((experts + 1) * (experts + 2) / 3)}
+    return {"report_noise": "laplace", "report_deviation": reporting.scale * sqrt(2)}
 
 
 def _all_but_one(setting: Setting) -> int:

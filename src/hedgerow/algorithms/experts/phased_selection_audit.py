@@ -155,7 +155,9 @@ def _silent(clients: int) -> tuple[Array, Array]:
 
 def cases(spec: PhasedSelection) -> tuple[AuditCase, ...]:
     """The null first, then the worst stream, then what must be caught."""
-    return (*exact_cases(spec), *_from_outside(spec)) if spec.trust == "central" else _noisy_reports(spec)
+    if spec.trust == "central":
+        return *exact_cases(spec), *_from_outside(spec)
+    return tuple(case for law in spec.laws() for case in _noisy_reports(spec, law))
 
 
 def exact_cases(spec: AlgorithmSpec) -> tuple[AuditCase, ...]:
@@ -190,20 +192,21 @@ def _from_outside(spec: PhasedSelection) -> tuple[AuditCase, ...]:
     )
 
 
-def _noisy_reports(spec: PhasedSelection) -> tuple[AuditCase, ...]:
+def _noisy_reports(spec: PhasedSelection, law: PhasedSelection) -> tuple[AuditCase, ...]:
     """Audits see the leader of the noisy sums, never the sums: enough to find noise that is cut in half, or for Laplace to a quarter.
 
     Blocks that overlap are for the contracts, which look at what clients release.
     """
-    loud = replace(spec, epsilon=REPORTED, honest=None)
+    loud = replace(law, epsilon=REPORTED, honest=None)
     clients = 10 if spec.trust == "distributed" else 1  # so that shares are added up
     algorithm, streams = loud.build(Setting(clients, 2, 8)), _silent(clients)
     cut, factor = ("a quarter of", 0.25) if spec.report == "laplace" else ("half", 0.5)
-    case = _BlackBox(algorithm, changes(spec, loud), 0.0 if spec.delta == 0 else READ_AT)
+    case = _BlackBox(algorithm, changes(spec, loud), 0.0 if law.delta == 0 else READ_AT)
+    of = "" if law is spec else f", {law.report} reports"
     return (
-        case("null, from outside", algorithm, streams[:1] * 2, "holds"),
-        case("one choice, from outside", algorithm, streams, "holds"),
-        case(f"{cut} the noise, from outside", less_noise(algorithm, factor), streams, "violated"),
+        case(f"null, from outside{of}", algorithm, streams[:1] * 2, "holds"),
+        case(f"one choice, from outside{of}", algorithm, streams, "holds"),
+        case(f"{cut} the noise, from outside{of}", less_noise(algorithm, factor), streams, "violated"),
     )
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import erfcx, ndtr, ndtri
 
 from hedgerow.core.checks import between, expect
+from hedgerow.privacy.bisection import closest
 from hedgerow.privacy.curves.base import Symmetric, rounded_up
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
@@ -77,9 +78,10 @@ class GaussianDP(Symmetric):
             return high
         found = float(brentq(lambda e: self._log_delta(e) - log(delta), 0.0, high, xtol=1e-300, rtol=1e-15, maxiter=1000))  # pyright: ignore[reportArgumentType]
         found, step = max(found, 1e-300), 2.0**-52
+        below = found
         while self.delta(found) > delta:  # never on the wrong side
-            found, step = found * (1 + step), 2 * step
-        return found
+            below, found, step = found, found * (1 + step), 2 * step
+        return closest(lambda e: self.delta(e) <= delta, found, below, 0.0)
 
     def words(self) -> str:
         return f"mu = {rounded_up(self.mu)} (Gaussian)"
