@@ -97,7 +97,7 @@ def late_guessing(study: Study, name: str) -> float:
 
 
 def privacy_term(clients: int, epsilon: float) -> float:
-    """The part of `gap_regret` that depends on epsilon."""
+    """The part of the bound with a gap that depends on epsilon: `proofs/random_prefix.md#regret` with f = 2."""
     return 16 * log(EXPERTS) / (clients * epsilon)
 
 
