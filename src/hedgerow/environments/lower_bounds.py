@@ -44,9 +44,9 @@ def hidden_expert_regret(setting: Setting, epsilon: float, delta: float = 0.0) -
     rounds = min(setting.horizon, ceil(log(setting.experts) / each) + 1)
     total = 0.0
     for first in range(0, rounds, 2**20):
-        exponent = each * np.arange(first, min(first + 2**20, rounds))
+        exponent = np.minimum(each * np.arange(first, min(first + 2**20, rounds)), 700.0)  # beyond it nothing is left, and floats end
         leaked = delta * np.expm1(exponent) / expm1(epsilon) if delta > 0 else 0.0
-        total += float(np.maximum(0.0, 1 - np.exp(np.minimum(exponent, 700.0)) / setting.experts - leaked).sum())
+        total += float(np.maximum(0.0, 1 - np.exp(exponent) / setting.experts - leaked).sum())
     return total
 
 
