@@ -13,11 +13,12 @@ from hedgerow.algorithms.experts.hedge import Hedge, Sampler
 from hedgerow.algorithms.experts.sparse_vector import Selector, ServerState, SparseVector, total_cost
 from hedgerow.algorithms.experts.totals import ClientState, Summing, Totals
 from hedgerow.algorithms.experts.uniform import Uniform
-from hedgerow.core.certificate import Channel, NoGuarantee, Observer, PrivacyCurve, Site
+from hedgerow.core.certificate import Channel, NoGuarantee, Observer, PrivacyCurve, Proof, Site
 from hedgerow.core.lattice import Units, from_units
 from hedgerow.core.messages import Broadcast
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import Algorithm, Context, RunState, Trace
+from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.curves import GaussianDP, PureDP
 from hedgerow.privacy.mechanisms import ExponentialMechanism
@@ -480,7 +481,7 @@ class Boastful:
     """Declares a regret bound it does not keep."""
 
     def build(self, setting: Setting) -> Algorithm:
-        return replace(Hedge().build(setting), regret_bound=0.5)
+        return replace(Hedge().build(setting), regret_bound=RegretBound(0.5, "adaptive", Proof("hedge.md", "regret")))
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,6 @@ from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.setting import Setting
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.adaptive import PlayChasing
-from hedgerow.environments.adversaries import notes
 from hedgerow.environments.columns import ColumnSubsets, ConsensusColumns, SignEstimation
 from hedgerow.environments.lower_bounds import (
     coin_regret,
@@ -35,6 +34,7 @@ from hedgerow.environments.oblivious import CommonCoins, HiddenExpert
 from hedgerow.environments.stochastic import Bernoulli
 from hedgerow.evaluation.regret import RegretRecorder
 from hedgerow.evaluation.summary import Estimate
+from hedgerow.studies.notes import notes
 
 
 def regret(spec: AlgorithmSpec, environment: Any, seeds: int) -> Estimate:
@@ -87,6 +87,7 @@ def test_hidden_expert_bound_by_hand() -> None:
     by_hand = sum(max(0.0, 1 - np.exp(0.3 * t) / 8 - 1e-3 * (np.exp(0.3 * t) - 1) / (np.exp(0.1) - 1)) for t in range(50))
     assert hidden_expert_regret(Setting(3, 8, 50), 0.1, 1e-3) == pytest.approx(by_hand)
     assert hidden_expert_regret(Setting(3, 8, 2), 1e-6) == pytest.approx(2 * 7 / 8, rel=1e-4)
+    assert hidden_expert_regret(Setting(10**6, 1000, 10**6), 5.0, 1e-6) == 1 - 1 / 1000  # without an overflow
     one, many = (hidden_expert_regret(Setting(m, 1000, 10**6), 0.01) for m in (1, 50))
     assert one / many == pytest.approx(50, rel=0.1)
 

@@ -34,10 +34,12 @@ def anchors(file: Path) -> set[str]:
 
 @pytest.mark.parametrize("name", variants())
 def test_every_cited_proof_exists(name: str) -> None:
-    for guarantee in variants()[name].build(Setting(3, 4, 20)).certificate.guarantees:
-        if guarantee.proof is not None:
-            file = ROOT / "proofs" / guarantee.proof.file
-            assert guarantee.proof.anchor in anchors(file), f"{guarantee.proof.words()} does not exist"
+    algorithm = variants()[name].build(Setting(3, 4, 20))
+    proofs = [guarantee.proof for guarantee in algorithm.certificate.guarantees]
+    proofs += [] if algorithm.regret_bound is None else [algorithm.regret_bound.proof]
+    for proof in proofs:
+        if proof is not None:
+            assert proof.anchor in anchors(ROOT / "proofs" / proof.file), f"{proof.words()} does not exist"
 
 
 def test_proofs_named_in_docstrings_exist() -> None:

@@ -40,7 +40,7 @@ def test_the_words_about_regret_follow_the_intervals() -> None:
 
 def test_bounds_are_those_of_the_built_algorithms() -> None:
     for name, spec in versus.SPECS.items():
-        assert versus.bound(SOME, name) == spec(epsilon=0.1).build(Setting(1, 10, 1000)).regret_bound
+        assert versus.bound(SOME, name) == spec(epsilon=0.1).build(Setting(1, 10, 1000)).regret_at_most
 
 
 def test_a_small_version_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

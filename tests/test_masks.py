@@ -299,8 +299,7 @@ def test_sparse_vector_replaces_a_sleeping_expert_by_the_next_one_awake() -> Non
 def test_hedge_keeps_its_bound_against_experts_while_awake() -> None:
     """Mean over seeds below the bound, on a stream where following everybody alike is far above it."""
     environment = Sleeping(of=Bernoulli(clients=1, experts=5, horizon=1500, mean=0.8, gap=0.8), rate=0.5)
-    bound = Hedge().build(environment.setting).regret_bound
-    assert bound is not None
+    bound = Hedge().build(environment.setting).regret_at_most
     regrets = [_result(Hedge(), environment, seed).final_regret for seed in range(8)]
     assert np.mean(regrets) + 3 * np.std(regrets) / np.sqrt(8) < bound
     assert _result(Uniform(), environment).final_regret > 2 * bound

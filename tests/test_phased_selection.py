@@ -22,13 +22,14 @@ from hedgerow.core.certificate import Channel, Observer
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import round_to_lattice
 from hedgerow.core.noise import SeededNoise
-from hedgerow.core.protocol import Adversary, Algorithm, AlgorithmSpec
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec
+from hedgerow.core.regret_bound import Adversary
 from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Everything
 from hedgerow.engines.broadcasts import broadcasts_of
 from hedgerow.engines.simulate import EngineName, simulate
 from hedgerow.environments.adaptive import PlayChasing
-from hedgerow.environments.adversaries import BOUND_HOLDS_FOR, adversary_of, covered, notes
+from hedgerow.environments.adversaries import BOUND_HOLDS_FOR, adversary_of, covered
 from hedgerow.environments.recorded import RecordedArray
 from hedgerow.environments.stochastic import Bernoulli, UniformLosses
 from hedgerow.environments.switching import Switching
@@ -39,6 +40,7 @@ from hedgerow.privacy.mechanisms import GaussianNoise
 from hedgerow.privacy.mechanisms.shares import GaussianShare
 from hedgerow.studies.audit import AuditRow, cases_of
 from hedgerow.studies.audit import examine as audit
+from hedgerow.studies.notes import notes
 
 NOISY: dict[str, PhasedSelection] = {
     "local": PhasedSelection(trust="local"),
@@ -317,9 +319,7 @@ def test_regret_stays_below_the_bound_and_falls_with_more_clients(spec: Algorith
     for clients in (2, 20):
         environment = Bernoulli(clients=clients, experts=8, horizon=700, gap=0.3)
         found[clients] = regret(spec, environment, 20)
-        bound = spec.build(environment.setting).regret_bound
-        assert bound is not None
-        assert found[clients].mean - found[clients].half_width <= bound
+        assert found[clients].mean - found[clients].half_width <= spec.build(environment.setting).regret_at_most
     assert found[20].mean < found[2].mean
 
 
@@ -408,7 +408,8 @@ def test_a_run_that_the_bound_does_not_cover_is_labelled() -> None:
         environment = kind(**frame)
         algorithm = PhasedSelection().build(environment.setting)
         assert adversary_of(environment) == adversary
-        assert covered(algorithm, environment) == (adversary == "stochastic")
+        assert algorithm.regret_bound is not None
+        assert covered(algorithm.regret_bound, environment) == (adversary == "stochastic")
         said = [f"here are {BOUND_HOLDS_FOR[adversary]}, for which nothing" in note for note in notes(algorithm, environment)]
         assert said == [True] * (adversary != "stochastic")
         assert np.isfinite(played(PhasedSelection(), environment, 0).final_regret)

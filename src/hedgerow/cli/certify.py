@@ -13,13 +13,15 @@ from hedgerow.cli.output import OUT, print_json
 from hedgerow.core.checks import nearest
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm
+from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.engines.learner import Learner
-from hedgerow.environments.adversaries import BOUND_HOLDS_FOR, budget_notes
+from hedgerow.environments.adversaries import BOUND_HOLDS_FOR
 from hedgerow.privacy.secure import SecureNoise
 from hedgerow.statement.page import pairs
 from hedgerow.studies.config import parse_setting, typed
 from hedgerow.studies.folder import certificate_table
+from hedgerow.studies.notes import budget_notes
 
 FRAME: dict[str, Any] = {"clients": 10, "experts": 100, "horizon": 512}
 
@@ -47,6 +49,13 @@ def _collusion(others: int) -> str:
     return f", also if {others} other {'client colludes' if others == 1 else 'clients collude'}" if others else ""
 
 
+def _bound_table(bound: RegretBound | None) -> dict[str, Any]:
+    if bound is None:
+        return {"regret_bound": None, "regret_bound_for": None, "regret_bound_proof": None}
+    holds_for, proof = BOUND_HOLDS_FOR[bound.covers], bound.proof.words()
+    return {"regret_bound": bound.value, "regret_bound_for": holds_for, "regret_bound_proof": proof}
+
+
 def certify(
     name: Annotated[str, typer.Argument(help="An algorithm; see `hedgerow list`.")],
     settings: Settings = None,
@@ -63,9 +72,7 @@ def certify(
     """
     prepare(plugin)
     algorithm = build(name, settings or [], secure)
-    bound = algorithm.regret_bound
-    covers = None if bound is None else BOUND_HOLDS_FOR[algorithm.covers]
-    table = {**certificate_table(algorithm), "regret_bound": bound, "regret_bound_for": covers, "notes": budget_notes(algorithm)}
+    table = {**certificate_table(algorithm), **_bound_table(algorithm.regret_bound), "notes": budget_notes(algorithm)}
     if json:
         print_json(table)
         return
@@ -73,8 +80,10 @@ def certify(
     OUT.print(f"[bold]{name}[/bold], calibration {table['calibration']}, trust {table['trust']}; {frame}")
     for key, value in table["parameters"].items():
         OUT.print(f"  {pairs({key: value})}", markup=False)
-    if bound is not None:
-        OUT.print(f"  expected regret per client at most {bound:.4g}, for {covers}", markup=False)
+    if algorithm.regret_bound is not None:
+        bound = f"expected regret per client at most {table['regret_bound']:.4g}, for {table['regret_bound_for']}"
+        OUT.print(f"  {bound}", markup=False)
+        OUT.print(f"  proof of this bound: {table['regret_bound_proof']}", markup=False)
     for note in table["notes"]:
         OUT.print(f"  note: {note}", markup=False)
     for guarantee in table["guarantees"]:

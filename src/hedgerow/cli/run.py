@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated
@@ -13,7 +13,6 @@ from hedgerow.cli.options import Data, Debug, Json, Out, Plugins, Settings, Work
 from hedgerow.cli.output import ERR, OUT, comparators, print_json, progress_bar, summary
 from hedgerow.core.checks import at_least
 from hedgerow.core.errors import InvalidValue
-from hedgerow.environments.adversaries import notes
 from hedgerow.studies.config import StudyConfig, from_table, load
 from hedgerow.studies.folder import study_document, write_study
 from hedgerow.studies.identity import differences, identity, sources
@@ -45,7 +44,7 @@ def run(
     `hedgerow run --resume FOLDER`, runs only what is missing and gives the same results as a run in one go.
 
     The folder holds config.toml (everything resolved), curves.parquet and results.parquet (tidy tables), summary.json with the
-    certificates, privacy.json for `hedgerow statement`, and regret.png.
+    certificates and notes, privacy.json for `hedgerow statement`, and regret.png.
     """
     prepare(plugin, data, workers)
     if seed is not None:
@@ -85,15 +84,14 @@ def run(
             )
         write_study(study, unfinished.draft, unfinished.final, found["losses"]["study"])
     final = unfinished.final
-    told = {entry.label: notes(study.algorithms[entry.label], config.environment_of(entry)) for entry in config.algorithms}
     if json:
-        print_json({**study_document(study, final), "notes": {label: said for label, said in told.items() if said}})
+        print_json(study_document(study, final))
         return
-    _tell(study, told)
+    _tell(study)
     OUT.print(f"{STAMP}. Results in {final}", markup=False)
 
 
-def _tell(study: Study, told: Mapping[str, Sequence[str]]) -> None:
+def _tell(study: Study) -> None:
     """Regret, comparators, guarantees, and what else should be known of each algorithm."""
     OUT.print(summary(study, study.config.title))
     beside = comparators(study)
@@ -106,7 +104,7 @@ def _tell(study: Study, told: Mapping[str, Sequence[str]]) -> None:
             continue
         for guarantee in guarantees:
             OUT.print(f"{label}: {guarantee.words()}", markup=False)
-    for label, said in told.items():
+    for label, said in study.notes().items():
         for note in said:
             OUT.print(f"{label}: note: {note}", markup=False)
 

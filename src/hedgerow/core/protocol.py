@@ -20,6 +20,7 @@ from hedgerow.core.lattice import Units
 from hedgerow.core.losses import Family
 from hedgerow.core.messages import Broadcast, Upload, field_names
 from hedgerow.core.noise import Noise, NoiseSource
+from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 
 
@@ -107,9 +108,6 @@ class Trace:
     exchanges: int
 
 
-# losses are drawn anew in every round from one law; fixed in advance; or chosen by somebody who sees the past plays
-Adversary = Literal["stochastic", "oblivious", "adaptive"]
-
 Advance = Callable[[RunState, Block, NoiseSource], tuple[RunState, Trace]]
 
 
@@ -124,7 +122,7 @@ class Algorithm:
     Where only the first rounds after a broadcast enter the upload, `common_rounds(broadcast)` says how many.
     `log_likelihood(broadcasts, reports)` is the exact log-probability of a sequence of broadcasts on given data, for audits.
     `parameters` are what was chosen or follows; those that end with `_at_most` are bounds proven for losses fixed in advance.
-    `regret_bound` is a proven bound on expected regret against every adversary up to `covers` (stochastic ones are the weakest);
+    `regret_bound` is what is proven about its regret, against whom and where; None: nothing, or nothing in this game.
     `reference` is the algorithm that this one is without noise.
     """
 
@@ -143,8 +141,7 @@ class Algorithm:
     common_play: Callable[[Any], int] | None = None
     common_rounds: Callable[[Any], int] | None = None
     log_likelihood: Callable[[list[Any], np.ndarray], float] | None = None
-    regret_bound: float | None = None
-    covers: Adversary = "oblivious"
+    regret_bound: RegretBound | None = None
     reference: Algorithm | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
@@ -156,6 +153,13 @@ class Algorithm:
     @property
     def has_mechanisms(self) -> bool:
         return bool(self.certificate.mechanisms)
+
+    @property
+    def regret_at_most(self) -> float:
+        """The value of the regret bound, for whoever cannot do without one."""
+        if self.regret_bound is None:
+            raise InvalidValue(f"Expected {self.name} to have a proven regret bound, it has none.")
+        return self.regret_bound.value
 
 
 class AlgorithmSpec(Protocol):
@@ -171,7 +175,9 @@ class AlgorithmSpec(Protocol):
 class Environment(Protocol):
     """Where losses come from. `block` is pure; an adaptive environment sees past plays and gives one round at a time.
 
-    One whose game is not the plain one says so in `features` (a set of `Feature`), which others leave out.
+    One whose game is not the plain one says so in `features` (a set of `Feature`), which others leave out. One whose losses are drawn
+    anew in every round from one law, independently at every client, says so by `adversary = "stochastic"` (see `regret_bound`): some
+    regret bounds hold only there. Others leave it out and are oblivious; whoever is `adaptive` is an adaptive adversary.
     """
 
     @property

@@ -1,80 +1,32 @@
-"""Who chooses the losses, whether an algorithm's regret bound covers such an adversary, and what a run should be told about it."""
+"""Who chooses the losses, and whether an algorithm's regret bound covers such an adversary."""
 
 from __future__ import annotations
 
-from typing import get_args
-
-from hedgerow.core.certificate import Observer
-from hedgerow.core.protocol import Adversary, Algorithm, Environment
-from hedgerow.environments.lower_bounds import hidden_expert_regret
-from hedgerow.environments.realizable import Realizable
-from hedgerow.environments.stochastic import Bernoulli, GaussianSoftmax, UniformLosses
-
-ADVERSARIES: tuple[Adversary, ...] = get_args(Adversary)  # from the weakest to the strongest
-DRAWN_FROM_ONE_LAW = (Bernoulli, GaussianSoftmax, Realizable, UniformLosses)  # and what is derived from them
-
-
-def adversary_of(environment: Environment) -> Adversary:
-    """The weakest adversary that the environment is known to be; an environment may say so itself by an attribute `adversary`.
-
-    >>> adversary_of(Bernoulli())
-    'stochastic'
-    """
-    if environment.adaptive:
-        return "adaptive"
-    known: Adversary = "stochastic" if isinstance(environment, DRAWN_FROM_ONE_LAW) else "oblivious"
-    return getattr(environment, "adversary", known)
-
-
-def covered(algorithm: Algorithm, environment: Environment) -> bool:
-    """Does the algorithm's regret bound hold against this adversary?"""
-    return ADVERSARIES.index(adversary_of(environment)) <= ADVERSARIES.index(algorithm.covers)
-
+from hedgerow.core.checks import expect
+from hedgerow.core.protocol import Environment
+from hedgerow.core.regret_bound import ADVERSARIES, Adversary, RegretBound
 
 BOUND_HOLDS_FOR: dict[Adversary, str] = {
-    "stochastic": "losses drawn anew in every round from one law",
+    "stochastic": "losses drawn anew in every round from one law, independently at every client",
     "oblivious": "losses fixed in advance",
     "adaptive": "losses that may react to the plays",
 }
 
 
-def notes(algorithm: Algorithm, environment: Environment) -> list[str]:
-    """What the reader of a result should know, if anything: a bound that does not cover the game, and the notes on its budget."""
-    return [*_not_covered(algorithm, environment), *budget_notes(algorithm)]
+def adversary_of(environment: Environment) -> Adversary:
+    """The weakest adversary that the environment says it is; one that says nothing is oblivious, or adaptive if it sees plays.
+
+    >>> from hedgerow.environments.stochastic import Bernoulli
+    >>> adversary_of(Bernoulli())
+    'stochastic'
+    """
+    if environment.adaptive:
+        return "adaptive"
+    declared: Adversary = getattr(environment, "adversary", "oblivious")
+    expect(declared in ADVERSARIES, f"{type(environment).__name__}.adversary", declared, f"in {ADVERSARIES}")
+    return declared
 
 
-def budget_notes(algorithm: Algorithm) -> list[str]:
-    """What should be known of the budget, whatever the losses: too little to learn from, or a delta that hardly protects."""
-    return [*_too_private(algorithm), *_large_delta(algorithm)]
-
-
-def _not_covered(algorithm: Algorithm, environment: Environment) -> list[str]:
-    if algorithm.regret_bound is None or covered(algorithm, environment):
-        return []
-    text = f"the regret bound of {algorithm.name} is for {BOUND_HOLDS_FOR[algorithm.covers]}"
-    return [f"{text}; here are {BOUND_HOLDS_FOR[adversary_of(environment)]}, for which nothing is proven"]
-
-
-def _too_private(algorithm: Algorithm) -> list[str]:
-    """Where no algorithm with this guarantee can do much better than guessing, even if one expert is always right."""
-    guarantee, setting = algorithm.certificate.guarantee(Observer.PUBLIC), algorithm.setting
-    epsilon, delta = guarantee.curve.stated()
-    if not guarantee.protects or epsilon <= 0:
-        return []
-    least, guessing = hidden_expert_regret(setting, epsilon, delta), setting.horizon * (1 - 1 / setting.experts)
-    if least <= guessing / 2 or setting.horizon <= 2:  # two rounds are too few for anybody
-        return []
-    clients = "1 client" if setting.clients == 1 else f"{setting.clients} clients"
-    game = f"epsilon = {epsilon:.3g} with {clients}, {setting.experts} experts and {setting.horizon} rounds"
-    text = "is too little to learn from: even where one expert is always right, every algorithm with this guarantee regrets at least"
-    return [f"{game} {text} {least:.3g} (guessing: {guessing:.3g})"]
-
-
-def _large_delta(algorithm: Algorithm) -> list[str]:
-    """To publish each loss vector with probability delta is (0, delta)-DP, and should not pass for protection."""
-    guarantee, setting = algorithm.certificate.guarantee(Observer.PUBLIC), algorithm.setting
-    delta, vectors = guarantee.curve.stated()[1], setting.clients * setting.horizon
-    if not guarantee.protects or delta * vectors < 1:
-        return []
-    text = f"delta = {delta:.3g} is large for {vectors} loss vectors: to publish each of them with this probability would be allowed"
-    return [f"{text}; take delta well below {1 / vectors:.2g}"]
+def covered(bound: RegretBound, environment: Environment) -> bool:
+    """Does the bound hold against this adversary?"""
+    return ADVERSARIES.index(adversary_of(environment)) <= ADVERSARIES.index(bound.covers)

@@ -15,6 +15,7 @@ from hedgerow.core.block import Block
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import UNITS_PER_LOSS, Array, Units, round_to_lattice
 from hedgerow.core.losses import Family, Linear
+from hedgerow.core.regret_bound import Adversary
 from hedgerow.core.setting import Setting
 
 CHUNK_ELEMENTS = 2**17
@@ -59,10 +60,20 @@ class Frame:
 
 @dataclass(frozen=True, kw_only=True)
 class Generated(Frame):
-    """Subclasses say what is fixed at the start (`plan`) and draw losses for consecutive rounds (`draw`)."""
+    """Subclasses say what is fixed at the start (`plan`) and draw losses for consecutive rounds (`draw`).
+
+    Where, given the plan, losses are drawn anew in every round from one law, independently at every client (their laws may differ), the
+    class that draws them says `adversary = "stochastic"`. It is not inherited by a class that draws in another way.
+    """
 
     adaptive: ClassVar[bool] = False
+    adversary: ClassVar[Adversary] = "oblivious"
     fresh: ClassVar[bool] = True  # every seed draws data of its own; without this, seeds count as runs on the same data
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "adversary" not in vars(cls) and {"draw", "block"} & set(vars(cls)):
+            cls.adversary = "oblivious"
 
     def plan(self, rng: np.random.Generator) -> Any:
         """What the whole stream shares, drawn once."""

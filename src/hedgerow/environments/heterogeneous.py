@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from hedgerow.core.checks import at_least, between, expect
 from hedgerow.core.lattice import Array
+from hedgerow.core.regret_bound import Adversary
 from hedgerow.environments.generated import Generated
 
 
@@ -20,6 +22,8 @@ class Heterogeneous(Generated):
     in common; None makes every client a cluster. A number of clusters that is not whole is rounded at random, up or down, so
     that it is right on average. Own experts differ from the shared one, and from each other while there are enough experts.
     """
+
+    adversary: ClassVar[Adversary] = "stochastic"
 
     heterogeneity: float = 0.5
     clusters: int | None = None

@@ -11,7 +11,9 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
 from hedgerow.core.losses import Family
 from hedgerow.core.protocol import Environment, Feature, features_of
+from hedgerow.core.regret_bound import Adversary
 from hedgerow.core.setting import Setting
+from hedgerow.environments.adversaries import adversary_of
 from hedgerow.environments.generated import generator
 
 
@@ -55,6 +57,11 @@ class Around:
     def fresh(self) -> bool:
         """Whether every seed draws data of its own, as the other environment says."""
         return getattr(self.of, "fresh", False) is True
+
+    @property
+    def adversary(self) -> Adversary:
+        """Who chooses the losses that are reported: as for the other environment."""
+        return adversary_of(self.of)
 
     def start(self, seed: int) -> Position:
         return Position(seed, 0, self.of.start(seed))

@@ -1,12 +1,14 @@
-"""Hard streams that are fixed in advance: those behind the lower bounds of Gao et al. 2024."""
+"""Hard streams that no play can change: those behind the lower bounds of Gao et al. 2024."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from hedgerow.core.lattice import Array
+from hedgerow.core.regret_bound import Adversary
 from hedgerow.environments.generated import Counted
 
 
@@ -16,6 +18,11 @@ class CommonCoins(Counted):
 
     Every algorithm has the same expected regret, `lower_bounds.coin_regret`.
     """
+
+    @property
+    def adversary(self) -> Adversary:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """Coins are tossed anew in every round, but several clients have them in common: they are not independent."""
+        return "stochastic" if self.clients == 1 else "oblivious"
 
     def draw(self, rng: np.random.Generator, plan: None, first_round: int, rounds: int) -> Array:
         del plan, first_round
@@ -31,8 +38,11 @@ class CommonCoins(Counted):
 class HiddenExpert(Counted):
     """One expert, drawn at the start, never loses; all others lose 1 in every round at every client (Theorem 2.7).
 
-    One look is enough to find it. A private algorithm may not look so closely: `lower_bounds.hidden_expert_regret`.
+    One look is enough to find it. A private algorithm may not look so closely: `lower_bounds.hidden_expert_regret`. Once the expert is
+    drawn, losses are what they are in every round at every client, which is one law, and independent.
     """
+
+    adversary: ClassVar[Adversary] = "stochastic"
 
     def plan(self, rng: np.random.Generator) -> int:
         return int(rng.integers(self.experts))

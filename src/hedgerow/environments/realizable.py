@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from hedgerow.core.checks import between, expect
 from hedgerow.core.lattice import Array
-from hedgerow.core.protocol import Adversary
+from hedgerow.core.regret_bound import Adversary
 from hedgerow.environments.generated import Counted
 from hedgerow.environments.scattered import LONGEST, Scattered
 
@@ -21,6 +21,8 @@ class Realizable(Counted):
 
     `law="uniform"` with `mean=0.5` is uniform on [0, 1], our reading of "random losses" in Gao et al. 2024, Figure 2.
     """
+
+    adversary: ClassVar[Adversary] = "stochastic"
 
     mean: float = 0.5
     law: Literal["bernoulli", "uniform"] = "uniform"
@@ -71,7 +73,7 @@ class NearRealizable(Realizable):
         expect(not self.exact or self.horizon <= LONGEST, "horizon", self.horizon, f"<= {LONGEST} where exact=True")
 
     @property
-    def adversary(self) -> Adversary:
+    def adversary(self) -> Adversary:  # pyright: ignore[reportIncompatibleVariableOverride]
         """Where the loss is exact, earlier rounds tell of later ones: such losses are fixed in advance, not drawn anew."""
         return "oblivious" if self.exact else "stochastic"
 

@@ -10,6 +10,7 @@ import numpy as np
 from hedgerow.core.block import Block
 from hedgerow.core.checks import expect
 from hedgerow.core.protocol import Feature
+from hedgerow.core.regret_bound import Adversary
 from hedgerow.environments.masks import Around, Position, coins
 
 _KEY = 0x736C70  # "slp"
@@ -32,6 +33,11 @@ class Sleeping(Around):
     def __post_init__(self) -> None:
         super().__post_init__()
         expect(0 <= self.rate < 1, "rate", self.rate, "in [0, 1)")
+
+    @property
+    def adversary(self) -> Adversary:
+        """Who sleeps is charged what the client pays, so that reports depend on the plays."""
+        return "adaptive"
 
     def block(self, state: Position, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, Position]:
         made, inner = self.of.block(state.inner, rounds, past_plays)

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from hedgerow.core.checks import between, expect
 from hedgerow.core.lattice import Array
+from hedgerow.core.regret_bound import Adversary
 from hedgerow.environments.generated import Counted, Generated
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bernoulli(Counted):
     """Each loss is 1 with probability `mean`, for the best expert (drawn at the start) `mean - gap`."""
+
+    adversary: ClassVar[Adversary] = "stochastic"
 
     mean: float = 0.5
     gap: float = 0.2
@@ -58,6 +62,8 @@ class GapLadder(Bernoulli):
 class UniformLosses(Generated):
     """Each loss is uniform on [0, 1]: nothing to learn, every expert is as good as the other."""
 
+    adversary: ClassVar[Adversary] = "stochastic"
+
     def draw(self, rng: np.random.Generator, plan: None, first_round: int, rounds: int) -> Array:
         del plan, first_round
         return rng.random((rounds, self.clients, self.experts))
@@ -71,6 +77,8 @@ class GaussianSoftmax(Generated):
     class distribution p is the softmax of a Gaussian score vector, and choosing class k costs -log p(k), divided by `cap`
     and clipped to [0, 1]. The paper leaves out the ranges and the rescaling.
     """
+
+    adversary: ClassVar[Adversary] = "stochastic"
 
     cap: float = 10.0
 

@@ -16,7 +16,7 @@ all that is paid the theorem's price: `uniform`, which sees no data, pays less t
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import ceil, nan
+from math import ceil
 from pathlib import Path
 
 from hedgerow.algorithms.experts.doubling import Doubling
@@ -118,7 +118,7 @@ def _judge_laziness(fixed: Study, chasing: Study) -> tuple[list[Check], list[Che
             Check(f"{CHASING}/{name}/lower end of exponent", growth(chasing, name).low, ">=", LINEAR),
             Check(f"{FIXED}/{name}/upper end of exponent", growth(fixed, name).high, "<=", SUBLINEAR),
         ]
-        bound, found = fixed.algorithms[label(name, last)].regret_bound or nan, fixed.regret(label(name, last))
+        bound, found = fixed.algorithms[label(name, last)].regret_at_most, fixed.regret(label(name, last))
         expected += [
             Check(f"{CHASING}/{name}/T={last}/lower end of regret per round", _per_round(chasing, name, last).low, ">=", 0.8),
             Check(f"{FIXED}/{name}/T={last}/lower end of mean regret, limit the proven bound", found.low, "<=", bound),

@@ -19,7 +19,7 @@ One setting is held to a figure: ten clients regret at most a sixth of one on th
 
 from __future__ import annotations
 
-from math import log, nan
+from math import log
 from pathlib import Path
 
 from hedgerow.algorithms.experts.phased_selection import PhasedSelection
@@ -98,8 +98,8 @@ def limit(done: Studies, name: str) -> float:
     for entry in done[_study_of(name)].config.algorithms:
         setting = done[_study_of(name)].config.environment_of(entry).setting
         if entry.label == label(name, setting.clients):
-            bound = theorem_26(setting) if name == SVT else entry.algorithm.build(setting).regret_bound
-            bounds[float(setting.clients)] = [nan if bound is None else bound]
+            bound = theorem_26(setting) if name == SVT else entry.algorithm.build(setting).regret_at_most
+            bounds[float(setting.clients)] = [bound]
     return exponent(bounds).mean
 
 

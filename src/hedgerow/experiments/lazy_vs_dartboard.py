@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import product
-from math import nan
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -56,7 +55,7 @@ def grid(quick: bool) -> list[Point]:
 def bound(point: Point, name: str) -> float:
     """The smallest regret bound that the calibration finds, groups included."""
     built = SPECS[name](epsilon=point.epsilon, delta=point.delta).build(Setting(1, point.experts, point.horizon))
-    return built.regret_bound or nan
+    return built.regret_at_most
 
 
 def bound_ratios(quick: bool) -> dict[Point, float]:
@@ -129,7 +128,7 @@ def judge(done: Studies) -> Verdict:
         checks.append(Check(f"{where}/lazy less dartboard, upper end", contest.difference.high, ">=", 0.0))
         for name, regret in contest.regrets.items():
             entry = label(name, contest.horizon, contest.epsilon, contest.delta)
-            proven = done[contest.study].algorithms[entry].regret_bound or nan
+            proven = done[contest.study].algorithms[entry].regret_at_most
             checks.append(Check(f"{contest.study}/{entry}/lower end of the mean", regret.low, "<=", proven))
     return Verdict(None, tuple(checks), f"{told_bounds(ratios)}. {told_regret(measured)}")
 

@@ -138,6 +138,7 @@ def study_document(study: Study, final: Path) -> dict[str, Any]:
         "summary": summary_table(study),
         "comparators": comparator_table(study),
         "certificates": certificates,
+        "notes": study.notes(),
     }
 
 

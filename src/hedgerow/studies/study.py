@@ -21,6 +21,7 @@ from hedgerow.evaluation.comparators import ComparatorRecorder
 from hedgerow.evaluation.regret import RegretRecorder, RunResult
 from hedgerow.evaluation.summary import Estimate, Stream, SummaryRow, summarise
 from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow.studies.notes import notes
 from hedgerow.studies.plugins import load_plugins, loaded_plugins
 from hedgerow.studies.result_store import Kept, Pair, ResultStore, message_rows
 from hedgerow.studies.workers import run_in_processes
@@ -65,6 +66,11 @@ class Study:
     def regret(self, label: str) -> Estimate:
         return Estimate.of(self.regrets(label))
 
+    def notes(self) -> dict[str, list[str]]:
+        """What should be known of each algorithm here, by label, where there is something: a bound that does not hold, a small budget."""
+        told = {e.label: notes(self.algorithms[e.label], self.config.environment_of(e)) for e in self.config.algorithms}
+        return {label: said for label, said in told.items() if said}
+
     def plot(self, path: str | Path, title: str | None = None) -> None:
         """Regret over time with 95 % bands, as a PNG."""
         from hedgerow.evaluation.over_time import plot_regret_over_time
@@ -83,7 +89,8 @@ class Study:
             "  ".join(cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True)))
             for row in rows
         ]
-        return "\n".join([*(line.rstrip() for line in lines), STAMP])
+        told = [f"{label}: note: {note}" for label, said in self.notes().items() for note in said]
+        return "\n".join([*(line.rstrip() for line in lines), *told, STAMP])
 
 
 def run_one(

@@ -8,10 +8,12 @@ from math import ceil, log, sqrt
 import numpy as np
 
 from hedgerow.algorithms.experts.totals import Adder, ClientState, LossSums, Summing, Totals, check_interval, raw_certificate
+from hedgerow.core.certificate import Proof
 from hedgerow.core.checks import at_least, positive
 from hedgerow.core.lattice import Array, from_units
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import MASKS_AND_DELAYS, Algorithm, Context
+from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 
 
@@ -47,8 +49,9 @@ class Hedge:
     """p_t(x) proportional to exp(-eta * mean over clients of the losses of x up to the last exchange).
 
     `rate=None` takes the rate that minimises the bound sqrt(N * T * ln(d) / 2) on the expected regret (losses enter in
-    batches of N rounds). Among sleeping experts the same bound holds for the regret against each while it is awake
-    (`proofs/masks.md#sleeping-experts`); reports that come late are not covered by it. No guarantee to anybody.
+    batches of N rounds), which holds also where losses react to the plays (`proofs/hedge.md#regret`). Among sleeping experts it
+    bounds the regret against each while it is awake (`proofs/masks.md#sleeping-experts`); reports that come late are not covered
+    by it. No guarantee to anybody.
     """
 
     every: int = 1
@@ -73,6 +76,6 @@ class Hedge:
             upload=LossSums,
             broadcast=Totals,
             supports=MASKS_AND_DELAYS,
-            regret_bound=entropy / rate + rate * every**2 * batches / 8,
+            regret_bound=RegretBound(entropy / rate + rate * every**2 * batches / 8, "adaptive", Proof("hedge.md", "regret")),
             parameters={"rate": rate},
         )

@@ -27,6 +27,7 @@ from hedgerow.core.certificate import Certificate, Channel, Proof, trusted_serve
 from hedgerow.core.lattice import Array, from_units
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm
+from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.mechanisms import Coin, ExponentialMechanism
 
@@ -110,7 +111,7 @@ class LazyExperts(LazyChoices):
 
     >>> from hedgerow.core.setting import Setting
     >>> algorithm = LazyExperts(epsilon=1.0, delta=1e-6).build(Setting(clients=10, experts=100, horizon=512))
-    >>> print(algorithm.certificate.guarantees[1].curve.words(), round(algorithm.regret_bound or 0))
+    >>> print(algorithm.certificate.guarantees[1].curve.words(), round(algorithm.regret_at_most))
     epsilon = 0.9993, delta = 1e-6 39
     """
 
@@ -145,7 +146,7 @@ class LazyExperts(LazyChoices):
             advance=server.advance,
             common_play=attrgetter("expert"),
             log_likelihood=server.log_likelihood,
-            regret_bound=choice.regret_bound(setting),
+            regret_bound=RegretBound(choice.regret_bound(setting), "oblivious", Proof("lazy_experts.md", "regret")),
             parameters=resolved(choice),
         )
 

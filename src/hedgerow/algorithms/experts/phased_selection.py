@@ -2,7 +2,7 @@
 
 The expert of a block is chosen from the losses of the block before it, of all clients, and of nothing else. So every loss vector
 enters one choice, the whole run costs what one choice costs, and log2(T) messages are enough. For losses that are drawn anew in every
-round from one law; an adversary who fixes them, or who looks, can make it regret much.
+round from one law, independently at every client; an adversary who fixes them, or who looks, can make it regret much.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from hedgerow.core.certificate import (
 )
 from hedgerow.core.checks import at_least, check_budget, expect
 from hedgerow.core.protocol import Algorithm
+from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.rounding import root_up, round_up
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.budget import Budget
@@ -113,8 +114,7 @@ class PhasedSelection:
             advance=Spans(client, server).advance,
             common_play=attrgetter("expert") if exact else None,
             log_likelihood=server.log_likelihood if exact else None,
-            regret_bound=regret_bound(setting, self._excess(setting, reporting)),
-            covers="stochastic",
+            regret_bound=RegretBound(regret_bound(setting, self._excess(setting, reporting)), "stochastic", Proof(PROOF, "regret")),
             parameters={"choice": self._chosen} if exact else _noise_on_reports(setting.experts, reporting),
         )
 
@@ -232,7 +232,7 @@ def _secure_aggregation(honest: int) -> Assumption:
     return Assumption("SECURE_AGGREGATION", text)
 
 
-# Regret on losses that are drawn anew in every round: `proofs/phased_selection.md#regret`.
+# Regret on losses that are drawn anew in every round, independently at every client: `proofs/phased_selection.md#regret`.
 
 
 def regret_bound(setting: Setting, excess: float) -> float:

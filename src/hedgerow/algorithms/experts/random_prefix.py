@@ -1,8 +1,8 @@
 """Random prefix: phased selection whose choices look at a random first part of the last block (Cesari and Colomboni 2026).
 
 How many rounds of a block count is drawn beforehand, without looking at data, from the second half of its rounds. On losses that are
-drawn anew in every round, with a best expert that leads by a gap, regret then stays below a number that does not depend on the horizon:
-the drift of one choice is what the next one starts from, and all drifts together are at most ln(d).
+drawn anew in every round, independently at every client, with a best expert that leads by a gap, regret then stays below a number that
+does not depend on the horizon: the drift of one choice is what the next one starts from, and all drifts together are at most ln(d).
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from hedgerow.core.certificate import Certificate, Channel, Proof, trusted_serve
 from hedgerow.core.checks import check_budget, expect
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm
+from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.mechanisms import ExponentialMechanism
 
@@ -40,7 +41,7 @@ class RandomPrefix:
     """One choice for each of the blocks 1, 2, 4, ..., by the exponential mechanism on a random prefix of the block before.
 
     Exactly `epsilon`-DP towards everybody but the server, which gets exact sums. The regret bound needs the exponential mechanism.
-    `gap_regret` gives it for a known gap; `regret_bound` of the algorithm is the bound for the least favourable gap.
+    `gap_regret` gives it for a known gap, whatever the horizon; `regret_bound` of the algorithm needs no gap, and grows like sqrt(T).
 
     >>> from hedgerow.core.setting import Setting
     >>> algorithm = RandomPrefix(epsilon=1.0).build(Setting(clients=10, experts=100, horizon=2**14))
@@ -68,8 +69,7 @@ class RandomPrefix:
             common_play=attrgetter("expert"),
             common_rounds=attrgetter("counted"),
             log_likelihood=server.log_likelihood,
-            regret_bound=gap_regret(setting, self.epsilon, 0.0),
-            covers="stochastic",
+            regret_bound=RegretBound(gap_regret(setting, self.epsilon, 0.0), "stochastic", Proof("random_prefix.md", "regret")),
         )
 
     def audit_variants(self) -> tuple[RandomPrefix, ...]:
@@ -93,7 +93,7 @@ class RandomPrefix:
         )
 
 
-# Regret on losses that are drawn anew in every round: `proofs/random_prefix.md#regret`.
+# Regret on losses that are drawn anew in every round, independently at every client: `proofs/random_prefix.md#regret`.
 
 
 def gap_regret(setting: Setting, epsilon: float, gap: float) -> float:

@@ -26,6 +26,7 @@ from hedgerow.core.checks import expect
 from hedgerow.core.lattice import from_units
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm
+from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.curves import ApproximateDP, PureDP
 from hedgerow.privacy.mechanisms import Coin, ExponentialMechanism
@@ -91,7 +92,7 @@ class ShrinkingDartboard(LazyChoices):
 
     >>> from hedgerow.core.setting import Setting
     >>> algorithm = ShrinkingDartboard(epsilon=1.0).build(Setting(clients=10, experts=100, horizon=512))
-    >>> print(algorithm.certificate.guarantees[1].curve.words(), round(algorithm.regret_bound or 0))
+    >>> print(algorithm.certificate.guarantees[1].curve.words(), round(algorithm.regret_at_most))
     epsilon = 1, delta = 0 75
     """
 
@@ -130,7 +131,7 @@ class ShrinkingDartboard(LazyChoices):
             advance=server.advance,
             common_play=attrgetter("expert"),
             log_likelihood=server.log_likelihood,
-            regret_bound=choice.regret_bound(setting),
+            regret_bound=RegretBound(choice.regret_bound(setting), "oblivious", Proof("dartboard.md", "regret")),
             parameters=resolved(choice) | ({} if claimed_bound is None else {"printed_regret_bound": claimed_bound}),
         )
 
