@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from hedgerow.algorithms.experts.lazy_tuning import Choice, choose, with_chance
+from hedgerow.algorithms.experts.lazy_cost import Choice, with_chance
+from hedgerow.algorithms.experts.lazy_tuning import choose
 from hedgerow.algorithms.experts.shrinking_dartboard import Dartboard, ShrinkingDartboard
 from hedgerow.core.certificate import Observer
 from hedgerow.core.errors import InvalidValue
