@@ -114,7 +114,7 @@ def test_a_server_that_leaves_too_often_is_caught(kind: type[LazyChoices]) -> No
         demand_few_draws(with_server(honest, wrong))
     cost, spec = wrong.cost(SETTING), kind(delta=DELTA)
     assert cost.epsilon(DELTA) > 1.1
-    with pytest.raises(InvalidValue, match="within epsilon=1.0, delta=1e-06: this choice costs"):
+    with pytest.raises(InvalidValue, match=r"within epsilon=1\.0, delta=1e-06: this choice costs"):
         spec.afford(spec.settled(SETTING), cost)
 
 

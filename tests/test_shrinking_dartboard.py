@@ -227,7 +227,7 @@ def test_exact_audits(delta: float, calibration: Any) -> None:
     spec = ShrinkingDartboard(epsilon=0.8, delta=delta, calibration=calibration)
     rows = [AuditRow(case, examine(case)) for case in cases_of("shrinking_dartboard", spec) if case.method == "exact ratio"]
     assert all(row.passed for row in rows), [row.to_dict() for row in rows if not row.passed]
-    worst = next(row for row in rows if row.case.name == "worst transcript")
+    worst = next(row for row in rows if row.case.name == "worst transcripts")
     assert worst.finding.epsilon is not None
     assert 1.0 <= worst.certified / worst.finding.epsilon <= 1.02
     assert {"never leaves without a reason (p -> 0)", "one draw too many (K off by one)"} <= {row.case.name for row in rows}
