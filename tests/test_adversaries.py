@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from itertools import combinations
 from math import expm1, log, sqrt
 from typing import Any
@@ -17,12 +18,15 @@ from hedgerow.algorithms.experts.phased_selection import PhasedSelection
 from hedgerow.algorithms.experts.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
 from hedgerow.algorithms.experts.uniform import Uniform
+from hedgerow.core.block import ABSENT, Block
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.setting import Setting
+from hedgerow.core.transcript import Everything
 from hedgerow.engines.simulate import simulate
+from hedgerow.environments.absent import Absent
 from hedgerow.environments.adaptive import PlayChasing
-from hedgerow.environments.columns import ColumnSubsets, ConsensusColumns, SignEstimation
+from hedgerow.environments.columns import ColumnState, ColumnSubsets, ConsensusColumns, SignEstimation
 from hedgerow.environments.lower_bounds import (
     coin_regret,
     column_subsets_regret,
@@ -136,6 +140,39 @@ def test_subsets_are_right_only_with_all_their_signs() -> None:
     touched = [set(subsets[played // 4]) & set(subset) != set() for subset in subsets]
     assert (second.losses[0, 0].reshape(-1, 4)[touched] == 1).all()
     assert (second.losses[0, 0].reshape(-1, 4)[np.logical_not(touched)].sum(axis=1) == 3).all()
+
+
+@pytest.mark.parametrize("environment", [SignEstimation(), ConsensusColumns(), ColumnSubsets()])
+def test_who_is_absent_uses_up_no_column(environment: SignEstimation) -> None:
+    """Nobody plays: nothing is gone; one of two clients plays: what it played is, and nothing else."""
+    _, state = environment.block(environment.start(0), 1, None)
+    _, state = environment.block(state, 1, np.array([ABSENT, ABSENT]))
+    assert not state.gone.any()
+    for play in (5, environment.experts - 1):
+        _, after = environment.block(state, 1, np.array([play, ABSENT]))
+        assert np.flatnonzero(after.gone).tolist() == np.unique(environment.columns_of(np.array([play]))).tolist()
+
+
+def test_a_whole_game_with_absent_clients_uses_up_what_was_played() -> None:
+    """Uniform plays, so that the last column, which an absent client would use up if it counted, is played late or never."""
+
+    @dataclass(frozen=True, kw_only=True)
+    class Watched(ConsensusColumns):
+        seen: list[np.ndarray] = field(default_factory=list)
+
+        def block(self, state: ColumnState, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, ColumnState]:
+            made, after = super().block(state, rounds, past_plays)
+            self.seen.append(after.gone)
+            return made, after
+
+    inner, kept = Watched(clients=2, experts=400, horizon=80), Everything(wants_messages=False)
+    simulate(Uniform().build(inner.setting), Absent(of=inner, rate=0.5), 1, sinks=[kept])
+    plays = kept.all_plays()
+    assert 0.4 < (plays == ABSENT).mean() < 0.6
+    for t, gone in enumerate(inner.seen):
+        past = plays[:t]
+        assert np.flatnonzero(gone).tolist() == np.unique(past[past != ABSENT] // 2).tolist()
+    assert not inner.seen[-1][-1]
 
 
 def test_whoever_may_look_pays_half_as_often() -> None:

@@ -45,6 +45,13 @@ def _judged(with_gap: Callable[[np.ndarray], np.ndarray], without: Callable[[np.
     return horizon.judge(done)
 
 
+def test_regret_is_read_at_rounds_that_were_written_down() -> None:
+    study: Any = MadeUp(np.sqrt)
+    assert horizon.regret_at(study, "", 16).mean() == pytest.approx(256)
+    with pytest.raises(AssertionError, match="written down after 2048 rounds"):
+        horizon.regret_at(study, "", 11)
+
+
 def test_the_verdict_sees_growth_and_its_absence() -> None:
     flat, growing = (lambda t: np.full(len(t), 20.0)), np.sqrt
     good = _judged(flat, growing)

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hedgerow.algorithms.experts.lazy_experts import LazyExperts, Pair, TwoChains
-from hedgerow.algorithms.experts.lazy_tuning import Choice, choose, regret_bounds, with_chance
+from hedgerow.algorithms.experts.lazy_cost import Choice, TwoChains, regret_bounds, with_chance
+from hedgerow.algorithms.experts.lazy_experts import LazyExperts, Pair
+from hedgerow.algorithms.experts.lazy_tuning import choose
 from hedgerow.algorithms.experts.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.contracts.suite import ON_BOTH_SOURCES
 from hedgerow.contracts.suite import examine as examine_contract

@@ -10,15 +10,15 @@ import pytest
 from hedgerow.core.setting import Setting
 from hedgerow.evaluation.summary import Estimate
 from hedgerow.experiments import lazy_vs_dartboard as versus
-from hedgerow.experiments.lazy_vs_dartboard import DARTBOARD, EXPERIMENT, LAZY, Contest, Point
+from hedgerow.experiments.lazy_vs_dartboard import DARTBOARD, EXPERIMENT, LAZY, Duel, Point
 from hedgerow.experiments.reproduce import reproduce
 
 SOME, OTHER, THIRD = Point(1000, 0.1, 10, 0.0), Point(1000, 1.0, 10, 1e-6), Point(1000, 10.0, 10, 1e-6)
 
 
-def contest(difference: float, half_width: float = 1.0) -> Contest:
+def duel(difference: float, half_width: float = 1.0) -> Duel:
     regrets = {LAZY: Estimate(10.0 + difference, 1.0, 20), DARTBOARD: Estimate(10.0, 1.0, 20)}
-    return Contest("bernoulli", 1000, 0.1, 0.0, regrets, Estimate(difference, half_width, 20))
+    return Duel("bernoulli", 1000, 0.1, 0.0, regrets, Estimate(difference, half_width, 20))
 
 
 def test_the_words_about_bounds_follow_the_ratios() -> None:
@@ -31,11 +31,11 @@ def test_the_words_about_bounds_follow_the_ratios() -> None:
 
 
 def test_the_words_about_regret_follow_the_intervals() -> None:
-    assert [contest(d).winner for d in (2.0, 0.5, -0.5, -2.0)] == [DARTBOARD, None, None, LAZY]
-    told = versus.told_regret([contest(2.0), contest(0.5), contest(-2.0)])
+    assert [duel(d).winner for d in (2.0, 0.5, -0.5, -2.0)] == [DARTBOARD, None, None, LAZY]
+    told = versus.told_regret([duel(2.0), duel(0.5), duel(-2.0)])
     assert "significantly smaller at 1 of 3 points, 1 are undecided" in told
     assert told.endswith("lazy experts' is significantly smaller at T=1000, epsilon=0.1, delta=0")
-    assert versus.told_regret([contest(2.0)]).endswith("lazy experts' is significantly smaller nowhere")
+    assert versus.told_regret([duel(2.0)]).endswith("lazy experts' is significantly smaller nowhere")
 
 
 def test_bounds_are_those_of_the_built_algorithms() -> None:

@@ -13,8 +13,8 @@ import pytest
 from scipy import stats
 
 from hedgerow.algorithms.experts.blocks import NextBlock, exchanges_in
+from hedgerow.algorithms.experts.blocks_audit import half_noise, open_blocks, overlapping
 from hedgerow.algorithms.experts.phased_selection import PhasedSelection, choice_excess, leader_excess, regret_bound
-from hedgerow.algorithms.experts.phased_selection_audit import half_noise, open_blocks, overlapping
 from hedgerow.algorithms.experts.random_prefix import LaterHalf, RandomPrefix, gap_regret, mean_root, overrated
 from hedgerow.contracts.recording import RecordingNoise
 from hedgerow.contracts.suite import examine
@@ -36,7 +36,7 @@ from hedgerow.environments.switching import Switching
 from hedgerow.evaluation.regret import RegretRecorder, RunResult
 from hedgerow.evaluation.summary import Estimate
 from hedgerow.privacy.curves import GaussianDP
-from hedgerow.privacy.mechanisms import GaussianNoise
+from hedgerow.privacy.mechanisms import AdditiveNoise, GaussianNoise
 from hedgerow.privacy.mechanisms.shares import GaussianShare
 from hedgerow.studies.audit import AuditRow, cases_of
 from hedgerow.studies.audit import examine as audit
@@ -243,6 +243,17 @@ def test_impossible_choices_are_named(choices: dict[str, Any], rule: str) -> Non
 def test_more_honest_clients_than_there_are_is_refused() -> None:
     with pytest.raises(InvalidValue, match="Expected honest=5 <= 2 with clients=3"):
         PhasedSelection(trust="distributed", delta=1e-6, honest=5).build(Setting(3, 4, 8))
+
+
+def test_noise_without_a_proven_bound_is_refused() -> None:
+    """A law that were taken for Laplace noise would get a bound that is not its own."""
+    setting = Setting(2, 5, 20)
+    reports: tuple[tuple[Any, float], ...] = (("laplace", 0.0), ("gaussian", 1e-6), ("k_norm", 0.0))
+    for report, delta in reports:
+        (reporting,) = PhasedSelection(trust="local", report=report, delta=delta).build(setting).certificate.mechanisms
+        assert leader_excess(setting, reporting) > 0
+    with pytest.raises(NotImplementedError, match=r"no bound is proven .* law='exponential'"):
+        leader_excess(setting, AdditiveNoise("report", "exponential", 1.0, 5.0))
 
 
 # Audits

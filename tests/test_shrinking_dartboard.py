@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from hedgerow.algorithms.experts.lazy_tuning import Choice, choose, with_chance
+from hedgerow.algorithms.experts.lazy_cost import Choice, with_chance
+from hedgerow.algorithms.experts.lazy_tuning import choose
 from hedgerow.algorithms.experts.shrinking_dartboard import Dartboard, ShrinkingDartboard
 from hedgerow.core.certificate import Observer
 from hedgerow.core.errors import InvalidValue
@@ -225,7 +226,7 @@ def test_exact_audits(delta: float, calibration: Any) -> None:
     spec = ShrinkingDartboard(epsilon=0.8, delta=delta, calibration=calibration)
     rows = [AuditRow(case, examine(case)) for case in cases_of("shrinking_dartboard", spec) if case.method == "exact ratio"]
     assert all(row.passed for row in rows), [row.to_dict() for row in rows if not row.passed]
-    worst = next(row for row in rows if row.case.name == "worst transcript")
+    worst = next(row for row in rows if row.case.name == "worst transcripts")
     assert worst.finding.epsilon is not None
     assert 1.0 <= worst.certified / worst.finding.epsilon <= 1.02
     assert {"never leaves without a reason (p -> 0)", "one draw too many (K off by one)"} <= {row.case.name for row in rows}

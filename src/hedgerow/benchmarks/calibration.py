@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from statistics import median
 
-from hedgerow.algorithms.experts.lazy_experts import TwoChains
-from hedgerow.algorithms.experts.lazy_tuning import Choice
+from hedgerow.algorithms.experts.lazy_cost import Choice, TwoChains
 from hedgerow.algorithms.experts.lazy_tuning import choose as lazy_choice
 from hedgerow.algorithms.experts.sparse_vector_tuning import choose
 from hedgerow.benchmarks.measure import Row, seconds, without_caches

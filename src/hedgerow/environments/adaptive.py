@@ -1,4 +1,4 @@
-"""An adversary that sees the past plays."""
+"""What adversaries that see the past plays share, and one of them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,17 @@ import numpy as np
 
 from hedgerow.core.block import ABSENT, Block
 from hedgerow.environments.generated import Frame
+
+
+def last_played(past_plays: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
+    """Who took part in the last round, and which experts they played; nobody before the first round.
+
+    >>> [values.tolist() for values in last_played(np.array([7, ABSENT, 3]))]
+    [[0, 2], [7, 3]]
+    """
+    plays = np.zeros(0, np.int64) if past_plays is None else past_plays
+    who = np.flatnonzero(plays != ABSENT)
+    return who, plays[who]
 
 
 @dataclass(frozen=True)
@@ -37,9 +48,7 @@ class PlayChasing(Frame):
 
     def block(self, state: Chase, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, Chase]:
         charged = state.charged.copy() if self.lasting else np.zeros_like(state.charged)
-        if past_plays is not None:
-            who = np.flatnonzero(past_plays != ABSENT)
-            charged[who, past_plays[who]] = 1.0
+        charged[last_played(past_plays)] = 1.0
         losses = np.zeros((rounds, self.clients, self.experts))
         losses[0] = charged
         return Block.of(losses), Chase(charged)

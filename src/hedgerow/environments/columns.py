@@ -3,7 +3,8 @@
 Every expert stands for a guess. In each round one row of the matrix says which guesses are right. Whoever is played has given away its
 guess, and all experts for the same columns lose 1 from then on: each round needs a new guess. An expert that was never played and is
 right in all rows loses nothing, so regret is the number of wrong or repeated guesses. Guessing many signs right from few rows is
-what privacy forbids. All clients have the same losses; with several clients a column is gone once anybody has played it.
+what privacy forbids. All clients have the same losses; with several clients a column is gone once anybody has played it. The theorems
+are about games in which everybody plays in every round: who is absent uses up nothing and guesses less.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numpy as np
 
 from hedgerow.core.block import Block
 from hedgerow.core.checks import at_least, between, expect
+from hedgerow.environments.adaptive import last_played
 from hedgerow.environments.generated import Frame, generator
 
 _MATRIX = 4
@@ -83,8 +85,7 @@ class SignEstimation(Frame):
 
     def block(self, state: ColumnState, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, ColumnState]:
         gone = state.gone.copy()
-        if past_plays is not None:
-            gone[self.columns_of(past_plays)] = True
+        gone[self.columns_of(last_played(past_plays)[1])] = True
         row = state.signs[state.order[state.round % self.rows]]
         losses = np.broadcast_to(self.losses(row, gone), (rounds, self.clients, self.experts)).copy()
         return Block.of(losses), replace(state, gone=gone, round=state.round + rounds)

@@ -75,7 +75,9 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
 
 def regret_at(study: Study, name: str, logarithm: int) -> np.ndarray:
     """The regret of every seed after 2^logarithm rounds."""
-    return np.array([run.regret[np.searchsorted(run.rounds, 2**logarithm)] for run in study.of(name)])
+    runs, rounds = study.of(name), 2**logarithm
+    assert all(rounds in run.rounds for run in runs), f"no regret of {name} was written down after {rounds} rounds"
+    return np.array([run.regret[np.searchsorted(run.rounds, rounds)] for run in runs])
 
 
 def growth(study: Study, name: str) -> Estimate:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,7 +25,6 @@ from hedgerow.evaluation.summary import Estimate
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
 from hedgerow.experiments.pictures import footer, is_quick
 from hedgerow.studies.config import Entry, StudyConfig
-from hedgerow.studies.study import Study
 
 EPSILONS, DELTAS = (0.1, 1.0, 10.0), (0.0, 1e-6)
 HORIZONS, EXPERTS = (1000, 10_000, 100_000, 1_000_000), (10, 10_000)
@@ -52,8 +52,9 @@ def grid(quick: bool) -> list[Point]:
     return [Point(*values) for values in product(horizons, EPSILONS, experts, DELTAS)]
 
 
+@cache
 def bound(point: Point, name: str) -> float:
-    """The smallest regret bound that the calibration finds, groups included."""
+    """The smallest regret bound that the calibration finds, groups included; kept, as the verdict and the picture both need it."""
     built = SPECS[name](epsilon=point.epsilon, delta=point.delta).build(Setting(1, point.experts, point.horizon))
     return built.regret_at_most
 
@@ -73,8 +74,13 @@ def label(name: str, horizon: int, epsilon: float, delta: float) -> str:
     return f"{name}/T={horizon}/epsilon={epsilon:g}/delta={delta:g}"
 
 
+def played(quick: bool) -> tuple[tuple[int, float], ...]:
+    """T and epsilon of the measured points."""
+    return QUICK_PLAYED if quick else PLAYED
+
+
 def studies(quick: bool) -> dict[str, StudyConfig]:
-    points, made = QUICK_PLAYED if quick else PLAYED, {}
+    points, made = played(quick), {}
     for study in ("bernoulli", "drifting"):
         entries = [
             Entry(label(name, horizon, epsilon, delta), spec(epsilon=epsilon, delta=delta), stream(study, horizon))
@@ -86,7 +92,7 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
 
 
 @dataclass(frozen=True)
-class Contest:
+class Duel:
     """One measured point: the regrets, and lazy experts less dartboard seed by seed, which share their losses."""
 
     study: str
@@ -102,34 +108,30 @@ class Contest:
         return DARTBOARD if self.difference.low > 0 else LAZY if self.difference.high < 0 else None
 
 
-def contests(done: Studies) -> list[Contest]:
-    found = []
+def duels(done: Studies) -> list[Duel]:
+    points, found = played(is_quick(done, studies)), []
     for study, finished in done.items():
-        for (horizon, epsilon), delta in product(_played(finished), DELTAS):
+        for (horizon, epsilon), delta in product(points, DELTAS):
             regrets = {name: finished.regrets(label(name, horizon, epsilon, delta)) for name in SPECS}
             difference = Estimate.of(regrets[LAZY] - regrets[DARTBOARD])
             estimates = {name: Estimate.of(values) for name, values in regrets.items()}
-            found.append(Contest(study, horizon, epsilon, delta, estimates, difference))
+            found.append(Duel(study, horizon, epsilon, delta, estimates, difference))
     return found
 
 
-def _played(finished: Study) -> tuple[tuple[int, float], ...]:
-    return QUICK_PLAYED if finished.config.seeds < SEEDS else PLAYED
-
-
 def judge(done: Studies) -> Verdict:
-    ratios, measured = bound_ratios(is_quick(done, studies)), contests(done)
+    ratios, measured = bound_ratios(is_quick(done, studies)), duels(done)
     checks = [
         Check(f"delta={delta:g}/least bound of lazy experts over the dartboard's", min(_at(ratios, delta)), ">=", 1 - EVEN)
         for delta in DELTAS
     ]
-    for contest in measured:
-        where = f"{contest.study}/T={contest.horizon}/epsilon={contest.epsilon:g}/delta={contest.delta:g}"
-        checks.append(Check(f"{where}/lazy less dartboard, upper end", contest.difference.high, ">=", 0.0))
-        for name, regret in contest.regrets.items():
-            entry = label(name, contest.horizon, contest.epsilon, contest.delta)
-            proven = done[contest.study].algorithms[entry].regret_at_most
-            checks.append(Check(f"{contest.study}/{entry}/lower end of the mean", regret.low, "<=", proven))
+    for duel in measured:
+        where = f"{duel.study}/T={duel.horizon}/epsilon={duel.epsilon:g}/delta={duel.delta:g}"
+        checks.append(Check(f"{where}/lazy less dartboard, upper end", duel.difference.high, ">=", 0.0))
+        for name, regret in duel.regrets.items():
+            entry = label(name, duel.horizon, duel.epsilon, duel.delta)
+            proven = done[duel.study].algorithms[entry].regret_at_most
+            checks.append(Check(f"{duel.study}/{entry}/lower end of the mean", regret.low, "<=", proven))
     return Verdict(None, tuple(checks), f"{told_bounds(ratios)}. {told_regret(measured)}")
 
 
@@ -159,9 +161,9 @@ def _where(points: list[Any]) -> str:
     return "at " + "; ".join(f"T={p.horizon}, epsilon={p.epsilon:g}, delta={p.delta:g}" for p in points)
 
 
-def told_regret(measured: list[Contest]) -> str:
+def told_regret(measured: list[Duel]) -> str:
     """Who has less measured regret, where."""
-    won = {name: [contest for contest in measured if contest.winner == name] for name in SPECS}
+    won = {name: [duel for duel in measured if duel.winner == name] for name in SPECS}
     open_ones = len(measured) - len(won[LAZY]) - len(won[DARTBOARD])
     text = f"measured regret: the dartboard's is significantly smaller at {len(won[DARTBOARD])} of {len(measured)} points"
     return f"{text}, {open_ones} are undecided, lazy experts' is significantly smaller {_where(won[LAZY])}"
@@ -183,7 +185,7 @@ def draw(done: Studies, path: Path) -> None:
         axes.set_title(f"proven bounds, delta = {delta:g}", fontsize=10, loc="left")
     panels[0].set_ylabel("lazy experts over dartboard")
     panels[1].legend(frameon=False, fontsize=8, loc="upper left", ncols=2)
-    _draw_measured(panels[2], contests(done))
+    _draw_measured(panels[2], duels(done))
     title = "Lazy experts against the dartboard: above 1 (above 0) the dartboard is better"
     head(figure, title)
     footnote(figure, f"left and middle: computed, not measured; right: {footer(done, studies, 'bars: 95 % confidence, paired by seed')}")
@@ -206,19 +208,19 @@ def _draw_bounds(axes: Any, ratios: Mapping[Point, float]) -> None:
     axes.set_xlabel("rounds")
 
 
-def _draw_measured(axes: Any, measured: list[Contest]) -> None:
+def _draw_measured(axes: Any, measured: list[Duel]) -> None:
     """The difference, with its 95 % interval, in parts of the dartboard's mean regret."""
     from hedgerow.evaluation.canvas import COLOURS, tidy
 
     tidy(axes)
     axes.axhline(0.0, color="#444444", linewidth=1.0)
-    places = list(dict.fromkeys((contest.horizon, contest.epsilon) for contest in measured))
-    kinds = list(product(dict.fromkeys(contest.study for contest in measured), DELTAS))
+    places = list(dict.fromkeys((duel.horizon, duel.epsilon) for duel in measured))
+    kinds = list(product(dict.fromkeys(duel.study for duel in measured), DELTAS))
     for number, ((study, delta), colour) in enumerate(zip(kinds, COLOURS, strict=False)):
-        some = [contest for contest in measured if (contest.study, contest.delta) == (study, delta)]
-        x = [places.index((contest.horizon, contest.epsilon)) + 0.14 * (number - (len(kinds) - 1) / 2) for contest in some]
-        y = [100 * contest.difference.mean / contest.regrets[DARTBOARD].mean for contest in some]
-        half = [100 * contest.difference.half_width / contest.regrets[DARTBOARD].mean for contest in some]
+        some = [duel for duel in measured if (duel.study, duel.delta) == (study, delta)]
+        x = [places.index((duel.horizon, duel.epsilon)) + 0.14 * (number - (len(kinds) - 1) / 2) for duel in some]
+        y = [100 * duel.difference.mean / duel.regrets[DARTBOARD].mean for duel in some]
+        half = [100 * duel.difference.half_width / duel.regrets[DARTBOARD].mean for duel in some]
         style = {"color": colour, "marker": "o", "markersize": 4, "linestyle": "none", "capsize": 3}
         axes.errorbar(x, y, yerr=half, label=f"{study}, delta = {delta:g}", **style)
     axes.set_xticks(range(len(places)), [f"T = {horizon:,}\nepsilon = {epsilon:g}" for horizon, epsilon in places], fontsize=8)

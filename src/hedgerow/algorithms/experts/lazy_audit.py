@@ -1,18 +1,21 @@
-"""What the audits of lazy servers (shrinking dartboard, lazy experts) share: their games, and bugs in how groups are added up."""
+"""The audits of lazy servers (shrinking dartboard, lazy experts): where they leak most, and bugs that must be caught.
+
+A kind of server says in an `Attack` what is its own; the games, the cases and the bugs in how groups are added up are common.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 import numpy as np
 
-from hedgerow.algorithms.experts.audit_parts import Streams, peer_curve, with_server
+from hedgerow.algorithms.experts.audit_parts import Streams, half_selection, peer_curve, with_bug, with_server
 from hedgerow.algorithms.experts.lazy_choices import LazyChoices
 from hedgerow.algorithms.experts.lazy_server import LazyServer
 from hedgerow.core.audit_case import WHOLE, AuditCase, Method, Verdict, changes
-from hedgerow.core.lattice import Array
+from hedgerow.core.lattice import UNITS_PER_LOSS, Array
 from hedgerow.core.setting import Setting
 
 SETTING = Setting(clients=1, experts=1000, horizon=512)
@@ -22,7 +25,22 @@ SAMPLED = Setting(clients=1, experts=16, horizon=20)
 OUTSIDE = Setting(clients=1, experts=2, horizon=2)
 READ_AT = 1e-3  # where approximate certificates are compared with their audits
 
+LEAST = 1 / UNITS_PER_LOSS
 AnySpec = TypeVar("AnySpec", bound=LazyChoices)
+AnyServer = TypeVar("AnyServer", bound=LazyServer)
+Bug = tuple[str, Callable[[Any], Any], Verdict]
+
+
+@dataclass(frozen=True)
+class Attack:
+    """`worst` makes a server's worst streams, `draws` is how many an exchange may need, `rate` that of the games seen from outside,
+    `bugs` are those that only this kind of server can have.
+    """
+
+    worst: Callable[[Any], Streams]
+    draws: int
+    rate: float
+    bugs: tuple[Bug, ...] = ()
 
 
 class OverlappingGroups(LazyServer):
@@ -38,6 +56,11 @@ class CountedTwice(LazyServer):
     def grouped(self, lost: Array) -> Array:
         groups = super().grouped(lost)
         return groups + np.vstack([np.zeros_like(groups[:1]), groups[:-1]])
+
+
+def never_without_a_reason(server: AnyServer) -> AnyServer:
+    """p -> 0, as near to it as the lattice allows: where it would see the least, the coin stays for certain."""
+    return replace(server, coin=replace(server.coin, base=LEAST - server.coin.least))
 
 
 def exchanges(server: LazyServer) -> int:
@@ -78,6 +101,49 @@ def whole(spec: LazyChoices, played: LazyChoices, name: str, audited: LazyServer
     return AuditCase(name, WHOLE, built, peer_curve(algorithm), *streams, expected=expected, parameters=parameters)
 
 
+def lazy_cases(spec: LazyChoices, attack: Attack) -> tuple[AuditCase, ...]:
+    """The null first, then the certificate's worst cases, then what must be caught."""
+    return (*_exact(spec, attack), *(_glass_box(spec) if spec.delta > 0 else ()), *_black_box(spec, attack))
+
+
+def _exact(spec: LazyChoices, attack: Attack) -> Iterator[AuditCase]:
+    played = capped(spec)
+    server = server_of(played)
+    worst = attack.worst(server)
+
+    def case(name: str, audited: LazyServer, expected: Verdict) -> AuditCase:
+        return whole(spec, played, name, audited, expected, worst)
+
+    yield whole(spec, played, "null: the same stream twice", server, "holds", (worst[0], worst[0], worst[2]))
+    yield case("worst transcripts", server, "holds")
+    yield case("half the selection noise", half_selection(server), "violated")
+    yield case("never leaves without a reason (p -> 0)", never_without_a_reason(server), "violated")
+    yield one_too_many(spec, played, attack.draws * exchanges(server), attack.worst)
+    grouped = in_more_groups(spec)
+    if grouped != played:
+        played, server = grouped, server_of(grouped)
+        worst = attack.worst(server)
+        yield case("worst transcripts in other groups", server, "holds")
+    yield case("groups that overlap by one round", with_bug(server, OverlappingGroups), "violated")
+    yield case("a datum in two groups", with_bug(server, CountedTwice), "violated")
+    for name, bug, expected in attack.bugs:
+        yield case(name, bug(server), expected)
+
+
+def _loud(spec: AnySpec, **choices: Any) -> AnySpec:
+    """The same algorithm with parameters of its own: sampling tells little about a quiet game."""
+    claim = getattr(spec, "calibration", "certified") == "published"  # its epsilon is what the paper claims, not a budget
+    return replace(spec, epsilon=spec.epsilon if claim else 20.0, every=1, **choices)
+
+
+def _glass_box(spec: LazyChoices) -> Iterator[AuditCase]:
+    yield from sampled(spec, _loud(spec, rate=0.25, leave=0.1, draws=None), SAMPLED, "glass box", 2000, READ_AT)
+
+
+def _black_box(spec: LazyChoices, attack: Attack) -> Iterator[AuditCase]:
+    yield from sampled(spec, _loud(spec, delta=0.0, rate=attack.rate, leave=0.25, draws=1), OUTSIDE, "black box", 8000, 0.0)
+
+
 def one_too_many(spec: AnySpec, played: AnySpec, occasions: int, worst: Callable[[Any], Streams]) -> AuditCase:
     draws = server_of(played).draws
     if draws is None or draws >= occasions:
@@ -87,12 +153,11 @@ def one_too_many(spec: AnySpec, played: AnySpec, occasions: int, worst: Callable
     return whole(spec, played, "one draw too many (K off by one)", more, "violated", worst(more))
 
 
-def sampled(
-    spec: LazyChoices, played: Any, setting: Setting, method: Method, runs: int, delta: float, buggy: Callable[[Any], Any]
-) -> Iterator[AuditCase]:
+def sampled(spec: LazyChoices, played: LazyChoices, setting: Setting, method: Method, runs: int, delta: float) -> Iterator[AuditCase]:
     """Half of the experts are favoured in each world; later everybody loses everywhere, so that draws are many."""
     algorithm = played.build(setting)
-    server, certified = algorithm.server, peer_curve(algorithm)
+    server: Any = algorithm.server
+    certified = peer_curve(algorithm)
     first = np.ones((setting.horizon, setting.clients, setting.experts))
     first[0, 0, : setting.experts // 2] = 0.0
     second = first.copy()
@@ -101,7 +166,7 @@ def sampled(
     plans: tuple[tuple[str, Any, np.ndarray, Verdict], ...] = (
         (f"null, {where}", server, first, "holds"),
         (f"one datum, {where}", server, second, "holds"),
-        (f"never leaves without a reason, {where}", buggy(server), second, "violated"),
+        (f"never leaves without a reason, {where}", never_without_a_reason(server), second, "violated"),
     )
     for name, audited, other, expected in plans:
         yield AuditCase(

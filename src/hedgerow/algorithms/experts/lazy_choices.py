@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from hedgerow.algorithms.experts.lazy_tuning import Choice, choose, with_chance
+from hedgerow.algorithms.experts.lazy_cost import Choice, with_chance
+from hedgerow.algorithms.experts.lazy_tuning import choose
 from hedgerow.core.certificate import PrivacyCurve
 from hedgerow.core.checks import at_least, between, check_budget, expect
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.curves import PureDP, Quoted
+from hedgerow.privacy.random_draws import CoinThenDraws
 
 
 @dataclass(frozen=True)
@@ -44,13 +46,14 @@ class LazyChoices:
         raise NotImplementedError
 
     def settled(self, setting: Setting) -> Choice:
-        """What was asked for, the rest as calibrated; refused where that costs more than the budget."""
-        found = self.given() or self.replaced(choose(setting, self.epsilon, self.delta, self.every, self.KIND))
-        curve = found.cost(setting)
-        spent = curve.pure <= self.epsilon if self.delta == 0 else curve.delta(self.epsilon) <= self.delta
-        rule = f"within epsilon={self.epsilon}, delta={self.delta}: this choice costs {self.curve(setting, found).words()}"
-        expect(spent, "rate, leave, draws", (found.rate, found.leave, found.draws), rule)
-        return found
+        """What was asked for, the rest as calibrated."""
+        return self.given() or self.replaced(choose(setting, self.epsilon, self.delta, self.every, self.KIND))
+
+    def afford(self, choice: Choice, cost: CoinThenDraws) -> None:
+        """Refuses a choice whose server costs more than the budget."""
+        within = cost.pure <= self.epsilon if self.delta == 0 else cost.delta(self.epsilon) <= self.delta
+        rule = f"within epsilon={self.epsilon}, delta={self.delta}: this choice costs {self.curve(cost).words()}"
+        expect(within, "rate, leave, draws", (choice.rate, choice.leave, choice.draws), rule)
 
     def given(self) -> Choice | None:
         """The choice, if nothing is left to calibrate."""
@@ -68,9 +71,8 @@ class LazyChoices:
         if self.every is not None:
             expect(self.every <= setting.horizon, "every", self.every, f"<= horizon={setting.horizon}")
 
-    def curve(self, setting: Setting, choice: Choice) -> PrivacyCurve:
-        curve = choice.cost(setting)
-        return PureDP(curve.pure) if self.delta == 0 else Quoted(curve, self.delta)
+    def curve(self, cost: CoinThenDraws) -> PrivacyCurve:
+        return PureDP(cost.pure) if self.delta == 0 else Quoted(cost, self.delta)
 
 
 def resolved(choice: Choice) -> dict[str, Any]:
@@ -79,7 +81,7 @@ def resolved(choice: Choice) -> dict[str, Any]:
     return found if choice.draws is None else {**found, "draws": choice.draws}
 
 
-def when_spent(choice: Choice) -> str:
-    if choice.draws is None:
+def when_spent(draws: int | None) -> str:
+    if draws is None:
         return "the budget lasts for the whole horizon"
-    return f"after {choice.draws} draws the sites keep the last expert, and nothing is sent any more"
+    return f"after {draws} draws the sites keep the last expert, and nothing is sent any more"

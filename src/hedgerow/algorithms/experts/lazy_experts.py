@@ -18,9 +18,9 @@ import numpy as np
 
 from hedgerow.algorithms.experts.following import CurrentExpert, Follower
 from hedgerow.algorithms.experts.lazy_choices import LazyChoices, resolved, when_spent
+from hedgerow.algorithms.experts.lazy_cost import Choice, TwoChains, cost_of
 from hedgerow.algorithms.experts.lazy_server import LazyServer, log_drawn
 from hedgerow.algorithms.experts.lazy_server import ServerState as OneExpertState
-from hedgerow.algorithms.experts.lazy_tuning import Choice
 from hedgerow.algorithms.experts.totals import LossSums
 from hedgerow.core.audit_case import AuditCase
 from hedgerow.core.certificate import Certificate, Channel, Proof, trusted_server
@@ -29,17 +29,8 @@ from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
-from hedgerow.privacy.mechanisms import Coin, ExponentialMechanism
-
-
-@dataclass(frozen=True)
-class TwoChains(Choice):
-    """As for the dartboard, but a datum moves L(x) - L(y) by 2, the exponent lies between c and 3c, and y is drawn as well."""
-
-    MOVES: ClassVar[int] = 2
-    NEAR: ClassVar[int] = 1
-    FAR: ClassVar[int] = 3
-    CHAINS: ClassVar[int] = 2
+from hedgerow.privacy.mechanisms import Coin
+from hedgerow.privacy.random_draws import CoinThenDraws
 
 
 @dataclass(frozen=True)
@@ -63,6 +54,9 @@ class Pair(LazyServer):
     OPENING_DRAWS: ClassVar[int] = 2
 
     refresh: Coin
+
+    def cost(self, setting: Setting) -> CoinThenDraws:
+        return cost_of(setting, self.every, self.draws, self.coin, self.selection, self.refresh)
 
     def open(self, noise: Noise) -> tuple[TwoExperts, ServerState]:
         expert, companion = (noise.index(self.experts, purpose) for purpose in ("first expert", "first companion"))
@@ -130,17 +124,14 @@ class LazyExperts(LazyChoices):
     def build(self, setting: Setting) -> Algorithm:
         self.fits(setting)
         choice = self.settled(setting)
-        most = float(setting.clients * choice.every)
-        stay = Coin("stay", choice.rate, choice.base + 2 * most, sensitivity=2.0, least=-most)
-        refresh = Coin("refresh", choice.rate, choice.base)
-        selection = ExponentialMechanism("selection", 2 * choice.rate)
-        server = Pair(setting.experts, choice.every, choice.draws, stay, selection, refresh)
+        server = Pair(setting.experts, choice.every, choice.draws, choice.coin(setting), choice.selection, choice.refresh)
+        self.afford(choice, server.cost(setting))
         return Algorithm(
             name="lazy_experts",
             setting=setting,
             client=Follower(setting.experts),
             server=server,
-            certificate=self._certificate(setting, choice, (stay, refresh, selection)),
+            certificate=self._certificate(setting, server),
             upload=LossSums,
             broadcast=TwoExperts,
             advance=server.advance,
@@ -150,16 +141,16 @@ class LazyExperts(LazyChoices):
             parameters=resolved(choice),
         )
 
-    def _certificate(self, setting: Setting, choice: Choice, mechanisms: tuple[Any, ...]) -> Certificate:
+    def _certificate(self, setting: Setting, server: Pair) -> Certificate:
         return trusted_server(
             setting=setting,
-            curve=self.curve(setting, choice),
+            curve=self.curve(server.cost(setting)),
             proof=Proof("lazy_experts.md", "privacy"),
             channels={
                 "LossSums.losses": Channel.UPLOADS,
                 "TwoExperts.rounds": Channel.TIMING,
                 **{f"TwoExperts.{name}": Channel.BROADCASTS for name in ("expert", "switches", "companion", "refreshes")},
             },
-            mechanisms=mechanisms,
-            when_spent=when_spent(choice),
+            mechanisms=(server.coin, server.refresh, server.selection),
+            when_spent=when_spent(server.draws),
         )

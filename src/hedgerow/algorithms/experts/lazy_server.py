@@ -16,11 +16,14 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hedgerow.algorithms.experts.following import ClientState
+from hedgerow.algorithms.experts.lazy_cost import cost_of
 from hedgerow.core.block import CACHE_ELEMENTS, Block
 from hedgerow.core.lattice import Array, Units, from_units, to_units
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import RunState, Trace
+from hedgerow.core.setting import Setting
 from hedgerow.privacy.mechanisms import Coin, ExponentialMechanism
+from hedgerow.privacy.random_draws import CoinThenDraws
 
 SURE = 1 - 1e-12  # more than the errors of an exponential
 
@@ -45,6 +48,10 @@ class LazyServer:
     draws: int | None
     coin: Coin
     selection: ExponentialMechanism
+
+    def cost(self, setting: Setting) -> CoinThenDraws:
+        """What this server costs, from the mechanisms it plays."""
+        return cost_of(setting, self.every, self.draws, self.coin, self.selection)
 
     def over(self, draws: int) -> bool:
         return self.draws is not None and draws >= self.draws

@@ -1,34 +1,33 @@
-"""The free parameters of the shrinking dartboard from public values: what they cost, what regret they bound, which are best.
-
-With m clients, groups of B rounds and G = ceil(T / B) of them, the current expert x survives a group in which it lost L(x),
-summed over clients, with probability exp(-rate * (L(x) + base)). Otherwise an expert is drawn with weights exp(-rate * total
-loss). `base` is what makes it leave without a reason: p = 1 - exp(-rate * base).
+"""Which parameters of a lazy algorithm (`lazy_cost`: shrinking dartboard, lazy experts) have the smallest regret bound in a budget.
 
 A cap on the draws belongs to the pure version; with delta > 0 the number of draws is left to chance. The search runs on a grid,
 for delta > 0 with a normal approximation; what it finds is then made to fit by the certified curve, so that only the quality of
-the choice rests on the approximation. Nothing here reads data. The algorithm with two chains (`lazy_experts`) differs in four
-numbers only, so the same search serves it.
+the choice rests on the approximation. Nothing here reads data. It serves every kind of `Choice`.
 """
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
-from functools import lru_cache
-from math import ceil, expm1, inf, log, log1p, sqrt
+from functools import cache, lru_cache
+from math import ceil, inf, sqrt
 from pathlib import Path
-from typing import ClassVar
+from typing import Any
 
 import numpy as np
-from scipy.special import bdtrc, log_ndtr, ndtr
+from scipy.special import log_ndtr, ndtr
 
-from hedgerow.core.lattice import UNITS_PER_LOSS, Array
+from hedgerow.algorithms.experts import lazy_cost
+from hedgerow.algorithms.experts.lazy_cost import Choice, entropy, regret_bounds, with_chance
+from hedgerow.core import lattice, rounding
+from hedgerow.core.lattice import Array
 from hedgerow.core.setting import Setting
-from hedgerow.privacy import random_draws
+from hedgerow.privacy import bisection, bounded_range, random_draws
 from hedgerow.privacy.bisection import closest
-from hedgerow.privacy.random_draws import CoinThenDraws
+from hedgerow.privacy.curves import base
+from hedgerow.privacy.mechanisms import coin, selection
 from hedgerow.privacy.table_cache import load, store
 
+RESTS_ON: Any = (lazy_cost, coin, selection, bisection, base, bounded_range, lattice, rounding)  # and on this file
 CLOSE = 0.97  # of delta: near enough to stop the search
 ROUNDS_OF_CORRECTION = 4
 CHANCES, CAPS, ZOOMS = 49, 49, 3
@@ -36,81 +35,9 @@ LARGEST_CHANCE = 0.5
 SPREAD = ((-sqrt(3), 1 / 6), (0.0, 2 / 3), (sqrt(3), 1 / 6))  # three points that stand for a normal law
 
 
-@dataclass(frozen=True)
-class Choice:
-    """`draws` is the cap on draws after the opening; None: as many as there are occasions.
-
-    One datum moves what the coin sees by at most `MOVES`; the exponent of its chance to stay is rate * base and between `NEAR` and
-    `FAR` times rate * c more, c = clients * every; `CHAINS` is 2 where a second expert is drawn anew with probability p.
-    """
-
-    MOVES: ClassVar[int] = 1
-    NEAR: ClassVar[int] = 0
-    FAR: ClassVar[int] = 1
-    CHAINS: ClassVar[int] = 1
-
-    rate: float
-    base: float
-    every: int
-    draws: int | None
-
-    @property
-    def leave(self) -> float:
-        """p, the chance to leave an expert without a reason."""
-        return -expm1(-self.rate * self.base)
-
-    def groups(self, setting: Setting) -> int:
-        return ceil(setting.horizon / self.every)
-
-    def cost(self, setting: Setting) -> CoinThenDraws:
-        """Of one loss vector, to whoever sees all broadcasts: `proofs/dartboard.md#approximate-dp`, its pure bound `#pure-dp`."""
-        exchanges, most = self.groups(setting) - 1, setting.clients * self.every
-        later = ((max(0, exchanges - 1), self.largest_chance(setting)),)
-        second = ((exchanges, min(1.0, self.leave * (1 + 1e-14))),) if self.CHAINS == 2 else ()
-        gap = self.rate * (self.base + self.NEAR * most) * (1 - 2.0**-51)
-        return CoinThenDraws(gap, self.MOVES * self.rate, 2 * self.rate, later + second, self.draws)
-
-    def largest_chance(self, setting: Setting) -> float:
-        """q, the largest chance of leaving at one exchange, rounded up."""
-        return min(1.0, -expm1(-self.rate * (self.base + self.FAR * setting.clients * self.every)) * (1 + 1e-14))
-
-    def regret_bound(self, setting: Setting) -> float:
-        """On the expected regret per client against losses fixed in advance: `proofs/dartboard.md#regret`; at most the horizon."""
-        return 0.0 if setting.experts == 1 else min(float(setting.horizon), self.formula(setting))
-
-    def formula(self, setting: Setting) -> float:
-        """The proven bound as it is written, which may exceed the horizon."""
-        exchanges = self.groups(setting) - 1
-        most = self.CHAINS * exchanges if self.draws is None else self.draws
-        return float(regret_bounds(type(self), setting, self.every, np.array(self.rate), np.array(self.leave), np.array(most)))
-
-
-def regret_bounds(kind: type[Choice], setting: Setting, every: int, rate: Array, p: Array, draws: Array) -> Array:
-    """For many parameters at once. That a sum of unequal coins has thinner tails than equal ones of the same mean is Hoeffding's (1956)."""
-    groups, together = ceil(setting.horizon / every), rate * setting.clients
-    occasions = kind.CHAINS * (groups - 1)
-    with np.errstate(divide="ignore"):
-        learning = _entropy(setting) / together + together * every**2 * groups / 8
-    chance = 1 - (1 - p) * np.exp(-kind.FAR * together * every)
-    mean = (chance + (kind.CHAINS - 1) * p) / kind.CHAINS
-    tail = bdtrc(np.minimum(draws, max(0, occasions - 1)), max(1, occasions), np.minimum(1.0, mean * (1 + 1e-13)))
-    tail = np.where(draws >= occasions * mean, tail, 1.0)
-    return learning + setting.horizon * np.where(draws < occasions, tail, 0.0)
-
-
-def _entropy(setting: Setting) -> float:
-    return log(max(2, setting.experts))
-
-
 def fastest(setting: Setting, every: int) -> float:
     """The rate that is best without privacy: no calibration needs a larger one."""
-    return sqrt(8 * _entropy(setting) / ceil(setting.horizon / every)) / (setting.clients * every)
-
-
-def with_chance(rate: float, chance: float, every: int, draws: int | None, kind: type[Choice] = Choice) -> Choice:
-    """The choice whose p is the nearest that the lattice allows, and not 0."""
-    units = max(1, round(-log1p(-chance) / rate * UNITS_PER_LOSS))
-    return kind(rate, units / UNITS_PER_LOSS, every, draws)
+    return sqrt(8 * entropy(setting) / ceil(setting.horizon / every)) / (setting.clients * every)
 
 
 def candidates(setting: Setting, every: int | None) -> list[int]:
@@ -129,7 +56,7 @@ def choose(setting: Setting, epsilon: float, delta: float, every: int | None, ki
     """The smallest regret bound that the search finds within the budget; kept on disk with delta > 0, where it takes time."""
     if delta == 0:
         return choose_pure(setting, epsilon, every, kind)
-    game = f"{kind.MOVES} {kind.NEAR} {kind.FAR} {kind.CHAINS} {setting}"
+    game = f"{kind.MOVES} {kind.LEAST} {kind.ADDED} {kind.CHAINS} {setting}"
     key = f"choice {game} epsilon={float(epsilon).hex()} delta={float(delta).hex()} every={every} code={_code()}"
     kept = load(key)
     if kept is not None and len(kept) == 4:
@@ -139,8 +66,11 @@ def choose(setting: Setting, epsilon: float, delta: float, every: int | None, ki
     return found
 
 
+@cache
 def _code() -> str:
-    return random_draws.digest() + hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
+    """Of all that a choice rests on: a choice that other code has made is another choice."""
+    files = [__file__, *(part.__file__ for part in RESTS_ON)]
+    return random_draws.digest() + hashlib.sha256(b"".join(Path(file).read_bytes() for file in files)).hexdigest()
 
 
 def _fitting(setting: Setting, choice: Choice, epsilon: float) -> Choice:
@@ -173,7 +103,7 @@ def _pure(setting: Setting, epsilon: float, every: int, kind: type[Choice]) -> C
 
 def _coin(kind: type[Choice], most: int, rate: Array, p: Array) -> tuple[Array, Array]:
     """The least chance to leave at the first coin, and how much likelier the datum can make it, as a logarithm."""
-    stay = (1 - p) * np.exp(-rate * kind.NEAR * most)
+    stay = (1 - p) * np.exp(-rate * kind.near() * most)
     return 1 - stay, np.log1p(stay / (1 - stay) * -np.expm1(-kind.MOVES * rate))
 
 
@@ -181,8 +111,8 @@ def _largest_pure_rate(kind: type[Choice], most: int, p: Array, draws: Array, ep
     low, high = np.zeros_like(p), epsilon / (2 * draws)
     for _ in range(60):
         middle = (low + high) / 2
-        coin = np.maximum(_coin(kind, most, middle, p)[1], kind.MOVES * middle)
-        fits = coin + 2 * middle * draws <= epsilon
+        first = np.maximum(_coin(kind, most, middle, p)[1], kind.MOVES * middle)
+        fits = first + 2 * middle * draws <= epsilon
         low, high = np.where(fits, middle, low), np.where(fits, high, middle)
     return low
 
@@ -206,7 +136,7 @@ def _gaussian(epsilon: Array, mu: Array) -> Array:
 def approximate_delta(kind: type[Choice], setting: Setting, every: int, rate: Array, p: Array, epsilon: float) -> Array:
     """The certified curve with a normal law in place of the composition, and three points in place of the binomial law."""
     exchanges, most = max(1, ceil(setting.horizon / every) - 1), setting.clients * every
-    q = 1 - (1 - p) * np.exp(-rate * kind.FAR * most)
+    q = 1 - (1 - p) * np.exp(-rate * kind.far() * most)
     mean = (exchanges - 1) * q + (kind.CHAINS - 1) * exchanges * p
     variance = (exchanges - 1) * q * (1 - q) + (kind.CHAINS - 1) * exchanges * p * (1 - p)
     leave, up = _coin(kind, most, rate, p)

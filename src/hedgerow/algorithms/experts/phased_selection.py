@@ -264,5 +264,7 @@ def leader_excess(setting: Setting, reporting: Any) -> float:
     if isinstance(reporting, KNorm):
         experts = setting.experts
         return scale * sqrt(2 * clients * entropy * (experts + 1) * (experts + 2) / 3)
+    if not (isinstance(reporting, AdditiveNoise) and reporting.law == "laplace"):
+        raise NotImplementedError(f"no bound is proven for the largest of such noises: {reporting}")
     at = np.linspace(1e-3, 1 - 1e-3, 999)
     return float(scale * ((entropy - clients * np.log1p(-np.square(at))) / at).min())

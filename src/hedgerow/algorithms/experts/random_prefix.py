@@ -78,7 +78,7 @@ class RandomPrefix:
 
     def audit_cases(self) -> tuple[AuditCase, ...]:
         """Its worst streams and planted bugs, for `hedgerow audit`."""
-        from hedgerow.algorithms.experts.phased_selection_audit import exact_cases
+        from hedgerow.algorithms.experts.blocks_audit import exact_cases
 
         return exact_cases(self)
 

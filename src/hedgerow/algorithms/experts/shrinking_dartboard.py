@@ -17,8 +17,9 @@ import numpy as np
 
 from hedgerow.algorithms.experts.following import CHANNELS, CurrentExpert, Follower
 from hedgerow.algorithms.experts.lazy_choices import LazyChoices, resolved, when_spent
+from hedgerow.algorithms.experts.lazy_cost import Choice, with_chance
 from hedgerow.algorithms.experts.lazy_server import LazyServer, ServerState
-from hedgerow.algorithms.experts.lazy_tuning import LARGEST_CHANCE, Choice, with_chance
+from hedgerow.algorithms.experts.lazy_tuning import LARGEST_CHANCE
 from hedgerow.algorithms.experts.totals import LossSums
 from hedgerow.core.audit_case import AuditCase
 from hedgerow.core.certificate import Certificate, Proof, trusted_server
@@ -29,7 +30,6 @@ from hedgerow.core.protocol import Algorithm
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.curves import ApproximateDP, PureDP
-from hedgerow.privacy.mechanisms import Coin, ExponentialMechanism
 
 
 @dataclass(frozen=True)
@@ -117,15 +117,15 @@ class ShrinkingDartboard(LazyChoices):
     def build(self, setting: Setting) -> Algorithm:
         self.fits(setting)
         choice, claimed_bound = self._choice(setting)
-        coin = Coin("stay", choice.rate, choice.base)
-        selection = ExponentialMechanism("selection", 2 * choice.rate)
-        server = Dartboard(setting.experts, choice.every, choice.draws, coin, selection)
+        server = Dartboard(setting.experts, choice.every, choice.draws, choice.coin(setting), choice.selection)
+        if self.calibration == "certified":
+            self.afford(choice, server.cost(setting))
         return Algorithm(
             name="shrinking_dartboard",
             setting=setting,
             client=Follower(setting.experts),
             server=server,
-            certificate=self._certificate(setting, choice, coin, selection),
+            certificate=self._certificate(setting, server),
             upload=LossSums,
             broadcast=CurrentExpert,
             advance=server.advance,
@@ -145,15 +145,15 @@ class ShrinkingDartboard(LazyChoices):
         found, bound = printed(setting, self.epsilon, self.delta, self.every)
         return self.replaced(found), bound if (self.rate, self.leave, self.draws) == (None, None, None) else None
 
-    def _certificate(self, setting: Setting, choice: Choice, coin: Coin, selection: ExponentialMechanism) -> Certificate:
+    def _certificate(self, setting: Setting, server: Dartboard) -> Certificate:
         claimed = PureDP(self.epsilon) if self.delta == 0 else ApproximateDP(self.epsilon, self.delta)
         return trusted_server(
             setting=setting,
-            curve=self.curve(setting, choice),
+            curve=self.curve(server.cost(setting)),
             claimed=claimed if self.calibration == "published" else None,
             proof=Proof("dartboard.md", "pure-dp" if self.delta == 0 else "approximate-dp"),
             calibration=self.calibration,
             channels=CHANNELS,
-            mechanisms=(coin, selection),
-            when_spent=when_spent(choice),
+            mechanisms=(server.coin, server.selection),
+            when_spent=when_spent(server.draws),
         )
