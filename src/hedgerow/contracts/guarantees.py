@@ -7,7 +7,7 @@ from itertools import product
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from scipy.special import chdtrc
+from scipy.special import bdtr, bdtrc
 
 from hedgerow.contracts.neighbours import SEEDED, SETTING, Randomness, neighbours, private, promises, record
 from hedgerow.contracts.outcome import NotApplicable, demand, same
@@ -23,6 +23,7 @@ from hedgerow.engines.broadcasts import broadcasts_of
 
 AUDIT_GAMES = (Setting(clients=1, experts=2, horizon=4), Setting(clients=2, experts=2, horizon=3))
 LEAST_POWER = 0.5
+LEAST_EXPECTED = 25
 FREE_COINS = frozenset({"uniform"})
 
 
@@ -258,11 +259,30 @@ def _frequencies_match(
         sent = broadcasts_of(algorithm, losses, noise.source(seed))
         demand(repr(sent) in index, f"a run sent {sent}, which has no likelihood")
         counts[index[repr(sent)]] += 1
-    demand(bool((counts[expected * runs < 1e-9] == 0).all()), "a run sent what has likelihood zero")
-    order = np.argsort(expected)
-    groups = np.minimum(np.cumsum(expected[order] * runs) // 25, 10**6)
-    pooled = [(counts[order][groups == g].sum(), expected[order][groups == g].sum() * runs) for g in np.unique(groups)]
-    observed, wanted = np.array(pooled).T
-    statistic = ((observed - wanted) ** 2 / wanted).sum()
-    p = float(chdtrc(max(1, len(wanted) - 1), statistic))
-    demand(p > noise.alarm / 10, f"simulated transcripts do not follow the likelihood (chi-square p = {p:.1e})")
+    alarm = noise.alarm / 10
+    never = expected * runs * len(expected) < alarm  # to see any of them is as unlikely
+    demand(not counts[never].any(), "a run sent what has likelihood zero")
+    p = chance(counts, expected)
+    demand(p > alarm, f"simulated transcripts do not follow the likelihood (p = {p:.1e})")
+
+
+def chance(counts: np.ndarray, expected: np.ndarray) -> float:
+    """How probable such counts are at most: an exact binomial test for each group of outcomes, times the number of tests."""
+    runs, groups = int(counts.sum()), pooled(expected, LEAST_EXPECTED / counts.sum())
+    seen = np.array([counts[group].sum() for group in groups])
+    likely = np.array([expected[group].sum() for group in groups]).clip(max=1.0)
+    tails = np.minimum(bdtr(seen, runs, likely), bdtrc(seen - 1, runs, likely))
+    return min(1.0, 2 * len(groups) * float(tails.min()))
+
+
+def pooled(expected: np.ndarray, least: float) -> list[np.ndarray]:
+    """Indices of outcomes, rare ones together, so that every group is expected at least so often."""
+    groups, group = list[np.ndarray](), list[int]()
+    for index in np.argsort(expected):
+        group.append(int(index))
+        if expected[group].sum() >= least:
+            groups.append(np.array(group))
+            group = []
+    if group:
+        groups[-1:] = [np.concatenate([*groups[-1:], group])]
+    return groups
