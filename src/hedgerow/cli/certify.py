@@ -72,7 +72,7 @@ def certify(
     frame = ", ".join(f"{key} = {value}" for key, value in table["setting"].items())
     OUT.print(f"[bold]{name}[/bold], calibration {table['calibration']}, trust {table['trust']}; {frame}")
     for key, value in table["parameters"].items():
-        OUT.print(f"  {pairs({key: value})}", markup=False)
+        OUT.print(f"  {pairs({key: value}, name)}", markup=False)
     if bound is not None:
         OUT.print(f"  expected regret per client at most {bound:.4g}, for {covers}", markup=False)
     for note in table["notes"]:
