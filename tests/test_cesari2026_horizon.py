@@ -3,45 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from hedgerow.evaluation.comparators import BEST_EXPERT, MEAN_EXPERT
-from hedgerow.evaluation.summary import Estimate
 from hedgerow.experiments import cesari2026_horizon as horizon
 from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.experiments.reproduce import reproduce
+from hedgerow.studies.study import Study
+from made_up import made_up
 
 ROUNDS = 2 ** np.array(horizon.LOGS)
 
 
-@dataclass(frozen=True)
-class MadeUp:
-    """A study in which regret is the same function of the rounds everywhere, times a factor for every seed."""
-
-    curve: Callable[[np.ndarray], np.ndarray]
-
-    def of(self, label: str) -> list[Any]:
-        del label
-        paid = {MEAN_EXPERT: 1e6, BEST_EXPERT: 0.0}  # so that every published bound can be missed
-        factors = np.linspace(0.9, 1.1, 100)
-        return [SimpleNamespace(rounds=ROUNDS, regret=factor * self.curve(ROUNDS), comparators=paid) for factor in factors]
-
-    def regrets(self, label: str) -> np.ndarray:
-        return np.array([run.regret[-1] for run in self.of(label)])
-
-    def regret(self, label: str) -> Estimate:
-        return Estimate.of(self.regrets(label))
+PAID = {MEAN_EXPERT: 1e6, BEST_EXPERT: 0.0}  # so that every published bound can be missed
 
 
 def _judged(with_gap: Callable[[np.ndarray], np.ndarray], without: Callable[[np.ndarray], np.ndarray]) -> Any:
-    done: Any = {**dict.fromkeys(horizon.STREAMS, MadeUp(with_gap)), horizon.CONTROL: MadeUp(without)}
-    return horizon.judge(done)
+    """The verdict where regret is the same function of the rounds on all streams with a gap, and another one on that without."""
+    laws = {**dict.fromkeys(horizon.STREAMS, with_gap), horizon.CONTROL: without}
+    configs = horizon.studies(quick=False)
+
+    def done(name: str) -> Study:
+        return made_up(configs[name], lambda *_: laws[name](ROUNDS), ROUNDS, PAID, seeds=100)
+
+    return horizon.judge({name: done(name) for name in laws})
 
 
 def test_the_verdict_sees_growth_and_its_absence() -> None:
