@@ -177,7 +177,7 @@ def exact_ratio_below_certificate(spec: AlgorithmSpec, noise: Randomness = SEEDE
     games must come within half of the certificate, or they say nothing. Unless the ledger holds the certificate (its composition is
     "sum"), a promise that the likelihood of broadcasts cannot check is broken: nobody else would.
     """
-    algorithm = private(spec, AUDIT_GAMES[0])
+    algorithm = private(changed(spec, every=1), AUDIT_GAMES[0])
     if not promises(algorithm):
         raise NotApplicable(f"{algorithm.name} protects nobody")
     alone = algorithm.certificate.composition != "sum"
@@ -195,7 +195,7 @@ def exact_ratio_below_certificate(spec: AlgorithmSpec, noise: Randomness = SEEDE
 
 def _loud(spec: AlgorithmSpec) -> tuple[AlgorithmSpec, ...]:
     """A large epsilon brings the worst ratio close to the certificate; with a small one frequencies tell more."""
-    return spec.audit_variants() if isinstance(spec, Audited) else (changed(spec, epsilon=24.0), changed(spec, epsilon=3.0))
+    return spec.audit_variants() if isinstance(spec, Audited) else tuple(changed(spec, epsilon=epsilon, every=1) for epsilon in (24.0, 3.0))
 
 
 def _all_in_broadcasts(algorithm: Algorithm) -> None:
