@@ -77,7 +77,7 @@ class PhaseServer:
     selection: ExponentialMechanism
 
     def open(self, noise: Noise) -> tuple[NextExpert, ServerState]:
-        first = min(int(noise.draw("uniform", "first expert") * self.experts), self.experts - 1)
+        first = noise.index(self.experts, "first expert")
         return NextExpert(self.every, first), ServerState(0)
 
     def aggregate(self, state: ServerState, uploads: PhaseLosses, noise: Noise) -> tuple[NextExpert, ServerState]:
@@ -95,7 +95,7 @@ class PhaseServer:
 
 # 5. The user's side: parameters, checks, and the certificate built from the same mechanism object.
 @dataclass(frozen=True)
-class PhasedSelection:
+class EqualPhases:
     """Every `every` rounds the next expert is drawn privately from the losses of the phase just ended."""
 
     epsilon: float = 1.0
@@ -154,4 +154,4 @@ class PhasedSelection:
 
 
 # 7. A name to call it by.
-hedgerow.ALGORITHMS.add("my_algorithm", PhasedSelection)
+hedgerow.ALGORITHMS.add("my_algorithm", EqualPhases)

@@ -485,6 +485,39 @@ class Boastful:
 
 
 @dataclass(frozen=True)
+class Loser(Leader):
+    """Plays the expert with the largest total loss so far."""
+
+    def play(self, state: ClientState, context: Context, noise: Noise) -> tuple[np.ndarray, ClientState]:
+        return super().play(replace(state, totals=-state.totals), context, noise)
+
+    def play_many(self, state: ClientState, rounds: int, noise: Noise) -> tuple[np.ndarray, ClientState]:
+        return super().play_many(replace(state, totals=-state.totals), rounds, noise)
+
+
+@dataclass(frozen=True)
+class WorstPlayer:
+    """Follows the worst expert, and claims the regret bound of an honest algorithm."""
+
+    honest: Any
+
+    def build(self, setting: Setting) -> Algorithm:
+        claim = self.honest.build(setting)
+        worst = replace(FollowTheLeader(every=10).build(setting), client=Loser(setting.experts))
+        return replace(worst, regret_bound=claim.regret_bound)
+
+
+@dataclass(frozen=True)
+class IdleMechanism:
+    """Its certificate names a mechanism that no run uses."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        honest = NoisySums().build(setting)
+        mechanisms = (*honest.certificate.mechanisms, ExponentialMechanism("idle", 1.0))
+        return replace(honest, certificate=replace(honest.certificate, mechanisms=mechanisms))
+
+
+@dataclass(frozen=True)
 class WrongReference:
     """Says that without noise it is follow the leader; it is Hedge."""
 
@@ -632,6 +665,7 @@ BROKEN: dict[str, tuple[str, Any]] = {
     "half the selection noise": ("noise follows its law", HalfNoise(which="selection")),
     "half the noise, audited": ("exact ratio below certificate", HalfNoise()),
     "noise beside the mechanism": ("noise follows its law", BypassesMechanism()),
+    "a mechanism that is not used": ("noise follows its law", IdleMechanism()),
     "a mechanism that lies": ("noise follows its law", LyingMechanism()),
     "a mechanism that lies, audited": ("exact ratio below certificate", LyingMechanism()),
     "threshold noise not redrawn": ("exact ratio below certificate", Variant(StickySelector)),
@@ -670,5 +704,6 @@ BROKEN: dict[str, tuple[str, Any]] = {
     "notices absence": ("absent clients", NoticesAbsence()),
     "underflows": ("million rounds", Underflows()),
     "boasts": ("regret below bound", Boastful()),
+    "follows the worst expert": ("regret below bound", WorstPlayer(Hedge())),
     "is not its reference": ("noiseless is reference", WrongReference()),
 }

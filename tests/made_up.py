@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -28,15 +27,18 @@ class _BuiltWhenAsked(dict[str, Algorithm]):
         return self[label]
 
 
-def _run(label: str, seed: int, regret: float) -> RunResult:
-    one: Any = np.array([regret])
-    return RunResult(label, seed, np.array([1]), one, one, regret, 0.0, 0, 0, 0, 0, 0)
-
-
-def made_up(config: StudyConfig, law: Callable[[str, Setting], float]) -> Study:
-    """`law(name, setting)` is the mean regret of the label `name/...`."""
-    results = []
+def made_up(
+    config: StudyConfig,
+    law: Callable[[str, Setting], float | np.ndarray],
+    rounds: Sequence[int] | np.ndarray = (1,),
+    comparators: Mapping[str, float] | None = None,
+    seeds: int = SEEDS,
+) -> Study:
+    """`law(name, setting)` is the mean regret of the label `name/...`: a number, or one for each of the `rounds`."""
+    results, at = [], np.asarray(rounds)
     for index, entry in enumerate(config.algorithms):
         mean = law(entry.label.rpartition("/")[0], config.environment_of(entry).setting)
-        results += [_run(entry.label, seed, mean * (1 + SPREAD * (-1) ** (seed >> index % 4))) for seed in range(SEEDS)]
+        for seed in range(seeds):
+            curve = np.broadcast_to(mean * (1 + SPREAD * (-1) ** (seed >> index % 4)), at.shape)
+            results.append(RunResult(entry.label, seed, at, curve, curve, float(curve[-1]), 0.0, 0, 0, 0, 0, 0, comparators or {}))
     return Study(config, _BuiltWhenAsked(config), results, [])

@@ -3,53 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
 from hedgerow.evaluation.comparators import BEST_EXPERT, MEAN_EXPERT
-from hedgerow.evaluation.summary import Estimate
 from hedgerow.experiments import cesari2026_horizon as horizon
+from hedgerow.experiments.experiment import Verdict
 from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.experiments.reproduce import reproduce
+from hedgerow.studies.config import StudyConfig
+from hedgerow.studies.study import Study
+from made_up import made_up
 
+Curve = Callable[[np.ndarray], np.ndarray]
 ROUNDS = 2 ** np.array(horizon.LOGS)
+PAID = {MEAN_EXPERT: 1e6, BEST_EXPERT: 0.0}  # so that every published bound can be missed
 
 
-@dataclass(frozen=True)
-class MadeUp:
-    """A study in which regret is the same function of the rounds everywhere, times a factor for every seed."""
+def _studies(with_gap: Curve, without: Curve, private_adds: float = 0.0) -> dict[str, Study]:
+    """Regret is the same function of the rounds on all streams with a gap, and another one on that without; privacy adds to both."""
+    laws = {**dict.fromkeys(horizon.STREAMS, with_gap), horizon.CONTROL: without}
 
-    curve: Callable[[np.ndarray], np.ndarray]
-    private_adds: float = 0.0
+    def law(stream: str, entry: str) -> np.ndarray:
+        return laws[stream](ROUNDS) + (0.0 if entry.startswith(horizon.OPEN) else private_adds)
 
-    def of(self, label: str) -> list[Any]:
-        paid = {MEAN_EXPERT: 1e6, BEST_EXPERT: 0.0}  # so that every published bound can be missed
-        added = 0.0 if label.startswith(horizon.OPEN) else self.private_adds
-        factors = np.linspace(0.9, 1.1, 100)
-        return [SimpleNamespace(rounds=ROUNDS, regret=factor * self.curve(ROUNDS) + added, comparators=paid) for factor in factors]
+    def done(stream: str, config: StudyConfig) -> Study:
+        return made_up(config, lambda entry, _: law(stream, entry), ROUNDS, PAID, seeds=100)
 
-    def regrets(self, label: str) -> np.ndarray:
-        return np.array([run.regret[-1] for run in self.of(label)])
-
-    def regret(self, label: str) -> Estimate:
-        return Estimate.of(self.regrets(label))
+    return {stream: done(stream, config) for stream, config in horizon.studies(quick=False).items()}
 
 
-def _judged(with_gap: Callable[[np.ndarray], np.ndarray], without: Callable[[np.ndarray], np.ndarray]) -> Any:
-    done: Any = {**dict.fromkeys(horizon.STREAMS, MadeUp(with_gap)), horizon.CONTROL: MadeUp(without)}
-    return horizon.judge(done)
+def _judged(with_gap: Curve, without: Curve) -> Verdict:
+    return horizon.judge(_studies(with_gap, without))
 
 
 def test_regret_is_read_at_rounds_that_were_written_down() -> None:
-    study: Any = MadeUp(np.sqrt)
-    assert horizon.regret_at(study, "", 16).mean() == pytest.approx(256)
+    study, label = _studies(np.sqrt, np.sqrt)[horizon.CONTROL], horizon.label(horizon.prefix(), 1, 0.0)
+    assert horizon.regret_at(study, label, 16).mean() == pytest.approx(256, rel=0.01)
     with pytest.raises(AssertionError, match="written down after 2048 rounds"):
-        horizon.regret_at(study, "", 11)
+        horizon.regret_at(study, label, 11)
 
 
 def test_the_verdict_sees_growth_and_its_absence() -> None:
@@ -69,8 +64,8 @@ def test_the_verdict_sees_growth_and_its_absence() -> None:
 
 def test_what_privacy_adds_is_judged_by_its_term_of_the_bound() -> None:
     """10 is more than ten clients may add at epsilon = 1 (7.4), and less than one client may."""
-    done: Any = {**dict.fromkeys(horizon.STREAMS, MadeUp(lambda t: np.full(len(t), 20.0), 10.0)), horizon.CONTROL: MadeUp(np.sqrt)}
-    failed = [check.name for check in horizon.judge(done).checks if not check.passed]
+    verdict = horizon.judge(_studies(lambda t: np.full(len(t), 20.0), np.sqrt, 10.0))
+    failed = [check.name for check in verdict.checks if not check.passed]
     assert failed == [
         f"{stream}/m=10/gap={gap:g}/epsilon=1/what privacy adds, upper end, limit its term"
         for stream in horizon.STREAMS

@@ -7,11 +7,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
-from broken import BROKEN
+from broken import BROKEN, WorstPlayer
 from hedgerow.algorithms.experts.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
 from hedgerow.algorithms.registry import ALGORITHMS, variants
+from hedgerow.contracts.guarantees import chance, pooled
+from hedgerow.contracts.neighbours import SETTING
 from hedgerow.contracts.outcome import same
 from hedgerow.contracts.recording import RecordingNoise
 from hedgerow.contracts.suite import CONTRACTS, ON_BOTH_SOURCES, examine
@@ -19,23 +22,28 @@ from hedgerow.core.noise import SeededNoise
 from hedgerow.core.transcript import Everything
 from hedgerow.engines.simulate import EngineName, simulate
 from hedgerow.environments.switching import Switching
+from hedgerow.privacy.mechanisms import ExponentialMechanism
 from honest import HONEST, NoisySums
 
-SPECS: dict[str, Any] = dict(variants())
-SPECS["sparse_vector, published"] = SparseVector(calibration="published", epsilon=100.0)
-SPECS["sparse_vector, approximate"] = SparseVector(epsilon=20.0, delta=1e-3)
-SPECS["sparse_vector, approximate, published"] = SparseVector(calibration="published", epsilon=50.0, delta=1e-3)
-SPECS["sparse_vector, every 3"] = SparseVector(every=3, epsilon=20.0)
-SPECS["shrinking_dartboard, every 3"] = ShrinkingDartboard(every=3, epsilon=20.0, delta=1e-6)
+FORMS: dict[str, Any] = dict(variants())
+LOUDER: dict[str, Any] = {  # where a short game has many changes of expert
+    "sparse_vector, published, epsilon 100": SparseVector(calibration="published", epsilon=100.0),
+    "sparse_vector, approximate, epsilon 20": SparseVector(epsilon=20.0, delta=1e-3),
+    "sparse_vector, approximate, published, epsilon 50": SparseVector(calibration="published", epsilon=50.0, delta=1e-3),
+    "sparse_vector, every 3": SparseVector(every=3, epsilon=20.0),
+    "shrinking_dartboard, every 3": ShrinkingDartboard(every=3, epsilon=20.0, delta=1e-6),
+}
+SPECS = FORMS | LOUDER
 QUICK = ("same on every engine", "same for every block", "causal", "pure", "resumable", "covers every message", "sensitivities hold")
 
 
-SLOW = ("exact ratio below certificate", "million rounds", "regret below bound")  # of variants: for `make test-full`
+SLOW = ("exact ratio below certificate", "million rounds", "regret below bound")  # of further forms: for `make test-full`
+SLOW_WHEN_SECURE = ("doubling", "potential")
 
 
 def _cases() -> list[Any]:
-    """The full suite for every registered algorithm; the quick contracts for further variants."""
-    found = [(a, c) for a in SPECS for c in (CONTRACTS if a in variants() else QUICK)]
+    """The full suite for every form of every registered algorithm; the quick contracts for louder ones."""
+    found = [(a, c) for a in SPECS for c in (CONTRACTS if a in FORMS else QUICK)]
     return [pytest.param(a, c, marks=pytest.mark.long if c in SLOW and a not in ALGORITHMS else ()) for a, c in found]
 
 
@@ -56,10 +64,19 @@ def test_honest_algorithm_keeps_contract(name: str, contract: str) -> None:
     assert outcome.status == ("holds" if applies else "not applicable"), outcome.detail
 
 
-@pytest.mark.parametrize("contract", ON_BOTH_SOURCES)
-@pytest.mark.parametrize(
-    "algorithm", ["sparse_vector", "sparse_vector, approximate", "sparse_vector, published", "shrinking_dartboard, approximate"]
-)
+def _secure_cases() -> list[Any]:
+    """Every form that secure noise can sample; in the quick suite those with default choices."""
+    found = [(a, c) for a, spec in FORMS.items() if _can_be_secure(spec) for c in ON_BOTH_SOURCES]
+    slow = [a not in ALGORITHMS or (a in SLOW_WHEN_SECURE and c in SLOW) for a, c in found]
+    return [pytest.param(*case, marks=pytest.mark.long if long else ()) for case, long in zip(found, slow, strict=True)]
+
+
+def _can_be_secure(spec: Any) -> bool:
+    mechanisms = spec.build(SETTING).certificate.mechanisms
+    return bool(mechanisms) and all(getattr(mechanism, "exact", False) for mechanism in mechanisms)
+
+
+@pytest.mark.parametrize(("algorithm", "contract"), _secure_cases())
 def test_algorithm_keeps_contract_on_secure_noise(algorithm: str, contract: str) -> None:
     outcome = examine(contract, SPECS[algorithm], secure=True)
     if outcome.status == "not applicable":
@@ -78,6 +95,51 @@ def test_contract_catches(name: str) -> None:
     contract, spec = BROKEN[name]
     outcome = examine(contract, spec)
     assert outcome.status == "broken", outcome
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_whoever_follows_the_worst_expert_keeps_no_bound(name: str) -> None:
+    """Where the contract applies at all, it could have failed."""
+    honest = FORMS[name].build(SETTING)
+    outcome = examine("regret below bound", WorstPlayer(FORMS[name]))
+    assert outcome.status == ("not applicable" if honest.regret_bound is None else "broken"), outcome.detail
+
+
+def test_a_bound_that_a_guess_would_keep_is_not_counted() -> None:
+    """Such a bound says nothing about the game; the contract says so instead of passing."""
+    assert examine("regret below bound", ShrinkingDartboard(epsilon=1e-3)).status == "not applicable"
+
+
+LAWS = [
+    np.array([1e-6, 1e-6, 0.1, 0.3, 0.6 - 2e-6]),  # rare transcripts alone would fill the first group with next to nothing
+    np.array([0.999, 0.001]),
+    np.geomspace(1e-9, 1.0, 60) / np.geomspace(1e-9, 1.0, 60).sum(),
+    np.full(32, 1 / 32),
+]
+
+
+@pytest.mark.parametrize("law", LAWS, ids=len)
+def test_no_group_of_transcripts_is_rare(law: np.ndarray) -> None:
+    groups = pooled(law, 25 / 800)
+    assert sorted(np.concatenate(groups)) == list(range(len(law)))
+    assert min(law[group].sum() for group in groups) >= 25 / 800
+
+
+@pytest.mark.parametrize("law", LAWS, ids=len)
+def test_frequencies_of_the_exact_law_raise_no_alarm(law: np.ndarray) -> None:
+    """At every level, and with rare transcripts: 3000 samples of 800 runs."""
+    chances = np.array([chance(counts, law) for counts in np.random.default_rng(5).multinomial(800, law, 3000)])
+    for level in (0.1, 0.01, 1e-3):
+        assert stats.binomtest(int((chances < level).sum()), 3000, level, "greater").pvalue > 1e-4
+    assert chances.min() > 1e-5
+
+
+def test_frequencies_with_half_the_noise_raise_one() -> None:
+    """Even at the level of secure noise."""
+    scores = np.array([0.0, 0.5, 1.0, 1.5, 2.0, 3.0])
+    stated, half = (ExponentialMechanism("selection", epsilon).probabilities(scores) for epsilon in (2.0, 4.0))
+    chances = [chance(counts, stated) for counts in np.random.default_rng(6).multinomial(800, half, 100)]
+    assert max(chances) < 1e-10
 
 
 @pytest.mark.parametrize(

@@ -21,11 +21,11 @@ from hedgerow.engines.broadcasts import broadcasts_of
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.recorded import RecordedArray
 from hedgerow.environments.stochastic import Bernoulli
-from hedgerow.evaluation.regret import RegretRecorder
 from hedgerow.privacy.bounded_range import AdaptiveBoundedRange
 from hedgerow.privacy.mechanisms import Coin
 from hedgerow.privacy.random_draws import CoinThenDraws, binomial, capped, mixture
 from hedgerow.studies.audit import AuditRow, cases_of, examine
+from played import regret
 
 LARGE = Setting(clients=1, experts=100, horizon=10**4)
 
@@ -148,15 +148,8 @@ def test_certified_bounds_against_the_corollaries(delta: float, every: int | Non
 def test_measured_regret_is_far_below_that_of_the_printed_constants() -> None:
     """One expert at 0.2, the others at 0.5: 20 seeds, the same streams."""
     environment = Bernoulli(clients=1, experts=100, horizon=10**4, mean=0.5, gap=0.3)
-    means = []
-    for calibration in ("certified", "published"):
-        algorithm = ShrinkingDartboard(epsilon=1.0, delta=1e-6, calibration=calibration).build(environment.setting)
-        regrets = []
-        for seed in range(20):
-            recorder = RegretRecorder(environment.setting, environment.family, points=2)
-            regrets.append(recorder.result("", seed, simulate(algorithm, environment, seed, sinks=[recorder])).final_regret)
-        means.append(float(np.mean(regrets)))
-    assert means[1] > 5 * means[0]
+    ours, printed = (ShrinkingDartboard(epsilon=1.0, delta=1e-6, calibration=calibration) for calibration in ("certified", "published"))
+    assert regret(printed, environment, 20).mean > 5 * regret(ours, environment, 20).mean
 
 
 def test_the_law_of_the_expert_is_that_of_exponential_weights() -> None:

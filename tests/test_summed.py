@@ -20,9 +20,10 @@ from hedgerow.environments.realizable import Halving, NearRealizable, Realizable
 from hedgerow.environments.recorded import RecordedArray
 from hedgerow.environments.stochastic import Bernoulli, GapLadder, UniformLosses
 from hedgerow.environments.switching import Switching
-from hedgerow.evaluation.regret import RegretRecorder, RunResult
+from hedgerow.evaluation.regret import RunResult
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import run_study
+from played import played
 
 SMALL: dict[str, Any] = {"clients": 3, "experts": 4, "horizon": 40}
 COUNTED = (
@@ -39,9 +40,7 @@ def p_value(one: Any, other: Any) -> float:
 
 
 def play(environment: Environment, seed: int, engine: EngineName, **choices: Any) -> RunResult:
-    algorithm = SparseVector(**{"epsilon": 3.0, **choices}).build(environment.setting)
-    recorder = RegretRecorder(environment.setting, environment.family, points=7)
-    return recorder.result("", seed, simulate(algorithm, environment, seed, sinks=[recorder], engine=engine))
+    return played(SparseVector(**{"epsilon": 3.0, **choices}), environment, seed, engine)
 
 
 @pytest.mark.parametrize("every", [1, 3, 40])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import product
 from typing import Any
 
 from hedgerow.algorithms.experts.doubling import Doubling
@@ -36,14 +35,10 @@ ALGORITHMS: Registry[type[Any]] = Registry(
 
 
 def variants() -> dict[str, AlgorithmSpec]:
-    """Every registered algorithm with its defaults and, where it has them, approximate, with the published constants, by trust."""
+    """Every registered algorithm with its defaults, and in the further forms that its class names in `FORMS`."""
     found: dict[str, AlgorithmSpec] = {}
     for name, kind in ALGORITHMS.items():
-        has = getattr(kind, "__dataclass_fields__", {})
-        approximate = {"": {}, ", approximate": {"delta": 1e-6}} if "delta" in has else {"": {}}
-        if "trust" in has:  # exact reports need no delta
-            approximate = {"": {}, ", distributed": {"trust": "distributed", "delta": 1e-6}, ", local": {"trust": "local"}}
-        calibrations = {"": {}, ", published": {"calibration": "published"}} if "calibration" in has else {"": {}}
-        for (rough, delta), (printed, calibration) in product(approximate.items(), calibrations.items()):
-            found[name + rough + printed] = kind(**delta, **calibration)
+        found[name] = kind()
+        for form, choices in getattr(kind, "FORMS", {}).items():
+            found[f"{name}, {form}"] = kind(**choices)
     return found

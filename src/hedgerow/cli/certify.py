@@ -79,7 +79,7 @@ def certify(
     frame = ", ".join(f"{key} = {value}" for key, value in table["setting"].items())
     OUT.print(f"[bold]{name}[/bold], calibration {table['calibration']}, trust {table['trust']}; {frame}")
     for key, value in table["parameters"].items():
-        OUT.print(f"  {pairs({key: value})}", markup=False)
+        OUT.print(f"  {pairs({key: value}, name)}", markup=False)
     if algorithm.regret_bound is not None:
         bound = f"expected regret per client at most {table['regret_bound']:.4g}, for {table['regret_bound_for']}"
         OUT.print(f"  {bound}", markup=False)

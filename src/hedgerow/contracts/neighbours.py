@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +32,12 @@ class Randomness:
 
 SEEDED = Randomness(SeededNoise, 1e-4)
 SECURE = Randomness(lambda _: SecureNoise(), 1e-9)
+
+
+def changed(spec: AlgorithmSpec, **choices: Any) -> AlgorithmSpec:
+    """The spec with other choices, where it has fields of these names (`AlgorithmSpec` says what they mean)."""
+    known = getattr(spec, "__dataclass_fields__", {})
+    return replace(spec, **{name: value for name, value in choices.items() if name in known})  # pyright: ignore[reportArgumentType]
 
 
 def private(spec: AlgorithmSpec, setting: Setting = SETTING) -> Algorithm:

@@ -167,6 +167,11 @@ class AlgorithmSpec(Protocol):
 
     A private one may offer `audit_variants()`: parameters under which a tiny game comes close to the certificate, for the
     contract that enumerates all its transcripts; and `audit_cases()` (see `audit_case`): attacks for `hedgerow audit`.
+
+    Class attributes say more, if there is more to say: `FORMS`, the choices of each further form by its name, which tests and the
+    README then know of; `MEANINGS`, words for those names of fields and of `Algorithm.parameters` that do not explain themselves.
+    Two names of fields have a meaning of their own: `epsilon` is the budget, and `every` the rounds between exchanges. Contracts
+    change them, to make a tiny game loud and a long one quick.
     """
 
     def build(self, setting: Setting) -> Algorithm: ...

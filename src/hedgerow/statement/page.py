@@ -172,17 +172,19 @@ def number(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
-def pairs(values: Mapping[str, Any]) -> str:
-    """Parameters by name and value, with what they mean where the name does not say it."""
-    told = {key: f" ({words.PARAMETERS[key]})" if key in words.PARAMETERS else "" for key in values}
+def pairs(values: Mapping[str, Any], algorithm: str) -> str:
+    """Parameters of a registered algorithm by name and value, with what they mean where the name does not say it."""
+    known = words.meanings(algorithm)
+    told = {key: f" ({known[key]})" if key in known else "" for key in values}
     return ", ".join(f"{key} = {number(value)}{told[key]}" for key, value in values.items())
 
 
 def _parameters(statement: Statement) -> tuple[Block, ...]:
     algorithm = statement.algorithm
-    told = [f"Setting: {pairs(algorithm.setting)}.", f"Chosen: {pairs(choices_of(algorithm))}."]
+    name = str(algorithm.choices["name"])
+    told = [f"Setting: {pairs(algorithm.setting, name)}.", f"Chosen: {pairs(choices_of(algorithm), name)}."]
     if algorithm.parameters:
-        told.append(f"Derived: {pairs(algorithm.parameters)}.")
+        told.append(f"Derived: {pairs(algorithm.parameters, name)}.")
     if not algorithm.mechanisms:
         return (Text(" ".join(told)),)
     rows = tuple(

@@ -119,9 +119,10 @@ def _parameter_details(statement: Statement) -> list[str]:
     told += [f"against {words.observer_words(g)}: {words.guarantee_words(g)}" for g in statement.unguarded]
     if statement.claimed is not None:
         told.append(words.claim_words(statement))
-    told.append(f"chosen: {pairs(statement.algorithm.choices)}")
+    name = str(statement.algorithm.choices["name"])
+    told.append(f"chosen: {pairs(statement.algorithm.choices, name)}")
     if statement.algorithm.parameters:
-        told.append(f"derived: {pairs(statement.algorithm.parameters)}")
+        told.append(f"derived: {pairs(statement.algorithm.parameters, name)}")
     return told
 
 

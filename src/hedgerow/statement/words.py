@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import ceil, exp
 
+from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core.certificate import IDEAL_REALS, NO_CARRY_OVER, PRESENCE_STAYS
 from hedgerow.privacy.curves.pure import rounded_up
 from hedgerow.statement.audit import BUDGET, Audit, AuditedCase
@@ -51,34 +52,16 @@ PLAIN = {  # assumptions whose wording in a certificate is for those who check t
     IDEAL_REALS.meaning: "the noise is secret and independent, and computers drew and compared it without any rounding",
 }
 ONE_GAME = "THESE DATA ARE USED IN NO OTHER GAME: each would add its epsilon."
-PARAMETERS = {
-    "every": "rounds between exchanges",
-    "best_loss": "the best expert's loss per site, at most",
-    "rho": "chance of missing the published accuracy; not about privacy",
-    "switches": "changes of expert allowed; doubling: for each guess",
-    "selection_epsilon": "epsilon of each choice of an expert",
-    "threshold": "loss at which a new expert is chosen; doubling: beyond the guess",
-    "threshold_scale": "noise on the threshold",
-    "query_scale": "noise on each comparison with it",
-    "noise_law": "law of that noise",
-    "rate": "learning rate",
-    "base": "loss that is always added, so that the coin may fall for leaving anyhow",
-    "leave": "chance to leave an expert without a reason, in each group of rounds",
-    "draws": "new experts drawn, at most; then the last one stays",
-    "first_guess": "first guess above 0 of what the best expert loses at all sites together; doubled when it fails",
-    "wrong_doubling_at_most": "chance that a right guess is doubled; not about privacy",
-    "test": "whose loss is compared with the threshold",
-    "choice": "how an expert is chosen privately",
-    "report": "law of the noise on each site's sums",
-    "report_noise": "law of the noise on each site's sums",
-    "report_deviation": "standard deviation of that noise, for each number sent",
-    "honest": "sites whose shares of noise are enough",
-    "printed_regret_bound": "what the paper claims",
-}
+COMMON = {"every": "rounds between exchanges"}
 WEAK = "close to no protection"
 LOUD = ("NO GUARANTEE", "NOT SECURE", "THE CLAIM IS NOT", "NOT EVERY VERDICT", "NO OTHER GAME", WEAK, STAMP)
 WORTHLESS = 0.99  # an even guess that is right so often leaves nothing to protect
 CERTAIN = 0.999  # and beyond this no number is worth printing
+
+
+def meanings(algorithm: str) -> dict[str, str]:
+    """What parameters mean where their names do not say it; an algorithm's class explains its own in `MEANINGS`."""
+    return {**COMMON, **(getattr(ALGORITHMS[algorithm], "MEANINGS", {}) if algorithm in ALGORITHMS else {})}
 
 
 def is_loud(text: str) -> bool:

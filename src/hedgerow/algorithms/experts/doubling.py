@@ -9,8 +9,10 @@ why all epochs together cost as much privacy as one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil, exp, expm1, log
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -78,6 +80,15 @@ class Doubling:
     >>> print(algorithm.certificate.guarantees[1].curve.words())
     epsilon = 1, delta = 0
     """
+
+    FORMS: ClassVar[Mapping[str, Mapping[str, Any]]] = {"approximate": {"delta": 1e-6}}
+    MEANINGS: ClassVar[Mapping[str, str]] = {
+        **SparseVector.MEANINGS,
+        "switches": "changes of expert allowed for each guess",
+        "threshold": "loss beyond the guess at which a new expert is chosen",
+        "first_guess": "first guess above 0 of what the best expert loses at all sites together; doubled when it fails",
+        "wrong_doubling_at_most": "chance that a right guess is doubled; not about privacy",
+    }
 
     epsilon: float = 1.0
     delta: float = 0.0

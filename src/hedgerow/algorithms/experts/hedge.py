@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil, log, sqrt
+from typing import ClassVar
 
 import numpy as np
 
@@ -53,6 +55,8 @@ class Hedge:
     bounds the regret against each while it is awake (`proofs/masks.md#sleeping-experts`); reports that come late are not covered
     by it. No guarantee to anybody.
     """
+
+    MEANINGS: ClassVar[Mapping[str, str]] = {"rate": "learning rate"}
 
     every: int = 1
     rate: float | None = None

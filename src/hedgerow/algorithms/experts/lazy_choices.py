@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -23,6 +24,13 @@ class LazyChoices:
     """
 
     KIND: ClassVar[type[Choice]] = Choice
+    FORMS: ClassVar[Mapping[str, Mapping[str, Any]]] = {"approximate": {"delta": 1e-6}}
+    MEANINGS: ClassVar[Mapping[str, str]] = {
+        "rate": "learning rate",
+        "base": "loss that is always added, so that the coin may fall for leaving anyhow",
+        "leave": "chance to leave an expert without a reason, in each group of rounds",
+        "draws": "new experts drawn, at most; then the last one stays",
+    }
 
     epsilon: float = 1.0
     delta: float = 0.0

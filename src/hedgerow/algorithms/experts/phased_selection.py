@@ -7,11 +7,12 @@ round from one law, independently at every client; an adversary who fixes them, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import log, sqrt
 from operator import attrgetter
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -71,6 +72,15 @@ class PhasedSelection:
     >>> print(algorithm.certificate.guarantees[1].curve.words())
     epsilon = 1, delta = 0
     """
+
+    FORMS: ClassVar[Mapping[str, Mapping[str, Any]]] = {"distributed": {"trust": "distributed", "delta": 1e-6}, "local": {"trust": "local"}}
+    MEANINGS: ClassVar[Mapping[str, str]] = {
+        "choice": "how an expert is chosen privately",
+        "report": "law of the noise on each site's sums",
+        "report_noise": "law of the noise on each site's sums",
+        "report_deviation": "standard deviation of that noise, for each number sent",
+        "honest": "sites whose shares of noise are enough",
+    }
 
     epsilon: float = 1.0
     delta: float = 0.0

@@ -10,18 +10,19 @@ potential falls by as much on average (`proofs/potential.md#switches`), and one 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, expm1, inf, log, sqrt
 from operator import attrgetter
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from hedgerow.algorithms.experts.following import CHANNELS, CurrentExpert, Follower
 from hedgerow.algorithms.experts.restarting import EpochState, Restarting
-from hedgerow.algorithms.experts.sparse_vector import ServerState, affordable, cost
+from hedgerow.algorithms.experts.sparse_vector import ServerState, SparseVector, affordable, cost
 from hedgerow.algorithms.experts.totals import LossSums, check_interval
 from hedgerow.core.audit_case import AuditCase
 from hedgerow.core.block import Block
@@ -128,6 +129,14 @@ class Potential:
     >>> print(algorithm.certificate.guarantees[1].curve.words())
     epsilon = 1.906, delta = 0
     """
+
+    FORMS: ClassVar[Mapping[str, Mapping[str, Any]]] = {"published": {"test": "potential"}, "approximate": {"delta": 1e-6}}
+    MEANINGS: ClassVar[Mapping[str, str]] = {
+        **SparseVector.MEANINGS,
+        "switches": "changes of expert allowed in an epoch",
+        "test": "whose loss is compared with the threshold",
+        "rate": "learning rate",
+    }
 
     epsilon: float = 1.0
     delta: float = 0.0

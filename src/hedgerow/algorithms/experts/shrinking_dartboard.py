@@ -8,10 +8,11 @@ total losses. So the expert always has the law of exponential weights, while mos
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil, exp, log, log1p
 from operator import attrgetter
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -95,6 +96,13 @@ class ShrinkingDartboard(LazyChoices):
     >>> print(algorithm.certificate.guarantees[1].curve.words(), round(algorithm.regret_at_most))
     epsilon = 1, delta = 0 75
     """
+
+    FORMS: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "published": {"calibration": "published"},
+        "approximate": {"delta": 1e-6},
+        "approximate, published": {"delta": 1e-6, "calibration": "published"},
+    }
+    MEANINGS: ClassVar[Mapping[str, str]] = {**LazyChoices.MEANINGS, "printed_regret_bound": "what the paper claims"}
 
     calibration: Literal["certified", "published"] = "certified"
 

@@ -8,10 +8,11 @@ kept and nothing is sent any more. One client alone is the single-player Sparse-
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil, log, log2, nextafter, sqrt
 from operator import attrgetter
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -199,6 +200,22 @@ class SparseVector:
     >>> print(algorithm.certificate.guarantees[1].curve.words())
     epsilon = 0.75, delta = 0
     """
+
+    FORMS: ClassVar[Mapping[str, Mapping[str, Any]]] = {
+        "published": {"calibration": "published"},
+        "approximate": {"delta": 1e-6},
+        "approximate, published": {"delta": 1e-6, "calibration": "published"},
+    }
+    MEANINGS: ClassVar[Mapping[str, str]] = {
+        "best_loss": "the best expert's loss per site, at most",
+        "rho": "chance of missing the published accuracy; not about privacy",
+        "switches": "changes of expert allowed",
+        "selection_epsilon": "epsilon of each choice of an expert",
+        "threshold": "loss at which a new expert is chosen",
+        "threshold_scale": "noise on the threshold",
+        "query_scale": "noise on each comparison with it",
+        "noise_law": "law of that noise",
+    }
 
     epsilon: float = 1.0
     delta: float = 0.0
