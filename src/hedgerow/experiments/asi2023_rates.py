@@ -59,7 +59,8 @@ def _planned(study: str, quick: bool) -> list[tuple[int, float]]:
 
 def _points(done: Studies, study: str) -> list[tuple[int, float]]:
     """The (T, epsilon) that were played."""
-    return [point for point in _planned(study, quick=False) if label(CERTIFIED[0], *point) in done[study].algorithms]
+    played = {entry.label for entry in done[study].config.algorithms}
+    return [point for point in _planned(study, quick=False) if label(CERTIFIED[0], *point) in played]
 
 
 def studies(quick: bool) -> dict[str, StudyConfig]:
