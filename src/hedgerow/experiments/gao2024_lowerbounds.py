@@ -84,7 +84,7 @@ def judge(done: Studies) -> Verdict:
 def draw(done: Studies, path: Path) -> None:
     from hedgerow.evaluation.plots import plot_regret_against
 
-    points = {f"{name}, {HIDDEN}": {float(m): done[HIDDEN].regret(label(name, m)) for m in CLIENTS} for name in (PHASED, SVT)}
+    points = {f"{name}, {HIDDEN}": {float(m): done[HIDDEN].regret(label(name, m)) for m in CLIENTS} for name in SPECS}
     points[f"{PHASED}, {COINS}"] = {float(m): done[COINS].regret(label(PHASED, m)) for m in CLIENTS}
     bounds = {
         f"no {EPSILON:g}-DP algorithm is below, {HIDDEN}": {float(m): floor(m) for m in CLIENTS},
