@@ -6,7 +6,8 @@ loss vector, the same in both worlds, but for the one round of the datum, where 
 
 from __future__ import annotations
 
-from itertools import accumulate, permutations
+from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -25,25 +26,26 @@ def by_round(transcript: Any, rounds: int) -> tuple[tuple[str, ...], ...]:
     return tuple(map(tuple, found))
 
 
-def told_apart(transcripts: list[Any], rounds: int) -> tuple[np.ndarray, Levels]:
-    """An order of the transcripts in which those that begin alike stand together, and where each such class begins, for every round."""
-    seen = [by_round(transcript, rounds) for transcript in transcripts]
+def told_apart(seen: Sequence[tuple[Any, ...]], rounds: int) -> tuple[np.ndarray, Levels]:
+    """An order of transcripts, by what each shows in every round, in which those that begin alike stand together; and where each class
+    of those that are alike up to a round begins, for every round.
+    """
     order = sorted(range(len(seen)), key=seen.__getitem__)
     ordered = [seen[i] for i in order]
     begins = [[i for i, one in enumerate(ordered) if i == 0 or one[: r + 1] != ordered[i - 1][: r + 1]] for r in range(rounds)]
     return np.array(order), [*map(np.array, begins), np.arange(len(order))]
 
 
-def largest_delta(chances: Array, levels: Levels, epsilon: float) -> float:
+def largest_delta(chances: Array, levels: Levels, pairs: Sequence[tuple[int, int]], epsilon: float) -> float:
     """max of P(E) - e^epsilon Q(E) over events and adversaries; `chances` has an axis for the vector of each round, then transcripts.
 
+    `pairs` are the vectors that the datum may turn into each other.
+
     >>> still, moved = np.array([0.5, 0.5]), np.array([0.75, 0.25])
-    >>> largest_delta(np.stack([still, moved]), [np.array([0]), np.arange(2)], 0.0)
+    >>> largest_delta(np.stack([still, moved]), [np.array([0]), np.arange(2)], [(0, 1), (1, 0)], 0.0)
     0.25
     """
-    vectors, rounds = chances.shape[0], chances.ndim - 1
-    one, other = np.array(list(permutations(range(vectors), 2))).T
-    worst = 0.0
+    rounds, (one, other), worst = chances.ndim - 1, np.array(pairs).T, 0.0
     for datum in range(rounds):
         value = np.maximum(chances.take(one, axis=datum) - np.exp(epsilon) * chances.take(other, axis=datum), 0.0)
         for last in reversed(range(rounds)):

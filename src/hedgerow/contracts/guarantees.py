@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from itertools import product
+from itertools import permutations, product
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from scipy.special import bdtr, bdtrc
 
-from hedgerow.contracts.adversary import largest_delta, told_apart
+from hedgerow.contracts.adversary import by_round, largest_delta, told_apart
 from hedgerow.contracts.neighbours import SEEDED, SETTING, Randomness, changed, neighbours, private, promises, record
 from hedgerow.contracts.outcome import NotApplicable, demand, same
 from hedgerow.contracts.recording import all_paths
@@ -56,6 +56,26 @@ def covers_every_message(spec: AlgorithmSpec) -> None:
         for guarantee in certificate.guarantees:
             free = guarantee.curve.stated() == (0.0, 0.0)
             demand(free or not guarantee.protects, "a guarantee is claimed without any mechanism")
+
+
+def within_the_budget(spec: AlgorithmSpec) -> None:
+    """What is promised is no worse than what was asked for: delta(epsilon) is at most delta, for the spec's own epsilon and delta.
+
+    Published constants are labelled with what they really give, and may miss the budget that they were printed for.
+    """
+    epsilon, delta = getattr(spec, "epsilon", None), getattr(spec, "delta", 0.0)
+    if epsilon is None:
+        raise NotApplicable("it has no field epsilon: nobody asked for a budget")
+    built = [spec.build(setting) for setting in (SETTING, *AUDIT_GAMES)]
+    if any(algorithm.certificate.calibration == "published" for algorithm in built):
+        raise NotApplicable("its constants are the published ones, its certificate says what they really give")
+    protected = [guarantee for algorithm in built for guarantee in promises(algorithm)]
+    if not protected:
+        raise NotApplicable(f"{built[0].name} protects nobody")
+    for guarantee in protected:
+        spent, asked = guarantee.curve.delta(epsilon), f"epsilon={epsilon} and delta={delta} were asked for"
+        text = f"the {guarantee.observer.value} is promised {guarantee.curve.words()}, where {asked}"
+        demand(spent <= delta, f"{text}: at this epsilon delta is {spent:.3g}")
 
 
 @runtime_checkable
@@ -226,7 +246,7 @@ def _audit_game(algorithm: Algorithm, setting: Setting, noise: Randomness) -> fl
     choosing = setting.horizon - 1  # no exchange follows the last round
     games = list(product(range(4), repeat=choosing))
     found = all_paths(2, lambda noise: broadcasts_of(algorithm, quiet, noise))
-    order, levels = told_apart(found, choosing)
+    order, levels = told_apart([by_round(sent, choosing) for sent in found], choosing)
     transcripts = [found[i] for i in order]
 
     def stream(game: tuple[int, ...]) -> np.ndarray:
@@ -251,7 +271,7 @@ def _audit_game(algorithm: Algorithm, setting: Setting, noise: Randomness) -> fl
         demand(worst <= pure * (1 + 1e-6), f"a transcript has log-ratio {worst:.4f}, a certificate says {pure:.4f}")
         closest = max(closest, worst / pure) if pure < np.inf else closest
         for epsilon in np.linspace(0.0, stated, EPSILONS).tolist():
-            exact = largest_delta(by_vector, levels, epsilon)
+            exact = largest_delta(by_vector, levels, list(permutations(range(4), 2)), epsilon)
             allowed = curve.delta(epsilon)
             text = f"two neighbours have delta = {exact:.3e} at epsilon = {epsilon:.4f}"
             demand(exact <= allowed * (1 + 1e-6) + 1e-12, f"{text}, a certificate says {allowed:.3e}")
