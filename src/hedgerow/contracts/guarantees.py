@@ -66,12 +66,12 @@ def within_the_budget(spec: AlgorithmSpec) -> None:
     epsilon, delta = getattr(spec, "epsilon", None), getattr(spec, "delta", 0.0)
     if epsilon is None:
         raise NotApplicable("it has no field epsilon: nobody asked for a budget")
-    built = [spec.build(setting) for setting in (SETTING, *AUDIT_GAMES)]
-    if any(algorithm.certificate.calibration == "published" for algorithm in built):
+    algorithm = spec.build(SETTING)
+    if algorithm.certificate.calibration == "published":
         raise NotApplicable("its constants are the published ones, its certificate says what they really give")
-    protected = [guarantee for algorithm in built for guarantee in promises(algorithm)]
-    if not protected:
-        raise NotApplicable(f"{built[0].name} protects nobody")
+    if not promises(algorithm):
+        raise NotApplicable(f"{algorithm.name} protects nobody")
+    protected = [guarantee for built in (algorithm, *map(spec.build, AUDIT_GAMES)) for guarantee in promises(built)]
     for guarantee in protected:
         spent, asked = guarantee.curve.delta(epsilon), f"epsilon={epsilon} and delta={delta} were asked for"
         text = f"the {guarantee.observer.value} is promised {guarantee.curve.words()}, where {asked}"
