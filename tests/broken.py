@@ -7,9 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from hedgerow.algorithms.experts.audit_parts import with_curve
 from hedgerow.algorithms.experts.follow_the_leader import FollowTheLeader, Leader
 from hedgerow.algorithms.experts.following import CurrentExpert, Follower
 from hedgerow.algorithms.experts.hedge import Hedge, Sampler
+from hedgerow.algorithms.experts.lazy_audit import half_the_chance
+from hedgerow.algorithms.experts.lazy_server import LazyServer
+from hedgerow.algorithms.experts.phased_selection import PhasedSelection
+from hedgerow.algorithms.experts.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.experts.sparse_vector import Selector, ServerState, SparseVector, total_cost
 from hedgerow.algorithms.experts.totals import ClientState, Summing, Totals
 from hedgerow.algorithms.experts.uniform import Uniform
@@ -648,6 +653,24 @@ class Underflows:
         return replace(Hedge(every=self.every).build(setting), client=Overflowing(setting.experts, 0.5))
 
 
+@dataclass(frozen=True)
+class Overspends(PhasedSelection):
+    """Half the noise that the budget asks for, honestly certified: twice the epsilon."""
+
+    def _noise(self, setting: Setting) -> Any:
+        return super()._noise(setting).scaled(0.5)
+
+
+@dataclass(frozen=True)
+class FewDraws(ShrinkingDartboard):
+    """Its certificate counts with half the chance of a draw: no single transcript gives that away."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        honest = super().build(setting)
+        assert isinstance(honest.server, LazyServer)
+        return with_curve(honest, self.curve(half_the_chance(honest.server.cost(setting))))
+
+
 BROKEN: dict[str, tuple[str, Any]] = {
     "peeks at the present loss": ("causal", Peeks()),
     "reads one round ahead": ("causal", PeeksAhead()),
@@ -672,6 +695,8 @@ BROKEN: dict[str, tuple[str, Any]] = {
     "a datum in every window": ("exact ratio below certificate", Variant(EndlessWindow)),
     "one selection too many": ("exact ratio below certificate", Variant(OneMore)),
     "counts one selection only": ("exact ratio below certificate", Understated()),
+    "half the chance of a draw": ("exact ratio below certificate", FewDraws(delta=1e-6)),
+    "spends more than it was given": ("within the budget", Overspends(trust="local")),
     "half the delta": ("exact ratio below certificate", SmallDelta()),
     "nothing to check it by": ("exact ratio below certificate", NoLikelihood()),
     "perfectly private for free": ("nothing raw in a view", FreeLunch()),

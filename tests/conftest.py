@@ -26,6 +26,14 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     os.environ["HEDGEROW_CACHE"] = str(tmp_path_factory.mktemp("cache"))
 
 
+@pytest.fixture(autouse=True)
+def own_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test registers, by a plugin or by hand, is forgotten after it: no test depends on those before it."""
+    for registry in (ALGORITHMS, ENVIRONMENTS, EXPERIMENTS):
+        monkeypatch.setattr(registry, "_things", dict(registry._things))
+    monkeypatch.setattr(plugins, "_loaded", [])
+
+
 STUDY = """
 title = "A study"
 seeds = 2
@@ -84,13 +92,10 @@ Command = Callable[..., Answer]
 
 @pytest.fixture
 def hedgerow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
-    """The command in this process, in an empty folder; what it registers and sets is forgotten afterwards."""
+    """The command in this process, in an empty folder; what it sets is forgotten afterwards."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HEDGEROW_DATA", str(tmp_path / "nowhere"))
     monkeypatch.setenv("COLUMNS", "200")
-    for registry in (ALGORITHMS, ENVIRONMENTS, EXPERIMENTS):
-        monkeypatch.setattr(registry, "_things", dict(registry._things))
-    monkeypatch.setattr(plugins, "_loaded", [])
     (tmp_path / "study.toml").write_text(STUDY)
     (tmp_path / "plugin.py").write_text(PLUGIN)
 

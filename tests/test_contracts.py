@@ -60,7 +60,8 @@ def test_algorithm_keeps_contract(algorithm: str, contract: str) -> None:
 def test_honest_algorithm_keeps_contract(name: str, contract: str) -> None:
     outcome = examine(contract, HONEST[name])
     other_games = ("same by sums", "sleeping experts", "absent clients")
-    applies = contract not in (*other_games, "exact ratio below certificate", "noiseless is reference", "regret below bound")
+    no_budget = ("within the budget", "exact ratio below certificate", "noiseless is reference", "regret below bound")
+    applies = contract not in (*other_games, *no_budget)
     assert outcome.status == ("holds" if applies else "not applicable"), outcome.detail
 
 
@@ -154,6 +155,8 @@ def test_frequencies_with_half_the_noise_raise_one() -> None:
         ("a promise for a whole site", "all the data of one client, which no contract can check"),
         ("a likelihood that leaves out uploads", r"the server sees \['uploads'\]"),
         ("a likelihood that leaves out clients", "clients release noise of their own"),
+        ("half the chance of a draw", r"two neighbours have delta = .* at epsilon = .*, a certificate says"),
+        ("spends more than it was given", r"the \w+ is promised epsilon = 2, .*, where epsilon=1.0 and delta=0.0 were asked for: at this"),
         ("too quiet to be audited", "of the certificate: offer audit_variants"),
     ],
 )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from itertools import product
+from itertools import permutations, product
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from scipy.special import bdtr, bdtrc
 
+from hedgerow.contracts.adversary import by_round, largest_delta, told_apart
 from hedgerow.contracts.neighbours import SEEDED, SETTING, Randomness, changed, neighbours, private, promises, record
 from hedgerow.contracts.outcome import NotApplicable, demand, same
 from hedgerow.contracts.recording import all_paths
@@ -23,6 +24,7 @@ from hedgerow.engines.broadcasts import broadcasts_of
 
 AUDIT_GAMES = (Setting(clients=1, experts=2, horizon=4), Setting(clients=2, experts=2, horizon=3))
 LEAST_POWER = 0.5
+EPSILONS = 7  # so many points of a curve are compared with exact deltas, from 0 to the stated epsilon
 LEAST_EXPECTED = 25
 FREE_COINS = frozenset({"uniform"})
 
@@ -54,6 +56,26 @@ def covers_every_message(spec: AlgorithmSpec) -> None:
         for guarantee in certificate.guarantees:
             free = guarantee.curve.stated() == (0.0, 0.0)
             demand(free or not guarantee.protects, "a guarantee is claimed without any mechanism")
+
+
+def within_the_budget(spec: AlgorithmSpec) -> None:
+    """What is promised is no worse than what was asked for: delta(epsilon) is at most delta, for the spec's own epsilon and delta.
+
+    Published constants are labelled with what they really give, and may miss the budget that they were printed for.
+    """
+    epsilon, delta = getattr(spec, "epsilon", None), getattr(spec, "delta", 0.0)
+    if epsilon is None:
+        raise NotApplicable("it has no field epsilon: nobody asked for a budget")
+    algorithm = spec.build(SETTING)
+    if algorithm.certificate.calibration == "published":
+        raise NotApplicable("its constants are the published ones, its certificate says what they really give")
+    if not promises(algorithm):
+        raise NotApplicable(f"{algorithm.name} protects nobody")
+    protected = [guarantee for built in (algorithm, *map(spec.build, AUDIT_GAMES)) for guarantee in promises(built)]
+    for guarantee in protected:
+        spent, asked = guarantee.curve.delta(epsilon), f"epsilon={epsilon} and delta={delta} were asked for"
+        text = f"the {guarantee.observer.value} is promised {guarantee.curve.words()}, where {asked}"
+        demand(spent <= delta, f"{text}: at this epsilon delta is {spent:.3g}")
 
 
 @runtime_checkable
@@ -171,7 +193,8 @@ def _p_value(law: Any, pairs: list[tuple[Any, Any]], coins: np.random.Generator)
 def exact_ratio_below_certificate(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> None:
     """On tiny games every transcript and every pair of neighbours is enumerated: no delta above the certified curve.
 
-    The largest log-ratio is compared with the curve's epsilon at delta = 0, and the exact delta with the curve at smaller epsilon.
+    The largest log-ratio is compared with the curve's epsilon at delta = 0, and the exact delta with the curve at smaller epsilon,
+    also where later losses react to what was sent, in the worst way (`adversary`).
 
     The likelihoods must sum to one and agree with simulated frequencies, so that they speak of the code that runs; and the
     games must come within half of the certificate, or they say nothing. Unless the ledger holds the certificate (its composition is
@@ -214,17 +237,21 @@ def _audit_game(algorithm: Algorithm, setting: Setting, noise: Randomness) -> fl
     """One tiny game, enumerated; returns how close the worst pair comes to a certificate: in log-ratio, or in delta if unbounded."""
     likelihood = algorithm.log_likelihood
     assert likelihood is not None
-    curves = [guarantee.curve for guarantee in promises(algorithm)]
+    promised = [guarantee.curve for guarantee in promises(algorithm)]
+    curves = [curve for i, curve in enumerate(promised) if curve not in promised[:i]]
     shape = (setting.horizon, setting.clients, 2)
     vectors = [np.array(pair, float) for pair in product((0, 1), repeat=2)]
     quiet = np.zeros(shape)
     quiet[:, 1:] = 0.5  # further clients are in the background; the datum belongs to the first
-    games = list(product(range(4), repeat=setting.horizon))
-    transcripts = all_paths(2, lambda noise: broadcasts_of(algorithm, quiet, noise))
+    choosing = setting.horizon - 1  # no exchange follows the last round
+    games = list(product(range(4), repeat=choosing))
+    found = all_paths(2, lambda noise: broadcasts_of(algorithm, quiet, noise))
+    order, levels = told_apart([by_round(sent, choosing) for sent in found], choosing)
+    transcripts = [found[i] for i in order]
 
     def stream(game: tuple[int, ...]) -> np.ndarray:
         losses = quiet.copy()
-        losses[:, 0] = np.stack([vectors[i] for i in game])
+        losses[:choosing, 0] = np.stack([vectors[i] for i in game])
         return losses
 
     table = np.array([[likelihood(t, stream(game)) for t in transcripts] for game in games])
@@ -233,26 +260,23 @@ def _audit_game(algorithm: Algorithm, setting: Setting, noise: Randomness) -> fl
     demand(bool(np.allclose(totals, 1.0, atol=1e-9)), f"likelihoods sum to {totals.min():.6f}..{totals.max():.6f}, not to 1")
     index = {game: i for i, game in enumerate(games)}
     pairs = np.array(
-        [
-            (index[game], index[(*game[:when], other, *game[when + 1 :])])
-            for game, when, other in product(games, range(setting.horizon), range(4))
-        ]
+        [(index[game], index[(*game[:when], other, *game[when + 1 :])]) for game, when, other in product(games, range(choosing), range(4))]
     )
     with np.errstate(invalid="ignore"):
         ratios = np.abs(table[pairs[:, 0]] - table[pairs[:, 1]])
     worst = float(np.nanmax(ratios))  # both impossible: not a number, and no matter
-    closest = 0.0
+    closest, by_vector = 0.0, chances.reshape(*[len(vectors)] * choosing, -1)
     for curve in curves:
         pure, stated = curve.epsilon(0.0), curve.stated()[0]
         demand(worst <= pure * (1 + 1e-6), f"a transcript has log-ratio {worst:.4f}, a certificate says {pure:.4f}")
         closest = max(closest, worst / pure) if pure < np.inf else closest
-        for epsilon in (0.0, stated / 3, stated * 2 / 3, stated):
-            exact = float(np.maximum(chances[pairs[:, 0]] - np.exp(epsilon) * chances[pairs[:, 1]], 0.0).sum(axis=1).max())
+        for epsilon in np.linspace(0.0, stated, EPSILONS).tolist():
+            exact = largest_delta(by_vector, levels, list(permutations(range(4), 2)), epsilon)
             allowed = curve.delta(epsilon)
             text = f"two neighbours have delta = {exact:.3e} at epsilon = {epsilon:.4f}"
             demand(exact <= allowed * (1 + 1e-6) + 1e-12, f"{text}, a certificate says {allowed:.3e}")
             closest = max(closest, exact / allowed) if allowed > 1e-9 and pure == np.inf else closest
-    loud = (1, 2, 1, 2)[: setting.horizon]
+    loud = (1, 2, 1)[:choosing]
     _frequencies_match(algorithm, transcripts, np.exp(table[index[loud]]), stream(loud), noise)
     return closest
 

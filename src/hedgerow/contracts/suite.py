@@ -25,6 +25,7 @@ CONTRACTS: dict[str, Contract] = {
     "sleeping experts": agreement.sleeping_experts,
     "absent clients": agreement.absent_clients,
     "covers every message": guarantees.covers_every_message,
+    "within the budget": guarantees.within_the_budget,
     "sensitivities hold": guarantees.sensitivities_hold,
     "nothing raw in a view": guarantees.nothing_raw_in_a_view,
     "noise follows its law": guarantees.noise_follows_its_law,

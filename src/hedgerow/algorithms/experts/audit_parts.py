@@ -24,6 +24,13 @@ def with_server(algorithm: Algorithm, server: Any) -> Algorithm:
     return replace(algorithm, server=server, advance=server.advance, log_likelihood=server.log_likelihood)
 
 
+def with_curve(algorithm: Algorithm, curve: PrivacyCurve) -> Algorithm:
+    """The algorithm as it is, promising another curve to whoever is promised anything."""
+    certificate = algorithm.certificate
+    guarantees = tuple(replace(given, curve=curve) if given.protects else given for given in certificate.guarantees)
+    return replace(algorithm, certificate=replace(certificate, guarantees=guarantees))
+
+
 def with_bug(server: AnyServer, bug: type) -> AnyServer:
     """The same server, in front of whose methods stand those of the bug."""
     kind: Any = type(bug.__name__, (bug, type(server)), {})

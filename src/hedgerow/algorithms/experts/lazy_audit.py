@@ -11,12 +11,13 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from hedgerow.algorithms.experts.audit_parts import Streams, half_selection, peer_curve, with_bug, with_server
+from hedgerow.algorithms.experts.audit_parts import Streams, half_selection, peer_curve, with_bug, with_curve, with_server
 from hedgerow.algorithms.experts.lazy_choices import LazyChoices
 from hedgerow.algorithms.experts.lazy_server import LazyServer
 from hedgerow.core.audit_case import WHOLE, AuditCase, Method, Verdict, changes
 from hedgerow.core.lattice import UNITS_PER_LOSS, Array
 from hedgerow.core.setting import Setting
+from hedgerow.privacy.random_draws import CoinThenDraws
 
 SETTING = Setting(clients=1, experts=1000, horizon=512)
 BATCH, ENOUGH = 4, 3  # rounds of a group where the calibration has groups of one, or fewer exchanges than this
@@ -24,23 +25,27 @@ CAPPED = 12  # draws of the approximate version, which otherwise has no cap to b
 SAMPLED = Setting(clients=1, experts=16, horizon=20)
 OUTSIDE = Setting(clients=1, experts=2, horizon=2)
 READ_AT = 1e-3  # where approximate certificates are compared with their audits
+MANY_DRAWS = Setting(clients=1, experts=2, horizon=32)
+READ_MANY_AT = 0.1  # the same for a game of many draws, of which 800 runs tell much at a large delta
 
 LEAST = 1 / UNITS_PER_LOSS
 AnySpec = TypeVar("AnySpec", bound=LazyChoices)
 AnyServer = TypeVar("AnyServer", bound=LazyServer)
 Bug = tuple[str, Callable[[Any], Any], Verdict]
+Mistake = tuple[str, Callable[[CoinThenDraws], CoinThenDraws]]
 
 
 @dataclass(frozen=True)
 class Attack:
     """`worst` makes a server's worst streams, `draws` is how many an exchange may need, `rate` that of the games seen from outside,
-    `bugs` are those that only this kind of server can have.
+    `bugs` are those that only this kind of server can have, `mistakes` those in its certificate.
     """
 
     worst: Callable[[Any], Streams]
     draws: int
     rate: float
     bugs: tuple[Bug, ...] = ()
+    mistakes: tuple[Mistake, ...] = ()
 
 
 class OverlappingGroups(LazyServer):
@@ -103,7 +108,8 @@ def whole(spec: LazyChoices, played: LazyChoices, name: str, audited: LazyServer
 
 def lazy_cases(spec: LazyChoices, attack: Attack) -> tuple[AuditCase, ...]:
     """The null first, then the certificate's worst cases, then what must be caught."""
-    return (*_exact(spec, attack), *(_glass_box(spec) if spec.delta > 0 else ()), *_black_box(spec, attack))
+    approximate = (*_glass_box(spec), *_many_draws(spec, attack)) if spec.delta > 0 else ()
+    return (*_exact(spec, attack), *approximate, *_black_box(spec, attack))
 
 
 def _exact(spec: LazyChoices, attack: Attack) -> Iterator[AuditCase]:
@@ -138,6 +144,23 @@ def _loud(spec: AnySpec, **choices: Any) -> AnySpec:
 
 def _glass_box(spec: LazyChoices) -> Iterator[AuditCase]:
     yield from sampled(spec, _loud(spec, rate=0.25, leave=0.1, draws=None), SAMPLED, "glass box", 2000, READ_AT)
+
+
+def half_the_chance(cost: CoinThenDraws) -> CoinThenDraws:
+    """The mistake: the first kind of later occasion brings a draw with half the chance it has."""
+    (count, chance), *others = cost.occasions
+    return replace(cost, occasions=((count, chance / 2), *others))
+
+
+def _many_draws(spec: LazyChoices, attack: Attack) -> Iterator[AuditCase]:
+    """The real server, whose certificate has to count with as many draws as it makes: here they tell more than the first coin."""
+    played = _loud(spec, rate=0.25, leave=0.6, draws=None)
+    _, honest, _ = sampled(spec, played, MANY_DRAWS, "glass box", 800, READ_MANY_AT)
+    yield replace(honest, name="many draws, sampled")
+    server: Any = honest.algorithm.server
+    for name, mistake in (("a certificate with half the chance of a draw", half_the_chance), *attack.mistakes):
+        algorithm = with_curve(honest.algorithm, played.curve(mistake(server.cost(MANY_DRAWS))))
+        yield replace(honest, name=name, algorithm=algorithm, certified=peer_curve(algorithm), expected="violated")
 
 
 def _black_box(spec: LazyChoices, attack: Attack) -> Iterator[AuditCase]:

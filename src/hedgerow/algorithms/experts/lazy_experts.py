@@ -112,8 +112,11 @@ class LazyExperts(LazyChoices):
     KIND: ClassVar[type[Choice]] = TwoChains
 
     def audit_variants(self) -> tuple[LazyExperts, ...]:
-        """A loud version whose tiny games come close to the certificate."""
-        return (replace(self, epsilon=200.0, every=1, rate=1.5, leave=0.2, draws=1),)
+        """Loud versions whose tiny games come close to the certificate: by draws, and by the first coin alone; for a delta one without
+        a cap, so that coins decide how many draws there are.
+        """
+        loud = replace(self, epsilon=200.0, every=1, rate=1.5, leave=0.2, draws=1)
+        return loud, replace(loud, leave=0.02, draws=None) if self.delta > 0 else replace(loud, rate=0.05, leave=0.01)
 
     def audit_cases(self) -> tuple[AuditCase, ...]:
         """Its worst streams and planted bugs, for `hedgerow audit`."""

@@ -16,6 +16,7 @@ from hedgerow.algorithms.experts.lazy_experts import LazyExperts, Pair, ServerSt
 from hedgerow.algorithms.experts.lazy_server import steps
 from hedgerow.core.audit_case import AuditCase
 from hedgerow.core.lattice import Array
+from hedgerow.privacy.random_draws import CoinThenDraws
 
 
 class CuriousCompanion(Pair):
@@ -33,6 +34,11 @@ class CuriousCompanion(Pair):
 def _companion_for_ever(server: Pair) -> Pair:
     """p -> 0 in the coin of y, which sees no data."""
     return replace(server, refresh=replace(server.refresh, base=LEAST))
+
+
+def _forgets_companion(cost: CoinThenDraws) -> CoinThenDraws:
+    """The mistake: the companion's draws cost nothing."""
+    return replace(cost, occasions=cost.occasions[:1])
 
 
 def _transcript(server: Pair, expert: int, companion: int, *, stays: int = 0, kept: int = 0) -> tuple[TwoExperts, ...]:
@@ -65,4 +71,5 @@ def cases(spec: LazyExperts) -> tuple[AuditCase, ...]:
         ("a companion that looks at the data", _curious, "violated"),
         ("companion hardly ever drawn (p -> 0), which tells nothing", _companion_for_ever, "holds"),
     )
-    return lazy_cases(spec, Attack(_worst, draws=2, rate=0.75, bugs=bugs))
+    mistakes = (("a certificate that forgets the companion's draws", _forgets_companion),)
+    return lazy_cases(spec, Attack(_worst, draws=2, rate=0.75, bugs=bugs, mistakes=mistakes))

@@ -6,16 +6,21 @@ Audits see the leader of noisy sums, never the sums; blocks that overlap are the
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import sqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hedgerow.algorithms.experts.audit_parts import peer_curve
+from hedgerow.algorithms.experts.blocks import BlockClient, ClientState, NoisySums
 from hedgerow.algorithms.experts.blocks_audit import exact_cases, half_noise, less_noise, overlapping, parts_of
+from hedgerow.algorithms.experts.totals import LossSums
 from hedgerow.core.audit_case import WHOLE, AuditCase, Verdict, changes
-from hedgerow.core.lattice import Array, round_to_lattice
+from hedgerow.core.lattice import Array, from_units, round_to_lattice
+from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
+from hedgerow.privacy.mechanisms.shares import GaussianShare
 
 if TYPE_CHECKING:
     from hedgerow.algorithms.experts.phased_selection import PhasedSelection
@@ -23,13 +28,15 @@ if TYPE_CHECKING:
 OUTSIDE = 4.0  # epsilon of the games that are seen from outside: frequencies tell little about a small one
 REPORTED = 2.0  # the same where clients add the noise
 READ_AT = 0.05  # the delta at which Gaussian guarantees are compared with frequencies
+BETWEEN_TWO = {"epsilon": 4.0, "delta": 1e-6}  # of the game in which a peer takes off its own share
 
 
 def cases(spec: PhasedSelection) -> tuple[AuditCase, ...]:
     """The null first, then the worst stream, then what must be caught."""
     if spec.trust == "central":
         return *exact_cases(spec), *_from_outside(spec)
-    return tuple(case for law in spec.laws() for case in _noisy_reports(spec, law))
+    shared = _curious_peer(spec) if spec.trust == "distributed" else ()
+    return *(case for law in spec.laws() for case in _noisy_reports(spec, law)), *shared
 
 
 def _two_experts(gap: float, rounds: int) -> tuple[Array, Array]:
@@ -75,6 +82,40 @@ def _noisy_reports(spec: PhasedSelection, law: PhasedSelection) -> tuple[AuditCa
         case(f"null, from outside{of}", algorithm, streams[:1] * 2, "holds"),
         case(f"one choice, from outside{of}", algorithm, streams, "holds"),
         case(f"{cut} the noise, from outside{of}", less_noise(algorithm, factor), streams, "violated"),
+    )
+
+
+class CuriousPeer(BlockClient):
+    """The last client takes its own noise off what is sent, for it knows that share; the datum is another's."""
+
+    def upload(self, state: ClientState, noise: Noise) -> tuple[LossSums | NoisySums, ClientState]:
+        said, state = super().upload(state, noise)
+        own = np.arange(len(said.losses)) == len(said.losses) - 1
+        return NoisySums(np.where(own[:, None], from_units(state.losses), said.losses)), state
+
+
+def _by_peer(algorithm: Algorithm, reporting: Any) -> Algorithm:
+    return replace(algorithm, client=CuriousPeer(algorithm.setting.experts, reporting), advance=None)
+
+
+def _all_counted(share: GaussianShare, clients: int) -> GaussianShare:
+    """The bug: so little noise that it takes the shares of all clients to protect a datum."""
+    return replace(share, scale=share.scale * sqrt(share.honest / clients), honest=clients)
+
+
+def _curious_peer(spec: PhasedSelection) -> tuple[AuditCase, ...]:
+    """Two clients: the peer finds expert 1 worse in both rounds of the block, so that its being chosen is telling."""
+    loud = replace(spec, **BETWEEN_TWO, honest=None)
+    algorithm = loud.build(Setting(2, 2, 8))
+    share = parts_of(algorithm)[0].reporting
+    streams = _silent(2)
+    for stream in streams:
+        stream[1:3, 1, 1] = 1.0
+    case = _BlackBox(algorithm, changes(spec, loud), READ_AT)
+    too_little = _all_counted(share, algorithm.setting.clients)
+    return (
+        case("a peer that takes its own share off", _by_peer(algorithm, share), streams, "holds"),
+        case("a peer's own share counted as secret", _by_peer(algorithm, too_little), streams, "violated"),
     )
 
 

@@ -112,9 +112,12 @@ class ShrinkingDartboard(LazyChoices):
         expect(self.calibration in options, "calibration", self.calibration, f"in {options}")
 
     def audit_variants(self) -> tuple[ShrinkingDartboard, ...]:
-        """A loud version whose tiny games come close to the certificate."""
+        """Loud versions whose tiny games come close to the certificate: by draws, and by the first coin alone; for a delta one without
+        a cap, so that coins decide how many draws there are.
+        """
         loud = replace(self, epsilon=200.0 if self.calibration == "certified" else self.epsilon, every=1)
-        return (replace(loud, rate=2.0, leave=0.05, draws=2),)
+        other = replace(loud, rate=0.7, leave=0.3, draws=None) if self.delta > 0 else replace(loud, rate=0.3, leave=0.02, draws=1)
+        return replace(loud, rate=2.0, leave=0.05, draws=2), other
 
     def audit_cases(self) -> tuple[AuditCase, ...]:
         """Its worst streams and planted bugs, for `hedgerow audit`."""
