@@ -182,6 +182,7 @@ class PhasedSelection:
             channels={"LossSums.losses": Channel.UPLOADS, **ANNOUNCED},
             mechanisms=(selection,),
             composition="sum",
+            entered=1,
         )
 
     def _noisy_reports(self, setting: Setting, reporting: Any) -> Certificate:
@@ -211,7 +212,7 @@ class PhasedSelection:
             for observer, view in views.items()
         )
         channels = {"NoisySums.losses": seen, **ANNOUNCED}
-        return Certificate(self.trust, "certified", guarantees, channels, (reporting,), "sum")
+        return Certificate(self.trust, "certified", guarantees, channels, (reporting,), "sum", entered=1)
 
 
 def _share(budget: Budget, sensitivity: float, honest: int) -> GaussianShare:
