@@ -7,9 +7,10 @@ from typing import Any
 
 from rich.table import Table
 
-from hedgerow.algorithms.registry import ALGORITHMS
+from hedgerow.algorithms.registry import ALGORITHMS, supporting
 from hedgerow.cli.options import Debug, Json, Plugins, prepare
 from hedgerow.cli.output import OUT, print_json
+from hedgerow.core.protocol import Feature
 from hedgerow.environments.registry import ENVIRONMENTS
 from hedgerow.experiments.registry import EXPERIMENTS
 
@@ -29,6 +30,7 @@ def list_things(json: Json = False, plugin: Plugins = None, debug: Debug = False
     prepare(plugin)
     document = {
         "algorithms": [_describe(name, kind) for name, kind in ALGORITHMS.items()],
+        "supports": {feature.value: supporting(feature) for feature in Feature},
         "environments": [_describe(name, kind) for name, kind in ENVIRONMENTS.items()],
         "experiments": [{"id": name, "summary": e.title, "claim": e.claim} for name, e in EXPERIMENTS.items()],
     }
@@ -42,6 +44,10 @@ def list_things(json: Json = False, plugin: Plugins = None, debug: Debug = False
         for row in document[heading]:
             table.add_row(row["name"], row["summary"], ", ".join(f"{k}={v}" for k, v in row["parameters"].items()))
         OUT.print(table)
+        if heading == "algorithms":
+            for names in dict.fromkeys(map(tuple, document["supports"].values())):
+                features = [feature for feature, able in document["supports"].items() if tuple(able) == names]
+                OUT.print(f"with {', '.join(features)}: {', '.join(names) or 'none'}", markup=False)
     table = Table(title="experiments", title_justify="left", title_style="bold")
     for column in ("id", "what it reproduces", "claim"):
         table.add_column(column, overflow="fold")

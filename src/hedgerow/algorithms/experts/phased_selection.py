@@ -74,6 +74,7 @@ class PhasedSelection:
     """
 
     FORMS: ClassVar[Mapping[str, Mapping[str, Any]]] = {"distributed": {"trust": "distributed", "delta": 1e-6}, "local": {"trust": "local"}}
+    EXACT: ClassVar[str] = "trust='central', or trust='local' with report='laplace' or, where delta > 0, report='gaussian'"
     MEANINGS: ClassVar[Mapping[str, str]] = {
         "choice": "how an expert is chosen privately",
         "report": "law of the noise on each site's sums",
