@@ -82,6 +82,12 @@ class StudyConfig:
             return type(own).__name__
         return ", ".join(_differences(own, common))
 
+    def own_name(self) -> str:
+        """What sets the study's own losses apart from those of entries with others of the same kind; nothing where there are none."""
+        others = [self.environment_of(entry) for entry in self.algorithms]
+        told = [value for other in others if type(other) is type(self.environment) for value in _differences(self.environment, other)]
+        return ", ".join(dict.fromkeys(told))
+
 
 def _same(one: object, other: object) -> bool:
     """Equality for environments, some of which hold arrays that cannot be asked."""
