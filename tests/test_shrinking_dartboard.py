@@ -210,7 +210,9 @@ def test_errors_name_the_value_and_the_rule(choices: dict[str, Any], horizon: in
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
-@pytest.mark.parametrize("given", [{"draws": 20}, {"draws": 1000}, {"leave": 0.5}, {"leave": 0.9}, {"rate": 0.004}, {"leave": 0.1, "draws": 30}])
+@pytest.mark.parametrize(
+    "given", [{"draws": 20}, {"draws": 1000}, {"leave": 0.5}, {"leave": 0.9}, {"rate": 0.004}, {"leave": 0.1, "draws": 30}]
+)
 def test_what_is_given_stays_and_the_rest_is_chosen_for_it(given: dict[str, Any], delta: float) -> None:
     """Within the budget, and never worse than to put the given value into the choice that was made without it."""
     setting = Setting(10, 100, 512)

@@ -287,10 +287,7 @@ def collusion_words(statement: Statement) -> str:
     if not by:
         return "There is no guarantee that collusion could break."
     alone = "while no other site helps them" if statement.algorithm.setting["clients"] > 1 else "(there is no other site)"
-    told = [
-        f"against {listed(who)} " + (_helpers(count) if count else alone)
-        for count, who in by.items()
-    ]
+    told = [f"against {listed(who)} " + (_helpers(count) if count else alone) for count, who in by.items()]
     return f"The guarantee holds {listed(told)}."
 
 

@@ -169,9 +169,10 @@ def from_table(table: Mapping[str, Any], title: str = "Untitled") -> StudyConfig
     environment = _named(ENVIRONMENTS, environment_table, "environment")
     rows = table.get("algorithms", [])
     if not isinstance(rows, list):
-        name = next(iter(rows), "hedge") if isinstance(rows, Mapping) else "hedge"
-        form = f'[[algorithms]] in a line of its own, and below it name = "{name}"'
-        raise InvalidValue(f"Expected a list of algorithms, not a table or value: write {form}, then its parameters.")
+        named = [key for key, value in rows.items() if isinstance(value, Mapping)] if isinstance(rows, Mapping) else []
+        name = rows.get("name") or next(iter(named), "hedge") if isinstance(rows, Mapping) else "hedge"
+        form = f'[[algorithms]] in one line, name = "{name}" in the next, then its parameters'
+        raise InvalidValue(f"Expected algorithms to be a list of tables, got {'one table' if named or rows else repr(rows)}: write {form}.")
     entries = []
     for i, row in enumerate(rows):
         where = f"algorithms.{i}"

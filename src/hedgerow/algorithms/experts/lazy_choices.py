@@ -60,12 +60,13 @@ class LazyChoices:
         given = Given(self.rate, self.leave, self.draws)
         return self.given() or choose(setting, self.epsilon, self.delta, self.every, self.KIND, given)
 
-    def afford(self, cost: CoinThenDraws) -> None:
-        """Refuses what was given, where a server that plays it costs more than the budget."""
+    def afford(self, choice: Choice, cost: CoinThenDraws) -> None:
+        """Refuses a choice whose server costs more than the budget; names what was given of it, or all where nothing was."""
         if cost.pure <= self.epsilon if self.delta == 0 else cost.delta(self.epsilon) <= self.delta:
             return
         hints = {"rate": "a smaller rate", "leave": "a larger leave", "draws": "fewer draws"}
         given = {name: getattr(self, name) for name in hints if getattr(self, name) is not None}
+        given = given or {name: getattr(choice, name) for name in hints if getattr(choice, name) is not None}
         told = ", ".join(f"{name}={value!r}" for name, value in given.items())
         change = ", ".join(hints[name] for name in given)
         rule = f"within epsilon={self.epsilon}, delta={self.delta}: it costs {self.curve(cost).words()} or more"

@@ -125,7 +125,7 @@ class LazyExperts(LazyChoices):
         self.fits(setting)
         choice = self.settled(setting)
         server = Pair(setting.experts, choice.every, choice.draws, choice.coin(setting), choice.selection, choice.refresh)
-        self.afford(server.cost(setting))
+        self.afford(choice, server.cost(setting))
         return Algorithm(
             name="lazy_experts",
             setting=setting,

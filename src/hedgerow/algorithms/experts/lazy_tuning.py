@@ -65,9 +65,7 @@ def best_of(setting: Setting, found: list[Choice]) -> Choice:
 
 
 @lru_cache(maxsize=256)
-def choose(
-    setting: Setting, epsilon: float, delta: float, every: int | None, kind: type[Choice] = Choice, given: Given = FREE
-) -> Choice:
+def choose(setting: Setting, epsilon: float, delta: float, every: int | None, kind: type[Choice] = Choice, given: Given = FREE) -> Choice:
     """The smallest regret bound that the search finds within the budget; kept on disk with delta > 0, where it takes time.
 
     A given rate may be too large for every budget: then the choice is one that costs little, and too much.

@@ -128,7 +128,7 @@ class ShrinkingDartboard(LazyChoices):
         choice, claimed_bound = self._choice(setting)
         server = Dartboard(setting.experts, choice.every, choice.draws, choice.coin(setting), choice.selection)
         if self.calibration == "certified":
-            self.afford(server.cost(setting))
+            self.afford(choice, server.cost(setting))
         return Algorithm(
             name="shrinking_dartboard",
             setting=setting,
