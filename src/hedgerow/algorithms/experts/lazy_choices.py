@@ -69,7 +69,7 @@ class LazyChoices:
         given = given or {name: getattr(choice, name) for name in hints if getattr(choice, name) is not None}
         told = ", ".join(f"{name}={value!r}" for name, value in given.items())
         change = ", ".join(hints[name] for name in given)
-        rule = f"within epsilon={self.epsilon}, delta={self.delta}: it costs {self.curve(cost).words()} or more"
+        rule = f"within epsilon={self.epsilon}, delta={self.delta}: this choice costs {self.curve(cost).words()} or more"
         raise InvalidValue(f"Expected {told} {rule}; take {change} or a larger epsilon.")
 
     def given(self) -> Choice | None:
