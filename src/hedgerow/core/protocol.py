@@ -218,7 +218,7 @@ def require_exact_noise(algorithm: Algorithm, instead: str = "") -> None:
     for mechanism in algorithm.certificate.mechanisms:
         if getattr(mechanism, "exact", False) is not True:
             hint = f"; take {instead}" if instead else ""
-            raise Unsupported(f"{algorithm.name} would draw {type(mechanism).__name__}, for which secure noise has no exact sampler{hint}.")
+            raise Unsupported(f"{algorithm.name} needs {type(mechanism).__name__}, which has no exact sampler for secure noise{hint}.")
 
 
 def require_support(algorithm: Algorithm, environment: Environment) -> None:
