@@ -220,14 +220,14 @@ def _consensus_by_integers(horizon: int, epsilon: float) -> float:
 @pytest.mark.parametrize(
     ("kind", "bad", "rule"),
     [
-        (SignEstimation, {"clients": 2}, "horizon=90 <= 45: .* every client"),
+        (SignEstimation, {"clients": 2}, "horizon=90 <= 45: .* every client.*; 90 rounds with 2 clients need experts >= 400"),
         (SignEstimation, {"experts": 201}, "experts=201 to be even"),
-        (SignEstimation, {"horizon": 91}, "horizon=91 <= 90"),
+        (SignEstimation, {"horizon": 91}, "horizon=91 <= 90.* with 1 client need experts >= 204"),
         (SignEstimation, {"padding": 1.5}, "padding=1.5 in"),
         (SignEstimation, {"rows": 0}, "rows=0"),
         (ConsensusColumns, {"padding": 0.5}, "padding=0.5 = 1"),
         (ColumnSubsets, {"experts": 3000}, "experts=3000 to be .* as 2964 or 3120"),
-        (ColumnSubsets, {"horizon": 19}, "horizon=19 <= 18"),
+        (ColumnSubsets, {"horizon": 19}, "horizon=19 <= 18.* need experts >= 3612"),
         (ColumnSubsets, {"subset": 9}, "subset=9"),
     ],
 )
@@ -249,7 +249,8 @@ def test_lasting_chases_forgive_nothing() -> None:
 
 def test_a_budget_too_small_to_learn_from_is_said_with_the_bound() -> None:
     environment = Bernoulli(clients=2, experts=100, horizon=512)
-    (said,) = notes(PhasedSelection(epsilon=1e-4).build(environment.setting), environment)
+    idle, said = notes(PhasedSelection(epsilon=1e-4).build(environment.setting), environment)
+    assert "says nothing here: it is the number of rounds, 512" in idle
     assert "too little to learn from" in said
     assert f"{hidden_expert_regret(environment.setting, 1e-4):.3g}" in said
     assert notes(PhasedSelection(epsilon=1.0).build(environment.setting), environment) == []
@@ -267,7 +268,8 @@ def test_certify_tells_the_regret_bound_and_its_notes(hedgerow: Command) -> None
     document = hedgerow("certify", "shrinking_dartboard", "--set", "epsilon=1e-4", "--set", "clients=1", "--json").document()
     assert document["regret_bound_for"] == "losses fixed in advance"
     assert document["regret_bound"] > 400
-    (note,) = document["notes"]
+    idle, note = document["notes"]
+    assert "says nothing here" in idle
     assert "1 client, 100 experts" in note
     words = hedgerow("certify", "shrinking_dartboard").out
     assert "expected regret per client at most 75" in words

@@ -43,7 +43,10 @@ def test_list_shows_everything_registered(hedgerow: Command) -> None:
     assert [row["name"] for row in document["environments"]] == list(ENVIRONMENTS)
     assert {"gao2024-figure2", "good", "needs-data"} <= {row["id"] for row in document["experiments"]}
     assert all(row["summary"] for rows in document.values() for row in rows)
+    able = [row["name"] for row in document["algorithms"] if "absent clients" in row["supports"]]
+    assert able == ["doubling", "follow_the_leader", "hedge", "potential", "sparse_vector", "uniform"]
     words = hedgerow("list").out
+    assert f"can be played with sleeping experts, absent clients, late reports: {', '.join(able)}" in " ".join(words.split())
     assert all(name in words for name in ("sparse_vector", "halving", "gao2024-figure2", "epsilon=1.0"))
 
 

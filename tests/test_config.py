@@ -92,8 +92,9 @@ def test_a_bad_file_is_refused_in_one_line(tmp_path: Path, old: str, new: str, m
 def test_a_study_needs_algorithms_and_a_file(tmp_path: Path) -> None:
     with pytest.raises(InvalidValue, match="at least one algorithm"):
         _load(tmp_path, GOOD.split("[[algorithms]]", maxsplit=1)[0])
-    with pytest.raises(InvalidValue, match="list of tables"):
-        _load(tmp_path, GOOD.split("[[algorithms]]", maxsplit=1)[0] + "[algorithms]\nname = 'hedge'\n")
+    for wrong in ("[algorithms]\nname = 'uniform'\n", "[algorithms.uniform]\n"):
+        with pytest.raises(InvalidValue, match=r'list of tables.*write \[\[algorithms\]\] in one line, name = "uniform" in the next'):
+            _load(tmp_path, GOOD.split("[[algorithms]]", maxsplit=1)[0] + wrong)
     with pytest.raises(InvalidValue, match="there is none"):
         load(tmp_path / "absent.toml")
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")

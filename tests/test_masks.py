@@ -327,9 +327,9 @@ def test_fast_paths_are_taken_with_absent_clients_and_not_with_sleeping_experts(
 def test_who_does_not_support_a_mask_refuses_it_by_name_before_it_plays() -> None:
     entries = (Entry("a", _Plain()),)
     for environment, name in ((Absent(of=SMALL), "absent clients"), (Sleeping(of=SMALL), "sleeping experts")):
-        with pytest.raises(Unsupported, match=f"follow_the_leader does not support {name}"):
+        with pytest.raises(Unsupported, match=f"follow_the_leader does not support {name}; take one of doubling, follow_the_leader, hedge"):
             run_study(StudyConfig("x", environment, entries))
-        with pytest.raises(Unsupported, match=f"follow_the_leader does not support {name}"):
+        with pytest.raises(Unsupported, match=f"follow_the_leader does not support {name}; `hedgerow list` shows"):
             simulate(_Plain().build(SMALL.setting), environment, 0)
 
 

@@ -15,7 +15,7 @@ from matplotlib.text import Annotation, Text
 from hedgerow.core.errors import MissingData
 from hedgerow.evaluation.canvas import plain
 from hedgerow.evaluation.log_axis import CUT, Bar, draw_bars, set_span, span
-from hedgerow.evaluation.over_time import plot_regret_over_time
+from hedgerow.evaluation.over_time import Line, plot_regret_over_time
 from hedgerow.evaluation.plots import plot_bars, plot_regret_against
 from hedgerow.evaluation.regret import RunResult
 from hedgerow.evaluation.summary import Estimate
@@ -80,6 +80,17 @@ def test_all_names_are_inside_the_picture_apart_and_tied_to_their_curve(labels: 
         assert len({line.get_color() for line in curves}) == len(curves) <= 8
         named += len(ends)
     assert named == len(labels)
+
+
+def test_a_band_ends_where_no_regret_can_be() -> None:
+    rounds = np.array([2, 4])
+    runs = [
+        replace(_run("a", seed, 0.0, 4), rounds=rounds, regret=np.array(regret)) for seed, regret in enumerate([(2.0, 4.0), (0.0, -1.0)])
+    ]
+    low, high = Line.of(runs).band
+    assert high.tolist() == [0, 2, 4]
+    assert low.tolist() == [0, -2, -4]
+    assert Line.of(runs).top == (1.5, 4.0)
 
 
 def test_the_same_number_beside_the_curve_and_on_the_axis() -> None:

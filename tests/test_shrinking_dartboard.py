@@ -195,8 +195,15 @@ def test_horizons_that_end_inside_a_group() -> None:
         ({"delta": 0.9, "calibration": "published"}, 10, r"Expected delta=0.9 so small that Corollary 3 has p <= 1/2"),
         ({"calibration": "published"}, 3, r"Expected horizon=3 so large that Corollary 4 has p <= 1/2"),
         ({"epsilon": 2.0, "calibration": "published"}, 100, r"Expected epsilon=2.0 <= 1 \(Corollaries 3, 4 and 6"),
-        ({"rate": 1.0}, 100, r"Expected rate, leave, draws=\(1.0, .*within epsilon=1.0, delta=0.0: this choice costs epsilon"),
-        ({"leave": 0.0}, 100, r"Expected leave=0.0 in \(0, 1\)"),
+        (
+            {"rate": 1.0},
+            100,
+            r"Expected rate=1.0 within epsilon=1.0, delta=0.0: this choice costs .*; take a smaller rate or",
+        ),
+        ({"rate": 1.0, "delta": 1e-6}, 10**4, r"Expected rate=1.0 within epsilon=1.0, delta=1e-06: this choice costs"),
+        ({"rate": 1.0, "leave": 0.2}, 100, r"Expected rate=1.0, leave=0.2 within .*; take a smaller rate, a larger leave or a larger eps"),
+        ({"leave": 0.0}, 100, r"Expected leave=0.0 in \(0, 1\): at 0 every leaving"),
+        ({"leave": 1.0}, 100, r"Expected leave=1.0 in \(0, 1\): .* at 1 nobody"),
         ({"draws": 0}, 100, r"Expected draws=0 to be a whole number >= 1"),
         ({"calibration": "guessed"}, 100, r"Expected calibration='guessed' in"),
     ],
@@ -204,6 +211,24 @@ def test_horizons_that_end_inside_a_group() -> None:
 def test_errors_name_the_value_and_the_rule(choices: dict[str, Any], horizon: int, text: str) -> None:
     with pytest.raises(InvalidValue, match=text):
         ShrinkingDartboard(**choices).build(Setting(1, 5, horizon))
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize(
+    "given", [{"draws": 20}, {"draws": 1000}, {"leave": 0.5}, {"leave": 0.9}, {"rate": 0.004}, {"leave": 0.1, "draws": 30}]
+)
+def test_what_is_given_stays_and_the_rest_is_chosen_for_it(given: dict[str, Any], delta: float) -> None:
+    """Within the budget, and never worse than to put the given value into the choice that was made without it."""
+    setting = Setting(10, 100, 512)
+    built = ShrinkingDartboard(delta=delta, **given).build(setting)
+    assert {name: pytest.approx(built.parameters[name], rel=1e-4) for name in given} == given
+    assert built.certificate.guarantee(Observer.PUBLIC).curve.delta(1.0) <= delta
+    free = choose(setting, 1.0, delta, None)
+    put = with_chance(given.get("rate", free.rate), given.get("leave", free.leave), free.every, given.get("draws", free.draws))
+    if put.cost(setting).delta(1.0) <= delta:
+        assert built.regret_at_most <= put.regret_bound(setting) * (1 + 1e-6)
+    if given != {"rate": 0.004}:  # a rate so small leaves a part of the budget
+        assert built.regret_at_most < 170 < setting.horizon
 
 
 def test_corollary_6_has_its_own_group_size() -> None:

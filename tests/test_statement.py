@@ -21,9 +21,13 @@ from scipy.special import ndtr
 
 import conftest
 from conftest import Answer, Command
+from hedgerow.algorithms.experts.phased_selection import PhasedSelection
+from hedgerow.algorithms.experts.random_prefix import RandomPrefix
 from hedgerow.algorithms.experts.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
 from hedgerow.algorithms.experts.sparse_vector_audit import cases
+from hedgerow.contracts.neighbours import neighbours
+from hedgerow.contracts.neighbours import record as ledger
 from hedgerow.core.audit_case import WHOLE
 from hedgerow.core.certificate import Observer, Person, PrivacyCurve, Site
 from hedgerow.core.errors import InvalidValue
@@ -41,10 +45,10 @@ from hedgerow.statement.files import FILES, rendered, write
 from hedgerow.statement.picture import draw
 from hedgerow.statement.registry import record, to_yaml
 from hedgerow.statement.statement import Statement, chosen, folder_names
-from hedgerow.statement.words import audit_words, formula, is_loud, percent, plain_words
+from hedgerow.statement.words import audit_words, collusion_words, composition_words, formula, is_loud, percent, plain_words
 from hedgerow.studies.config import load
 from hedgerow.studies.folder import write_study
-from hedgerow.studies.privacy_record import Attack, UnitRecord, _curve, read_record, record_of
+from hedgerow.studies.privacy_record import Attack, UnitRecord, _curve, algorithm_record, read_record, record_of
 from hedgerow.studies.provenance import hash_of, secure_noise
 from hedgerow.studies.study import STAMP, run_study
 
@@ -80,6 +84,13 @@ SPECS = {
     "pure": SparseVector(epsilon=0.5),
     "approximate": SparseVector(delta=1e-5),
     "published": SparseVector(calibration="published"),
+}
+
+ONE_RELEASE = {
+    "permute-and-flip (exponential noise)": PhasedSelection(),
+    "exponential mechanism (gumbel noise)": RandomPrefix(),
+    "laplace": PhasedSelection(trust="local", report="laplace"),
+    "gaussian, a share at each site": PhasedSelection(trust="distributed", delta=1e-6),
 }
 
 # The registry's fields and values, as its schema lists them.
@@ -343,6 +354,43 @@ def test_other_curves_keep_their_own_parameters_and_are_converted(
     page = rendered(statement)["statement.md"]
     assert curve.words() in page
     assert f"epsilon = {rounded_up(curve.stated()[0])}, delta = {rounded_up(curve.stated()[1])}" in page
+
+
+@pytest.mark.parametrize("law", ONE_RELEASE)
+def test_what_a_run_costs_is_what_the_releases_cost_that_one_record_enters(stated: Callable[..., Statement], law: str) -> None:
+    """A run has many releases, each of the stated epsilon: an officer must not add them all up."""
+    spec = ONE_RELEASE[law]
+    entered, released = [], []
+    for trial, losses, neighbour in neighbours(30):
+        algorithm = spec.build(Setting(losses.shape[1], losses.shape[2], losses.shape[0]))
+        first = ledger(algorithm, losses, SeededNoise(trial))
+        second = ledger(algorithm, neighbour, SeededNoise(trial), first)
+        pairs = list(zip(first.releases, second.releases, strict=True))
+        entered.append(sum(not np.array_equal(a.value, b.value) for a, b in pairs))
+        released.append(len(pairs))
+    assert max(entered) == 1 < min(released)
+    statement = stated("pure")
+    made = algorithm_record("x", spec.build(SETTING), {"name": "x"}, "drawn")
+    told = composition_words(replace(statement, algorithm=made))
+    assert "One record enters at most one release of a run" in told
+    assert [mechanism.law for mechanism in made.mechanisms] == [law]
+    several = composition_words(replace(statement, algorithm=replace(made, entered=3)))
+    assert "what those releases cost together that the record enters, at most 3;" in several
+    assert "by a joint proof" in composition_words(statement)
+    assert "depends on the data" in composition_words(stated("uniform"))
+
+
+def test_a_conversion_that_says_nothing_is_left_out_and_one_other_site_is_one(stated: Callable[..., Statement]) -> None:
+    page = rendered(_with(stated("pure"), LaplaceDP(1.0)))["statement.md"]
+    assert "epsilon = 1, delta = 0 (Laplace)" in page
+    assert "converted" not in page
+    assert "Bounded range:" not in page
+    assert "Bounded range:" in rendered(_with(stated("pure"), BoundedRange(1.0)))["statement.md"]
+    assert "converted" in rendered(_with(stated("pure"), GaussianDP(0.5)))["statement.md"]
+    statement = stated("pure")
+    pair = [replace(g, colluding=1) for g in statement.algorithm.guarantees]
+    told = collusion_words(replace(statement, algorithm=replace(statement.algorithm, guarantees=pair)))
+    assert "also if 1 other site adds its data and its own" in told
 
 
 def test_persons_with_several_records(stated: Callable[..., Statement]) -> None:

@@ -14,8 +14,10 @@ from hedgerow.algorithms.experts.random_prefix import RandomPrefix
 from hedgerow.algorithms.experts.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
 from hedgerow.algorithms.experts.uniform import Uniform
-from hedgerow.core.protocol import AlgorithmSpec
+from hedgerow.core.errors import HedgerowError
+from hedgerow.core.protocol import AlgorithmSpec, Feature
 from hedgerow.core.registry import Registry
+from hedgerow.core.setting import Setting
 
 ALGORITHMS: Registry[type[Any]] = Registry(
     "algorithm",
@@ -32,6 +34,19 @@ ALGORITHMS: Registry[type[Any]] = Registry(
         "uniform": Uniform,
     },
 )
+
+
+def supporting(feature: Feature) -> list[str]:
+    """The names of the algorithms that can be played in games with this feature; one that needs to be told more is left out."""
+    found = []
+    for name, kind in ALGORITHMS.items():
+        try:
+            built = kind().build(Setting(clients=2, experts=2, horizon=2))
+        except (HedgerowError, TypeError):
+            continue
+        if feature in built.supports:
+            found.append(name)
+    return found
 
 
 def variants() -> dict[str, AlgorithmSpec]:

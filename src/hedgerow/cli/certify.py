@@ -19,6 +19,7 @@ from hedgerow.engines.learner import Learner
 from hedgerow.environments.adversaries import BOUND_HOLDS_FOR
 from hedgerow.privacy.secure import SecureNoise
 from hedgerow.statement.page import pairs
+from hedgerow.statement.words import explained
 from hedgerow.studies.config import parse_setting, typed
 from hedgerow.studies.folder import certificate_table
 from hedgerow.studies.notes import budget_notes
@@ -99,3 +100,6 @@ def certify(
         for assumption, meaning in guarantee["assumes"].items():
             OUT.print(f"  assumes {assumption}: {meaning}", markup=False)
         OUT.print(f"  proof: {guarantee['proof']}", markup=False)
+    meaning = explained([guarantee["curve"] for guarantee in table["guarantees"]])
+    if meaning:
+        OUT.print(f"\n{meaning}", markup=False)

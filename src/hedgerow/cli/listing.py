@@ -7,9 +7,10 @@ from typing import Any
 
 from rich.table import Table
 
-from hedgerow.algorithms.registry import ALGORITHMS
+from hedgerow.algorithms.registry import ALGORITHMS, supporting
 from hedgerow.cli.options import Debug, Json, Plugins, prepare
 from hedgerow.cli.output import OUT, print_json
+from hedgerow.core.protocol import Feature
 from hedgerow.environments.registry import ENVIRONMENTS
 from hedgerow.experiments.registry import EXPERIMENTS
 
@@ -27,8 +28,12 @@ def _describe(name: str, kind: Any) -> dict[str, Any]:
 def list_things(json: Json = False, plugin: Plugins = None, debug: Debug = False) -> None:
     """List the algorithms, environments and experiments, with their parameters and defaults."""
     prepare(plugin)
+    able_to = {feature: supporting(feature) for feature in Feature}
     document = {
-        "algorithms": [_describe(name, kind) for name, kind in ALGORITHMS.items()],
+        "algorithms": [
+            {**_describe(name, kind), "supports": [feature.value for feature, able in able_to.items() if name in able]}
+            for name, kind in ALGORITHMS.items()
+        ],
         "environments": [_describe(name, kind) for name, kind in ENVIRONMENTS.items()],
         "experiments": [{"id": name, "summary": e.title, "claim": e.claim} for name, e in EXPERIMENTS.items()],
     }
@@ -42,6 +47,10 @@ def list_things(json: Json = False, plugin: Plugins = None, debug: Debug = False
         for row in document[heading]:
             table.add_row(row["name"], row["summary"], ", ".join(f"{k}={v}" for k, v in row["parameters"].items()))
         OUT.print(table)
+        if heading == "algorithms":
+            for names in dict.fromkeys(map(tuple, able_to.values())):
+                features = [feature.value for feature, able in able_to.items() if tuple(able) == names]
+                OUT.print(f"can be played with {', '.join(features)}: {', '.join(names) or 'none'}", markup=False)
     table = Table(title="experiments", title_justify="left", title_style="bold")
     for column in ("id", "what it reproduces", "claim"):
         table.add_column(column, overflow="fold")

@@ -15,6 +15,7 @@ from rich.table import Table
 from hedgerow.studies.study import Study
 
 OUT = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
+BOUND = "bound: what is proven of the expected regret on these losses"
 ERR = Console(stderr=True, highlight=False)
 
 
@@ -37,14 +38,20 @@ def progress_bar(title: str) -> Iterator[Any]:
 
 
 def summary(study: Study, title: str) -> Table:
-    """The summary table of a study."""
+    """The summary table of a study; "bound" is what is proven of the expected regret on these losses, where anything is."""
+    bounds = study.regret_bounds()
+    proven = any(bound is not None for bound in bounds.values())
     table = Table(title=title, title_justify="left", title_style="bold")
+    if proven:
+        table.caption, table.caption_justify, table.caption_style = BOUND, "left", ""
     table.add_column("")
-    for heading in ("regret", "own-best regret", "switches", "exchanges", "numbers sent", "bytes sent"):
+    for heading in ("regret", *(("bound",) if proven else ()), "own-best regret", "switches", "exchanges", "numbers sent", "bytes sent"):
         table.add_column(heading, justify="right")
     for row in study.summary():
         counts = [f"{e.mean:,.0f}" for e in (row.exchanges, row.scalars, row.bytes)]
-        table.add_row(row.label, str(row.regret), str(row.own_best_regret), f"{row.switches.mean:.1f}", *counts)
+        bound = bounds[row.label]
+        cell = () if not proven else ("-" if bound is None else f"{bound:.4g}",)
+        table.add_row(row.label, str(row.regret), *cell, str(row.own_best_regret), f"{row.switches.mean:.1f}", *counts)
     return table
 
 

@@ -11,11 +11,13 @@ from rich.table import Table
 from hedgerow.cli.options import Data, Debug, Json, Out, Plugins, Workers, prepare
 from hedgerow.cli.output import OUT, print_json, progress_bar
 from hedgerow.core.errors import InvalidValue
+from hedgerow.evaluation.summary import Stream
 from hedgerow.experiments.pictures import pictures
 from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.experiments.reproduce import Outcome
 from hedgerow.experiments.reproduce import reproduce as run_experiment
 
+MOST_STREAMS = 4  # of a study that are printed; the files have them all
 WORDS = {True: "[green]yes[/green]", False: "[red]no[/red]", None: "not judged"}
 
 
@@ -95,9 +97,12 @@ def _show(outcome: Outcome, title: str, claim: str) -> None:
 
 def _comparators(outcome: Outcome) -> Table:
     """One line for each stream of losses: what the algorithms paid there, from the best to the worst, and what comparators paid."""
-    lines = [(study, name, stream) for study, streams in outcome.streams.items() for name, stream in streams.items()]
+    lines = [(study, name, stream) for study, streams in outcome.streams.items() for name, stream in _shown(streams).items()]
+    left_out = sum(map(len, outcome.streams.values())) - len(lines)
     names = dict.fromkeys(name for _, _, stream in lines for name in stream.comparators)
     table = Table(title="comparators: mean loss of a client", title_justify="left")
+    if left_out:
+        table.caption, table.caption_justify = f"{left_out} more in the files summary.json", "left"
     table.add_column("losses", overflow="fold")
     for heading in ("algorithms", *names):
         table.add_column(heading, justify="right")
@@ -106,6 +111,13 @@ def _comparators(outcome: Outcome) -> Table:
         others = [f"{stream.comparators[n].mean:.4g}" if n in stream.comparators else "" for n in names]
         table.add_row(f"{study} ({name})" if name else study, _range(paid[0], paid[-1]), *others)
     return table
+
+
+def _shown(streams: dict[str, Stream]) -> dict[str, Stream]:
+    """The first and the last where there are many: an experiment may have a stream of losses for every algorithm and horizon."""
+    names = list(streams)
+    kept = names if len(names) <= MOST_STREAMS else [*names[: MOST_STREAMS // 2], *names[-(MOST_STREAMS // 2) :]]
+    return {name: streams[name] for name in kept}
 
 
 def _range(low: float, high: float) -> str:

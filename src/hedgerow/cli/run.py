@@ -13,6 +13,7 @@ from hedgerow.cli.options import Data, Debug, Json, Out, Plugins, Settings, Work
 from hedgerow.cli.output import ERR, OUT, comparators, print_json, progress_bar, summary
 from hedgerow.core.checks import at_least
 from hedgerow.core.errors import InvalidValue
+from hedgerow.statement.words import explained
 from hedgerow.studies.config import StudyConfig, from_table, load
 from hedgerow.studies.folder import study_document, write_study
 from hedgerow.studies.identity import differences, identity, sources
@@ -92,8 +93,11 @@ def run(
 
 
 def _tell(study: Study) -> None:
-    """Regret, comparators, guarantees, and what else should be known of each algorithm."""
+    """Regret, what should be known of it, comparators, and guarantees."""
     OUT.print(summary(study, study.config.title))
+    for label, said in study.notes().items():
+        for note in said:
+            OUT.print(f"{label}: note: {note}", markup=False)
     beside = comparators(study)
     if beside is not None:
         OUT.print(beside)
@@ -104,9 +108,9 @@ def _tell(study: Study) -> None:
             continue
         for guarantee in guarantees:
             OUT.print(f"{label}: {guarantee.words()}", markup=False)
-    for label, said in study.notes().items():
-        for note in said:
-            OUT.print(f"{label}: note: {note}", markup=False)
+    meaning = explained([g.words() for algorithm in study.algorithms.values() for g in algorithm.certificate.guarantees])
+    if meaning:
+        OUT.print(meaning, markup=False)
 
 
 def _listed(runs: Sequence[Unfinished]) -> str:

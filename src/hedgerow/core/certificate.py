@@ -214,7 +214,8 @@ class Certificate:
 
     `channels` maps every field of every message (`"Type.field"`) to its channel; `mechanisms` holds the very objects that draw
     the noise; `composition` says whether the costs of the releases that one unit enters compose to the claim ("sum") or whether the
-    proof is joint and needs an exact likelihood. `when_spent` says what happens once the budget is used up before the horizon ends.
+    proof is joint and needs an exact likelihood; `entered` is the largest number of releases that one unit enters, where it is known.
+    `when_spent` says what happens once the budget is used up before the horizon ends.
     """
 
     trust: Literal["none", "central", "distributed", "local"]
@@ -224,6 +225,7 @@ class Certificate:
     mechanisms: tuple[Any, ...] = ()
     composition: Literal["joint", "sum"] = "joint"
     when_spent: str = ""
+    entered: int | None = None
 
     def guarantee(self, observer: Observer) -> Guarantee:
         return next(g for g in self.guarantees if g.observer is observer)
@@ -269,6 +271,7 @@ def trusted_server(
     claimed: PrivacyCurve | None = None,
     composition: Literal["joint", "sum"] = "joint",
     when_spent: str = "",
+    entered: int | None = None,
 ) -> Certificate:
     """The central model: clients send exact sums, and what the server sends back protects one loss vector from everybody else.
 
@@ -291,4 +294,4 @@ def trusted_server(
                 assumes=frozenset({TRUSTED_SERVER, IDEAL_REALS, PUBLIC_PARAMETERS, NO_CARRY_OVER}),
             )
         )
-    return Certificate("central", calibration, tuple(guarantees), channels, mechanisms, composition, when_spent)
+    return Certificate("central", calibration, tuple(guarantees), channels, mechanisms, composition, when_spent, entered)

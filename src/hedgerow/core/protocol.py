@@ -169,7 +169,8 @@ class AlgorithmSpec(Protocol):
     contract that enumerates all its transcripts; and `audit_cases()` (see `audit_case`): attacks for `hedgerow audit`.
 
     Class attributes say more, if there is more to say: `FORMS`, the choices of each further form by its name, which tests and the
-    README then know of; `MEANINGS`, words for those names of fields and of `Algorithm.parameters` that do not explain themselves.
+    README then know of; `MEANINGS`, words for those names of fields and of `Algorithm.parameters` that do not explain themselves;
+    `EXACT`, which choices have an exact sampler, where not all have.
     Two names of fields have a meaning of their own: `epsilon` is the budget, and `every` the rounds between exchanges. Contracts
     change them, to make a tiny game loud and a long one quick.
     """
@@ -212,17 +213,18 @@ def features_of(environment: Environment) -> frozenset[Feature]:
     return getattr(environment, "features", frozenset())
 
 
-def require_exact_noise(algorithm: Algorithm) -> None:
-    """Secure noise is exact, so every mechanism needs an exact sampler."""
+def require_exact_noise(algorithm: Algorithm, instead: str = "") -> None:
+    """Secure noise is exact, so every mechanism needs an exact sampler (`exact = True`). `instead`: which choices have one."""
     for mechanism in algorithm.certificate.mechanisms:
         if getattr(mechanism, "exact", False) is not True:
-            raise Unsupported(f"{algorithm.name} needs {type(mechanism).__name__}, which has no exact sampler (exact is not True).")
+            hint = f"; take {instead}" if instead else ""
+            raise Unsupported(f"{algorithm.name} needs {type(mechanism).__name__}, which has no exact sampler for secure noise{hint}.")
 
 
 def require_support(algorithm: Algorithm, environment: Environment) -> None:
     """Refuse a game that the algorithm does not support, by name."""
     for feature in sorted(features_of(environment) - algorithm.supports, key=lambda feature: feature.value):
-        raise Unsupported(f"{algorithm.name} does not support {feature.value}.")
+        raise Unsupported(f"{algorithm.name} does not support {feature.value}; `hedgerow list` shows which algorithms do.")
 
 
 def certified_for(algorithm: Algorithm, environment: Environment) -> Algorithm:

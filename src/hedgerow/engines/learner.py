@@ -51,7 +51,7 @@ class Learner:
         built = algorithm.build(Setting(clients, experts, horizon))
         if not any(guarantee.protects for guarantee in built.certificate.guarantees):
             raise InvalidValue(f"Expected an algorithm that protects somebody, {built.name} protects nobody.")
-        require_exact_noise(built)
+        require_exact_noise(built, getattr(algorithm, "EXACT", ""))
         learner._begin(algorithm, replace(built, certificate=with_exact_noise(built.certificate)), require_secure(source))
         return learner
 

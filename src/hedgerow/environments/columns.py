@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import combinations
-from math import comb
+from math import ceil, comb
 from typing import ClassVar
 
 import numpy as np
@@ -59,10 +59,21 @@ class SignEstimation(Frame):
         between("padding", self.padding, 0.0, 1.0)
         most = int(MOST_USED * self.columns / (self.at_once * self.clients))
         game = f"so many rounds, in each of which every client may use up another, leave enough of the {self.columns} columns"
-        expect(self.horizon <= most, "horizon", self.horizon, f"<= {most}: {game}")
+        needed = f"{self.horizon} rounds with {self.clients} client{'s' if self.clients > 1 else ''} need experts >= {self._enough()}"
+        expect(self.horizon <= most, "horizon", self.horizon, f"<= {most}: {game}; {needed}")
 
     def _check_experts(self) -> None:
         expect(self.experts % 2 == 0, "experts", self.experts, "to be even: two for each column")
+
+    def _enough(self) -> int:
+        """The least number of experts for so many rounds and clients."""
+        columns = ceil(self.horizon * self.at_once * self.clients / MOST_USED)
+        while int(MOST_USED * columns / (self.at_once * self.clients)) < self.horizon:
+            columns += 1
+        return self._count(columns)
+
+    def _count(self, columns: int) -> int:
+        return 2 * columns
 
     @property
     def columns(self) -> int:

@@ -38,10 +38,15 @@ class Line:
         return cls(rounds, mean, stdtrit(len(group) - 1, 0.975) * curves.std(axis=0, ddof=1) / np.sqrt(len(group)))
 
     @property
+    def band(self) -> tuple[np.ndarray, np.ndarray]:
+        """The interval of every mean, cut where no regret can be: a round adds at most 1, and takes off at most 1."""
+        half = np.zeros_like(self.mean) if self.half is None else self.half
+        return np.maximum(self.mean - half, -self.rounds), np.minimum(self.mean + half, self.rounds)
+
+    @property
     def top(self) -> tuple[float, float]:
         """The largest mean, and the highest point of the band."""
-        high = self.mean if self.half is None else self.mean + self.half
-        return float(self.mean.max()), float(high.max())
+        return float(self.mean.max()), float(self.band[1].max())
 
     @property
     def end(self) -> tuple[float, float]:
@@ -77,7 +82,7 @@ def _draw(axes: Axes, lines: Mapping[str, Line]) -> None:
         axes.plot(line.rounds, line.mean, color=colour, linewidth=2, label=name)
         axes.plot(*line.end, color=colour, marker="o", markersize=4, clip_on=False)
         if line.half is not None:
-            axes.fill_between(line.rounds, line.mean - line.half, line.mean + line.half, color=colour, alpha=0.15, linewidth=0)
+            axes.fill_between(line.rounds, *line.band, color=colour, alpha=0.15, linewidth=0)
     axes.set_xlabel("round")
     axes.xaxis.set_major_locator(MaxNLocator(4, integer=True, steps=[1, 2, 5, 10]))
     for axis in (axes.xaxis, axes.yaxis):
@@ -130,7 +135,7 @@ def plot_regret_over_time(results: Sequence[RunResult], path: Path, title: str, 
     else:
         figure, places = _several(title, len(shared), WIDTH + room)
     last = max(line.end[0] for line in lines.values())
-    lowest = min((float(np.nanmin(line.mean)) for line in lines.values()), default=0.0)
+    lowest = min((float(np.nanmin(line.band[0])) for line in lines.values()), default=0.0)
     for axes, (heading, names) in zip(places, shared, strict=True):
         _draw(axes, {name: lines[label] for label, name in names.items()})
         axes.set_xlim(0, last)

@@ -42,7 +42,7 @@ def plot_panels(panels: Mapping[str, Mapping[str, Sequence[RunResult]]], path: P
         for (label, line), colour in zip(some.items(), COLOURS, strict=False):
             axes.plot(line.rounds[1:], line.mean[1:], color=colour, linewidth=2, label=label)
             if line.half is not None:
-                low, high = np.maximum(line.mean - line.half, limits.low), line.mean + line.half
+                low, high = np.maximum(line.band[0], limits.low), line.band[1]
                 axes.fill_between(line.rounds[1:], low[1:], high[1:], color=colour, alpha=0.2, linewidth=0)
     set_span(row[0], limits)
     row[0].set_ylabel(value)

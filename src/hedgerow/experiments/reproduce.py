@@ -112,7 +112,7 @@ def _reproduce(
             write_study(studies[name], folder.path / name, folder.final / name, now["losses"][name])
         verdict = experiment.judge(studies)
         experiment.draw(studies, folder.path / f"{experiment.id}.png")
-        streams = {name: study.streams() for name, study in studies.items()}
+        streams = {name: {own or study.config.own_name(): s for own, s in study.streams().items()} for name, study in studies.items()}
         outcome = Outcome(experiment.id, "quick" if quick else "ran", verdict.message, verdict, folder.final, streams=streams)
         (folder.path / VERDICT).write_text(json.dumps(outcome.to_dict(), indent=2, allow_nan=False), encoding="utf-8")
         origin |= {"written": datetime.now(UTC).isoformat(timespec="seconds"), "seconds": perf_counter() - began}

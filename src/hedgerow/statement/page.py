@@ -78,6 +78,7 @@ def page_of(statement: Statement) -> Page:
                 Text(f"Unit: {'; '.join(g.unit.words for g in statement.units)}. {words.person_words(statement)}"),
                 *(Text(f"Neighbours: {words.neighbours(g)}; losses in [{g.bounds[0]:g}, {g.bounds[1]:g}].") for g in statement.units),
                 Text(f"Guarantee: {words.DEFINITION}." if guaranteed else ""),
+                Text(words.explained([words.curve_words(curve) for curve, _ in statement.protecting])),
             ),
         ),
         Section("Holds only if", _assumptions(statement)),

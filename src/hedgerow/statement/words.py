@@ -7,7 +7,7 @@ from math import ceil, exp
 
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core.certificate import IDEAL_REALS, NO_CARRY_OVER, PRESENCE_STAYS
-from hedgerow.privacy.curves.pure import rounded_up
+from hedgerow.privacy.curves.pure import BOUNDED_RANGE, rounded_up
 from hedgerow.statement.audit import BUDGET, Audit, AuditedCase
 from hedgerow.statement.details import OPEN
 from hedgerow.statement.exposure import Exposure, Point, Quote, exposure
@@ -93,11 +93,16 @@ def quoted(epsilon: float, delta: float) -> str:
 def curve_words(curve: CurveRecord) -> str:
     """The curve's own parameters and, where they are others, the converted (epsilon, delta)."""
     both = quoted(curve.epsilon, curve.delta)
-    return both if curve.words == both else f"{curve.words}; converted: {both}"
+    return curve.words if curve.words.startswith(both) else f"{curve.words}; converted: {both}"
 
 
 def observer_words(guarantee: GuaranteeRecord) -> str:
     return OBSERVERS.get(guarantee.observer, guarantee.observer)
+
+
+def explained(told: Sequence[str]) -> str:
+    """A word that some of these curves use and that explains itself to nobody; nothing where it is not used."""
+    return f"{BOUNDED_RANGE[0].upper()}{BOUNDED_RANGE[1:]}." if any("(bounded range)" in text for text in told) else ""
 
 
 def guarantee_words(guarantee: GuaranteeRecord) -> str:
@@ -282,11 +287,13 @@ def collusion_words(statement: Statement) -> str:
     if not by:
         return "There is no guarantee that collusion could break."
     alone = "while no other site helps them" if statement.algorithm.setting["clients"] > 1 else "(there is no other site)"
-    told = [
-        f"against {listed(who)} " + (f"also if up to {count} other sites add their data and their own random numbers" if count else alone)
-        for count, who in by.items()
-    ]
+    told = [f"against {listed(who)} " + (_helpers(count) if count else alone) for count, who in by.items()]
     return f"The guarantee holds {listed(told)}."
+
+
+def _helpers(count: int) -> str:
+    others = "1 other site adds its data and its" if count == 1 else f"{count} other sites add their data and their"
+    return f"also if {'' if count == 1 else 'up to '}{others} own random numbers"
 
 
 def horizon_words(statement: Statement) -> list[str]:
@@ -310,11 +317,10 @@ def horizon_words(statement: Statement) -> list[str]:
 
 
 def composition_words(statement: Statement) -> str:
-    how = "by a joint proof" if statement.algorithm.composition == "joint" else "as the sum of the single releases"
     one, together = statement.one_run, statement.all_runs
     if one is None or together is None:
         return "Nothing is guaranteed, so there is nothing to compose."
-    told, single = f"All releases of a run are accounted for {how}. ", quoted(one.epsilon, one.delta)
+    told, single = f"{_within_a_run(statement.algorithm)} ", quoted(one.epsilon, one.delta)
     if not statement.repeats:
         twice = quoted(2 * one.epsilon, min(1.0, 2 * one.delta))
         told += f"Runs on the same data add up: a second one like this makes {twice}."
@@ -322,6 +328,18 @@ def composition_words(statement: Statement) -> str:
         told += f"The {statement.algorithm.runs} runs, one for each seed, count as runs on the same data: one makes {single}, "
         told += f"all together {quoted(together.epsilon, together.delta)}."
     return told + _beside(statement)
+
+
+def _within_a_run(algorithm: AlgorithmRecord) -> str:
+    """Why a run costs no more than is stated, however many releases it has."""
+    if not algorithm.mechanisms:
+        return "Nothing that is released depends on the data."
+    if algorithm.composition == "joint":
+        return "All releases of a run are accounted for together, by a joint proof."
+    if algorithm.entered == 1:
+        return "One record enters at most one release of a run, so that the run costs it what that one release costs."
+    most = "" if algorithm.entered is None else f", at most {algorithm.entered}"
+    return f"A run costs one record what those releases cost together that the record enters{most}; the others cost it nothing."
 
 
 def _beside(statement: Statement) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
@@ -10,9 +11,9 @@ from typing import Any, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 
-from hedgerow.algorithms.registry import ALGORITHMS
+from hedgerow.algorithms.registry import ALGORITHMS, supporting
 from hedgerow.core.checks import at_least, expect, nearest
-from hedgerow.core.errors import InvalidValue
+from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Environment, Feature, certified_for, features_of
 from hedgerow.engines.simulate import ENGINES
 from hedgerow.environments.registry import ENVIRONMENTS
@@ -55,7 +56,10 @@ class StudyConfig:
 
     def build(self, entry: Entry) -> Algorithm:
         environment = self.environment_of(entry)
-        return certified_for(entry.algorithm.build(environment.setting), environment)
+        built = entry.algorithm.build(environment.setting)
+        for feature in sorted(features_of(environment) - built.supports, key=lambda feature: feature.value):
+            raise Unsupported(f"{built.name} does not support {feature.value}; take one of {', '.join(supporting(feature))}.")
+        return certified_for(built, environment)
 
     def stream_of(self, index: int) -> int:
         """The first entry that meets the same losses as entry `index`: itself, where losses depend on who plays."""
@@ -77,6 +81,12 @@ class StudyConfig:
         if type(own) is not type(common):
             return type(own).__name__
         return ", ".join(_differences(own, common))
+
+    def own_name(self) -> str:
+        """What sets the study's own losses apart from those of entries with others of the same kind; nothing where there are none."""
+        others = [self.environment_of(entry) for entry in self.algorithms]
+        told = [value for other in others if type(other) is type(self.environment) for value in _differences(self.environment, other)]
+        return ", ".join(dict.fromkeys(told))
 
 
 def _same(one: object, other: object) -> bool:
@@ -100,6 +110,9 @@ def _differences(own: Any, common: Any) -> list[str]:
 
 
 _TOP = ("title", "seeds", "first_seed", "engine", "comparator_switches", "environment", "algorithms")
+
+
+_BARE = re.compile(r"^([+-]?)\.(\d)")  # TOML wants a digit before the point
 
 
 def typed(kind: type[Any], table: Mapping[str, Any], where: str) -> Any:
@@ -156,7 +169,10 @@ def from_table(table: Mapping[str, Any], title: str = "Untitled") -> StudyConfig
     environment = _named(ENVIRONMENTS, environment_table, "environment")
     rows = table.get("algorithms", [])
     if not isinstance(rows, list):
-        raise InvalidValue("Expected [[algorithms]] to be a list of tables.")
+        named = [key for key, value in rows.items() if isinstance(value, Mapping)] if isinstance(rows, Mapping) else []
+        name = rows.get("name") or next(iter(named), "hedge") if isinstance(rows, Mapping) else "hedge"
+        form = f'[[algorithms]] in one line, name = "{name}" in the next, then its parameters'
+        raise InvalidValue(f"Expected algorithms to be a list of tables, got {'one table' if named or rows else repr(rows)}: write {form}.")
     entries = []
     for i, row in enumerate(rows):
         where = f"algorithms.{i}"
@@ -202,16 +218,18 @@ def to_table(config: StudyConfig) -> dict[str, Any]:
 def parse_setting(text: str) -> tuple[str, Any]:
     """`a.b=c` into a path and a value; the value is read as TOML, and as text where it is not.
 
-    >>> parse_setting("algorithms.0.epsilon=2.5"), parse_setting("environment.name=halving")
-    (('algorithms.0.epsilon', 2.5), ('environment.name', 'halving'))
+    >>> parse_setting("algorithms.0.epsilon=2.5"), parse_setting("environment.name=halving"), parse_setting("leave=.5")
+    (('algorithms.0.epsilon', 2.5), ('environment.name', 'halving'), ('leave', 0.5))
     """
     path, equals, value = text.partition("=")
     if not equals or not path.strip():
         raise InvalidValue(f"Expected --set {text!r} of the form key=value.")
-    try:
-        return path.strip(), tomllib.loads(f"x = {value}")["x"]
-    except tomllib.TOMLDecodeError:
-        return path.strip(), value.strip()
+    for written in (value, _BARE.sub(r"\g<1>0.\2", value.strip())):
+        try:
+            return path.strip(), tomllib.loads(f"x = {written}")["x"]
+        except tomllib.TOMLDecodeError:
+            pass
+    return path.strip(), value.strip()
 
 
 def override(table: dict[str, Any], path: str, value: Any) -> None:

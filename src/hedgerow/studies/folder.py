@@ -96,10 +96,13 @@ def certificate_table(algorithm: Algorithm) -> dict[str, Any]:
 
 
 def summary_table(study: Study) -> list[dict[str, Any]]:
-    """The summary as plain values; a missing half-width (one seed) or regret (no comparator) is null with a reason."""
-    rows = []
+    """The summary as plain values; a missing half-width (one seed) or regret (no comparator) is null with a reason.
+
+    `regret_bound` is what is proven of the expected regret on these losses; null: nothing.
+    """
+    rows, bounds = [], study.regret_bounds()
     for row in study.summary():
-        line: dict[str, Any] = {"label": row.label}
+        line: dict[str, Any] = {"label": row.label, "regret_bound": bounds[row.label]}
         for f in fields(row):
             if f.name == "label":
                 continue

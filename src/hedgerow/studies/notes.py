@@ -10,12 +10,21 @@ from hedgerow.environments.lower_bounds import hidden_expert_regret
 
 def notes(algorithm: Algorithm, environment: Environment) -> list[str]:
     """Everything that there is to tell about an algorithm in this game; often nothing."""
-    return [*_not_covered(algorithm, environment), *budget_notes(algorithm)]
+    outside = _not_covered(algorithm, environment)
+    return [*(outside or _idle_bound(algorithm)), *_too_private(algorithm), *_large_delta(algorithm)]
 
 
 def budget_notes(algorithm: Algorithm) -> list[str]:
-    """What should be known of the budget, whatever the losses: too little to learn from, or a delta that hardly protects."""
-    return [*_too_private(algorithm), *_large_delta(algorithm)]
+    """What should be known whatever the losses: an idle bound, a budget too little to learn from, or a delta that hardly protects."""
+    return [*_idle_bound(algorithm), *_too_private(algorithm), *_large_delta(algorithm)]
+
+
+def _idle_bound(algorithm: Algorithm) -> list[str]:
+    """Nobody can regret more than the number of rounds, so that such a bound is true of everything."""
+    bound, rounds = algorithm.regret_bound, algorithm.setting.horizon
+    if bound is None or bound.value < rounds:
+        return []
+    return [f"the regret bound of {algorithm.name} says nothing here: it is the number of rounds, {rounds}, and no regret is larger"]
 
 
 def _not_covered(algorithm: Algorithm, environment: Environment) -> list[str]:

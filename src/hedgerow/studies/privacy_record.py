@@ -31,7 +31,15 @@ FALSE_ALARMS = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, *(i / 20 for i 
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)  # of the stated epsilon: where the table of deltas is read
 TANGENTS = 48  # lines by which a curve is drawn from above
 STEEPEST = 700.0  # the largest epsilon of such a line
-LAWS = {"ExponentialMechanism": "gumbel", "GaussianNoise": "gaussian", "KNorm": "gamma length, uniform direction in the cube"}
+LAWS = {  # of mechanisms, or of a mechanism with a law of its own, where that alone would not tell
+    "ExponentialMechanism": "exponential mechanism (gumbel noise)",
+    "NoisyMax gumbel": "exponential mechanism (gumbel noise)",
+    "NoisyMax exponential": "permute-and-flip (exponential noise)",
+    "GaussianNoise": "gaussian",
+    "GaussianShare": "gaussian, a share at each site",
+    "KNorm": "gamma length, uniform direction in the cube",
+    "Coin": "coin: stays with chance exp(-(value + base) / scale)",
+}
 
 
 @dataclass(frozen=True)
@@ -128,6 +136,7 @@ class AlgorithmRecord:
 
     `data`: "drawn" anew for every seed, "recorded" (every seed counts as one more run on the same data), or "real", of a deployment.
     `losses` is a fingerprint of recorded losses as a whole; None where there is none, and then nothing says whether data differ.
+    `entered` is the largest number of releases that one record enters; None where it is not known.
     """
 
     label: str
@@ -146,6 +155,7 @@ class AlgorithmRecord:
     channels: dict[str, str]
     mechanisms: list[MechanismRecord]
     guarantees: list[GuaranteeRecord]
+    entered: int | None = None
 
 
 @dataclass(frozen=True)
@@ -271,11 +281,11 @@ def _guarantee(guarantee: Guarantee, runs: int) -> GuaranteeRecord:
 
 def _mechanism(mechanism: Any) -> MechanismRecord:
     """Mechanisms share `purpose` and `sensitivity`; most have a law and a scale."""
-    name = type(mechanism).__name__
+    name, law = type(mechanism).__name__, str(getattr(mechanism, "law", ""))
     return MechanismRecord(
         name=name,
         purpose=str(getattr(mechanism, "purpose", "")),
-        law=str(getattr(mechanism, "law", LAWS.get(name, "its own"))),
+        law=LAWS.get(f"{name} {law}".strip(), law or "not named"),
         scale=getattr(mechanism, "scale", None),
         sensitivity=getattr(mechanism, "sensitivity", None),
         parameters=_parameters(mechanism),
@@ -310,6 +320,7 @@ def algorithm_record(
         channels={name: channel.value for name, channel in certificate.channels.items()},
         mechanisms=[_mechanism(mechanism) for mechanism in certificate.mechanisms],
         guarantees=[_guarantee(guarantee, runs) for guarantee in certificate.guarantees],
+        entered=certificate.entered,
     )
 
 

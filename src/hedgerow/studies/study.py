@@ -16,6 +16,7 @@ from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Environment
 from hedgerow.core.transcript import Everything
 from hedgerow.engines.simulate import simulate
 from hedgerow.engines.summed import what_instead, why_not_by_sums
+from hedgerow.environments.adversaries import covered
 from hedgerow.environments.recorded import RecordedArray
 from hedgerow.evaluation.comparators import ComparatorRecorder
 from hedgerow.evaluation.regret import RegretRecorder, RunResult
@@ -65,6 +66,11 @@ class Study:
 
     def regret(self, label: str) -> Estimate:
         return Estimate.of(self.regrets(label))
+
+    def regret_bounds(self) -> dict[str, float | None]:
+        """What is proven of the regret of each algorithm on these losses, by label; None: nothing."""
+        bounds = {e.label: (self.algorithms[e.label].regret_bound, self.config.environment_of(e)) for e in self.config.algorithms}
+        return {label: bound.value if bound is not None and covered(bound, game) else None for label, (bound, game) in bounds.items()}
 
     def notes(self) -> dict[str, list[str]]:
         """What should be known of each algorithm here, by label, where there is something: a bound that does not hold, a small budget."""

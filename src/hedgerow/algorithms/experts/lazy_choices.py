@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from hedgerow.algorithms.experts.lazy_cost import Choice, with_chance
-from hedgerow.algorithms.experts.lazy_tuning import choose
+from hedgerow.algorithms.experts.lazy_tuning import Given, choose
 from hedgerow.core.certificate import PrivacyCurve
 from hedgerow.core.checks import at_least, between, check_budget, expect
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.curves import PureDP, Quoted
@@ -20,7 +21,8 @@ from hedgerow.privacy.random_draws import CoinThenDraws
 class LazyChoices:
     """`epsilon` and `delta` are the budget (delta = 0: pure). `every` is the number of rounds between exchanges (the group size B);
     None lets the calibration choose (1 where `rate` and `leave` are given: then nothing is left to calibrate). `rate`, `leave` (p) and
-    `draws` (the cap) replace what the calibration would choose.
+    `draws` (the cap) are taken as they are given, and the calibration chooses the others for them. p is played as the nearest chance
+    that the lattice of losses allows.
     """
 
     KIND: ClassVar[type[Choice]] = Choice
@@ -46,7 +48,7 @@ class LazyChoices:
         if self.rate is not None:
             between("rate", self.rate, 1e-12, 100.0)
         if self.leave is not None:
-            expect(0 < self.leave < 1, "leave", self.leave, "in (0, 1): without leaving for no reason, every leaving tells one")
+            expect(0 < self.leave < 1, "leave", self.leave, "in (0, 1): at 0 every leaving tells a reason, at 1 nobody ever stays")
         if self.draws is not None:
             at_least("draws", self.draws, 1)
 
@@ -55,13 +57,20 @@ class LazyChoices:
 
     def settled(self, setting: Setting) -> Choice:
         """What was asked for, the rest as calibrated."""
-        return self.given() or self.replaced(choose(setting, self.epsilon, self.delta, self.every, self.KIND))
+        given = Given(self.rate, self.leave, self.draws)
+        return self.given() or choose(setting, self.epsilon, self.delta, self.every, self.KIND, given)
 
     def afford(self, choice: Choice, cost: CoinThenDraws) -> None:
-        """Refuses a choice whose server costs more than the budget."""
-        within = cost.pure <= self.epsilon if self.delta == 0 else cost.delta(self.epsilon) <= self.delta
-        rule = f"within epsilon={self.epsilon}, delta={self.delta}: this choice costs {self.curve(cost).words()}"
-        expect(within, "rate, leave, draws", (choice.rate, choice.leave, choice.draws), rule)
+        """Refuses a choice whose server costs more than the budget; names what was given of it, or all where nothing was."""
+        if cost.pure <= self.epsilon if self.delta == 0 else cost.delta(self.epsilon) <= self.delta:
+            return
+        hints = {"rate": "a smaller rate", "leave": "a larger leave", "draws": "fewer draws"}
+        given = {name: getattr(self, name) for name in hints if getattr(self, name) is not None}
+        given = given or {name: getattr(choice, name) for name in hints if getattr(choice, name) is not None}
+        told = ", ".join(f"{name}={value!r}" for name, value in given.items())
+        change = ", ".join(hints[name] for name in given)
+        rule = f"within epsilon={self.epsilon}, delta={self.delta}: this choice costs {self.curve(cost).words()} or more"
+        raise InvalidValue(f"Expected {told} {rule}; take {change} or a larger epsilon.")
 
     def given(self) -> Choice | None:
         """The choice, if nothing is left to calibrate."""
@@ -70,6 +79,7 @@ class LazyChoices:
         return with_chance(self.rate, self.leave, self.every or 1, self.draws, self.KIND)
 
     def replaced(self, found: Choice) -> Choice:
+        """What was found with what was given put in its place, and nothing else changed."""
         if (self.rate, self.leave, self.draws) == (None, None, None):
             return found
         draws = found.draws if self.draws is None else self.draws

@@ -101,7 +101,7 @@ class LazyExperts(LazyChoices):
 
     `epsilon` and `delta` are the budget (delta = 0: pure). `every` is the number of rounds between exchanges (the group size B); None
     lets the calibration choose, for the smallest proven regret bound. `rate`, `leave` (p) and `draws` (the cap on draws of both
-    experts together) replace what the calibration would choose; the certificate follows.
+    experts together) are taken as given, and the calibration chooses the others for them; the certificate follows.
 
     >>> from hedgerow.core.setting import Setting
     >>> algorithm = LazyExperts(epsilon=1.0, delta=1e-6).build(Setting(clients=10, experts=100, horizon=512))

@@ -8,6 +8,7 @@ the choice rests on the approximation. Nothing here reads data. It serves every 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from math import ceil, inf, sqrt
 from pathlib import Path
@@ -35,6 +36,18 @@ LARGEST_CHANCE = 0.5
 SPREAD = ((-sqrt(3), 1 / 6), (0.0, 2 / 3), (sqrt(3), 1 / 6))  # three points that stand for a normal law
 
 
+@dataclass(frozen=True)
+class Given:
+    """What the search has to take as it is; None: free."""
+
+    rate: float | None = None
+    leave: float | None = None
+    draws: int | None = None
+
+
+FREE = Given()
+
+
 def fastest(setting: Setting, every: int) -> float:
     """The rate that is best without privacy: no calibration needs a larger one."""
     return sqrt(8 * entropy(setting) / ceil(setting.horizon / every)) / (setting.clients * every)
@@ -52,16 +65,21 @@ def best_of(setting: Setting, found: list[Choice]) -> Choice:
 
 
 @lru_cache(maxsize=256)
-def choose(setting: Setting, epsilon: float, delta: float, every: int | None, kind: type[Choice] = Choice) -> Choice:
-    """The smallest regret bound that the search finds within the budget; kept on disk with delta > 0, where it takes time."""
+def choose(setting: Setting, epsilon: float, delta: float, every: int | None, kind: type[Choice] = Choice, given: Given = FREE) -> Choice:
+    """The smallest regret bound that the search finds within the budget; kept on disk with delta > 0, where it takes time.
+
+    A given rate may be too large for every budget: then the choice is one that costs little, and too much.
+    """
     if delta == 0:
-        return choose_pure(setting, epsilon, every, kind)
+        return choose_pure(setting, epsilon, every, kind, given)
     game = f"{kind.MOVES} {kind.LEAST} {kind.ADDED} {kind.CHAINS} {setting}"
-    key = f"choice {game} epsilon={float(epsilon).hex()} delta={float(delta).hex()} every={every} code={_code()}"
+    key = f"choice {game} epsilon={float(epsilon).hex()} delta={float(delta).hex()} every={every} {given} code={_code()}"
     kept = load(key)
     if kept is not None and len(kept) == 4:
         return kind(float(kept[0]), float(kept[1]), int(kept[2]), None if kept[3] < 0 else int(kept[3]))
-    found = best_of(setting, [choose_approximate(setting, epsilon, delta, every, kind), choose_pure(setting, epsilon, every, kind)])
+    pure, found = choose_pure(setting, epsilon, every, kind, given), choose_approximate(setting, epsilon, delta, every, kind, given)
+    fits = found is not None and (given.rate is None or found.cost(setting).delta(epsilon) <= delta)
+    found = pure if found is None or not fits else found if pure.cost(setting).pure > epsilon else best_of(setting, [found, pure])
     store(key, np.array([found.rate, found.base, found.every, -1 if found.draws is None else found.draws], float))
     return found
 
@@ -80,25 +98,38 @@ def _fitting(setting: Setting, choice: Choice, epsilon: float) -> Choice:
     return choice
 
 
-def choose_pure(setting: Setting, epsilon: float, every: int | None, kind: type[Choice] = Choice) -> Choice:
-    return best_of(setting, [_pure(setting, epsilon, size, kind) for size in candidates(setting, every)])
+def choose_pure(setting: Setting, epsilon: float, every: int | None, kind: type[Choice] = Choice, given: Given = FREE) -> Choice:
+    found = [_pure(setting, epsilon, size, kind, given) for size in candidates(setting, every)]
+    fitting = [choice for choice in found if choice.cost(setting).pure <= epsilon]
+    return best_of(setting, fitting) if fitting else min(found, key=lambda choice: choice.cost(setting).pure)
 
 
-def _pure(setting: Setting, epsilon: float, every: int, kind: type[Choice]) -> Choice:
-    """A grid over p and the cap on draws, refined around its best point; the rate is the largest that epsilon allows."""
+def _pure(setting: Setting, epsilon: float, every: int, kind: type[Choice], given: Given) -> Choice:
+    """A grid over p and the cap on draws, refined around its best point; the rate is the largest that epsilon allows.
+
+    What is given has one place on the grid. With a given rate that fits nowhere, the cheapest place.
+    """
     occasions, most = max(1, kind.CHAINS * (ceil(setting.horizon / every) - 1)), setting.clients * every
     chances, caps = np.geomspace(0.01 / occasions, LARGEST_CHANCE, CHANCES), np.geomspace(1, occasions, CAPS)
-    best = (inf, 0.0, 0.0, 1)
+    if given.draws is not None:
+        caps = np.full(CAPS, float(min(given.draws, occasions)))
+    best = (inf, given.rate or 0.0, LARGEST_CHANCE, 1)
     for _ in range(ZOOMS):
-        p, draws = np.meshgrid(np.minimum(chances, LARGEST_CHANCE), np.unique(np.rint(caps)), indexing="ij")
-        rate = np.minimum(_largest_pure_rate(kind, most, p, draws, epsilon), fastest(setting, every))
-        bound = regret_bounds(kind, setting, every, rate, p, draws)
+        p, draws = np.meshgrid(_chances(chances, given), np.unique(np.rint(caps)), indexing="ij")
+        largest = _largest_pure_rate(kind, most, p, draws, epsilon * (1 if given.rate is None else 1 - 1e-12))
+        rate = np.minimum(largest, fastest(setting, every)) if given.rate is None else np.full_like(p, given.rate)
+        bound = np.where(rate <= largest, regret_bounds(kind, setting, every, rate, p, draws), inf)
         at = np.unravel_index(int(np.argmin(bound)), bound.shape)
         best = min(best, (float(bound[at]), float(rate[at]), float(p[at]), int(draws[at])))
         ratio_p, ratio_k = (chances[1] / chances[0]) ** 1.5, (caps[1] / caps[0]) ** 1.5 if occasions > 1 else 1.0
         chances = np.geomspace(best[2] / ratio_p, best[2] * ratio_p, CHANCES)
         caps = np.clip(np.geomspace(best[3] / ratio_k, best[3] * ratio_k, CAPS), 1, occasions)
-    return _fitting(setting, with_chance(best[1], best[2], every, best[3], kind), epsilon)
+    choice = with_chance(best[1], given.leave or best[2], every, given.draws or best[3], kind)
+    return _fitting(setting, choice, epsilon) if given.rate is None else choice
+
+
+def _chances(chances: Array, given: Given) -> Array:
+    return np.minimum(chances, LARGEST_CHANCE) if given.leave is None else np.array([given.leave])
 
 
 def _coin(kind: type[Choice], most: int, rate: Array, p: Array) -> tuple[Array, Array]:
@@ -117,16 +148,28 @@ def _largest_pure_rate(kind: type[Choice], most: int, p: Array, draws: Array, ep
     return low
 
 
-def choose_approximate(setting: Setting, epsilon: float, delta: float, every: int | None, kind: type[Choice] = Choice) -> Choice:
-    """The best group size and p by approximation, then the largest rate that is certified there."""
-    best = (inf, 0.0, 0.0, 1)
+def choose_approximate(
+    setting: Setting, epsilon: float, delta: float, every: int | None, kind: type[Choice] = Choice, given: Given = FREE
+) -> Choice | None:
+    """The best group size and p by approximation, then the largest rate that is certified there, or the one that is given.
+
+    None where the given rate is too large for every p.
+    """
+    best = (inf, inf, given.rate or 0.0, LARGEST_CHANCE, 1)
     for size in candidates(setting, every):
-        p = np.geomspace(1e-6, LARGEST_CHANCE, 2 * CHANCES)
-        rate = _largest_rate(kind, setting, size, p, epsilon, delta)
-        bound = regret_bounds(kind, setting, size, rate, p, np.full_like(p, inf))
-        at = int(np.argmin(bound))
-        best = min(best, (float(bound[at]), float(rate[at]), float(p[at]), size))
-    return _certified(kind, setting, epsilon, delta, best[1], best[2], best[3])
+        p = _chances(np.geomspace(1e-6, LARGEST_CHANCE, 2 * CHANCES), given)
+        rate = _largest_rate(kind, setting, size, p, epsilon, delta) if given.rate is None else np.full_like(p, given.rate)
+        bound = regret_bounds(kind, setting, size, rate, p, np.full_like(p, inf if given.draws is None else given.draws))
+        spent = np.zeros_like(p) if given.rate is None else approximate_delta(kind, setting, size, rate, p, epsilon)
+        at = min(range(len(p)), key=lambda i: (spent[i] > delta, bound[i], spent[i]))
+        if spent[at] <= delta:
+            best = min(best, (float(bound[at]), float(spent[at]), float(rate[at]), float(p[at]), size))
+    rate, p, size = best[2:]
+    if best[0] == inf:
+        return None
+    if given.rate is not None:
+        return with_chance(rate, given.leave or p, size, given.draws, kind)
+    return replace(_certified(kind, setting, epsilon, delta, rate, p, size), draws=given.draws)  # a cap makes nothing dearer
 
 
 def _gaussian(epsilon: Array, mu: Array) -> Array:

@@ -74,6 +74,7 @@ class PhasedSelection:
     """
 
     FORMS: ClassVar[Mapping[str, Mapping[str, Any]]] = {"distributed": {"trust": "distributed", "delta": 1e-6}, "local": {"trust": "local"}}
+    EXACT: ClassVar[str] = "trust='central', or trust='local' with report='laplace' or, where delta > 0, report='gaussian'"
     MEANINGS: ClassVar[Mapping[str, str]] = {
         "choice": "how an expert is chosen privately",
         "report": "law of the noise on each site's sums",
@@ -182,6 +183,7 @@ class PhasedSelection:
             channels={"LossSums.losses": Channel.UPLOADS, **ANNOUNCED},
             mechanisms=(selection,),
             composition="sum",
+            entered=1,
         )
 
     def _noisy_reports(self, setting: Setting, reporting: Any) -> Certificate:
@@ -211,7 +213,7 @@ class PhasedSelection:
             for observer, view in views.items()
         )
         channels = {"NoisySums.losses": seen, **ANNOUNCED}
-        return Certificate(self.trust, "certified", guarantees, channels, (reporting,), "sum")
+        return Certificate(self.trust, "certified", guarantees, channels, (reporting,), "sum", entered=1)
 
 
 def _share(budget: Budget, sensitivity: float, honest: int) -> GaussianShare:

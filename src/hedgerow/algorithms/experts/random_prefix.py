@@ -90,6 +90,7 @@ class RandomPrefix:
             channels={"LossSums.losses": Channel.UPLOADS, **ANNOUNCED},
             mechanisms=(selection,),
             composition="sum",
+            entered=1,
         )
 
 

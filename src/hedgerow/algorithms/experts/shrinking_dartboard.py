@@ -89,7 +89,8 @@ class ShrinkingDartboard(LazyChoices):
     `epsilon` and `delta` are the budget (delta = 0: pure). `every` is the number of rounds between exchanges (the group size B); None
     lets the calibration choose. `calibration="certified"` (default) chooses everything else from public values for the
     smallest proven regret bound; `"published"` takes the printed constants, and its certificate says what they really cost. `rate`,
-    `leave` (p) and `draws` (K - 1) replace what the calibration would choose; the certificate follows.
+    `leave` (p) and `draws` (K - 1) are taken as given: a certified calibration chooses the others for them, the printed constants
+    stay as they are. The certificate follows.
 
     >>> from hedgerow.core.setting import Setting
     >>> algorithm = ShrinkingDartboard(epsilon=1.0).build(Setting(clients=10, experts=100, horizon=512))

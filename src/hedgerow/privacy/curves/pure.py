@@ -8,6 +8,11 @@ from math import exp, expm1, inf, isfinite, log1p, sqrt
 from hedgerow.core.checks import between, expect
 from hedgerow.privacy.curves.base import outward, rounded_up
 
+BOUNDED_RANGE = (
+    "bounded range: by what factor anything seen can become likelier, times by what factor anything can become less likely, is at "
+    "most e^epsilon; epsilon alone would allow each of them that much"
+)
+
 
 @dataclass(frozen=True)
 class PureDP:
