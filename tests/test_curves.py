@@ -416,6 +416,13 @@ def test_a_trade_off_is_convex_symmetric_and_below_chance(curve: PrivacyCurve) -
         assert back[inner] == pytest.approx(alpha[1:-1][inner], abs=1e-6)
 
 
+@pytest.mark.parametrize("delta", [0.9999999, 1 - 6e-13, 1 - 2.0**-53])
+@pytest.mark.parametrize("mu", [1e-9, 1e-3, 0.3, 5.0, 12.0, 40.0])
+def test_a_gaussian_curve_is_read_even_where_delta_is_nearly_one(mu: float, delta: float) -> None:
+    curve = GaussianDP(mu)
+    assert curve.delta(curve.epsilon(delta)) <= delta
+
+
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("curve", [PureDP(1e6), BoundedRange(1e6), LaplaceDP(1e6), ApproximateDP(1e6, 0.0), GaussianDP(1e6)])
 def test_the_trade_off_of_a_budget_that_hides_nothing(curve: PrivacyCurve) -> None:

@@ -131,6 +131,18 @@ class Flipping(hr.Bernoulli):
         return np.where(odd, 1 - losses, losses)
 
 
+class Zeros:
+    """Not an environment by itself."""
+
+    def draw(self, rng: np.random.Generator, plan: Array, first_round: int, rounds: int) -> Array:
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class FlippingByMixin(Zeros, hr.Bernoulli):
+    """The way to draw comes from a class that says nothing."""
+
+
 def test_every_environment_is_named_for_what_it_is() -> None:
     drawn = {"bernoulli", "gap_ladder", "gaussian_softmax", "heterogeneous", "hidden_expert", "realizable", "uniform"}
     reacting = {"column_subsets", "consensus_columns", "play_chasing", "sign_estimation"}
@@ -145,6 +157,7 @@ def test_every_environment_is_named_for_what_it_is() -> None:
 
 def test_a_class_that_draws_in_another_way_does_not_inherit_the_claim() -> None:
     assert adversary_of(Flipping()) == "oblivious"
+    assert adversary_of(FlippingByMixin()) == "oblivious"
     assert adversary_of(hr.GapLadder()) == "stochastic"  # another plan, the same way to draw
 
 

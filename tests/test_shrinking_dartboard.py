@@ -11,6 +11,7 @@ import pytest
 from scipy.stats import binom
 
 from hedgerow.algorithms.experts.lazy_cost import Choice, with_chance
+from hedgerow.algorithms.experts.lazy_experts import LazyExperts
 from hedgerow.algorithms.experts.lazy_tuning import choose
 from hedgerow.algorithms.experts.shrinking_dartboard import Dartboard, ShrinkingDartboard
 from hedgerow.core.certificate import Observer
@@ -22,6 +23,7 @@ from hedgerow.engines.simulate import simulate
 from hedgerow.environments.recorded import RecordedArray
 from hedgerow.environments.stochastic import Bernoulli
 from hedgerow.privacy.bounded_range import AdaptiveBoundedRange
+from hedgerow.privacy.curves import PureDP
 from hedgerow.privacy.mechanisms import Coin
 from hedgerow.privacy.random_draws import CoinThenDraws, binomial, capped, mixture
 from hedgerow.studies.audit import AuditRow, cases_of, examine
@@ -202,8 +204,8 @@ def test_horizons_that_end_inside_a_group() -> None:
         ),
         ({"rate": 1.0, "delta": 1e-6}, 10**4, r"Expected rate=1.0 within epsilon=1.0, delta=1e-06: this choice costs"),
         ({"rate": 1.0, "leave": 0.2}, 100, r"Expected rate=1.0, leave=0.2 within .*; take a smaller rate, a larger leave or a larger eps"),
-        ({"leave": 0.0}, 100, r"Expected leave=0.0 in \(0, 1\): at 0 every leaving"),
-        ({"leave": 1.0}, 100, r"Expected leave=1.0 in \(0, 1\): .* at 1 nobody"),
+        ({"leave": 0.0}, 100, r"Expected leave=0.0 in \[1e-09, 0.999999999\]: at 0 every leaving"),
+        ({"leave": 1.0}, 100, r"Expected leave=1.0 in \[.*\]: .* at 1 nobody"),
         ({"draws": 0}, 100, r"Expected draws=0 to be a whole number >= 1"),
         ({"calibration": "guessed"}, 100, r"Expected calibration='guessed' in"),
     ],
@@ -229,6 +231,53 @@ def test_what_is_given_stays_and_the_rest_is_chosen_for_it(given: dict[str, Any]
         assert built.regret_at_most <= put.regret_bound(setting) * (1 + 1e-6)
     if given != {"rate": 0.004}:  # a rate so small leaves a part of the budget
         assert built.regret_at_most < 170 < setting.horizon
+
+
+@pytest.mark.parametrize(
+    ("choices", "setting"),
+    [
+        ({"leave": 1e-7}, Setting(2, 5, 40)),
+        ({"leave": 1e-9, "delta": 1e-6}, Setting(2, 5, 40)),
+        ({"leave": 1 - 1e-9}, Setting(2, 5, 40)),
+        ({"leave": 1e-4, "epsilon": 14.0, "every": 1}, Setting(1, 100, 10)),
+        ({"epsilon": 10.0}, Setting(10, 2, 10**6)),
+        ({"epsilon": 100.0}, Setting(1, 100, 10**5)),
+    ],
+)
+def test_rare_leaving_on_a_coarse_lattice_is_settled_at_once(choices: dict[str, Any], setting: Setting) -> None:
+    """Where p is a few steps of the lattice, a rate that costs too much is lowered as far as it takes, not a little for ever."""
+    spec = ShrinkingDartboard(**choices)
+    assert spec.build(setting).certificate.guarantee(Observer.PUBLIC).curve.delta(spec.epsilon) <= spec.delta
+
+
+@pytest.mark.parametrize("kind", [ShrinkingDartboard, LazyExperts])
+@pytest.mark.parametrize(("rate", "leave"), [(0.05, 0.1), (0.01, 0.03), (0.2, 0.4)])
+def test_what_is_stated_is_within_what_was_asked_for(kind: Any, rate: float, leave: float) -> None:
+    """The smallest epsilon that is accepted is also the one that is stated."""
+    setting = Setting(2, 5, 40)
+    choices = {"rate": rate, "leave": leave, "every": 2, "delta": 1e-3}
+
+    def curve(epsilon: float) -> Any:
+        return kind(epsilon=epsilon, **choices).build(setting).certificate.guarantee(Observer.PUBLIC).curve
+
+    asked = curve(50.0).epsilon(1e-3)
+    assert curve(asked).stated() == (asked, 1e-3)
+    with pytest.raises(InvalidValue, match="a larger every or a larger epsilon"):
+        curve(asked * (1 - 1e-6))
+
+
+def test_rate_and_leave_may_be_given_and_groups_are_chosen_for_them() -> None:
+    chosen, by_hand = (ShrinkingDartboard(rate=0.001, leave=0.5, **more).build(Setting(10, 100, 512)) for more in ({}, {"every": 2}))
+    assert chosen.certificate.guarantee(Observer.PUBLIC).curve.epsilon(0.0) <= 1.0
+    assert chosen.regret_at_most <= by_hand.regret_at_most < 512
+    with pytest.raises(InvalidValue, match=r"epsilon = 1\.023"):
+        ShrinkingDartboard(rate=0.001, leave=0.5, every=1).build(Setting(10, 100, 512))
+
+
+def test_values_given_by_hand_are_nothing_that_a_paper_claims() -> None:
+    plain, changed = (ShrinkingDartboard(calibration="published", **given).build(LARGE) for given in ({}, {"draws": 2}))
+    claims = [built.certificate.guarantee(Observer.PUBLIC).claimed for built in (plain, changed)]
+    assert claims == [PureDP(1.0), None]
 
 
 def test_corollary_6_has_its_own_group_size() -> None:

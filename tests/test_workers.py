@@ -36,6 +36,10 @@ def refuse() -> None:
     raise InvalidValue("no plugin here")
 
 
+def refuse_at_length() -> None:
+    raise InvalidValue("x" * 10**7)
+
+
 def divide(a: int, b: int) -> float:
     return a / b
 
@@ -94,6 +98,18 @@ def test_no_error_is_lost_on_the_way(function: Callable[..., Any], kind: type[Ex
 def test_an_error_before_the_first_task_is_told_even_where_the_function_is_large() -> None:
     with pytest.raises(InvalidValue, match="no plugin here"):
         _run(partial(weigh, bytes(10**7)), [(1,), (2,)], prepare=refuse)
+
+
+def test_a_large_error_and_a_large_task_do_not_wait_for_each_other() -> None:
+    with pytest.raises(RuntimeError, match="InvalidValue: xxx"):
+        _run(len, [(bytes(10**7),)], prepare=refuse_at_length)
+
+
+def test_a_result_is_noted_even_where_the_next_task_cannot_be_sent() -> None:
+    found: list[Any] = []
+    with pytest.raises((AttributeError, TypeError), match="pickle"):
+        run_in_processes(str, [(1,), (lambda: 1,)], 1, lambda task, result: found.append(result), nothing)
+    assert found == ["1"]
 
 
 def test_a_worker_that_vanishes_is_named_with_its_exit_code() -> None:

@@ -72,7 +72,9 @@ class Generated(Frame):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        if "adversary" not in vars(cls) and {"draw", "block"} & set(vars(cls)):
+        said = next(i for i, kind in enumerate(cls.__mro__) if "adversary" in vars(kind))
+        drawn = next(i for i, kind in enumerate(cls.__mro__) if {"draw", "block"} & set(vars(kind)))
+        if drawn < said:
             cls.adversary = "oblivious"
 
     def plan(self, rng: np.random.Generator) -> Any:

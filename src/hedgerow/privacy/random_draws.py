@@ -199,7 +199,7 @@ class CoinThenDraws(Symmetric):
         pure = self.pure
         if delta == 0.0 or self.delta(pure * (1 - 1e-12)) > delta:
             return pure
-        return 0.0 if self.delta(0.0) <= delta else closest(lambda at: self.delta(at) <= delta, pure, 0.0, 1e-9)
+        return 0.0 if self.delta(0.0) <= delta else closest(lambda at: self.delta(at) <= delta, pure, 0.0, 0.0)
 
     def words(self) -> str:
         coin = rounded_up(max(self._up, self.moved))

@@ -36,7 +36,7 @@ def _not_covered(algorithm: Algorithm, environment: Environment) -> list[str]:
 
 
 def _too_private(algorithm: Algorithm) -> list[str]:
-    """Where no algorithm with this guarantee can do much better than guessing, even if one expert is always right."""
+    """Where no algorithm with this guarantee can do much better than guessing, even if one expert is never wrong and others always."""
     guarantee, setting = algorithm.certificate.guarantee(Observer.PUBLIC), algorithm.setting
     epsilon, delta = guarantee.curve.stated()
     if not guarantee.protects or epsilon <= 0:
@@ -45,9 +45,10 @@ def _too_private(algorithm: Algorithm) -> list[str]:
     if least <= guessing / 2 or setting.horizon <= 2:  # two rounds are too few for anybody
         return []
     clients = "1 client" if setting.clients == 1 else f"{setting.clients} clients"
-    game = f"epsilon = {epsilon:.3g} with {clients}, {setting.experts} experts and {setting.horizon} rounds"
-    text = "is too little to learn from: even where one expert is always right, every algorithm with this guarantee regrets at least"
-    return [f"{game} {text} {least:.3g} (guessing: {guessing:.3g})"]
+    budget = f"epsilon = {epsilon:.3g}" + (f", delta = {delta:.3g}" if delta > 0 else "")
+    game = f"{budget} with {clients}, {setting.experts} experts and {setting.horizon} rounds"
+    text = "is too little to learn from: even where one expert is never wrong and all others always are (`hidden_expert`)"
+    return [f"{game} {text}, every algorithm with this guarantee regrets at least {least:.3g}, and guessing {guessing:.3g}"]
 
 
 def _large_delta(algorithm: Algorithm) -> list[str]:

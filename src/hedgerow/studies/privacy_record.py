@@ -38,7 +38,7 @@ LAWS = {  # of mechanisms, or of a mechanism with a law of its own, where that a
     "GaussianNoise": "gaussian",
     "GaussianShare": "gaussian, a share at each site",
     "KNorm": "gamma length, uniform direction in the cube",
-    "Coin": "coin: stays with chance exp(-(value + base) / scale)",
+    "Coin": "coin: stays with chance exp(-(value + {base:.6g}) / scale)",
 }
 
 
@@ -285,7 +285,7 @@ def _mechanism(mechanism: Any) -> MechanismRecord:
     return MechanismRecord(
         name=name,
         purpose=str(getattr(mechanism, "purpose", "")),
-        law=LAWS.get(f"{name} {law}".strip(), law or "not named"),
+        law=LAWS.get(f"{name} {law}".strip(), law or "not named").format(**_parameters(mechanism)),
         scale=getattr(mechanism, "scale", None),
         sensitivity=getattr(mechanism, "sensitivity", None),
         parameters=_parameters(mechanism),

@@ -14,11 +14,14 @@ import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import islice
 from multiprocessing.connection import wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
 from hedgerow.core.errors import HedgerowError
+
+LONGEST = 20_000  # bytes of an error, and of its traceback: what a pipe takes without a reader
 
 
 class WorkerEnded(HedgerowError):
@@ -45,8 +48,7 @@ def run_in_processes(
         busy: dict[Any, Sequence[Any]] = {}
 
         def give(connection: Any, *before: Any) -> None:
-            task = next(waiting, None)
-            if task is not None:
+            for task in islice(waiting, 1):
                 with suppress(OSError):  # where a worker has ended, what it said is still to be read
                     for message in (*before, task):
                         connection.send(message)
@@ -58,8 +60,10 @@ def run_in_processes(
             for connection in wait(list(busy)):
                 result = _answer(connection, processes[connection])
                 task = busy.pop(connection)
-                give(connection)
-                done(task, result)
+                try:
+                    give(connection)
+                finally:
+                    done(task, result)
 
 
 @contextmanager
@@ -110,15 +114,16 @@ def _work(connection: Any, prepare: Callable[[], None]) -> None:
             connection.send((function(*connection.recv()), None, ""))
     except Exception as error:
         with suppress(OSError):  # a parent that is gone hears nothing
-            connection.send((None, _sendable(error), traceback.format_exc()))
+            connection.send((None, _sendable(error), traceback.format_exc()[-LONGEST:]))
 
 
 def _sendable(error: Exception) -> Exception:
-    """The error itself, or its text where it does not survive the way."""
-    try:
-        return pickle.loads(pickle.dumps(error))
-    except Exception:
-        return RuntimeError(f"{type(error).__name__}: {error}")
+    """The error itself, or its text where it does not survive the way or is too large: the parent may be sending at the same time."""
+    with suppress(Exception):
+        written = pickle.dumps(error)
+        if len(written) <= LONGEST:
+            return pickle.loads(written)
+    return RuntimeError(f"{type(error).__name__}: {error}"[:LONGEST])
 
 
 def _end_with_parent() -> None:

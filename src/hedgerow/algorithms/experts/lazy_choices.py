@@ -16,21 +16,23 @@ from hedgerow.core.setting import Setting
 from hedgerow.privacy.curves import PureDP, Quoted
 from hedgerow.privacy.random_draws import CoinThenDraws
 
+RAREST = 1e-9  # of the chances to leave that may be given: below it the lattice of losses has hardly any
+
 
 @dataclass(frozen=True)
 class LazyChoices:
     """`epsilon` and `delta` are the budget (delta = 0: pure). `every` is the number of rounds between exchanges (the group size B);
-    None lets the calibration choose (1 where `rate` and `leave` are given: then nothing is left to calibrate). `rate`, `leave` (p) and
-    `draws` (the cap) are taken as they are given, and the calibration chooses the others for them. p is played as the nearest chance
-    that the lattice of losses allows.
+    None lets the calibration choose. `rate`, `leave` (p) and `draws` (the cap) are taken as they are given, and the calibration chooses
+    the others for them. With `rate`, `leave` and `every` nothing is left to choose, and without `draws` there is no cap. p is played as
+    the nearest chance that the lattice of losses allows.
     """
 
     KIND: ClassVar[type[Choice]] = Choice
     FORMS: ClassVar[Mapping[str, Mapping[str, Any]]] = {"approximate": {"delta": 1e-6}}
     MEANINGS: ClassVar[Mapping[str, str]] = {
         "rate": "learning rate",
-        "base": "loss that is always added, so that the coin may fall for leaving anyhow",
-        "leave": "chance to leave an expert without a reason, in each group of rounds",
+        "base": "added to the loss of a group of rounds, so that an expert may be left without a reason",
+        "leave": "chance of that, after each group: the `every` rounds between two exchanges",
         "draws": "new experts drawn, at most; then the last one stays",
     }
 
@@ -48,7 +50,8 @@ class LazyChoices:
         if self.rate is not None:
             between("rate", self.rate, 1e-12, 100.0)
         if self.leave is not None:
-            expect(0 < self.leave < 1, "leave", self.leave, "in (0, 1): at 0 every leaving tells a reason, at 1 nobody ever stays")
+            rule = f"in [{RAREST}, {1 - RAREST}]: at 0 every leaving tells a reason, at 1 nobody ever stays"
+            expect(RAREST <= self.leave <= 1 - RAREST, "leave", self.leave, rule)
         if self.draws is not None:
             at_least("draws", self.draws, 1)
 
@@ -64,7 +67,7 @@ class LazyChoices:
         """Refuses a choice whose server costs more than the budget; names what was given of it, or all where nothing was."""
         if cost.pure <= self.epsilon if self.delta == 0 else cost.delta(self.epsilon) <= self.delta:
             return
-        hints = {"rate": "a smaller rate", "leave": "a larger leave", "draws": "fewer draws"}
+        hints = {"rate": "a smaller rate", "leave": "a larger leave", "draws": "fewer draws", "every": "a larger every"}
         given = {name: getattr(self, name) for name in hints if getattr(self, name) is not None}
         given = given or {name: getattr(choice, name) for name in hints if getattr(choice, name) is not None}
         told = ", ".join(f"{name}={value!r}" for name, value in given.items())
@@ -74,9 +77,9 @@ class LazyChoices:
 
     def given(self) -> Choice | None:
         """The choice, if nothing is left to calibrate."""
-        if self.rate is None or self.leave is None:
+        if self.rate is None or self.leave is None or self.every is None:
             return None
-        return with_chance(self.rate, self.leave, self.every or 1, self.draws, self.KIND)
+        return with_chance(self.rate, self.leave, self.every, self.draws, self.KIND)
 
     def replaced(self, found: Choice) -> Choice:
         """What was found with what was given put in its place, and nothing else changed."""

@@ -10,6 +10,7 @@ its regret bound is smaller, or the same (`hedgerow reproduce lazy-vs-dartboard`
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any, ClassVar
@@ -110,6 +111,12 @@ class LazyExperts(LazyChoices):
     """
 
     KIND: ClassVar[type[Choice]] = TwoChains
+    MEANINGS: ClassVar[Mapping[str, str]] = {
+        **LazyChoices.MEANINGS,
+        "base": "added to the difference of two losses in a group of rounds, besides twice the largest loss of a group",
+        "leave": "chance that the companion, the expert one is compared with, is drawn anew after a group",
+        "draws": "new experts drawn, companions among them, at most; then the last one stays",
+    }
 
     def audit_variants(self) -> tuple[LazyExperts, ...]:
         """Loud versions whose tiny games come close to the certificate: by draws, and by the first coin alone; for a delta one without

@@ -8,6 +8,7 @@ the choice rests on the approximation. Nothing here reads data. It serves every 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from math import ceil, inf, sqrt
@@ -91,11 +92,16 @@ def _code() -> str:
     return random_draws.digest() + hashlib.sha256(b"".join(Path(file).read_bytes() for file in files)).hexdigest()
 
 
-def _fitting(setting: Setting, choice: Choice, epsilon: float) -> Choice:
-    """A little less of the rate, where a rounding has made the pure cost too large."""
-    while choice.cost(setting).pure > epsilon:
-        choice = with_chance(choice.rate * (1 - 1e-9), choice.leave, choice.every, choice.draws, type(choice))
-    return choice
+def _fitting(setting: Setting, epsilon: float, rate: float, chosen: Callable[[float], Choice]) -> Choice:
+    """What is chosen with this rate, or with less of it where a rounding, of p above all, has made the pure cost too large."""
+
+    def fits(at: float) -> bool:
+        return chosen(at).cost(setting).pure <= epsilon
+
+    good, step = rate, 1e-9
+    while not fits(good):
+        good, step = good * (1 - step), min(0.5, 2 * step)
+    return chosen(closest(fits, good, rate, 1e-9))
 
 
 def choose_pure(setting: Setting, epsilon: float, every: int | None, kind: type[Choice] = Choice, given: Given = FREE) -> Choice:
@@ -124,8 +130,11 @@ def _pure(setting: Setting, epsilon: float, every: int, kind: type[Choice], give
         ratio_p, ratio_k = (chances[1] / chances[0]) ** 1.5, (caps[1] / caps[0]) ** 1.5 if occasions > 1 else 1.0
         chances = np.geomspace(best[2] / ratio_p, best[2] * ratio_p, CHANCES)
         caps = np.clip(np.geomspace(best[3] / ratio_k, best[3] * ratio_k, CAPS), 1, occasions)
-    choice = with_chance(best[1], given.leave or best[2], every, given.draws or best[3], kind)
-    return _fitting(setting, choice, epsilon) if given.rate is None else choice
+
+    def chosen(rate: float) -> Choice:
+        return with_chance(rate, given.leave or best[2], every, given.draws or best[3], kind)
+
+    return _fitting(setting, epsilon, best[1], chosen) if given.rate is None else chosen(best[1])
 
 
 def _chances(chances: Array, given: Given) -> Array:

@@ -159,10 +159,11 @@ class ShrinkingDartboard(LazyChoices):
 
     def _certificate(self, setting: Setting, server: Dartboard) -> Certificate:
         claimed = PureDP(self.epsilon) if self.delta == 0 else ApproximateDP(self.epsilon, self.delta)
+        printed_only = self.calibration == "published" and (self.rate, self.leave, self.draws) == (None, None, None)
         return trusted_server(
             setting=setting,
             curve=self.curve(server.cost(setting)),
-            claimed=claimed if self.calibration == "published" else None,
+            claimed=claimed if printed_only else None,
             proof=Proof("dartboard.md", "pure-dp" if self.delta == 0 else "approximate-dp"),
             calibration=self.calibration,
             channels=CHANNELS,

@@ -70,12 +70,14 @@ class GaussianDP(Symmetric):
             return 0.0
         if delta == 0:
             return inf
-        high = self.mu * (self.mu / 2 - float(ndtri(delta)))  # the first term of delta(high) alone is delta
+        high = max(_SMALLEST, self.mu * (self.mu / 2 - float(ndtri(delta))))  # the first term of delta(high) alone is delta
         step = 1e-9
         while self.delta(high) > delta:
             high, step = high * (1 + step), 2 * step
         if self._log_delta(high) >= log(delta):
             return high
+        if self._log_delta(0.0) <= log(delta):  # only rounding up has brought us here
+            return closest(lambda e: self.delta(e) <= delta, high, 0.0, 0.0)
         found = float(brentq(lambda e: self._log_delta(e) - log(delta), 0.0, high, xtol=1e-300, rtol=1e-15, maxiter=1000))  # pyright: ignore[reportArgumentType]
         found, step = max(found, 1e-300), 2.0**-52
         below = found
