@@ -59,7 +59,8 @@ def covers_every_message(spec: AlgorithmSpec) -> None:
 
 
 def within_the_budget(spec: AlgorithmSpec) -> None:
-    """What is promised is no worse than what was asked for: delta(epsilon) is at most delta, for the spec's own epsilon and delta.
+    """What is promised is no worse than what was asked for: delta(epsilon) is at most delta, for the spec's own epsilon and delta, and
+    what is quoted is not larger than either.
 
     Published constants are labelled with what they really give, and may miss the budget that they were printed for.
     """
@@ -76,6 +77,8 @@ def within_the_budget(spec: AlgorithmSpec) -> None:
         spent, asked = guarantee.curve.delta(epsilon), f"epsilon={epsilon} and delta={delta} were asked for"
         text = f"the {guarantee.observer.value} is promised {guarantee.curve.words()}, where {asked}"
         demand(spent <= delta, f"{text}: at this epsilon delta is {spent:.3g}")
+        stated = guarantee.curve.stated()
+        demand(stated[0] <= epsilon and stated[1] <= delta, f"{text}: it is quoted as {stated}")
 
 
 @runtime_checkable
