@@ -214,7 +214,7 @@ def test_plain_words_say_how_often_an_attacker_is_right(stated: Callable[..., St
     """
     three = _with(stated("pure"), PureDP(1.0986122886681096))
     told = " ".join(plain_words(three))
-    assert "at most 3 to 1 after seeing everything" in told
+    assert "after seeing everything in all rounds they are never more than 3 to 1, and on average the guess is right" in told
     assert "right at most 75 times in 100, instead of 50" in told
     assert "in 2 rounds at most 83.4," in told
     assert OPEN in told
