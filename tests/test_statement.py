@@ -226,6 +226,22 @@ def test_plain_words_say_how_often_an_attacker_is_right(stated: Callable[..., St
     assert "learns nothing" in plain_words(stated("uniform"))[1]
 
 
+def test_a_budget_that_is_not_spent_is_told_beside_what_is_needed(stated: Callable[..., Statement]) -> None:
+    spent, little = stated("pure"), _with(stated("pure"), PureDP(0.1006))
+    asked = little.algorithm.choices["epsilon"]
+    told = f"asked for at most epsilon = {asked:g}; this choice needs 0.1006."
+    assert told in rendered(little)["statement.md"]
+    assert "this choice needs" not in rendered(spent)["statement.md"]
+
+
+def test_a_parameter_that_was_chosen_is_not_told_as_derived(stated: Callable[..., Statement]) -> None:
+    statement = stated("pure")
+    both = replace(statement.algorithm, choices={**statement.algorithm.choices, "draws": 5}, parameters={"draws": 5, "rate": 0.25})
+    page = rendered(replace(statement, algorithm=both))["statement.md"]
+    assert page.count("draws = 5") == 1
+    assert "Derived: rate = 0.25" in page
+
+
 def test_odds_are_told_only_where_delta_is_zero(stated: Callable[..., Statement]) -> None:
     """With delta > 0 odds beyond e^epsilon are likelier than delta: nearly twenty times at mu = 0.25 and delta = 1e-6."""
     curve = Quoted(GaussianDP(0.25), 1e-6)

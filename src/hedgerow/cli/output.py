@@ -38,13 +38,22 @@ def progress_bar(title: str) -> Iterator[Any]:
         yield update
 
 
+def digits(value: float) -> str:
+    """Four digits, or a whole number with its thousands apart.
+
+    >>> digits(52.3456), digits(20730.4)
+    ('52.35', '20,730')
+    """
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
 def bound_words(value: float) -> str:
-    """A proven upper bound: four digits, or a whole number with its thousands apart, rounded upward.
+    """A proven upper bound: the same, a whole number rounded upward.
 
     >>> bound_words(52.3456), bound_words(10000.0), bound_words(23715.2)
     ('52.35', '10,000', '23,716')
     """
-    return f"{ceil(value):,}" if value >= 1000 else f"{value:.4g}"
+    return f"{ceil(value):,}" if value >= 1000 else digits(value)
 
 
 def summary(study: Study, title: str) -> Table:
