@@ -30,7 +30,7 @@ def what_instead() -> str:
 def why_not_by_sums(algorithm: Algorithm, environment: Environment) -> str | None:
     """Everything that stands in the way, if anything does."""
     reason = _needs_single_clients(algorithm)
-    found = [] if reason is None else [f"{algorithm.name} cannot be played by sums, {reason}"]
+    found = [None if reason is None else f"{algorithm.name} cannot be played by sums, {reason}"]
     if not isinstance(environment, SummedEnvironment):
         found.append(f"{type(environment).__name__} cannot draw sums of losses directly")
     else:
