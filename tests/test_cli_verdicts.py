@@ -13,6 +13,8 @@ import pytest
 from conftest import Answer, Command
 from hedgerow.benchmarks.measure import Row
 from hedgerow.cli.bench import BENCHMARKS
+from hedgerow.cli.reproduce import telling
+from hedgerow.experiments.experiment import Check
 from hedgerow.experiments.registry import EXPERIMENTS
 
 EXPERIMENT_FIELDS = {"id", "status", "message", "reproduces", "passed", "checks"}
@@ -51,6 +53,16 @@ def test_pictures_are_named_and_a_range_of_one_value_is_one_value(hedgerow: Comm
     assert "picture: x/good.png" in shown
     (row,) = [line for line in shown.splitlines() if "only" in line]
     assert " to " not in row
+
+
+def test_of_many_checks_those_are_printed_that_tell_most() -> None:
+    """The failed ones and the tightest of each kind, in their order; all where they are few."""
+    wide = [Check(f"m={m}/share", 0.1, "<=", 1.0) for m in range(30)]
+    near, grown, failed = Check("m=30/share", 0.9, "<=", 1.0), Check("m=1/growth", 5.0, ">=", 2.0), Check("m=2/growth", 1.0, ">=", 2.0)
+    few, many = [*wide, near, failed, grown], [*wide, near, *[grown] * 9, failed, Check("m=3/growth", 0.5, ">=", 2.0)]
+    assert telling(few) == few
+    assert telling(many) == [near, *many[-2:]]
+    assert telling(many, judged=False) == [near, many[-1]]
 
 
 def test_missing_data_is_an_error_only_for_a_named_experiment(hedgerow: Command, monkeypatch: pytest.MonkeyPatch) -> None:

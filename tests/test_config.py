@@ -95,6 +95,8 @@ def test_a_study_needs_algorithms_and_a_file(tmp_path: Path) -> None:
     for wrong in ("[algorithms]\nname = 'uniform'\n", "[algorithms.uniform]\n"):
         with pytest.raises(InvalidValue, match=r'list of tables.*write \[\[algorithms\]\] in one line, name = "uniform" in the next'):
             _load(tmp_path, GOOD.split("[[algorithms]]", maxsplit=1)[0] + wrong)
+    with pytest.raises(InvalidValue, match=r'in one line, label = "dart" and name = "uniform" in the next two'):
+        _load(tmp_path, GOOD.split("[[algorithms]]", maxsplit=1)[0] + "[algorithms.dart]\nname = 'uniform'\n")
     with pytest.raises(InvalidValue, match="there is none"):
         load(tmp_path / "absent.toml")
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")

@@ -214,7 +214,7 @@ def test_shares_add_up_to_the_noise_that_one_client_would_need() -> None:
         ({"trust": "distributed", "delta": 1e-6, "choice": "permute_and_flip"}, "Expected choice='permute_and_flip' only with"),
         ({"delta": 1e-6}, "Expected delta=1e-06 to be 0 with trust='central', which is epsilon-DP"),
         ({"trust": "local", "report": "laplace", "delta": 1e-6}, "Expected delta=1e-06 to be 0 with report='laplace'"),
-        ({"trust": "distributed"}, "Expected delta=0.0 > 0: Gaussian noise has no pure guarantee"),
+        ({"trust": "distributed"}, "Expected delta=0.0 > 0, as delta = 1e-6: Gaussian noise has no pure guarantee"),
         ({"trust": "local", "report": "gaussian"}, "Expected delta=0.0 > 0"),
         ({"honest": 2}, "Expected honest=2 only with trust='distributed'"),
         ({"trust": "distributed", "delta": 1e-6, "honest": 0}, "Expected honest=0 to be a whole number >= 1"),

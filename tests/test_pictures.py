@@ -78,6 +78,9 @@ def test_all_names_are_inside_the_picture_apart_and_tied_to_their_curve(labels: 
         curves = [line for line in axes.get_lines() if len(np.atleast_1d(line.get_xdata())) > 1]
         assert {end.xy for end in ends} == {(float(np.asarray(c.get_xdata())[-1]), float(np.asarray(c.get_ydata())[-1])) for c in curves}
         assert len({line.get_color() for line in curves}) == len(curves) <= 8
+        for end in ends:
+            early = bool(end.xy[0] < axes.get_xlim()[1])
+            assert (end.arrow_patch is None) == early == (f" by round {end.xy[0]:,.0f}" in end.get_text())
         named += len(ends)
     assert named == len(labels)
 

@@ -214,7 +214,7 @@ def test_plain_words_say_how_often_an_attacker_is_right(stated: Callable[..., St
     """
     three = _with(stated("pure"), PureDP(1.0986122886681096))
     told = " ".join(plain_words(three))
-    assert "at most 3 to 1 after seeing everything" in told
+    assert "after seeing everything in all rounds they are never more than 3 to 1, and on average the guess is right" in told
     assert "right at most 75 times in 100, instead of 50" in told
     assert "in 2 rounds at most 83.4," in told
     assert OPEN in told
@@ -224,6 +224,22 @@ def test_plain_words_say_how_often_an_attacker_is_right(stated: Callable[..., St
     assert "close to no protection" not in told
     assert "close to no protection" in " ".join(plain_words(_with(stated("pure"), PureDP(8.0))))
     assert "learns nothing" in plain_words(stated("uniform"))[1]
+
+
+def test_a_budget_that_is_not_spent_is_told_beside_what_is_needed(stated: Callable[..., Statement]) -> None:
+    spent, little = stated("pure"), _with(stated("pure"), PureDP(0.1006))
+    asked = little.algorithm.choices["epsilon"]
+    told = f"asked for at most epsilon = {asked:g}; this choice needs 0.1006."
+    assert told in rendered(little)["statement.md"]
+    assert "this choice needs" not in rendered(spent)["statement.md"]
+
+
+def test_a_parameter_that_was_chosen_is_not_told_as_derived(stated: Callable[..., Statement]) -> None:
+    statement = stated("pure")
+    both = replace(statement.algorithm, choices={**statement.algorithm.choices, "draws": 5}, parameters={"draws": 5, "rate": 0.25})
+    page = rendered(replace(statement, algorithm=both))["statement.md"]
+    assert page.count("draws = 5") == 1
+    assert "Derived: rate = 0.25" in page
 
 
 def test_odds_are_told_only_where_delta_is_zero(stated: Callable[..., Statement]) -> None:

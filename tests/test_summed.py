@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from hedgerow.algorithms.experts.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.experts.hedge import Hedge
+from hedgerow.algorithms.experts.phased_selection import PhasedSelection
 from hedgerow.algorithms.experts.sparse_vector import SparseVector
 from hedgerow.core.errors import Unsupported
 from hedgerow.core.lattice import UNITS_PER_LOSS, to_units
@@ -102,6 +104,11 @@ def test_losses_and_regret_have_the_same_law_on_both_engines() -> None:
 def test_what_cannot_be_played_by_sums_is_refused_by_name() -> None:
     with pytest.raises(Unsupported, match=r"hedge cannot be played by sums.* Leave the engine out .*draw sums: bernoulli, common_coins,"):
         simulate(Hedge().build(COUNTED[0].setting), COUNTED[0], 0, engine="summed")
+    own_noise = PhasedSelection(trust="local").build(COUNTED[0].setting)
+    with pytest.raises(Unsupported, match="phased_selection cannot be played by sums, each of its clients adds noise of its own"):
+        simulate(own_noise, COUNTED[0], 0, engine="summed")
+    with pytest.raises(Unsupported, match="follow_the_leader cannot be played by sums, it does not say which one expert all clients play"):
+        simulate(FollowTheLeader().build(COUNTED[0].setting), COUNTED[0], 0, engine="summed")
     uniform = UniformLosses(**SMALL)
     with pytest.raises(Unsupported, match="UniformLosses cannot draw sums"):
         play(uniform, 0, "summed")

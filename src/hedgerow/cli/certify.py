@@ -9,7 +9,7 @@ import typer
 
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.cli.options import Debug, Json, Plugins, Settings, prepare
-from hedgerow.cli.output import OUT, print_json
+from hedgerow.cli.output import OUT, bound_words, print_json
 from hedgerow.core.checks import nearest
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm
@@ -82,7 +82,7 @@ def certify(
     for key, value in table["parameters"].items():
         OUT.print(f"  {pairs({key: value}, name)}", markup=False)
     if algorithm.regret_bound is not None:
-        bound = f"expected regret per client at most {table['regret_bound']:.4g}, for {table['regret_bound_for']}"
+        bound = f"expected regret per client at most {bound_words(table['regret_bound'])}, for {table['regret_bound_for']}"
         OUT.print(f"  {bound}", markup=False)
         OUT.print(f"  proof of this bound: {table['regret_bound_proof']}", markup=False)
     for note in table["notes"]:

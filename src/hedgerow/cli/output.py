@@ -6,6 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from math import ceil
 from typing import Any
 
 from rich.console import Console
@@ -37,6 +38,24 @@ def progress_bar(title: str) -> Iterator[Any]:
         yield update
 
 
+def digits(value: float) -> str:
+    """Four digits, or a whole number with its thousands apart.
+
+    >>> digits(52.3456), digits(20730.4)
+    ('52.35', '20,730')
+    """
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def bound_words(value: float) -> str:
+    """A proven upper bound: the same, a whole number rounded upward.
+
+    >>> bound_words(52.3456), bound_words(10000.0), bound_words(23715.2)
+    ('52.35', '10,000', '23,716')
+    """
+    return f"{ceil(value):,}" if value >= 1000 else digits(value)
+
+
 def summary(study: Study, title: str) -> Table:
     """The summary table of a study; "bound" is what is proven of the expected regret on these losses, where anything is."""
     bounds = study.regret_bounds()
@@ -50,7 +69,7 @@ def summary(study: Study, title: str) -> Table:
     for row in study.summary():
         counts = [f"{e.mean:,.0f}" for e in (row.exchanges, row.scalars, row.bytes)]
         bound = bounds[row.label]
-        cell = () if not proven else ("-" if bound is None else f"{bound:.4g}",)
+        cell = () if not proven else ("-" if bound is None else bound_words(bound),)
         table.add_row(row.label, str(row.regret), *cell, str(row.own_best_regret), f"{row.switches.mean:.1f}", *counts)
     return table
 

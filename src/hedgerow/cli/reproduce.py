@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from math import inf, isnan
 from pathlib import Path
 from typing import Annotated
 
@@ -9,14 +11,16 @@ import typer
 from rich.table import Table
 
 from hedgerow.cli.options import Data, Debug, Json, Out, Plugins, Workers, prepare
-from hedgerow.cli.output import OUT, print_json, progress_bar
+from hedgerow.cli.output import OUT, digits, print_json, progress_bar
 from hedgerow.core.errors import InvalidValue
 from hedgerow.evaluation.summary import Stream
+from hedgerow.experiments.experiment import Check
 from hedgerow.experiments.pictures import pictures
 from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.experiments.reproduce import Outcome
 from hedgerow.experiments.reproduce import reproduce as run_experiment
 
+MOST_CHECKS = 40  # of an experiment that are all printed
 MOST_STREAMS = 4  # of a study that are printed; the files have them all
 WORDS = {True: "[green]yes[/green]", False: "[red]no[/red]", None: "not judged"}
 
@@ -79,10 +83,14 @@ def _show(outcome: Outcome, title: str, claim: str) -> None:
     for heading in ("published", "obtained", "", "limit", "passed"):
         table.add_column(heading, justify="right")
     judged = outcome.status == "ran"
-    for check in outcome.verdict.checks:
-        published = "-" if check.published is None else f"{check.published:.4g}"
+    told = telling(outcome.verdict.checks, judged)
+    if left_out := len(outcome.verdict.checks) - len(told):
+        which = "those that failed, and the tightest of each kind" if judged else "the tightest of each kind"
+        table.caption, table.caption_justify = f"{which}; {left_out} more in verdict.json", "left"
+    for check in told:
+        published = "-" if check.published is None else digits(check.published)
         verdict = WORDS[check.passed if judged else None]
-        table.add_row(check.name, published, f"{check.obtained:.4g}", check.op, f"{check.limit:.4g}", verdict)
+        table.add_row(check.name, published, digits(check.obtained), check.op, digits(check.limit), verdict)
     OUT.print(table)
     OUT.print(_comparators(outcome))
     reproduces = WORDS[outcome.verdict.reproduces if judged else None]
@@ -93,6 +101,25 @@ def _show(outcome: Outcome, title: str, claim: str) -> None:
         OUT.print(f"results in {outcome.folder}", markup=False, soft_wrap=True)
         for picture in pictures(outcome.folder, outcome.id):
             OUT.print(f"picture: {picture}", markup=False, soft_wrap=True)
+
+
+def telling(checks: Sequence[Check], judged: bool = True) -> list[Check]:
+    """All checks where they are few; otherwise those that failed, and of each kind (what stands after the last slash) the tightest."""
+    if len(checks) <= MOST_CHECKS:
+        return list(checks)
+    tightest: dict[str, int] = {}
+    for i, check in enumerate(checks):
+        kind = check.name.rpartition("/")[2]
+        if kind not in tightest or _slack(check) < _slack(checks[tightest[kind]]):
+            tightest[kind] = i
+    kept = set(tightest.values())
+    return [check for i, check in enumerate(checks) if i in kept or (judged and not check.passed)]
+
+
+def _slack(check: Check) -> float:
+    """How far a value is inside its limit, as a share of the limit; negative where it fails."""
+    inside = check.limit - check.obtained if check.op == "<=" else check.obtained - check.limit
+    return -inf if isnan(inside) else inside / (abs(check.limit) or 1.0)
 
 
 def _comparators(outcome: Outcome) -> Table:
@@ -108,7 +135,7 @@ def _comparators(outcome: Outcome) -> Table:
         table.add_column(heading, justify="right")
     for study, name, stream in lines:
         paid = sorted(estimate.mean for estimate in stream.algorithms.values())
-        others = [f"{stream.comparators[n].mean:.4g}" if n in stream.comparators else "" for n in names]
+        others = [digits(stream.comparators[n].mean) if n in stream.comparators else "" for n in names]
         table.add_row(f"{study} ({name})" if name else study, _range(paid[0], paid[-1]), *others)
     return table
 
@@ -125,5 +152,5 @@ def _range(low: float, high: float) -> str:
     >>> _range(1.0, 2.5), _range(3.0, 3.00001)
     ('1 to 2.5', '3')
     """
-    ends = f"{low:.4g}", f"{high:.4g}"
+    ends = digits(low), digits(high)
     return ends[0] if ends[0] == ends[1] else " to ".join(ends)

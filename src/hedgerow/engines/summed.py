@@ -29,14 +29,26 @@ def what_instead() -> str:
 
 def why_not_by_sums(algorithm: Algorithm, environment: Environment) -> str | None:
     """Everything that stands in the way, if anything does."""
-    found = []
-    if algorithm.common_play is None or algorithm.combine != "sum" or algorithm.decider is not None:
-        found.append(f"{algorithm.name} cannot be played by sums, its clients do not all follow one expert from exchange to exchange")
+    reason = _needs_single_clients(algorithm)
+    found = [None if reason is None else f"{algorithm.name} cannot be played by sums, {reason}"]
     if not isinstance(environment, SummedEnvironment):
         found.append(f"{type(environment).__name__} cannot draw sums of losses directly")
     else:
         found.append(getattr(environment, "why_no_sums", lambda: None)())
     return "; ".join(reason for reason in found if reason) or None
+
+
+def _needs_single_clients(algorithm: Algorithm) -> str | None:
+    """Why the sums of all clients are not enough for an algorithm, if they are not."""
+    if algorithm.decider is not None:
+        return "others than its clients play"
+    if algorithm.combine != "sum":
+        return "its server sees every upload by itself"
+    if algorithm.common_play is not None:
+        return None
+    if algorithm.certificate.trust in ("local", "distributed") and algorithm.certificate.mechanisms:
+        return "each of its clients adds noise of its own"
+    return "it does not say which one expert all clients play until the next exchange (common_play)"
 
 
 def play_sums(algorithm: Algorithm, environment: Environment, seed: int, source: NoiseSource, sinks: Sequence[Sink]) -> None:

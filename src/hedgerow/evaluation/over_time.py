@@ -18,6 +18,7 @@ from hedgerow.evaluation.regret import RunResult
 
 MOST = len(COLOURS)  # lines in one panel
 WIDTH, HEIGHT, LETTER = 3.5, 3.2, 0.09  # inches: of a panel without its names, and of a letter of a name
+NEAR = 0.97  # of the rounds: such an end is where the names are
 LEADER = {"arrowstyle": "-", "linewidth": 0.8, "linestyle": ":", "shrinkA": 0, "shrinkB": 2, "relpos": (0, 0.5)}
 
 
@@ -51,6 +52,10 @@ class Line:
     @property
     def end(self) -> tuple[float, float]:
         return float(self.rounds[-1]), float(self.mean[-1])
+
+    def ends_before(self, last: float) -> bool:
+        """Whether others are seen to go on."""
+        return self.end[0] < NEAR * last
 
 
 def panels(labels: Sequence[str]) -> list[tuple[str, dict[str, str]]]:
@@ -89,22 +94,32 @@ def _draw(axes: Axes, lines: Mapping[str, Line]) -> None:
         axis.set_major_formatter(FuncFormatter(lambda value, _: plain(value)))
 
 
+def _at_its_end(line: Line, last: float) -> str:
+    """The last value and, where others go on, the round it is of."""
+    if not np.isfinite(line.end[1]):
+        return "no comparator"
+    return plain(line.end[1]) + (f" by round {plain(line.end[0])}" if line.ends_before(last) else "")
+
+
 def _name_ends(axes: Axes, lines: Mapping[str, Line], gap: float) -> None:
-    """To the right of the panel: the name and last value of every line, tied to the place where the line ends."""
+    """To the right of the panel: the name and last value of every line, tied to the place where the line ends.
+
+    A line that ends early has no tie, which would look like its forecast: its name says where it ends.
+    """
     (low, high), last = axes.get_ylim(), axes.get_xlim()[1]
     heights = [line.end[1] if np.isfinite(line.end[1]) else 0.0 for line in lines.values()]
     places = spread_labels(heights, (high - low) * gap, high)
     for (name, line), height, place, colour in zip(lines.items(), heights, places, COLOURS, strict=False):
         known = np.isfinite(line.end[1])
         axes.annotate(
-            f"{name}  {plain(height) if known else 'no comparator'}".replace("$", r"\$"),
+            f"{name}  {_at_its_end(line, last)}".replace("$", r"\$"),
             (line.end[0] if known else last, height),
             xytext=(last * 1.03, place),
             color=colour,
             va="center",
             fontsize=9,
             annotation_clip=False,
-            arrowprops={**LEADER, "color": colour},
+            arrowprops=None if known and line.ends_before(last) else {**LEADER, "color": colour},
         )
 
 
@@ -128,13 +143,13 @@ def plot_regret_over_time(results: Sequence[RunResult], path: Path, title: str, 
         groups.setdefault(result.label, []).append(result)
     lines = {label: Line.of(group) for label, group in groups.items()}
     shared = panels(list(lines))
-    room = LETTER * max(len(name) + 8 for _, part in shared for name in part.values())
+    last = max(line.end[0] for line in lines.values())
+    room = LETTER * max(len(name) + max(8, 2 + len(_at_its_end(lines[label], last))) for _, part in shared for label, name in part.items())
     if len(shared) == 1:
         figure, axes = canvas(title, max(9.0, 2 * WIDTH + room))
         places = [axes]
     else:
         figure, places = _several(title, len(shared), WIDTH + room)
-    last = max(line.end[0] for line in lines.values())
     lowest = min((float(np.nanmin(line.band[0])) for line in lines.values()), default=0.0)
     for axes, (heading, names) in zip(places, shared, strict=True):
         _draw(axes, {name: lines[label] for label, name in names.items()})

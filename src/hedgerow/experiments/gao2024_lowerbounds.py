@@ -88,7 +88,7 @@ def draw(done: Studies, path: Path) -> None:
     points[f"{PHASED}, {COINS}"] = {float(m): done[COINS].regret(label(PHASED, m)) for m in CLIENTS}
     bounds = {
         f"no {EPSILON:g}-DP algorithm is below, {HIDDEN}": {float(m): floor(m) for m in CLIENTS},
-        f"every algorithm, {COINS}": {float(m): coin_regret(EXPERTS, HORIZON) for m in CLIENTS},
+        f"what every algorithm pays, {COINS}": {float(m): coin_regret(EXPERTS, HORIZON) for m in CLIENTS},
     }
     title = f"Clients help where there is something to find (epsilon = {EPSILON:g}, d = {EXPERTS}, T = {HORIZON})"
     plot_regret_against(points, path, title, "clients", bounds=bounds, note=footer(done, studies))

@@ -138,10 +138,13 @@ def draw(done: Studies, path: Path) -> None:
 
     def named(name: str) -> str:
         theorem = THEOREMS[name]
-        return f"{name} (slope {slope(done, name).mean:.2f}" + ("" if theorem is None else f", leading term {theorem:g}") + ")"
+        shown = f"{name}, perfect expert" if name == SVT else name
+        return f"{shown} (slope {slope(done, name).mean:.2f}" + ("" if theorem is None else f", leading term {theorem:g}") + ")"
 
     points = {named(name): {float(m): done[_study_of(name)].regret(label(name, m)) for m in CLIENTS} for name in THEOREMS}
-    title = f"Regret falls with the number of clients (epsilon = {EPSILON:g}, d = {EXPERTS})"
+    drawn, perfect = (done[part].config.environment.setting.horizon for part in ("stochastic", "realizable"))
+    rounds = f"{drawn:,}" if drawn == perfect else f"{drawn:,}, {SVT} {perfect:,}"
+    title = f"Regret falls with the number of clients (epsilon = {EPSILON:g}, d = {EXPERTS}, T = {rounds})"
     plot_regret_against(points, path, title, "clients", slope=-0.5, slope_name="slope -1/2", note=footer(done, studies))
 
 

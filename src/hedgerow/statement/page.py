@@ -15,6 +15,7 @@ from hedgerow.statement.statement import Statement
 from hedgerow.studies.privacy_record import CurveRecord, Total
 
 PICTURE = "trade-off.svg"
+WELL_BELOW = 0.9  # of the budget that was asked for
 
 
 @dataclass(frozen=True)
@@ -180,12 +181,24 @@ def pairs(values: Mapping[str, Any], algorithm: str) -> str:
     return ", ".join(f"{key} = {number(value)}{told[key]}" for key, value in values.items())
 
 
+def _choices(statement: Statement, choices: Mapping[str, Any], name: str) -> str:
+    """A budget that is far from spent is told beside what is needed of it."""
+    asked, one = choices.get("epsilon"), statement.one_run
+    if asked is None or one is None or one.epsilon > WELL_BELOW * asked:
+        return pairs(choices, name)
+    others = {key: value for key, value in choices.items() if key != "epsilon"}
+    told = f"asked for at most epsilon = {number(asked)}; this choice needs {rounded_up(one.epsilon)}"
+    return f"{pairs(others, name)}; {told}" if others else told
+
+
 def _parameters(statement: Statement) -> tuple[Block, ...]:
     algorithm = statement.algorithm
     name = str(algorithm.choices["name"])
-    told = [f"Setting: {pairs(algorithm.setting, name)}.", f"Chosen: {pairs(choices_of(algorithm), name)}."]
-    if algorithm.parameters:
-        told.append(f"Derived: {pairs(algorithm.parameters, name)}.")
+    choices = choices_of(algorithm)
+    derived = {key: value for key, value in algorithm.parameters.items() if key not in choices or choices[key] != value}
+    told = [f"Setting: {pairs(algorithm.setting, name)}.", f"Chosen: {_choices(statement, choices, name)}."]
+    if derived:
+        told.append(f"Derived: {pairs(derived, name)}.")
     if not algorithm.mechanisms:
         return (Text(" ".join(told)),)
     rows = tuple(

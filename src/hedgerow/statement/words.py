@@ -194,7 +194,7 @@ def _bet(worst: Exposure, seen: str, said: bool) -> str:
     if worst.delta > 0:
         return f"After seeing everything in {seen} {right}"
     odds = rounded_up(exp(worst.epsilon), 3)
-    return f"If the odds were even before, they are at most {odds} to 1 after seeing everything in {seen}: {right}"
+    return f"If the odds were even before, after seeing everything in {seen} they are never more than {odds} to 1, and on average {right}"
 
 
 def _others(statement: Statement, worst: Exposure, shown: Mapping[int, Exposure]) -> str:

@@ -170,8 +170,12 @@ def from_table(table: Mapping[str, Any], title: str = "Untitled") -> StudyConfig
     rows = table.get("algorithms", [])
     if not isinstance(rows, list):
         named = [key for key, value in rows.items() if isinstance(value, Mapping)] if isinstance(rows, Mapping) else []
-        name = rows.get("name") or next(iter(named), "hedge") if isinstance(rows, Mapping) else "hedge"
-        form = f'[[algorithms]] in one line, name = "{name}" in the next, then its parameters'
+        first = next(iter(named), "hedge")
+        name = rows.get("name") or first if isinstance(rows, Mapping) else first
+        label, lines = "", "the next"
+        if named and name == first and (own := rows[first].get("name", first)) != first:
+            name, label, lines = own, f'label = "{first}" and ', "the next two"
+        form = f'[[algorithms]] in one line, {label}name = "{name}" in {lines}, then its parameters'
         raise InvalidValue(f"Expected algorithms to be a list of tables, got {'one table' if named or rows else repr(rows)}: write {form}.")
     entries = []
     for i, row in enumerate(rows):

@@ -99,7 +99,7 @@ class PhasedSelection:
         expect(self.choice is None or self.trust == "central", "choice", self.choice, "only with trust='central', where the server chooses")
         expect(self.report is None or self.trust == "local", "report", self.report, "only with trust='local', where clients add the noise")
         gaussian = self.trust == "distributed" or self.report == "gaussian"
-        expect(self.delta > 0 or not gaussian, "delta", self.delta, "> 0: Gaussian noise has no pure guarantee")
+        expect(self.delta > 0 or not gaussian, "delta", self.delta, "> 0, as delta = 1e-6: Gaussian noise has no pure guarantee")
         pure = "trust='central'" if self.trust == "central" else f"report={self.report!r}"
         needless = self.delta > 0 and (self.trust == "central" or self.report in ("k_norm", "laplace"))
         expect(not needless, "delta", self.delta, f"to be 0 with {pure}, which is epsilon-DP: only Gaussian reports spend a delta")
