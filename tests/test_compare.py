@@ -19,9 +19,9 @@ from hedgerow.environments.recorded import RecordedArray
 from hedgerow.environments.stochastic import Bernoulli
 from hedgerow.studies.compare import compare_runs, difference, paired, unpaired
 from hedgerow.studies.config import from_table, load
+from hedgerow.studies.fingerprints import ADAPTIVE, fingerprint
 from hedgerow.studies.finished import FinishedRun, read_run
 from hedgerow.studies.folder import write_study
-from hedgerow.studies.streams import ADAPTIVE, fingerprint
 from hedgerow.studies.study import run_study
 
 Make = Callable[..., Path]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import product
 from math import exp, expm1, log
 from typing import Any
@@ -267,16 +268,17 @@ def test_what_is_stated_is_within_what_was_asked_for(kind: Any, rate: float, lea
 
 
 def test_rate_and_leave_may_be_given_and_groups_are_chosen_for_them() -> None:
-    chosen, by_hand = (ShrinkingDartboard(rate=0.001, leave=0.5, **more).build(Setting(10, 100, 512)) for more in ({}, {"every": 2}))
+    spec, setting = ShrinkingDartboard(rate=0.001, leave=0.5), Setting(10, 100, 512)
+    chosen, by_hand = spec.build(setting), replace(spec, every=2).build(setting)
     assert chosen.certificate.guarantee(Observer.PUBLIC).curve.epsilon(0.0) <= 1.0
     assert chosen.regret_at_most <= by_hand.regret_at_most < 512
     with pytest.raises(InvalidValue, match=r"epsilon = 1\.023"):
-        ShrinkingDartboard(rate=0.001, leave=0.5, every=1).build(Setting(10, 100, 512))
+        replace(spec, every=1).build(setting)
 
 
 def test_values_given_by_hand_are_nothing_that_a_paper_claims() -> None:
-    plain, changed = (ShrinkingDartboard(calibration="published", **given).build(LARGE) for given in ({}, {"draws": 2}))
-    claims = [built.certificate.guarantee(Observer.PUBLIC).claimed for built in (plain, changed)]
+    printed = ShrinkingDartboard(calibration="published")
+    claims = [spec.build(LARGE).certificate.guarantee(Observer.PUBLIC).claimed for spec in (printed, replace(printed, draws=2))]
     assert claims == [PureDP(1.0), None]
 
 

@@ -19,6 +19,7 @@ from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Digest, Everything
 from hedgerow.engines.loop import Engine
 from hedgerow.engines.simulate import EngineName, simulate, traffic_of
+from hedgerow.engines.summed import why_not_by_sums
 from hedgerow.environments.absent import Absent
 from hedgerow.environments.adaptive import PlayChasing
 from hedgerow.environments.delayed import Delayed
@@ -113,8 +114,9 @@ def same_by_sums(spec: AlgorithmSpec) -> None:
     losses = np.random.default_rng(0).random((90, 4, 5)) * np.linspace(0.1, 1.0, 5)
     environment = RecordedArray(losses)
     algorithm = spec.build(environment.setting)
-    if algorithm.common_play is None:
-        raise NotApplicable("its clients do not all follow one expert from exchange to exchange")
+    reason = why_not_by_sums(algorithm, environment)
+    if reason is not None:
+        raise NotApplicable(reason)
     for seed in SEEDS:
         found = []
         for engine in ("vectorised", "summed"):

@@ -17,10 +17,10 @@ import numpy as np
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.evaluation.summary import Estimate, welch
+from hedgerow.studies.fingerprints import ADAPTIVE
 from hedgerow.studies.finished import FinishedRun
 from hedgerow.studies.folder import finite
 from hedgerow.studies.identity import flat
-from hedgerow.studies.streams import ADAPTIVE
 
 FEWEST = 2
 """Common seeds for a paired difference."""

@@ -22,9 +22,9 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm
 from hedgerow.evaluation.summary import Estimate
 from hedgerow.studies.config import to_table
+from hedgerow.studies.fingerprints import fingerprints
 from hedgerow.studies.privacy_record import FILE, record_of, to_json
 from hedgerow.studies.result_store import Kept
-from hedgerow.studies.streams import fingerprints
 from hedgerow.studies.study import STAMP, Study
 
 FORMAT = "hedgerow run 1"

@@ -9,8 +9,8 @@ from typing import Any
 import tomli_w
 
 from hedgerow.studies.config import StudyConfig, to_table
+from hedgerow.studies.fingerprints import fingerprints
 from hedgerow.studies.provenance import code, versions
-from hedgerow.studies.streams import fingerprints
 
 Table = dict[str, Any]
 

@@ -24,7 +24,7 @@ def _idle_bound(algorithm: Algorithm) -> list[str]:
     bound, rounds = algorithm.regret_bound, algorithm.setting.horizon
     if bound is None or bound.value < rounds:
         return []
-    return [f"the regret bound of {algorithm.name} says nothing here: it is the number of rounds, {rounds}, and no regret is larger"]
+    return [f"the regret bound of {algorithm.name} says nothing here: it is the number of rounds, {rounds:,}, and no regret is larger"]
 
 
 def _not_covered(algorithm: Algorithm, environment: Environment) -> list[str]:

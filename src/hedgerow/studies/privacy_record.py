@@ -19,8 +19,8 @@ from hedgerow.core.protocol import Algorithm, Environment
 from hedgerow.privacy.curves import trade_off
 from hedgerow.privacy.repetition import repeated
 from hedgerow.studies.config import to_table
+from hedgerow.studies.fingerprints import fingerprint
 from hedgerow.studies.provenance import Code, NoiseRecord, code, seeded_noise, versions
-from hedgerow.studies.streams import fingerprint
 from hedgerow.studies.study import STAMP, Study
 from hedgerow.studies.unfinished import refuse_unfinished
 from hedgerow.version import __version__
