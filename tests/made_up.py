@@ -22,9 +22,6 @@ class _BuiltWhenAsked(dict[str, Algorithm]):
         super().__init__()
         self.config = config
 
-    def __contains__(self, label: object) -> bool:
-        return any(entry.label == label for entry in self.config.algorithms)
-
     def __missing__(self, label: str) -> Algorithm:
         self[label] = self.config.build(next(entry for entry in self.config.algorithms if entry.label == label))
         return self[label]

@@ -5,9 +5,11 @@ from __future__ import annotations
 import multiprocessing
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
+from hedgerow.algorithms.experts.lazy_choices import LazyChoices
 from hedgerow.algorithms.experts.lazy_experts import LazyExperts
 from hedgerow.algorithms.experts.phased_selection import PhasedSelection
 from hedgerow.algorithms.experts.random_prefix import RandomPrefix
@@ -23,7 +25,7 @@ from hedgerow.evaluation.regret import RegretRecorder
 
 SUM = "losses.sum()"
 IN_BLOCKS: dict[str, AlgorithmSpec] = {"phased_selection": PhasedSelection(), "random_prefix": RandomPrefix()}
-LAZY: dict[str, AlgorithmSpec] = {"shrinking_dartboard": ShrinkingDartboard(delta=1e-6), "lazy_experts": LazyExperts(delta=1e-6)}
+LAZY: dict[str, LazyChoices] = {"shrinking_dartboard": ShrinkingDartboard(delta=1e-6), "lazy_experts": LazyExperts(delta=1e-6)}
 
 
 def losses(rounds: int, clients: int, experts: int, kind: type[Realizable | UniformLosses] = Realizable) -> RecordedArray:
@@ -90,11 +92,8 @@ def _lazy() -> Iterator[Row]:
                 each = taken / rounds * 1e9
                 yield Row(f"{name}/m=1/T={rounds}/d={experts}{stream}", ratio, SUM, each, "ns per loss vector", "<=", limit)
     environment = losses(rounds, 1, 100)
-    for name, spec in {
-        "shrinking_dartboard": ShrinkingDartboard(delta=1e-6, every=1),
-        "lazy_experts": LazyExperts(delta=1e-6, every=1),
-    }.items():
-        ratio, taken = against_sum(spec, environment)
+    for name, spec in LAZY.items():
+        ratio, taken = against_sum(replace(spec, every=1), environment)
         yield Row(f"{name}/m=1/T={rounds}/d=100/N=1", ratio, SUM, taken / rounds * 1e9, "ns per loss vector")
 
 

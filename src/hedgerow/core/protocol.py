@@ -6,7 +6,7 @@ arrays have shape (*batch, width) with `batch = noise.batch`: one client, or all
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
@@ -221,10 +221,11 @@ def require_exact_noise(algorithm: Algorithm, instead: str = "") -> None:
             raise Unsupported(f"{algorithm.name} needs {type(mechanism).__name__}, which has no exact sampler for secure noise{hint}.")
 
 
-def require_support(algorithm: Algorithm, environment: Environment) -> None:
-    """Refuse a game that the algorithm does not support, by name."""
+def require_support(algorithm: Algorithm, environment: Environment, able: Callable[[Feature], Iterable[str]] | None = None) -> None:
+    """Refuse a game that the algorithm does not support, by name. `able`: who does, where the caller knows them."""
     for feature in sorted(features_of(environment) - algorithm.supports, key=lambda feature: feature.value):
-        raise Unsupported(f"{algorithm.name} does not support {feature.value}; `hedgerow list` shows which algorithms do.")
+        others = "`hedgerow list` shows which algorithms do" if able is None else f"take one of {', '.join(able(feature))}"
+        raise Unsupported(f"{algorithm.name} does not support {feature.value}; {others}.")
 
 
 def certified_for(algorithm: Algorithm, environment: Environment) -> Algorithm:

@@ -20,6 +20,7 @@ from hedgerow.core.block import Block
 from hedgerow.core.checks import at_least, between, expect
 from hedgerow.environments.adaptive import last_played
 from hedgerow.environments.generated import Frame, generator
+from hedgerow.environments.lower_bounds import LARGEST_SUBSET
 
 _MATRIX = 4
 MOST_USED = 0.9  # of the columns, so that good ones are left
@@ -57,7 +58,7 @@ class SignEstimation(Frame):
         self._check_experts()
         at_least("rows", self.rows, 1)
         between("padding", self.padding, 0.0, 1.0)
-        most = int(MOST_USED * self.columns / (self.at_once * self.clients))
+        most = self._most_rounds(self.columns)
         game = f"so many rounds, in each of which every client may use up another, leave enough of the {self.columns} columns"
         needed = f"{self.horizon} rounds with {self.clients} client{'s' if self.clients > 1 else ''} need experts >= {self._enough()}"
         expect(self.horizon <= most, "horizon", self.horizon, f"<= {most}: {game}; {needed}")
@@ -65,10 +66,13 @@ class SignEstimation(Frame):
     def _check_experts(self) -> None:
         expect(self.experts % 2 == 0, "experts", self.experts, "to be even: two for each column")
 
+    def _most_rounds(self, columns: int) -> int:
+        return int(MOST_USED * columns / (self.at_once * self.clients))
+
     def _enough(self) -> int:
         """The least number of experts for so many rounds and clients."""
         columns = ceil(self.horizon * self.at_once * self.clients / MOST_USED)
-        while int(MOST_USED * columns / (self.at_once * self.clients)) < self.horizon:
+        while self._most_rounds(columns) < self.horizon:
             columns += 1
         return self._count(columns)
 
@@ -137,7 +141,7 @@ class ColumnSubsets(SignEstimation):
 
     def __post_init__(self) -> None:
         at_least("subset", self.subset, 1)
-        between("subset", self.subset, 1, 4)
+        between("subset", self.subset, 1, LARGEST_SUBSET)
         super().__post_init__()
 
     def _check_experts(self) -> None:

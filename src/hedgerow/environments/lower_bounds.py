@@ -14,6 +14,8 @@ from scipy.special import bdtrc, gammaln
 from hedgerow.core.checks import at_least, between, expect, positive
 from hedgerow.core.setting import Setting
 
+LARGEST_SUBSET = 4  # of the columns in Theorem 11: games large enough for a larger one cannot be played
+
 
 def coin_regret(experts: int, horizon: int) -> float:
     """The expected regret of *every* algorithm on `CommonCoins`, private or not, for any number of clients (Gao et al., Theorem 2.4).
@@ -87,7 +89,7 @@ def column_subsets_regret(horizon: int, subset: int, epsilon: float, delta: floa
     (1.0, 0.0)
     """
     at_least("horizon", horizon, 2)
-    between("subset", subset, 1, 4)  # as in `ColumnSubsets`: large games are large for their k
+    between("subset", subset, 1, LARGEST_SUBSET)
     positive("epsilon", epsilon)
     _small_delta("Theorem 11", delta, horizon)
     return horizon / 1000 if epsilon <= sqrt(subset / horizon) / (200 * log(horizon)) else 0.0

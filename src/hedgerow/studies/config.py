@@ -13,8 +13,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from hedgerow.algorithms.registry import ALGORITHMS, supporting
 from hedgerow.core.checks import at_least, expect, nearest
-from hedgerow.core.errors import InvalidValue, Unsupported
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Environment, Feature, certified_for, features_of
+from hedgerow.core.errors import InvalidValue
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Environment, Feature, certified_for, features_of, require_support
 from hedgerow.engines.simulate import ENGINES
 from hedgerow.environments.registry import ENVIRONMENTS
 
@@ -57,8 +57,7 @@ class StudyConfig:
     def build(self, entry: Entry) -> Algorithm:
         environment = self.environment_of(entry)
         built = entry.algorithm.build(environment.setting)
-        for feature in sorted(features_of(environment) - built.supports, key=lambda feature: feature.value):
-            raise Unsupported(f"{built.name} does not support {feature.value}; take one of {', '.join(supporting(feature))}.")
+        require_support(built, environment, supporting)
         return certified_for(built, environment)
 
     def stream_of(self, index: int) -> int:

@@ -75,6 +75,11 @@ class LazyChoices:
         rule = f"within epsilon={self.epsilon}, delta={self.delta}: this choice costs {self.curve(cost).words()} or more"
         raise InvalidValue(f"Expected {told} {rule}; take {change} or a larger epsilon.")
 
+    @property
+    def by_hand(self) -> bool:
+        """Is any of the values given that a calibration would choose, or a paper has printed?"""
+        return (self.rate, self.leave, self.draws) != (None, None, None)
+
     def given(self) -> Choice | None:
         """The choice, if nothing is left to calibrate."""
         if self.rate is None or self.leave is None or self.every is None:
@@ -83,7 +88,7 @@ class LazyChoices:
 
     def replaced(self, found: Choice) -> Choice:
         """What was found with what was given put in its place, and nothing else changed."""
-        if (self.rate, self.leave, self.draws) == (None, None, None):
+        if not self.by_hand:
             return found
         draws = found.draws if self.draws is None else self.draws
         return with_chance(self.rate or found.rate, self.leave or found.leave, found.every, draws, self.KIND)

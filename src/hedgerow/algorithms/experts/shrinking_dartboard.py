@@ -155,15 +155,14 @@ class ShrinkingDartboard(LazyChoices):
         if given is not None:
             return given, None
         found, bound = printed(setting, self.epsilon, self.delta, self.every)
-        return self.replaced(found), bound if (self.rate, self.leave, self.draws) == (None, None, None) else None
+        return self.replaced(found), None if self.by_hand else bound
 
     def _certificate(self, setting: Setting, server: Dartboard) -> Certificate:
         claimed = PureDP(self.epsilon) if self.delta == 0 else ApproximateDP(self.epsilon, self.delta)
-        printed_only = self.calibration == "published" and (self.rate, self.leave, self.draws) == (None, None, None)
         return trusted_server(
             setting=setting,
             curve=self.curve(server.cost(setting)),
-            claimed=claimed if printed_only else None,
+            claimed=claimed if self.calibration == "published" and not self.by_hand else None,
             proof=Proof("dartboard.md", "pure-dp" if self.delta == 0 else "approximate-dp"),
             calibration=self.calibration,
             channels=CHANNELS,
