@@ -26,8 +26,8 @@ test-full: setup
 	$(BIN)/python -m pytest -n 2 -m ""
 
 check: setup
-	$(BIN)/ruff check src tests tools examples
-	$(BIN)/ruff format --check src tests tools examples
+	$(BIN)/ruff check src tests tools
+	$(BIN)/ruff format --check src tests tools
 	$(BIN)/basedpyright --warnings
 	$(BIN)/lint-imports
 

@@ -13,17 +13,16 @@ import pytest
 
 import hedgerow
 from hedgerow.algorithms.registry import ALGORITHMS, variants
+from hedgerow.core.plugins import load_plugin
 from hedgerow.core.registry import Registry
 from hedgerow.core.setting import Setting
 from hedgerow.environments.registry import ENVIRONMENTS
 from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.experiments.reproduce import reproduce
 from hedgerow.studies.config import load
-from hedgerow.studies.plugins import load_plugin
-from hedgerow.studies.study import run_study
+from hedgerow.studies.run import run_study
 from hedgerow.version import __version__
-
-ROOT = Path(__file__).parent.parent
+from support.paths import EXAMPLES, PROOFS, ROOT
 
 
 def anchors(file: Path) -> set[str]:
@@ -39,7 +38,7 @@ def test_every_cited_proof_exists(name: str) -> None:
     proofs += [] if algorithm.regret_bound is None else [algorithm.regret_bound.proof]
     for proof in proofs:
         if proof is not None:
-            assert proof.anchor in anchors(ROOT / "proofs" / proof.file), f"{proof.words()} does not exist"
+            assert proof.anchor in anchors(PROOFS / proof.file), f"{proof.words()} does not exist"
 
 
 def test_proofs_named_in_docstrings_exist() -> None:
@@ -48,11 +47,11 @@ def test_proofs_named_in_docstrings_exist() -> None:
         cited |= set(re.findall(r"proofs/(\w+\.md)#([\w-]+)", source.read_text(encoding="utf-8")))
     assert cited
     for file, anchor in cited:
-        assert anchor in anchors(ROOT / "proofs" / file), f"proofs/{file}#{anchor}"
+        assert anchor in anchors(PROOFS / file), f"proofs/{file}#{anchor}"
 
 
 def test_links_in_proofs_and_readme_resolve() -> None:
-    for document in (*ROOT.glob("*.md"), *(ROOT / "proofs").glob("*.md")):
+    for document in (*ROOT.glob("*.md"), *(PROOFS).glob("*.md")):
         for target in re.findall(r"\]\(([^)]+)\)", document.read_text(encoding="utf-8")):
             path, _, anchor = target.partition("#")
             file = document if not path else document.parent / path
@@ -61,10 +60,10 @@ def test_links_in_proofs_and_readme_resolve() -> None:
                 assert anchor in anchors(file), f"{document.name} links to {target}"
 
 
-PROOFS = sorted((ROOT / "proofs").glob("*.md"))
+PROOF_FILES = sorted(PROOFS.glob("*.md"))
 
 
-@pytest.mark.parametrize("proof", PROOFS, ids=lambda proof: proof.name)
+@pytest.mark.parametrize("proof", PROOF_FILES, ids=lambda proof: proof.name)
 def test_symbols_in_proofs_are_names_in_the_code(proof: Path) -> None:
     """Every identifier in backticks in a table under the word Symbols occurs in the source."""
     _, _, listed = proof.read_text(encoding="utf-8").partition("\n## Symbols\n")
@@ -76,7 +75,7 @@ def test_symbols_in_proofs_are_names_in_the_code(proof: Path) -> None:
     assert named <= known, f"{proof.name} names {sorted(named - known)}"
 
 
-@pytest.mark.parametrize("proof", PROOFS, ids=lambda proof: proof.name)
+@pytest.mark.parametrize("proof", PROOF_FILES, ids=lambda proof: proof.name)
 def test_proofs_can_be_read_in_a_terminal(proof: Path) -> None:
     lines = proof.read_text(encoding="utf-8").splitlines()
     assert [number for number, line in enumerate(lines, 1) if len(line) > 130] == []
@@ -109,9 +108,9 @@ def test_architecture_names_real_files() -> None:
 
 @pytest.mark.parametrize("name", ["study", "recorded", "plugin"])
 def test_examples_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HEDGEROW_DATA", str(ROOT / "examples"))
-    load_plugin(str(ROOT / "examples" / "my_algorithm.py"))
-    config = load(ROOT / "examples" / f"{name}.toml", ["seeds=2"])
+    monkeypatch.setenv("HEDGEROW_DATA", str(EXAMPLES))
+    load_plugin(str(EXAMPLES / "my_algorithm.py"))
+    config = load(EXAMPLES / f"{name}.toml", ["seeds=2"])
     study = run_study(config, workers=1)
     assert len(study.results) == 2 * len(config.algorithms)
 
@@ -119,7 +118,7 @@ def test_examples_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_example_plugin_keeps_the_contracts() -> None:
     from hedgerow.contracts.suite import CONTRACTS, examine
 
-    load_plugin(str(ROOT / "examples" / "my_algorithm.py"))
+    load_plugin(str(EXAMPLES / "my_algorithm.py"))
     spec = ALGORITHMS["my_algorithm"]()
     outcomes = [examine(name, spec) for name in CONTRACTS]
     assert [o for o in outcomes if o.status == "broken"] == []
@@ -127,10 +126,10 @@ def test_example_plugin_keeps_the_contracts() -> None:
 
 
 def test_example_environment_and_experiment(tmp_path: Path) -> None:
-    load_plugin(str(ROOT / "examples" / "my_environment.py"))
-    config = load(ROOT / "examples" / "study.toml", ["seeds=2", "environment.name=weekly"])
+    load_plugin(str(EXAMPLES / "my_environment.py"))
+    config = load(EXAMPLES / "study.toml", ["seeds=2", "environment.name=weekly"])
     assert all(np.isfinite(result.final_regret) for result in run_study(config, workers=1).results)
-    load_plugin(str(ROOT / "examples" / "my_experiment.py"))
+    load_plugin(str(EXAMPLES / "my_experiment.py"))
     outcome = reproduce(EXPERIMENTS["my-speedup"], quick=True, out=tmp_path / "speedup", workers=1)
     assert outcome.status == "quick"
     assert (tmp_path / "speedup" / "my-speedup.png").stat().st_size > 10_000

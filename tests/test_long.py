@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hedgerow.algorithms.experts.sparse_vector import SparseVector
-from hedgerow.algorithms.experts.sparse_vector_tuning import choose
+from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
+from hedgerow.algorithms.sparse_vector.tuning import choose
 from hedgerow.benchmarks.simulation import memory_rows
 from hedgerow.contracts import guarantees
 from hedgerow.contracts.neighbours import SEEDED
@@ -16,10 +16,10 @@ from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Digest
 from hedgerow.engines.broadcasts import broadcasts_of
 from hedgerow.engines.simulate import simulate
-from hedgerow.environments.realizable import Halving, Realizable
+from hedgerow.environments.drawn.realizable import Halving, Realizable
 from hedgerow.experiments.gao2024_figure2 import EXPERIMENT
 from hedgerow.experiments.reproduce import reproduce
-from hedgerow.studies.study import run_one
+from hedgerow.studies.run import run_one
 
 pytestmark = pytest.mark.long
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from hedgerow.algorithms.experts.doubling import Doubling
-from hedgerow.algorithms.experts.follow_the_leader import FollowTheLeader
-from hedgerow.algorithms.experts.hedge import Hedge
-from hedgerow.algorithms.experts.lazy_experts import LazyExperts
-from hedgerow.algorithms.experts.phased_selection import PhasedSelection
-from hedgerow.algorithms.experts.potential import Potential
-from hedgerow.algorithms.experts.random_prefix import RandomPrefix
-from hedgerow.algorithms.experts.shrinking_dartboard import ShrinkingDartboard
-from hedgerow.algorithms.experts.sparse_vector import SparseVector
-from hedgerow.algorithms.experts.uniform import Uniform
+from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
+from hedgerow.algorithms.baselines.hedge import Hedge
+from hedgerow.algorithms.baselines.uniform import Uniform
+from hedgerow.algorithms.dartboard.lazy_experts import LazyExperts
+from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
+from hedgerow.algorithms.phases.phased_selection import PhasedSelection
+from hedgerow.algorithms.phases.random_prefix import RandomPrefix
+from hedgerow.algorithms.sparse_vector.doubling import Doubling
+from hedgerow.algorithms.sparse_vector.potential import Potential
+from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core.errors import HedgerowError
 from hedgerow.core.protocol import AlgorithmSpec, Feature
 from hedgerow.core.registry import Registry

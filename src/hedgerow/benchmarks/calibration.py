@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from functools import partial
 from statistics import median
 
-from hedgerow.algorithms.experts.lazy_cost import Choice, TwoChains
-from hedgerow.algorithms.experts.lazy_tuning import choose as lazy_choice
-from hedgerow.algorithms.experts.sparse_vector_tuning import choose
+from hedgerow.algorithms.dartboard.cost import Choice, TwoChains
+from hedgerow.algorithms.dartboard.tuning import choose as lazy_choice
+from hedgerow.algorithms.sparse_vector.tuning import choose
 from hedgerow.benchmarks.measure import Row, seconds, without_caches
 from hedgerow.core.setting import Setting
-from hedgerow.privacy import random_draws
+from hedgerow.privacy.composition import random_draws
 
 
 def calibrate_rows() -> Iterator[Row]:

@@ -7,13 +7,14 @@ from math import sqrt
 from statistics import median
 
 from hedgerow.benchmarks.measure import REPEATS, Row, in_turn, seconds, without_caches
-from hedgerow.privacy import bounded_range, composition, recursion
-from hedgerow.privacy.bounded_range import AdaptiveBoundedRange
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.calibrate import gaussian_scale, largest_mu, largest_range, largest_rate, largest_rho, least_noise
-from hedgerow.privacy.composition import PureComposition
+from hedgerow.privacy.composition import bounded_range, recursion
+from hedgerow.privacy.composition import steps as composition
+from hedgerow.privacy.composition.bounded_range import AdaptiveBoundedRange
+from hedgerow.privacy.composition.fixed_plan import fixed_plan
+from hedgerow.privacy.composition.steps import PureComposition
 from hedgerow.privacy.curves import BoundedRange, GaussianDP, LaplaceDP, ZeroConcentratedDP
-from hedgerow.privacy.fixed_plan import fixed_plan
 from hedgerow.privacy.odometer import Filter
 
 CACHES = (bounded_range._table, recursion.grid_for, composition._randomised_responses)

@@ -9,18 +9,18 @@ from dataclasses import replace
 
 import numpy as np
 
-from hedgerow.algorithms.experts.lazy_choices import LazyChoices
-from hedgerow.algorithms.experts.lazy_experts import LazyExperts
-from hedgerow.algorithms.experts.phased_selection import PhasedSelection
-from hedgerow.algorithms.experts.random_prefix import RandomPrefix
-from hedgerow.algorithms.experts.shrinking_dartboard import ShrinkingDartboard
-from hedgerow.algorithms.experts.sparse_vector import SparseVector
+from hedgerow.algorithms.dartboard.choices import LazyChoices
+from hedgerow.algorithms.dartboard.lazy_experts import LazyExperts
+from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
+from hedgerow.algorithms.phases.phased_selection import PhasedSelection
+from hedgerow.algorithms.phases.random_prefix import RandomPrefix
+from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.benchmarks.measure import REPEATS, Row, in_turn, peak_mebibytes, seconds
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.engines.simulate import EngineName, simulate
-from hedgerow.environments.realizable import Realizable
-from hedgerow.environments.recorded import RecordedArray
-from hedgerow.environments.stochastic import UniformLosses
+from hedgerow.environments.drawn.realizable import Realizable
+from hedgerow.environments.drawn.stochastic import UniformLosses
+from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.evaluation.regret import RegretRecorder
 
 SUM = "losses.sum()"

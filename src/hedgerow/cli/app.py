@@ -22,7 +22,7 @@ from hedgerow.cli.reproduce import reproduce
 from hedgerow.cli.run import run
 from hedgerow.cli.statement import statement
 from hedgerow.core.errors import HedgerowError
-from hedgerow.studies.unfinished import Interrupted
+from hedgerow.studies.storage.unfinished import Interrupted
 
 # Typer carries its own copy of click, or uses the installed one; this is the base of its errors either way.
 CommandLineError: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")

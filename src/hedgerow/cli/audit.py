@@ -8,10 +8,10 @@ import typer
 from rich.table import Table
 
 from hedgerow.algorithms.registry import ALGORITHMS
+from hedgerow.audits.case import AuditCase
+from hedgerow.audits.runner import AuditRow, audit_document, audit_rows
 from hedgerow.cli.options import Debug, Json, Plugins, Settings, prepare
 from hedgerow.cli.output import ERR, OUT, print_json
-from hedgerow.core.audit_case import AuditCase
-from hedgerow.studies.audit import AuditRow, audit_document, audit_rows
 from hedgerow.studies.config import parse_setting, typed
 
 

@@ -10,8 +10,8 @@ from rich.table import Table
 from hedgerow.benchmarks.registry import BENCHMARKS
 from hedgerow.cli.options import Debug, Json
 from hedgerow.cli.output import ERR, OUT, print_json
-from hedgerow.core.checks import nearest
 from hedgerow.core.errors import InvalidValue
+from hedgerow.core.validate import nearest
 
 
 def bench(

@@ -10,19 +10,19 @@ import typer
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.cli.options import Debug, Json, Plugins, Settings, prepare
 from hedgerow.cli.output import OUT, bound_words, print_json
-from hedgerow.core.checks import nearest
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
+from hedgerow.core.validate import nearest
 from hedgerow.engines.learner import Learner
 from hedgerow.environments.adversaries import BOUND_HOLDS_FOR
 from hedgerow.privacy.secure import SecureNoise
 from hedgerow.statement.page import pairs
 from hedgerow.statement.words import explained
 from hedgerow.studies.config import parse_setting, typed
-from hedgerow.studies.folder import certificate_table
 from hedgerow.studies.notes import budget_notes
+from hedgerow.studies.storage.folder import certificate_table
 
 FRAME: dict[str, Any] = {"clients": 10, "experts": 100, "horizon": 512}
 

@@ -16,8 +16,8 @@ from hedgerow.cli.output import OUT, print_json
 from hedgerow.core.errors import InvalidValue
 from hedgerow.evaluation.summary import Estimate
 from hedgerow.studies.compare import Comparison, Difference, compare_runs
-from hedgerow.studies.finished import read_run
-from hedgerow.studies.identity import shown
+from hedgerow.studies.storage.finished import read_run
+from hedgerow.studies.storage.identity import shown
 
 DEFAULT = Path("comparison.png")
 
@@ -64,7 +64,7 @@ def _free(out: Path | None) -> Path:
 
 def _draw(comparison: Comparison, picture: Path) -> None:
     """The picture appears when it is complete."""
-    from hedgerow.evaluation.compare_plot import plot_comparison
+    from hedgerow.evaluation.plots.comparison import plot_comparison
 
     regrets: dict[str, dict[str, Estimate]] = {}
     differences: dict[str, dict[str, Estimate]] = {}

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 from rich.table import Table
 
-from hedgerow.algorithms.experts.follow_the_leader import FollowTheLeader
-from hedgerow.algorithms.experts.sparse_vector import SparseVector
+from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
+from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.cli.options import Debug, Json, Out
 from hedgerow.cli.output import OUT, print_json, progress_bar
 from hedgerow.core.certificate import Observer
-from hedgerow.environments.realizable import NearRealizable
+from hedgerow.environments.drawn.realizable import NearRealizable
 from hedgerow.studies.config import Entry, StudyConfig
-from hedgerow.studies.folder import fresh_folder, study_document, write_study
-from hedgerow.studies.study import STAMP, Study, run_study
+from hedgerow.studies.run import STAMP, Study, run_study
+from hedgerow.studies.storage.folder import fresh_folder, study_document, write_study
 
 HOSPITALS = NearRealizable(clients=8, experts=24, horizon=730, mean=0.4, law="uniform", best_loss=2.0)
 PRIVATE = SparseVector(epsilon=1.0, every=1, best_loss=2.0)

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from hedgerow.core.checks import at_least
-from hedgerow.environments.data import CHOSEN
-from hedgerow.studies.plugins import load_plugins
+from hedgerow.core.plugins import load_plugins
+from hedgerow.core.validate import at_least
+from hedgerow.environments.recorded.data import CHOSEN
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output and nothing else.")]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]

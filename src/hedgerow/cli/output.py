@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from hedgerow.studies.study import Study
+from hedgerow.studies.run import Study
 
 OUT = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
 BOUND = "bound: what is proven of the expected regret on these losses"

@@ -11,14 +11,14 @@ import typer
 
 from hedgerow.cli.options import Data, Debug, Json, Out, Plugins, Settings, Workers, prepare
 from hedgerow.cli.output import ERR, OUT, comparators, print_json, progress_bar, summary
-from hedgerow.core.checks import at_least
 from hedgerow.core.errors import InvalidValue
+from hedgerow.core.validate import at_least
 from hedgerow.statement.words import explained
 from hedgerow.studies.config import StudyConfig, from_table, load
-from hedgerow.studies.folder import study_document, write_study
-from hedgerow.studies.identity import differences, identity, sources
-from hedgerow.studies.study import STAMP, Study, check_engine, run_study
-from hedgerow.studies.unfinished import RUNS, Unfinished, all_unfinished, new_run, resumed, unfinished_at
+from hedgerow.studies.run import STAMP, Study, check_engine, run_study
+from hedgerow.studies.storage.folder import study_document, write_study
+from hedgerow.studies.storage.identity import differences, identity, sources
+from hedgerow.studies.storage.unfinished import RUNS, Unfinished, all_unfinished, new_run, resumed, unfinished_at
 
 
 def run(

@@ -20,13 +20,13 @@ from hedgerow.core.transcript import Digest, Everything
 from hedgerow.engines.loop import Engine
 from hedgerow.engines.simulate import EngineName, simulate, traffic_of
 from hedgerow.engines.summed import why_not_by_sums
-from hedgerow.environments.absent import Absent
-from hedgerow.environments.adaptive import PlayChasing
-from hedgerow.environments.delayed import Delayed
-from hedgerow.environments.realizable import Realizable
-from hedgerow.environments.recorded import RecordedArray
-from hedgerow.environments.sleeping import Sleeping
-from hedgerow.environments.switching import Switching
+from hedgerow.environments.drawn.realizable import Realizable
+from hedgerow.environments.drawn.switching import Switching
+from hedgerow.environments.hard.adaptive import PlayChasing
+from hedgerow.environments.recorded.losses import RecordedArray
+from hedgerow.environments.wrappers.absent import Absent
+from hedgerow.environments.wrappers.delayed import Delayed
+from hedgerow.environments.wrappers.sleeping import Sleeping
 from hedgerow.evaluation.regret import RegretRecorder
 
 SEEDS = (0, 1, 2)

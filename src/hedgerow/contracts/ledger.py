@@ -14,11 +14,11 @@ from hedgerow.contracts.recording import Release
 from hedgerow.core.certificate import Channel, Guarantee, Observer, PrivacyCurve
 from hedgerow.core.errors import Unsupported
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
-from hedgerow.privacy.bounded_range import WIDEST, AdaptiveBoundedRange
 from hedgerow.privacy.budget import CURRENCIES
-from hedgerow.privacy.composition import PureComposition
+from hedgerow.privacy.composition.bounded_range import WIDEST, AdaptiveBoundedRange
+from hedgerow.privacy.composition.fixed_plan import fixed_plan
+from hedgerow.privacy.composition.steps import PureComposition
 from hedgerow.privacy.curves import ApproximateDP, BoundedRange, LaplaceDP, PureDP
-from hedgerow.privacy.fixed_plan import fixed_plan
 from hedgerow.privacy.odometer import Odometer
 
 Costs = frozenset[tuple[PrivacyCurve, int]]  # what the releases that count cost, and how many cost that

@@ -16,7 +16,7 @@ from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Sink
 from hedgerow.engines.simulate import simulate
-from hedgerow.environments.recorded import RecordedArray
+from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.privacy.secure import SecureNoise
 
 SETTING = Setting(clients=3, experts=5, horizon=40)

@@ -6,7 +6,7 @@ from functools import cache
 
 import numpy as np
 
-from hedgerow.algorithms.experts.uniform import Uniform
+from hedgerow.algorithms.baselines.uniform import Uniform
 from hedgerow.contracts.neighbours import changed
 from hedgerow.contracts.outcome import NotApplicable, demand
 from hedgerow.core.noise import NoNoise
@@ -14,9 +14,9 @@ from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Environment
 from hedgerow.core.transcript import Digest
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.adversaries import covered
-from hedgerow.environments.realizable import Realizable
-from hedgerow.environments.stochastic import Bernoulli
-from hedgerow.environments.switching import Switching
+from hedgerow.environments.drawn.realizable import Realizable
+from hedgerow.environments.drawn.stochastic import Bernoulli
+from hedgerow.environments.drawn.switching import Switching
 from hedgerow.evaluation.regret import RegretRecorder
 from hedgerow.evaluation.summary import Estimate
 

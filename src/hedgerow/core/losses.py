@@ -11,9 +11,9 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 
-from hedgerow.core.checks import positive
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
+from hedgerow.core.validate import positive
 
 
 def common_plays(plays: np.ndarray) -> np.ndarray | None:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from importlib.metadata import entry_points
 from typing import Generic, TypeVar
 
-from hedgerow.core.checks import nearest
 from hedgerow.core.errors import HedgerowError, InvalidValue
+from hedgerow.core.validate import nearest
 
 Thing = TypeVar("Thing")
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from hedgerow.core.certificate import Proof
-from hedgerow.core.checks import expect
+from hedgerow.core.validate import expect
 
 # losses are drawn anew in every round from one law, independently at every client; fixed in advance; or chosen by somebody who sees
 # the past plays

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hedgerow.core.checks import at_least, expect
 from hedgerow.core.lattice import MOST_LOSSES
+from hedgerow.core.validate import at_least, expect
 
 
 @dataclass(frozen=True)

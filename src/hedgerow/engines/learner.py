@@ -25,7 +25,7 @@ from hedgerow.privacy.secure.source import require_secure
 class Learner:
     """All clients of one game in one object. Noise is seeded, for simulation, unless a secure `source` is given (`private`).
 
-    >>> from hedgerow.algorithms.experts.follow_the_leader import FollowTheLeader
+    >>> from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
     >>> learner = Learner(FollowTheLeader(), clients=2, experts=3, horizon=10)
     >>> learner.predict()
     array([0, 0])
@@ -41,7 +41,7 @@ class Learner:
     def private(cls, algorithm: AlgorithmSpec, *, clients: int, experts: int, horizon: int, source: SecureNoise) -> Learner:
         """For real data: exact noise from the operating system's entropy, and a certificate that says so.
 
-        >>> from hedgerow.algorithms.experts.sparse_vector import SparseVector
+        >>> from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
         >>> from hedgerow.privacy.secure import SecureNoise
         >>> learner = Learner.private(SparseVector(), clients=2, experts=3, horizon=10, source=SecureNoise())
         >>> sorted(assumption.name for assumption in learner.algorithm.certificate.guarantees[1].assumes)

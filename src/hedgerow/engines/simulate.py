@@ -9,12 +9,12 @@ from typing import Literal, get_args
 import numpy as np
 
 from hedgerow.core.block import Block, check
-from hedgerow.core.checks import at_least, expect
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.losses import Linear
 from hedgerow.core.noise import NoiseSource, NoNoise, SeededNoise
 from hedgerow.core.protocol import Algorithm, Environment, Feature, features_of, require_exact_noise, require_support
 from hedgerow.core.transcript import Counters, Sink, Traffic
+from hedgerow.core.validate import at_least, expect
 from hedgerow.engines.loop import Engine
 from hedgerow.engines.summed import play_sums
 from hedgerow.privacy.secure import SecureNoise

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from hedgerow.core.checks import expect
 from hedgerow.core.protocol import Environment
 from hedgerow.core.regret_bound import ADVERSARIES, Adversary, RegretBound
+from hedgerow.core.validate import expect
 
 BOUND_HOLDS_FOR: dict[Adversary, str] = {
     "stochastic": "losses drawn anew in every round from one law, independently at every client",
@@ -16,7 +16,7 @@ BOUND_HOLDS_FOR: dict[Adversary, str] = {
 def adversary_of(environment: Environment) -> Adversary:
     """The weakest adversary that the environment says it is; one that says nothing is oblivious, or adaptive if it sees plays.
 
-    >>> from hedgerow.environments.stochastic import Bernoulli
+    >>> from hedgerow.environments.drawn.stochastic import Bernoulli
     >>> adversary_of(Bernoulli())
     'stochastic'
     """

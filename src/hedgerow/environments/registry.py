@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 from hedgerow.core.registry import Registry
-from hedgerow.environments.absent import Absent
-from hedgerow.environments.adaptive import PlayChasing
-from hedgerow.environments.columns import ColumnSubsets, ConsensusColumns, SignEstimation
-from hedgerow.environments.delayed import Delayed
-from hedgerow.environments.drifting import Drifting
-from hedgerow.environments.heterogeneous import Heterogeneous
-from hedgerow.environments.movielens import MovieLensGenres
-from hedgerow.environments.oblivious import CommonCoins, HiddenExpert
-from hedgerow.environments.realizable import Halving, NearRealizable, Realizable
-from hedgerow.environments.recorded import Recorded
-from hedgerow.environments.sleeping import Sleeping
-from hedgerow.environments.stochastic import Bernoulli, GapLadder, GaussianSoftmax, UniformLosses
-from hedgerow.environments.switching import Switching
+from hedgerow.environments.drawn.drifting import Drifting
+from hedgerow.environments.drawn.heterogeneous import Heterogeneous
+from hedgerow.environments.drawn.realizable import Halving, NearRealizable, Realizable
+from hedgerow.environments.drawn.stochastic import Bernoulli, GapLadder, GaussianSoftmax, UniformLosses
+from hedgerow.environments.drawn.switching import Switching
+from hedgerow.environments.hard.adaptive import PlayChasing
+from hedgerow.environments.hard.columns import ColumnSubsets, ConsensusColumns, SignEstimation
+from hedgerow.environments.hard.oblivious import CommonCoins, HiddenExpert
+from hedgerow.environments.recorded.losses import Recorded
+from hedgerow.environments.recorded.movielens import MovieLensGenres
+from hedgerow.environments.wrappers.absent import Absent
+from hedgerow.environments.wrappers.delayed import Delayed
+from hedgerow.environments.wrappers.sleeping import Sleeping
 
 ENVIRONMENTS: Registry[type] = Registry(
     "environment",

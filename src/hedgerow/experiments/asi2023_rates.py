@@ -12,9 +12,9 @@ from dataclasses import replace
 from math import log, sqrt
 from pathlib import Path
 
-from hedgerow.algorithms.experts.shrinking_dartboard import ShrinkingDartboard
+from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.core.setting import Setting
-from hedgerow.environments.stochastic import Bernoulli
+from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.evaluation.ratio import Ratio
 from hedgerow.evaluation.summary import Estimate
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, spent
@@ -116,7 +116,7 @@ def judge(done: Studies) -> Verdict:
 
 
 def draw(done: Studies, path: Path) -> None:
-    from hedgerow.evaluation.plots import plot_regret_against
+    from hedgerow.evaluation.plots.lines import plot_regret_against
 
     for study, index, parameter in (("horizon", 0, "rounds"), ("epsilon", 1, "epsilon")):
         points: dict[str, dict[float, Estimate]] = {

@@ -19,26 +19,26 @@ from collections.abc import Callable
 from math import ceil
 from pathlib import Path
 
-from hedgerow.algorithms.experts.doubling import Doubling
-from hedgerow.algorithms.experts.hedge import Hedge
-from hedgerow.algorithms.experts.lazy_experts import LazyExperts
-from hedgerow.algorithms.experts.phased_selection import PhasedSelection
-from hedgerow.algorithms.experts.potential import Potential
-from hedgerow.algorithms.experts.random_prefix import RandomPrefix
-from hedgerow.algorithms.experts.shrinking_dartboard import ShrinkingDartboard
-from hedgerow.algorithms.experts.sparse_vector import SparseVector
-from hedgerow.algorithms.experts.uniform import Uniform
+from hedgerow.algorithms.baselines.hedge import Hedge
+from hedgerow.algorithms.baselines.uniform import Uniform
+from hedgerow.algorithms.dartboard.lazy_experts import LazyExperts
+from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
+from hedgerow.algorithms.phases.phased_selection import PhasedSelection
+from hedgerow.algorithms.phases.random_prefix import RandomPrefix
+from hedgerow.algorithms.sparse_vector.doubling import Doubling
+from hedgerow.algorithms.sparse_vector.potential import Potential
+from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core.protocol import AlgorithmSpec, Environment
-from hedgerow.environments.adaptive import PlayChasing
-from hedgerow.environments.columns import MOST_USED, ConsensusColumns
-from hedgerow.environments.lower_bounds import consensus_regret
-from hedgerow.environments.stochastic import Bernoulli
+from hedgerow.environments.drawn.stochastic import Bernoulli
+from hedgerow.environments.hard.adaptive import PlayChasing
+from hedgerow.environments.hard.columns import MOST_USED, ConsensusColumns
+from hedgerow.environments.hard.lower_bounds import consensus_regret
 from hedgerow.evaluation.power_law import exponent
 from hedgerow.evaluation.summary import Estimate
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, spent
 from hedgerow.experiments.pictures import footer, sibling
 from hedgerow.studies.config import Entry, StudyConfig
-from hedgerow.studies.study import Study
+from hedgerow.studies.run import Study
 
 EPSILON, DELTA, EXPERTS, SMALL = 1.0, 1e-6, 100, 0.1
 HORIZONS, COLUMN_HORIZONS = (500, 2000, 8000), (125, 500, 2000)
@@ -162,7 +162,7 @@ def judge(done: Studies) -> Verdict:
 
 def draw(done: Studies, path: Path) -> None:
     """One picture for each kind of privacy, and one for the columns."""
-    from hedgerow.evaluation.plots import plot_regret_against
+    from hedgerow.evaluation.plots.lines import plot_regret_against
 
     for private in PRIVATE:
         points = {

@@ -24,14 +24,14 @@ from math import ceil, log
 from pathlib import Path
 from typing import Any
 
-from hedgerow.algorithms.experts.doubling import Doubling
-from hedgerow.algorithms.experts.phased_selection import PhasedSelection
-from hedgerow.algorithms.experts.potential import Potential
-from hedgerow.algorithms.experts.shrinking_dartboard import ShrinkingDartboard
-from hedgerow.algorithms.experts.sparse_vector import SparseVector
-from hedgerow.environments.generated import Generated
-from hedgerow.environments.realizable import Realizable
-from hedgerow.environments.stochastic import Bernoulli
+from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
+from hedgerow.algorithms.phases.phased_selection import PhasedSelection
+from hedgerow.algorithms.sparse_vector.doubling import Doubling
+from hedgerow.algorithms.sparse_vector.potential import Potential
+from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
+from hedgerow.environments.drawn.generated import Generated
+from hedgerow.environments.drawn.realizable import Realizable
+from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.evaluation.ratio import Ratio
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, spent
 from hedgerow.experiments.pictures import footer
@@ -201,8 +201,8 @@ def draw(done: Studies, path: Path) -> None:
     from matplotlib.figure import Figure
     from matplotlib.ticker import NullLocator
 
-    from hedgerow.evaluation.canvas import COLOURS, footnote, head, tidy
-    from hedgerow.evaluation.log_axis import CUT, Bar, draw_bars, set_span, span
+    from hedgerow.evaluation.plots.canvas import COLOURS, footnote, head, tidy
+    from hedgerow.evaluation.plots.log_axis import CUT, Bar, draw_bars, set_span, span
 
     found = _pairs(done)
     figure = Figure(figsize=(14.0, 8.2), layout="constrained")

@@ -20,18 +20,18 @@ from pathlib import Path
 import numpy as np
 from scipy.special import betaincinv
 
-from hedgerow.algorithms.experts.phased_selection import PhasedSelection
-from hedgerow.algorithms.experts.random_prefix import RandomPrefix, gap_regret
+from hedgerow.algorithms.phases.phased_selection import PhasedSelection
+from hedgerow.algorithms.phases.random_prefix import RandomPrefix, gap_regret
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.setting import Setting
-from hedgerow.environments.stochastic import Bernoulli, GapLadder
+from hedgerow.environments.drawn.stochastic import Bernoulli, GapLadder
 from hedgerow.evaluation.comparators import BEST_EXPERT, MEAN_EXPERT
 from hedgerow.evaluation.ratio import Ratio
 from hedgerow.evaluation.summary import Estimate
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
 from hedgerow.experiments.pictures import footer, sibling
 from hedgerow.studies.config import Entry, StudyConfig
-from hedgerow.studies.study import Study
+from hedgerow.studies.run import Study
 
 EPSILON, EXPERTS, MEAN = 1.0, 100, 0.5
 EPSILONS = (0.01, 0.1, EPSILON)
@@ -145,7 +145,7 @@ def _beside(done: Studies) -> str:
 
 
 def draw(done: Studies, path: Path) -> None:
-    from hedgerow.evaluation.plots import plot_regret_against
+    from hedgerow.evaluation.plots.lines import plot_regret_against
 
     def curve(study: str, name: str, clients: int, gap: float) -> dict[float, Estimate]:
         return {float(2**k): Estimate.of(regret_at(done[study], label(name, clients, gap), k)) for k in LOGS[::2]}

@@ -13,7 +13,7 @@ from hedgerow.core.errors import HedgerowError
 from hedgerow.experiments.experiment import Experiment
 from hedgerow.experiments.pictures import pictures
 from hedgerow.experiments.reproduce import fresh_result, reproduce
-from hedgerow.studies.unfinished import RUNS, Interrupted
+from hedgerow.studies.storage.unfinished import RUNS, Interrupted
 
 Progress = Callable[[str, str, int, int], None]
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hedgerow.algorithms.experts.sparse_vector import SparseVector
-from hedgerow.environments.realizable import Halving, Realizable
+from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
+from hedgerow.environments.drawn.realizable import Halving, Realizable
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, lower_end_of_difference, spent
 from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
@@ -76,7 +76,7 @@ def judge(done: Studies) -> Verdict:
 
 
 def draw(done: Studies, path: Path) -> None:
-    from hedgerow.evaluation.plots import plot_bars
+    from hedgerow.evaluation.plots.lines import plot_bars
 
     groups = {
         f"m={m}, N={n}" + ("" if stream == FIGURE else f", {stream}"): {

@@ -23,13 +23,13 @@ from math import hypot
 from pathlib import Path
 from typing import Literal
 
-from hedgerow.algorithms.experts.sparse_vector import SparseVector
-from hedgerow.environments.movielens import HIGHEST, MovieLensGenres, locate
+from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
+from hedgerow.environments.recorded.movielens import HIGHEST, MovieLensGenres, locate
 from hedgerow.evaluation.summary import Estimate
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, lower_end_of_difference, spent
 from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
-from hedgerow.studies.study import Study
+from hedgerow.studies.run import Study
 
 Calibration = Literal["published", "certified"]
 Unrated = Literal["zero", "user_mean"]
@@ -113,7 +113,7 @@ def judge(done: Studies) -> Verdict:
 
 
 def draw(done: Studies, path: Path) -> None:
-    from hedgerow.evaluation.panels import plot_panels
+    from hedgerow.evaluation.plots.panels import plot_panels
 
     panels: dict[str, tuple[Study, Calibration]] = {
         f"printed constants\n(really epsilon = {_spent(done[FIGURE], PUBLISHED):g})": (done[FIGURE], PUBLISHED),

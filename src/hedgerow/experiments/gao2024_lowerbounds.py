@@ -13,13 +13,13 @@ from __future__ import annotations
 from math import log
 from pathlib import Path
 
-from hedgerow.algorithms.experts.follow_the_leader import FollowTheLeader
-from hedgerow.algorithms.experts.phased_selection import PhasedSelection
-from hedgerow.algorithms.experts.sparse_vector import SparseVector
+from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
+from hedgerow.algorithms.phases.phased_selection import PhasedSelection
+from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.setting import Setting
-from hedgerow.environments.lower_bounds import coin_regret, hidden_expert_regret
-from hedgerow.environments.oblivious import CommonCoins, HiddenExpert
+from hedgerow.environments.hard.lower_bounds import coin_regret, hidden_expert_regret
+from hedgerow.environments.hard.oblivious import CommonCoins, HiddenExpert
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
 from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
@@ -82,7 +82,7 @@ def judge(done: Studies) -> Verdict:
 
 
 def draw(done: Studies, path: Path) -> None:
-    from hedgerow.evaluation.plots import plot_regret_against
+    from hedgerow.evaluation.plots.lines import plot_regret_against
 
     points = {f"{name}, {HIDDEN}": {float(m): done[HIDDEN].regret(label(name, m)) for m in CLIENTS} for name in SPECS}
     points[f"{PHASED}, {COINS}"] = {float(m): done[COINS].regret(label(PHASED, m)) for m in CLIENTS}

@@ -22,14 +22,14 @@ from __future__ import annotations
 from math import log
 from pathlib import Path
 
-from hedgerow.algorithms.experts.phased_selection import PhasedSelection
-from hedgerow.algorithms.experts.random_prefix import RandomPrefix
-from hedgerow.algorithms.experts.sparse_vector import SparseVector
-from hedgerow.algorithms.experts.sparse_vector_tuning import choose
+from hedgerow.algorithms.phases.phased_selection import PhasedSelection
+from hedgerow.algorithms.phases.random_prefix import RandomPrefix
+from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
+from hedgerow.algorithms.sparse_vector.tuning import choose
 from hedgerow.core.protocol import AlgorithmSpec, Environment
 from hedgerow.core.setting import Setting
-from hedgerow.environments.realizable import Realizable
-from hedgerow.environments.stochastic import GaussianSoftmax
+from hedgerow.environments.drawn.realizable import Realizable
+from hedgerow.environments.drawn.stochastic import GaussianSoftmax
 from hedgerow.evaluation.power_law import exponent
 from hedgerow.evaluation.summary import Estimate
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
@@ -134,7 +134,7 @@ def judge(done: Studies) -> Verdict:
 
 
 def draw(done: Studies, path: Path) -> None:
-    from hedgerow.evaluation.plots import plot_regret_against
+    from hedgerow.evaluation.plots.lines import plot_regret_against
 
     def named(name: str) -> str:
         theorem = THEOREMS[name]

@@ -17,15 +17,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from hedgerow.algorithms.experts.follow_the_leader import FollowTheLeader
-from hedgerow.algorithms.experts.sparse_vector import SparseVector
-from hedgerow.environments.heterogeneous import Heterogeneous
+from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
+from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
+from hedgerow.environments.drawn.heterogeneous import Heterogeneous
 from hedgerow.evaluation.crossing import Contest, Crossing, first_root
 from hedgerow.evaluation.summary import Estimate
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, lower_end_of_difference
 from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
-from hedgerow.studies.study import Study
+from hedgerow.studies.run import Study
 
 EPSILON, CLIENTS, EXPERTS, HORIZON = 1.0, 20, 20, 500
 PRIVATE, OPEN = "private", "not private"
@@ -100,7 +100,7 @@ def judge(done: Studies) -> Verdict:
 
 
 def draw(done: Studies, path: Path) -> None:
-    from hedgerow.evaluation.panels import plot_contests
+    from hedgerow.evaluation.plots.panels import plot_contests
 
     title = f"When learning together hurts: {CLIENTS} clients, {EXPERTS} experts, {HORIZON} rounds, epsilon = {EPSILON:g}"
     note = footer(done, studies, "bars and upright bands: 95 % confidence")

@@ -15,12 +15,12 @@ from itertools import product
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from hedgerow.algorithms.experts.lazy_choices import LazyChoices
-from hedgerow.algorithms.experts.lazy_experts import LazyExperts
-from hedgerow.algorithms.experts.shrinking_dartboard import ShrinkingDartboard
+from hedgerow.algorithms.dartboard.choices import LazyChoices
+from hedgerow.algorithms.dartboard.lazy_experts import LazyExperts
+from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.core.setting import Setting
-from hedgerow.environments.drifting import Drifting
-from hedgerow.environments.stochastic import Bernoulli
+from hedgerow.environments.drawn.drifting import Drifting
+from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.evaluation.summary import Estimate
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
 from hedgerow.experiments.pictures import footer, is_quick
@@ -173,7 +173,7 @@ def draw(done: Studies, path: Path) -> None:
     """On the left two panels of bounds, one for each delta; on the right what was measured."""
     from matplotlib.figure import Figure
 
-    from hedgerow.evaluation.canvas import footnote, head
+    from hedgerow.evaluation.plots.canvas import footnote, head
 
     figure = Figure(figsize=(13.0, 5.0), layout="constrained")
     panels = figure.subplots(1, 3, width_ratios=(1, 1, 1.3))
@@ -193,7 +193,7 @@ def draw(done: Studies, path: Path) -> None:
 
 
 def _draw_bounds(axes: Any, ratios: Mapping[Point, float]) -> None:
-    from hedgerow.evaluation.canvas import COLOURS, plain, tidy
+    from hedgerow.evaluation.plots.canvas import COLOURS, plain, tidy
 
     tidy(axes)
     axes.axhline(1.0, color="#444444", linewidth=1.0)
@@ -210,7 +210,7 @@ def _draw_bounds(axes: Any, ratios: Mapping[Point, float]) -> None:
 
 def _draw_measured(axes: Any, measured: list[Duel]) -> None:
     """The difference, with its 95 % interval, in parts of the dartboard's mean regret."""
-    from hedgerow.evaluation.canvas import COLOURS, tidy
+    from hedgerow.evaluation.plots.canvas import COLOURS, tidy
 
     tidy(axes)
     axes.axhline(0.0, color="#444444", linewidth=1.0)

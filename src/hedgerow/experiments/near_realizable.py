@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from hedgerow.algorithms.experts.doubling import Doubling
-from hedgerow.algorithms.experts.hedge import Hedge
-from hedgerow.algorithms.experts.potential import Potential
-from hedgerow.algorithms.experts.sparse_vector import SparseVector
-from hedgerow.environments.realizable import Halving, NearRealizable
+from hedgerow.algorithms.baselines.hedge import Hedge
+from hedgerow.algorithms.sparse_vector.doubling import Doubling
+from hedgerow.algorithms.sparse_vector.potential import Potential
+from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
+from hedgerow.environments.drawn.realizable import Halving, NearRealizable
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, lower_end_of_difference, spent
 from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
@@ -95,7 +95,7 @@ def judge(done: Studies) -> Verdict:
 
 
 def draw(done: Studies, path: Path) -> None:
-    from hedgerow.evaluation.plots import plot_regret_against
+    from hedgerow.evaluation.plots.lines import plot_regret_against
 
     points = {label: {best_loss: done[name(best_loss)].regret(label) for best_loss in BEST_LOSSES} for label in LABELS}
     title = f"Regret when the best expert loses L*: epsilon = {EPSILON:g}, m = {CLIENTS}, d = {EXPERTS}, T = {HORIZON}"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from hedgerow.experiments.experiment import Studies
 from hedgerow.studies.config import StudyConfig
-from hedgerow.studies.study import STAMP
+from hedgerow.studies.run import STAMP
 
 FEW = 4
 BARS = "bars: 95 % confidence of the mean"

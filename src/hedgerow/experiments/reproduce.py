@@ -15,12 +15,12 @@ from typing import Any, Literal
 import tomli_w
 
 from hedgerow.core.errors import HedgerowError, MissingData
-from hedgerow.environments.data import find
+from hedgerow.environments.recorded.data import find
 from hedgerow.evaluation.summary import Stream
 from hedgerow.experiments.experiment import Experiment, Verdict
-from hedgerow.studies.folder import finite, fresh_folder, write_study
-from hedgerow.studies.identity import Table, identity
-from hedgerow.studies.study import run_study
+from hedgerow.studies.run import run_study
+from hedgerow.studies.storage.folder import finite, fresh_folder, write_study
+from hedgerow.studies.storage.identity import Table, identity
 
 Status = Literal["ran", "quick", "no-data", "error"]
 Progress = Callable[[str, int, int], None]

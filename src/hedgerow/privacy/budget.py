@@ -13,8 +13,8 @@ from math import isfinite
 from typing import Literal
 
 from hedgerow.core.certificate import PrivacyCurve
-from hedgerow.core.checks import expect, positive
 from hedgerow.core.errors import InvalidValue, Unsupported
+from hedgerow.core.validate import expect, positive
 from hedgerow.privacy.curves import BoundedRange, GaussianDP, LaplaceDP, PureDP, Quoted, ZeroConcentratedDP
 
 Currency = Literal["pure", "concentrated", "gaussian"]
@@ -138,7 +138,7 @@ def steps_of(cost: PrivacyCurve) -> tuple[tuple[PrivacyCurve, int], ...]:
 
     Compositions name theirs as `parts`. Steps of one release may be chosen adaptively like releases themselves, so their prices add.
 
-    >>> from hedgerow.privacy.composition import AfterPureStep, PureComposition
+    >>> from hedgerow.privacy.composition.steps import AfterPureStep, PureComposition
     >>> steps_of(AfterPureStep(PureComposition(0.1, 20), 0.5))
     ((PureDP(bound=0.5), 1), (PureDP(bound=0.1), 20))
     """

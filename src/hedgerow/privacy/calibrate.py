@@ -12,13 +12,13 @@ from functools import lru_cache
 from math import inf, isfinite, log1p, nextafter, sqrt
 
 from hedgerow.core.certificate import PrivacyCurve
-from hedgerow.core.checks import at_least, between, expect, positive
 from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.core.rounding import root_down, round_down, round_up
+from hedgerow.core.validate import at_least, between, expect, positive
 from hedgerow.privacy.bisection import closest
-from hedgerow.privacy.bounded_range import WIDEST, AdaptiveBoundedRange
 from hedgerow.privacy.budget import LARGEST, UNIT_BITS, Budget, event_of, price, steps_of
-from hedgerow.privacy.composition import AfterPureStep
+from hedgerow.privacy.composition.bounded_range import WIDEST, AdaptiveBoundedRange
+from hedgerow.privacy.composition.steps import AfterPureStep
 from hedgerow.privacy.curves import GaussianDP, LaplaceDP, ZeroConcentratedDP
 
 CurveAt = Callable[[float], PrivacyCurve]

@@ -16,9 +16,9 @@ from math import ceil, isnan, log, log1p, sqrt
 from typing import Any
 
 from hedgerow.core.certificate import PrivacyCurve
-from hedgerow.core.checks import at_least, expect, positive
 from hedgerow.core.errors import HedgerowError, InvalidValue, Unsupported
 from hedgerow.core.rounding import root_down, root_up, round_down, round_up
+from hedgerow.core.validate import at_least, expect, positive
 from hedgerow.privacy.budget import CURRENCIES, EVENTS, UNIT, UNIT_BITS, Budget, Currency, amount, charge, cost_of, price, steps_of
 from hedgerow.privacy.calibrate import exact_capacity, largest_mu, largest_rho
 from hedgerow.privacy.curves import GaussianDP, PureDP, ZeroConcentratedDP

@@ -10,11 +10,11 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from hedgerow.algorithms.registry import ALGORITHMS
-from hedgerow.core.audit_case import WHOLE, OffersAudits
+from hedgerow.audits.case import WHOLE, OffersAudits
+from hedgerow.audits.runner import audit_document, audit_rows
 from hedgerow.core.errors import InvalidValue
-from hedgerow.studies.audit import audit_document, audit_rows
+from hedgerow.records.schema import AlgorithmRecord
 from hedgerow.studies.config import typed
-from hedgerow.studies.privacy_record import AlgorithmRecord
 
 Progress = Callable[[str], None]
 BUDGET = frozenset({"epsilon", "delta", "rho", "mu"})

@@ -11,8 +11,8 @@ from typing import Any
 
 from typing_extensions import TypedDict
 
-from hedgerow.core.checks import at_least, expect
 from hedgerow.core.errors import InvalidValue
+from hedgerow.core.validate import at_least, expect
 from hedgerow.studies.config import typed
 
 OPEN = "to be filled in"

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from hedgerow.privacy.curves.pure import rounded_up
+from hedgerow.records.schema import CurveRecord, Total
 from hedgerow.statement import words
 from hedgerow.statement.audit import choices_of
 from hedgerow.statement.details import OPEN
 from hedgerow.statement.exposure import SHOWN_ALARMS, exposure
 from hedgerow.statement.statement import Statement
-from hedgerow.studies.privacy_record import CurveRecord, Total
 
 PICTURE = "trade-off.svg"
 WELL_BELOW = 0.9  # of the budget that was asked for

@@ -9,11 +9,11 @@ from io import StringIO
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
-from hedgerow.evaluation.plots import COLOURS
+from hedgerow.evaluation.plots.lines import COLOURS
+from hedgerow.records.schema import Attack
 from hedgerow.statement import words
 from hedgerow.statement.exposure import Exposure, exposure, outline
 from hedgerow.statement.statement import Statement
-from hedgerow.studies.privacy_record import Attack
 
 WITHOUT = "#b3261e"
 

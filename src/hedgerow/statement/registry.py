@@ -9,11 +9,11 @@ from typing import Any
 import yaml
 
 from hedgerow.privacy.curves.pure import rounded_up
+from hedgerow.records.schema import CurveRecord
 from hedgerow.statement import words
 from hedgerow.statement.details import OPEN
 from hedgerow.statement.page import number, pairs
 from hedgerow.statement.statement import Statement
-from hedgerow.studies.privacy_record import CurveRecord
 
 
 def variant(statement: Statement) -> str:

@@ -7,13 +7,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 
-from hedgerow.core.checks import expect, nearest
 from hedgerow.core.errors import InvalidValue
+from hedgerow.core.validate import expect, nearest
+from hedgerow.records.schema import AlgorithmRecord, CurveRecord, GuaranteeRecord, RunRecord
 from hedgerow.statement.audit import Audit
 from hedgerow.statement.details import Details
 from hedgerow.statement.exposure import Point, Quote, of_records
-from hedgerow.studies.privacy_record import AlgorithmRecord, CurveRecord, GuaranteeRecord, RunRecord
-from hedgerow.studies.study import STAMP
+from hedgerow.studies.run import STAMP
 
 SHOWN_ROUNDS = (1, 2, 5, 10)  # where nobody says how often one person may appear
 

@@ -17,10 +17,10 @@ import numpy as np
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.evaluation.summary import Estimate, welch
-from hedgerow.studies.fingerprints import ADAPTIVE
-from hedgerow.studies.finished import FinishedRun
-from hedgerow.studies.folder import finite
-from hedgerow.studies.identity import flat
+from hedgerow.studies.storage.fingerprints import ADAPTIVE
+from hedgerow.studies.storage.finished import FinishedRun
+from hedgerow.studies.storage.folder import finite
+from hedgerow.studies.storage.identity import flat
 
 FEWEST = 2
 """Common seeds for a paired difference."""

@@ -12,9 +12,9 @@ from typing import Any, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from hedgerow.algorithms.registry import ALGORITHMS, supporting
-from hedgerow.core.checks import at_least, expect, nearest
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Environment, Feature, certified_for, features_of, require_support
+from hedgerow.core.validate import at_least, expect, nearest
 from hedgerow.engines.simulate import ENGINES
 from hedgerow.environments.registry import ENVIRONMENTS
 

@@ -10,10 +10,10 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from hedgerow.algorithms.registry import ALGORITHMS
-from hedgerow.core.checks import expect
+from hedgerow.core.validate import expect
 from hedgerow.engines.learner import Learner
-from hedgerow.studies.privacy_record import FILE, FORMAT, RunRecord, algorithm_record, to_json
-from hedgerow.studies.provenance import code, secure_noise, versions
+from hedgerow.records.provenance import code, secure_noise, versions
+from hedgerow.records.schema import FILE, FORMAT, RunRecord, algorithm_record, to_json
 
 _recorded: WeakKeyDictionary[Learner, str] = WeakKeyDictionary()
 
@@ -42,7 +42,7 @@ def record_deployment(learner: Learner, folder: str | Path, *, title: str) -> Pa
 
     It covers the whole game, and says how many rounds were over when it was written: best none.
     """
-    from hedgerow.studies.folder import fresh_folder
+    from hedgerow.studies.storage.folder import fresh_folder
 
     out = Path(folder)
     expect(learner not in _recorded, "folder", str(out), f"not to be a second record: this learner has one in {_recorded.get(learner)}")

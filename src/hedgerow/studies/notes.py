@@ -5,7 +5,7 @@ from __future__ import annotations
 from hedgerow.core.certificate import Observer
 from hedgerow.core.protocol import Algorithm, Environment
 from hedgerow.environments.adversaries import BOUND_HOLDS_FOR, adversary_of, covered
-from hedgerow.environments.lower_bounds import hidden_expert_regret
+from hedgerow.environments.hard.lower_bounds import hidden_expert_regret
 
 
 def notes(algorithm: Algorithm, environment: Environment) -> list[str]:

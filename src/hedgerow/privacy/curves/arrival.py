@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hedgerow.core.certificate import PrivacyCurve
-from hedgerow.core.checks import at_least
 from hedgerow.core.errors import InvalidValue
+from hedgerow.core.validate import at_least
 
 _EPSILONS = (0.0, *(2.0**power for power in range(-12, 9)))
 _DELTAS = (0.0, *(10.0**-power for power in range(1, 16)))

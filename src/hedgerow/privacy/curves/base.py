@@ -6,7 +6,7 @@ from collections.abc import Callable
 from decimal import ROUND_CEILING, Decimal
 from math import exp, expm1, inf, isnan, nextafter
 
-from hedgerow.core.checks import expect
+from hedgerow.core.validate import expect
 
 QUOTED_DELTA = 1e-6  # where curves without a delta of their own are quoted
 

@@ -7,7 +7,7 @@ from math import exp, expm1, inf, isfinite, log, log1p, sqrt, ulp
 
 import numpy as np
 
-from hedgerow.core.checks import between, expect
+from hedgerow.core.validate import between, expect
 from hedgerow.privacy.curves.base import Symmetric, rounded_up
 
 

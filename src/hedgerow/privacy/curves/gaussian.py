@@ -8,7 +8,7 @@ from math import exp, inf, isfinite, log, pi, sqrt, ulp
 import numpy as np
 from scipy.special import erfcx, ndtr, ndtri
 
-from hedgerow.core.checks import between, expect
+from hedgerow.core.validate import between, expect
 from hedgerow.privacy.bisection import closest
 from hedgerow.privacy.curves.base import Symmetric, rounded_up
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import exp, expm1, inf, isfinite, log1p, sqrt
 
-from hedgerow.core.checks import between, expect
+from hedgerow.core.validate import between, expect
 from hedgerow.privacy.curves.base import outward, rounded_up
 
 BOUNDED_RANGE = (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from hedgerow.core.checks import expect
+from hedgerow.core.validate import expect
 from hedgerow.privacy.curves.base import rounded_up
 
 if TYPE_CHECKING:

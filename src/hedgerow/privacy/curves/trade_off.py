@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
 from hedgerow.core.certificate import PrivacyCurve
-from hedgerow.core.checks import expect
+from hedgerow.core.validate import expect
 from hedgerow.privacy.curves.arrival import ByArrival
 from hedgerow.privacy.curves.gaussian import GaussianDP
 from hedgerow.privacy.curves.laplace import LaplaceDP

@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import gammainc, ndtr
 
-from hedgerow.core.checks import positive
 from hedgerow.core.noise import Noise
 from hedgerow.core.rounding import round_up
+from hedgerow.core.validate import positive
 from hedgerow.privacy.curves import ApproximateDP, GaussianDP, LaplaceDP, PureDP
 from hedgerow.privacy.mechanisms.laws import Law, Values, check_law, log_cdf, log_density
 

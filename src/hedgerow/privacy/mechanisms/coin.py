@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hedgerow.core.checks import expect, positive
 from hedgerow.core.lattice import UNITS_PER_LOSS
 from hedgerow.core.noise import Noise
+from hedgerow.core.validate import expect, positive
 from hedgerow.privacy.curves import PureDP
 from hedgerow.privacy.mechanisms.laws import Values
 

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.core.checks import expect
+from hedgerow.core.validate import expect
 
 Law = Literal["laplace", "exponential"]
 Values = npt.NDArray[np.float64]

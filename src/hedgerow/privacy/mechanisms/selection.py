@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from hedgerow.core.checks import expect, positive
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.noise import Noise
 from hedgerow.core.rounding import round_down
+from hedgerow.core.validate import expect, positive
 from hedgerow.privacy.curves import BoundedRange, PureDP
 from hedgerow.privacy.mechanisms.laws import Values
 

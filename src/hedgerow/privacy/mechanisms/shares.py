@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
-from hedgerow.core.checks import at_least
 from hedgerow.core.rounding import root_up
+from hedgerow.core.validate import at_least
 from hedgerow.privacy.curves import GaussianDP
 from hedgerow.privacy.mechanisms.additive import GaussianNoise
 

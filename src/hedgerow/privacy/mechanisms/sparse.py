@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.core.checks import positive
 from hedgerow.core.noise import Noise
 from hedgerow.core.rounding import round_up
+from hedgerow.core.validate import positive
 from hedgerow.privacy.curves import PureDP
 from hedgerow.privacy.mechanisms.additive import AdditiveNoise
 from hedgerow.privacy.mechanisms.laws import Law, Values, check_law, log_cdf, log_density, log_survival

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hedgerow.core.checks import expect, positive
+from hedgerow.core.validate import expect, positive
 from hedgerow.privacy.secure.digits import below, mp, whole_part
 from hedgerow.privacy.secure.laws import SHAPES, LatticeLaw
 from hedgerow.privacy.secure.words import SecureWords

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hedgerow.core.checks import at_least, expect
+from hedgerow.core.validate import at_least, expect
 from hedgerow.privacy.secure.digits import below, digits, mp
 from hedgerow.privacy.secure.laws import ERROR, Flags, Values, decided
 from hedgerow.privacy.secure.words import SecureWords

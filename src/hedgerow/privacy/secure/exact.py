@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.core.checks import at_least, expect
+from hedgerow.core.validate import at_least, expect
 from hedgerow.privacy.secure.digits import below, geometric, mp
 from hedgerow.privacy.secure.laws import ERROR, SHAPES, Flags, LatticeLaw, Shape, Values, decided
 from hedgerow.privacy.secure.words import SecureWords, Words

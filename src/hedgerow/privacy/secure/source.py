@@ -10,10 +10,10 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from hedgerow.core.checks import at_least, expect
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import UNITS_PER_LOSS, Array, Units
 from hedgerow.core.noise import Noise, Releasing
+from hedgerow.core.validate import at_least, expect
 from hedgerow.privacy.secure import choice
 from hedgerow.privacy.secure.any_scale import integer
 from hedgerow.privacy.secure.exact import BATCH, LARGEST_SCALE, SMALLEST_SCALE, ExactLaw

@@ -1,0 +1,51 @@
+"""Follow the leader: the expert with the smallest total loss so far. Not private; the natural non-private reference."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hedgerow.algorithms.shared.totals import Adder, ClientState, LossSums, Summing, Totals, check_interval, raw_certificate
+from hedgerow.core.noise import Noise
+from hedgerow.core.protocol import MASKS_AND_DELAYS, Algorithm, Context
+from hedgerow.core.setting import Setting
+from hedgerow.core.validate import at_least
+
+
+@dataclass(frozen=True)
+class Leader(Adder):
+    """Plays the leader of the last broadcast, among those awake; ties go to the lowest number."""
+
+    def play(self, state: ClientState, context: Context, noise: Noise) -> tuple[np.ndarray, ClientState]:
+        del noise
+        totals = state.totals if context.awake is None else np.where(context.awake, state.totals, np.iinfo(np.int64).max)
+        return np.argmin(totals, axis=-1), state
+
+    def play_many(self, state: ClientState, rounds: int, noise: Noise) -> tuple[np.ndarray, ClientState]:
+        del noise
+        leader = np.argmin(state.totals, axis=-1)
+        return np.broadcast_to(leader, (rounds, *leader.shape)), state
+
+
+@dataclass(frozen=True)
+class FollowTheLeader:
+    """x_t = argmin_x of the sum of all clients' losses up to the last exchange. No guarantee to anybody."""
+
+    every: int = 1
+
+    def __post_init__(self) -> None:
+        at_least("every", self.every, 1)
+
+    def build(self, setting: Setting) -> Algorithm:
+        check_interval(self.every, setting)
+        return Algorithm(
+            name="follow_the_leader",
+            setting=setting,
+            client=Leader(setting.experts),
+            server=Summing(setting.experts, self.every),
+            certificate=raw_certificate(),
+            upload=LossSums,
+            broadcast=Totals,
+            supports=MASKS_AND_DELAYS,
+        )

@@ -1,0 +1,238 @@
+"""Which parameters of a lazy algorithm (`lazy_cost`: shrinking dartboard, lazy experts) have the smallest regret bound in a budget.
+
+A cap on the draws belongs to the pure version; with delta > 0 the number of draws is left to chance. The search runs on a grid,
+for delta > 0 with a normal approximation; what it finds is then made to fit by the certified curve, so that only the quality of
+the choice rests on the approximation. Nothing here reads data. It serves every kind of `Choice`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache, lru_cache
+from math import ceil, inf, sqrt
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import log_ndtr, ndtr
+
+from hedgerow.algorithms.dartboard import cost as lazy_cost
+from hedgerow.algorithms.dartboard.cost import Choice, entropy, regret_bounds, with_chance
+from hedgerow.core import lattice, rounding
+from hedgerow.core.lattice import Array
+from hedgerow.core.setting import Setting
+from hedgerow.privacy import bisection
+from hedgerow.privacy.bisection import closest
+from hedgerow.privacy.composition import bounded_range, random_draws
+from hedgerow.privacy.composition.table_cache import load, store
+from hedgerow.privacy.curves import base
+from hedgerow.privacy.mechanisms import coin, selection
+
+RESTS_ON: Any = (lazy_cost, coin, selection, bisection, base, bounded_range, lattice, rounding)  # and on this file
+CLOSE = 0.97  # of delta: near enough to stop the search
+ROUNDS_OF_CORRECTION = 4
+CHANCES, CAPS, ZOOMS = 49, 49, 3
+LARGEST_CHANCE = 0.5
+SPREAD = ((-sqrt(3), 1 / 6), (0.0, 2 / 3), (sqrt(3), 1 / 6))  # three points that stand for a normal law
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the search has to take as it is; None: free."""
+
+    rate: float | None = None
+    leave: float | None = None
+    draws: int | None = None
+
+
+FREE = Given()
+
+
+def fastest(setting: Setting, every: int) -> float:
+    """The rate that is best without privacy: no calibration needs a larger one."""
+    return sqrt(8 * entropy(setting) / ceil(setting.horizon / every)) / (setting.clients * every)
+
+
+def candidates(setting: Setting, every: int | None) -> list[int]:
+    """Sizes of groups: the one that was asked for, or powers of two."""
+    if every is not None:
+        return [every]
+    return [2**k for k in range(max(1, setting.horizon.bit_length() - 1))]
+
+
+def best_of(setting: Setting, found: list[Choice]) -> Choice:
+    return min(found, key=lambda choice: choice.formula(setting))
+
+
+@lru_cache(maxsize=256)
+def choose(setting: Setting, epsilon: float, delta: float, every: int | None, kind: type[Choice] = Choice, given: Given = FREE) -> Choice:
+    """The smallest regret bound that the search finds within the budget; kept on disk with delta > 0, where it takes time.
+
+    A given rate may be too large for every budget: then the choice is one that costs little, and too much.
+    """
+    if delta == 0:
+        return choose_pure(setting, epsilon, every, kind, given)
+    game = f"{kind.MOVES} {kind.LEAST} {kind.ADDED} {kind.CHAINS} {setting}"
+    key = f"choice {game} epsilon={float(epsilon).hex()} delta={float(delta).hex()} every={every} {given} code={_code()}"
+    kept = load(key)
+    if kept is not None and len(kept) == 4:
+        return kind(float(kept[0]), float(kept[1]), int(kept[2]), None if kept[3] < 0 else int(kept[3]))
+    pure, found = choose_pure(setting, epsilon, every, kind, given), choose_approximate(setting, epsilon, delta, every, kind, given)
+    fits = found is not None and (given.rate is None or found.cost(setting).delta(epsilon) <= delta)
+    found = pure if found is None or not fits else found if pure.cost(setting).pure > epsilon else best_of(setting, [found, pure])
+    store(key, np.array([found.rate, found.base, found.every, -1 if found.draws is None else found.draws], float))
+    return found
+
+
+@cache
+def _code() -> str:
+    """Of all that a choice rests on: a choice that other code has made is another choice."""
+    files = [__file__, *(part.__file__ for part in RESTS_ON)]
+    return random_draws.digest() + hashlib.sha256(b"".join(Path(file).read_bytes() for file in files)).hexdigest()
+
+
+def _fitting(setting: Setting, epsilon: float, rate: float, chosen: Callable[[float], Choice]) -> Choice:
+    """What is chosen with this rate, or with less of it where a rounding, of p above all, has made the pure cost too large."""
+
+    def fits(at: float) -> bool:
+        return chosen(at).cost(setting).pure <= epsilon
+
+    good, step = rate, 1e-9
+    while not fits(good):
+        good, step = good * (1 - step), min(0.5, 2 * step)
+    return chosen(closest(fits, good, rate, 1e-9))
+
+
+def choose_pure(setting: Setting, epsilon: float, every: int | None, kind: type[Choice] = Choice, given: Given = FREE) -> Choice:
+    found = [_pure(setting, epsilon, size, kind, given) for size in candidates(setting, every)]
+    fitting = [choice for choice in found if choice.cost(setting).pure <= epsilon]
+    return best_of(setting, fitting) if fitting else min(found, key=lambda choice: choice.cost(setting).pure)
+
+
+def _pure(setting: Setting, epsilon: float, every: int, kind: type[Choice], given: Given) -> Choice:
+    """A grid over p and the cap on draws, refined around its best point; the rate is the largest that epsilon allows.
+
+    What is given has one place on the grid. With a given rate that fits nowhere, the cheapest place.
+    """
+    occasions, most = max(1, kind.CHAINS * (ceil(setting.horizon / every) - 1)), setting.clients * every
+    chances, caps = np.geomspace(0.01 / occasions, LARGEST_CHANCE, CHANCES), np.geomspace(1, occasions, CAPS)
+    if given.draws is not None:
+        caps = np.full(CAPS, float(min(given.draws, occasions)))
+    best = (inf, given.rate or 0.0, LARGEST_CHANCE, 1)
+    for _ in range(ZOOMS):
+        p, draws = np.meshgrid(_chances(chances, given), np.unique(np.rint(caps)), indexing="ij")
+        largest = _largest_pure_rate(kind, most, p, draws, epsilon * (1 if given.rate is None else 1 - 1e-12))
+        rate = np.minimum(largest, fastest(setting, every)) if given.rate is None else np.full_like(p, given.rate)
+        bound = np.where(rate <= largest, regret_bounds(kind, setting, every, rate, p, draws), inf)
+        at = np.unravel_index(int(np.argmin(bound)), bound.shape)
+        best = min(best, (float(bound[at]), float(rate[at]), float(p[at]), int(draws[at])))
+        ratio_p, ratio_k = (chances[1] / chances[0]) ** 1.5, (caps[1] / caps[0]) ** 1.5 if occasions > 1 else 1.0
+        chances = np.geomspace(best[2] / ratio_p, best[2] * ratio_p, CHANCES)
+        caps = np.clip(np.geomspace(best[3] / ratio_k, best[3] * ratio_k, CAPS), 1, occasions)
+
+    def chosen(rate: float) -> Choice:
+        return with_chance(rate, given.leave or best[2], every, given.draws or best[3], kind)
+
+    return _fitting(setting, epsilon, best[1], chosen) if given.rate is None else chosen(best[1])
+
+
+def _chances(chances: Array, given: Given) -> Array:
+    return np.minimum(chances, LARGEST_CHANCE) if given.leave is None else np.array([given.leave])
+
+
+def _coin(kind: type[Choice], most: int, rate: Array, p: Array) -> tuple[Array, Array]:
+    """The least chance to leave at the first coin, and how much likelier the datum can make it, as a logarithm."""
+    stay = (1 - p) * np.exp(-rate * kind.near() * most)
+    return 1 - stay, np.log1p(stay / (1 - stay) * -np.expm1(-kind.MOVES * rate))
+
+
+def _largest_pure_rate(kind: type[Choice], most: int, p: Array, draws: Array, epsilon: float) -> Array:
+    low, high = np.zeros_like(p), epsilon / (2 * draws)
+    for _ in range(60):
+        middle = (low + high) / 2
+        first = np.maximum(_coin(kind, most, middle, p)[1], kind.MOVES * middle)
+        fits = first + 2 * middle * draws <= epsilon
+        low, high = np.where(fits, middle, low), np.where(fits, high, middle)
+    return low
+
+
+def choose_approximate(
+    setting: Setting, epsilon: float, delta: float, every: int | None, kind: type[Choice] = Choice, given: Given = FREE
+) -> Choice | None:
+    """The best group size and p by approximation, then the largest rate that is certified there, or the one that is given.
+
+    None where the given rate is too large for every p.
+    """
+    best = (inf, inf, given.rate or 0.0, LARGEST_CHANCE, 1)
+    for size in candidates(setting, every):
+        p = _chances(np.geomspace(1e-6, LARGEST_CHANCE, 2 * CHANCES), given)
+        rate = _largest_rate(kind, setting, size, p, epsilon, delta) if given.rate is None else np.full_like(p, given.rate)
+        bound = regret_bounds(kind, setting, size, rate, p, np.full_like(p, inf if given.draws is None else given.draws))
+        spent = np.zeros_like(p) if given.rate is None else approximate_delta(kind, setting, size, rate, p, epsilon)
+        at = min(range(len(p)), key=lambda i: (spent[i] > delta, bound[i], spent[i]))
+        if spent[at] <= delta:
+            best = min(best, (float(bound[at]), float(spent[at]), float(rate[at]), float(p[at]), size))
+    rate, p, size = best[2:]
+    if best[0] == inf:
+        return None
+    if given.rate is not None:
+        return with_chance(rate, given.leave or p, size, given.draws, kind)
+    return replace(_certified(kind, setting, epsilon, delta, rate, p, size), draws=given.draws)  # a cap makes nothing dearer
+
+
+def _gaussian(epsilon: Array, mu: Array) -> Array:
+    return np.maximum(0.0, ndtr(mu / 2 - epsilon / mu) - np.exp(np.minimum(700.0, epsilon + log_ndtr(-mu / 2 - epsilon / mu))))
+
+
+def approximate_delta(kind: type[Choice], setting: Setting, every: int, rate: Array, p: Array, epsilon: float) -> Array:
+    """The certified curve with a normal law in place of the composition, and three points in place of the binomial law."""
+    exchanges, most = max(1, ceil(setting.horizon / every) - 1), setting.clients * every
+    q = 1 - (1 - p) * np.exp(-rate * kind.far() * most)
+    mean = (exchanges - 1) * q + (kind.CHAINS - 1) * exchanges * p
+    variance = (exchanges - 1) * q * (1 - q) + (kind.CHAINS - 1) * exchanges * p * (1 - p)
+    leave, up = _coin(kind, most, rate, p)
+    more, moved, told, hidden = leave * np.exp(up), kind.MOVES * rate, np.zeros_like(p), np.zeros_like(p)
+    for deviations, weight in SPREAD:
+        mu = rate * np.sqrt(1 + np.maximum(0.0, mean + deviations * np.sqrt(variance)))
+        told += weight * (more * _gaussian(epsilon - up, mu) + (1 - more) * _gaussian(epsilon + moved, mu))
+        hidden += weight * (leave * _gaussian(epsilon + up, mu) + (1 - leave) * _gaussian(epsilon - moved, mu))
+    return np.maximum(told, hidden)
+
+
+def _largest_rate(kind: type[Choice], setting: Setting, every: int, p: Array, epsilon: float, delta: float) -> Array:
+    """By bisection, up to what is best without privacy."""
+    low, high = np.zeros_like(p), np.full_like(p, fastest(setting, every))
+    low = np.where(approximate_delta(kind, setting, every, high, p, epsilon) <= delta, high, low)
+    for _ in range(45):
+        middle = (low + high) / 2
+        fits = approximate_delta(kind, setting, every, middle, p, epsilon) <= delta
+        low, high = np.where(fits, middle, low), np.where(fits, high, middle)
+    return np.maximum(low, 1e-12 * high)
+
+
+def _certified(kind: type[Choice], setting: Setting, epsilon: float, delta: float, rate: float, p: float, every: int) -> Choice:
+    """The largest rate at this p whose certified curve fits: the approximation is corrected by what it got wrong the last time."""
+    best, chance = None, np.array([p])
+    for _ in range(ROUNDS_OF_CORRECTION):
+        tried = with_chance(rate, p, every, None, kind)
+        spent = tried.cost(setting).delta(epsilon)
+        if spent <= delta and (best is None or rate > best.rate):
+            best = tried
+            if spent >= CLOSE * delta or rate >= fastest(setting, every) * (1 - 1e-12):
+                return best
+        believed = float(approximate_delta(kind, setting, every, np.array([rate]), chance, epsilon)[0])
+        if not (spent > 0 and believed > 0):
+            break
+        aim = (1 + CLOSE) / 2 * delta * believed / spent
+        rate = float(_largest_rate(kind, setting, every, chance, epsilon, aim)[0])
+    if best is not None:
+        return best
+    draws = np.array([max(1.0, kind.CHAINS * (ceil(setting.horizon / every) - 1))])
+    pure = float(_largest_pure_rate(kind, setting.clients * every, chance, draws, epsilon)[0]) * (1 - 1e-9)
+
+    def fits(at: float) -> bool:
+        return with_chance(at, p, every, None, kind).cost(setting).delta(epsilon) <= delta
+
+    return with_chance(closest(fits, min(pure, rate), rate, 2e-3), p, every, None, kind)

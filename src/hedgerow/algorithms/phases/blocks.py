@@ -1,0 +1,194 @@
+"""Parts of algorithms that choose one expert for each of a row of growing blocks: 1, 2, 4, 8, ... rounds.
+
+The server announces a block, the expert to follow in it and how many of its first rounds the clients add up. At the end of a block
+the clients send these sums, and the next expert is chosen from them alone: every loss vector enters at most one choice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any, Protocol
+
+import numpy as np
+
+from hedgerow.algorithms.shared.totals import LossSums
+from hedgerow.core.block import Block
+from hedgerow.core.certificate import Channel
+from hedgerow.core.lattice import Array, Units, from_units, to_units
+from hedgerow.core.messages import Broadcast, Upload
+from hedgerow.core.noise import Noise, NoiseSource
+from hedgerow.core.protocol import Context, RunState, Trace
+
+ANNOUNCED = {"NextBlock.rounds": Channel.TIMING, "NextBlock.expert": Channel.BROADCASTS, "NextBlock.counted": Channel.BROADCASTS}
+
+
+@dataclass(frozen=True)
+class NextBlock(Broadcast):
+    """The expert to follow in the next block, and how many of its rounds, from the first one on, will be reported."""
+
+    expert: int
+    counted: int
+
+
+@dataclass(frozen=True)
+class NoisySums(Upload):
+    """A client's losses of every expert in the counted rounds of a block, with noise."""
+
+    losses: Array
+
+
+@dataclass(frozen=True)
+class ClientState:
+    """The expert to follow, how many rounds are still to be counted, and the losses counted so far."""
+
+    expert: np.ndarray
+    left: np.ndarray
+    losses: Units
+
+
+@dataclass(frozen=True)
+class BlockClient:
+    """Plays the announced expert and adds up the counted rounds. With `reporting`, noise is added before anything leaves the site."""
+
+    experts: int
+    reporting: Any = None
+
+    def start(self, noise: Noise) -> ClientState:
+        zeros = np.zeros(noise.batch, np.int64)
+        return ClientState(zeros, zeros, np.zeros((*noise.batch, self.experts), np.int64))
+
+    def receive(self, state: ClientState, broadcast: NextBlock) -> ClientState:
+        left = np.full_like(state.left, broadcast.counted)
+        return ClientState(np.full_like(state.expert, broadcast.expert), left, np.zeros_like(state.losses))
+
+    def play(self, state: ClientState, context: Context, noise: Noise) -> tuple[np.ndarray, ClientState]:
+        del context, noise
+        return state.expert, state
+
+    def observe(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
+        del noise
+        counts = np.asarray(state.left > 0, np.int64)
+        return replace(state, left=np.asarray(state.left - counts), losses=state.losses + to_units(reports) * counts[..., None])
+
+    def observe_span(self, state: ClientState, block: Block, first: int, rounds: int) -> ClientState:
+        """All clients observe so many rounds of a checked block at once."""
+        counted = min(int(state.left[0]), rounds)
+        if counted == 0:
+            return state
+        sums = block.own_totals if counted == block.rounds else to_units(block.losses[first : first + counted].sum(axis=0))
+        return replace(state, left=state.left - counted, losses=state.losses + sums)
+
+    def upload(self, state: ClientState, noise: Noise) -> tuple[LossSums | NoisySums, ClientState]:
+        if self.reporting is None:
+            return LossSums(state.losses), state
+        return NoisySums(noise.release(self.reporting, from_units(state.losses))), state
+
+
+@dataclass(frozen=True)
+class ServerState:
+    """Which block is being played, from 0 on; block k has 2^k rounds."""
+
+    block: int
+
+
+class Counting(Protocol):
+    """How many rounds of a block are counted, and with which probability: drawn without looking at any data."""
+
+    def draw(self, rounds: int, noise: Noise) -> int: ...
+
+    def log_probability(self, rounds: int, counted: int) -> float: ...
+
+
+@dataclass(frozen=True)
+class WholeBlock:
+    """Every round counts."""
+
+    def draw(self, rounds: int, noise: Noise) -> int:
+        del noise
+        return rounds
+
+    def log_probability(self, rounds: int, counted: int) -> float:
+        return 0.0 if counted == rounds else -np.inf
+
+
+@dataclass(frozen=True)
+class BlockServer:
+    """Chooses the expert of the next block from the sums of the last one: privately, or the leader where sums are noisy already."""
+
+    experts: int
+    selection: Any
+    counting: Counting
+
+    def open(self, noise: Noise) -> tuple[NextBlock, ServerState]:
+        return self._announce(0, noise.index(self.experts, "first expert"), noise)
+
+    def aggregate(self, state: ServerState, uploads: LossSums | NoisySums, noise: Noise) -> tuple[NextBlock, ServerState]:
+        if self.selection is None:
+            expert = int(np.argmin(uploads.losses))
+        else:
+            expert = noise.release(self.selection, from_units(np.asarray(uploads.losses, np.int64)))
+        return self._announce(state.block + 1, expert, noise)
+
+    def _announce(self, block: int, expert: int, noise: Noise) -> tuple[NextBlock, ServerState]:
+        rounds = 2**block
+        return NextBlock(rounds, expert, self.counting.draw(rounds, noise)), ServerState(block)
+
+    def scores(self, block: int, counted: int, reports: Array) -> Array:
+        """What the choice at the end of a block is made from: the losses of its counted rounds, added up over all clients."""
+        first = 2**block - 1
+        return reports[first : first + counted].sum(axis=(0, 1))
+
+    def log_likelihood(self, broadcasts: list[NextBlock], reports: Array) -> float:
+        """Exact log-probability of the broadcasts of a server that chooses privately."""
+        result = -np.log(self.experts) + self.counting.log_probability(1, broadcasts[0].counted)
+        for block, (said, then) in enumerate(pairwise(broadcasts)):
+            result += self.selection.log_probability(self.scores(block, said.counted, reports), then.expert)
+            result += self.counting.log_probability(then.rounds or 0, then.counted)
+        return float(result)
+
+
+@dataclass(frozen=True)
+class Spans:
+    """The fused path: whole spans of rounds between two exchanges, with sums that the check of the block has made already."""
+
+    client: BlockClient
+    server: BlockServer
+
+    def advance(self, run: RunState, block: Block, source: NoiseSource) -> tuple[RunState, Trace]:
+        rounds, clients = block.losses.shape[:2]
+        plays, at, exchanges = np.empty(rounds, np.int64), 0, 0
+        while at < rounds:
+            while run.remaining == 0:
+                run, exchanges = self._exchange(run, source), exchanges + 1
+            assert run.remaining is not None
+            length = min(run.remaining, rounds - at)
+            plays[at : at + length] = run.clients.expert[0]
+            observed = self.client.observe_span(run.clients, block, at, length)
+            run = replace(run, round=run.round + length, clients=observed, remaining=run.remaining - length)
+            at += length
+        return run, Trace(np.broadcast_to(plays[:, None], (rounds, clients)), exchanges)
+
+    def _exchange(self, run: RunState, source: NoiseSource) -> RunState:
+        everyone = source.everyone("client", len(run.clients.expert))
+        uploads, clients = self.client.upload(run.clients, everyone)
+        broadcast, server = self.server.aggregate(run.server, type(uploads)(uploads.losses.sum(axis=0)), source.server())
+        return replace(run, clients=self.client.receive(clients, broadcast), server=server, remaining=broadcast.rounds)
+
+
+def exchanges_in(horizon: int) -> int:
+    """How often clients talk: one exchange after each block that ends before the horizon.
+
+    >>> [exchanges_in(horizon) for horizon in (1, 2, 3, 4, 7, 8, 2**14)]
+    [0, 1, 1, 2, 2, 3, 14]
+    """
+    return horizon.bit_length() - 1
+
+
+def later_blocks(horizon: int) -> list[tuple[int, int]]:
+    """For every block but the first: how many rounds the block before it had, and how many of its own are played.
+
+    >>> later_blocks(10)
+    [(1, 2), (2, 4), (4, 3)]
+    """
+    return [(2**k, min(2 ** (k + 1), horizon - 2 ** (k + 1) + 1)) for k in range(exchanges_in(horizon))]

@@ -1,0 +1,64 @@
+"""What algorithms share whose clients follow the expert that the server names: that message, and the client."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hedgerow.algorithms.shared.totals import LossSums
+from hedgerow.core.certificate import Channel
+from hedgerow.core.lattice import Array, Units, to_units
+from hedgerow.core.messages import Broadcast
+from hedgerow.core.noise import Noise
+from hedgerow.core.protocol import Context
+
+CHANNELS = {
+    "LossSums.losses": Channel.UPLOADS,
+    "CurrentExpert.rounds": Channel.TIMING,
+    "CurrentExpert.expert": Channel.BROADCASTS,
+    "CurrentExpert.switches": Channel.BROADCASTS,
+}
+
+
+@dataclass(frozen=True)
+class CurrentExpert(Broadcast):
+    """The expert to follow, and how many of the budgeted switches are used."""
+
+    expert: int
+    switches: int
+
+
+@dataclass(frozen=True)
+class ClientState:
+    expert: np.ndarray
+    losses: Units
+
+
+@dataclass(frozen=True)
+class Follower:
+    """Plays the broadcast expert, or the next one that is awake, and adds up losses."""
+
+    experts: int
+
+    def start(self, noise: Noise) -> ClientState:
+        return ClientState(np.zeros(noise.batch, np.int64), np.zeros((*noise.batch, self.experts), np.int64))
+
+    def receive(self, state: ClientState, broadcast: CurrentExpert) -> ClientState:
+        return ClientState(np.full_like(state.expert, broadcast.expert), np.zeros_like(state.losses))
+
+    def play(self, state: ClientState, context: Context, noise: Noise) -> tuple[np.ndarray, ClientState]:
+        del noise
+        if context.awake is None:
+            return state.expert, state
+        order = (state.expert[..., None] + np.arange(self.experts)) % self.experts
+        first = np.take_along_axis(context.awake, order, axis=-1).argmax(axis=-1)
+        return (state.expert + first) % self.experts, state
+
+    def observe(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
+        del noise
+        return ClientState(state.expert, state.losses + to_units(reports))
+
+    def upload(self, state: ClientState, noise: Noise) -> tuple[LossSums, ClientState]:
+        del noise
+        return LossSums(state.losses), state

@@ -1,0 +1,95 @@
+"""Parts that several algorithms share: uploads of exact loss sums, and a server that adds them up and broadcasts the totals."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hedgerow.core.certificate import Certificate, Channel, not_private
+from hedgerow.core.lattice import Array, Units, to_units
+from hedgerow.core.messages import Broadcast, Upload
+from hedgerow.core.noise import Noise
+from hedgerow.core.setting import Setting
+from hedgerow.core.validate import expect
+
+
+@dataclass(frozen=True)
+class LossSums(Upload):
+    """A client's losses of every expert since its last upload, in lattice units: exact, so whoever sees them must be trusted."""
+
+    losses: Units
+
+
+@dataclass(frozen=True)
+class Totals(Broadcast):
+    """The losses of every expert, summed over all clients and rounds so far, in lattice units."""
+
+    losses: Units
+
+
+@dataclass(frozen=True)
+class ClientState:
+    """The broadcast totals and the losses since."""
+
+    totals: Units
+    losses: Units
+
+
+@dataclass(frozen=True)
+class Adder:
+    """Adds up losses between exchanges; subclasses play."""
+
+    experts: int
+
+    def start(self, noise: Noise) -> ClientState:
+        zeros = np.zeros((*noise.batch, self.experts), np.int64)
+        return ClientState(zeros, zeros)
+
+    def receive(self, state: ClientState, broadcast: Totals) -> ClientState:
+        return ClientState(np.broadcast_to(broadcast.losses, state.losses.shape), np.zeros_like(state.losses))
+
+    def observe(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
+        del noise
+        return ClientState(state.totals, state.losses + to_units(reports))
+
+    def observe_many(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
+        del noise
+        return ClientState(state.totals, state.losses + to_units(reports.sum(axis=0)))
+
+    def upload(self, state: ClientState, noise: Noise) -> tuple[LossSums, ClientState]:
+        del noise
+        return LossSums(state.losses), state
+
+
+@dataclass(frozen=True)
+class ServerState:
+    totals: Units
+
+
+@dataclass(frozen=True)
+class Summing:
+    """The server: every `every` rounds the totals go back to everybody."""
+
+    experts: int
+    every: int
+
+    def open(self, noise: Noise) -> tuple[Totals, ServerState]:
+        del noise
+        totals = np.zeros(self.experts, np.int64)
+        return Totals(self.every, totals), ServerState(totals)
+
+    def aggregate(self, state: ServerState, uploads: LossSums, noise: Noise) -> tuple[Totals, ServerState]:
+        del noise
+        totals = state.totals + uploads.losses
+        return Totals(self.every, totals), ServerState(totals)
+
+
+def check_interval(every: int, setting: Setting) -> None:
+    expect(every <= setting.horizon, "every", every, f"<= horizon={setting.horizon}")
+
+
+def raw_certificate() -> Certificate:
+    """Nothing is protected."""
+    channels = {"LossSums.losses": Channel.UPLOADS, "Totals.rounds": Channel.TIMING, "Totals.losses": Channel.BROADCASTS}
+    return not_private("a non-private reference: exact losses are exchanged", channels)

@@ -1,0 +1,142 @@
+"""Where private choices from blocks leak most, and planted bugs: half the noise, blocks that overlap, blocks that are never closed.
+
+In the worst stream everybody else finds expert 0 bad and one client, in the first round, finds it good in one world and bad in the
+other. Drawing expert 0 is then near the worst ratio. It may be drawn again and again: only in the first choice does the datum count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from hedgerow.algorithms.phases.blocks import BlockClient, BlockServer, ClientState, NextBlock, ServerState
+from hedgerow.algorithms.shared.totals import LossSums
+from hedgerow.audits.case import WHOLE, AuditCase, Verdict
+from hedgerow.audits.cases.parts import peer_curve
+from hedgerow.core.lattice import Array, Units, to_units
+from hedgerow.core.noise import Noise
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec
+from hedgerow.core.setting import Setting
+
+CLIENTS, EXPERTS, BLOCKS = 200, 50, 4
+
+
+@dataclass(frozen=True)
+class OverlapState(ClientState):
+    last: Units
+
+
+@dataclass(frozen=True)
+class OverlappingClient(BlockClient):
+    """Off by one: the last round of a block is reported with the next block, too."""
+
+    def start(self, noise: Noise) -> OverlapState:
+        plain = super().start(noise)
+        return OverlapState(plain.expert, plain.left, plain.losses, plain.losses)
+
+    def receive(self, state: ClientState, broadcast: NextBlock) -> OverlapState:
+        assert isinstance(state, OverlapState)
+        plain = super().receive(state, broadcast)
+        return OverlapState(plain.expert, plain.left, state.last, state.last)
+
+    def observe(self, state: ClientState, reports: Array, noise: Noise) -> OverlapState:
+        plain = super().observe(state, reports, noise)
+        return OverlapState(plain.expert, plain.left, plain.losses, to_units(reports))
+
+
+@dataclass(frozen=True)
+class OverlappingServer(BlockServer):
+    """What the choices of overlapping blocks are made from."""
+
+    def scores(self, block: int, counted: int, reports: Array) -> Array:
+        before = reports[2**block - 2].sum(axis=0) if block > 0 else 0.0
+        return super().scores(block, counted, reports) + before
+
+
+@dataclass(frozen=True)
+class OpenState(ServerState):
+    totals: Units
+
+
+@dataclass(frozen=True)
+class OpenServer(BlockServer):
+    """Blocks are never closed: every choice is made from all sums so far, at the price of one.
+
+    `scores` speaks of transcripts in which all rounds of every block count.
+    """
+
+    def open(self, noise: Noise) -> tuple[NextBlock, OpenState]:
+        said, state = super().open(noise)
+        return said, OpenState(state.block, np.zeros(self.experts, np.int64))
+
+    def aggregate(self, state: ServerState, uploads: Any, noise: Noise) -> tuple[NextBlock, OpenState]:
+        assert isinstance(state, OpenState)
+        totals = state.totals + np.asarray(uploads.losses, np.int64)
+        said, after = super().aggregate(state, LossSums(totals), noise)
+        return said, OpenState(after.block, totals)
+
+    def scores(self, block: int, counted: int, reports: Array) -> Array:
+        return reports[: 2**block - 1 + counted].sum(axis=(0, 1))
+
+
+def _with(algorithm: Algorithm, client: BlockClient, server: BlockServer) -> Algorithm:
+    likelihood = None if algorithm.log_likelihood is None else server.log_likelihood
+    return replace(algorithm, client=client, server=server, advance=None, log_likelihood=likelihood)
+
+
+def overlapping(algorithm: Algorithm) -> Algorithm:
+    client, server = parts_of(algorithm)
+    wrong = OverlappingServer(server.experts, server.selection, server.counting)
+    return _with(algorithm, OverlappingClient(client.experts, client.reporting), wrong)
+
+
+def open_blocks(algorithm: Algorithm) -> Algorithm:
+    client, server = parts_of(algorithm)
+    return _with(algorithm, client, OpenServer(server.experts, server.selection, server.counting))
+
+
+def half_noise(algorithm: Algorithm) -> Algorithm:
+    return less_noise(algorithm, 0.5)
+
+
+def less_noise(algorithm: Algorithm, factor: float) -> Algorithm:
+    client, server = parts_of(algorithm)
+    if client.reporting is not None:
+        return _with(algorithm, replace(client, reporting=client.reporting.scaled(factor)), server)
+    return _with(algorithm, client, replace(server, selection=server.selection.scaled(factor)))
+
+
+def parts_of(algorithm: Algorithm) -> tuple[BlockClient, BlockServer]:
+    assert isinstance(algorithm.client, BlockClient)
+    assert isinstance(algorithm.server, BlockServer)
+    return algorithm.client, algorithm.server
+
+
+def _worst() -> tuple[Array, Array, tuple[tuple[NextBlock, ...], ...]]:
+    """Expert 0 is drawn at the end of every block, though nearly everybody finds it bad."""
+    first = np.zeros((2**BLOCKS, CLIENTS, EXPERTS))
+    first[:, 1:, 0] = 1.0
+    second = first.copy()
+    first[0, 0, 1:] = second[0, 0, 0] = 1.0
+    sent = (NextBlock(1, 1, 1), *(NextBlock(2**k, 0, 2**k) for k in range(1, BLOCKS + 1)))
+    return first, second, (sent,)
+
+
+def exact_cases(spec: AlgorithmSpec) -> tuple[AuditCase, ...]:
+    """By exact likelihoods, for a server that chooses privately: the null, the worst stream, what must be caught."""
+    algorithm = spec.build(Setting(CLIENTS, EXPERTS, 2**BLOCKS))
+    first, second, sent = _worst()
+
+    def case(name: str, audited: Algorithm, other: Array, expected: Verdict) -> AuditCase:
+        certified = peer_curve(algorithm)
+        return AuditCase(name, WHOLE, audited, certified, first, other, sent, expected=expected)
+
+    return (
+        case("null: the same stream twice", algorithm, first, "holds"),
+        case("worst transcript", algorithm, second, "holds"),
+        case("half the noise", half_noise(algorithm), second, "violated"),
+        case("overlapping groups: a datum in two blocks", overlapping(algorithm), second, "violated"),
+        case("blocks never closed: a datum in every choice", open_blocks(algorithm), second, "violated"),
+    )

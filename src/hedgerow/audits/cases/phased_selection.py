@@ -1,0 +1,143 @@
+"""The audits of phased selection: those of all choices from blocks (`blocks_audit`), and what is seen from outside.
+
+Audits see the leader of noisy sums, never the sums; blocks that overlap are then for the contracts, which look at what clients release.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import sqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hedgerow.algorithms.phases.blocks import BlockClient, ClientState, NoisySums
+from hedgerow.algorithms.shared.totals import LossSums
+from hedgerow.audits.case import WHOLE, AuditCase, Verdict, changes
+from hedgerow.audits.cases.blocks import exact_cases, half_noise, less_noise, overlapping, parts_of
+from hedgerow.audits.cases.parts import peer_curve
+from hedgerow.core.lattice import Array, from_units, round_to_lattice
+from hedgerow.core.noise import Noise
+from hedgerow.core.protocol import Algorithm
+from hedgerow.core.setting import Setting
+from hedgerow.privacy.mechanisms.shares import GaussianShare
+
+if TYPE_CHECKING:
+    from hedgerow.algorithms.phases.phased_selection import PhasedSelection
+
+OUTSIDE = 4.0  # epsilon of the games that are seen from outside: frequencies tell little about a small one
+REPORTED = 2.0  # the same where clients add the noise
+READ_AT = 0.05  # the delta at which Gaussian guarantees are compared with frequencies
+BETWEEN_TWO = {"epsilon": 4.0, "delta": 1e-6}  # of the game in which a peer takes off its own share
+
+
+def cases(spec: PhasedSelection) -> tuple[AuditCase, ...]:
+    """The null first, then the worst stream, then what must be caught."""
+    if spec.trust == "central":
+        return *exact_cases(spec), *_from_outside(spec)
+    shared = _curious_peer(spec) if spec.trust == "distributed" else ()
+    return *(case for law in spec.laws() for case in _noisy_reports(spec, law)), *shared
+
+
+def _two_experts(gap: float, rounds: int) -> tuple[Array, Array]:
+    """Two clients, two experts: the second client finds expert 1 worse by `gap` in every round, the first one has the datum."""
+    first = np.zeros((rounds, 2, 2))
+    first[:, 1, 1] = float(round_to_lattice(gap))
+    second = first.copy()
+    first[0, 0], second[0, 0] = (1.0, 0.0), (0.0, 1.0)
+    return first, second
+
+
+def _silent(clients: int) -> tuple[Array, Array]:
+    """Two experts, nobody loses anything but for a datum in the last round of the second block."""
+    first = np.zeros((4, clients, 2))
+    second = first.copy()
+    first[2, 0], second[2, 0] = (1.0, 0.0), (0.0, 1.0)
+    return first, second
+
+
+def _from_outside(spec: PhasedSelection) -> tuple[AuditCase, ...]:
+    """The real code, and how often each choice was made."""
+    loud = replace(spec, epsilon=OUTSIDE)
+    algorithm = loud.build(Setting(2, 2, 4))
+    gap = min(1.0, 0.5 * parts_of(algorithm)[1].selection.scale)
+    case = _BlackBox(algorithm, changes(spec, loud))
+    return (
+        case("null, from outside", algorithm, _two_experts(gap, 2)[:1] * 2, "holds"),
+        case("one choice, from outside", algorithm, _two_experts(gap, 2), "holds"),
+        case("half the noise, from outside", half_noise(algorithm), _two_experts(gap, 2), "violated"),
+        case("a datum in two blocks, from outside", overlapping(algorithm), _two_experts(gap, 4), "violated"),
+    )
+
+
+def _noisy_reports(spec: PhasedSelection, law: PhasedSelection) -> tuple[AuditCase, ...]:
+    """The leader is enough to find noise that is cut in half, or for Laplace to a quarter."""
+    loud = replace(law, epsilon=REPORTED, honest=None)
+    clients = 10 if spec.trust == "distributed" else 1  # so that shares are added up
+    algorithm, streams = loud.build(Setting(clients, 2, 8)), _silent(clients)
+    cut, factor = ("a quarter of", 0.25) if law.report == "laplace" else ("half", 0.5)
+    case = _BlackBox(algorithm, changes(spec, loud), 0.0 if law.delta == 0 else READ_AT)
+    of = "" if law is spec else f", {law.report} reports"
+    return (
+        case(f"null, from outside{of}", algorithm, streams[:1] * 2, "holds"),
+        case(f"one choice, from outside{of}", algorithm, streams, "holds"),
+        case(f"{cut} the noise, from outside{of}", less_noise(algorithm, factor), streams, "violated"),
+    )
+
+
+class CuriousPeer(BlockClient):
+    """The last client takes its own noise off what is sent, for it knows that share; the datum is another's."""
+
+    def upload(self, state: ClientState, noise: Noise) -> tuple[LossSums | NoisySums, ClientState]:
+        said, state = super().upload(state, noise)
+        own = np.arange(len(said.losses)) == len(said.losses) - 1
+        return NoisySums(np.where(own[:, None], from_units(state.losses), said.losses)), state
+
+
+def _by_peer(algorithm: Algorithm, reporting: Any) -> Algorithm:
+    return replace(algorithm, client=CuriousPeer(algorithm.setting.experts, reporting), advance=None)
+
+
+def _all_counted(share: GaussianShare, clients: int) -> GaussianShare:
+    """The bug: so little noise that it takes the shares of all clients to protect a datum."""
+    return replace(share, scale=share.scale * sqrt(share.honest / clients), honest=clients)
+
+
+def _curious_peer(spec: PhasedSelection) -> tuple[AuditCase, ...]:
+    """Two clients: the peer finds expert 1 worse in both rounds of the block, so that its being chosen is telling."""
+    loud = replace(spec, **BETWEEN_TWO, honest=None)
+    algorithm = loud.build(Setting(2, 2, 8))
+    share = parts_of(algorithm)[0].reporting
+    streams = _silent(2)
+    for stream in streams:
+        stream[1:3, 1, 1] = 1.0
+    case = _BlackBox(algorithm, changes(spec, loud), READ_AT)
+    too_little = _all_counted(share, algorithm.setting.clients)
+    return (
+        case("a peer that takes its own share off", _by_peer(algorithm, share), streams, "holds"),
+        case("a peer's own share counted as secret", _by_peer(algorithm, too_little), streams, "violated"),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _BlackBox:
+    """Cases about one algorithm that are judged by frequencies."""
+
+    algorithm: Algorithm
+    parameters: dict[str, Any]
+    delta: float = 0.0
+
+    def __call__(self, name: str, audited: Algorithm, streams: tuple[Array, ...], expected: Verdict) -> AuditCase:
+        return AuditCase(
+            name,
+            WHOLE,
+            audited,
+            peer_curve(self.algorithm),
+            streams[0],
+            streams[1],
+            method="black box",
+            runs=10_000,
+            delta=self.delta,
+            expected=expected,
+            parameters=self.parameters,
+        )

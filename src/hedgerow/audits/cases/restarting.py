@@ -1,0 +1,81 @@
+"""Where algorithms that restart leak most, and planted bugs: `doubling` and `potential`.
+
+In the worst transcript every exchange of two epochs ends a run and draws expert 0, which only one world favours: all draws of the
+first epoch tell, and none of the second. A server that remembers the first epoch tells twice as much.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from hedgerow.algorithms.shared.following import CurrentExpert
+from hedgerow.algorithms.sparse_vector.doubling import Doubling
+from hedgerow.algorithms.sparse_vector.potential import Potential, PotentialTest, printed_cost
+from hedgerow.algorithms.sparse_vector.restarting import EpochState, Restarting
+from hedgerow.audits.case import WHOLE, AuditCase, Verdict, changes
+from hedgerow.audits.cases.parts import Streams, half_selection, peer_curve, quiet, telling, with_bug, with_server
+from hedgerow.core.certificate import PrivacyCurve
+from hedgerow.core.setting import Setting
+
+SETTING = Setting(clients=1, experts=100, horizon=512)
+ANSWERS = "answers of one run alone"
+
+
+class _Remembers:
+    """The bug: new epochs that still know the old losses."""
+
+    def next_run(self, state: EpochState, expert: int, noisy_threshold: float) -> EpochState:
+        after = super().next_run(state, expert, noisy_threshold)  # pyright: ignore[reportAttributeAccessIssue]
+        return replace(after, origin=np.zeros_like(after.origin))
+
+
+def _two_epochs(server: Restarting) -> Streams:
+    draws = 2 * server.switches
+    sent = (CurrentExpert(1, 1, 0), *(CurrentExpert(1, 0, k) for k in range(1, draws + 1)))
+    return *telling(SETTING, draws), (sent,)
+
+
+def _loud(spec: Doubling | Potential) -> Doubling | Potential:
+    """The game of the audit: whole thresholds and a half, so that no query stands right at one, and guesses that hide little."""
+    plain = replace(spec, every=1)
+    server = plain.build(SETTING).server
+    assert isinstance(server, Restarting)
+    level = min(50, max(1, int(server.threshold)))
+    played = replace(plain, threshold=level + 0.5)
+    return replace(played, first_guess=0.5) if isinstance(played, Doubling) else played
+
+
+def cases(spec: Doubling | Potential) -> tuple[AuditCase, ...]:
+    """The null first, then the certificate's worst cases, then what must be caught."""
+    played = _loud(spec)
+    algorithm, parameters = played.build(SETTING), changes(spec, played)
+    server = algorithm.server
+    assert isinstance(server, Restarting)
+    sparse, certified = server.sparse, peer_curve(algorithm)
+    worst, belows = _two_epochs(server), quiet(SETTING, server.threshold)
+    printed = isinstance(server, PotentialTest)
+    one_run: PrivacyCurve = printed_cost(1, sparse, 1e-9, 0.0) if printed else sparse.curve
+
+    def whole(name: str, audited: Restarting, expected: Verdict, streams: Streams = worst) -> AuditCase:
+        return AuditCase(name, WHOLE, with_server(algorithm, audited), certified, *streams, expected=expected, parameters=parameters)
+
+    def answers(name: str, audited: Restarting, expected: Verdict) -> AuditCase:
+        return AuditCase(name, ANSWERS, with_server(algorithm, audited), one_run, *belows, expected=expected, parameters=parameters)
+
+    share, noisy = ("a quarter", 4) if printed else ("half", 2)  # the printed threshold noise is more than its share
+    thin = replace(server, sparse=replace(sparse, threshold_scale=sparse.threshold_scale / noisy))
+    found = (
+        whole("null: the same stream twice", server, "holds", (worst[0], worst[0], worst[2])),
+        whole("worst transcript, two epochs", server, "holds"),
+        answers("many belows", server, "holds"),
+        answers(f"{share} of the threshold noise", thin, "violated"),
+    )
+    if printed:  # draws are a small part of its cost: a bug in them hides behind the answers
+        return found
+    return (
+        *found,
+        whole("half the selection noise", half_selection(server), "violated"),
+        whole("scores of all epochs", with_bug(server, _Remembers), "violated"),
+    )

@@ -1,0 +1,180 @@
+"""Where Fed-SVT leaks most: neighbouring streams and transcripts on which its certificate is all but attained, and planted bugs.
+
+In the worst transcript every exchange ends a run and draws expert 0, which only one world favours, so that each step is near
+its own worst ratio. Many "belows" in a row are what the threshold noise is there for: without it, as in line 9 of the printed
+algorithm, every one of them tells a little more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import ceil, log
+
+import numpy as np
+
+from hedgerow.algorithms.shared.following import CurrentExpert
+from hedgerow.algorithms.sparse_vector.sparse_vector import Selector, SparseVector
+from hedgerow.audits.case import WHOLE, AuditCase, Verdict, changes
+from hedgerow.audits.cases.parts import Streams, half_selection, peer_curve, quiet, telling, with_server
+from hedgerow.core.protocol import Algorithm
+from hedgerow.core.setting import Setting
+from hedgerow.privacy.curves import PureDP
+from hedgerow.privacy.mechanisms import AboveThreshold
+
+SETTING = Setting(clients=1, experts=100, horizon=512)
+HALVES = 16  # experts of the sampled games
+OUTSIDE = 4.0  # epsilon of the game that is seen from outside: frequencies tell little about a small one
+READ_AT = 1e-3  # where approximate certificates are compared with their audits
+ANSWERS, SELECTION = "answers alone", "one selection alone"
+
+
+@dataclass(frozen=True)
+class PrintedComparison(AboveThreshold):
+    """Line 9 as printed: the query is compared with L itself, not with the noisy threshold."""
+
+    def begin(self, threshold: float, noise: object) -> float:
+        del noise
+        return threshold
+
+    def log_probability(self, queries: object, threshold: float, ended: bool) -> float:
+        above = np.array([self.comparison.probability(q - threshold) for q in np.asarray(queries, float)])
+        with np.errstate(divide="ignore"):
+            below = np.log1p(-above)
+            return float(below[:-1].sum() + np.log(above[-1])) if ended else float(below.sum())
+
+
+def _worst(server: Selector) -> Streams:
+    runs = range(1, server.switches + 1)
+    sent = (CurrentExpert(1, 1, 0), *(CurrentExpert(None if k == server.switches else 1, 0, k) for k in runs))
+    return *telling(SETTING, server.switches), (sent,)
+
+
+def _forced(switches: int, clients: int) -> tuple[np.ndarray, np.ndarray]:
+    """One datum, for half of the experts or for the other half; then everybody loses everywhere, and every exchange ends a run.
+
+    The first query stands at the threshold 1 in one world and one below in the other: there the answer tells most. Each of the
+    selections that follow moves the log-ratio up or down by eta / 2.
+    """
+    first = np.ones((switches + 6, clients, HALVES))
+    first[0] = 0.0
+    second = first.copy()
+    first[0, 0, : HALVES // 2] = second[0, 0, HALVES // 2 :] = 1.0
+    return first, second
+
+
+def _one_switch(server: Selector, clients: int) -> tuple[np.ndarray, np.ndarray]:
+    """A single forced switch between two experts, of which the worse is drawn with probability about 0.15."""
+    first = np.zeros((2, clients, 2))
+    first[0, 1:] = 1.0
+    lead = round(2 * log(0.85 / 0.15) / server.selection.epsilon)
+    first[0, 1 : lead + 1, 1] = 0.0
+    second = first.copy()
+    first[0, 0], second[0, 0] = (0.0, 1.0), (1.0, 0.0)
+    return first, second
+
+
+def _server(algorithm: Algorithm) -> Selector:
+    assert isinstance(algorithm.server, Selector)
+    return algorithm.server
+
+
+def cases(spec: SparseVector) -> tuple[AuditCase, ...]:
+    """The null first, then the certificate's worst cases, then what must be caught.
+
+    The loss of the best expert is taken as 0: a larger one hides data below it. Threshold and number of clients cost nothing.
+    """
+    return (*_exact(spec), *(_glass_box(spec) if spec.delta > 0 else ()), *_black_box(spec))
+
+
+def _exact(spec: SparseVector) -> tuple[AuditCase, ...]:
+    plain = replace(spec, best_loss=0.0, every=1)
+    level = max(1, int(_server(plain.build(SETTING)).threshold))
+    played = replace(plain, threshold=level + 0.5)  # queries are whole numbers: none stands right at it
+    algorithm = played.build(SETTING)
+    server, certified = _server(algorithm), peer_curve(algorithm)
+    worst, belows = _worst(server), quiet(SETTING, server.threshold)
+    sparse = server.sparse
+    half_threshold = replace(server, sparse=replace(sparse, threshold_scale=sparse.threshold_scale / 2))
+    half_query = replace(server, sparse=replace(sparse, query_scale=sparse.query_scale / 2))
+    printed = replace(server, sparse=PrintedComparison(sparse.law, sparse.threshold_scale, sparse.query_scale))
+    parameters = changes(spec, played)
+
+    def whole(name: str, audited: Selector, expected: Verdict, streams: Streams = worst) -> AuditCase:
+        return AuditCase(name, WHOLE, with_server(algorithm, audited), certified, *streams, expected=expected, parameters=parameters)
+
+    def answers(name: str, audited: Selector, expected: Verdict) -> AuditCase:
+        return AuditCase(name, ANSWERS, with_server(algorithm, audited), sparse.curve, *belows, expected=expected, parameters=parameters)
+
+    found = (
+        whole("null: the same stream twice", server, "holds", (worst[0], worst[0], worst[2])),
+        whole("worst transcript", server, "holds"),
+        answers("many belows", server, "holds"),
+        answers("half the threshold noise", half_threshold, "violated"),
+        answers("printed comparison with L", printed, "violated"),
+        whole("half the selection noise", half_selection(server), "violated"),
+    )
+    if half_query.sparse.curve.bound <= sparse.curve.bound:  # the printed query noise is twice of what is needed: no harm done
+        return found
+    return (*found, whole("half the query noise", half_query, "violated"))
+
+
+def _glass_box(spec: SparseVector) -> tuple[AuditCase, ...]:
+    clients = min(500, ceil(64 / spec.epsilon))
+    loud = replace(spec, every=1, threshold=1.0, switches=12, best_loss=0.0)
+    algorithm = loud.build(Setting(clients, HALVES, 256))
+    server, certified = _server(algorithm), peer_curve(algorithm)
+    first, second = _forced(server.switches, clients)
+    delta = READ_AT * min(1.0, spec.epsilon)  # a small epsilon has all its deltas below READ_AT
+    parameters = changes(spec, loud)
+
+    def case(name: str, audited: Selector, other: np.ndarray, runs: int, expected: Verdict) -> AuditCase:
+        return AuditCase(
+            name,
+            WHOLE,
+            with_server(algorithm, audited),
+            certified,
+            first,
+            other,
+            method="glass box",
+            runs=runs,
+            delta=delta,
+            expected=expected,
+            parameters=parameters,
+        )
+
+    return (
+        case("null, sampled", server, first, 500, "holds"),
+        case("forced switches", server, second, 4000, "holds"),
+        case("half the selection noise, sampled", half_selection(server), second, 2000, "violated"),
+    )
+
+
+def _black_box(spec: SparseVector) -> tuple[AuditCase, ...]:
+    clients = 64
+    loud = replace(spec, epsilon=OUTSIDE, delta=0.0, every=1, threshold=0.0, switches=1, best_loss=0.0)
+    algorithm = loud.build(Setting(clients, 2, 256))
+    server = _server(algorithm)
+    half = half_selection(server)
+    curve = PureDP(server.selection.epsilon)  # the switch itself is all but certain and tells next to nothing
+    parameters = changes(spec, loud)
+
+    def case(name: str, audited: Selector, same: bool, expected: Verdict) -> AuditCase:
+        first, second = _one_switch(audited, clients)
+        return AuditCase(
+            name,
+            SELECTION,
+            with_server(algorithm, audited),
+            curve,
+            first,
+            first if same else second,
+            method="black box",
+            runs=10_000,
+            expected=expected,
+            parameters=parameters,
+        )
+
+    return (
+        case("null, from outside", server, True, "holds"),
+        case("one switch, from outside", server, False, "holds"),
+        case("half the selection noise, from outside", half, False, "violated"),
+    )

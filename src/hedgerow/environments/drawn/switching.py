@@ -1,0 +1,52 @@
+"""A best expert that changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hedgerow.core.lattice import Array
+from hedgerow.core.validate import at_least, between, expect
+from hedgerow.environments.drawn.generated import Counted
+
+
+@dataclass(frozen=True, kw_only=True)
+class Switching(Counted):
+    """`segments` equal parts, each with its own best expert: Bernoulli(`mean`) losses, the best with `mean - gap`."""
+
+    segments: int = 4
+    mean: float = 0.5
+    gap: float = 0.4
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        at_least("segments", self.segments, 1)
+        expect(self.segments <= self.horizon, "segments", self.segments, f"<= horizon={self.horizon}")
+        between("mean", self.mean, 0.0, 1.0)
+        expect(0 <= self.gap <= self.mean, "gap", self.gap, f"in [0, mean={self.mean}]")
+
+    def plan(self, rng: np.random.Generator) -> np.ndarray:
+        best = rng.integers(self.experts, size=self.segments)
+        for i in range(1, self.segments):
+            if self.experts > 1 and best[i] == best[i - 1]:
+                best[i] = (best[i] + 1 + rng.integers(self.experts - 1)) % self.experts
+        return best
+
+    def draw(self, rng: np.random.Generator, plan: np.ndarray, first_round: int, rounds: int) -> Array:
+        losses = rng.random((rounds, self.clients, self.experts))
+        segment = np.arange(first_round, first_round + rounds) * self.segments // self.horizon
+        means = np.full((rounds, 1, self.experts), self.mean)
+        means[np.arange(rounds), 0, plan[segment]] -= self.gap
+        return (losses < means).astype(np.float64)
+
+    def counts(self, rng: np.random.Generator, plan: np.ndarray, first_round: int, rounds: int) -> np.ndarray:
+        last = first_round + rounds
+        starts = -(-np.arange(self.segments + 1) * self.horizon // self.segments)  # segment s begins where t * segments // horizon = s
+        lengths = np.diff(np.clip(starts, first_round, last))
+        counted = rng.binomial(rounds * self.clients, self.mean, self.experts)
+        for best in np.unique(plan[lengths > 0]):
+            at_best = int(lengths[plan == best].sum())
+            elsewhere = rng.binomial((rounds - at_best) * self.clients, self.mean)
+            counted[best] = rng.binomial(at_best * self.clients, self.mean - self.gap) + elsewhere
+        return counted

@@ -1,0 +1,219 @@
+"""MovieLens-1M as a game: users arrive one by one, experts are film genres, and a genre loses where it disappoints the user.
+
+Read from the official files `ml-1m/ratings.dat` and `ml-1m/movies.dat` (GroupLens, Latin-1, fields separated by `::`), or from a
+table of the same sums and counts, `movielens1m/user_genre.npz`. The data may not be redistributed and is never downloaded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import ClassVar, Literal
+from zipfile import BadZipFile
+
+import numpy as np
+
+from hedgerow.core.block import Block
+from hedgerow.core.errors import HedgerowError, InvalidValue, MissingData
+from hedgerow.core.lattice import Array, Units, round_to_lattice
+from hedgerow.core.losses import Family, Linear
+from hedgerow.core.setting import Setting
+from hedgerow.core.validate import expect
+from hedgerow.environments.drawn.generated import generator
+from hedgerow.environments.recorded.data import find_any, fingerprint_of
+
+OFFICIAL, DERIVED = "ml-1m/ratings.dat", "movielens1m/user_genre.npz"
+SOURCE = "https://grouplens.org/datasets/movielens/1m/ (unpack ml-1m.zip; movies.dat must lie beside ratings.dat)"
+GENRES = (
+    *("Action", "Adventure", "Animation", "Children's", "Comedy", "Crime", "Documentary", "Drama", "Fantasy"),
+    *("Film-Noir", "Horror", "Musical", "Mystery", "Romance", "Sci-Fi", "Thriller", "War", "Western"),
+)
+LOWEST, HIGHEST = 1, 5
+
+
+@dataclass(frozen=True, eq=False)
+class GenreRatings:
+    """For every user (by number) and genre: the sum and the count of ratings. A film counts for each of its genres."""
+
+    sums: Units
+    counts: Units
+
+    def means(self, unrated: str) -> Array:
+        """Mean ratings; genres a user never rated count 0, or as that user's own mean over the genres he or she did rate."""
+        rated = self.counts > 0
+        means = np.where(rated, self.sums / np.maximum(self.counts, 1), 0.0)
+        if unrated == "user_mean":
+            own = means.sum(axis=1, keepdims=True) / np.maximum(rated.sum(axis=1, keepdims=True), 1)
+            means = np.where(rated, means, own)
+        return means
+
+
+@dataclass(frozen=True, kw_only=True)
+class MovieLensGenres:
+    """MovieLens-1M after Gao et al. 2024, appendix G: users are rounds, genres are experts, the favourite genre never loses.
+
+    With r(u, g) the mean rating that user u gave to genre g, and g* the genre of the highest mean over all users, genre g
+    costs max(0, r(u, g*) - r(u, g)), divided by its largest possible value so that losses lie in [0, 1]: 5 where unrated genres
+    count 0 (`unrated="zero"`), 4 where they count as the user's own mean (`"user_mean"`). Round t of client i is one user,
+    `shuffled` by the seed or in file order (t * clients + i); 10 clients and 604 rounds use all 6040 users.
+    """
+
+    adaptive: ClassVar[bool] = False
+
+    clients: int = 10
+    horizon: int = 604
+    unrated: Literal["zero", "user_mean"] = "zero"
+    shuffled: bool = True
+
+    def __post_init__(self) -> None:
+        _ = self.setting
+        expect(self.unrated in ("zero", "user_mean"), "unrated", self.unrated, "in ('zero', 'user_mean')")
+
+    @property
+    def setting(self) -> Setting:
+        return Setting(self.clients, len(GENRES), self.horizon)
+
+    @property
+    def family(self) -> Family:
+        return Linear()
+
+    def fingerprint(self) -> str:
+        return fingerprint_of(load(self.unrated), repr(self))
+
+    def start(self, seed: int) -> tuple[Array, int]:
+        losses = load(self.unrated)
+        wanted = self.clients * self.horizon
+        expect(wanted <= len(losses), "clients * horizon", wanted, f"<= {len(losses)}, the number of users")
+        order = generator(seed, 1).permutation(len(losses)) if self.shuffled else np.arange(len(losses))
+        return losses[order[:wanted]].reshape(self.horizon, self.clients, len(GENRES)), 0
+
+    def block(self, state: tuple[Array, int], rounds: int, past_plays: np.ndarray | None) -> tuple[Block, tuple[Array, int]]:
+        del past_plays
+        losses, at = state
+        return Block.of(losses[at : at + rounds]), (losses, at + rounds)
+
+
+def user_losses(ratings: GenreRatings, unrated: str) -> Array:
+    """What each genre costs each user, (users, genres), on the lattice."""
+    means = ratings.means(unrated)
+    best = int(means.mean(axis=0).argmax())
+    span = HIGHEST if unrated == "zero" else HIGHEST - LOWEST
+    return round_to_lattice(np.maximum(means[:, best : best + 1] - means, 0.0) / span)
+
+
+def locate() -> Path:
+    """The ratings: the official file, or the derived table."""
+    return find_any((OFFICIAL, DERIVED), SOURCE)
+
+
+def load(unrated: str) -> Array:
+    """The losses of all users, (users, genres); a file is read once in a process, and again when it has changed."""
+    path = locate()
+    return _load(path, path.stat().st_mtime_ns, unrated)
+
+
+@lru_cache(maxsize=4)
+def _load(path: Path, changed: int, unrated: str) -> Array:
+    del changed
+    return user_losses(read_derived(path) if path.suffix == ".npz" else read_official(path), unrated)
+
+
+def read_derived(path: Path) -> GenreRatings:
+    """A NumPy archive with `rating_sum` and `rating_count` (users x genres) and `genres`."""
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            sums, counts, genres = (archive[name] for name in ("rating_sum", "rating_count", "genres"))
+    except (OSError, ValueError, KeyError, BadZipFile) as error:
+        raise HedgerowError(f"Cannot read {path}: {str(error).splitlines()[0]}") from error
+    if tuple(genres) != GENRES:
+        raise InvalidValue(f"Expected the 18 genres {', '.join(GENRES)} in {path}, got {', '.join(map(str, genres))}.")
+    for name, table in (("rating_sum", sums), ("rating_count", counts)):
+        if table.shape != (len(counts), len(GENRES)) or table.dtype.kind not in "iu":
+            found = f"{table.dtype} of shape {table.shape}"
+            raise InvalidValue(f"Expected {name} in {path} to be whole numbers of shape (users, {len(GENRES)}), got {found}.")
+    bad = np.argwhere((counts < 0) | (sums < LOWEST * counts) | (sums > HIGHEST * counts))
+    if len(bad):
+        user, genre = (int(i) for i in bad[0])
+        place = f"row {user}, {GENRES[genre]}: {counts[user, genre]} sum to {sums[user, genre]}"
+        raise InvalidValue(f"Expected ratings in [{LOWEST}, {HIGHEST}] in {path}, {place}.")
+    return GenreRatings(sums.astype(np.int64), counts.astype(np.int64))
+
+
+def read_official(path: Path) -> GenreRatings:
+    """`ratings.dat`, with `movies.dat` beside it. The first broken line is named."""
+    films = path.with_name("movies.dat")
+    if not films.is_file():
+        raise MissingData(f"Data file {films} not found: it belongs beside {path.name}; get it from {SOURCE}.")
+    genres = _read_films(films)
+    row_of = {film: row for row, film in enumerate(genres)}
+    rows: list[tuple[int, int, int]] = []
+    for number, line in enumerate(_lines(path), start=1):
+        user, film, rating = _rating(line, path, number)
+        if film not in row_of:
+            raise _broken(path, number, f"film {film} is not in {films.name}")
+        rows.append((user, row_of[film], rating))
+    if not rows:
+        raise InvalidValue(f"Expected at least one rating in {path}.")
+    return _add_up(np.array(rows), np.array(list(genres.values()), np.int64), path)
+
+
+def _add_up(rows: Units, genres: Units, path: Path) -> GenreRatings:
+    _, user = np.unique(rows[:, 0], return_inverse=True)
+    pair = user * len(genres) + rows[:, 1]
+    order = np.argsort(pair, kind="stable")
+    repeated = np.flatnonzero(np.diff(pair[order]) == 0)
+    if len(repeated):
+        raise _broken(path, int(order[repeated + 1].min()) + 1, "this user rated this film in an earlier line")
+    sums = np.zeros((int(user.max()) + 1, len(GENRES)), np.int64)
+    counts = np.zeros_like(sums)
+    np.add.at(counts, user, genres[rows[:, 1]])
+    np.add.at(sums, user, genres[rows[:, 1]] * rows[:, 2:])
+    return GenreRatings(sums, counts)
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text(encoding="latin-1").splitlines()
+    except OSError as error:
+        raise HedgerowError(f"Cannot read {path}: {error.strerror}.") from error
+
+
+def _broken(path: Path, number: int, what: str) -> InvalidValue:
+    return InvalidValue(f"{path}, line {number}: {what}.")
+
+
+def _number(text: str, name: str, path: Path, line: int) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 19):
+        raise _broken(path, line, f"expected {name}={text!r} to be a whole number")
+    return int(text)
+
+
+def _rating(line: str, path: Path, number: int) -> tuple[int, int, int]:
+    """`UserID::MovieID::Rating::Timestamp`."""
+    parts = line.split("::")
+    if len(parts) != 4:
+        raise _broken(path, number, f"expected UserID::MovieID::Rating::Timestamp, got {line!r}")
+    names = ("UserID", "MovieID", "Rating", "Timestamp")
+    user, film, rating, _ = (_number(part, name, path, number) for part, name in zip(parts, names, strict=True))
+    if not LOWEST <= rating <= HIGHEST:
+        raise _broken(path, number, f"expected Rating={rating} in [{LOWEST}, {HIGHEST}]")
+    return user, film, rating
+
+
+def _read_films(path: Path) -> dict[int, list[int]]:
+    """`MovieID::Title::Genre|Genre`: for each film a list of 18 zeros and ones."""
+    films: dict[int, list[int]] = {}
+    for number, line in enumerate(_lines(path), start=1):
+        parts = line.split("::")
+        if len(parts) < 3:
+            raise _broken(path, number, f"expected MovieID::Title::Genre|Genre, got {line!r}")
+        film = _number(parts[0], "MovieID", path, number)
+        if film in films:
+            raise _broken(path, number, f"film {film} stands in an earlier line")
+        named = parts[-1].split("|")
+        for genre in named:
+            if genre not in GENRES:
+                raise _broken(path, number, f"expected Genre={genre!r} to be one of {', '.join(GENRES)}")
+        films[film] = [int(genre in named) for genre in GENRES]
+    return films

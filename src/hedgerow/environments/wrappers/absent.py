@@ -1,0 +1,41 @@
+"""Clients that do not take part in every round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from hedgerow.core.block import Block
+from hedgerow.core.protocol import Feature
+from hedgerow.core.validate import expect
+from hedgerow.environments.wrappers.masks import Around, Position, coins
+
+_KEY = 0x616273  # "abs"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Absent(Around):
+    """Any environment in which each client is absent from a round with probability `rate`, by a coin of its own.
+
+    Who is absent has no case in that round: it plays nothing, pays nothing and reports zeros, but answers when an exchange is
+    due. Rounds without anybody and clients that never take part are possible; they lose nothing and still count in means.
+    """
+
+    feature: ClassVar[Feature] = Feature.ABSENT_CLIENTS
+    not_around: ClassVar[frozenset[Feature]] = frozenset({Feature.LATE_REPORTS})
+
+    rate: float = 0.2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        expect(0 <= self.rate < 1, "rate", self.rate, "in [0, 1)")
+
+    def block(self, state: Position, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, Position]:
+        made, inner = self.of.block(state.inner, rounds, past_plays)
+        expect(self.setting.deciders is None, "deciders", self.setting.deciders, "to be the clients, where clients can be absent")
+        present = coins(state.seed, _KEY, state.round, rounds, self.setting.clients) >= self.rate
+        losses: Any = np.where(present[..., None], made.losses, 0.0)
+        block = replace(made, losses=losses, reports=losses, present=present)
+        return block, Position(state.seed, state.round + rounds, inner)

@@ -1,0 +1,48 @@
+"""Experts that cannot be followed in every round."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from hedgerow.core.block import Block
+from hedgerow.core.protocol import Feature
+from hedgerow.core.regret_bound import Adversary
+from hedgerow.core.validate import expect
+from hedgerow.environments.wrappers.masks import Around, Position, coins
+
+_KEY = 0x736C70  # "slp"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sleeping(Around):
+    """Any environment in which each expert sleeps with probability `rate`, in every round, and cannot be followed.
+
+    By a coin for each client and expert, or one for each expert if `common`. Where all experts of a client would sleep, all
+    are awake.
+    """
+
+    feature: ClassVar[Feature] = Feature.SLEEPING_EXPERTS
+    not_around: ClassVar[frozenset[Feature]] = frozenset({Feature.LATE_REPORTS})
+
+    rate: float = 0.2
+    common: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        expect(0 <= self.rate < 1, "rate", self.rate, "in [0, 1)")
+
+    @property
+    def adversary(self) -> Adversary:
+        """Who sleeps is charged what the client pays, so that reports depend on the plays."""
+        return "adaptive"
+
+    def block(self, state: Position, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, Position]:
+        made, inner = self.of.block(state.inner, rounds, past_plays)
+        players, experts = self.setting.players, self.setting.experts
+        awake = coins(state.seed, _KEY, state.round, rounds, 1 if self.common else players, experts) >= self.rate
+        awake |= ~awake.any(axis=-1, keepdims=True)
+        awake = np.ascontiguousarray(np.broadcast_to(awake, (rounds, players, experts)))
+        return replace(made, awake=awake), Position(state.seed, state.round + rounds, inner)

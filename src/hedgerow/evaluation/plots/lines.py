@@ -1,0 +1,92 @@
+"""The standard plots of experiments: regret against a parameter on log axes with a theoretical slope, and grouped bars."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from matplotlib.ticker import NullLocator
+
+from hedgerow.evaluation.plots.canvas import COLOURS, canvas, footnote, plain
+from hedgerow.evaluation.plots.log_axis import CUT, Bar, draw_bars, set_span, span
+from hedgerow.evaluation.summary import Estimate
+
+
+def plot_regret_against(
+    points: Mapping[str, Mapping[float, Estimate]],
+    path: Path,
+    title: str,
+    parameter: str,
+    slope: float | None = None,
+    slope_name: str = "",
+    bounds: Mapping[str, Mapping[float, float]] | None = None,
+    note: str = "",
+) -> None:
+    """Regret against clients, epsilon or horizon, log-log, with error bars and the slope theory predicts.
+
+    `bounds` were computed, not measured, and are dashed: in the colour of the points of the same name, where there are any.
+    """
+    figure, axes = canvas(title, 9.0, 5.2)
+    axes.set_xscale("log")
+    ticks = sorted({x for series in points.values() for x in series})
+    apart = (ticks[-1] / ticks[0]) ** 0.006  # so that bars at the same place are all seen
+    bars = {
+        label: [Bar.of(x * apart ** (i - (len(points) - 1) / 2), series[x]) for x in sorted(series)]
+        for i, (label, series) in enumerate(points.items())
+    }
+    dashed, first = bounds or {}, next(iter(points.values()))
+    expected = {} if slope is None else {x: first[min(first)].mean * (x / min(first)) ** slope for x in sorted(first)}
+    computed = [value for bound in (*dashed.values(), expected) for value in bound.values()]
+    limits = span((bar for some in bars.values() for bar in some), computed)
+    set_span(axes, limits)
+    cut = False
+    for i, (label, some) in enumerate(bars.items()):
+        _, beyond = draw_bars(axes, some, limits, colour=COLOURS[i % len(COLOURS)], markersize=5, label=label)
+        cut = cut or beyond
+    labels = list(points)
+    for i, (label, bound) in enumerate(dashed.items(), start=len(labels)):
+        colour = COLOURS[(labels.index(label) if label in points else i) % len(COLOURS)]
+        x = sorted(bound)
+        name = f"{label}: proven bound" if label in points else label
+        axes.plot(x, [bound[v] for v in x], color=colour, linewidth=1.5, linestyle="--", label=name)
+    if expected:
+        named = slope_name or f"slope {slope:g}"
+        axes.plot(list(expected), list(expected.values()), color="#999999", linestyle=":", linewidth=1.5, label=named)
+    axes.set_xticks(ticks, [plain(tick) for tick in ticks], fontsize=10 if len(ticks) < 8 else 9)
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xlabel(parameter)
+    axes.set_ylabel("regret (mean over clients)")
+    axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=9)
+    footnote(figure, "; ".join(filter(None, (note, CUT if cut else ""))))
+    figure.savefig(path, dpi=150)
+
+
+def plot_bars(groups: Mapping[str, Mapping[str, Estimate]], path: Path, title: str, value: str, note: str = "") -> None:
+    """Grouped horizontal bars on a log axis with 95 % intervals: a group for each setting, a bar for each variant."""
+    figure, axes = canvas(title, 9.0, 2.0 + 0.45 * len(groups))
+    axes.grid(axis="y", visible=False)
+    axes.grid(axis="x", color="#e5e5e5", linewidth=0.8)
+    limits = span(Bar.of(0.0, estimate) for some in groups.values() for estimate in some.values())
+    limits = limits._replace(low=limits.low / 2)
+    set_span(axes, limits, sideways=True)
+    variants = list(dict.fromkeys(v for some in groups.values() for v in some))
+    height, cut, named = 0.8 / max(1, len(variants)), False, set[str]()
+    for row, some in enumerate(groups.values()):
+        for i, variant in enumerate(variants):
+            if variant not in some:
+                continue
+            estimate, colour = some[variant], COLOURS[i % len(COLOURS)]
+            y = row + (i - (len(variants) - 1) / 2) * height
+            axes.barh(y, max(estimate.mean, 0.0), height * 0.9, color=colour, label=None if variant in named else variant)
+            named.add(variant)
+            _, beyond = draw_bars(axes, [Bar.of(y, estimate)], limits, sideways=True, colour="#333333", marker="")
+            cut = cut or beyond
+            end = np.nanmax([estimate.mean, estimate.high, limits.low])
+            axes.text(min(end, limits.high) * 1.05, y, plain(estimate.mean), va="center", fontsize=8, color=colour)
+    axes.set_yticks(range(len(groups)), list(groups))
+    axes.invert_yaxis()
+    axes.set_xlabel(value)
+    axes.legend(frameon=False, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=max(1, len(variants)))
+    footnote(figure, "; ".join(filter(None, (note, CUT if cut else ""))))
+    figure.savefig(path, dpi=150)

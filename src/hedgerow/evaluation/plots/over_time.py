@@ -1,0 +1,163 @@
+"""Regret over time with a band, every line named at its end; many lines are shared out among several panels."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+from scipy.special import stdtrit
+
+from hedgerow.evaluation.plots.canvas import COLOURS, canvas, footnote, head, plain, spread_labels, tidy
+from hedgerow.evaluation.regret import RunResult
+
+MOST = len(COLOURS)  # lines in one panel
+WIDTH, HEIGHT, LETTER = 3.5, 3.2, 0.09  # inches: of a panel without its names, and of a letter of a name
+NEAR = 0.97  # of the rounds: such an end is where the names are
+LEADER = {"arrowstyle": "-", "linewidth": 0.8, "linestyle": ":", "shrinkA": 0, "shrinkB": 2, "relpos": (0, 0.5)}
+
+
+@dataclass(frozen=True)
+class Line:
+    """Mean regret by round, and the half-width of its 95 % interval (None: one seed)."""
+
+    rounds: np.ndarray
+    mean: np.ndarray
+    half: np.ndarray | None
+
+    @classmethod
+    def of(cls, group: Sequence[RunResult]) -> Line:
+        curves = np.stack([np.append(0.0, run.regret) for run in group])
+        rounds, mean = np.append(0, group[0].rounds), curves.mean(axis=0)
+        if len(group) == 1:
+            return cls(rounds, mean, None)
+        return cls(rounds, mean, stdtrit(len(group) - 1, 0.975) * curves.std(axis=0, ddof=1) / np.sqrt(len(group)))
+
+    @property
+    def band(self) -> tuple[np.ndarray, np.ndarray]:
+        """The interval of every mean, cut where no regret can be: a round adds at most 1, and takes off at most 1."""
+        half = np.zeros_like(self.mean) if self.half is None else self.half
+        return np.maximum(self.mean - half, -self.rounds), np.minimum(self.mean + half, self.rounds)
+
+    @property
+    def top(self) -> tuple[float, float]:
+        """The largest mean, and the highest point of the band."""
+        return float(self.mean.max()), float(self.band[1].max())
+
+    @property
+    def end(self) -> tuple[float, float]:
+        return float(self.rounds[-1]), float(self.mean[-1])
+
+    def ends_before(self, last: float) -> bool:
+        """Whether others are seen to go on."""
+        return self.end[0] < NEAR * last
+
+
+def panels(labels: Sequence[str]) -> list[tuple[str, dict[str, str]]]:
+    """Headings, and the short name of every label below them: by what stands before the first slash if that gathers labels.
+
+    >>> panels(["a", "b"])
+    [('', {'a': 'a', 'b': 'b'})]
+    >>> [(heading, len(names)) for heading, names in panels([f"{x}/m={i}" for x in "ab" for i in range(6)])]
+    [('a', 6), ('b', 6)]
+    """
+    if len(labels) <= MOST:
+        return [("", {label: label for label in labels})]
+    families: dict[str, dict[str, str]] = {}
+    for label in labels:
+        family, _, member = label.partition("/")
+        families.setdefault(family, {})[label] = member or label
+    if 2 * len(families) > len(labels):
+        families = {"": {label: label for label in labels}}
+    return [
+        (family, dict(list(names.items())[start : start + MOST]))
+        for family, names in families.items()
+        for start in range(0, len(names), MOST)
+    ]
+
+
+def _draw(axes: Axes, lines: Mapping[str, Line]) -> None:
+    tidy(axes)
+    for (name, line), colour in zip(lines.items(), COLOURS, strict=False):
+        axes.plot(line.rounds, line.mean, color=colour, linewidth=2, label=name)
+        axes.plot(*line.end, color=colour, marker="o", markersize=4, clip_on=False)
+        if line.half is not None:
+            axes.fill_between(line.rounds, *line.band, color=colour, alpha=0.15, linewidth=0)
+    axes.set_xlabel("round")
+    axes.xaxis.set_major_locator(MaxNLocator(4, integer=True, steps=[1, 2, 5, 10]))
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter(FuncFormatter(lambda value, _: plain(value)))
+
+
+def _at_its_end(line: Line, last: float) -> str:
+    """The last value and, where others go on, the round it is of."""
+    if not np.isfinite(line.end[1]):
+        return "no comparator"
+    return plain(line.end[1]) + (f" by round {plain(line.end[0])}" if line.ends_before(last) else "")
+
+
+def _name_ends(axes: Axes, lines: Mapping[str, Line], gap: float) -> None:
+    """To the right of the panel: the name and last value of every line, tied to the place where the line ends.
+
+    A line that ends early has no tie, which would look like its forecast: its name says where it ends.
+    """
+    (low, high), last = axes.get_ylim(), axes.get_xlim()[1]
+    heights = [line.end[1] if np.isfinite(line.end[1]) else 0.0 for line in lines.values()]
+    places = spread_labels(heights, (high - low) * gap, high)
+    for (name, line), height, place, colour in zip(lines.items(), heights, places, COLOURS, strict=False):
+        known = np.isfinite(line.end[1])
+        axes.annotate(
+            f"{name}  {_at_its_end(line, last)}".replace("$", r"\$"),
+            (line.end[0] if known else last, height),
+            xytext=(last * 1.03, place),
+            color=colour,
+            va="center",
+            fontsize=9,
+            annotation_clip=False,
+            arrowprops=None if known and line.ends_before(last) else {**LEADER, "color": colour},
+        )
+
+
+def _several(title: str, count: int, width: float) -> tuple[Figure, list[Axes]]:
+    columns = 2 if count <= 4 else 3
+    rows = ceil(count / columns)
+    figure = Figure(figsize=(width * columns, 0.9 + HEIGHT * rows), layout="constrained")
+    head(figure, title)
+    grid = figure.subplots(rows, columns, sharey=True, squeeze=False)
+    for empty in grid.flat[count:]:
+        empty.remove()
+    for axes in grid.flat[:count]:
+        axes.yaxis.set_tick_params(labelleft=True)
+    return figure, list(grid.flat[:count])
+
+
+def plot_regret_over_time(results: Sequence[RunResult], path: Path, title: str, note: str = "") -> None:
+    """Mean regret of every label with a 95 % band over seeds, on one scale."""
+    groups: dict[str, list[RunResult]] = {}
+    for result in results:
+        groups.setdefault(result.label, []).append(result)
+    lines = {label: Line.of(group) for label, group in groups.items()}
+    shared = panels(list(lines))
+    last = max(line.end[0] for line in lines.values())
+    room = LETTER * max(len(name) + max(8, 2 + len(_at_its_end(lines[label], last))) for _, part in shared for label, name in part.items())
+    if len(shared) == 1:
+        figure, axes = canvas(title, max(9.0, 2 * WIDTH + room))
+        places = [axes]
+    else:
+        figure, places = _several(title, len(shared), WIDTH + room)
+    lowest = min((float(np.nanmin(line.band[0])) for line in lines.values()), default=0.0)
+    for axes, (heading, names) in zip(places, shared, strict=True):
+        _draw(axes, {name: lines[label] for label, name in names.items()})
+        axes.set_xlim(0, last)
+        axes.set_title(heading.replace("$", r"\$"), fontsize=10, loc="left")
+        axes.set_ylabel("regret (mean over clients)")
+    places[0].set_ylim(bottom=min(0.0, lowest))
+    for axes, (_, names) in zip(places, shared, strict=True):
+        _name_ends(axes, {name: lines[label] for label, name in names.items()}, 0.055 if len(shared) == 1 else 0.085)
+    footnote(figure, note)
+    figure.savefig(path, dpi=150)

@@ -1,0 +1,53 @@
+"""A plugin to copy: an experiment, from the runs to the verdict.
+
+    hedgerow reproduce my-speedup --plugin examples/my_experiment.py
+
+`studies` says what to run, `judge` what is expected, `draw` makes the picture.
+"""
+
+from pathlib import Path
+
+import hedgerow as hr
+from hedgerow.evaluation.plots.lines import plot_regret_against
+from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
+from hedgerow.experiments.pictures import footer
+from hedgerow.studies.config import Entry, StudyConfig
+
+CLIENTS = (1, 2, 4, 8)
+
+
+def studies(quick: bool) -> dict[str, StudyConfig]:
+    algorithm = hr.SparseVector(epsilon=2.0)
+    return {
+        f"m={m}": StudyConfig(
+            title=f"{m} clients",
+            environment=hr.Realizable(clients=m, experts=30, horizon=400),
+            algorithms=(Entry("private", algorithm),),
+            seeds=5 if quick else 30,
+        )
+        for m in CLIENTS
+    }
+
+
+def judge(done: Studies) -> Verdict:
+    speedup = done["m=1"].regret("private").mean / done["m=8"].regret("private").mean
+    return Verdict(reproduces=speedup > 1, checks=(Check("m=8/speedup", speedup, ">=", 4.0),))
+
+
+def draw(done: Studies, path: Path) -> None:
+    points = {"private": {float(m): done[f"m={m}"].regret("private") for m in CLIENTS}}
+    title, note = "Regret against the number of clients", footer(done, studies)
+    plot_regret_against(points, path, title, "clients", slope=-1, slope_name="theory: 1/m", note=note)
+
+
+hr.EXPERIMENTS.add(
+    "my-speedup",
+    Experiment(
+        id="my-speedup",
+        title="How much do clients gain from each other?",
+        claim="regret falls as 1/m",
+        studies=studies,
+        judge=judge,
+        draw=draw,
+    ),
+)

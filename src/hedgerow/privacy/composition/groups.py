@@ -1,0 +1,153 @@
+"""Several records of one person, or of several people: only rules that are proven, in `proofs/mechanisms.md#curves`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from math import exp, expm1, inf, isfinite
+
+from hedgerow.core.certificate import NoGuarantee, PrivacyCurve
+from hedgerow.core.rounding import root_up, round_down, round_up
+from hedgerow.core.validate import at_least, between
+from hedgerow.privacy.bisection import closest
+from hedgerow.privacy.composition.bounded_range import WIDEST, AdaptiveBoundedRange
+from hedgerow.privacy.composition.steps import PureComposition
+from hedgerow.privacy.curves import ApproximateDP, BoundedRange, ByArrival, GaussianDP, LaplaceDP, PureDP, Quoted, ZeroConcentratedDP
+from hedgerow.privacy.curves.base import Symmetric
+
+_UP = 1 + 2.0**-50  # covers the rounding of the few operations below
+_FARTHEST = 1e4  # no epsilon above it is looked for
+
+
+def _times(count: int, value: float) -> float:
+    return value if value == inf else round_up(count * Fraction(value))
+
+
+def group(curve: PrivacyCurve, k: int) -> PrivacyCurve:
+    """The curve between inputs that differ in k records, however the mechanism uses them.
+
+    Pure: k epsilon. Bounded range: k range. Laplace: k bound. Gaussian: k mu. Zero-concentrated: k^2 rho. Approximate: k epsilon
+    with delta (e^(k epsilon) - 1) / (e^epsilon - 1). By arrival: that of the uniform curve. Any other: `Grouped`.
+
+    >>> group(PureDP(0.5), 3), group(ZeroConcentratedDP(0.5), 3), group(GaussianDP(0.5), 3)
+    (PureDP(bound=1.5), ZeroConcentratedDP(rho=4.5), GaussianDP(mu=1.5))
+    """
+    at_least("k", k, 1)
+    if k == 1 or isinstance(curve, NoGuarantee):
+        return curve
+    match curve:
+        case PureDP(bound):
+            grown = PureDP(_times(k, bound))
+        case BoundedRange(width):
+            grown = BoundedRange(_times(k, width))
+        case LaplaceDP(bound):
+            grown = LaplaceDP(_times(k, bound))
+        case GaussianDP(mu):
+            grown = GaussianDP(_times(k, mu))
+        case ZeroConcentratedDP(rho):
+            grown = ZeroConcentratedDP(_times(k * k, rho))
+        case ApproximateDP(epsilon, delta):
+            grown = ApproximateDP(_times(k, epsilon), _group_delta(epsilon, delta, k))
+        case ByArrival():
+            grown = group(curve.uniform, k)
+        case Quoted():
+            grown = Quoted(group(curve.curve, k), curve.at_delta)
+        case Grouped():
+            grown = Grouped(curve.curve, k * curve.records)
+        case _:
+            grown = Grouped(curve, k)
+    return grown
+
+
+def _group_delta(epsilon: float, delta: float, k: int) -> float:
+    """delta (1 + e^epsilon + ... + e^((k - 1) epsilon)), at most 1, rounded up."""
+    if delta == 0:
+        return 0.0
+    if k * epsilon > 700:
+        return 1.0
+    rounding = _UP * (1 + k * epsilon * 2.0**-51)  # of the exponents
+    return min(1.0, rounding * delta * (k if epsilon == 0 else exp(epsilon * (k - 1)) * expm1(-k * epsilon) / expm1(-epsilon)))
+
+
+@dataclass(frozen=True)
+class Grouped(Symmetric):
+    """So many records under any curve that holds for one, from the curve alone.
+
+    delta(epsilon) = (1 + e^e + ... + e^((records - 1) e)) curve.delta(e) with e = epsilon / records, or with a smaller e where that
+    is less. A composition of n steps for one record is not one of n wider steps for several: another record may differ in other
+    steps.
+
+    >>> curve = Grouped(AdaptiveBoundedRange(0.125, 8), 2)
+    >>> curve.epsilon(0.0), round(curve.epsilon(1e-6), 2)
+    (2.0, 1.48)
+    """
+
+    curve: PrivacyCurve
+    records: int
+
+    @property
+    def pure(self) -> float:
+        return _times(self.records, self.curve.epsilon(0.0))
+
+    def _delta(self, epsilon: float) -> float:
+        if epsilon >= self.pure:
+            return 0.0
+        if epsilon == inf:
+            return self.curve.delta(inf)
+        each = round_down(Fraction(epsilon) / self.records)
+        return min(self._bound(each), self._bound(min(each, self._turn)))
+
+    def _bound(self, each: float) -> float:
+        return _group_delta(each, self.curve.delta(each), self.records)
+
+    @cached_property
+    def _turn(self) -> float:
+        """Where the bound is about least: a curve that hardly falls any more is best used no further out."""
+        return min((2 ** (power / 4) for power in range(-40, 41)), key=self._bound)
+
+    def epsilon(self, delta: float) -> float:
+        between("delta", delta, 0.0, 1.0)
+        pure, high = self.pure, max(_times(self.records, self.curve.epsilon(delta)), 1e-9)
+        if self._delta(0.0) <= delta:
+            return 0.0
+        while high < pure and self._delta(high) > delta:
+            high = 1.5 * high if high < _FARTHEST else inf
+        return closest(lambda at: self._delta(at) <= delta, min(high, pure), 0.0, 1e-12) if isfinite(high) and delta > 0 else pure
+
+    def words(self) -> str:
+        return f"{self._quote()} ({self.records} records; for one: {self.curve.words()})"
+
+
+def appearances(curve: PrivacyCurve, k: int, *, separate_reports: bool = False) -> PrivacyCurve:
+    """The curve of a person with at most k records: `group(curve, k)`, or less where every record has a report of its own.
+
+    Declare `separate_reports` only if each record enters one report, with fresh noise, which has this curve given all
+    earlier reports, and nothing else is computed from the record. Then the reports compose: pure and bounded range by their
+    optimal composition, Gaussian sqrt(k) mu, zero-concentrated k rho, approximate (k epsilon, k delta). One report with all k
+    records costs k mu.
+
+    >>> appearances(GaussianDP(0.5), 4, separate_reports=True), appearances(GaussianDP(0.5), 4)
+    (GaussianDP(mu=1.0), GaussianDP(mu=2.0))
+    """
+    at_least("k", k, 1)
+    if not separate_reports or k == 1:
+        return group(curve, k)
+    match curve:
+        case PureDP(bound) | LaplaceDP(bound) if isfinite(bound):
+            all_reports = PureComposition(bound, k)
+        case BoundedRange(width):
+            all_reports = AdaptiveBoundedRange(width, k) if width <= WIDEST else PureDP(_times(k, width))
+        case GaussianDP(mu):
+            all_reports = GaussianDP(root_up(k * Fraction(mu) ** 2))
+        case ZeroConcentratedDP(rho):
+            all_reports = ZeroConcentratedDP(_times(k, rho))
+        case ApproximateDP(epsilon, delta):
+            all_reports = ApproximateDP(_times(k, epsilon), min(1.0, _times(k, delta)))
+        case ByArrival():
+            all_reports = appearances(curve.uniform, k, separate_reports=True)
+        case Quoted():
+            all_reports = Quoted(appearances(curve.curve, k, separate_reports=True), curve.at_delta)
+        case _:
+            all_reports = group(curve, k)
+    return all_reports

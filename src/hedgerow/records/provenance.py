@@ -1,0 +1,103 @@
+"""Where a run comes from: versions, a hash of the code, the commit and the noise, as they are when the run is written."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import subprocess
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from hedgerow.core.errors import InvalidValue
+from hedgerow.core.noise import NoiseSource
+from hedgerow.core.plugins import loaded_plugins
+from hedgerow.core.validate import expect
+from hedgerow.privacy.secure.source import require_secure
+from hedgerow.version import __version__
+
+PACKAGE = Path(__file__).parents[1]
+LIBRARIES = ("numpy", "scipy", "dp-accounting", "cryptography", "mpmath")
+SEEDED, SECURE = "seeded", "operating system"
+
+
+@dataclass(frozen=True)
+class Code:
+    """`sha256` covers every Python file of the package by name and content; `changed` says whether they differ from the commit."""
+
+    sha256: str
+    files: int
+    commit: str | None
+    changed: bool | None
+    plugins: dict[str, str]
+
+
+@dataclass(frozen=True)
+class NoiseRecord:
+    """Where the randomness came from. Only noise that is `secure` protects anybody."""
+
+    source: str
+    secure: bool
+    words: str
+
+    def __post_init__(self) -> None:
+        known = (SEEDED, SECURE)
+        expect(self.source in known, "source", self.source, f"in {known}")
+        expect(self.secure == (self.source == SECURE), "secure", self.secure, f"to agree with the source {self.source!r}")
+
+
+def hash_of(folder: Path) -> tuple[str, int]:
+    """A hash over the names and contents of all Python files below a folder, and how many there are."""
+    total = hashlib.sha256()
+    files = sorted(folder.rglob("*.py"))
+    for file in files:
+        content = file.read_bytes()
+        total.update(f"{file.relative_to(folder).as_posix()}\0{len(content)}\0".encode())
+        total.update(content)
+    return total.hexdigest(), len(files)
+
+
+def _git(*arguments: str) -> str | None:
+    try:
+        done = subprocess.run(["git", "-C", str(PACKAGE), *arguments], capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def code() -> Code:
+    """The installed sources, and the commit they are a checkout of, if they are."""
+    sha256, files = hash_of(PACKAGE)
+    tracked = _git("ls-files", "--error-unmatch", "__init__.py") is not None
+    commit = _git("rev-parse", "HEAD") if tracked else None
+    changed = None if commit is None else _git("status", "--porcelain", "--", ".") != ""
+    plugins = {Path(file).name: hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in loaded_plugins()}
+    return Code(sha256, files, commit, changed, plugins)
+
+
+def versions() -> dict[str, str]:
+    """Of Python, of this package and of the libraries that its guarantees rest on."""
+    found = {"python": platform.python_version(), "hedgerow": __version__}
+    for library in LIBRARIES:
+        try:
+            found[library] = version(library)
+        except PackageNotFoundError:
+            found[library] = "not installed"
+    return found
+
+
+def seeded_noise(first: int, count: int) -> NoiseRecord:
+    """What simulations draw from."""
+    seeds = f"seed {first}" if count == 1 else f"seeds {first} to {first + count - 1}"
+    return NoiseRecord(SEEDED, False, f"pseudo-random numbers from public seeds ({seeds}): whoever knows a seed can take the noise away")
+
+
+def secure_noise(source: NoiseSource) -> NoiseRecord:
+    """What deployments draw from; any other source is refused."""
+    try:
+        require_secure(source)
+    except InvalidValue as error:
+        way = "Make the learner with Learner.private(..., source=SecureNoise()), from hedgerow.privacy."
+        raise InvalidValue(f"{error} {way}") from error
+    told = "exact whole numbers, drawn with AES-256 in counter mode under a key from the operating system; no seed, no number used twice"
+    return NoiseRecord(SECURE, True, told)

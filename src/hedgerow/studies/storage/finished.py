@@ -1,0 +1,59 @@
+"""Read a finished run folder back: what was asked, what came out, what it guarantees. Plugins are not needed for it."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hedgerow.core.errors import InvalidValue
+from hedgerow.records.schema import RunRecord, check_format, read_record
+from hedgerow.studies.storage.folder import FORMAT
+from hedgerow.studies.storage.unfinished import refuse_unfinished
+
+
+@dataclass(frozen=True)
+class FinishedRun:
+    """`regrets` by label and seed; `losses` are fingerprints of the streams by label."""
+
+    path: Path
+    config: dict[str, Any]
+    record: RunRecord
+    regrets: dict[str, dict[int, float]]
+    losses: dict[str, str]
+
+    def environment(self, label: str) -> dict[str, Any]:
+        """What a label played in."""
+        return self._row(label).get("environment", self.config["environment"])
+
+    def algorithm(self, label: str) -> dict[str, Any]:
+        return {key: value for key, value in self._row(label).items() if key not in ("label", "environment")}
+
+    def _row(self, label: str) -> dict[str, Any]:
+        return next(row for row in self.config["algorithms"] if row["label"] == label)
+
+
+def read_run(path: Path) -> FinishedRun:
+    """Whatever is missing, unfinished, broken or of another version is named."""
+    refuse_unfinished(path)
+    if (path / "summary.json").is_file():
+        check_format(path / "summary.json", FORMAT)
+    record = read_record(path)
+    try:
+        config = tomllib.loads((path / "config.toml").read_text(encoding="utf-8"))
+        losses = json.loads((path / "summary.json").read_text(encoding="utf-8"))["losses"]
+        rows = pq.read_table(path / "results.parquet", filters=[("metric", "=", "regret")]).to_pylist()
+    except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
+        raise InvalidValue(f"Cannot read the run folder {path}: {' '.join(str(error).split())}") from error
+    regrets: dict[str, dict[int, float]] = {row["label"]: {} for row in config["algorithms"]}
+    for row in rows:
+        regrets.setdefault(row["label"], {})[row["seed"]] = row["value"]
+    for label, found in regrets.items():
+        if not found or label not in losses or not any(row["label"] == label for row in config["algorithms"]):
+            raise InvalidValue(f"Expected {path} to agree with itself: {label!r} is not in all of its files.")
+    return FinishedRun(path, config, record, regrets, losses)

@@ -1,0 +1,191 @@
+"""A run folder: tidy Parquet tables, the resolved configuration, certificates, a privacy record and a picture; complete, or not there."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, fields
+from datetime import datetime
+from itertools import count
+from math import isfinite
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import tomli_w
+
+from hedgerow.core.errors import InvalidValue
+from hedgerow.core.protocol import Algorithm
+from hedgerow.evaluation.summary import Estimate
+from hedgerow.records.schema import FILE, record_of, to_json
+from hedgerow.studies.config import to_table
+from hedgerow.studies.run import STAMP, Study
+from hedgerow.studies.storage.fingerprints import fingerprints
+from hedgerow.studies.storage.results import Kept
+
+FORMAT = "hedgerow run 1"
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """Where to write now (`path`), and what it will be called once complete (`final`)."""
+
+    path: Path
+    final: Path
+
+
+def _reserve(out: Path | None, name: str) -> tuple[Path, Path]:
+    """A new hidden folder to write in and the free name it will get; two runs never share one."""
+    if out is not None and out.exists():
+        raise InvalidValue(f"Expected --out {out} to be new, it exists.")
+    base = Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{name}" if out is None else out
+    for number in count(1):
+        final = base if number == 1 or out is not None else base.with_name(f"{base.name}-{number}")
+        partial = final.with_name(f".{final.name}.partial" if out is None else f".{final.name}.partial-{number}")
+        if final.exists():
+            continue
+        try:
+            partial.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        return partial, final
+    raise AssertionError("unreachable")
+
+
+@contextmanager
+def fresh_folder(out: Path | None, name: str) -> Iterator[RunFolder]:
+    """A folder that appears under its final name only when the body has finished without an error.
+
+    Without `out` a new unique name under `runs/` is taken; an explicit `out` that exists is refused.
+    """
+    try:
+        partial, final = _reserve(out, name)
+    except OSError as error:
+        raise InvalidValue(f"Cannot write to {out or 'runs'}: {error.strerror}.") from error
+    try:
+        yield RunFolder(partial, final)
+        partial.rename(final)
+    except BaseException:
+        shutil.rmtree(partial, ignore_errors=True)
+        if out is None:
+            with suppress(OSError):  # not empty: other runs are in it
+                partial.parent.rmdir()
+        raise
+
+
+def finite(value: float) -> float | None:
+    """JSON has no NaN and no infinity."""
+    return value if isfinite(value) else None
+
+
+def certificate_table(algorithm: Algorithm) -> dict[str, Any]:
+    """A certificate as plain values."""
+    certificate, setting = algorithm.certificate, algorithm.setting
+    return {
+        "algorithm": algorithm.name,
+        "calibration": certificate.calibration,
+        "trust": certificate.trust,
+        "setting": {"clients": setting.clients, "experts": setting.experts, "horizon": setting.horizon},
+        "parameters": dict(algorithm.parameters),
+        "guarantees": [guarantee.to_dict() for guarantee in certificate.guarantees],
+    }
+
+
+def summary_table(study: Study) -> list[dict[str, Any]]:
+    """The summary as plain values; a missing half-width (one seed) or regret (no comparator) is null with a reason.
+
+    `regret_bound` is what is proven of the expected regret on these losses; null: nothing.
+    """
+    rows, bounds = [], study.regret_bounds()
+    for row in study.summary():
+        line: dict[str, Any] = {"label": row.label, "regret_bound": bounds[row.label]}
+        for f in fields(row):
+            if f.name == "label":
+                continue
+            line[f.name] = _estimate(getattr(row, f.name))
+        rows.append(line)
+    return rows
+
+
+def _estimate(estimate: Estimate) -> dict[str, Any]:
+    line: dict[str, Any] = {"mean": finite(estimate.mean), "half_width": finite(estimate.half_width), "seeds": estimate.count}
+    if not isfinite(estimate.mean):
+        line["reason"] = "this loss family has no finite set of comparators, or only sums over all clients were drawn"
+    elif not isfinite(estimate.half_width):
+        line["reason"] = "one seed gives no confidence interval"
+    return line
+
+
+def comparator_table(study: Study) -> list[dict[str, Any]]:
+    """What the comparators paid, one table for each stream of losses, with the algorithms that played on it."""
+    return [
+        {
+            "stream": name,
+            "labels": list(stream.algorithms),
+            "losses": {what: _estimate(estimate) for what, estimate in stream.comparators.items()},
+        }
+        for name, stream in study.streams().items()
+    ]
+
+
+def study_document(study: Study, final: Path) -> dict[str, Any]:
+    """What `--json` prints of a study; `summary.json` holds it with the format of the folder and fingerprints of the losses."""
+    certificates = {label: certificate_table(algorithm) for label, algorithm in study.algorithms.items()}
+    return {
+        "run": str(final),
+        "stamp": STAMP,
+        "summary": summary_table(study),
+        "comparators": comparator_table(study),
+        "certificates": certificates,
+        "notes": study.notes(),
+    }
+
+
+def write_study(study: Study, folder: Path, final: Path, losses: Mapping[str, str] | None = None) -> None:
+    """All of a study into an existing folder that will be called `final`; `losses` are its fingerprints, where they are known."""
+    (folder / "config.toml").write_text(tomli_w.dumps(to_table(study.config)), encoding="utf-8")
+    curves, finals = [], []
+    for r in study.results:
+        for metric, values in (("loss", r.loss), ("regret", r.regret)):
+            columns = {"label": [r.label] * len(r.rounds), "seed": [r.seed] * len(r.rounds), "round": r.rounds}
+            curves.append(pa.table({**columns, "metric": [metric] * len(r.rounds), "value": values}))
+        other = ("label", "seed", "rounds", "loss", "regret", "comparators")
+        single = {f.name: float(getattr(r, f.name)) for f in fields(r) if f.name not in other}
+        single |= {f"comparator: {name}": loss for name, loss in r.comparators.items()}
+        finals += [(r.label, r.seed, metric, value) for metric, value in {"regret": r.final_regret, **single}.items()]
+    pq.write_table(pa.concat_tables(curves), folder / "curves.parquet")
+    names = ("label", "seed", "metric", "value")
+    pq.write_table(pa.table(dict(zip(names, map(list, zip(*finals, strict=True)), strict=True))), folder / "results.parquet")
+    summary = {"format": FORMAT, **study_document(study, final), "losses": losses or fingerprints(study.config)}
+    for name, document in (("summary.json", summary), (FILE, to_json(record_of(study, final)))):
+        (folder / name).write_text(json.dumps(document, indent=2, allow_nan=False), encoding="utf-8")
+    if study.kept:
+        _write_kept(study.kept, folder)
+    study.plot(folder / "regret.png")
+
+
+def _write_kept(kept: list[Kept], folder: Path) -> None:
+    """`plays.parquet`: label, seed, round, client, play. `messages.parquet`: label, seed, round, direction, client, field, values."""
+    tables = []
+    for run in kept:
+        rounds, clients = run.plays.shape[:2]
+        tables.append(
+            pa.table(
+                {
+                    "label": [run.label] * (rounds * clients),
+                    "seed": [run.seed] * (rounds * clients),
+                    "round": np.repeat(np.arange(rounds), clients),
+                    "client": np.tile(np.arange(clients), rounds),
+                    "play": run.plays.reshape(rounds * clients, -1).tolist() if run.plays.ndim > 2 else run.plays.ravel(),
+                }
+            )
+        )
+    pq.write_table(pa.concat_tables(tables), folder / "plays.parquet")
+    rows = [(run.label, run.seed, *message) for run in kept for message in run.messages]
+    columns = ("label", "seed", "round", "direction", "client", "field", "values")
+    data = map(list, zip(*rows, strict=True)) if rows else [[] for _ in columns]
+    pq.write_table(pa.table(dict(zip(columns, data, strict=True))), folder / "messages.parquet")

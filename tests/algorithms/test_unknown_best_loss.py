@@ -1,0 +1,262 @@
+"""Experts whose best loss is not known: `doubling` and `potential` restart on fresh losses, and their tests are sound."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hedgerow.algorithms.sparse_vector.doubling import Doubling, Guesser, wrong_doubling
+from hedgerow.algorithms.sparse_vector.potential import Potential, PotentialTest, plan, printed_cost
+from hedgerow.algorithms.sparse_vector.restarting import Restarting
+from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
+from hedgerow.audits.runner import AuditRow, cases_of
+from hedgerow.audits.runner import examine as audit
+from hedgerow.contracts.recording import RecordingNoise
+from hedgerow.contracts.suite import examine
+from hedgerow.core.certificate import Observer
+from hedgerow.core.errors import InvalidValue
+from hedgerow.core.noise import SeededNoise
+from hedgerow.core.protocol import Algorithm
+from hedgerow.core.setting import Setting
+from hedgerow.core.transcript import Everything
+from hedgerow.engines.simulate import simulate
+from hedgerow.environments.drawn.realizable import NearRealizable
+from hedgerow.environments.recorded.losses import RecordedArray
+
+Spec = Doubling | Potential
+
+
+def certified(algorithm: Algorithm) -> float:
+    return algorithm.certificate.guarantee(Observer.PEER).curve.stated()[0]
+
+
+def server_of(algorithm: Algorithm) -> Restarting:
+    assert isinstance(algorithm.server, Restarting)
+    return algorithm.server
+
+
+def releases(algorithm: Algorithm, losses: np.ndarray, seed: int) -> list[tuple[str, Any, Any]]:
+    noise = RecordingNoise(SeededNoise(seed))
+    simulate(algorithm, RecordedArray(losses), 0, noise=noise, fused=False)
+    return [(r.mechanism.purpose, r.value, r.output) for r in noise.ledger.releases]
+
+
+def draws(algorithm: Algorithm, losses: np.ndarray, seed: int) -> int:
+    """How many experts are drawn in one game."""
+    everything = Everything()
+    simulate(algorithm, RecordedArray(losses), seed, sinks=[everything], fused=False)
+    return everything.messages[-1][2].switches
+
+
+@pytest.mark.parametrize("every", [1, 3])
+@pytest.mark.parametrize("make", [Doubling, Potential])
+def test_scores_forget_earlier_epochs(make: type[Spec], every: int) -> None:
+    """Each selection sees the losses since the last restart and no others, clipped at the guess of the epoch."""
+    losses = np.random.default_rng(1).random((90, 2, 4))
+    algorithm = make(epsilon=8.0, every=every, switches=2, threshold=2.0).build(Setting(2, 4, 90))
+    server = server_of(algorithm)
+    totals = losses.sum(axis=1)
+    for seed in range(5):
+        exchange, start, used = 0, 0, 0
+        for purpose, value, _ in releases(algorithm, losses, seed):
+            if purpose == "threshold":
+                assert value == server.limit(used)
+            elif purpose == "query":
+                exchange += 1
+            else:
+                guess = server.guess(used) if isinstance(server, Guesser) else 0.0
+                assert np.allclose(value, np.maximum(totals[start : exchange * every].sum(axis=0), guess), atol=1e-4)
+                used += 1
+                start = exchange * every if used % 2 == 0 else start
+        assert used >= 4
+
+
+def test_guesses_double_up_to_the_whole_game() -> None:
+    server = server_of(Doubling(switches=3, threshold=5.0, first_guess=8.0).build(Setting(2, 4, 100)))
+    assert isinstance(server, Guesser)
+    assert [server.guess(used) for used in (0, 2, 3, 6, 9, 12, 15, 18, 30_000)] == [0, 0, 8, 16, 32, 64, 128, 200, 200]
+    assert [server.limit(used) for used in (0, 3)] == [5.0, 13.0]
+
+
+def test_doubling_plays_like_sparse_vector_until_the_first_guess_fails() -> None:
+    environment = NearRealizable(clients=5, experts=20, horizon=400, mean=0.5, law="bernoulli", best_loss=0.0)
+    for seed in range(5):
+        plays = []
+        for spec in (SparseVector(epsilon=4.0), Doubling(epsilon=4.0)):
+            kept = Everything()
+            simulate(spec.build(environment.setting), environment, seed, sinks=[kept])
+            plays.append(kept.all_plays())
+        assert np.array_equal(*plays)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
+@pytest.mark.parametrize("make", [Doubling, Potential])
+def test_the_budget_is_spent_and_no_more(make: type[Spec], epsilon: float, delta: float) -> None:
+    algorithm = make(epsilon=epsilon, delta=delta).build(Setting(10, 50, 300))
+    curve = algorithm.certificate.guarantee(Observer.PEER).curve
+    assert 0.98 * epsilon <= curve.stated()[0] <= epsilon
+    assert curve.delta(epsilon) <= delta
+    assert not algorithm.certificate.guarantee(Observer.SERVER).protects
+
+
+def test_a_right_guess_is_rarely_doubled_and_a_wrong_one_is() -> None:
+    """The bound of the proof holds for the code that runs, on streams that use up draws, and it is not vacuous."""
+    experts, rounds = 8, 200
+    algorithm = Doubling(epsilon=20.0, switches=9, threshold=9.0).build(Setting(1, experts, rounds))
+    bound = algorithm.parameters["wrong_doubling_at_most"]
+    assert 0.01 < bound < 0.2
+    losses = np.zeros((rounds, 1, experts))
+    for expert in range(1, experts):  # they start to lose one after the other; expert 0 never does
+        losses[20 * expert :, 0, expert] = 1.0
+    used = np.array([draws(algorithm, losses, seed) for seed in range(60)])
+    assert used.max() >= 3
+    assert (used >= 9).mean() <= bound
+    assert all(draws(algorithm, np.ones_like(losses), seed) >= 9 for seed in range(5))
+
+
+@pytest.mark.parametrize("experts", [2, 100])
+def test_the_bound_on_wrong_doublings_needs_draws_and_margin(experts: int) -> None:
+    good: dict[str, Any] = {
+        "experts": experts,
+        "exchanges": 500,
+        "switches": 20,
+        "margin": 100.0,
+        "sparse_epsilon": 0.5,
+        "selection_epsilon": 0.5,
+    }
+    assert wrong_doubling(**good) < 1e-3
+    assert wrong_doubling(**{**good, "switches": 1}) == 1.0
+    assert wrong_doubling(**{**good, "margin": 0.0}) == 1.0
+    exact = 500 * np.exp(-0.5 * 60) / 2 + experts * (1 - (1 - np.exp(-0.5 * 40 / 2)) / 2) ** 19
+    assert wrong_doubling(**good) <= exact * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("best_loss", [0.0, 30.0])
+def test_draws_of_potential_stay_below_the_bound(best_loss: float) -> None:
+    """E n (g - ln d / (kappa - 1)) <= theta (1 + J exp(-eps_s A') / 2) + ln d + h m L*, with the constants that `plan` takes."""
+    environment = NearRealizable(clients=4, experts=16, horizon=600, mean=0.5, law="bernoulli", best_loss=best_loss)
+    algorithm = Potential(epsilon=4.0).build(environment.setting)
+    server = server_of(algorithm)
+    rate, quiet = server.selection.epsilon / 2, np.log(600) * server.sparse.query_scale
+    theta = rate * (server.threshold - quiet)
+    gain = 1 - theta / np.expm1(theta) - np.log(16) / (server.switches - 1)
+    counts = []
+    for seed in range(20):
+        everything = Everything()
+        simulate(algorithm, environment, seed, sinks=[everything], fused=False)
+        used = everything.messages[-1][2].switches
+        counts.append(used - used // server.switches)
+    most = (1.5 * theta + np.log(16) + rate * 4 * best_loss * 1.3) / gain
+    assert 1 <= np.mean(counts) <= most
+    assert most < 600  # the bound says something
+
+
+def test_potential_moves() -> None:
+    """One datum moves the printed query by 1 in its own run and, because the weights remember it, by nearly 2 in a later one."""
+    setting = Setting(1, 2, 1000)
+    server = server_of(Potential(test="potential", rate=1.0, switches=2, threshold=1.0).build(setting))
+    assert isinstance(server, PotentialTest)
+    moved = []
+    for datum in ((0, 1), (1, 0)):
+        before = np.array(datum) + np.array((20, 0))  # nearly all weight on expert 1
+        after = before + np.array((0, 40))  # now on expert 0
+        potentials = server.potential(np.stack([before, after]) * 2**20) / 2**20
+        moved.append((potentials[0], potentials[1] - potentials[0]))
+    own, later = np.abs(np.subtract(*moved))
+    assert 0.99 < own <= 1.0
+    assert 1.99 < later <= 2.0
+    same = printed_cost(1, server.sparse, 2.0, 0.0).bound  # pyright: ignore[reportAttributeAccessIssue]
+    both = printed_cost(2, server.sparse, 2.0, 0.0).bound  # pyright: ignore[reportAttributeAccessIssue]
+    assert both - same == pytest.approx(2 * (same - 2.0) + 2.0, rel=1e-4)
+
+
+@pytest.mark.parametrize(("delta", "claim"), [(0.0, "epsilon = 1, delta = 0"), (1e-6, "epsilon = 1, delta = 1e-6")])
+def test_printed_constants_state_claim_and_truth(delta: float, claim: str) -> None:
+    algorithm = Potential(epsilon=1.0, delta=delta, test="potential").build(Setting(10, 100, 512))
+    guarantee = algorithm.certificate.guarantee(Observer.PEER)
+    assert guarantee.claimed is not None
+    assert guarantee.claimed.words() == claim
+    assert algorithm.parameters["switches"] == 10
+    each = 0.1 if delta == 0 else 1 / np.sqrt(10 * np.log(1e6))
+    assert algorithm.parameters["selection_epsilon"] == pytest.approx(2 * each / (56 * np.log(512)))
+    assert algorithm.parameters["threshold"] == pytest.approx(2 * 56 * np.log(512) / each, abs=1e-5)
+    if delta == 0:
+        assert guarantee.curve.stated()[0] == pytest.approx(1.9 + 1 / (28 * np.log(512)), rel=1e-4)
+    else:
+        assert guarantee.curve.stated()[0] > 1.0
+
+
+@pytest.mark.parametrize("contract", ["same for every block", "sensitivities hold", "noise follows its law", "nothing raw in a view"])
+def test_the_printed_test_keeps_the_contracts(contract: str) -> None:
+    spec = Potential(epsilon=20.0, test="potential", rate=0.5, threshold=3.0)
+    assert examine(contract, spec).status == "holds", examine(contract, spec).detail
+
+
+@pytest.mark.long
+def test_the_printed_ratio_stays_below_its_certificate() -> None:
+    outcome = examine("exact ratio below certificate", Potential(test="potential"))
+    assert outcome.status == "holds", outcome.detail
+
+
+def test_the_printed_test_stays_with_an_expert_that_loses() -> None:
+    """Half of the experts lose in every round, the others never: the potential falls by ln 2 in all, and no run ends."""
+    losses = np.zeros((300, 10, 16))
+    losses[..., :8] = 1.0
+    lost = {}
+    for spec in (Potential(epsilon=10.0, test="potential"), Potential(epsilon=10.0)):
+        algorithm, shares = spec.build(Setting(10, 16, 300)), []
+        for seed in range(30):
+            kept = Everything(wants_messages=False)
+            simulate(algorithm, RecordedArray(losses), seed, sinks=[kept])
+            shares.append(float((kept.all_plays() < 8).mean()))
+        lost[spec.test] = np.mean(shares)
+    assert lost["potential"] > 0.3
+    assert lost["expert"] < 0.1
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize(
+    ("name", "spec"), [("doubling", Doubling()), ("potential", Potential()), ("potential", Potential(test="potential"))]
+)
+def test_every_audit_verdict_is_the_expected_one(name: str, spec: Spec, delta: float) -> None:
+    rows = [AuditRow(case, audit(case)) for case in cases_of(name, replace(spec, delta=delta))]
+    assert all(row.passed for row in rows), [row.to_dict() for row in rows if not row.passed]
+    assert {row.verdict for row in rows} == {"holds", "violated"}
+    if not (isinstance(spec, Potential) and spec.printed):
+        worst = rows[1]
+        assert worst.finding.epsilon is not None
+        assert 1.0 <= worst.certified / worst.finding.epsilon <= 1.1
+
+
+def test_plan_is_public_and_follows_its_rule() -> None:
+    values = {"clients": 10, "experts": 100, "horizon": 2048, "every": 1, "epsilon": 1.0}
+    chosen = plan(**values, delta=0.0)
+    assert chosen == plan(**values, delta=0.0)
+    assert chosen.switches >= 1 + 2 * np.log(100)
+    assert plan(**values, delta=1e-6).threshold < chosen.threshold
+    assert plan(**{**values, "experts": 1}, delta=0.0).switches == 1
+
+
+@pytest.mark.parametrize(
+    ("make", "values", "message"),
+    [
+        (Doubling, {"epsilon": -1.0}, r"Expected epsilon=-1.0 > 0"),
+        (Doubling, {"first_guess": 0.0}, r"Expected first_guess=0.0 > 0"),
+        (Doubling, {"switches": 0}, r"Expected switches=0 to be a whole number >= 1"),
+        (Potential, {"delta": 1.0}, r"Expected delta=1.0 in \[0, 1\)"),
+        (Potential, {"test": "other"}, r"Expected test='other' in"),
+        (Potential, {"rate": 1.0}, r"Expected rate=1.0 to be None, or test="),
+    ],
+)
+def test_wrong_values_are_named(make: type[Spec], values: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidValue, match=message):
+        make(**values)
+
+
+def test_a_first_guess_beyond_the_game_is_refused() -> None:
+    with pytest.raises(InvalidValue, match=r"Expected first_guess=30.0 in \[0.0, 20.0\]"):
+        Doubling(first_guess=30.0).build(Setting(2, 3, 10))

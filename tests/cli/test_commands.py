@@ -1,0 +1,140 @@
+"""The command line: what list, certify and run print, in words and as JSON, and the files a run leaves."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from hedgerow.algorithms.registry import ALGORITHMS, variants
+from hedgerow.core.setting import Setting
+from hedgerow.environments.registry import ENVIRONMENTS
+from hedgerow.statement.words import meanings
+from hedgerow.studies.config import from_table, load
+from support.command import Command
+
+COMMANDS = ("demo", "list", "run", "compare", "certify", "reproduce", "gallery", "bench", "contracts", "audit", "statement")
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_teaches(hedgerow: Command, command: str) -> None:
+    answer = hedgerow(command, "--help")
+    assert answer.code == 0
+    assert "--json" in answer.out
+    if command in ("run", "compare", "certify", "reproduce", "gallery", "contracts", "audit", "statement"):
+        assert f"Example: hedgerow {command}" in answer.out
+    explained = answer.out.split("\u256d")[0].split("Usage:")[1]  # up to the first box
+    assert len(re.findall(r"[a-z]{3,}", explained)) > 10
+
+
+def test_the_front_page_names_every_command_and_exit_code(hedgerow: Command) -> None:
+    out = hedgerow("--help").out
+    assert all(word in out for word in (*COMMANDS, "130 Ctrl-C"))
+
+
+def test_list_shows_everything_registered(hedgerow: Command) -> None:
+    document = hedgerow("list", "--json", "--plugin", "plugin.py").document()
+    assert set(document) == {"algorithms", "environments", "experiments"}
+    assert [row["name"] for row in document["algorithms"]] == list(ALGORITHMS)
+    assert [row["name"] for row in document["environments"]] == list(ENVIRONMENTS)
+    assert {"gao2024-figure2", "good", "needs-data"} <= {row["id"] for row in document["experiments"]}
+    assert all(row["summary"] for rows in document.values() for row in rows)
+    able = [row["name"] for row in document["algorithms"] if "absent clients" in row["supports"]]
+    assert able == ["doubling", "follow_the_leader", "hedge", "potential", "sparse_vector", "uniform"]
+    words = hedgerow("list").out
+    assert f"can be played with sleeping experts, absent clients, late reports: {', '.join(able)}" in " ".join(words.split())
+    assert all(name in words for name in ("sparse_vector", "halving", "gao2024-figure2", "epsilon=1.0"))
+
+
+def test_certify_explains_every_parameter_and_names_only_parameters(hedgerow: Command) -> None:
+    for name, kind in ALGORITHMS.items():
+        for spec in (form for form in variants().values() if type(form) is kind):
+            unexplained = set(spec.build(Setting(clients=2, experts=4, horizon=30)).parameters) - set(meanings(name))
+            assert not unexplained, f"{name} should explain {unexplained} in MEANINGS"
+    alone = hedgerow("certify", "shrinking_dartboard", "--set", "clients=1").out
+    assert "an expert may be left without a reason" in alone
+    assert "collude" not in alone
+    assert "also if 1 other client colludes" in hedgerow("certify", "doubling", "--set", "clients=2").out
+    refused = hedgerow("certify", "shrinking_dartboard", "--set", "q=1").err
+    assert "valid: calibration, clients, delta, draws, epsilon, every, experts, horizon, leave, rate" in " ".join(refused.split())
+
+
+def test_certify_tells_who_learns_what(hedgerow: Command) -> None:
+    answer = hedgerow("certify", "sparse_vector", "--set", "epsilon=2", "--set", "clients=3", "--json")
+    document = answer.document()
+    bound = {"regret_bound", "regret_bound_for", "regret_bound_proof", "notes"}
+    assert set(document) == {"algorithm", "calibration", "trust", "guarantees"} | {"setting", "parameters"} | bound
+    assert [document[key] for key in sorted(bound)] == [[], None, None, None]
+    assert (document["algorithm"], document["calibration"], document["trust"]) == ("sparse_vector", "certified", "central")
+    assert document["setting"]["clients"] == 3
+    by = {g["observer"]: g for g in document["guarantees"]}
+    assert by["server"]["epsilon"] is None
+    assert by["server"]["reason"]
+    assert by["public"]["epsilon"] <= 2.0
+    assert by["peer"]["colluding"] == 2
+    words = hedgerow("certify", "sparse_vector").out
+    assert "no guarantee" in words
+    assert "TRUSTED_SERVER" in words
+    assert "proofs/sparse_vector.md#whole-algorithm" in words
+
+
+def test_the_published_certificate_says_what_it_really_costs(hedgerow: Command) -> None:
+    document = hedgerow("certify", "sparse_vector", "--set", "calibration=published", "--json").document()
+    public = next(g for g in document["guarantees"] if g["observer"] == "public")
+    assert 0.75 <= public["epsilon"] <= 0.75 + 1e-12
+    assert public["claimed_epsilon"] == 1.0
+
+
+# run
+
+
+def test_a_run_folder_is_complete_and_loads(hedgerow: Command, tmp_path: Path) -> None:
+    answer = hedgerow("run", "study.toml", "--out", "results", "--json", "--seed", "5", "--set", "algorithms.private.epsilon=6")
+    document = answer.document()
+    assert set(document) == {"run", "stamp", "summary", "comparators", "certificates", "notes"}
+    assert document["run"] == "results"
+    folder = tmp_path / "results"
+    written = {"config.toml", "curves.parquet", "results.parquet", "summary.json", "privacy.json", "regret.png"}
+    assert {p.name for p in folder.iterdir()} == written
+    config = from_table(tomllib.loads((folder / "config.toml").read_text()))
+    assert config == load(tmp_path / "study.toml", ["algorithms.private.epsilon=6"], 5)
+    curves = pq.read_table(folder / "curves.parquet")
+    assert curves.column_names == ["label", "seed", "round", "metric", "value"]
+    assert set(curves["seed"].to_pylist()) == {5, 6}
+    assert curves.num_rows == 2 * 2 * 2 * 30
+    finals = pq.read_table(folder / "results.parquet").to_pylist()
+    means = {row["label"]: row["regret"]["mean"] for row in document["summary"]}
+    for label, mean in means.items():
+        values = [r["value"] for r in finals if r["label"] == label and r["metric"] == "regret"]
+        assert mean == pytest.approx(sum(values) / 2)
+    assert json.loads((folder / "summary.json").read_text())["summary"] == document["summary"]
+    assert (folder / "regret.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_default_folders_are_new_and_words_name_them(hedgerow: Command, tmp_path: Path) -> None:
+    answers = [hedgerow("run", "study.toml") for _ in range(2)]
+    assert len(list((tmp_path / "runs").iterdir())) == 2
+    assert all("Results in runs/" in answer.out and "not private" in answer.out for answer in answers)
+    assert "epsilon = 5" in answers[0].out
+
+
+def test_plays_and_messages_only_on_keep(hedgerow: Command, tmp_path: Path) -> None:
+    hedgerow("run", "study.toml", "--out", "kept", "--keep")
+    plays = pq.read_table(tmp_path / "kept" / "plays.parquet")
+    assert plays.column_names == ["label", "seed", "round", "client", "play"]
+    assert plays.num_rows == 2 * 2 * 30 * 2
+    messages = pq.read_table(tmp_path / "kept" / "messages.parquet").to_pylist()
+    sums = [m for m in messages if m["label"] == "hedge" and m["direction"] == "upload"]
+    assert len(sums) == 2 * 2 * ((30 - 1) // 4)
+    assert all(m["field"] == "losses" and len(m["values"]) == 4 for m in sums)
+    assert {m["field"] for m in messages if m["direction"] == "broadcast"} >= {"rounds", "expert", "switches"}
+
+
+def test_one_seed_has_null_intervals_with_a_reason(hedgerow: Command) -> None:
+    regret = hedgerow("run", "study.toml", "--set", "seeds=1", "--json").document()["summary"][0]["regret"]
+    assert regret["half_width"] is None
+    assert "one seed" in regret["reason"]

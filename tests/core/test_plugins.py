@@ -1,0 +1,46 @@
+"""A package that announces algorithms by entry point is found like a built-in one."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from hedgerow.algorithms.baselines.hedge import Hedge
+from hedgerow.core.errors import HedgerowError
+from hedgerow.core.registry import Registry
+
+PACKAGE = """
+from dataclasses import dataclass
+from hedgerow import Hedge
+
+@dataclass(frozen=True)
+class Careful(Hedge):
+    \"\"\"Hedge under another name.\"\"\"
+"""
+
+
+def _install(folder: Path, points: str) -> None:
+    """What an installer leaves behind: a module and its metadata."""
+    (folder / "neighbour.py").write_text(PACKAGE)
+    metadata = folder / "neighbour-1.0.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: neighbour\nVersion: 1.0\n")
+    (metadata / "entry_points.txt").write_text(f"[hedgerow.algorithms]\n{points}\n")
+
+
+def test_an_entry_point_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _install(tmp_path, "careful = neighbour:Careful")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    registry: Registry[type] = Registry("algorithm", {"hedge": Hedge})
+    assert list(registry) == ["careful", "hedge"]
+    assert issubclass(registry["careful"], Hedge)
+    monkeypatch.delitem(sys.modules, "neighbour")
+
+
+def test_a_broken_entry_point_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    _install(tmp_path, "careful = nowhere:Careful")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(HedgerowError, match="'nowhere:Careful' failed to load: ModuleNotFoundError"):
+        list(Registry("algorithm", {}))

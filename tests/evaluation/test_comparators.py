@@ -1,0 +1,222 @@
+"""Comparators against direct computation: best expert, every client's best, mean, best sequence with few changes, best point."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from itertools import pairwise, product
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from scipy.optimize import minimize
+
+from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
+from hedgerow.algorithms.baselines.hedge import Hedge
+from hedgerow.algorithms.baselines.uniform import Uniform
+from hedgerow.core.block import Block, check
+from hedgerow.core.lattice import round_to_lattice
+from hedgerow.core.losses import Family, Linear, SquaredError
+from hedgerow.core.setting import Setting
+from hedgerow.environments.drawn.switching import Switching
+from hedgerow.environments.hard.adaptive import PlayChasing
+from hedgerow.environments.recorded.losses import RecordedArray
+from hedgerow.evaluation import comparators as module
+from hedgerow.evaluation.comparators import ComparatorRecorder, with_switches
+from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow.studies.run import run_one, run_study
+from support.command import Command
+
+
+def _found(losses: np.ndarray, switches: tuple[int, ...] = (), block: int = 5, family: Family | None = None) -> dict[str, float]:
+    family = Linear() if family is None else family
+    rounds, clients, width = losses.shape
+    setting = Setting(clients, width if isinstance(family, Linear) else width - 1, rounds)
+    recorder = ComparatorRecorder(setting, family, switches)
+    for first in range(0, rounds, block):
+        part = losses[first : first + block]
+        recorder.rounds(first, check(Block.of(part), family, setting, first, len(part)), np.zeros(part.shape[:2], int))
+    return recorder.result()
+
+
+def _by_force(totals: np.ndarray, switches: int) -> float:
+    """The least loss of all d^T sequences with at most so many changes."""
+    rounds, experts = totals.shape
+    best = np.inf
+    for sequence in product(range(experts), repeat=rounds):
+        if sum(a != b for a, b in pairwise(sequence)) <= switches:
+            best = min(best, float(totals[np.arange(rounds), sequence].sum()))
+    return best
+
+
+def test_plain_comparators_are_sums() -> None:
+    losses = round_to_lattice(np.random.default_rng(0).random((23, 3, 4)))
+    found = _found(losses)
+    assert list(found) == ["best expert", "best expert of each client", "mean of all experts"]
+    assert found["best expert"] == losses.sum(axis=(0, 1)).min() / 3
+    assert found["best expert of each client"] == losses.sum(axis=0).min(axis=1).sum() / 3
+    assert found["mean of all experts"] == pytest.approx(losses.mean(axis=2).sum() / 3)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_best_sequence_is_the_best_of_all_sequences(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    losses = round_to_lattice(rng.random((8, 2, 3)) if seed % 2 else rng.integers(0, 2, (8, 2, 3)).astype(float))
+    found = _found(losses, (1, 2, 3, 9), block=3)
+    for count in (1, 2, 3, 9):
+        assert found[with_switches(count)] == _by_force(losses.sum(axis=1), count) / 2
+    assert found[with_switches(9)] == losses.sum(axis=1).min(axis=1).sum() / 2  # more changes than rounds: the best of every round
+
+
+@pytest.mark.parametrize("cache", [1, 40, 2**16])
+def test_the_best_sequence_does_not_depend_on_blocks_or_pieces(cache: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And is that of the plain programme, round by round."""
+    monkeypatch.setattr(module, "CACHE_ELEMENTS", cache)
+    losses = round_to_lattice(np.random.default_rng(5).random((97, 2, 4)))
+    totals = losses.sum(axis=1)
+    value = np.zeros((4, 4))
+    for row in totals:
+        stay = value.copy()
+        stay[1:] = np.minimum(stay[1:], value[:-1].min(axis=1, keepdims=True))
+        value = stay + row
+    for block in (1, 10, 97):
+        found = _found(losses, (1, 2, 3), block)
+        assert [found[with_switches(s)] for s in (1, 2, 3)] == (value[1:].min(axis=1) / 2).tolist()
+
+
+def test_one_round_and_one_expert_have_comparators() -> None:
+    assert set(_found(np.full((1, 1, 1), 0.5), (1, 7)).values()) == {0.5}
+    assert _found(np.full((6, 2, 1), 0.5), (2,))["best with 2 switches"] == 3.0
+
+
+# Squared errors
+
+
+@pytest.mark.parametrize(("radius", "inside"), [(100.0, True), (0.1, False), (1e-6, False)])
+def test_the_best_point_is_found_inside_and_on_the_ball(radius: float, inside: bool) -> None:
+    rng = np.random.default_rng(1)
+    family, records = SquaredError(radius=radius), rng.normal(size=(40, 2, 4))
+    moments = family.moments(records)
+    point = family.best_point(moments)
+    assert np.linalg.norm(point) <= radius * (1 + 1e-12)
+    assert (np.linalg.norm(point) < radius * 0.999) == inside
+    paid = family.value(records, np.broadcast_to(point, (40, 2, 3))).sum()
+    assert family.least(moments) == pytest.approx(paid, rel=1e-9)
+
+    def total(free: np.ndarray) -> float:
+        inner = free * min(1.0, radius / max(float(np.linalg.norm(free)), 1e-300))
+        return float(family.value(records, np.broadcast_to(inner, (40, 2, 3))).sum())
+
+    rival = min(minimize(total, start, method="Nelder-Mead", options={"fatol": 1e-12, "xatol": 1e-10}).fun for start in np.eye(3) * radius)
+    assert family.least(moments) <= rival * (1 + 1e-9)
+    assert family.least(moments) == pytest.approx(rival, rel=1e-6)
+
+
+def test_the_best_point_with_fewer_records_than_features_and_with_none_that_speak() -> None:
+    family = SquaredError(radius=50.0)
+    records = np.random.default_rng(2).normal(size=(2, 1, 6))
+    assert family.least(family.moments(records)) == pytest.approx(0.0, abs=1e-9)
+    silent = np.zeros((3, 1, 6))
+    silent[..., -1] = 2.0
+    assert family.best_point(family.moments(silent)).tolist() == [0.0] * 5
+    assert family.least(family.moments(silent)) == 6.0
+
+
+def test_the_best_point_is_the_comparator_of_squared_errors() -> None:
+    records, family = np.random.default_rng(3).normal(size=(30, 2, 4)), SquaredError(radius=0.5)
+    whole = family.least(family.moments(records)) / 2
+    for block in (1, 7, 30):
+        assert _found(records, (1,), block, family) == {"best point": pytest.approx(whole, rel=1e-9)}
+
+
+# In a study
+
+
+def _config(**changes: Any) -> StudyConfig:
+    environment = Switching(clients=2, experts=4, horizon=60)
+    entries = (
+        Entry("leader", FollowTheLeader()),
+        Entry("hedge", Hedge()),
+        Entry("alone", Hedge(), replace(environment, clients=1)),
+    )
+    return replace(StudyConfig("x", environment, entries, seeds=2, comparator_switches=(1, 3)), **changes)
+
+
+def test_every_result_knows_the_comparators_of_its_own_losses() -> None:
+    config = _config()
+    study = run_study(config, workers=1)
+    for entry in config.algorithms:
+        environment = config.environment_of(entry)
+        for result in study.of(entry.label):
+            alone, _ = run_one(config.build(entry), environment, "x", result.seed, switches=(1, 3))
+            assert result.comparators == alone.comparators
+            assert result.final_regret == pytest.approx(result.loss[-1] - result.comparators["best expert"])
+    streams = study.streams()
+    assert list(streams) == ["", "clients = 1"]
+    assert [list(stream.algorithms) for stream in streams.values()] == [["leader", "hedge"], ["alone"]]
+    assert list(streams[""].comparators)[-2:] == ["best with 1 switch", "best with 3 switches"]
+    assert streams[""].algorithms["hedge"].mean == pytest.approx(np.mean([r.loss[-1] for r in study.of("hedge")]))
+
+
+def test_sequences_are_found_once_for_each_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, ...]] = []
+    honest = ComparatorRecorder.__init__
+
+    def watched(self: Any, setting: Any, family: Any, switches: Any = ()) -> None:
+        asked.append(tuple(switches))
+        honest(self, setting, family, switches)
+
+    monkeypatch.setattr(ComparatorRecorder, "__init__", watched)
+    run_study(_config(seeds=1), workers=1)
+    assert asked == [(1, 3), (), (1, 3)]
+
+
+def test_an_adaptive_environment_has_comparators_for_each_algorithm() -> None:
+    entries = (Entry("leader", FollowTheLeader()), Entry("uniform", Uniform()))
+    study = run_study(StudyConfig("x", PlayChasing(clients=2, experts=4, horizon=30), entries, 2, comparator_switches=(2,)), workers=1)
+    assert list(study.streams()) == ["leader", "uniform"]
+    assert study.results[0].comparators != study.results[2].comparators
+    assert all("best with 2 switches" in result.comparators for result in study.results)
+
+
+def test_environments_that_cannot_be_compared_are_different_streams() -> None:
+    losses = np.random.default_rng(0).random((9, 1, 2))
+    entries = (Entry("a", Uniform(), RecordedArray(losses)), Entry("b", Uniform(), RecordedArray(losses)))
+    study = run_study(StudyConfig("x", RecordedArray(losses), entries, 1), workers=1)
+    assert len(study.streams()) == 2
+
+
+def test_run_prints_comparators_beside_the_algorithms_and_writes_them(hedgerow: Command, tmp_path: Path) -> None:
+    answer = hedgerow("run", "study.toml", "--set", "comparator_switches=[1]", "--out", "results")
+    rows = answer.out.split("comparators")[1]
+    assert all(word in rows for word in ("private", "hedge", "best expert", "best expert of each client", "mean of all experts"))
+    assert "best with 1 switch" in rows
+    document = json.loads((tmp_path / "results" / "summary.json").read_text())["comparators"]
+    assert [(part["stream"], part["labels"]) for part in document] == [("", ["private", "hedge"])]
+    finals = pq.read_table(tmp_path / "results" / "results.parquet").to_pylist()
+    for label in ("private", "hedge"):
+        kept = [row["value"] for row in finals if (row["label"], row["metric"]) == (label, "comparator: best with 1 switch")]
+        assert len(kept) == 2
+        assert document[0]["losses"]["best with 1 switch"]["mean"] == pytest.approx(np.mean(kept))
+
+
+def test_reproduce_prints_comparators(hedgerow: Command) -> None:
+    out = hedgerow("reproduce", "good", "--plugin", "plugin.py").out
+    assert "comparators: mean loss of a client" in out
+    assert "best expert of each client" in out
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ("3", "Expected comparator_switches=3 to be a list of whole numbers"),
+        ("[0]", "Expected comparator_switches=0 to be a whole number >= 1"),
+        ("[1.5]", "Expected comparator_switches=1.5 to be a whole number >= 1"),
+    ],
+)
+def test_bad_numbers_of_switches_are_named(hedgerow: Command, value: str, message: str) -> None:
+    answer = hedgerow("run", "study.toml", "--set", f"comparator_switches={value}")
+    assert answer.code == 2
+    assert message in answer.err

@@ -1,0 +1,102 @@
+"""The experiments on Asi et al. 2023: verdicts on made-up results, both ways, and the separation in its quick form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from hedgerow.core.setting import Setting
+from hedgerow.environments.hard.lower_bounds import consensus_regret
+from hedgerow.experiments import asi2023_rates as rates
+from hedgerow.experiments import asi2023_separation as separation
+from hedgerow.experiments.experiment import Verdict
+from hedgerow.experiments.registry import EXPERIMENTS
+from hedgerow.experiments.reproduce import reproduce
+from support.made_up import made_up
+
+Law = Callable[[str, Setting], float]
+
+
+def lazy(name: str, setting: Setting) -> float:
+    """What was measured, roughly: private plays pay in every round, blind ones in two of three, Hedge nearly nothing."""
+    if name.startswith("not private"):
+        return 3.0
+    return (0.68 if name == separation.BLIND else 0.98) * setting.horizon
+
+
+def slow(name: str, setting: Setting) -> float:
+    return 3.0 if name.startswith("not private") else 5 * setting.horizon**0.5
+
+
+@pytest.fixture
+def judged(monkeypatch: pytest.MonkeyPatch) -> Callable[[Law, Law, Law], Verdict]:
+    few = ("dartboard, every=1", "phased selection")
+    monkeypatch.setattr(separation, "LEARNERS", {name: separation.LEARNERS[name] for name in few})
+    configs = separation.studies(quick=True)
+
+    def judge(fixed: Law, chasing: Law, columns: Law) -> Verdict:
+        laws = {separation.FIXED: fixed, separation.CHASING: chasing, separation.COLUMNS: columns}
+        return separation.judge({game: made_up(configs[game], law) for game, law in laws.items()})
+
+    return judge
+
+
+def test_the_separation_is_seen_where_it_is(judged: Callable[[Law, Law, Law], Verdict]) -> None:
+    verdict = judged(slow, lazy, lazy)
+    assert verdict.reproduces
+    assert [check.name for check in verdict.checks if not check.passed] == []
+    assert "0.98 to 0.98 for 2 private learners, 0.68 for blind guesses (2 of the learners pay more)" in verdict.message
+
+
+def test_the_separation_is_not_seen_where_it_is_not(judged: Callable[[Law, Law, Law], Verdict]) -> None:
+    assert not judged(lazy, lazy, lazy).reproduces
+    assert not judged(slow, slow, lazy).reproduces
+    assert not judged(slow, lazy, slow).reproduces
+
+
+def test_one_private_algorithm_below_the_proven_bound_is_a_contradiction(judged: Callable[[Law, Law, Law], Verdict]) -> None:
+    def law(share: float) -> Law:
+        def regret(name: str, setting: Setting) -> float:
+            return share * consensus_regret(setting.horizon, separation.SMALL) if name == "phased selection" else lazy(name, setting)
+
+        return regret
+
+    assert judged(slow, lazy, law(1.05)).reproduces
+    below = judged(slow, lazy, law(0.95))
+    assert not below.reproduces
+    failed = [check.name for check in below.checks if not check.passed]
+    assert failed == ["columns/phased selection/upper end of regret over the proven least, at any T"]
+
+
+def test_every_game_of_the_columns_is_theorem_10s() -> None:
+    for quick in (True, False):
+        config = separation.studies(quick)[separation.COLUMNS]
+        assert quick or config.seeds >= 20
+        for entry in config.algorithms:
+            setting = config.environment_of(entry).setting
+            assert (setting.clients, setting.experts >= 2 * setting.horizon) == (1, True)
+    assert max(separation.COLUMN_HORIZONS) == 2000
+
+
+@pytest.mark.long
+def test_a_printed_bound_that_cannot_be_missed_is_not_judged() -> None:
+    configs = rates.studies(quick=True)
+
+    def judge(law: Law) -> Verdict:
+        return rates.judge({name: made_up(config, law) for name, config in configs.items()})
+
+    kept = judge(lambda name, setting: 1000.0 if "printed" in name else 10.0)
+    assert kept.reproduces
+    assert {type(check.passed) for check in kept.checks} == {bool}  # what JSON can carry
+    assert 0 < int(kept.message.split(" points")[0].split()[-3]) < 12
+    assert not judge(lambda name, setting: 0.29 * setting.horizon if "printed" in name else 10.0).reproduces
+
+
+@pytest.mark.long
+def test_the_separation_runs_quickly(tmp_path: Path) -> None:
+    outcome = reproduce(EXPERIMENTS["asi2023-separation"], quick=True, out=tmp_path / "out", workers=1)
+    assert outcome.status == "quick"
+    for tail in ("", "-pure", "-columns"):
+        assert (tmp_path / "out" / f"asi2023-separation{tail}.png").stat().st_size > 10_000

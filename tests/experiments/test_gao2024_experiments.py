@@ -1,0 +1,69 @@
+"""The speed-up and the lower bounds: verdicts on made-up results, and both experiments in their quick form."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hedgerow.core.setting import Setting
+from hedgerow.environments.hard.lower_bounds import coin_regret
+from hedgerow.experiments import gao2024_lowerbounds as lower
+from hedgerow.experiments import gao2024_speedup as speedup
+from hedgerow.experiments.experiment import Verdict
+from hedgerow.experiments.registry import EXPERIMENTS
+from hedgerow.experiments.reproduce import reproduce
+from support.made_up import made_up
+
+
+def test_the_speedup_verdict_follows_the_slope() -> None:
+    configs = speedup.studies(quick=True)
+
+    def judged(power: float) -> Verdict:
+        return speedup.judge({name: made_up(config, lambda _, setting: 100 * setting.clients**power) for name, config in configs.items()})
+
+    def failed(verdict: Verdict) -> list[str]:
+        return [check.name for check in verdict.checks if not check.passed]
+
+    forecast, factor = "Fed-SVT/slope off the calibration's forecast, in half-widths", "phased selection/T=16384/m=1-over-m=10/lower end"
+    forecast_power = speedup.forecast_slope({name: made_up(config, lambda _, setting: 1.0) for name, config in configs.items()})
+    fitting, steep, shallow, flat = (judged(power) for power in (forecast_power, -1.0, -0.6, 0.0))
+    assert fitting.reproduces
+    assert failed(fitting) == []
+    assert steep.reproduces
+    assert failed(steep) == [forecast]
+    assert not shallow.reproduces
+    assert failed(shallow) == ["Fed-SVT/upper end of slope, limit that of its bound", forecast, factor]
+    assert not flat.reproduces
+    assert len(failed(flat)) == len(flat.checks)
+
+
+def test_limits_of_the_speedup_are_slopes_of_bounds() -> None:
+    done = {name: made_up(config, lambda _, setting: 100 / setting.clients) for name, config in speedup.studies(quick=False).items()}
+    assert speedup.slope(done, speedup.SVT).mean == pytest.approx(-1.0, abs=1e-3)
+    assert speedup.theorem_26(Setting(1, 100, 4096)) == pytest.approx(21.208 + 19.632 * 7.601 + 7.601, rel=1e-3)
+    assert [round(speedup.limit(done, name), 2) for name in (speedup.PHASED, speedup.PREFIX, speedup.SVT)] == [-0.55, -0.51, -0.7]
+
+
+def test_the_lower_bound_verdict_can_come_out_the_other_way() -> None:
+    exact, configs = coin_regret(lower.EXPERTS, lower.HORIZON), lower.studies(quick=True)
+
+    def judged(gain: float, share: float) -> Verdict:
+        coins = made_up(configs[lower.COINS], lambda _, setting: exact / setting.clients**gain)
+        hidden = made_up(configs[lower.HIDDEN], lambda name, setting: (0.5 if name == lower.OPEN else share) * lower.floor(setting.clients))
+        return lower.judge({lower.COINS: coins, lower.HIDDEN: hidden})
+
+    fine = judged(0.0, 1.5)
+    assert fine.reproduces
+    assert all(check.passed for check in fine.checks)
+    assert "1.5 times it" in fine.message
+    assert not judged(0.05, 1.5).reproduces
+    assert not judged(0.0, 0.9).reproduces
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", ["gao2024-speedup", "gao2024-lowerbounds"])
+def test_quick_reproductions_run(name: str, tmp_path: Path) -> None:
+    outcome = reproduce(EXPERIMENTS[name], quick=True, out=tmp_path / "out", workers=1)
+    assert outcome.status == "quick"
+    assert (tmp_path / "out" / f"{name}.png").stat().st_size > 10_000

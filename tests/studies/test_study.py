@@ -1,0 +1,176 @@
+"""Running a study: the same results however it is run, plugins in every process, folders complete or absent."""
+
+from __future__ import annotations
+
+from dataclasses import fields, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hedgerow.algorithms.baselines.hedge import Hedge
+from hedgerow.algorithms.registry import ALGORITHMS
+from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
+from hedgerow.core import plugins
+from hedgerow.core.errors import HedgerowError, InvalidValue
+from hedgerow.core.plugins import load_plugin
+from hedgerow.environments.drawn.realizable import Realizable
+from hedgerow.environments.registry import ENVIRONMENTS
+from hedgerow.studies.config import Entry, StudyConfig, from_table, load, to_table
+from hedgerow.studies.run import Study, run_study
+from hedgerow.studies.storage import folder as folder_module
+from hedgerow.studies.storage.folder import fresh_folder
+
+
+def _small(**changes: Any) -> StudyConfig:
+    entries = (
+        Entry("private", SparseVector(epsilon=3.0, every=2)),
+        Entry("hedge", Hedge(every=3), Realizable(clients=1, experts=4, horizon=40)),
+    )
+    return replace(StudyConfig("x", Realizable(clients=3, experts=4, horizon=40), entries, seeds=5, first_seed=2), **changes)
+
+
+def _assert_same(one: Study, other: Study) -> None:
+    assert len(one.results) == len(other.results)
+    for a, b in zip(one.results, other.results, strict=True):
+        for f in fields(a):
+            assert np.array_equal(getattr(a, f.name), getattr(b, f.name)), f.name
+    for a, b in zip(one.kept, other.kept, strict=True):
+        assert (a.label, a.seed) == (b.label, b.seed)
+        assert np.array_equal(a.plays, b.plays)
+
+
+def test_results_do_not_depend_on_workers() -> None:
+    alone = run_study(_small(), workers=1, keep=True)
+    assert [(r.label, r.seed) for r in alone.results] == [(name, s) for name in ("private", "hedge") for s in range(2, 7)]
+    assert len(alone.kept) == 10
+    _assert_same(alone, run_study(_small(), workers=2, keep=True))
+
+
+def test_results_do_not_depend_on_the_engine() -> None:
+    one, other = run_study(_small(), workers=1), run_study(_small(engine="in_process"), workers=1)
+    assert one.kept == []
+    _assert_same(one, other)
+
+
+def test_seeds_differ_and_progress_counts_them() -> None:
+    seen: list[tuple[int, int]] = []
+    study = run_study(_small(), workers=1, progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(n, 10) for n in range(11)]
+    assert len({float(r.loss[-1]) for r in study.of("private")}) > 1
+    assert study.regret("hedge").count == 5
+
+
+# Plugins
+
+STUDY = """
+seeds = 3
+[environment]
+name = "plugin_wide"
+clients = 2
+horizon = 30
+[[algorithms]]
+name = "plugin_uniform"
+"""
+PLUGIN = """
+from dataclasses import dataclass
+import hedgerow
+from hedgerow.algorithms.baselines.uniform import Uniform
+from hedgerow.environments.drawn.stochastic import Bernoulli
+class PluginUniform(Uniform): pass
+@dataclass(frozen=True, kw_only=True)
+class Wide(Bernoulli):
+    gap: float = 0.5
+hedgerow.ALGORITHMS.add("plugin_uniform", PluginUniform)
+hedgerow.ENVIRONMENTS.add("plugin_wide", Wide)
+"""
+
+
+@pytest.fixture
+def registries(monkeypatch: pytest.MonkeyPatch) -> None:
+    for registry in (ALGORITHMS, ENVIRONMENTS):
+        monkeypatch.setattr(registry, "_things", dict(registry._things))
+    monkeypatch.setattr(plugins, "_loaded", [])
+
+
+@pytest.mark.usefixtures("registries")
+def test_a_plugin_brings_algorithms_and_environments_also_to_workers(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(PLUGIN)
+    for _ in range(2):  # loading again is harmless
+        load_plugin(str(tmp_path / "mine.py"))
+    (tmp_path / "study.toml").write_text(STUDY)
+    config = load(tmp_path / "study.toml")
+    assert from_table(to_table(config)) == config
+    _assert_same(run_study(config, workers=1), run_study(config, workers=2))
+
+
+@pytest.mark.usefixtures("registries")
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("import nonsense_module", "ModuleNotFoundError"),
+        ("x = ", "SyntaxError"),
+        ("raise SystemExit(3)", "SystemExit"),
+        ("1 / 0", "ZeroDivision"),
+    ],
+)
+def test_a_plugin_that_fails_is_named(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "bad.py").write_text(text)
+    with pytest.raises(HedgerowError, match=rf"bad\.py failed to import: {message}"):
+        load_plugin(str(tmp_path / "bad.py"))
+    with pytest.raises(HedgerowError, match=r"absent\.py not found"):
+        load_plugin(str(tmp_path / "absent.py"))
+
+
+# Folders
+
+
+def test_a_folder_appears_only_when_complete(tmp_path: Path) -> None:
+    out = tmp_path / "deep" / "results"
+    with fresh_folder(out, "x") as made:
+        (made.path / "a").write_text("a")
+        assert not out.exists()
+    assert (out / "a").read_text() == "a"
+    assert [p.name for p in out.parent.iterdir()] == ["results"]
+    with pytest.raises(InvalidValue, match="to be new, it exists"), fresh_folder(out, "x"):
+        pass
+    assert (out / "a").exists()
+
+
+@pytest.mark.parametrize("stop", [ValueError, KeyboardInterrupt, SystemExit])
+def test_nothing_is_left_after_an_exception(tmp_path: Path, stop: type[BaseException]) -> None:
+    def interrupted() -> None:
+        with fresh_folder(tmp_path / "results", "x") as made:
+            (made.path / "half").write_text("half")
+            raise stop
+
+    with pytest.raises(stop):
+        interrupted()
+    assert list(tmp_path.iterdir()) == []
+
+
+class _Noon(datetime):
+    @classmethod
+    def now(cls, tz: Any = None) -> datetime:
+        return datetime(2024, 1, 1, 12, tzinfo=tz)
+
+
+def test_default_names_are_unique_within_a_second_even_while_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(folder_module, "datetime", _Noon)
+    with fresh_folder(None, "x") as first:
+        pass
+    with fresh_folder(None, "x") as second, fresh_folder(None, "x") as third:
+        (second.path / "mine").write_text("second")
+        (third.path / "mine").write_text("third")
+    finals = [f.final for f in (first, second, third)]
+    assert len(set(finals)) == 3
+    assert [(f / "mine").read_text() for f in finals[1:]] == ["second", "third"]
+
+
+def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InvalidValue, match="Cannot write to"), fresh_folder(tmp_path / "file" / "results", "x"):
+        pass

@@ -1,0 +1,1 @@
+"""What tests share: broken and honest algorithms, tiny games, the command line."""

@@ -1,0 +1,734 @@
+"""Algorithms that each break one contract. A contract that does not catch its own is worthless."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader, Leader
+from hedgerow.algorithms.baselines.hedge import Hedge, Sampler
+from hedgerow.algorithms.baselines.uniform import Uniform
+from hedgerow.algorithms.dartboard.server import LazyServer
+from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
+from hedgerow.algorithms.phases.phased_selection import PhasedSelection
+from hedgerow.algorithms.shared.following import CurrentExpert, Follower
+from hedgerow.algorithms.shared.totals import ClientState, Summing, Totals
+from hedgerow.algorithms.sparse_vector.sparse_vector import Selector, ServerState, SparseVector, total_cost
+from hedgerow.audits.cases.dartboard import half_the_chance
+from hedgerow.audits.cases.parts import with_curve
+from hedgerow.core.certificate import Channel, NoGuarantee, Observer, PrivacyCurve, Proof, Site
+from hedgerow.core.lattice import Units, from_units
+from hedgerow.core.messages import Broadcast
+from hedgerow.core.noise import Noise, NoiseSource
+from hedgerow.core.protocol import Algorithm, Context, RunState, Trace
+from hedgerow.core.regret_bound import RegretBound
+from hedgerow.core.setting import Setting
+from hedgerow.privacy.curves import GaussianDP, PureDP
+from hedgerow.privacy.mechanisms import ExponentialMechanism
+from support.honest import NoisySums
+
+
+@dataclass(frozen=True)
+class Peeks:
+    """Its fast path plays the best expert of the present round."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        honest = FollowTheLeader().build(setting)
+
+        def advance(run: RunState, block: Any, source: NoiseSource) -> tuple[RunState, Trace]:
+            del source
+            plays = block.losses.argmin(axis=2)
+            return replace(run, round=run.round + block.rounds), Trace(plays, block.rounds)
+
+        return replace(honest, advance=advance)
+
+
+@dataclass(frozen=True)
+class PeeksAhead:
+    """Obeys within a block but reads one round ahead of the exchange that is due."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        honest = SparseVector(epsilon=50.0).build(setting)
+        server = honest.server
+        assert isinstance(server, Selector)
+
+        def advance(run: RunState, block: Any, source: NoiseSource) -> tuple[RunState, Trace]:
+            after, trace = server.advance(run, block, source)
+            return after, Trace(np.concatenate([trace.plays[1:], trace.plays[-1:]]), trace.exchanges)
+
+        return replace(honest, advance=advance)
+
+
+@dataclass(frozen=True)
+class Telling(Broadcast):
+    """A broadcast with a field that no certificate mentions."""
+
+    expert: int
+    switches: int
+    best_so_far: int
+
+
+@dataclass(frozen=True)
+class TellingSelector(Selector):
+    def message(self, state: ServerState) -> Any:
+        honest = super().message(state)
+        return Telling(honest.rounds, honest.expert, honest.switches, int(state.totals.argmin()))
+
+
+def _with_server(algorithm: Algorithm, kind: type[Selector], **changes: Any) -> Algorithm:
+    old = algorithm.server
+    assert isinstance(old, Selector)
+    values = {name: getattr(old, name) for name in old.__dataclass_fields__}
+    server = kind(**{**values, **changes})
+    return replace(algorithm, server=server, advance=server.advance, log_likelihood=server.log_likelihood)
+
+
+@dataclass(frozen=True)
+class Selfish(Follower):
+    """Plays the best expert of its own raw losses."""
+
+    def play(self, state: Any, context: Context, noise: Noise) -> tuple[np.ndarray, Any]:
+        return np.argmin(state.losses, axis=-1), state
+
+
+@dataclass(frozen=True)
+class RawPlays:
+    """Promises the public epsilon for plays that are a function of raw losses."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        return replace(SparseVector(every=2).build(setting), client=Selfish(setting.experts), advance=None)
+
+
+@dataclass(frozen=True)
+class ForgedServerGuarantee:
+    """Promises protection from the server, who is sent exact sums."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        honest = SparseVector().build(setting)
+        guarantees = tuple(
+            replace(g, curve=PureDP(0.1), proof=honest.certificate.guarantee(Observer.PEER).proof) if g.observer is Observer.SERVER else g
+            for g in honest.certificate.guarantees
+        )
+        return replace(honest, certificate=replace(honest.certificate, guarantees=guarantees))
+
+
+@dataclass(frozen=True)
+class AlwaysFails:
+    """Cannot be built at all."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        raise ValueError("oops, a bug")
+
+
+@dataclass(frozen=True)
+class ForgetsField:
+    """Broadcasts the exact leader and leaves it out of the certificate."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        honest = SparseVector().build(setting)
+        channels = {k.replace("CurrentExpert", "Telling"): v for k, v in honest.certificate.channels.items()}
+        forged = replace(honest, broadcast=Telling, certificate=replace(honest.certificate, channels=channels))
+        return _with_server(forged, TellingSelector)
+
+
+@dataclass(frozen=True)
+class TellsLeader:
+    """Broadcasts the exact leader and says that the guarantee covers it."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        forged = ForgetsField().build(setting)
+        channels = {**forged.certificate.channels, "Telling.best_so_far": Channel.BROADCASTS}
+        return replace(forged, certificate=replace(forged.certificate, channels=channels))
+
+
+@dataclass(frozen=True)
+class NarrowView:
+    """Its guarantee for peers leaves out that they see the broadcasts."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        honest = SparseVector().build(setting)
+        guarantees = tuple(
+            replace(g, view=frozenset(c for c in g.view if c.value != "broadcasts")) if g.observer is Observer.PEER else g
+            for g in honest.certificate.guarantees
+        )
+        return replace(honest, certificate=replace(honest.certificate, guarantees=guarantees))
+
+
+@dataclass(frozen=True)
+class HalfSensitivity:
+    """Declares that one loss moves a score by 1/2 and scales its noise to that."""
+
+    epsilon: float = 1.0
+
+    def build(self, setting: Setting) -> Algorithm:
+        honest = SparseVector(epsilon=self.epsilon).build(setting)
+        server = honest.server
+        assert isinstance(server, Selector)
+        selection = replace(server.selection, sensitivity=0.5)
+        certificate = replace(honest.certificate, mechanisms=(*honest.certificate.mechanisms[:2], selection))
+        return _with_server(replace(honest, certificate=certificate), Selector, selection=selection)
+
+
+@dataclass(frozen=True)
+class HalfNoise:
+    """Draws everything with half the noise its certificate is computed from."""
+
+    epsilon: float = 1.0
+    which: str = "all"
+
+    def build(self, setting: Setting) -> Algorithm:
+        honest = SparseVector(epsilon=self.epsilon).build(setting)
+        server = honest.server
+        assert isinstance(server, Selector)
+        sparse, selection = server.sparse, server.selection
+        if self.which in ("all", "threshold"):
+            sparse = replace(sparse, threshold_scale=sparse.threshold_scale / 2)
+        if self.which in ("all", "query"):
+            sparse = replace(sparse, query_scale=sparse.query_scale / 2)
+        if self.which in ("all", "selection"):
+            selection = selection.scaled(0.5)
+        return _with_server(honest, Selector, sparse=sparse, selection=selection)
+
+
+@dataclass(frozen=True)
+class QuietSelection(ExponentialMechanism):
+    """A mechanism that states one law and samples another."""
+
+    def sample(self, value: Any, noise: Noise) -> int:
+        return ExponentialMechanism(self.purpose, 2 * self.epsilon, self.sensitivity).sample(value, noise)
+
+
+@dataclass(frozen=True)
+class StickySelector(Selector):
+    """Never redraws the threshold noise."""
+
+    def switch(self, state: ServerState, noise: Noise) -> ServerState:
+        return replace(super().switch(state, noise), noisy_threshold=state.noisy_threshold)
+
+
+@dataclass(frozen=True)
+class EndlessWindow(Selector):
+    """Counts an expert's losses from the very start, so that a datum stands in the window of every run."""
+
+    def switch(self, state: ServerState, noise: Noise) -> ServerState:
+        return replace(super().switch(state, noise), base=0)
+
+
+@dataclass(frozen=True)
+class OneMore(Selector):
+    """One selection more than the certificate counts."""
+
+    def message(self, state: ServerState) -> CurrentExpert:
+        return CurrentExpert(None if state.switches > self.switches else self.every, state.expert, state.switches)
+
+    def switch(self, state: ServerState, noise: Noise) -> ServerState:
+        after = super().switch(state, noise)
+        return replace(after, noisy_threshold=self.sparse.begin(self.threshold, noise)) if after.switches == self.switches else after
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Fed-SVT with another server, audited on the same loud games."""
+
+    kind: Any
+    inner: SparseVector = field(default_factory=SparseVector)
+
+    def audit_variants(self) -> tuple[Variant, ...]:
+        return tuple(Variant(self.kind, loud) for loud in self.inner.audit_variants())
+
+    def build(self, setting: Setting) -> Algorithm:
+        return _with_server(self.inner.build(setting), self.kind)
+
+
+@dataclass(frozen=True)
+class Understated:
+    """Its certificate counts one selection only."""
+
+    inner: SparseVector = field(default_factory=SparseVector)
+
+    def audit_variants(self) -> tuple[Understated, ...]:
+        return tuple(Understated(loud) for loud in self.inner.audit_variants())
+
+    def build(self, setting: Setting) -> Algorithm:
+        honest = self.inner.build(setting)
+        server = honest.server
+        assert isinstance(server, Selector)
+        less = total_cost(1, server.sparse, server.selection.epsilon)
+        guarantees = tuple(replace(g, curve=less) if g.protects else g for g in honest.certificate.guarantees)
+        return replace(honest, certificate=replace(honest.certificate, guarantees=guarantees))
+
+
+@dataclass(frozen=True)
+class HalfTheDelta:
+    """The right curve, but for a delta that is read off too small."""
+
+    curve: PrivacyCurve
+
+    def delta(self, epsilon: float) -> float:
+        return self.curve.delta(epsilon) / 2
+
+    def epsilon(self, delta: float) -> float:
+        return self.curve.epsilon(delta)
+
+    def stated(self) -> tuple[float, float]:
+        return self.curve.stated()
+
+    def words(self) -> str:
+        return self.curve.words()
+
+
+@dataclass(frozen=True)
+class SmallDelta:
+    """An approximate certificate whose largest log-ratio is right and whose delta is not."""
+
+    inner: SparseVector = field(default_factory=lambda: SparseVector(delta=1e-3))
+
+    def audit_variants(self) -> tuple[SmallDelta, ...]:
+        return tuple(SmallDelta(loud) for loud in self.inner.audit_variants())
+
+    def build(self, setting: Setting) -> Algorithm:
+        honest = self.inner.build(setting)
+        guarantees = tuple(replace(g, curve=HalfTheDelta(g.curve)) if g.protects else g for g in honest.certificate.guarantees)
+        return replace(honest, certificate=replace(honest.certificate, guarantees=guarantees))
+
+
+@dataclass(frozen=True)
+class NoLikelihood:
+    """Claims an epsilon that nothing can check."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        return replace(SparseVector().build(setting), log_likelihood=None)
+
+
+@dataclass(frozen=True)
+class FreeLunch:
+    """Follow the leader that claims to be perfectly private."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        honest = FollowTheLeader().build(setting)
+        proof = Uniform().build(setting).certificate.guarantees[0].proof
+        guarantees = tuple(replace(g, curve=PureDP(0.0), proof=proof) for g in honest.certificate.guarantees)
+        return replace(honest, certificate=replace(honest.certificate, guarantees=guarantees))
+
+
+@dataclass(frozen=True)
+class OtherMessage:
+    """Sends another message than it declares."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        return _with_server(SparseVector().build(setting), TellingSelector)
+
+
+@dataclass(frozen=True)
+class LyingMechanism:
+    epsilon: float = 1.0
+
+    def build(self, setting: Setting) -> Algorithm:
+        honest = SparseVector(epsilon=self.epsilon).build(setting)
+        server = honest.server
+        assert isinstance(server, Selector)
+        selection = QuietSelection("selection", server.selection.epsilon)
+        certificate = replace(honest.certificate, mechanisms=(*honest.certificate.mechanisms[:2], selection))
+        return _with_server(replace(honest, certificate=certificate), Selector, selection=selection)
+
+
+@dataclass(frozen=True)
+class BareSelector(Selector):
+    """Draws its comparison noise itself, beside the mechanism."""
+
+    def aggregate(self, state: ServerState, uploads: Any, noise: Noise) -> tuple[CurrentExpert, ServerState]:
+        state = replace(state, totals=state.totals + uploads.losses)
+        noisy = self.query(state) + float(noise.draw("exponential", "query")) * self.sparse.query_scale
+        if noisy > state.noisy_threshold:
+            state = self.switch(state, noise)
+        return self.message(state), state
+
+
+@dataclass(frozen=True)
+class BypassesMechanism:
+    epsilon: float = 1.0
+
+    def build(self, setting: Setting) -> Algorithm:
+        return _with_server(SparseVector(epsilon=self.epsilon).build(setting), BareSelector)
+
+
+@dataclass(frozen=True)
+class ClaimsWithoutMechanism:
+    """Follow the leader with a certificate from nowhere."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        honest = FollowTheLeader().build(setting)
+        guarantees = tuple(replace(g, curve=PureDP(1.0)) for g in honest.certificate.guarantees)
+        assert all(isinstance(g.curve, NoGuarantee) for g in honest.certificate.guarantees)
+        return replace(honest, certificate=replace(honest.certificate, guarantees=guarantees))
+
+
+@dataclass(frozen=True)
+class RoundDependent(Leader):
+    """Client i of a batch plays differently from a client alone."""
+
+    def play(self, state: ClientState, context: Context, noise: Noise) -> tuple[np.ndarray, ClientState]:
+        plays, state = super().play(state, context, noise)
+        return (plays + len(noise.batch)) % self.experts, state
+
+
+@dataclass(frozen=True)
+class EngineDependent:
+    def build(self, setting: Setting) -> Algorithm:
+        return replace(FollowTheLeader().build(setting), client=RoundDependent(setting.experts))
+
+
+@dataclass(frozen=True)
+class ForgetfulSpan(Leader):
+    """Its span path forgets the last round."""
+
+    def observe_many(self, state: ClientState, reports: np.ndarray, noise: Noise) -> ClientState:
+        return super().observe_many(state, reports[:-1] if len(reports) > 1 else reports, noise)
+
+
+@dataclass(frozen=True)
+class BlockDependent:
+    def build(self, setting: Setting) -> Algorithm:
+        every = min(5, setting.horizon)
+        return replace(FollowTheLeader(every=every).build(setting), client=ForgetfulSpan(setting.experts))
+
+
+@dataclass(frozen=True)
+class FollowsAnother:
+    """Says that everybody plays the next expert to the one that is played."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        return replace(SparseVector().build(setting), common_play=lambda broadcast: (broadcast.expert + 1) % setting.experts)
+
+
+@dataclass(frozen=True)
+class MemorySummer(Summing):
+    """Keeps a secret memory outside its state."""
+
+    memory: list[Units] = field(default_factory=list, compare=False)
+
+    def aggregate(self, state: Any, uploads: Any, noise: Noise) -> tuple[Totals, Any]:
+        self.memory.append(uploads.losses)
+        broadcast, state = super().aggregate(state, uploads, noise)
+        return replace(broadcast, losses=broadcast.losses + 2**20 * len(self.memory) * np.arange(self.experts)), state
+
+
+@dataclass(frozen=True)
+class Impure:
+    def build(self, setting: Setting) -> Algorithm:
+        return replace(FollowTheLeader().build(setting), server=MemorySummer(setting.experts, 1))
+
+
+@dataclass(frozen=True)
+class InPlaceSummer(Summing):
+    """Adds into the state it was handed."""
+
+    def aggregate(self, state: Any, uploads: Any, noise: Noise) -> tuple[Totals, Any]:
+        del noise
+        state.totals[...] += uploads.losses
+        return Totals(self.every, state.totals.copy()), state
+
+
+@dataclass(frozen=True)
+class Overwrites:
+    def build(self, setting: Setting) -> Algorithm:
+        return replace(FollowTheLeader().build(setting), server=InPlaceSummer(setting.experts, 1))
+
+
+class _Leftover:
+    """Something the codec cannot carry."""
+
+
+@dataclass(frozen=True)
+class OpaqueState:
+    totals: Units
+    extra: Any
+
+
+@dataclass(frozen=True)
+class OpaqueSummer(Summing):
+    def open(self, noise: Noise) -> tuple[Totals, Any]:
+        broadcast, state = super().open(noise)
+        return broadcast, OpaqueState(state.totals, _Leftover())
+
+    def aggregate(self, state: Any, uploads: Any, noise: Noise) -> tuple[Totals, Any]:
+        broadcast, after = super().aggregate(state, uploads, noise)
+        return broadcast, OpaqueState(after.totals, state.extra)
+
+
+@dataclass(frozen=True)
+class Unsavable:
+    def build(self, setting: Setting) -> Algorithm:
+        return replace(FollowTheLeader().build(setting), server=OpaqueSummer(setting.experts, 1))
+
+
+@dataclass(frozen=True)
+class OffByOne(Leader):
+    def play(self, state: ClientState, context: Context, noise: Noise) -> tuple[np.ndarray, ClientState]:
+        plays, state = super().play(state, context, noise)
+        return plays + 1, state
+
+    def play_many(self, state: ClientState, rounds: int, noise: Noise) -> tuple[np.ndarray, ClientState]:
+        plays, state = super().play_many(state, rounds, noise)
+        return plays + 1, state
+
+
+@dataclass(frozen=True)
+class InvalidPlays:
+    def build(self, setting: Setting) -> Algorithm:
+        return replace(FollowTheLeader().build(setting), client=OffByOne(setting.experts))
+
+
+@dataclass(frozen=True)
+class Boastful:
+    """Declares a regret bound it does not keep."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        return replace(Hedge().build(setting), regret_bound=RegretBound(0.5, "adaptive", Proof("hedge.md", "regret")))
+
+
+@dataclass(frozen=True)
+class Loser(Leader):
+    """Plays the expert with the largest total loss so far."""
+
+    def play(self, state: ClientState, context: Context, noise: Noise) -> tuple[np.ndarray, ClientState]:
+        return super().play(replace(state, totals=-state.totals), context, noise)
+
+    def play_many(self, state: ClientState, rounds: int, noise: Noise) -> tuple[np.ndarray, ClientState]:
+        return super().play_many(replace(state, totals=-state.totals), rounds, noise)
+
+
+@dataclass(frozen=True)
+class WorstPlayer:
+    """Follows the worst expert, and claims the regret bound of an honest algorithm."""
+
+    honest: Any
+
+    def build(self, setting: Setting) -> Algorithm:
+        claim = self.honest.build(setting)
+        worst = replace(FollowTheLeader(every=10).build(setting), client=Loser(setting.experts))
+        return replace(worst, regret_bound=claim.regret_bound)
+
+
+@dataclass(frozen=True)
+class IdleMechanism:
+    """Its certificate names a mechanism that no run uses."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        honest = NoisySums().build(setting)
+        mechanisms = (*honest.certificate.mechanisms, ExponentialMechanism("idle", 1.0))
+        return replace(honest, certificate=replace(honest.certificate, mechanisms=mechanisms))
+
+
+@dataclass(frozen=True)
+class WrongReference:
+    """Says that without noise it is follow the leader; it is Hedge."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        return replace(Hedge().build(setting), reference=FollowTheLeader().build(setting))
+
+
+@dataclass(frozen=True)
+class NoCost:
+    """Says its releases add up, though the answers of sparse vector have no cost of their own."""
+
+    epsilon: float = 1.0
+
+    def build(self, setting: Setting) -> Algorithm:
+        honest = SparseVector(epsilon=self.epsilon).build(setting)
+        return replace(honest, certificate=replace(honest.certificate, composition="sum"))
+
+
+@dataclass(frozen=True)
+class FalseClaim:
+    """An honest algorithm that promises some observers (or all it protects) another curve."""
+
+    inner: NoisySums
+    curve: PrivacyCurve
+    observers: tuple[Observer, ...] = tuple(Observer)
+
+    def build(self, setting: Setting) -> Algorithm:
+        honest = self.inner.build(setting)
+        guarantees = tuple(
+            replace(g, curve=self.curve) if g.protects and g.observer in self.observers else g for g in honest.certificate.guarantees
+        )
+        return replace(honest, certificate=replace(honest.certificate, guarantees=guarantees))
+
+
+@dataclass(frozen=True)
+class WholeSite:
+    """Promises for everything a client holds what holds for one loss vector."""
+
+    inner: NoisySums = field(default_factory=NoisySums)
+
+    def build(self, setting: Setting) -> Algorithm:
+        honest = self.inner.build(setting)
+        guarantees = tuple(replace(g, unit=Site()) for g in honest.certificate.guarantees)
+        return replace(honest, certificate=replace(honest.certificate, guarantees=guarantees))
+
+
+@dataclass(frozen=True)
+class OwnNoise:
+    """Promises protection from the server, who adds the noise itself."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        honest = NoisySums("gaussian", "server").build(setting)
+        local = NoisySums("gaussian", "clients").build(setting)
+        return replace(honest, certificate=local.certificate)
+
+
+@dataclass(frozen=True)
+class OwnLikelihood:
+    """A joint proof and a likelihood of the broadcasts, but it is the clients who draw the noise."""
+
+    protect_server: bool
+
+    def build(self, setting: Setting) -> Algorithm:
+        honest = NoisySums().build(setting)
+        guarantees = tuple(
+            g if g.observer is not Observer.SERVER or self.protect_server else replace(g, curve=NoGuarantee("trusted"))
+            for g in honest.certificate.guarantees
+        )
+        certificate = replace(honest.certificate, composition="joint", guarantees=guarantees)
+        return replace(honest, certificate=certificate, log_likelihood=lambda broadcasts, reports: 0.0)
+
+
+@dataclass(frozen=True)
+class Inaudible:
+    """Its tiny games stay far below the certificate, and it offers no louder ones."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        honest = SparseVector().build(setting)
+        guarantees = tuple(replace(g, curve=PureDP(10.0)) if g.protects else g for g in honest.certificate.guarantees)
+        return replace(honest, certificate=replace(honest.certificate, guarantees=guarantees))
+
+
+@dataclass(frozen=True)
+class Sleepwalking(Leader):
+    def play(self, state: ClientState, context: Context, noise: Noise) -> tuple[np.ndarray, ClientState]:
+        return super().play(state, Context(context.round), noise)
+
+
+@dataclass(frozen=True)
+class Sleepwalker:
+    """Says it supports sleeping experts and follows them all the same."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        return replace(FollowTheLeader().build(setting), client=Sleepwalking(setting.experts))
+
+
+@dataclass(frozen=True)
+class NoticesAbsence:
+    """Its fast path lets those who are present play differently where somebody is absent."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        honest = SparseVector().build(setting)
+        server = honest.server
+        assert isinstance(server, Selector)
+
+        def advance(run: RunState, block: Any, source: NoiseSource) -> tuple[RunState, Trace]:
+            after, trace = server.advance(run, block, source)
+            moved = 0 if block.present is None else 1
+            return after, Trace((trace.plays + moved) % setting.experts, trace.exchanges)
+
+        return replace(honest, advance=advance)
+
+
+@dataclass(frozen=True)
+class Overflowing(Sampler):
+    """Keeps weights outside the log domain: they vanish on long runs and leave it with an expert that does not exist."""
+
+    def _choose(self, state: ClientState, coins: np.ndarray) -> np.ndarray:
+        mass = np.cumsum(np.exp(-self.rate * from_units(state.totals)), axis=-1)
+        return (mass <= coins[..., None] * mass[..., -1:]).sum(axis=-1)
+
+
+@dataclass(frozen=True)
+class Underflows:
+    every: int = 1
+
+    def build(self, setting: Setting) -> Algorithm:
+        return replace(Hedge(every=self.every).build(setting), client=Overflowing(setting.experts, 0.5))
+
+
+@dataclass(frozen=True)
+class Overspends(PhasedSelection):
+    """Half the noise that the budget asks for, honestly certified: twice the epsilon."""
+
+    def _noise(self, setting: Setting) -> Any:
+        return super()._noise(setting).scaled(0.5)
+
+
+@dataclass(frozen=True)
+class FewDraws(ShrinkingDartboard):
+    """Its certificate counts with half the chance of a draw: no single transcript gives that away."""
+
+    def build(self, setting: Setting) -> Algorithm:
+        honest = super().build(setting)
+        assert isinstance(honest.server, LazyServer)
+        return with_curve(honest, self.curve(half_the_chance(honest.server.cost(setting))))
+
+
+BROKEN: dict[str, tuple[str, Any]] = {
+    "peeks at the present loss": ("causal", Peeks()),
+    "reads one round ahead": ("causal", PeeksAhead()),
+    "forgets a message field": ("covers every message", ForgetsField()),
+    "leaves broadcasts out of a view": ("covers every message", NarrowView()),
+    "claims without a mechanism": ("covers every message", ClaimsWithoutMechanism()),
+    "plays raw losses": ("nothing raw in a view", RawPlays()),
+    "protects from a server that sees sums": ("nothing raw in a view", ForgedServerGuarantee()),
+    "broadcasts the exact leader": ("nothing raw in a view", TellsLeader()),
+    "cannot be built": ("valid plays", AlwaysFails()),
+    "declares half its sensitivity": ("sensitivities hold", HalfSensitivity()),
+    "half the noise": ("noise follows its law", HalfNoise()),
+    "half the threshold noise": ("noise follows its law", HalfNoise(which="threshold")),
+    "half the query noise": ("noise follows its law", HalfNoise(which="query")),
+    "half the selection noise": ("noise follows its law", HalfNoise(which="selection")),
+    "half the noise, audited": ("exact ratio below certificate", HalfNoise()),
+    "noise beside the mechanism": ("noise follows its law", BypassesMechanism()),
+    "a mechanism that is not used": ("noise follows its law", IdleMechanism()),
+    "a mechanism that lies": ("noise follows its law", LyingMechanism()),
+    "a mechanism that lies, audited": ("exact ratio below certificate", LyingMechanism()),
+    "threshold noise not redrawn": ("exact ratio below certificate", Variant(StickySelector)),
+    "a datum in every window": ("exact ratio below certificate", Variant(EndlessWindow)),
+    "one selection too many": ("exact ratio below certificate", Variant(OneMore)),
+    "counts one selection only": ("exact ratio below certificate", Understated()),
+    "half the chance of a draw": ("exact ratio below certificate", FewDraws(delta=1e-6)),
+    "spends more than it was given": ("within the budget", Overspends(trust="local")),
+    "half the delta": ("exact ratio below certificate", SmallDelta()),
+    "nothing to check it by": ("exact ratio below certificate", NoLikelihood()),
+    "perfectly private for free": ("nothing raw in a view", FreeLunch()),
+    "another message than declared": ("same on every engine", OtherMessage()),
+    "adds up what has no cost": ("ledger composes", NoCost()),
+    "counts one release of many": ("ledger composes", FalseClaim(NoisySums(forgets=False), PureDP(1.0))),
+    "a false Gaussian claim": ("ledger composes", FalseClaim(NoisySums("gaussian", "server", cost=0.5), GaussianDP(0.0001))),
+    "Gaussian releases that do not add": (
+        "ledger composes",
+        FalseClaim(NoisySums("gaussian", "server", cost=0.5, forgets=False), GaussianDP(0.5)),
+    ),
+    "a false claim to the server alone": ("ledger composes", FalseClaim(NoisySums("k-norm"), PureDP(0.5), (Observer.SERVER,))),
+    "all losses again and again, to the server": (
+        "ledger composes",
+        FalseClaim(NoisySums("k-norm", forgets=False), PureDP(0.5), (Observer.SERVER,)),
+    ),
+    "the server's own noise": ("ledger composes", OwnNoise()),
+    "a promise for a whole site": ("ledger composes", WholeSite()),
+    "a likelihood that leaves out uploads": ("exact ratio below certificate", OwnLikelihood(protect_server=True)),
+    "a likelihood that leaves out clients": ("exact ratio below certificate", OwnLikelihood(protect_server=False)),
+    "too quiet to be audited": ("exact ratio below certificate", Inaudible()),
+    "depends on the engine": ("same on every engine", EngineDependent()),
+    "depends on blocks": ("same for every block", BlockDependent()),
+    "names another play": ("same by sums", FollowsAnother()),
+    "has a hidden memory": ("pure", Impure()),
+    "overwrites its state": ("pure", Overwrites()),
+    "cannot be saved": ("resumable", Unsavable()),
+    "plays what is not there": ("valid plays", InvalidPlays()),
+    "follows sleeping experts": ("sleeping experts", Sleepwalker()),
+    "notices absence": ("absent clients", NoticesAbsence()),
+    "underflows": ("million rounds", Underflows()),
+    "boasts": ("regret below bound", Boastful()),
+    "follows the worst expert": ("regret below bound", WorstPlayer(Hedge())),
+    "is not its reference": ("noiseless is reference", WrongReference()),
+}

@@ -1,0 +1,68 @@
+"""Lazy servers in tiny games, from their definitions: the chance of every transcript for every choice of losses, at two experts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from hedgerow.algorithms.dartboard.cost import Choice
+from hedgerow.contracts.adversary import Levels, largest_delta, told_apart
+
+
+@dataclass(frozen=True, eq=False)
+class TinyGame:
+    """Losses of a group, summed over `most` = clients * every reports, are whole numbers; a datum moves each of them by one at most."""
+
+    chances: np.ndarray
+    levels: Levels
+    pairs: list[tuple[int, int]]
+
+    def delta(self, epsilon: float) -> float:
+        """Against the best adversary, who sees what was sent before choosing the next losses."""
+        return largest_delta(self.chances, self.levels, self.pairs, epsilon)
+
+
+def tiny_game(choice: Choice, most: int, groups: int) -> TinyGame:
+    vectors = np.array(list(product(range(most + 1), repeat=2)), float)
+    pairs = [(i, j) for i, a in enumerate(vectors) for j, b in enumerate(vectors) if 0 < np.abs(a - b).max() <= 1]
+    played = _Play(choice, most, vectors, groups - 1)
+    for x, y in product(range(2), range(choice.CHAINS)):
+        played.go(0, x, y, 0, np.full((1,) * played.exchanges, 1 / (2 * choice.CHAINS)), ((0, x, 0, y),))
+    order, levels = told_apart(played.seen, played.exchanges)
+    return TinyGame(np.stack([played.chances[i] for i in order], axis=-1), levels, pairs)
+
+
+class _Play:
+    """Walks through all transcripts; every array has one axis for the vector of each group that is followed by an exchange."""
+
+    def __init__(self, choice: Choice, most: int, vectors: np.ndarray, exchanges: int) -> None:
+        self.choice, self.most, self.exchanges = choice, most, exchanges
+        self.seen: list[tuple[Any, ...]] = []
+        self.chances: list[np.ndarray] = []
+        self.shape = (len(vectors),) * exchanges
+        axes = [[-1 if i == s else 1 for i in range(exchanges)] for s in range(exchanges)]
+        self.lost = [[vectors[:, x].reshape(axis) for x in range(2)] for axis in axes]
+        self.drawn = []
+        for s in range(exchanges):
+            ahead = sum(group[1] - group[0] for group in self.lost[: s + 1])
+            first = 1 / (1 + np.exp(-choice.rate * ahead))
+            self.drawn.append([first, 1 - first])
+
+    def go(self, s: int, x: int, y: int, used: int, chance: np.ndarray, seen: tuple[Any, ...]) -> None:
+        if s == self.exchanges or used == self.choice.draws:
+            self.seen.append(seen)
+            self.chances.append(np.broadcast_to(chance, self.shape))
+            return
+        companion = 2 * self.most - self.lost[s][y] if self.choice.CHAINS == 2 else 0.0
+        stay = np.exp(-self.choice.rate * (self.choice.base + self.lost[s][x] + companion))
+        for drew, now, one in self.outcomes(s, x, stay):
+            coin = 1.0 if self.choice.CHAINS == 1 or used + drew == self.choice.draws else 1 - self.choice.leave
+            for renewed, then, other in self.outcomes(s, y, coin):
+                self.go(s + 1, now, then, used + drew + renewed, chance * one * other, (*seen, (drew, now, renewed, then)))
+
+    def outcomes(self, s: int, expert: int, stay: Any) -> list[tuple[int, int, Any]]:
+        leaves = [(1, other, (1 - stay) * self.drawn[s][other]) for other in range(2)]
+        return [(0, expert, stay), *(leaves if np.any(stay < 1) else [])]
