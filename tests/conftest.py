@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hedgerow.algorithms.registry import ALGORITHMS
+from hedgerow.audits.registry import AUDITS
 from hedgerow.cli.main import main
 from hedgerow.core import plugins
 from hedgerow.environments.registry import ENVIRONMENTS
@@ -26,7 +27,7 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
 @pytest.fixture(autouse=True)
 def own_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test registers, by a plugin or by hand, is forgotten after it: no test depends on those before it."""
-    for registry in (ALGORITHMS, ENVIRONMENTS, EXPERIMENTS):
+    for registry in (ALGORITHMS, AUDITS, ENVIRONMENTS, EXPERIMENTS):
         monkeypatch.setattr(registry, "_things", dict(registry._things))
     monkeypatch.setattr(plugins, "_loaded", [])
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from hedgerow.benchmarks.measure import Row
-from hedgerow.cli.bench import BENCHMARKS
+from hedgerow.benchmarks.registry import BENCHMARKS
 from hedgerow.cli.reproduce import telling
 from hedgerow.experiments.experiment import Check
 from hedgerow.experiments.registry import EXPERIMENTS
@@ -89,7 +89,7 @@ def test_an_experiment_that_fails_is_an_error_that_does_not_pass(hedgerow: Comma
 @pytest.mark.parametrize(("ratio", "code"), [(2.0, 0), (4.0, 1)])
 def test_bench_compares_with_its_limits(hedgerow: Command, monkeypatch: pytest.MonkeyPatch, ratio: float, code: int) -> None:
     rows = [Row("a/m=1", ratio, "sum", 5.0, "ns", "<=", 3.0), Row("informs", 9.0, "sum", 5.0, "ns")]
-    monkeypatch.setitem(BENCHMARKS, "simulate", lambda: iter(rows))
+    monkeypatch.setitem(BENCHMARKS._things, "simulate", lambda: iter(rows))
     answer = hedgerow("bench", "simulate", "--json")
     assert answer.code == code
     shown = answer.document()["rows"]

@@ -199,7 +199,7 @@ def test_unknown_names_are_answered_with_the_nearest() -> None:
 
 
 def test_names_are_taken_once_and_found_again() -> None:
-    registry: Registry[type] = Registry("shape", {"b": int})
+    registry: Registry[type] = Registry("shape", {"b": "builtins:int"})
     registry.add("a", float)
     registry.add("a", float)
     assert list(registry) == ["a", "b"]

@@ -26,6 +26,7 @@ from hedgerow.algorithms.phases.random_prefix import RandomPrefix
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.audits.case import WHOLE
 from hedgerow.audits.cases.sparse_vector import cases
+from hedgerow.audits.registry import AUDITS
 from hedgerow.contracts.neighbours import neighbours
 from hedgerow.contracts.neighbours import record as ledger
 from hedgerow.core.certificate import Observer, Person, PrivacyCurve, Site
@@ -877,7 +878,7 @@ def test_bad_arguments_are_named(made: Command, tmp_path: Path, arguments: list[
 @pytest.fixture
 def quick_audits(monkeypatch: pytest.MonkeyPatch) -> None:
     """The null, the worst transcript and one planted error."""
-    monkeypatch.setattr(SparseVector, "audit_cases", lambda spec: tuple(c for c in cases(spec) if c.name in KEPT))
+    monkeypatch.setitem(AUDITS._things, "sparse_vector", lambda spec: tuple(c for c in cases(spec) if c.name in KEPT))
 
 
 KEPT = ("null: the same stream twice", "worst transcript", "half the selection noise")

@@ -4,16 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
-from hedgerow.algorithms.baselines.hedge import Hedge
-from hedgerow.algorithms.baselines.uniform import Uniform
-from hedgerow.algorithms.dartboard.lazy_experts import LazyExperts
-from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
-from hedgerow.algorithms.phases.phased_selection import PhasedSelection
-from hedgerow.algorithms.phases.random_prefix import RandomPrefix
-from hedgerow.algorithms.sparse_vector.doubling import Doubling
-from hedgerow.algorithms.sparse_vector.potential import Potential
-from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core.errors import HedgerowError
 from hedgerow.core.protocol import AlgorithmSpec, Feature
 from hedgerow.core.registry import Registry
@@ -22,16 +12,16 @@ from hedgerow.core.setting import Setting
 ALGORITHMS: Registry[type[Any]] = Registry(
     "algorithm",
     {
-        "doubling": Doubling,
-        "follow_the_leader": FollowTheLeader,
-        "hedge": Hedge,
-        "lazy_experts": LazyExperts,
-        "phased_selection": PhasedSelection,
-        "potential": Potential,
-        "random_prefix": RandomPrefix,
-        "shrinking_dartboard": ShrinkingDartboard,
-        "sparse_vector": SparseVector,
-        "uniform": Uniform,
+        "doubling": "hedgerow.algorithms.sparse_vector.doubling:Doubling",
+        "follow_the_leader": "hedgerow.algorithms.baselines.follow_the_leader:FollowTheLeader",
+        "hedge": "hedgerow.algorithms.baselines.hedge:Hedge",
+        "lazy_experts": "hedgerow.algorithms.dartboard.lazy_experts:LazyExperts",
+        "phased_selection": "hedgerow.algorithms.phases.phased_selection:PhasedSelection",
+        "potential": "hedgerow.algorithms.sparse_vector.potential:Potential",
+        "random_prefix": "hedgerow.algorithms.phases.random_prefix:RandomPrefix",
+        "shrinking_dartboard": "hedgerow.algorithms.dartboard.shrinking_dartboard:ShrinkingDartboard",
+        "sparse_vector": "hedgerow.algorithms.sparse_vector.sparse_vector:SparseVector",
+        "uniform": "hedgerow.algorithms.baselines.uniform:Uniform",
     },
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 
 from hedgerow.core.certificate import Observer, PrivacyCurve
 from hedgerow.core.lattice import Array
@@ -45,13 +45,6 @@ class AuditCase:
         if self.claim == WHOLE and self.certified != whole:
             rule = f"to name a part: the {self.observer.value} is certified {whole.words()}, not {self.certified.words()}"
             expect(False, "claim", self.claim, rule)
-
-
-@runtime_checkable
-class OffersAudits(Protocol):
-    """A spec that knows where it leaks most: a null first, then its worst cases, then bugs that must be caught."""
-
-    def audit_cases(self) -> tuple[AuditCase, ...]: ...
 
 
 def changes(asked: Any, played: Any) -> dict[str, Any]:

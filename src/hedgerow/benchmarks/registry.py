@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from hedgerow.benchmarks.calibration import calibrate_rows
 from hedgerow.benchmarks.measure import Row
-from hedgerow.benchmarks.noise import noise_rows
-from hedgerow.benchmarks.privacy import privacy_rows
-from hedgerow.benchmarks.simulation import memory_rows, scale_rows, simulate_rows
+from hedgerow.core.registry import Registry
 
-BENCHMARKS: dict[str, Callable[[], Iterator[Row]]] = {
-    "simulate": simulate_rows,
-    "memory": memory_rows,
-    "calibrate": calibrate_rows,
-    "scale": scale_rows,
-    "noise": noise_rows,
-    "privacy": privacy_rows,
-}
+BENCHMARKS: Registry[Callable[[], Iterator[Row]]] = Registry(
+    "benchmark",
+    {
+        "simulate": "hedgerow.benchmarks.simulation:simulate_rows",
+        "memory": "hedgerow.benchmarks.simulation:memory_rows",
+        "calibrate": "hedgerow.benchmarks.calibration:calibrate_rows",
+        "scale": "hedgerow.benchmarks.simulation:scale_rows",
+        "noise": "hedgerow.benchmarks.noise:noise_rows",
+        "privacy": "hedgerow.benchmarks.privacy:privacy_rows",
+    },
+)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from importlib import import_module
 from importlib.metadata import entry_points
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.core.validate import nearest
@@ -12,16 +13,35 @@ from hedgerow.core.validate import nearest
 Thing = TypeVar("Thing")
 
 
-class Registry(Generic[Thing]):
-    """A dictionary with kind errors. Entry points of the group `hedgerow.<kind>s` are loaded when first needed."""
+class _Reference(str):
+    """`"module:attribute"`, not imported yet."""
 
-    def __init__(self, kind: str, built_in: dict[str, Thing]) -> None:
+    def load(self) -> Any:
+        module, _, attribute = self.partition(":")
+        return getattr(import_module(module), attribute)
+
+
+def _is(known: Any, thing: Any) -> bool:
+    """Whether a registered thing, perhaps not imported yet, is this one."""
+    if isinstance(known, _Reference):
+        return isinstance(thing, type) and known == f"{thing.__module__}:{thing.__qualname__}"
+    return known is thing
+
+
+class Registry(Generic[Thing]):
+    """Names and what they stand for.
+
+    Built-in things are given by reference (`"module:attribute"`) and imported when they are first used. Entry points of the group
+    `hedgerow.<kind>s` are loaded when a name is first looked up.
+    """
+
+    def __init__(self, kind: str, built_in: Mapping[str, str]) -> None:
         self.kind = kind
-        self._things = dict(built_in)
+        self._things: dict[str, Any] = {name: _Reference(where) for name, where in built_in.items()}
         self._found_plugins = False
 
     def add(self, name: str, thing: Thing) -> None:
-        if name in self._things and self._things[name] is not thing:
+        if name in self._things and not _is(self._things[name], thing):
             raise InvalidValue(f"Expected a new {self.kind} name, {name!r} is already taken.")
         self._things[name] = thing
 
@@ -41,7 +61,14 @@ class Registry(Generic[Thing]):
         self._load_plugins()
         if name not in self._things:
             raise InvalidValue(f"Unknown {self.kind} {name!r}; {nearest(name, self._things)}")
-        return self._things[name]
+        thing = self._things[name]
+        if isinstance(thing, _Reference):
+            thing = self._things[name] = thing.load()
+        return thing
+
+    def __contains__(self, name: object) -> bool:
+        self._load_plugins()
+        return name in self._things
 
     def __iter__(self) -> Iterator[str]:
         self._load_plugins()
@@ -52,7 +79,8 @@ class Registry(Generic[Thing]):
 
     def name_of(self, thing: object) -> str:
         """The name under which a thing, or the class of an object, is registered."""
-        for name, known in self.items():
-            if known is thing or known is type(thing):
+        self._load_plugins()
+        for name, known in sorted(self._things.items()):
+            if _is(known, thing) or _is(known, type(thing)):
                 return name
         raise InvalidValue(f"Expected a registered {self.kind}, got {type(thing).__name__}; register it with add().")

@@ -3,43 +3,30 @@
 from __future__ import annotations
 
 from hedgerow.core.registry import Registry
-from hedgerow.environments.drawn.drifting import Drifting
-from hedgerow.environments.drawn.heterogeneous import Heterogeneous
-from hedgerow.environments.drawn.realizable import Halving, NearRealizable, Realizable
-from hedgerow.environments.drawn.stochastic import Bernoulli, GapLadder, GaussianSoftmax, UniformLosses
-from hedgerow.environments.drawn.switching import Switching
-from hedgerow.environments.hard.adaptive import PlayChasing
-from hedgerow.environments.hard.columns import ColumnSubsets, ConsensusColumns, SignEstimation
-from hedgerow.environments.hard.oblivious import CommonCoins, HiddenExpert
-from hedgerow.environments.recorded.losses import Recorded
-from hedgerow.environments.recorded.movielens import MovieLensGenres
-from hedgerow.environments.wrappers.absent import Absent
-from hedgerow.environments.wrappers.delayed import Delayed
-from hedgerow.environments.wrappers.sleeping import Sleeping
 
 ENVIRONMENTS: Registry[type] = Registry(
     "environment",
     {
-        "absent": Absent,
-        "bernoulli": Bernoulli,
-        "column_subsets": ColumnSubsets,
-        "common_coins": CommonCoins,
-        "consensus_columns": ConsensusColumns,
-        "delayed": Delayed,
-        "drifting": Drifting,
-        "gap_ladder": GapLadder,
-        "gaussian_softmax": GaussianSoftmax,
-        "halving": Halving,
-        "heterogeneous": Heterogeneous,
-        "hidden_expert": HiddenExpert,
-        "movielens_genres": MovieLensGenres,
-        "near_realizable": NearRealizable,
-        "play_chasing": PlayChasing,
-        "realizable": Realizable,
-        "recorded": Recorded,
-        "sign_estimation": SignEstimation,
-        "sleeping": Sleeping,
-        "switching": Switching,
-        "uniform": UniformLosses,
+        "absent": "hedgerow.environments.wrappers.absent:Absent",
+        "bernoulli": "hedgerow.environments.drawn.stochastic:Bernoulli",
+        "column_subsets": "hedgerow.environments.hard.columns:ColumnSubsets",
+        "common_coins": "hedgerow.environments.hard.oblivious:CommonCoins",
+        "consensus_columns": "hedgerow.environments.hard.columns:ConsensusColumns",
+        "delayed": "hedgerow.environments.wrappers.delayed:Delayed",
+        "drifting": "hedgerow.environments.drawn.drifting:Drifting",
+        "gap_ladder": "hedgerow.environments.drawn.stochastic:GapLadder",
+        "gaussian_softmax": "hedgerow.environments.drawn.stochastic:GaussianSoftmax",
+        "halving": "hedgerow.environments.drawn.realizable:Halving",
+        "heterogeneous": "hedgerow.environments.drawn.heterogeneous:Heterogeneous",
+        "hidden_expert": "hedgerow.environments.hard.oblivious:HiddenExpert",
+        "movielens_genres": "hedgerow.environments.recorded.movielens:MovieLensGenres",
+        "near_realizable": "hedgerow.environments.drawn.realizable:NearRealizable",
+        "play_chasing": "hedgerow.environments.hard.adaptive:PlayChasing",
+        "realizable": "hedgerow.environments.drawn.realizable:Realizable",
+        "recorded": "hedgerow.environments.recorded.losses:Recorded",
+        "sign_estimation": "hedgerow.environments.hard.columns:SignEstimation",
+        "sleeping": "hedgerow.environments.wrappers.sleeping:Sleeping",
+        "switching": "hedgerow.environments.drawn.switching:Switching",
+        "uniform": "hedgerow.environments.drawn.stochastic:UniformLosses",
     },
 )

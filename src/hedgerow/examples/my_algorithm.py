@@ -133,25 +133,27 @@ class EqualPhases:
             mechanisms=(selection,),
         )
 
-    # 6. Where it leaks most: the null, the worst transcript, and a bug that must be caught.
-    def audit_cases(self) -> tuple[AuditCase, ...]:
-        """One phase: expert 0, whom everybody else finds bad, is drawn; only one world has a client in its favour."""
-        algorithm = self.build(Setting(clients=50, experts=50, horizon=self.every + 1))
-        assert isinstance(algorithm.server, PhaseServer)
-        first = np.zeros((self.every + 1, 50, 50))
-        first[0, 1:, 0] = 1.0
-        second = first.copy()
-        first[0, 0, 1:] = second[0, 0, 0] = 1.0
-        sent = ((NextExpert(self.every, 1), NextExpert(self.every, 0)),)
-        half = replace(algorithm.server, selection=algorithm.server.selection.scaled(0.5))
-        bug = replace(algorithm, server=half, log_likelihood=half.log_likelihood)
-        certified = algorithm.certificate.guarantee(Observer.PEER).curve
-        return (
-            AuditCase("null: the same stream twice", WHOLE, algorithm, certified, first, first, sent),
-            AuditCase("worst transcript", WHOLE, algorithm, certified, first, second, sent),
-            AuditCase("half the noise", WHOLE, bug, certified, first, second, sent, expected="violated"),
-        )
+
+# 6. Where it leaks most: the null, the worst transcript, and a bug that must be caught.
+def audit_cases(spec: EqualPhases) -> tuple[AuditCase, ...]:
+    """One phase: expert 0, whom everybody else finds bad, is drawn; only one world has a client in its favour."""
+    algorithm = spec.build(Setting(clients=50, experts=50, horizon=spec.every + 1))
+    assert isinstance(algorithm.server, PhaseServer)
+    first = np.zeros((spec.every + 1, 50, 50))
+    first[0, 1:, 0] = 1.0
+    second = first.copy()
+    first[0, 0, 1:] = second[0, 0, 0] = 1.0
+    sent = ((NextExpert(spec.every, 1), NextExpert(spec.every, 0)),)
+    half = replace(algorithm.server, selection=algorithm.server.selection.scaled(0.5))
+    bug = replace(algorithm, server=half, log_likelihood=half.log_likelihood)
+    certified = algorithm.certificate.guarantee(Observer.PEER).curve
+    return (
+        AuditCase("null: the same stream twice", WHOLE, algorithm, certified, first, first, sent),
+        AuditCase("worst transcript", WHOLE, algorithm, certified, first, second, sent),
+        AuditCase("half the noise", WHOLE, bug, certified, first, second, sent, expected="violated"),
+    )
 
 
 # 7. A name to call it by.
 hedgerow.ALGORITHMS.add("my_algorithm", EqualPhases)
+hedgerow.AUDITS.add("my_algorithm", audit_cases)

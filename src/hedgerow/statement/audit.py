@@ -10,7 +10,8 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from hedgerow.algorithms.registry import ALGORITHMS
-from hedgerow.audits.case import WHOLE, OffersAudits
+from hedgerow.audits.case import WHOLE
+from hedgerow.audits.registry import AUDITS
 from hedgerow.audits.runner import audit_document, audit_rows
 from hedgerow.core.errors import InvalidValue
 from hedgerow.records.schema import AlgorithmRecord
@@ -64,7 +65,7 @@ def choices_of(algorithm: AlgorithmRecord) -> dict[str, Any]:
 def audit_now(algorithm: AlgorithmRecord, progress: Progress) -> Audit | None:
     """Attack the algorithm with the parameters of the run; None where it has no audit cases."""
     name = str(algorithm.choices["name"])
-    if not issubclass(ALGORITHMS[name], OffersAudits):
+    if name not in AUDITS:
         return None
     spec = typed(ALGORITHMS[name], choices_of(algorithm), name)
     return TypeAdapter(Audit).validate_python(audit_document(name, spec, audit_rows(name, spec, progress)))

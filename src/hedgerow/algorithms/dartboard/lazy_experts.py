@@ -23,7 +23,6 @@ from hedgerow.algorithms.dartboard.server import LazyServer, log_drawn
 from hedgerow.algorithms.dartboard.server import ServerState as OneExpertState
 from hedgerow.algorithms.shared.following import CurrentExpert, Follower
 from hedgerow.algorithms.shared.totals import LossSums
-from hedgerow.audits.case import AuditCase
 from hedgerow.core.certificate import Certificate, Channel, Proof, trusted_server
 from hedgerow.core.lattice import Array, from_units
 from hedgerow.core.noise import Noise
@@ -124,12 +123,6 @@ class LazyExperts(LazyChoices):
         """
         loud = replace(self, epsilon=200.0, every=1, rate=1.5, leave=0.2, draws=1)
         return loud, replace(loud, leave=0.02, draws=None) if self.delta > 0 else replace(loud, rate=0.05, leave=0.01)
-
-    def audit_cases(self) -> tuple[AuditCase, ...]:
-        """Its worst streams and planted bugs, for `hedgerow audit`."""
-        from hedgerow.audits.cases.lazy_experts import cases  # it stands on this file
-
-        return cases(self)
 
     def build(self, setting: Setting) -> Algorithm:
         self.fits(setting)

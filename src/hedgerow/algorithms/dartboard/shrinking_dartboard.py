@@ -22,7 +22,6 @@ from hedgerow.algorithms.dartboard.server import LazyServer, ServerState
 from hedgerow.algorithms.dartboard.tuning import LARGEST_CHANCE
 from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follower
 from hedgerow.algorithms.shared.totals import LossSums
-from hedgerow.audits.case import AuditCase
 from hedgerow.core.certificate import Certificate, Proof, trusted_server
 from hedgerow.core.lattice import from_units
 from hedgerow.core.noise import Noise
@@ -119,12 +118,6 @@ class ShrinkingDartboard(LazyChoices):
         loud = replace(self, epsilon=200.0 if self.calibration == "certified" else self.epsilon, every=1)
         other = replace(loud, rate=0.7, leave=0.3, draws=None) if self.delta > 0 else replace(loud, rate=0.3, leave=0.02, draws=1)
         return replace(loud, rate=2.0, leave=0.05, draws=2), other
-
-    def audit_cases(self) -> tuple[AuditCase, ...]:
-        """Its worst streams and planted bugs, for `hedgerow audit`."""
-        from hedgerow.audits.cases.shrinking_dartboard import cases  # it stands on this file
-
-        return cases(self)
 
     def build(self, setting: Setting) -> Algorithm:
         self.fits(setting)

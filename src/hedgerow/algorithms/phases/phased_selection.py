@@ -18,7 +18,6 @@ import numpy as np
 
 from hedgerow.algorithms.phases.blocks import ANNOUNCED, BlockClient, BlockServer, NextBlock, NoisySums, Spans, WholeBlock, later_blocks
 from hedgerow.algorithms.shared.totals import LossSums
-from hedgerow.audits.case import AuditCase
 from hedgerow.core.certificate import (
     DEFAULT_VIEWS,
     IDEAL_REALS,
@@ -132,12 +131,6 @@ class PhasedSelection:
     def audit_variants(self) -> tuple[PhasedSelection, ...]:
         """Loud versions whose tiny games come close to the certificate."""
         return replace(self, epsilon=24.0), replace(self, epsilon=3.0)
-
-    def audit_cases(self) -> tuple[AuditCase, ...]:
-        """Its worst streams and planted bugs, for `hedgerow audit`."""
-        from hedgerow.audits.cases.phased_selection import cases  # it stands on this file
-
-        return cases(self)
 
     def laws(self) -> tuple[PhasedSelection, ...]:
         """With each noise on reports that a game may choose."""

@@ -15,7 +15,6 @@ import numpy as np
 
 from hedgerow.algorithms.phases.blocks import ANNOUNCED, BlockClient, BlockServer, NextBlock, Spans, later_blocks
 from hedgerow.algorithms.shared.totals import LossSums
-from hedgerow.audits.case import AuditCase
 from hedgerow.core.certificate import Certificate, Channel, Proof, trusted_server
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm
@@ -75,12 +74,6 @@ class RandomPrefix:
     def audit_variants(self) -> tuple[RandomPrefix, ...]:
         """A loud version whose tiny games come close to the certificate."""
         return (replace(self, epsilon=12.0),)
-
-    def audit_cases(self) -> tuple[AuditCase, ...]:
-        """Its worst streams and planted bugs, for `hedgerow audit`."""
-        from hedgerow.audits.cases.blocks import exact_cases
-
-        return exact_cases(self)
 
     def _certificate(self, setting: Setting, selection: ExponentialMechanism) -> Certificate:
         return trusted_server(

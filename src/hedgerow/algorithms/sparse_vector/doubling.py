@@ -19,7 +19,6 @@ import numpy as np
 from hedgerow.algorithms.shared.following import CHANNELS
 from hedgerow.algorithms.sparse_vector.restarting import EpochState, Restarting
 from hedgerow.algorithms.sparse_vector.sparse_vector import Selector, SparseVector, cost
-from hedgerow.audits.case import AuditCase
 from hedgerow.core.certificate import Certificate, Proof, trusted_server
 from hedgerow.core.lattice import Array, round_to_lattice
 from hedgerow.core.protocol import Algorithm
@@ -111,12 +110,6 @@ class Doubling:
             replace(self, epsilon=24.0, switches=2, threshold=1.0, every=1, first_guess=1.0),
             replace(self, epsilon=3.0, switches=1, threshold=0.5, every=1, first_guess=1.0),
         )
-
-    def audit_cases(self) -> tuple[AuditCase, ...]:
-        """Its worst streams and planted bugs, for `hedgerow audit`."""
-        from hedgerow.audits.cases.restarting import cases  # it stands on this file
-
-        return cases(self)
 
     def build(self, setting: Setting) -> Algorithm:
         clients, experts, horizon = setting.clients, setting.experts, setting.horizon

@@ -24,7 +24,6 @@ from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follow
 from hedgerow.algorithms.shared.totals import LossSums, check_interval
 from hedgerow.algorithms.sparse_vector.restarting import EpochState, Restarting
 from hedgerow.algorithms.sparse_vector.sparse_vector import ServerState, SparseVector, affordable, cost
-from hedgerow.audits.case import AuditCase
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import PrivacyCurve, Proof, trusted_server
 from hedgerow.core.lattice import UNITS_PER_LOSS, Array, Units, from_units, round_to_lattice, to_units
@@ -170,12 +169,6 @@ class Potential:
             return (replace(loud, switches=1), replace(loud, epsilon=3.0, rate=2.0, switches=2))
         loud = replace(self, epsilon=24.0, every=1, threshold=1.0, switches=2)
         return (loud, replace(loud, epsilon=3.0, switches=1, threshold=0.5))
-
-    def audit_cases(self) -> tuple[AuditCase, ...]:
-        """Its worst streams and planted bugs, for `hedgerow audit`."""
-        from hedgerow.audits.cases.restarting import cases  # it stands on this file
-
-        return cases(self)
 
     def build(self, setting: Setting) -> Algorithm:
         check_interval(self.every, setting)

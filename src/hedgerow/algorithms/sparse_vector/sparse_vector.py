@@ -20,7 +20,6 @@ import numpy.typing as npt
 from hedgerow.algorithms.shared.following import CHANNELS, ClientState, CurrentExpert, Follower
 from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.algorithms.sparse_vector.tuning import choose
-from hedgerow.audits.case import AuditCase
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import Certificate, PrivacyCurve, Proof, trusted_server
 from hedgerow.core.lattice import Array, Units, from_units, round_to_lattice, to_units
@@ -245,12 +244,6 @@ class SparseVector:
             replace(self, epsilon=36.0, switches=3, threshold=0.5, every=1, best_loss=0.5),
             replace(self, epsilon=3.0, switches=2, threshold=0.5, every=1, best_loss=0.0),
         )
-
-    def audit_cases(self) -> tuple[AuditCase, ...]:
-        """Its worst streams and planted bugs, for `hedgerow audit`."""
-        from hedgerow.audits.cases.sparse_vector import cases  # it stands on this file
-
-        return cases(self)
 
     def build(self, setting: Setting) -> Algorithm:
         clients, experts, horizon = setting.clients, setting.experts, setting.horizon

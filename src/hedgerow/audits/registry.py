@@ -1,0 +1,22 @@
+"""The audits by algorithm: one line each. A function takes the algorithm's spec and returns its cases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from hedgerow.audits.case import AuditCase
+from hedgerow.core.registry import Registry
+
+AUDITS: Registry[Callable[[Any], tuple[AuditCase, ...]]] = Registry(
+    "audit",
+    {
+        "doubling": "hedgerow.audits.cases.restarting:cases",
+        "lazy_experts": "hedgerow.audits.cases.lazy_experts:cases",
+        "phased_selection": "hedgerow.audits.cases.phased_selection:cases",
+        "potential": "hedgerow.audits.cases.restarting:cases",
+        "random_prefix": "hedgerow.audits.cases.blocks:exact_cases",
+        "shrinking_dartboard": "hedgerow.audits.cases.shrinking_dartboard:cases",
+        "sparse_vector": "hedgerow.audits.cases.sparse_vector:cases",
+    },
+)
