@@ -1,61 +1,76 @@
-"""All commands, and how their errors are told."""
+"""All commands by name, imported when they are called, and how their errors are reported."""
 
 from __future__ import annotations
 
 import os
 import sys
 import traceback
+from importlib import import_module
+from typing import Any
 
 import typer
+from typer.core import TyperCommand, TyperGroup
 
-from hedgerow.cli.audit import audit
-from hedgerow.cli.bench import bench
-from hedgerow.cli.certify import certify
-from hedgerow.cli.compare import compare
-from hedgerow.cli.contracts import contracts
-from hedgerow.cli.demo import demo
-from hedgerow.cli.gallery import gallery
-from hedgerow.cli.listing import list_things
 from hedgerow.cli.main import INTERRUPTED, STOPPED
 from hedgerow.cli.output import ERR
-from hedgerow.cli.reproduce import reproduce
-from hedgerow.cli.run import run
-from hedgerow.cli.statement import statement
-from hedgerow.core.errors import HedgerowError
-from hedgerow.studies.storage.unfinished import Interrupted
+from hedgerow.core.errors import HedgerowError, Interrupted
 
 # Typer carries its own copy of click, or uses the installed one; this is the base of its errors either way.
 CommandLineError: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
 
-app = typer.Typer(
-    name="hedgerow",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
-    help="Private federated prediction from experts: simulate, compare, certify, audit, state, reproduce.",
-    epilog="Start with [bold]hedgerow demo[/bold]. Exit codes: 0 passed, 1 a check failed, 2 usage, input or missing data, 130 Ctrl-C.",
-)
-for name, command in (
-    ("demo", demo),
-    ("list", list_things),
-    ("run", run),
-    ("compare", compare),
-    ("certify", certify),
-    ("reproduce", reproduce),
-    ("gallery", gallery),
-    ("bench", bench),
-    ("contracts", contracts),
-    ("audit", audit),
-    ("statement", statement),
-):
-    app.command(name)(command)
+# Function and summary of each command. The summary is the first line of the function's docstring (a test compares them), so that
+# `hedgerow --help` need not import the commands.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "demo": ("demo:demo", "Simulate eight hospitals that learn together in private."),
+    "list": ("listing:list_things", "List the algorithms, environments and experiments."),
+    "run": ("run:run", "Run a study from a TOML file and write a run folder."),
+    "compare": ("compare:compare", "Compare finished runs: differences and what explains them."),
+    "certify": ("certify:certify", "Print who can learn what, at which epsilon, proven where."),
+    "reproduce": ("reproduce:reproduce", "Reproduce published figures and judge each claim."),
+    "gallery": ("gallery:gallery", "Make one page of all experiments with their verdicts."),
+    "bench": ("bench:bench", "Measure speed and memory as ratios."),
+    "contracts": ("contracts:contracts", "Check the contracts that every algorithm must keep."),
+    "audit": ("audit:audit", "Attack an algorithm and compare with its certificate."),
+    "statement": ("statement:statement", "Write a privacy statement for each algorithm of a run."),
+}
+
+
+class Commands(TyperGroup):
+    """Commands that are imported when they are called."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        del ctx
+        return list(self.commands)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command if command is None or name is None else load(name), rest
+
+
+def load(name: str) -> Any:
+    """The command itself, with its options."""
+    module, _, function = COMMANDS[name][0].partition(":")
+    single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
+    single.command(name)(getattr(import_module(f"hedgerow.cli.{module}"), function))
+    return typer.main.get_command(single)
+
+
+def group() -> TyperGroup:
+    """All commands, as far as their summaries."""
+    return Commands(
+        name="hedgerow",
+        commands={name: TyperCommand(name, help=summary, rich_markup_mode=None) for name, (_, summary) in COMMANDS.items()},
+        no_args_is_help=True,
+        rich_markup_mode=None,  # plain help, which needs no more of rich
+        help="Private federated prediction from experts: simulate, compare, certify, audit, state, reproduce.",
+        epilog="Start with `hedgerow demo`. Exit codes: 0 passed, 1 a check failed, 2 usage, input or missing data, 130 Ctrl-C.",
+    )
 
 
 def guarded(debug: bool) -> int:
-    """The exit code of the command, with every foreseen error told in one line."""
+    """The exit code of the command; every foreseen error is one line."""
     try:
-        result = app(standalone_mode=False)
+        result = group()(standalone_mode=False)
         sys.stdout.flush()
         code = result if isinstance(result, int) else 0
     except (KeyboardInterrupt, typer.Abort):

@@ -23,7 +23,9 @@ def audit(
     plugin: Plugins = None,
     debug: Debug = False,
 ) -> int:
-    """Attack an algorithm on its worst neighbouring streams, and set what was shown against its certificate.
+    """Attack an algorithm and compare with its certificate.
+
+    Attack an algorithm on its worst neighbouring streams, and set what was shown against its certificate.
 
     Exact ratio: the likelihoods of transcripts made by hand, no sampling. Glass box: real runs, judged by their exact
     likelihoods. Black box: real runs, judged by how often each outcome came up.

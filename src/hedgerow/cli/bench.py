@@ -19,7 +19,9 @@ def bench(
     json: Json = False,
     debug: Debug = False,
 ) -> int:
-    """Measure speed and memory as ratios within one process, so that machines can be compared.
+    """Measure speed and memory as ratios.
+
+    Measure speed and memory as ratios within one process, so that machines can be compared.
 
     `simulate` sets whole games of the private algorithms (validation, protocol, regret) against reading the same losses once. Exit
     code 1: a limit is broken.

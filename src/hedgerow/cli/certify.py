@@ -65,7 +65,9 @@ def certify(
     secure: Annotated[bool, typer.Option("--secure", help="As for real data: with noise from the system's entropy.")] = False,
     debug: Debug = False,
 ) -> None:
-    """Say who can learn what from an algorithm with given parameters, at which epsilon, under which assumption, proven where.
+    """Print who can learn what, at which epsilon, proven where.
+
+    Say who can learn what from an algorithm with given parameters, at which epsilon, under which assumption, proven where.
 
     Example: hedgerow certify sparse_vector --set epsilon=1 --set clients=10 --set horizon=1000
 

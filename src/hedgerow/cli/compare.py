@@ -30,7 +30,9 @@ def compare(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Compare finished runs: regret of every label, the difference from the first run with its interval, and what differs.
+    """Compare finished runs: differences and what explains them.
+
+    Compare finished runs: regret of every label, the difference from the first run with its interval, and what differs.
 
     Example: hedgerow compare runs/before runs/after --out difference.png
 

@@ -23,7 +23,9 @@ def contracts(
     secure: Annotated[bool, typer.Option("--secure", help="The contracts about noise, with noise from the system's entropy.")] = False,
     debug: Debug = False,
 ) -> int:
-    """Hold an algorithm, yours or ours, to the contracts every registered algorithm must keep.
+    """Check the contracts that every algorithm must keep.
+
+    Hold an algorithm, yours or ours, to the contracts every registered algorithm must keep.
 
     Example: hedgerow contracts my_algorithm --plugin my_algorithm.py
 

@@ -36,7 +36,9 @@ def study() -> StudyConfig:
 
 
 def demo(out: Out = None, json: Json = False, debug: Debug = False) -> None:
-    """Eight simulated hospitals learn together which forecasting model to follow, with differential privacy.
+    """Simulate eight hospitals that learn together in private.
+
+    Eight simulated hospitals learn together which forecasting model to follow, with differential privacy.
 
     Compares learning together in private, learning alone in private and learning together without privacy; prints what each
     observer can learn, and writes a run folder with a picture.

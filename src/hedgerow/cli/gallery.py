@@ -29,7 +29,9 @@ def gallery(
     data: Data = None,
     debug: Debug = False,
 ) -> int:
-    """One page with every experiment: picture, verdict, time, and the command that makes it.
+    """Make one page of all experiments with their verdicts.
+
+    One page with every experiment: picture, verdict, time, and the command that makes it.
 
     Example: hedgerow gallery --quick --out gallery
 

@@ -26,7 +26,7 @@ def _describe(name: str, kind: Any) -> dict[str, Any]:
 
 
 def list_things(json: Json = False, plugin: Plugins = None, debug: Debug = False) -> None:
-    """List the algorithms, environments and experiments, with their parameters and defaults."""
+    """List the algorithms, environments and experiments."""
     prepare(plugin)
     able_to = {feature: supporting(feature) for feature in Feature}
     document = {

@@ -7,13 +7,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from math import ceil
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from hedgerow.studies.run import Study
+if TYPE_CHECKING:
+    from hedgerow.studies.run import Study
 
 OUT = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
 BOUND = "bound: what is proven of the expected regret on these losses"
@@ -28,6 +28,8 @@ def print_json(document: Any) -> None:
 @contextmanager
 def progress_bar(title: str) -> Iterator[Any]:
     """A bar on standard error that vanishes when done; yields `update(description, done, total)`."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Progress(*columns, console=ERR, transient=True, disable=not ERR.is_terminal) as bar:
         task = bar.add_task(title, total=None)

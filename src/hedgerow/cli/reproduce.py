@@ -36,7 +36,9 @@ def reproduce(
     data: Data = None,
     debug: Debug = False,
 ) -> int:
-    """Reproduce published figures: what was published, what was obtained, the limit, the verdict.
+    """Reproduce published figures and judge each claim.
+
+    Reproduce published figures: what was published, what was obtained, the limit, the verdict.
 
     Example: hedgerow reproduce gao2024-figure2
 

@@ -35,7 +35,9 @@ def run(
     data: Data = None,
     debug: Debug = False,
 ) -> None:
-    """Run the study in FILE.toml on all its seeds and write a run folder.
+    """Run a study from a TOML file and write a run folder.
+
+    Run the study in FILE.toml on all its seeds and write a run folder.
 
     Example: hedgerow run examples/study.toml --set algorithms.0.epsilon=4 --set seeds=50
 

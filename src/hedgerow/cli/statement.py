@@ -35,7 +35,9 @@ def statement(
     plugin: Plugins = None,
     debug: Debug = False,
 ) -> int:
-    """Write a one-page privacy statement for every algorithm of a run: Markdown, JSON, a page to print, and a registry record.
+    """Write a privacy statement for each algorithm of a run.
+
+    Write a one-page privacy statement for every algorithm of a run: Markdown, JSON, a page to print, and a registry record.
 
     Example: hedgerow statement runs/my-study --algorithm private --details examples/statement_details.toml
 

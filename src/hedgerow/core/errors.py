@@ -7,6 +7,10 @@ class HedgerowError(Exception):
     """Base of every error whose text is meant for the user; the command line prints it without a traceback."""
 
 
+class Interrupted(HedgerowError):
+    """Ctrl-C; the text says what is safe."""
+
+
 class InvalidValue(HedgerowError, ValueError):
     """A value breaks a stated rule."""
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hedgerow.core.errors import HedgerowError
+from hedgerow.core.errors import HedgerowError, Interrupted
 from hedgerow.experiments.experiment import Experiment
 from hedgerow.experiments.pictures import pictures
 from hedgerow.experiments.reproduce import fresh_result, reproduce
-from hedgerow.studies.storage.unfinished import RUNS, Interrupted
+from hedgerow.studies.storage.unfinished import RUNS
 
 Progress = Callable[[str, str, int, int], None]
 

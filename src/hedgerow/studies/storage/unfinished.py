@@ -20,7 +20,7 @@ from typing import Any
 
 import tomli_w
 
-from hedgerow.core.errors import HedgerowError, InvalidValue
+from hedgerow.core.errors import Interrupted, InvalidValue
 from hedgerow.studies.storage.identity import Table, differences
 from hedgerow.studies.storage.results import ResultStore
 
@@ -32,10 +32,6 @@ except ImportError:  # no such locks on this system: two processes on one run ar
 RECORD = "unfinished.toml"
 FORMAT = "hedgerow unfinished run 1"
 RUNS = Path("runs")
-
-
-class Interrupted(HedgerowError):
-    """Ctrl-C; the text says what is safe."""
 
 
 @dataclass(frozen=True)
