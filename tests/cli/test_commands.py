@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
+from hedgerow import proofs
 from hedgerow.algorithms.registry import ALGORITHMS, variants
+from hedgerow.cli.app import COMMANDS
 from hedgerow.core.setting import Setting
 from hedgerow.environments.registry import ENVIRONMENTS
 from hedgerow.statement.words import meanings
 from hedgerow.studies.config import from_table, load
 from support.command import Command
-
-COMMANDS = ("demo", "list", "run", "compare", "certify", "reproduce", "gallery", "bench", "contracts", "audit", "statement")
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -25,7 +28,8 @@ def test_help_teaches(hedgerow: Command, command: str) -> None:
     answer = hedgerow(command, "--help")
     assert answer.code == 0
     assert "--json" in answer.out
-    if command in ("run", "compare", "certify", "reproduce", "gallery", "contracts", "audit", "statement"):
+    assert COMMANDS[command][1] in " ".join(answer.out.split())
+    if command not in ("demo", "list", "bench"):
         assert f"Example: hedgerow {command}" in answer.out
     explained = answer.out.split("\u256d")[0].split("Usage:")[1]  # up to the first box
     assert len(re.findall(r"[a-z]{3,}", explained)) > 10
@@ -34,6 +38,53 @@ def test_help_teaches(hedgerow: Command, command: str) -> None:
 def test_the_front_page_names_every_command_and_exit_code(hedgerow: Command) -> None:
     out = hedgerow("--help").out
     assert all(word in out for word in (*COMMANDS, "130 Ctrl-C"))
+
+
+def test_no_summary_is_cut_on_a_narrow_terminal() -> None:
+    narrow = subprocess.run(
+        [sys.executable, "-m", "hedgerow"], capture_output=True, text=True, env={**os.environ, "COLUMNS": "80"}, check=False
+    )
+    assert "..." not in narrow.stdout.split("Commands:")[1]
+
+
+def test_proofs_are_printed_by_name_algorithm_and_citation(hedgerow: Command) -> None:
+    listed = hedgerow("proof").out
+    assert all(name in listed for name in proofs.names())
+    assert hedgerow("proof", "sparse_vector").out.startswith("# Sparse vector")
+    section = hedgerow("proof", "proofs/sparse_vector.md#whole-algorithm").out
+    assert section.startswith("## Whole algorithm")
+    assert "## Setting" not in section
+    assert "$" not in section
+    assert hedgerow("proof", "shrinking_dartboard", "--raw").out.rstrip() == proofs.read("dartboard").rstrip()
+    assert hedgerow("proof", "hedge", "--json").document()["text"].startswith("# Hedge")
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("sparse_vectr", "Unknown proof 'sparse_vectr'; did you mean 'sparse_vector'?"),
+        ("hedge.md#regrets", "Unknown section 'regrets' of hedge.md; did you mean 'regret'?"),
+        ("follow_the_leader", "follow_the_leader cites no proof: it guarantees nothing."),
+    ],
+)
+def test_a_proof_that_does_not_exist_is_named(hedgerow: Command, name: str, message: str) -> None:
+    answer = hedgerow("proof", name)
+    assert (answer.code, answer.err) == (2, f"Error: {message}\n")
+
+
+def test_every_formula_of_every_proof_can_be_printed() -> None:
+    for name in proofs.names():
+        left = re.findall(r"\\[A-Za-z]+|\$", proofs.in_unicode(proofs.read(name)))
+        assert left == [], f"{name}: {left[:5]}"
+
+
+def test_examples_are_copied_once_and_run(hedgerow: Command, tmp_path: Path) -> None:
+    copied = hedgerow("examples", "--json").document()["files"]
+    assert {"examples/study.toml", "examples/my_algorithm.py", "examples/recorded_losses.csv"} <= set(copied)
+    assert sorted(f"examples/{file.name}" for file in (tmp_path / "examples").iterdir()) == sorted(copied)
+    assert hedgerow("run", "examples/recorded.toml", "--data", "examples", "--set", "seeds=1").code == 0
+    again = hedgerow("examples")
+    assert (again.code, "examples already exists" in again.err) == (2, True)
 
 
 def test_list_shows_everything_registered(hedgerow: Command) -> None:

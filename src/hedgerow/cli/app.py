@@ -23,9 +23,11 @@ CommandLineError: type[Exception] = next(kind for kind in typer.BadParameter.__m
 COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("demo:demo", "Simulate eight hospitals that learn together in private."),
     "list": ("listing:list_things", "List the algorithms, environments and experiments."),
+    "examples": ("examples:examples", "Copy the example studies, plugins and data into a folder."),
     "run": ("run:run", "Run a study from a TOML file and write a run folder."),
     "compare": ("compare:compare", "Compare finished runs: differences and what explains them."),
     "certify": ("certify:certify", "Print who can learn what, at which epsilon, proven where."),
+    "proof": ("proof:proof", "Print the proof that a certificate cites."),
     "reproduce": ("reproduce:reproduce", "Reproduce published figures and judge each claim."),
     "gallery": ("gallery:gallery", "Make one page of all experiments with their verdicts."),
     "bench": ("bench:bench", "Measure speed and memory as ratios."),
@@ -60,7 +62,6 @@ def group() -> TyperGroup:
     return Commands(
         name="hedgerow",
         commands={name: TyperCommand(name, help=summary, rich_markup_mode=None) for name, (_, summary) in COMMANDS.items()},
-        no_args_is_help=True,
         rich_markup_mode=None,  # plain help, which needs no more of rich
         help="Private federated prediction from experts: simulate, compare, certify, audit, state, reproduce.",
         epilog="Start with `hedgerow demo`. Exit codes: 0 passed, 1 a check failed, 2 usage, input or missing data, 130 Ctrl-C.",
@@ -70,7 +71,7 @@ def group() -> TyperGroup:
 def guarded(debug: bool) -> int:
     """The exit code of the command; every foreseen error is one line."""
     try:
-        result = group()(standalone_mode=False)
+        result = group()(sys.argv[1:] or ["--help"], standalone_mode=False)
         sys.stdout.flush()
         code = result if isinstance(result, int) else 0
     except (KeyboardInterrupt, typer.Abort):
@@ -85,8 +86,7 @@ def guarded(debug: bool) -> int:
         if debug:
             ERR.print(traceback.format_exc(), markup=False, soft_wrap=True)
         text = error.format_message() if hasattr(error, "format_message") else str(error)  # pyright: ignore[reportAttributeAccessIssue]
-        if text:  # without any argument the help has already been shown
-            ERR.print(f"Error: {' '.join(text.split())}{_set_instead(error)}", markup=False, soft_wrap=True)
+        ERR.print(f"Error: {' '.join(text.split())}{_set_instead(error)}", markup=False, soft_wrap=True)
         _print_notes(error)
         code = 2
     except Exception as error:  # a bug, ours or a plugin's

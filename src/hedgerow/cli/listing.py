@@ -26,7 +26,10 @@ def _describe(name: str, kind: Any) -> dict[str, Any]:
 
 
 def list_things(json: Json = False, plugin: Plugins = None, debug: Debug = False) -> None:
-    """List the algorithms, environments and experiments."""
+    """List the algorithms, environments and experiments.
+
+    Each comes with its parameters and their defaults; algorithms also with the games they can be played in.
+    """
     prepare(plugin)
     able_to = {feature: supporting(feature) for feature in Feature}
     document = {

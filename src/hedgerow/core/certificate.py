@@ -8,6 +8,7 @@ from enum import Enum
 from math import isfinite
 from typing import Any, Literal, Protocol, runtime_checkable
 
+from hedgerow import proofs
 from hedgerow.core.setting import Setting
 
 
@@ -145,6 +146,10 @@ class Proof:
     def words(self) -> str:
         return f"proofs/{self.file}#{self.anchor}"
 
+    def read(self) -> str:
+        """The section itself, in Markdown with LaTeX formulas."""
+        return proofs.read(self.file.removesuffix(".md"), self.anchor)
+
 
 @dataclass(frozen=True)
 class Guarantee:
@@ -228,7 +233,23 @@ class Certificate:
     entered: int | None = None
 
     def guarantee(self, observer: Observer) -> Guarantee:
+        """What one observer can learn."""
         return next(g for g in self.guarantees if g.observer is observer)
+
+    @property
+    def server(self) -> Guarantee:
+        """What the server can learn."""
+        return self.guarantee(Observer.SERVER)
+
+    @property
+    def peer(self) -> Guarantee:
+        """What another client can learn."""
+        return self.guarantee(Observer.PEER)
+
+    @property
+    def public(self) -> Guarantee:
+        """What somebody who sees only the plays and their timing can learn."""
+        return self.guarantee(Observer.PUBLIC)
 
 
 def with_exact_noise(certificate: Certificate) -> Certificate:

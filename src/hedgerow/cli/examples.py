@@ -1,0 +1,42 @@
+"""`hedgerow examples`."""
+
+from __future__ import annotations
+
+from importlib.resources import as_file, files
+from pathlib import Path
+from shutil import copyfile
+from typing import Annotated
+
+import typer
+
+from hedgerow.cli.options import Debug, Json
+from hedgerow.cli.output import OUT, print_json
+from hedgerow.core.errors import InvalidValue
+
+
+def examples(
+    folder: Annotated[Path, typer.Argument(help="Where to put them; must not exist.")] = Path("examples"),
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Copy the example studies, plugins and data into a folder.
+
+    Example: hedgerow examples && hedgerow run examples/study.toml
+    """
+    if folder.exists():
+        raise InvalidValue(f"{folder} already exists. Name another folder: hedgerow examples FOLDER")
+    copied: list[str] = []
+    try:
+        folder.mkdir(parents=True)
+        for source in sorted(files("hedgerow.examples").iterdir(), key=lambda file: file.name):
+            if source.is_file():
+                with as_file(source) as path:
+                    copyfile(path, folder / source.name)
+                copied.append(str(folder / source.name))
+    except OSError as error:
+        raise InvalidValue(f"Cannot write to {folder}: {error.strerror}.") from error
+    if json:
+        print_json({"files": copied})
+        return
+    for name in copied:
+        OUT.print(name, markup=False, soft_wrap=True)

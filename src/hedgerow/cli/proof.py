@@ -1,0 +1,67 @@
+"""`hedgerow proof NAME`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from hedgerow import proofs
+from hedgerow.algorithms.registry import ALGORITHMS
+from hedgerow.cli.options import Debug, Json
+from hedgerow.cli.output import OUT, print_json
+from hedgerow.core.errors import InvalidValue
+from hedgerow.core.setting import Setting
+from hedgerow.core.validate import nearest
+
+
+def proof(
+    name: Annotated[str | None, typer.Argument(help="A proof, an algorithm, or a citation such as sparse_vector.md#setting.")] = None,
+    json: Json = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Print the Markdown source with its LaTeX formulas.")] = False,
+    debug: Debug = False,
+) -> None:
+    """Print the proof that a certificate cites.
+
+    Without a name, list all proofs. A citation is printed by a certificate; only its section is shown.
+
+    Example: hedgerow proof sparse_vector.md#whole-algorithm
+    """
+    if name is None:
+        titles = {known: proofs.read(known).splitlines()[0].lstrip("# ") for known in proofs.names()}
+        lines = [f"{known:<18} {title}" for known, title in titles.items()]
+        document: dict[str, Any] = {"proofs": titles}
+    else:
+        lines = [text if raw else proofs.in_unicode(text) for text in _texts(name)]
+        document = {"name": name, "text": "\n".join(lines)}
+    if json:
+        print_json(document)
+        return
+    for line in lines:
+        OUT.print(line, markup=False, soft_wrap=True)
+
+
+def _texts(name: str) -> list[str]:
+    """What to print: a section, a proof, or all proofs that an algorithm cites."""
+    file, _, anchor = name.removeprefix("proofs/").partition("#")
+    stem, known = file.removesuffix(".md"), proofs.names()
+    if stem not in known and stem in ALGORITHMS:
+        cited = _cited(stem)
+        if cited:
+            return [proofs.read(found) for found in cited]
+        raise InvalidValue(f"{stem} cites no proof: it guarantees nothing.")
+    if stem not in known:
+        raise InvalidValue(f"Unknown proof {stem!r}; {nearest(stem, [*known, *ALGORITHMS])}")
+    try:
+        return [proofs.read(stem, anchor or None)]
+    except KeyError:
+        headings = [line.lstrip("# ") for line in proofs.read(stem).splitlines() if line.startswith("#")]
+        raise InvalidValue(f"Unknown section {anchor!r} of {stem}.md; {nearest(anchor, map(proofs.anchor_of, headings))}") from None
+
+
+def _cited(algorithm: str) -> list[str]:
+    """The proofs behind the guarantees and the regret bound of an algorithm."""
+    built = ALGORITHMS[algorithm]().build(Setting(clients=2, experts=2, horizon=8))
+    found = [guarantee.proof for guarantee in built.certificate.guarantees]
+    found += [] if built.regret_bound is None else [built.regret_bound.proof]
+    return list(dict.fromkeys(one.file.removesuffix(".md") for one in found if one is not None))
