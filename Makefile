@@ -5,7 +5,7 @@ ifneq ($(wildcard ../shared/data),)
 export HEDGEROW_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: setup demo test test-full check bench readme clean
+.PHONY: setup demo test test-full check bench readme wheel clean
 
 setup: .venv/.ready
 
@@ -33,6 +33,11 @@ check: setup
 
 readme: setup
 	$(BIN)/python tools/readme.py
+
+wheel: setup
+	rm -rf build dist
+	$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
+	$(BIN)/python tools/try_wheel.py dist/*.whl
 
 bench: setup
 	$(BIN)/hedgerow bench

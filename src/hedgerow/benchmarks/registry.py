@@ -15,6 +15,7 @@ BENCHMARKS: Registry[Callable[[], Iterator[Row]]] = Registry(
         "calibrate": "hedgerow.benchmarks.calibration:calibrate_rows",
         "scale": "hedgerow.benchmarks.simulation:scale_rows",
         "noise": "hedgerow.benchmarks.noise:noise_rows",
+        "start": "hedgerow.benchmarks.start:start_rows",
         "privacy": "hedgerow.benchmarks.privacy:privacy_rows",
     },
 )
