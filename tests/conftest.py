@@ -20,8 +20,9 @@ from support.command import PLUGIN, STUDY, Answer, Command
 
 @pytest.fixture(autouse=True, scope="session")
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
-    """Tables computed by the tests stay out of the user's cache."""
-    os.environ["HEDGEROW_CACHE"] = str(tmp_path_factory.mktemp("cache"))
+    """Tables computed by the tests stay out of the user's cache; parallel workers share them."""
+    base = tmp_path_factory.getbasetemp()
+    os.environ["HEDGEROW_CACHE"] = str((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "tables")
 
 
 @pytest.fixture(autouse=True)
