@@ -11,7 +11,7 @@ _TABLE = """
     le ≤ leq ≤ ge ≥ geq ≥ ne ≠ neq ≠ ll ≪ gg ≫ approx ≈ sim ∼ equiv ≡ propto ∝ in ∈ notin ∉ subseteq ⊆ subset ⊂ cup ∪ cap ∩
     emptyset ∅ setminus ∖ times × cdot · pm ± mp ∓ circ ∘ to → mapsto ↦ rightarrow → implies ⇒ Rightarrow ⇒ iff ⇔ sum ∑ prod ∏
     int ∫ sqrt √ ldots … dots … cdots … lfloor ⌊ rfloor ⌋ lceil ⌈ rceil ⌉ langle ⟨ rangle ⟩ lVert ‖ rVert ‖ mid | forall ∀
-    exists ∃ wedge ∧ vee ∨ neg ¬ qed ∎
+    exists ∃ wedge ∧ vee ∨ neg ¬ qed ∎ ast * lvert | rvert | Vert ‖ lbrace { rbrace }
 """
 _NAMES = _TABLE.split()
 SYMBOLS = {f"\\{name}": sign for name, sign in zip(_NAMES[::2], _NAMES[1::2], strict=True)} | {
@@ -69,7 +69,7 @@ def in_unicode(text: str) -> str:
     >>> in_unicode(r"If $q_j \le \frac{a + b}{2}$, then $e^{-\eta x} \in [0, 1]$.")
     'If q_j ≤ (a + b)/2, then e^{-η x} ∈ [0, 1].'
     """
-    displayed = re.sub(r"^\$\$\n?(.*?)\n?\$\$$", lambda m: _indented(_formula(m[1])), text, flags=re.DOTALL | re.MULTILINE)
+    displayed = re.sub(r"^ *\$\$\n?(.*?)\n? *\$\$$", lambda m: _indented(_formula(m[1])), text, flags=re.DOTALL | re.MULTILINE)
     return re.sub(r"\$([^$]+)\$", lambda m: _formula(m[1]), displayed)
 
 
@@ -78,14 +78,14 @@ def _indented(formula: str) -> str:
 
 
 def _formula(text: str) -> str:
-    text = re.sub(UNSAID, "", re.sub(r"\\\\(\[[^\]]*\])?\n?", "\n", text)).replace("&", "")
+    text = re.sub(UNSAID, "", re.sub(r"\\(cr(?![A-Za-z])|\\(\[[^\]]*\])?) *\n?", "\n", text)).replace("&", "")
     for _ in range(4):  # inner fractions and names first
         text = re.sub(NAMED, r"\1", text)
         text = re.sub(FRACTION, lambda m: f"{_grouped(m[1])}/{_grouped(m[2])}", text)
     for name in sorted(SYMBOLS, key=len, reverse=True):
         text = re.sub(re.escape(name) + (r"(?![A-Za-z])" if name[-1].isalpha() else ""), lambda _, name=name: SYMBOLS[name], text)
     text = re.sub(r"\\([A-Za-z]+)", r"\1", text)  # exp, ln, max, Pr
-    return re.sub(r"([_^])\{(.)\}", r"\1\2", text)
+    return re.sub(r"([_^]) ?\{(.)\}", r"\1\2", text)
 
 
 def _grouped(text: str) -> str:
