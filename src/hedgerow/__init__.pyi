@@ -1,7 +1,6 @@
 from .algorithms.baselines.follow_the_leader import FollowTheLeader as FollowTheLeader
 from .algorithms.baselines.hedge import Hedge as Hedge
 from .algorithms.baselines.uniform import Uniform as Uniform
-from .algorithms.dartboard.lazy_experts import LazyExperts as LazyExperts
 from .algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard as ShrinkingDartboard
 from .algorithms.phases.phased_selection import PhasedSelection as PhasedSelection
 from .algorithms.phases.random_prefix import RandomPrefix as RandomPrefix

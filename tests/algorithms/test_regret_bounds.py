@@ -98,16 +98,16 @@ def test_a_bound_that_claims_too_much_is_seen() -> None:
 @pytest.mark.parametrize("every", [1, 5])
 @pytest.mark.parametrize("clients", [1, 3])
 def test_hedge_keeps_its_bound_where_losses_react(every: int, clients: int) -> None:
-    """A lazy algorithm of the same weights has the same bound for losses fixed in advance; where they react it is far above it."""
+    """A dartboard of the same weights has the same bound for losses fixed in advance; where they react it is far above it."""
     for lasting in (False, True):
         environment = hr.PlayChasing(clients=clients, experts=12, horizon=300, lasting=lasting)
         hedge = hr.Hedge(every=every).build(environment.setting)
         rate = hedge.parameters["rate"] / clients
-        lazy = hr.ShrinkingDartboard(epsilon=1e3, rate=rate, leave=1e-3, every=every).build(environment.setting)
-        assert hedge.regret_at_most == pytest.approx(lazy.regret_at_most)
-        assert [b is not None and covered(b, environment) for b in (hedge.regret_bound, lazy.regret_bound)] == [True, False]
+        dartboard = hr.ShrinkingDartboard(epsilon=1e3, rate=rate, leave=1e-3, every=every).build(environment.setting)
+        assert hedge.regret_at_most == pytest.approx(dartboard.regret_at_most)
+        assert [b is not None and covered(b, environment) for b in (hedge.regret_bound, dartboard.regret_bound)] == [True, False]
         assert regret(hedge, environment, 5).high <= hedge.regret_at_most
-        assert regret(lazy, environment, 5).low > lazy.regret_at_most
+        assert regret(dartboard, environment, 5).low > dartboard.regret_at_most
 
 
 def regret(algorithm: Algorithm, environment: Any, seeds: int) -> Estimate:
@@ -228,16 +228,16 @@ def test_coins_in_common_are_labelled() -> None:
 
 
 def test_a_study_tells_its_notes_in_print_and_in_its_folder(hedgerow: Command, tmp_path: Path) -> None:
-    study = hr.compare(hr.PlayChasing(clients=2, experts=4, horizon=20), {"lazy": hr.ShrinkingDartboard(), "not": hr.Hedge()}, seeds=2)
-    (said,) = study.notes()["lazy"]
-    assert set(study.notes()) == {"lazy"}
-    assert f"\nlazy: note: {said}\nsimulation: not private" in str(study)
-    assert "note:" not in str(hr.compare(hr.Bernoulli(clients=2, experts=4, horizon=20), {"lazy": hr.ShrinkingDartboard()}, seeds=2))
+    study = hr.compare(hr.PlayChasing(clients=2, experts=4, horizon=20), {"dartboard": hr.ShrinkingDartboard(), "not": hr.Hedge()}, seeds=2)
+    (said,) = study.notes()["dartboard"]
+    assert set(study.notes()) == {"dartboard"}
+    assert f"\ndartboard: note: {said}\nsimulation: not private" in str(study)
+    assert "note:" not in str(hr.compare(hr.Bernoulli(clients=2, experts=4, horizon=20), {"dartboard": hr.ShrinkingDartboard()}, seeds=2))
     file = tmp_path / "study.toml"
     file.write_text(
         'seeds = 2\n[environment]\nname = "play_chasing"\nclients = 2\nexperts = 4\nhorizon = 20\n'
-        '[[algorithms]]\nname = "shrinking_dartboard"\nlabel = "lazy"\n[[algorithms]]\nname = "hedge"\n'
+        '[[algorithms]]\nname = "shrinking_dartboard"\nlabel = "dartboard"\n[[algorithms]]\nname = "hedge"\n'
     )
     told = hedgerow("run", str(file), "--out", str(tmp_path / "run"), "--workers", "1", "--json").document()["notes"]
-    assert told == {"lazy": [said]}
+    assert told == {"dartboard": [said]}
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["notes"] == told

@@ -11,23 +11,31 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from hedgerow.algorithms.dartboard.cost import Choice, with_chance
-from hedgerow.algorithms.dartboard.lazy_experts import LazyExperts
-from hedgerow.algorithms.dartboard.shrinking_dartboard import Dartboard, ShrinkingDartboard
+from hedgerow.algorithms.dartboard.cost import Choice, regret_bounds, with_chance
+from hedgerow.algorithms.dartboard.server import DartboardServer
+from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.dartboard.tuning import choose
 from hedgerow.audits.runner import AuditRow, cases_of, examine
+from hedgerow.contracts.suite import examine as examine_contract
 from hedgerow.core.certificate import Observer
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.setting import Setting
+from hedgerow.core.transcript import Everything
 from hedgerow.engines.broadcasts import broadcasts_of
+from hedgerow.engines.learner import Learner
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.drawn.stochastic import Bernoulli
+from hedgerow.environments.drawn.switching import Switching
+from hedgerow.environments.hard.adaptive import PlayChasing
+from hedgerow.environments.hard.lower_bounds import hidden_expert_regret
 from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.privacy.composition.bounded_range import AdaptiveBoundedRange
-from hedgerow.privacy.composition.random_draws import CoinThenDraws, binomial, capped, mixture
+from hedgerow.privacy.composition.random_draws import CoinThenDraws, binomial, capped
 from hedgerow.privacy.curves import PureDP
 from hedgerow.privacy.mechanisms import Coin
+from hedgerow.privacy.secure import SecureNoise
+from hedgerow.studies.notes import notes
 from support.played import regret
 
 LARGE = Setting(clients=1, experts=100, horizon=10**4)
@@ -94,7 +102,7 @@ def test_no_enumerated_delta_is_above_the_certificate(
 
 def test_the_mixture_is_never_below_its_definition() -> None:
     """Against the sum of separate tables with scipy's binomial law."""
-    curve = CoinThenDraws(gap=0.2, moved=0.05, range=0.1, occasions=((40, 0.3),))
+    curve = CoinThenDraws(gap=0.2, moved=0.05, range=0.1, occasions=40, chance=0.3)
     p, s = -expm1(-0.2), -expm1(-0.25)
     up = log(s / p)
     weights = binom.pmf(np.arange(41), 40, 0.3)
@@ -118,12 +126,11 @@ def test_binomial_weights_are_upper_bounds(count: int, chance: float) -> None:
     assert law.weights.sum() == pytest.approx(1, rel=1e-7)
     assert law.rest >= binom.sf(len(law.weights) - 1, count, chance)
     assert capped(law, 1).weights.sum() == pytest.approx(1, rel=1e-7)
-    twice = mixture(((count, chance), (7, 0.5)))
-    assert (np.arange(len(twice.weights)) * twice.weights).sum() == pytest.approx(count * chance + 3.5, rel=1e-6)
+    assert (np.arange(len(law.weights)) * law.weights).sum() == pytest.approx(count * chance, rel=1e-6)
 
 
 def test_coin() -> None:
-    coin = Coin("keep", rate=0.5, base=1.0, sensitivity=2.0, least=-0.5)
+    coin = Coin("keep", rate=0.5, base=0.5, sensitivity=2.0)
     assert coin.curve.bound == pytest.approx(log(-expm1(-1.25) / -expm1(-0.25)))
     assert exp(coin.log_probability(3.0, True)) + exp(coin.log_probability(3.0, False)) == pytest.approx(1)
     noise = SeededNoise(1)
@@ -181,7 +188,7 @@ def test_choices_fit_and_federation_helps() -> None:
 def test_horizons_that_end_inside_a_group() -> None:
     """Ten rounds in groups of four: two exchanges, before rounds 4 and 8, none at the end; the bound counts three groups."""
     algorithm = ShrinkingDartboard(epsilon=1.0, every=4).build(Setting(2, 3, 10))
-    assert isinstance(algorithm.server, Dartboard)
+    assert isinstance(algorithm.server, DartboardServer)
     counters = simulate(algorithm, RecordedArray(np.ones((10, 2, 3))), 0)
     assert counters.exchanged == 2
     choice = Choice(algorithm.server.coin.rate, algorithm.server.coin.base, 4, None)
@@ -204,6 +211,12 @@ def test_horizons_that_end_inside_a_group() -> None:
             r"Expected rate=1.0 within epsilon=1.0, delta=0.0: this choice costs .*; take a smaller rate or",
         ),
         ({"rate": 1.0, "delta": 1e-6}, 10**4, r"Expected rate=1.0 within epsilon=1.0, delta=1e-06: this choice costs"),
+        (
+            {"rate": 5.0, "draws": 1000},
+            10,
+            r"Expected rate=5.0, draws=1000 within epsilon=1.0, .*; take a smaller rate, fewer draws or",
+        ),
+        ({"epsilon": 0.0}, 10, r"Expected epsilon=0.0 > 0"),
         ({"rate": 1.0, "leave": 0.2}, 100, r"Expected rate=1.0, leave=0.2 within .*; take a smaller rate, a larger leave or a larger eps"),
         ({"leave": 0.0}, 100, r"Expected leave=0.0 in \[1e-09, 0.999999999\]: at 0 every leaving"),
         ({"leave": 1.0}, 100, r"Expected leave=1.0 in \[.*\]: .* at 1 nobody"),
@@ -251,15 +264,14 @@ def test_rare_leaving_on_a_coarse_lattice_is_settled_at_once(choices: dict[str, 
     assert spec.build(setting).certificate.guarantee(Observer.PUBLIC).curve.delta(spec.epsilon) <= spec.delta
 
 
-@pytest.mark.parametrize("kind", [ShrinkingDartboard, LazyExperts])
 @pytest.mark.parametrize(("rate", "leave"), [(0.05, 0.1), (0.01, 0.03), (0.2, 0.4)])
-def test_what_is_stated_is_within_what_was_asked_for(kind: Any, rate: float, leave: float) -> None:
+def test_what_is_stated_is_within_what_was_asked_for(rate: float, leave: float) -> None:
     """The smallest epsilon that is accepted is also the one that is stated."""
     setting = Setting(2, 5, 40)
     choices = {"rate": rate, "leave": leave, "every": 2, "delta": 1e-3}
 
     def curve(epsilon: float) -> Any:
-        return kind(epsilon=epsilon, **choices).build(setting).certificate.guarantee(Observer.PUBLIC).curve
+        return ShrinkingDartboard(epsilon=epsilon, **choices).build(setting).certificate.guarantee(Observer.PUBLIC).curve
 
     asked = curve(50.0).epsilon(1e-3)
     assert curve(asked).stated() == (asked, 1e-3)
@@ -315,3 +327,71 @@ def test_sampled_audits() -> None:
         if case.method != "exact ratio":
             row = AuditRow(case, examine(case))
             assert row.passed, row.to_dict()
+
+
+LOUD = {"epsilon": 1000.0, "rate": 0.3, "leave": 0.3}
+
+
+@pytest.mark.parametrize("choices", [{"every": 1}, {"every": 7}, {"every": 3, "draws": 70}, {"every": 2, "leave": 0.9}])
+def test_the_fused_path_gives_the_same_transcript(choices: dict[str, Any]) -> None:
+    """In games with many draws, cut into blocks anyhow, with a cap that is reached."""
+    environment = Switching(clients=2, experts=6, horizon=400)
+    algorithm = ShrinkingDartboard(**{**LOUD, **choices}).build(environment.setting)
+    kept = Everything()
+    simulate(algorithm, environment, 5, sinks=[kept])  # a sink that wants messages gets the plain loop
+    assert kept.messages[-1][2].switches > 15
+    found = {"messages": (kept.all_plays().tobytes(), len(kept.messages))}
+    for block in (None, 7, 150):
+        for fused in (True, False):
+            plays = Everything(wants_messages=False)
+            counters = simulate(algorithm, environment, 5, sinks=[plays], block_rounds=block, fused=fused)
+            found[f"{block} {fused}"] = (plays.all_plays().tobytes(), counters.exchanged)
+    assert len(set(found.values())) == 1, [name for name in found if found[name] != found["messages"]]
+
+
+@pytest.mark.parametrize("contract", ["same on every engine", "same for every block", "causal", "pure", "resumable", "sensitivities hold"])
+def test_groups_keep_the_contracts(contract: str) -> None:
+    outcome = examine_contract(contract, ShrinkingDartboard(every=3, epsilon=20.0, delta=1e-6))
+    assert outcome.status == "holds", outcome.detail
+
+
+def test_a_learner_on_real_data() -> None:
+    learner = Learner.private(ShrinkingDartboard(epsilon=8.0), clients=2, experts=4, horizon=40, source=SecureNoise())
+    plays = []
+    for _ in range(40):
+        plays.append(learner.predict())
+        learner.observe(np.tile([0.0, 1.0, 1.0, 1.0], (2, 1)))
+    assert np.shape(plays) == (40, 2)
+    assert all("IDEAL_REALS" not in str(guarantee.assumes) for guarantee in learner.algorithm.certificate.guarantees)
+
+
+def test_a_run_says_what_cannot_be_hoped_for() -> None:
+    """A budget too small to learn from, with the regret that no algorithm avoids; losses that react, which run all the same."""
+    small = Bernoulli(clients=1, experts=50, horizon=100)
+    idle, told = notes(ShrinkingDartboard(epsilon=1e-4).build(small.setting), small)
+    assert "says nothing here" in idle
+    least = hidden_expert_regret(small.setting, 1e-4)
+    assert "is too little to learn from: even where one expert is never wrong and all others always are" in told
+    assert f"with this guarantee regrets at least {least:.3g}, and guessing 98" in told
+    adaptive = PlayChasing(clients=1, experts=4, horizon=60)
+    algorithm = ShrinkingDartboard(epsilon=5.0).build(adaptive.setting)
+    assert simulate(algorithm, adaptive, 0).exchanged == 59 // algorithm.parameters["every"] > 0
+    (told,) = notes(algorithm, adaptive)
+    assert told.endswith("here are losses that may react to the plays, for which nothing is proven")
+
+
+def test_the_regret_bound_is_never_above_the_horizon() -> None:
+    assert ShrinkingDartboard(epsilon=1e-4).build(Setting(1, 100, 512)).regret_at_most == 512.0
+    assert ShrinkingDartboard().build(Setting(1, 1, 512)).regret_at_most == 0.0
+
+
+def test_the_tail_of_draws_is_bounded() -> None:
+    """By simulation of the coins; a cap below the mean counts as reached."""
+    setting, rate, p = Setting(1, 2, 201), np.array(0.02), np.array(0.1)
+    wanted = np.random.default_rng(0).binomial(200, 1 - 0.9 * exp(-0.02), 20000)
+    plain = float(regret_bounds(setting, 1, rate, p, np.array(200)))
+    for cap in (26, 32):
+        added = float(regret_bounds(setting, 1, rate, p, np.array(cap))) - plain
+        assert 201 * (wanted > cap).mean() <= added * 1.05
+        assert 201 * (wanted > cap).mean() >= added * 0.8
+    assert float(regret_bounds(setting, 1, rate, p, np.array(10))) - plain == pytest.approx(201)

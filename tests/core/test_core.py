@@ -194,7 +194,7 @@ def test_an_unprotected_algorithm_says_so_to_everybody() -> None:
 def test_unknown_names_are_answered_with_the_nearest() -> None:
     with pytest.raises(InvalidValue, match="Unknown algorithm 'sparse_vectr'; did you mean 'sparse_vector'"):
         ALGORITHMS["sparse_vectr"]
-    with pytest.raises(InvalidValue, match="valid: doubling, follow_the_leader, hedge, lazy_experts"):
+    with pytest.raises(InvalidValue, match="valid: doubling, follow_the_leader, hedge, phased_selection"):
         ALGORITHMS["zzz"]
 
 

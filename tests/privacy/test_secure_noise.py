@@ -21,7 +21,6 @@ import pytest
 from scipy import stats
 
 from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
-from hedgerow.algorithms.dartboard.lazy_experts import LazyExperts
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
@@ -627,11 +626,10 @@ def test_agrees_with_opendp(law: str, scale: float) -> None:
     assert p_value(np.round(ours * 1.5).astype(int)) < 1e-9
 
 
-@pytest.mark.parametrize("spec", [ShrinkingDartboard(), LazyExperts()])
-def test_games_with_secure_noise_flip_exact_coins(spec: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_games_with_secure_noise_flip_exact_coins(monkeypatch: pytest.MonkeyPatch) -> None:
     """The fast paths compare uniform floats, so they are for seeded noise only."""
     environment = Bernoulli(clients=2, experts=5, horizon=60)
-    algorithm, source, flipped = spec.build(environment.setting), SecureNoise(), []
+    algorithm, source, flipped = ShrinkingDartboard().build(environment.setting), SecureNoise(), []
     flip = SecureNoise.flip
     monkeypatch.setattr(SecureNoise, "flip", lambda *arguments: flipped.append(1) or flip(*arguments))
     monkeypatch.setattr(SecureNoise, "uniform", lambda *arguments: pytest.fail("a coin from a float"))

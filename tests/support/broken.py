@@ -10,7 +10,7 @@ import numpy as np
 from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader, Leader
 from hedgerow.algorithms.baselines.hedge import Hedge, Sampler
 from hedgerow.algorithms.baselines.uniform import Uniform
-from hedgerow.algorithms.dartboard.server import LazyServer
+from hedgerow.algorithms.dartboard.server import DartboardServer
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.shared.following import CurrentExpert, Follower
@@ -667,7 +667,7 @@ class FewDraws(ShrinkingDartboard):
 
     def build(self, setting: Setting) -> Algorithm:
         honest = super().build(setting)
-        assert isinstance(honest.server, LazyServer)
+        assert isinstance(honest.server, DartboardServer)
         return with_curve(honest, self.curve(half_the_chance(honest.server.cost(setting))))
 
 

@@ -15,7 +15,6 @@ ALGORITHMS: Registry[type[Any]] = Registry(
         "doubling": "hedgerow.algorithms.sparse_vector.doubling:Doubling",
         "follow_the_leader": "hedgerow.algorithms.baselines.follow_the_leader:FollowTheLeader",
         "hedge": "hedgerow.algorithms.baselines.hedge:Hedge",
-        "lazy_experts": "hedgerow.algorithms.dartboard.lazy_experts:LazyExperts",
         "phased_selection": "hedgerow.algorithms.phases.phased_selection:PhasedSelection",
         "potential": "hedgerow.algorithms.sparse_vector.potential:Potential",
         "random_prefix": "hedgerow.algorithms.phases.random_prefix:RandomPrefix",

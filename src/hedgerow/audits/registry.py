@@ -12,11 +12,10 @@ AUDITS: Registry[Callable[[Any], tuple[AuditCase, ...]]] = Registry(
     "audit",
     {
         "doubling": "hedgerow.audits.cases.restarting:cases",
-        "lazy_experts": "hedgerow.audits.cases.lazy_experts:cases",
         "phased_selection": "hedgerow.audits.cases.phased_selection:cases",
         "potential": "hedgerow.audits.cases.restarting:cases",
         "random_prefix": "hedgerow.audits.cases.blocks:exact_cases",
-        "shrinking_dartboard": "hedgerow.audits.cases.shrinking_dartboard:cases",
+        "shrinking_dartboard": "hedgerow.audits.cases.dartboard:cases",
         "sparse_vector": "hedgerow.audits.cases.sparse_vector:cases",
     },
 )

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 from statistics import median
 
-from hedgerow.algorithms.dartboard.cost import Choice, TwoChains
-from hedgerow.algorithms.dartboard.tuning import choose as lazy_choice
+from hedgerow.algorithms.dartboard.tuning import choose as choose_dartboard
 from hedgerow.algorithms.sparse_vector.tuning import choose
 from hedgerow.benchmarks.measure import Row, seconds, without_caches
 from hedgerow.core.setting import Setting
@@ -21,8 +20,7 @@ def calibrate_rows() -> Iterator[Row]:
         work = partial(choose.__wrapped__, **frame, best_loss=0.0, epsilon=1.0)  # behind the cache
         taken = median(seconds(work) for _ in range(3))
         yield Row(f"calibrate/sparse_vector/m={clients}/T={rounds}/d={experts}/N={every}", taken / 2, "2 s", taken, "s", "<=", 1.0)
-    for name, kind in (("shrinking_dartboard", Choice), ("lazy_experts", TwoChains)):
-        for rounds in (10**4, 10**5, 10**6):  # with delta > 0 the certified curve is computed a few times; then it is kept on disk
-            fresh = partial(lazy_choice.__wrapped__, Setting(1, 100, rounds), 1.0, 1e-6, None, kind)
-            taken = without_caches(fresh, random_draws._table)
-            yield Row(f"calibrate/{name}/m=1/T={rounds}/d=100", taken / 60, "1 minute", taken, "s", "<=", 1.0)
+    for rounds in (10**4, 10**5, 10**6):  # with delta > 0 the certified curve is computed a few times; then it is kept on disk
+        fresh = partial(choose_dartboard.__wrapped__, Setting(1, 100, rounds), 1.0, 1e-6, None)
+        taken = without_caches(fresh, random_draws._table)
+        yield Row(f"calibrate/shrinking_dartboard/m=1/T={rounds}/d=100", taken / 60, "1 minute", taken, "s", "<=", 1.0)

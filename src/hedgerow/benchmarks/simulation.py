@@ -5,12 +5,9 @@ from __future__ import annotations
 import multiprocessing
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
 import numpy as np
 
-from hedgerow.algorithms.dartboard.choices import LazyChoices
-from hedgerow.algorithms.dartboard.lazy_experts import LazyExperts
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.phases.random_prefix import RandomPrefix
@@ -25,7 +22,6 @@ from hedgerow.evaluation.regret import RegretRecorder
 
 SUM = "losses.sum()"
 IN_BLOCKS: dict[str, AlgorithmSpec] = {"phased_selection": PhasedSelection(), "random_prefix": RandomPrefix()}
-LAZY: dict[str, LazyChoices] = {"shrinking_dartboard": ShrinkingDartboard(delta=1e-6), "lazy_experts": LazyExperts(delta=1e-6)}
 
 
 def losses(rounds: int, clients: int, experts: int, kind: type[Realizable | UniformLosses] = Realizable) -> RecordedArray:
@@ -74,27 +70,25 @@ def simulate_rows() -> Iterator[Row]:
         each = taken / (2**10 * clients) * 1e9
         yield Row(name_of(clients, 2**10, experts, every, "in_process"), ratio, SUM, each, "ns per loss vector")
     del environment, short
-    yield from _lazy()
+    yield from _dartboard()
     yield from _growth()
 
 
-def _lazy() -> Iterator[Row]:
-    """The shrinking dartboard and lazy experts with one client, their groups as calibrated; then with no good expert: more draws.
+def _dartboard() -> Iterator[Row]:
+    """The shrinking dartboard with one client, its groups as calibrated; then with no good expert: more draws.
 
     Last, for comparison, with a coin in every round, which no calibration chose.
     """
     rounds = 2**17
+    name = f"shrinking_dartboard/m=1/T={rounds}"
     for experts, limit in ((100, 10.0), (1000, 4.0)):
         for stream, kind in (("", Realizable), ("/no good expert", UniformLosses)):
             environment = losses(rounds, 1, experts, kind)
-            for name, spec in LAZY.items():
-                ratio, taken = against_sum(spec, environment)
-                each = taken / rounds * 1e9
-                yield Row(f"{name}/m=1/T={rounds}/d={experts}{stream}", ratio, SUM, each, "ns per loss vector", "<=", limit)
-    environment = losses(rounds, 1, 100)
-    for name, spec in LAZY.items():
-        ratio, taken = against_sum(replace(spec, every=1), environment)
-        yield Row(f"{name}/m=1/T={rounds}/d=100/N=1", ratio, SUM, taken / rounds * 1e9, "ns per loss vector")
+            ratio, taken = against_sum(ShrinkingDartboard(delta=1e-6), environment)
+            each = taken / rounds * 1e9
+            yield Row(f"{name}/d={experts}{stream}", ratio, SUM, each, "ns per loss vector", "<=", limit)
+    ratio, taken = against_sum(ShrinkingDartboard(delta=1e-6, every=1), losses(rounds, 1, 100))
+    yield Row(f"{name}/d=100/N=1", ratio, SUM, taken / rounds * 1e9, "ns per loss vector")
 
 
 GROWING: dict[str, AlgorithmSpec] = {

@@ -13,7 +13,7 @@ Two of the pairs have no claim that is judged:
 * `doubling`: the printed algorithm (Asi et al., Algorithm 2, of which we have notes only) is not built here. It is Sparse-Vector
   with certain constants until a first expert is given up. On these streams none ever is (a check), so all of it is played.
 
-Not here: `lazy_experts` prints no chance p, so its constants cannot be rebuilt, and `random_prefix` is what is printed.
+Not here: `random_prefix`, which is what is printed.
 """
 
 from __future__ import annotations

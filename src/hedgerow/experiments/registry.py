@@ -17,7 +17,6 @@ EXPERIMENTS: Registry[Experiment] = Registry(
         "gao2024-lowerbounds": "hedgerow.experiments.gao2024_lowerbounds:EXPERIMENT",
         "gao2024-speedup": "hedgerow.experiments.gao2024_speedup:EXPERIMENT",
         "heterogeneous-clients": "hedgerow.experiments.heterogeneous_clients:EXPERIMENT",
-        "lazy-vs-dartboard": "hedgerow.experiments.lazy_vs_dartboard:EXPERIMENT",
         "near-realizable": "hedgerow.experiments.near_realizable:EXPERIMENT",
     },
 )

@@ -1,22 +1,20 @@
-"""What lazy servers share (shrinking dartboard, lazy experts): a coin at every exchange says whether the expert stays.
+"""The server of the shrinking dartboard: at every exchange a coin decides whether the current expert stays.
 
-If it does not, an expert is drawn with weights exp(-rate * total loss). A companion, where there is one, is drawn anew now and
-then, by coins that see no data. `advance` plays many exchanges at once.
+If it does not, an expert is drawn with weights exp(-rate * total loss). `advance` plays many exchanges at once.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import log
-from typing import Any, ClassVar
 
 import numpy as np
 
 from hedgerow.algorithms.dartboard.cost import cost_of
-from hedgerow.algorithms.shared.following import ClientState
+from hedgerow.algorithms.shared.following import ClientState, CurrentExpert
+from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.core.block import CACHE_ELEMENTS, Block
 from hedgerow.core.lattice import Array, Units, from_units, to_units
 from hedgerow.core.noise import Noise, NoiseSource
@@ -38,10 +36,8 @@ class ServerState:
 
 
 @dataclass(frozen=True)
-class LazyServer:
+class DartboardServer:
     """One coin at every exchange, one draw whenever it does not show "stay"; at most `draws` of them, if there is a cap."""
-
-    OPENING_DRAWS: ClassVar[int] = 1
 
     experts: int
     every: int
@@ -56,27 +52,21 @@ class LazyServer:
     def over(self, draws: int) -> bool:
         return self.draws is not None and draws >= self.draws
 
-    def used(self, now: Any) -> int:
-        """The draws that a state, or a broadcast, counts."""
-        return now.switches
+    def open(self, noise: Noise) -> tuple[CurrentExpert, ServerState]:
+        state = ServerState(np.zeros(self.experts, np.int64), noise.index(self.experts, "first expert"), 0)
+        return self.message(state), state
 
-    def seen(self, now: Any, lost: Callable[[int], Any]) -> Any:
-        """What the coin sees, from each expert's losses in a group."""
-        return lost(now.expert)
+    def message(self, state: ServerState) -> CurrentExpert:
+        return CurrentExpert(None if self.over(state.switches) else self.every, state.expert, state.switches)
 
-    def switched(self, state: Any, scores: Array, noise: Noise) -> Any:
+    def aggregate(self, state: ServerState, uploads: LossSums, noise: Noise) -> tuple[CurrentExpert, ServerState]:
+        state = replace(state, totals=state.totals + uploads.losses)
+        if not noise.release(self.coin, float(from_units(int(uploads.losses[state.expert])))):
+            state = self.switched(state, from_units(state.totals), noise)
+        return self.message(state), state
+
+    def switched(self, state: ServerState, scores: Array, noise: Noise) -> ServerState:
         return replace(state, expert=noise.release(self.selection, scores), switches=state.switches + 1)
-
-    def stays(self, state: ServerState, lost: Units, noise: Noise) -> bool:
-        return noise.release(self.coin, float(from_units(int(self.seen(state, lost.__getitem__)))))
-
-    def renewals(self, exchanges: int, noise: Noise) -> list[int]:
-        """At which of the next exchanges the companion is to be drawn anew."""
-        del exchanges, noise
-        return []
-
-    def renewed(self, state: Any, scores: Array, noise: Noise) -> Any:
-        raise NotImplementedError
 
     def advance(self, run: RunState, block: Block, source: NoiseSource) -> tuple[RunState, Trace]:
         """Many exchanges at once: only coins that could show "leave" look at losses, and every loss is added once for the draws.
@@ -92,45 +82,35 @@ class LazyServer:
             return _after(run, state, run.clients.losses + block.own_totals, left, np.full(rounds, state.expert), 0)
         head = run.clients.losses.sum(axis=0) + block.totals_before(int(due[0]))
         anchors, scores = _Anchors.of(block, state.totals + run.clients.losses.sum(axis=0)), from_units(state.totals + head)
-        coins, renewals = _Coins.of(self, losses, due, head, noise), [*self.renewals(len(due), noise), len(due)]
+        coins = _Coins.of(self, losses, due, head, noise)
         summed, done, changed, followed = int(due[0]), 0, [0], [state.expert]
-        while done < len(due) and not self.over(self.used(state)):
-            renewal = renewals[bisect_left(renewals, done)]
-            found = coins.first_leaving(state, done, renewal + 1)
-            turn = renewal if found is None else found
-            done = min(turn + 1, len(due))
-            if turn == len(due):
+        while done < len(due) and not self.over(state.switches):
+            turn = coins.first_leaving(state.expert, done)
+            if turn is None:
+                done = len(due)
                 break
-            at = int(due[turn])
+            done, at = turn + 1, int(due[turn])
             summed, scores = at, anchors.totals(losses, at, summed, scores)
-            if found is not None:
-                state = self.switched(state, scores, noise)
-                changed.append(at)
-                followed.append(state.expert)
-            if turn == renewal and not self.over(self.used(state)):
-                state = self.renewed(state, scores, noise)
+            state = self.switched(state, scores, noise)
+            changed.append(at)
+            followed.append(state.expert)
         last = int(due[done - 1])
         state = replace(state, totals=to_units(anchors.totals(losses, last, summed, scores)))
-        left = None if self.over(self.used(state)) else self.every - (rounds - last)
+        left = None if self.over(state.switches) else self.every - (rounds - last)
         plays = np.repeat(followed, np.diff([*changed, rounds]))
         return _after(run, state, to_units(losses[last:].sum(axis=0)), left, plays, done)
 
-    def log_likelihood(self, broadcasts: list[Any], reports: Array) -> float:
+    def log_likelihood(self, broadcasts: list[CurrentExpert], reports: Array) -> float:
         """Exact log-probability of the broadcasts: a coin for each exchange, a draw where the number of draws went up."""
-        now, result = broadcasts[0], -self.OPENING_DRAWS * log(self.experts)
-        for sent, (lost, chances) in zip(broadcasts[1:], steps(self, reports.shape, reports.tobytes()), strict=False):
-            if self.over(self.used(now)):
+        now, result = broadcasts[0], -log(self.experts)
+        for sent, (lost, chances) in zip(broadcasts[1:], _steps(self, reports.shape, reports.tobytes()), strict=False):
+            draws = sent.switches - now.switches
+            if self.over(now.switches) or draws not in (0, 1) or (draws == 0 and sent.expert != now.expert):
                 return -np.inf
-            result += self.coin.log_probability(self.seen(now, lost.__getitem__), sent.switches == now.switches)
-            result += log_drawn(chances, now.expert, sent.expert, sent.switches - now.switches)
-            result += self.log_renewal(now, sent, chances)
+            result += self.coin.log_probability(lost[now.expert], draws == 0)
+            result += chances[sent.expert] if draws else 0.0
             now = sent
         return float(result)
-
-    def log_renewal(self, now: Any, sent: Any, chances: list[float]) -> float:
-        """The companion's part of one exchange."""
-        del now, sent, chances
-        return 0.0
 
     def grouped(self, lost: Array) -> Array:
         """Losses (rounds, experts) by group."""
@@ -138,19 +118,12 @@ class LazyServer:
 
 
 @lru_cache(maxsize=4)
-def steps(server: LazyServer, shape: tuple[int, ...], reports: bytes) -> list[tuple[list[float], list[float]]]:
+def _steps(server: DartboardServer, shape: tuple[int, ...], reports: bytes) -> list[tuple[list[float], list[float]]]:
     """For the exchange after each group: the losses of every expert in it, and ln of the chance that it is drawn."""
     lost = from_units(to_units(np.frombuffer(reports).reshape(shape).sum(axis=1)))
     groups = server.grouped(lost)
     chances = np.log(server.selection.probabilities(np.cumsum(groups, axis=0)))
     return list(zip(groups.tolist(), chances.tolist(), strict=True))
-
-
-def log_drawn(chances: list[float], before: int, after: int, draws: int) -> float:
-    """ln of the chance that one expert follows another by no draw or by one; no exchange makes more."""
-    if draws == 0:
-        return 0.0 if before == after else -np.inf
-    return chances[after] if draws == 1 else -np.inf
 
 
 def _after(run: RunState, state: ServerState, losses: Units, left: int | None, plays: np.ndarray, done: int) -> tuple[RunState, Trace]:
@@ -166,13 +139,13 @@ class _Coins:
     losses (coin, expert) of the groups before them.
     """
 
-    server: LazyServer
+    server: DartboardServer
     exchanges: list[int]
     uniform: Array
     lost: Array
 
     @classmethod
-    def of(cls, server: LazyServer, losses: Array, due: np.ndarray, head: Units, noise: Noise) -> _Coins:
+    def of(cls, server: DartboardServer, losses: Array, due: np.ndarray, head: Units, noise: Noise) -> _Coins:
         """`head` is what was lost before the first exchange since the last one."""
         _, clients, experts = losses.shape
         uniform = server.coin.draw_uniform(len(due), noise)
@@ -183,10 +156,10 @@ class _Coins:
         lost = np.concatenate([from_units(head)[None][:first], _sums(groups, exchanges[first:] - 1)])
         return cls(server, exchanges.tolist(), uniform[exchanges], lost)
 
-    def first_leaving(self, state: ServerState, start: int, stop: int) -> int | None:
-        """The first exchange from `start` on, before `stop`, whose coin does not show "stay"."""
-        for i in range(bisect_left(self.exchanges, start), bisect_left(self.exchanges, stop)):
-            if self.server.coin.hidden(self.server.seen(state, self.lost[i].item), self.uniform[i]):
+    def first_leaving(self, expert: int, start: int) -> int | None:
+        """The first exchange from `start` on whose coin does not show "stay"."""
+        for i in range(bisect_left(self.exchanges, start), len(self.exchanges)):
+            if self.server.coin.hidden(self.lost[i].item(expert), self.uniform[i]):
                 return self.exchanges[i]
         return None
 

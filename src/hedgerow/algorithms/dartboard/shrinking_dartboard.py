@@ -14,40 +14,21 @@ from math import ceil, exp, log, log1p
 from operator import attrgetter
 from typing import Any, ClassVar, Literal
 
-import numpy as np
-
-from hedgerow.algorithms.dartboard.choices import LazyChoices, resolved, when_spent
 from hedgerow.algorithms.dartboard.cost import Choice, with_chance
-from hedgerow.algorithms.dartboard.server import LazyServer, ServerState
-from hedgerow.algorithms.dartboard.tuning import LARGEST_CHANCE
+from hedgerow.algorithms.dartboard.server import DartboardServer
+from hedgerow.algorithms.dartboard.tuning import LARGEST_CHANCE, Given, choose
 from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follower
 from hedgerow.algorithms.shared.totals import LossSums
-from hedgerow.core.certificate import Certificate, Proof, trusted_server
-from hedgerow.core.lattice import from_units
-from hedgerow.core.noise import Noise
+from hedgerow.core.certificate import Certificate, PrivacyCurve, Proof, trusted_server
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import expect
-from hedgerow.privacy.curves import ApproximateDP, PureDP
+from hedgerow.core.validate import at_least, between, check_budget, expect
+from hedgerow.privacy.composition.random_draws import CoinThenDraws
+from hedgerow.privacy.curves import ApproximateDP, PureDP, Quoted
 
-
-@dataclass(frozen=True)
-class Dartboard(LazyServer):
-    """The server: the coin sees what the current expert lost."""
-
-    def open(self, noise: Noise) -> tuple[CurrentExpert, ServerState]:
-        state = ServerState(np.zeros(self.experts, np.int64), noise.index(self.experts, "first expert"), 0)
-        return self.message(state), state
-
-    def message(self, state: ServerState) -> CurrentExpert:
-        return CurrentExpert(None if self.over(state.switches) else self.every, state.expert, state.switches)
-
-    def aggregate(self, state: ServerState, uploads: LossSums, noise: Noise) -> tuple[CurrentExpert, ServerState]:
-        state = replace(state, totals=state.totals + uploads.losses)
-        if not self.stays(state, uploads.losses, noise):
-            state = self.switched(state, from_units(state.totals), noise)
-        return self.message(state), state
+RAREST = 1e-9  # smallest chance to leave that may be given: the lattice of losses has few below it
 
 
 def printed(setting: Setting, epsilon: float, delta: float, every: int | None) -> tuple[Choice, float]:
@@ -82,7 +63,7 @@ def _smaller(rule: str, delta: float) -> str:
 
 
 @dataclass(frozen=True)
-class ShrinkingDartboard(LazyChoices):
+class ShrinkingDartboard:
     """Private federated experts for losses fixed in advance, of which no expert need be good.
 
     `epsilon` and `delta` are the budget (delta = 0: pure). `every` is the number of rounds between exchanges (the group size B); None
@@ -102,12 +83,33 @@ class ShrinkingDartboard(LazyChoices):
         "approximate": {"delta": 1e-6},
         "approximate, published": {"delta": 1e-6, "calibration": "published"},
     }
-    MEANINGS: ClassVar[Mapping[str, str]] = {**LazyChoices.MEANINGS, "printed_regret_bound": "what the paper claims"}
+    MEANINGS: ClassVar[Mapping[str, str]] = {
+        "rate": "learning rate",
+        "base": "added to the loss of a group of rounds, so that an expert may be left without a reason",
+        "leave": "chance of that, after each group: the `every` rounds between two exchanges",
+        "draws": "new experts drawn, at most; then the last one stays",
+        "printed_regret_bound": "what the paper claims",
+    }
 
+    epsilon: float = 1.0
+    delta: float = 0.0
+    every: int | None = None
+    rate: float | None = None
+    leave: float | None = None
+    draws: int | None = None
     calibration: Literal["certified", "published"] = "certified"
 
     def __post_init__(self) -> None:
-        super().__post_init__()
+        check_budget(self.epsilon, self.delta)
+        if self.every is not None:
+            at_least("every", self.every, 1)
+        if self.rate is not None:
+            between("rate", self.rate, 1e-12, 100.0)
+        if self.leave is not None:
+            rule = f"in [{RAREST}, {1 - RAREST}]: at 0 every leaving tells a reason, at 1 nobody ever stays"
+            expect(RAREST <= self.leave <= 1 - RAREST, "leave", self.leave, rule)
+        if self.draws is not None:
+            at_least("draws", self.draws, 1)
         options = ("certified", "published")
         expect(self.calibration in options, "calibration", self.calibration, f"in {options}")
 
@@ -120,9 +122,10 @@ class ShrinkingDartboard(LazyChoices):
         return replace(loud, rate=2.0, leave=0.05, draws=2), other
 
     def build(self, setting: Setting) -> Algorithm:
-        self.fits(setting)
+        if self.every is not None:
+            expect(self.every <= setting.horizon, "every", self.every, f"<= horizon={setting.horizon}")
         choice, claimed_bound = self._choice(setting)
-        server = Dartboard(setting.experts, choice.every, choice.draws, choice.coin(setting), choice.selection)
+        server = DartboardServer(setting.experts, choice.every, choice.draws, choice.coin, choice.selection)
         if self.calibration == "certified":
             self.afford(choice, server.cost(setting))
         return Algorithm(
@@ -137,20 +140,42 @@ class ShrinkingDartboard(LazyChoices):
             common_play=attrgetter("expert"),
             log_likelihood=server.log_likelihood,
             regret_bound=RegretBound(choice.regret_bound(setting), "oblivious", Proof("dartboard.md", "regret")),
-            parameters=resolved(choice) | ({} if claimed_bound is None else {"printed_regret_bound": claimed_bound}),
+            parameters=_shown(choice, claimed_bound),
         )
+
+    @property
+    def by_hand(self) -> bool:
+        """Is any of the values given that a calibration would choose, or a paper has printed?"""
+        return (self.rate, self.leave, self.draws) != (None, None, None)
 
     def _choice(self, setting: Setting) -> tuple[Choice, float | None]:
         """The parameters, and the printed regret bound where they are the printed ones."""
+        if self.rate is not None and self.leave is not None and self.every is not None:
+            return with_chance(self.rate, self.leave, self.every, self.draws), None
         if self.calibration == "certified":
-            return self.settled(setting), None
-        given = self.given()
-        if given is not None:
-            return given, None
+            return choose(setting, self.epsilon, self.delta, self.every, Given(self.rate, self.leave, self.draws)), None
         found, bound = printed(setting, self.epsilon, self.delta, self.every)
-        return self.replaced(found), None if self.by_hand else bound
+        if not self.by_hand:
+            return found, bound
+        draws = found.draws if self.draws is None else self.draws
+        return with_chance(self.rate or found.rate, self.leave or found.leave, found.every, draws), None
 
-    def _certificate(self, setting: Setting, server: Dartboard) -> Certificate:
+    def afford(self, choice: Choice, cost: CoinThenDraws) -> None:
+        """Refuses a choice whose server costs more than the budget; names what was given of it, or all where nothing was."""
+        if cost.pure <= self.epsilon if self.delta == 0 else cost.delta(self.epsilon) <= self.delta:
+            return
+        hints = {"rate": "a smaller rate", "leave": "a larger leave", "draws": "fewer draws", "every": "a larger every"}
+        given = {name: getattr(self, name) for name in hints if getattr(self, name) is not None}
+        given = given or {name: getattr(choice, name) for name in hints if getattr(choice, name) is not None}
+        told = ", ".join(f"{name}={value!r}" for name, value in given.items())
+        change = ", ".join(hints[name] for name in given)
+        rule = f"within epsilon={self.epsilon}, delta={self.delta}: this choice costs {self.curve(cost).words()} or more"
+        raise InvalidValue(f"Expected {told} {rule}; take {change} or a larger epsilon.")
+
+    def curve(self, cost: CoinThenDraws) -> PrivacyCurve:
+        return PureDP(cost.pure) if self.delta == 0 else Quoted(cost, self.delta)
+
+    def _certificate(self, setting: Setting, server: DartboardServer) -> Certificate:
         claimed = PureDP(self.epsilon) if self.delta == 0 else ApproximateDP(self.epsilon, self.delta)
         return trusted_server(
             setting=setting,
@@ -160,5 +185,18 @@ class ShrinkingDartboard(LazyChoices):
             calibration=self.calibration,
             channels=CHANNELS,
             mechanisms=(server.coin, server.selection),
-            when_spent=when_spent(server.draws),
+            when_spent=_when_spent(server.draws),
         )
+
+
+def _shown(choice: Choice, printed_bound: float | None) -> dict[str, Any]:
+    """The parameters that a built algorithm shows."""
+    found: dict[str, Any] = {"rate": choice.rate, "base": choice.base, "leave": choice.leave, "every": choice.every}
+    maybe = {"draws": choice.draws, "printed_regret_bound": printed_bound}
+    return found | {name: value for name, value in maybe.items() if value is not None}
+
+
+def _when_spent(draws: int | None) -> str:
+    if draws is None:
+        return "the budget lasts for the whole horizon"
+    return f"after {draws} draws the sites keep the last expert, and nothing is sent any more"

@@ -1,8 +1,8 @@
-"""Which parameters of a lazy algorithm (`lazy_cost`: shrinking dartboard, lazy experts) have the smallest regret bound in a budget.
+"""The certified choice: the parameters of the shrinking dartboard with the smallest proven regret bound within a budget.
 
 A cap on the draws belongs to the pure version; with delta > 0 the number of draws is left to chance. The search runs on a grid,
 for delta > 0 with a normal approximation; what it finds is then made to fit by the certified curve, so that only the quality of
-the choice rests on the approximation. Nothing here reads data. It serves every kind of `Choice`.
+the choice rests on the approximation. Nothing here reads data.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from scipy.special import log_ndtr, ndtr
 
-from hedgerow.algorithms.dartboard import cost as lazy_cost
+from hedgerow.algorithms.dartboard import cost
 from hedgerow.algorithms.dartboard.cost import Choice, entropy, regret_bounds, with_chance
 from hedgerow.core import lattice, rounding
 from hedgerow.core.lattice import Array
@@ -30,7 +30,7 @@ from hedgerow.privacy.composition.table_cache import load, store
 from hedgerow.privacy.curves import base
 from hedgerow.privacy.mechanisms import coin, selection
 
-RESTS_ON: Any = (lazy_cost, coin, selection, bisection, base, bounded_range, lattice, rounding)  # and on this file
+RESTS_ON: Any = (cost, coin, selection, bisection, base, bounded_range, lattice, rounding)  # and on this file
 CLOSE = 0.97  # of delta: near enough to stop the search
 ROUNDS_OF_CORRECTION = 4
 CHANCES, CAPS, ZOOMS = 49, 49, 3
@@ -67,19 +67,18 @@ def best_of(setting: Setting, found: list[Choice]) -> Choice:
 
 
 @lru_cache(maxsize=256)
-def choose(setting: Setting, epsilon: float, delta: float, every: int | None, kind: type[Choice] = Choice, given: Given = FREE) -> Choice:
+def choose(setting: Setting, epsilon: float, delta: float, every: int | None, given: Given = FREE) -> Choice:
     """The smallest regret bound that the search finds within the budget; kept on disk with delta > 0, where it takes time.
 
     A given rate may be too large for every budget: then the choice is one that costs little, and too much.
     """
     if delta == 0:
-        return choose_pure(setting, epsilon, every, kind, given)
-    game = f"{kind.MOVES} {kind.LEAST} {kind.ADDED} {kind.CHAINS} {setting}"
-    key = f"choice {game} epsilon={float(epsilon).hex()} delta={float(delta).hex()} every={every} {given} code={_code()}"
+        return choose_pure(setting, epsilon, every, given)
+    key = f"choice {setting} epsilon={float(epsilon).hex()} delta={float(delta).hex()} every={every} {given} code={_code()}"
     kept = load(key)
     if kept is not None and len(kept) == 4:
-        return kind(float(kept[0]), float(kept[1]), int(kept[2]), None if kept[3] < 0 else int(kept[3]))
-    pure, found = choose_pure(setting, epsilon, every, kind, given), choose_approximate(setting, epsilon, delta, every, kind, given)
+        return Choice(float(kept[0]), float(kept[1]), int(kept[2]), None if kept[3] < 0 else int(kept[3]))
+    pure, found = choose_pure(setting, epsilon, every, given), choose_approximate(setting, epsilon, delta, every, given)
     fits = found is not None and (given.rate is None or found.cost(setting).delta(epsilon) <= delta)
     found = pure if found is None or not fits else found if pure.cost(setting).pure > epsilon else best_of(setting, [found, pure])
     store(key, np.array([found.rate, found.base, found.every, -1 if found.draws is None else found.draws], float))
@@ -105,35 +104,35 @@ def _fitting(setting: Setting, epsilon: float, rate: float, chosen: Callable[[fl
     return chosen(closest(fits, good, rate, 1e-9))
 
 
-def choose_pure(setting: Setting, epsilon: float, every: int | None, kind: type[Choice] = Choice, given: Given = FREE) -> Choice:
-    found = [_pure(setting, epsilon, size, kind, given) for size in candidates(setting, every)]
+def choose_pure(setting: Setting, epsilon: float, every: int | None, given: Given = FREE) -> Choice:
+    found = [_pure(setting, epsilon, size, given) for size in candidates(setting, every)]
     fitting = [choice for choice in found if choice.cost(setting).pure <= epsilon]
     return best_of(setting, fitting) if fitting else min(found, key=lambda choice: choice.cost(setting).pure)
 
 
-def _pure(setting: Setting, epsilon: float, every: int, kind: type[Choice], given: Given) -> Choice:
+def _pure(setting: Setting, epsilon: float, every: int, given: Given) -> Choice:
     """A grid over p and the cap on draws, refined around its best point; the rate is the largest that epsilon allows.
 
     What is given has one place on the grid. With a given rate that fits nowhere, the cheapest place.
     """
-    occasions, most = max(1, kind.CHAINS * (ceil(setting.horizon / every) - 1)), setting.clients * every
-    chances, caps = np.geomspace(0.01 / occasions, LARGEST_CHANCE, CHANCES), np.geomspace(1, occasions, CAPS)
+    exchanges = max(1, ceil(setting.horizon / every) - 1)
+    chances, caps = np.geomspace(0.01 / exchanges, LARGEST_CHANCE, CHANCES), np.geomspace(1, exchanges, CAPS)
     if given.draws is not None:
-        caps = np.full(CAPS, float(min(given.draws, occasions)))
+        caps = np.full(CAPS, float(min(given.draws, exchanges)))
     best = (inf, given.rate or 0.0, LARGEST_CHANCE, 1)
     for _ in range(ZOOMS):
         p, draws = np.meshgrid(_chances(chances, given), np.unique(np.rint(caps)), indexing="ij")
-        largest = _largest_pure_rate(kind, most, p, draws, epsilon * (1 if given.rate is None else 1 - 1e-12))
+        largest = _largest_pure_rate(p, draws, epsilon * (1 if given.rate is None else 1 - 1e-12))
         rate = np.minimum(largest, fastest(setting, every)) if given.rate is None else np.full_like(p, given.rate)
-        bound = np.where(rate <= largest, regret_bounds(kind, setting, every, rate, p, draws), inf)
+        bound = np.where(rate <= largest, regret_bounds(setting, every, rate, p, draws), inf)
         at = np.unravel_index(int(np.argmin(bound)), bound.shape)
         best = min(best, (float(bound[at]), float(rate[at]), float(p[at]), int(draws[at])))
-        ratio_p, ratio_k = (chances[1] / chances[0]) ** 1.5, (caps[1] / caps[0]) ** 1.5 if occasions > 1 else 1.0
+        ratio_p, ratio_k = (chances[1] / chances[0]) ** 1.5, (caps[1] / caps[0]) ** 1.5 if exchanges > 1 else 1.0
         chances = np.geomspace(best[2] / ratio_p, best[2] * ratio_p, CHANCES)
-        caps = np.clip(np.geomspace(best[3] / ratio_k, best[3] * ratio_k, CAPS), 1, occasions)
+        caps = np.clip(np.geomspace(best[3] / ratio_k, best[3] * ratio_k, CAPS), 1, exchanges)
 
     def chosen(rate: float) -> Choice:
-        return with_chance(rate, given.leave or best[2], every, given.draws or best[3], kind)
+        return with_chance(rate, given.leave or best[2], every, given.draws or best[3])
 
     return _fitting(setting, epsilon, best[1], chosen) if given.rate is None else chosen(best[1])
 
@@ -142,25 +141,23 @@ def _chances(chances: Array, given: Given) -> Array:
     return np.minimum(chances, LARGEST_CHANCE) if given.leave is None else np.array([given.leave])
 
 
-def _coin(kind: type[Choice], most: int, rate: Array, p: Array) -> tuple[Array, Array]:
+def _coin(rate: Array, p: Array) -> tuple[Array, Array]:
     """The least chance to leave at the first coin, and how much likelier the datum can make it, as a logarithm."""
-    stay = (1 - p) * np.exp(-rate * kind.near() * most)
-    return 1 - stay, np.log1p(stay / (1 - stay) * -np.expm1(-kind.MOVES * rate))
+    stay = 1 - p
+    return 1 - stay, np.log1p(stay / (1 - stay) * -np.expm1(-rate))
 
 
-def _largest_pure_rate(kind: type[Choice], most: int, p: Array, draws: Array, epsilon: float) -> Array:
+def _largest_pure_rate(p: Array, draws: Array, epsilon: float) -> Array:
     low, high = np.zeros_like(p), epsilon / (2 * draws)
     for _ in range(60):
         middle = (low + high) / 2
-        first = np.maximum(_coin(kind, most, middle, p)[1], kind.MOVES * middle)
+        first = np.maximum(_coin(middle, p)[1], middle)
         fits = first + 2 * middle * draws <= epsilon
         low, high = np.where(fits, middle, low), np.where(fits, high, middle)
     return low
 
 
-def choose_approximate(
-    setting: Setting, epsilon: float, delta: float, every: int | None, kind: type[Choice] = Choice, given: Given = FREE
-) -> Choice | None:
+def choose_approximate(setting: Setting, epsilon: float, delta: float, every: int | None, given: Given = FREE) -> Choice | None:
     """The best group size and p by approximation, then the largest rate that is certified there, or the one that is given.
 
     None where the given rate is too large for every p.
@@ -168,9 +165,9 @@ def choose_approximate(
     best = (inf, inf, given.rate or 0.0, LARGEST_CHANCE, 1)
     for size in candidates(setting, every):
         p = _chances(np.geomspace(1e-6, LARGEST_CHANCE, 2 * CHANCES), given)
-        rate = _largest_rate(kind, setting, size, p, epsilon, delta) if given.rate is None else np.full_like(p, given.rate)
-        bound = regret_bounds(kind, setting, size, rate, p, np.full_like(p, inf if given.draws is None else given.draws))
-        spent = np.zeros_like(p) if given.rate is None else approximate_delta(kind, setting, size, rate, p, epsilon)
+        rate = _largest_rate(setting, size, p, epsilon, delta) if given.rate is None else np.full_like(p, given.rate)
+        bound = regret_bounds(setting, size, rate, p, np.full_like(p, inf if given.draws is None else given.draws))
+        spent = np.zeros_like(p) if given.rate is None else approximate_delta(setting, size, rate, p, epsilon)
         at = min(range(len(p)), key=lambda i: (spent[i] > delta, bound[i], spent[i]))
         if spent[at] <= delta:
             best = min(best, (float(bound[at]), float(spent[at]), float(rate[at]), float(p[at]), size))
@@ -178,61 +175,60 @@ def choose_approximate(
     if best[0] == inf:
         return None
     if given.rate is not None:
-        return with_chance(rate, given.leave or p, size, given.draws, kind)
-    return replace(_certified(kind, setting, epsilon, delta, rate, p, size), draws=given.draws)  # a cap makes nothing dearer
+        return with_chance(rate, given.leave or p, size, given.draws)
+    return replace(_certified(setting, epsilon, delta, rate, p, size), draws=given.draws)  # a cap makes nothing dearer
 
 
 def _gaussian(epsilon: Array, mu: Array) -> Array:
     return np.maximum(0.0, ndtr(mu / 2 - epsilon / mu) - np.exp(np.minimum(700.0, epsilon + log_ndtr(-mu / 2 - epsilon / mu))))
 
 
-def approximate_delta(kind: type[Choice], setting: Setting, every: int, rate: Array, p: Array, epsilon: float) -> Array:
+def approximate_delta(setting: Setting, every: int, rate: Array, p: Array, epsilon: float) -> Array:
     """The certified curve with a normal law in place of the composition, and three points in place of the binomial law."""
     exchanges, most = max(1, ceil(setting.horizon / every) - 1), setting.clients * every
-    q = 1 - (1 - p) * np.exp(-rate * kind.far() * most)
-    mean = (exchanges - 1) * q + (kind.CHAINS - 1) * exchanges * p
-    variance = (exchanges - 1) * q * (1 - q) + (kind.CHAINS - 1) * exchanges * p * (1 - p)
-    leave, up = _coin(kind, most, rate, p)
-    more, moved, told, hidden = leave * np.exp(up), kind.MOVES * rate, np.zeros_like(p), np.zeros_like(p)
+    q = 1 - (1 - p) * np.exp(-rate * most)
+    mean, variance = (exchanges - 1) * q, (exchanges - 1) * q * (1 - q)
+    leave, up = _coin(rate, p)
+    more, told, hidden = leave * np.exp(up), np.zeros_like(p), np.zeros_like(p)
     for deviations, weight in SPREAD:
         mu = rate * np.sqrt(1 + np.maximum(0.0, mean + deviations * np.sqrt(variance)))
-        told += weight * (more * _gaussian(epsilon - up, mu) + (1 - more) * _gaussian(epsilon + moved, mu))
-        hidden += weight * (leave * _gaussian(epsilon + up, mu) + (1 - leave) * _gaussian(epsilon - moved, mu))
+        told += weight * (more * _gaussian(epsilon - up, mu) + (1 - more) * _gaussian(epsilon + rate, mu))
+        hidden += weight * (leave * _gaussian(epsilon + up, mu) + (1 - leave) * _gaussian(epsilon - rate, mu))
     return np.maximum(told, hidden)
 
 
-def _largest_rate(kind: type[Choice], setting: Setting, every: int, p: Array, epsilon: float, delta: float) -> Array:
+def _largest_rate(setting: Setting, every: int, p: Array, epsilon: float, delta: float) -> Array:
     """By bisection, up to what is best without privacy."""
     low, high = np.zeros_like(p), np.full_like(p, fastest(setting, every))
-    low = np.where(approximate_delta(kind, setting, every, high, p, epsilon) <= delta, high, low)
+    low = np.where(approximate_delta(setting, every, high, p, epsilon) <= delta, high, low)
     for _ in range(45):
         middle = (low + high) / 2
-        fits = approximate_delta(kind, setting, every, middle, p, epsilon) <= delta
+        fits = approximate_delta(setting, every, middle, p, epsilon) <= delta
         low, high = np.where(fits, middle, low), np.where(fits, high, middle)
     return np.maximum(low, 1e-12 * high)
 
 
-def _certified(kind: type[Choice], setting: Setting, epsilon: float, delta: float, rate: float, p: float, every: int) -> Choice:
+def _certified(setting: Setting, epsilon: float, delta: float, rate: float, p: float, every: int) -> Choice:
     """The largest rate at this p whose certified curve fits: the approximation is corrected by what it got wrong the last time."""
     best, chance = None, np.array([p])
     for _ in range(ROUNDS_OF_CORRECTION):
-        tried = with_chance(rate, p, every, None, kind)
+        tried = with_chance(rate, p, every, None)
         spent = tried.cost(setting).delta(epsilon)
         if spent <= delta and (best is None or rate > best.rate):
             best = tried
             if spent >= CLOSE * delta or rate >= fastest(setting, every) * (1 - 1e-12):
                 return best
-        believed = float(approximate_delta(kind, setting, every, np.array([rate]), chance, epsilon)[0])
+        believed = float(approximate_delta(setting, every, np.array([rate]), chance, epsilon)[0])
         if not (spent > 0 and believed > 0):
             break
         aim = (1 + CLOSE) / 2 * delta * believed / spent
-        rate = float(_largest_rate(kind, setting, every, chance, epsilon, aim)[0])
+        rate = float(_largest_rate(setting, every, chance, epsilon, aim)[0])
     if best is not None:
         return best
-    draws = np.array([max(1.0, kind.CHAINS * (ceil(setting.horizon / every) - 1))])
-    pure = float(_largest_pure_rate(kind, setting.clients * every, chance, draws, epsilon)[0]) * (1 - 1e-9)
+    draws = np.array([max(1.0, ceil(setting.horizon / every) - 1)])
+    pure = float(_largest_pure_rate(chance, draws, epsilon)[0]) * (1 - 1e-9)
 
     def fits(at: float) -> bool:
-        return with_chance(at, p, every, None, kind).cost(setting).delta(epsilon) <= delta
+        return with_chance(at, p, every, None).cost(setting).delta(epsilon) <= delta
 
-    return with_chance(closest(fits, min(pure, rate), rate, 2e-3), p, every, None, kind)
+    return with_chance(closest(fits, min(pure, rate), rate, 2e-3), p, every, None)

@@ -1,8 +1,8 @@
-"""The curve of one coin and then draws whose number is left to chance: lazy algorithms (`proofs/dartboard.md#approximate-dp`).
+"""The curve of one coin and then draws whose number is left to chance: the shrinking dartboard (`proofs/dartboard.md#approximate-dp`).
 
 The coin shows "stay" with probability exp(-gap) in one world and exp(-gap - moved) in the other. After it, whatever it shows,
 comes one draw of bounded range `range`, and then one more at each of some occasions with at most a given chance. If C = sum
-over n of w(n) G_(n+1), with w the law of a sum of independent binomials and G_k the recursion of `bounded_range`, then
+over n of w(n) G_(n+1), with w the binomial law of later draws and G_k the recursion of `bounded_range`, then
 
     delta(epsilon) <= max of  s C(epsilon - up) + (1 - s) C(epsilon + moved)  and  p C(epsilon + up) + (1 - p) C(epsilon - moved),
 
@@ -29,8 +29,6 @@ from hedgerow.privacy.composition.recursion import Grid, Step, Values, grid_for
 from hedgerow.privacy.composition.table_cache import load, store
 from hedgerow.privacy.curves.base import Symmetric, rounded_up
 
-Occasions = tuple[tuple[int, float], ...]  # how many, and the most that a draw may be likely at each
-
 _OUTWARD = 1e-13  # more than the errors of a few sums, products and exponentials
 _WEIGHTS_OUTWARD = 1e-9  # more than those of a million products in a row
 _DEVIATIONS = 12.0  # beyond so many standard deviations (and 40 draws) the rest of a binomial law counts as delta = 1
@@ -46,10 +44,8 @@ class Mixture:
 
 def binomial(count: int, chance: float) -> Mixture:
     """From the mode outward by exact ratios of neighbours; the rest is below a geometric series."""
-    if count == 0 or chance <= 0:
-        return Mixture(np.ones(1), 0.0)
-    if chance >= 1:
-        return Mixture(np.append(np.zeros(count), 1.0), 0.0)
+    if count == 0 or not 0 < chance < 1:
+        return Mixture(np.append(np.zeros(count if chance >= 1 else 0), 1 + _WEIGHTS_OUTWARD), 0.0)
     last = min(count, ceil(count * chance + _DEVIATIONS * sqrt(count * chance * (1 - chance))) + 40)
     mode = min(last, int((count + 1) * chance))
     n = np.arange(last)
@@ -59,18 +55,8 @@ def binomial(count: int, chance: float) -> Mixture:
     relative = np.concatenate([below, [1.0], above])
     weights = relative / relative.sum() * (1 + _WEIGHTS_OUTWARD)
     next_ratio = (count - last) / (last + 1.0) * (chance / (1 - chance))
-    return Mixture(weights, 0.0 if last == count else float(weights[-1]) * next_ratio / (1 - next_ratio) * (1 + _WEIGHTS_OUTWARD))
-
-
-def mixture(occasions: Occasions) -> Mixture:
-    """Of a sum of independent binomials."""
-    found = Mixture(np.ones(1), 0.0)
-    for count, chance in occasions:
-        other = binomial(count, chance)
-        small, large = sorted((found.weights, other.weights), key=len)
-        joined = np.convolve(large, small) if len(small) > 1 else large * small[0]
-        found = Mixture(joined * (1 + _WEIGHTS_OUTWARD), found.rest + other.rest)
-    return found
+    rest = 0.0 if last == count else float(weights[-1]) * next_ratio / (1 - next_ratio) * (1 + _WEIGHTS_OUTWARD)
+    return Mixture(weights * (1 + _WEIGHTS_OUTWARD), rest)  # once more, for the sums in `capped` and `thinned`
 
 
 def capped(law: Mixture, most: int | None) -> Mixture:
@@ -113,11 +99,11 @@ def digest() -> str:
 
 
 @lru_cache(maxsize=32)
-def _table(width: float, occasions: Occasions, cap: int | None) -> tuple[Grid, Values, float, float]:
+def _table(width: float, occasions: int, chance: float, cap: int | None) -> tuple[Grid, Values, float, float]:
     """The grid, the mixture on it, the sum of its weights, and the chance that counts as delta = 1."""
-    law, first = thinned(capped(mixture(occasions), None if cap is None else cap - 1))
+    law, first = thinned(capped(binomial(occasions, chance), None if cap is None else cap - 1))
     grid = grid_for(((width, first + len(law.weights)),))
-    key = f"{grid.key()} occasions={[(n, chance.hex()) for n, chance in occasions]} cap={cap} mixed={digest()}"
+    key = f"{grid.key()} occasions={occasions} chance={chance.hex()} cap={cap} mixed={digest()}"
     values = load(key)
     if values is None or len(values) != grid.reach + 1 or not np.all(values[1:] <= values[:-1] * (1 + 1e-12)):
         values = compute(grid, law.weights, first)
@@ -128,9 +114,10 @@ def _table(width: float, occasions: Occasions, cap: int | None) -> tuple[Grid, V
 
 @dataclass(frozen=True)
 class CoinThenDraws(Symmetric):
-    """`gap` and `moved` are those of the coin, `range` that of a draw, `occasions` when later draws may happen, `cap` the most draws.
+    """`gap` and `moved` are those of the coin, `range` that of a draw. At each of `occasions` later exchanges a draw happens with
+    probability at most `chance`; there are at most `cap` draws in all.
 
-    >>> curve = CoinThenDraws(gap=0.25, moved=0.0625, range=0.125, occasions=((8, 0.25),), cap=None)
+    >>> curve = CoinThenDraws(gap=0.25, moved=0.0625, range=0.125, occasions=8, chance=0.25)
     >>> round(curve.pure, 4), round(curve.epsilon(1e-6), 4)
     (1.3184, 0.6569)
     """
@@ -138,24 +125,23 @@ class CoinThenDraws(Symmetric):
     gap: float
     moved: float
     range: float
-    occasions: Occasions
+    occasions: int
+    chance: float
     cap: int | None = None
 
     def __post_init__(self) -> None:
         expect(isfinite(self.gap) and self.gap > 0, "gap", self.gap, "> 0 and finite")
         expect(isfinite(self.moved) and self.moved > 0, "moved", self.moved, "> 0 and finite")
         expect(isfinite(self.range) and self.range > 0, "range", self.range, "> 0 and finite")
-        for count, chance in self.occasions:
-            at_least("occasions", count, 0)
-            between("chance", chance, 0.0, 1.0)
+        at_least("occasions", self.occasions, 0)
+        between("chance", self.chance, 0.0, 1.0)
         if self.cap is not None:
             at_least("cap", self.cap, 1)
 
     @property
     def draws(self) -> int:
         """The most draws after the coin."""
-        all_of_them = 1 + sum(count for count, _ in self.occasions)
-        return all_of_them if self.cap is None else min(self.cap, all_of_them)
+        return 1 + self.occasions if self.cap is None else min(self.cap, 1 + self.occasions)
 
     @property
     def _leave(self) -> tuple[float, float]:
@@ -188,7 +174,7 @@ class CoinThenDraws(Symmetric):
 
     def _mixed(self, epsilon: float) -> float:
         """C: chords in exp(epsilon) between grid points, at negative epsilon by exchange of the worlds."""
-        grid, values, mass, rest = _table(self.range, self.occasions, self.cap)
+        grid, values, mass, rest = _table(self.range, self.occasions, self.chance, self.cap)
         if epsilon < 0:
             exchanged = -expm1(epsilon) * mass + exp(epsilon) * _between(grid, values, -epsilon)
             return min(1.0, exchanged * (1 + 2 * _OUTWARD) + rest)

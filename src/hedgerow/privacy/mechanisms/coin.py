@@ -20,10 +20,10 @@ _OUTWARD = 1e-14  # more than the errors of a few products and exponentials
 
 
 @lru_cache(maxsize=1024)
-def _cost(rate: float, least_gap: float, sensitivity: float) -> float:
+def _cost(rate: float, base: float, sensitivity: float) -> float:
     """The larger of the two log-ratios: of True, rate * sensitivity, and of False, where it is rarest."""
-    moved, rarest = rate * sensitivity, -expm1(-rate * least_gap)
-    more = exp(-rate * least_gap) * -expm1(-moved)
+    moved, rarest = rate * sensitivity, -expm1(-rate * base)
+    more = exp(-rate * base) * -expm1(-moved)
     shown = Fraction(rate) * Fraction(sensitivity)
     hidden = inf if rarest == 0 else log((rarest + more) / rarest) * (1 + _OUTWARD) + _OUTWARD
     return max(hidden, nextafter(float(shown), inf))
@@ -31,9 +31,9 @@ def _cost(rate: float, least_gap: float, sensitivity: float) -> float:
 
 @dataclass(frozen=True)
 class Coin:
-    """True with probability exp(-rate * (value + base)), for values >= `least` and so that least + base > 0.
+    """True with probability exp(-rate * (value + base)), for values >= 0.
 
-    False must happen anyway now and then, or it would give the value away: exp(-rate * (least + base)) is the most that True may be
+    False must happen anyway now and then, or it would give the value away: exp(-rate * base) is the most that True may be
     certain. `base` lies on the lattice, so that the coin is exact on secure noise. `proofs/dartboard.md#coin`.
 
     >>> coin = Coin("keep", rate=0.5, base=1.0)
@@ -47,13 +47,12 @@ class Coin:
     rate: float
     base: float
     sensitivity: float = 1.0
-    least: float = 0.0
 
     def __post_init__(self) -> None:
         positive("rate", self.rate)
         positive("sensitivity", self.sensitivity)
         expect(self.base * UNITS_PER_LOSS % 1 == 0, "base", self.base, "on the lattice of 2^-20")
-        expect(self.base + self.least > 0, "base", self.base, f"> {0.0 - self.least:g}, or one side of the coin would give data away")
+        expect(self.base > 0, "base", self.base, "> 0, or one side of the coin would give data away")
 
     @property
     def scale(self) -> float:
@@ -61,7 +60,7 @@ class Coin:
 
     @property
     def curve(self) -> PureDP:
-        return PureDP(_cost(self.rate, self.least + self.base, self.sensitivity))
+        return PureDP(_cost(self.rate, self.base, self.sensitivity))
 
     def sample(self, value: Any, noise: Noise) -> Any:
         return noise.flip(noise.lattice(value) + self.base, self.rate, self.purpose)

@@ -1,4 +1,4 @@
-"""Lazy servers in tiny games, from their definitions: the chance of every transcript for every choice of losses, at two experts."""
+"""The shrinking dartboard in tiny games, from its definition: the chance of every transcript for all losses of two experts."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class TinyGame:
 def tiny_game(choice: Choice, most: int, groups: int) -> TinyGame:
     vectors = np.array(list(product(range(most + 1), repeat=2)), float)
     pairs = [(i, j) for i, a in enumerate(vectors) for j, b in enumerate(vectors) if 0 < np.abs(a - b).max() <= 1]
-    played = _Play(choice, most, vectors, groups - 1)
-    for x, y in product(range(2), range(choice.CHAINS)):
-        played.go(0, x, y, 0, np.full((1,) * played.exchanges, 1 / (2 * choice.CHAINS)), ((0, x, 0, y),))
+    played = _Play(choice, vectors, groups - 1)
+    for x in range(2):
+        played.go(0, x, 0, np.full((1,) * played.exchanges, 1 / 2), ((0, x),))
     order, levels = told_apart(played.seen, played.exchanges)
     return TinyGame(np.stack([played.chances[i] for i in order], axis=-1), levels, pairs)
 
@@ -38,8 +38,8 @@ def tiny_game(choice: Choice, most: int, groups: int) -> TinyGame:
 class _Play:
     """Walks through all transcripts; every array has one axis for the vector of each group that is followed by an exchange."""
 
-    def __init__(self, choice: Choice, most: int, vectors: np.ndarray, exchanges: int) -> None:
-        self.choice, self.most, self.exchanges = choice, most, exchanges
+    def __init__(self, choice: Choice, vectors: np.ndarray, exchanges: int) -> None:
+        self.choice, self.exchanges = choice, exchanges
         self.seen: list[tuple[Any, ...]] = []
         self.chances: list[np.ndarray] = []
         self.shape = (len(vectors),) * exchanges
@@ -51,18 +51,12 @@ class _Play:
             first = 1 / (1 + np.exp(-choice.rate * ahead))
             self.drawn.append([first, 1 - first])
 
-    def go(self, s: int, x: int, y: int, used: int, chance: np.ndarray, seen: tuple[Any, ...]) -> None:
+    def go(self, s: int, x: int, used: int, chance: np.ndarray, seen: tuple[Any, ...]) -> None:
         if s == self.exchanges or used == self.choice.draws:
             self.seen.append(seen)
             self.chances.append(np.broadcast_to(chance, self.shape))
             return
-        companion = 2 * self.most - self.lost[s][y] if self.choice.CHAINS == 2 else 0.0
-        stay = np.exp(-self.choice.rate * (self.choice.base + self.lost[s][x] + companion))
-        for drew, now, one in self.outcomes(s, x, stay):
-            coin = 1.0 if self.choice.CHAINS == 1 or used + drew == self.choice.draws else 1 - self.choice.leave
-            for renewed, then, other in self.outcomes(s, y, coin):
-                self.go(s + 1, now, then, used + drew + renewed, chance * one * other, (*seen, (drew, now, renewed, then)))
-
-    def outcomes(self, s: int, expert: int, stay: Any) -> list[tuple[int, int, Any]]:
-        leaves = [(1, other, (1 - stay) * self.drawn[s][other]) for other in range(2)]
-        return [(0, expert, stay), *(leaves if np.any(stay < 1) else [])]
+        stay = np.exp(-self.choice.rate * (self.choice.base + self.lost[s][x]))
+        self.go(s + 1, x, used, chance * stay, (*seen, (0, x)))
+        for now in range(2):
+            self.go(s + 1, now, used + 1, chance * (1 - stay) * self.drawn[s][now], (*seen, (1, now)))
