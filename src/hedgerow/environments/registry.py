@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hedgerow.core.registry import Registry
 
-ENVIRONMENTS: Registry[type] = Registry(
+ENVIRONMENTS: Registry[type[Any]] = Registry(
     "environment",
     {
         "absent": "hedgerow.environments.wrappers.absent:Absent",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,7 +9,7 @@ from hedgerow.algorithms.dartboard.cost import Choice, with_chance
 from hedgerow.algorithms.dartboard.tuning import Given, choose
 from hedgerow.core.certificate import PrivacyCurve
 from hedgerow.core.errors import InvalidValue
-from hedgerow.core.protocol import Algorithm
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, between, check_budget, expect
 from hedgerow.privacy.composition.random_draws import CoinThenDraws
@@ -20,7 +19,7 @@ RAREST = 1e-9  # of the chances to leave that may be given: below it the lattice
 
 
 @dataclass(frozen=True)
-class LazyChoices:
+class LazyChoices(AlgorithmSpec):
     """`epsilon` and `delta` are the budget (delta = 0: pure). `every` is the number of rounds between exchanges (the group size B);
     None lets the calibration choose. `rate`, `leave` (p) and `draws` (the cap) are taken as they are given, and the calibration chooses
     the others for them. With `rate`, `leave` and `every` nothing is left to choose, and without `draws` there is no cap. p is played as
@@ -28,13 +27,15 @@ class LazyChoices:
     """
 
     KIND: ClassVar[type[Choice]] = Choice
-    FORMS: ClassVar[Mapping[str, Mapping[str, Any]]] = {"approximate": {"delta": 1e-6}}
-    MEANINGS: ClassVar[Mapping[str, str]] = {
-        "rate": "learning rate",
-        "base": "added to the loss of a group of rounds, so that an expert may be left without a reason",
-        "leave": "chance of that, after each group: the `every` rounds between two exchanges",
-        "draws": "new experts drawn, at most; then the last one stays",
-    }
+    traits: ClassVar[SpecTraits] = SpecTraits(
+        forms={"approximate": {"delta": 1e-6}},
+        meanings={
+            "rate": "learning rate",
+            "base": "added to the loss of a group of rounds, so that an expert may be left without a reason",
+            "leave": "chance of that, after each group: the `every` rounds between two exchanges",
+            "draws": "new experts drawn, at most; then the last one stays",
+        },
+    )
 
     epsilon: float = 1.0
     delta: float = 0.0

@@ -10,7 +10,6 @@ its regret bound is smaller, or the same (`hedgerow reproduce lazy-vs-dartboard`
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from operator import attrgetter
 from typing import Any, ClassVar
@@ -26,7 +25,7 @@ from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.core.certificate import Certificate, Channel, Proof, trusted_server
 from hedgerow.core.lattice import Array, from_units
 from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import Algorithm
+from hedgerow.core.protocol import Algorithm, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.composition.random_draws import CoinThenDraws
@@ -110,12 +109,15 @@ class LazyExperts(LazyChoices):
     """
 
     KIND: ClassVar[type[Choice]] = TwoChains
-    MEANINGS: ClassVar[Mapping[str, str]] = {
-        **LazyChoices.MEANINGS,
-        "base": "added to the difference of two losses in a group of rounds, besides twice the largest loss of a group",
-        "leave": "chance that the companion, the expert one is compared with, is drawn anew after a group",
-        "draws": "new experts drawn, companions among them, at most; then the last one stays",
-    }
+    traits: ClassVar[SpecTraits] = SpecTraits(
+        forms=LazyChoices.traits.forms,
+        meanings={
+            **LazyChoices.traits.meanings,
+            "base": "added to the difference of two losses in a group of rounds, besides twice the largest loss of a group",
+            "leave": "chance that the companion, the expert one is compared with, is drawn anew after a group",
+            "draws": "new experts drawn, companions among them, at most; then the last one stays",
+        },
+    )
 
     def audit_variants(self) -> tuple[LazyExperts, ...]:
         """Loud versions whose tiny games come close to the certificate: by draws, and by the first coin alone; for a delta one without

@@ -8,11 +8,10 @@ total losses. So the expert always has the law of exponential weights, while mos
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil, exp, log, log1p
 from operator import attrgetter
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -25,7 +24,7 @@ from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.core.certificate import Certificate, Proof, trusted_server
 from hedgerow.core.lattice import from_units
 from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import Algorithm
+from hedgerow.core.protocol import Algorithm, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import expect
@@ -97,12 +96,14 @@ class ShrinkingDartboard(LazyChoices):
     epsilon = 1, delta = 0 75
     """
 
-    FORMS: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "published": {"calibration": "published"},
-        "approximate": {"delta": 1e-6},
-        "approximate, published": {"delta": 1e-6, "calibration": "published"},
-    }
-    MEANINGS: ClassVar[Mapping[str, str]] = {**LazyChoices.MEANINGS, "printed_regret_bound": "what the paper claims"}
+    traits: ClassVar[SpecTraits] = SpecTraits(
+        forms={
+            "published": {"calibration": "published"},
+            "approximate": {"delta": 1e-6},
+            "approximate, published": {"delta": 1e-6, "calibration": "published"},
+        },
+        meanings={**LazyChoices.traits.meanings, "printed_regret_bound": "what the paper claims"},
+    )
 
     calibration: Literal["certified", "published"] = "certified"
 

@@ -138,7 +138,7 @@ def _exact(spec: LazyChoices, attack: Attack) -> Iterator[AuditCase]:
 
 def _loud(spec: AnySpec, **choices: Any) -> AnySpec:
     """The same algorithm with parameters of its own: sampling tells little about a quiet game."""
-    claim = getattr(spec, "calibration", "certified") == "published"  # its epsilon is what the paper claims, not a budget
+    claim = isinstance(spec, ShrinkingDartboard) and spec.calibration == "published"  # its epsilon is what the paper claims, not a budget
     return replace(spec, epsilon=spec.epsilon if claim else 20.0, every=1, **choices)
 
 
