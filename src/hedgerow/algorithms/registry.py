@@ -24,6 +24,7 @@ ALGORITHMS: Registry[type[Any]] = Registry(
         "sparse_vector": "hedgerow.algorithms.sparse_vector.sparse_vector:SparseVector",
         "uniform": "hedgerow.algorithms.baselines.uniform:Uniform",
     },
+    AlgorithmSpec,
 )
 
 

@@ -34,7 +34,7 @@ SEEDED = Randomness(SeededNoise, 1e-4)
 SECURE = Randomness(lambda _: SecureNoise(), 1e-9)
 
 
-def _fields_of(spec: AlgorithmSpec) -> dict[str, Any]:
+def _fields_of(spec: AlgorithmSpec) -> dict[str | None, Any]:
     return {f.name: getattr(spec, f.name) for f in fields(spec) if f.init} if is_dataclass(spec) else {}
 
 
@@ -48,7 +48,7 @@ def changed(spec: AlgorithmSpec, *, epsilon: float | None = None, interval: int 
     """The spec with another epsilon or another interval, where it has a field for it (`SpecTraits`)."""
     known, wanted = _fields_of(spec), {spec.traits.epsilon: epsilon, spec.traits.interval: interval}
     choices = {name: value for name, value in wanted.items() if name in known and value is not None}
-    return replace(spec, **choices) if choices else spec  # pyright: ignore[reportArgumentType, reportCallIssue]
+    return replace(spec, **choices) if choices else spec  # pyright: ignore[reportArgumentType]
 
 
 def private(spec: AlgorithmSpec, setting: Setting = SETTING) -> Algorithm:

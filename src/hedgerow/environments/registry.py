@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from hedgerow.core.environment import Environment
 from hedgerow.core.registry import Registry
 
 ENVIRONMENTS: Registry[type[Any]] = Registry(
@@ -31,4 +32,5 @@ ENVIRONMENTS: Registry[type[Any]] = Registry(
         "switching": "hedgerow.environments.drawn.switching:Switching",
         "uniform": "hedgerow.environments.drawn.stochastic:UniformLosses",
     },
+    Environment,
 )

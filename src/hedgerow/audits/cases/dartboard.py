@@ -13,6 +13,7 @@ import numpy as np
 
 from hedgerow.algorithms.dartboard.choices import LazyChoices
 from hedgerow.algorithms.dartboard.server import LazyServer
+from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.audits.case import WHOLE, AuditCase, Method, Verdict, changes
 from hedgerow.audits.cases.parts import Streams, half_selection, peer_curve, with_bug, with_curve, with_server
 from hedgerow.core.lattice import UNITS_PER_LOSS, Array

@@ -7,7 +7,6 @@ scratch and nothing depends on what was asked for before.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from inspect import getattr_static
 from typing import Any
 
 import numpy as np
@@ -59,9 +58,21 @@ class Frame(Environment):
         return Linear()
 
 
-def _drawn_otherwise(traits: Traits) -> Traits:
-    """What is left of a class's traits where a subclass draws in another way."""
-    return replace(traits, adversary="oblivious") if traits.adversary == "stochastic" else traits
+class _Stated(property):
+    """The traits that a class states. The claim to be stochastic is about how this class draws, and not about a subclass that draws in
+    another way, also where the subclass asks for `super().traits`.
+    """
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        found = super().__get__(instance, owner)
+        if instance is None or found.adversary != "stochastic":
+            return found
+        for kind in type(instance).__mro__:
+            if vars(kind).get("traits") is self:
+                break
+            if {"draw", "block"} & vars(kind).keys():
+                return replace(found, adversary="oblivious")
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,11 +85,9 @@ class Generated(Frame):
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        stated = next(i for i, kind in enumerate(cls.__mro__) if "traits" in vars(kind))
-        drawn = next(i for i, kind in enumerate(cls.__mro__) if {"draw", "block"} & set(vars(kind)))
-        if drawn < stated:
-            inherited = getattr_static(cls, "traits")
-            cls.traits = property(lambda self: _drawn_otherwise(inherited.__get__(self)))
+        stated = vars(cls).get("traits")
+        if type(stated) is property:
+            cls.traits = _Stated(stated.fget, doc=stated.__doc__)  # pyright: ignore[reportAttributeAccessIssue]
 
     @property
     def traits(self) -> Traits:

@@ -75,7 +75,7 @@ class NearRealizable(Realizable):
     @property
     def traits(self) -> Traits:
         """Where the loss is exact, earlier rounds tell of later ones: such losses are fixed in advance, not drawn anew."""
-        inherited = super().traits
+        inherited = replace(super().traits, adversary="stochastic")
         if not self.exact:
             return inherited
         exactly = "sums where every client's best expert loses exactly best_loss cannot be drawn directly; exact=False can"
