@@ -47,7 +47,7 @@ def budget_of(spec: AlgorithmSpec) -> tuple[float | None, float]:
 def changed(spec: AlgorithmSpec, *, epsilon: float | None = None, interval: int | None = None) -> AlgorithmSpec:
     """The spec with another epsilon or another interval, where it has a field for it (`SpecTraits`)."""
     known, wanted = _fields_of(spec), {spec.traits.epsilon: epsilon, spec.traits.interval: interval}
-    choices = {name: value for name, value in wanted.items() if name in known and value is not None}
+    choices = {name: value for name, value in wanted.items() if name is not None and name in known and value is not None}
     return replace(spec, **choices) if choices else spec  # pyright: ignore[reportArgumentType]
 
 
