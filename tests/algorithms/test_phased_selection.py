@@ -31,13 +31,13 @@ from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Everything
 from hedgerow.engines.broadcasts import broadcasts_of
 from hedgerow.engines.simulate import simulate
-from hedgerow.environments.adversaries import BOUND_HOLDS_FOR, adversary_of, covered
+from hedgerow.environments.adversaries import BOUND_HOLDS_FOR, covered
 from hedgerow.environments.drawn.stochastic import Bernoulli, UniformLosses
 from hedgerow.environments.drawn.switching import Switching
 from hedgerow.environments.hard.adaptive import PlayChasing
 from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.privacy.curves import GaussianDP
-from hedgerow.privacy.mechanisms import AdditiveNoise, GaussianNoise
+from hedgerow.privacy.mechanisms import AdditiveNoise, ExponentialMechanism, GaussianNoise, NoisyMax
 from hedgerow.privacy.mechanisms.shares import GaussianShare
 from hedgerow.studies.notes import notes
 from support.played import played, regret
@@ -302,6 +302,8 @@ def test_permute_and_flip_is_not_worse_than_the_exponential_mechanism() -> None:
     rng, gains = np.random.default_rng(0), []
     setting = Setting(1, 6, 4)
     flip, softmax = (PhasedSelection(choice=c).build(setting).certificate.mechanisms[0] for c in ("permute_and_flip", "exponential"))
+    assert isinstance(flip, NoisyMax)
+    assert isinstance(softmax, ExponentialMechanism)
     for _ in range(200):
         scores = rng.random(6) * 10 ** rng.uniform(0, 1.5)
         gains.append(float((softmax.probabilities(scores) - flip.probabilities(scores)) @ scores))
@@ -403,7 +405,7 @@ def test_a_run_that_the_bound_does_not_cover_is_labelled() -> None:
     for kind, adversary in kinds.items():
         environment = kind(**frame)
         algorithm = PhasedSelection().build(environment.setting)
-        assert adversary_of(environment) == adversary
+        assert environment.traits.adversary == adversary
         assert algorithm.regret_bound is not None
         assert covered(algorithm.regret_bound, environment) == (adversary == "stochastic")
         said = [f"here are {BOUND_HOLDS_FOR[adversary]}, for which nothing" in note for note in notes(algorithm, environment)]

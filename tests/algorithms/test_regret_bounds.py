@@ -13,13 +13,14 @@ import pytest
 import hedgerow as hr
 from hedgerow.algorithms.registry import variants
 from hedgerow.core.certificate import Observer, Proof
+from hedgerow.core.environment import Environment, Traits
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
-from hedgerow.core.protocol import Algorithm, Environment
+from hedgerow.core.protocol import Algorithm
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.engines.simulate import simulate
-from hedgerow.environments.adversaries import BOUND_HOLDS_FOR, adversary_of, covered
+from hedgerow.environments.adversaries import BOUND_HOLDS_FOR, covered
 from hedgerow.environments.hard.lower_bounds import coin_regret, consensus_regret, hidden_expert_regret
 from hedgerow.environments.registry import ENVIRONMENTS
 from hedgerow.evaluation.regret import RegretRecorder
@@ -150,33 +151,35 @@ def test_every_environment_is_named_for_what_it_is() -> None:
     for name, kind in ENVIRONMENTS.items():
         if kind.__module__.startswith("hedgerow.") and name not in wrappers:
             environment = kind("losses.csv") if name == "recorded" else kind()
-            assert adversary_of(environment) == ("stochastic" if name in drawn else "adaptive" if name in reacting else "oblivious")
-    assert [adversary_of(hr.CommonCoins(clients=m)) for m in (1, 2)] == ["stochastic", "oblivious"]
-    assert adversary_of(hr.RecordedArray(np.zeros((4, 1, 2)))) == "oblivious"
+            assert environment.traits.adversary == ("stochastic" if name in drawn else "adaptive" if name in reacting else "oblivious")
+    assert [hr.CommonCoins(clients=m).traits.adversary for m in (1, 2)] == ["stochastic", "oblivious"]
+    assert hr.RecordedArray(np.zeros((4, 1, 2))).traits.adversary == "oblivious"
 
 
 def test_a_class_that_draws_in_another_way_does_not_inherit_the_claim() -> None:
-    assert adversary_of(Flipping()) == "oblivious"
-    assert adversary_of(FlippingByMixin()) == "oblivious"
-    assert adversary_of(hr.GapLadder()) == "stochastic"  # another plan, the same way to draw
+    assert Flipping().traits.adversary == "oblivious"
+    assert FlippingByMixin().traits.adversary == "oblivious"
+    assert hr.GapLadder().traits.adversary == "stochastic"  # another plan, the same way to draw
 
 
 def test_an_environment_around_another_is_what_the_other_is_unless_experts_sleep() -> None:
     chasing, coins = hr.PlayChasing(**SMALL), hr.CommonCoins(**SMALL)
     for inner, expected in ((hr.Bernoulli(**SMALL), "stochastic"), (coins, "oblivious"), (chasing, "adaptive")):
-        assert adversary_of(hr.Absent(of=inner)) == expected
-        assert adversary_of(hr.Delayed(of=hr.Absent(of=inner))) == expected
-        assert adversary_of(hr.Sleeping(of=inner)) == "adaptive"
-        assert adversary_of(hr.Absent(of=hr.Sleeping(of=inner))) == "adaptive"
+        assert hr.Absent(of=inner).traits.adversary == expected
+        assert hr.Delayed(of=hr.Absent(of=inner)).traits.adversary == expected
+        assert hr.Sleeping(of=inner).traits.adversary == "adaptive"
+        assert hr.Absent(of=hr.Sleeping(of=inner)).traits.adversary == "adaptive"
 
 
 def test_an_unknown_adversary_is_refused_by_name() -> None:
     @dataclass(frozen=True, kw_only=True)
     class Odd(hr.Bernoulli):
-        adversary = "iid"  # pyright: ignore
+        @property
+        def traits(self) -> Traits:
+            return Traits(adversary="iid")  # pyright: ignore[reportArgumentType]
 
-    with pytest.raises(InvalidValue, match=r"Expected Odd.adversary='iid' in \('stochastic', 'oblivious', 'adaptive'\)"):
-        adversary_of(Odd())
+    with pytest.raises(InvalidValue, match=r"Expected adversary='iid' in \('stochastic', 'oblivious', 'adaptive'\)"):
+        _ = Odd().traits
     for bad, rule in (((-1.0, "oblivious"), "value=-1.0 >= 0"), ((float("nan"), "oblivious"), "value=nan"), ((1.0, "iid"), "covers='iid'")):
         with pytest.raises(InvalidValue, match=rule):
             RegretBound(*bad, Proof("hedge.md", "regret"))  # pyright: ignore
@@ -199,7 +202,8 @@ def drawn_anew(environment: Environment) -> bool:
 
 
 def test_whoever_says_stochastic_draws_anew_in_every_round_and_independently() -> None:
-    said = [kind for _, kind in ENVIRONMENTS.items() if getattr(kind, "adversary", None) == "stochastic"]
+    made = [kind for name, kind in ENVIRONMENTS.items() if name not in ("absent", "delayed", "recorded", "sleeping")]
+    said = [kind for kind in made if kind().traits.adversary == "stochastic"]
     assert len(said) == 7
     for kind in said:
         assert drawn_anew(kind(**SMALL)), kind.__name__

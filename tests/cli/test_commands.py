@@ -105,7 +105,7 @@ def test_certify_explains_every_parameter_and_names_only_parameters(hedgerow: Co
     for name, kind in ALGORITHMS.items():
         for spec in (form for form in variants().values() if type(form) is kind):
             unexplained = set(spec.build(Setting(clients=2, experts=4, horizon=30)).parameters) - set(meanings(name))
-            assert not unexplained, f"{name} should explain {unexplained} in MEANINGS"
+            assert not unexplained, f"{name} should explain {unexplained} in its traits"
     alone = hedgerow("certify", "shrinking_dartboard", "--set", "clients=1").out
     assert "an expert may be left without a reason" in alone
     assert "collude" not in alone

@@ -4,7 +4,7 @@ adversaries, and learners that play points against convex losses."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +12,7 @@ import pytest
 from hedgerow.contracts.agreement import same
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import Channel, not_private
+from hedgerow.core.environment import Environment
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import round_to_lattice
 from hedgerow.core.losses import Family, Linear, SquaredError
@@ -181,11 +182,10 @@ class Columns:
 
 
 @dataclass(frozen=True)
-class Silo:
+class Silo(Environment):
     """Two deciders charged by the same vector, whose coordinates belong to four clients."""
 
     vectors: np.ndarray
-    adaptive: ClassVar[bool] = False
 
     @property
     def setting(self) -> Setting:
@@ -273,9 +273,8 @@ class Quiet:
 
 
 @dataclass(frozen=True)
-class Regression:
+class Regression(Environment):
     records: np.ndarray
-    adaptive: ClassVar[bool] = False
 
     @property
     def setting(self) -> Setting:

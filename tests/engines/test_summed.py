@@ -13,9 +13,9 @@ from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.baselines.hedge import Hedge
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
+from hedgerow.core.environment import Environment
 from hedgerow.core.errors import Unsupported
 from hedgerow.core.lattice import UNITS_PER_LOSS, to_units
-from hedgerow.core.protocol import Environment
 from hedgerow.core.transcript import Everything
 from hedgerow.engines.simulate import EngineName, simulate
 from hedgerow.environments.drawn.realizable import Halving, NearRealizable, Realizable

@@ -10,7 +10,6 @@ from scipy import stats
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import UNITS_PER_LOSS
-from hedgerow.environments.adversaries import adversary_of
 from hedgerow.environments.drawn import generated
 from hedgerow.environments.drawn.drifting import Drifting
 from hedgerow.environments.drawn.generated import generator
@@ -24,7 +23,7 @@ from hedgerow.environments.registry import ENVIRONMENTS
 FRAME: dict[str, Any] = {"clients": 3, "experts": 5, "horizon": 64}
 AROUND = ("absent", "delayed", "sleeping")
 NOT_DRAWN = ("movielens_genres", "recorded", *AROUND)
-DRAWN = [name for name, kind in ENVIRONMENTS.items() if not getattr(kind, "adaptive", False) and name not in NOT_DRAWN]
+DRAWN = [name for name, kind in ENVIRONMENTS.items() if name not in NOT_DRAWN and not kind().traits.sees_plays]
 
 
 def _losses(environment: Any, seed: int = 0, block: int | None = None) -> np.ndarray:
@@ -136,11 +135,11 @@ def test_the_ladder_has_gaps_at_every_scale() -> None:
     means = np.sort(_losses(environment, seed=3).mean(axis=(0, 1)))
     np.testing.assert_allclose(means - 0.1, [0.0, 0.025, 0.05, 0.1, 0.2, 0.4], atol=0.006)
     assert GapLadder(experts=1).plan(np.random.default_rng(0)).tolist() == pytest.approx([0.1])
-    assert adversary_of(environment) == "stochastic"
+    assert environment.traits.adversary == "stochastic"
 
 
 def test_an_exact_best_loss_is_not_drawn_anew_in_every_round() -> None:
-    assert [adversary_of(NearRealizable(exact=exact)) for exact in (True, False)] == ["oblivious", "stochastic"]
+    assert [NearRealizable(exact=exact).traits.adversary for exact in (True, False)] == ["oblivious", "stochastic"]
 
 
 @pytest.mark.parametrize(("law", "mean"), [("uniform", 0.5), ("uniform", 0.1), ("bernoulli", 0.1), ("bernoulli", 1.0)])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,11 +18,12 @@ from hedgerow.contracts.outcome import same
 from hedgerow.contracts.recording import Ledger, RecordingNoise
 from hedgerow.core.block import ABSENT, Block, check
 from hedgerow.core.certificate import ONE_LOSS_VECTOR, PUBLIC_DELAYS, PUBLIC_PRESENCE, PUBLIC_SLEEP
+from hedgerow.core.environment import Environment, Feature, Traits
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import round_to_lattice
 from hedgerow.core.losses import Linear
 from hedgerow.core.noise import SeededNoise
-from hedgerow.core.protocol import Feature
+from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Everything
 from hedgerow.engines.simulate import simulate
@@ -56,7 +57,7 @@ def _whole(environment: Any, seed: int = 0, block: int | None = None) -> Block:
 
 
 @dataclass(frozen=True)
-class Masked:
+class Masked(Environment):
     """Given losses and masks, as an environment of somebody else may hand them out."""
 
     losses: np.ndarray
@@ -64,7 +65,10 @@ class Masked:
     present: np.ndarray | None = None
     features: frozenset[Feature] = frozenset({Feature.SLEEPING_EXPERTS, Feature.ABSENT_CLIENTS})
     reports: np.ndarray | None = None
-    adaptive: ClassVar[bool] = False
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(features=self.features)
 
     @property
     def setting(self) -> Setting:
@@ -157,8 +161,8 @@ def _changed(mask: np.ndarray, *where: Any) -> np.ndarray:
         (Masked(LOSSES, present=ALL), "Expected present to be boolean of shape"),
         (Masked(LOSSES, present=_changed(BOTH, 5, 0)), r"Expected zero losses of who is absent \(round 5, site 0\)"),
         (Masked(LOSSES, awake=ALL, reports=LOSSES.copy()), "Expected clients to see their own losses at once where experts sleep"),
-        (Masked(LOSSES, awake=ALL, features=frozenset()), "Expected Masked to declare sleeping experts in its features"),
-        (Masked(LOSSES, present=BOTH, features=frozenset()), "Expected Masked to declare absent clients in its features"),
+        (Masked(LOSSES, awake=ALL, features=frozenset()), "Expected Masked to declare sleeping experts in its traits"),
+        (Masked(LOSSES, present=BOTH, features=frozenset()), "Expected Masked to declare absent clients in its traits"),
     ],
 )
 def test_bad_masks_are_named(environment: Masked, message: str) -> None:
@@ -334,7 +338,7 @@ def test_who_does_not_support_a_mask_refuses_it_by_name_before_it_plays() -> Non
 
 
 @dataclass(frozen=True)
-class _Plain:
+class _Plain(AlgorithmSpec):
     def build(self, setting: Setting) -> Any:
         return replace(FollowTheLeader().build(setting), supports=frozenset())
 
@@ -449,9 +453,8 @@ def test_bounds_for_losses_fixed_in_advance_are_not_stated_elsewhere(environment
 
 def test_late_reports_must_be_declared() -> None:
     @dataclass(frozen=True)
-    class Secretly:
+    class Secretly(Environment):
         of: Any
-        adaptive: ClassVar[bool] = False
 
         @property
         def setting(self) -> Setting:

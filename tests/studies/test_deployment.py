@@ -87,7 +87,7 @@ def _fields(algorithm: Algorithm) -> tuple[str, ...]:
 
 
 @dataclass(frozen=True)
-class Exact:
+class Exact(AlgorithmSpec):
     """A spec with the certificate that a private learner has."""
 
     spec: AlgorithmSpec
@@ -277,14 +277,12 @@ def test_the_same_file_under_another_name_is_the_same_data(hedgerow: Command, tm
 
 REPLAY = """
 from dataclasses import dataclass
-from typing import ClassVar
 import numpy as np
 import hedgerow
 from hedgerow.core.block import Block
 from hedgerow.environments.drawn.generated import Frame
 @dataclass(frozen=True, kw_only=True)
 class Replay(Frame):
-    adaptive: ClassVar[bool] = False
     def start(self, seed):
         return 0
     def block(self, state, rounds, past_plays):

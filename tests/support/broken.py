@@ -22,7 +22,7 @@ from hedgerow.core.certificate import Channel, NoGuarantee, Observer, PrivacyCur
 from hedgerow.core.lattice import Units, from_units
 from hedgerow.core.messages import Broadcast
 from hedgerow.core.noise import Noise, NoiseSource
-from hedgerow.core.protocol import Algorithm, Context, RunState, Trace
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, RunState, Trace
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.curves import GaussianDP, PureDP
@@ -31,7 +31,7 @@ from support.honest import NoisySums
 
 
 @dataclass(frozen=True)
-class Peeks:
+class Peeks(AlgorithmSpec):
     """Its fast path plays the best expert of the present round."""
 
     def build(self, setting: Setting) -> Algorithm:
@@ -46,7 +46,7 @@ class Peeks:
 
 
 @dataclass(frozen=True)
-class PeeksAhead:
+class PeeksAhead(AlgorithmSpec):
     """Obeys within a block but reads one round ahead of the exchange that is due."""
 
     def build(self, setting: Setting) -> Algorithm:
@@ -94,7 +94,7 @@ class Selfish(Follower):
 
 
 @dataclass(frozen=True)
-class RawPlays:
+class RawPlays(AlgorithmSpec):
     """Promises the public epsilon for plays that are a function of raw losses."""
 
     def build(self, setting: Setting) -> Algorithm:
@@ -102,7 +102,7 @@ class RawPlays:
 
 
 @dataclass(frozen=True)
-class ForgedServerGuarantee:
+class ForgedServerGuarantee(AlgorithmSpec):
     """Promises protection from the server, who is sent exact sums."""
 
     def build(self, setting: Setting) -> Algorithm:
@@ -115,7 +115,7 @@ class ForgedServerGuarantee:
 
 
 @dataclass(frozen=True)
-class AlwaysFails:
+class AlwaysFails(AlgorithmSpec):
     """Cannot be built at all."""
 
     def build(self, setting: Setting) -> Algorithm:
@@ -123,7 +123,7 @@ class AlwaysFails:
 
 
 @dataclass(frozen=True)
-class ForgetsField:
+class ForgetsField(AlgorithmSpec):
     """Broadcasts the exact leader and leaves it out of the certificate."""
 
     def build(self, setting: Setting) -> Algorithm:
@@ -134,7 +134,7 @@ class ForgetsField:
 
 
 @dataclass(frozen=True)
-class TellsLeader:
+class TellsLeader(AlgorithmSpec):
     """Broadcasts the exact leader and says that the guarantee covers it."""
 
     def build(self, setting: Setting) -> Algorithm:
@@ -144,7 +144,7 @@ class TellsLeader:
 
 
 @dataclass(frozen=True)
-class NarrowView:
+class NarrowView(AlgorithmSpec):
     """Its guarantee for peers leaves out that they see the broadcasts."""
 
     def build(self, setting: Setting) -> Algorithm:
@@ -157,7 +157,7 @@ class NarrowView:
 
 
 @dataclass(frozen=True)
-class HalfSensitivity:
+class HalfSensitivity(AlgorithmSpec):
     """Declares that one loss moves a score by 1/2 and scales its noise to that."""
 
     epsilon: float = 1.0
@@ -172,7 +172,7 @@ class HalfSensitivity:
 
 
 @dataclass(frozen=True)
-class HalfNoise:
+class HalfNoise(AlgorithmSpec):
     """Draws everything with half the noise its certificate is computed from."""
 
     epsilon: float = 1.0
@@ -229,7 +229,7 @@ class OneMore(Selector):
 
 
 @dataclass(frozen=True)
-class Variant:
+class Variant(AlgorithmSpec):
     """Fed-SVT with another server, audited on the same loud games."""
 
     kind: Any
@@ -243,7 +243,7 @@ class Variant:
 
 
 @dataclass(frozen=True)
-class Understated:
+class Understated(AlgorithmSpec):
     """Its certificate counts one selection only."""
 
     inner: SparseVector = field(default_factory=SparseVector)
@@ -280,7 +280,7 @@ class HalfTheDelta:
 
 
 @dataclass(frozen=True)
-class SmallDelta:
+class SmallDelta(AlgorithmSpec):
     """An approximate certificate whose largest log-ratio is right and whose delta is not."""
 
     inner: SparseVector = field(default_factory=lambda: SparseVector(delta=1e-3))
@@ -295,7 +295,7 @@ class SmallDelta:
 
 
 @dataclass(frozen=True)
-class NoLikelihood:
+class NoLikelihood(AlgorithmSpec):
     """Claims an epsilon that nothing can check."""
 
     def build(self, setting: Setting) -> Algorithm:
@@ -303,7 +303,7 @@ class NoLikelihood:
 
 
 @dataclass(frozen=True)
-class FreeLunch:
+class FreeLunch(AlgorithmSpec):
     """Follow the leader that claims to be perfectly private."""
 
     def build(self, setting: Setting) -> Algorithm:
@@ -314,7 +314,7 @@ class FreeLunch:
 
 
 @dataclass(frozen=True)
-class OtherMessage:
+class OtherMessage(AlgorithmSpec):
     """Sends another message than it declares."""
 
     def build(self, setting: Setting) -> Algorithm:
@@ -322,7 +322,7 @@ class OtherMessage:
 
 
 @dataclass(frozen=True)
-class LyingMechanism:
+class LyingMechanism(AlgorithmSpec):
     epsilon: float = 1.0
 
     def build(self, setting: Setting) -> Algorithm:
@@ -347,7 +347,7 @@ class BareSelector(Selector):
 
 
 @dataclass(frozen=True)
-class BypassesMechanism:
+class BypassesMechanism(AlgorithmSpec):
     epsilon: float = 1.0
 
     def build(self, setting: Setting) -> Algorithm:
@@ -355,7 +355,7 @@ class BypassesMechanism:
 
 
 @dataclass(frozen=True)
-class ClaimsWithoutMechanism:
+class ClaimsWithoutMechanism(AlgorithmSpec):
     """Follow the leader with a certificate from nowhere."""
 
     def build(self, setting: Setting) -> Algorithm:
@@ -375,7 +375,7 @@ class RoundDependent(Leader):
 
 
 @dataclass(frozen=True)
-class EngineDependent:
+class EngineDependent(AlgorithmSpec):
     def build(self, setting: Setting) -> Algorithm:
         return replace(FollowTheLeader().build(setting), client=RoundDependent(setting.experts))
 
@@ -389,14 +389,14 @@ class ForgetfulSpan(Leader):
 
 
 @dataclass(frozen=True)
-class BlockDependent:
+class BlockDependent(AlgorithmSpec):
     def build(self, setting: Setting) -> Algorithm:
         every = min(5, setting.horizon)
         return replace(FollowTheLeader(every=every).build(setting), client=ForgetfulSpan(setting.experts))
 
 
 @dataclass(frozen=True)
-class FollowsAnother:
+class FollowsAnother(AlgorithmSpec):
     """Says that everybody plays the next expert to the one that is played."""
 
     def build(self, setting: Setting) -> Algorithm:
@@ -416,7 +416,7 @@ class MemorySummer(Summing):
 
 
 @dataclass(frozen=True)
-class Impure:
+class Impure(AlgorithmSpec):
     def build(self, setting: Setting) -> Algorithm:
         return replace(FollowTheLeader().build(setting), server=MemorySummer(setting.experts, 1))
 
@@ -432,7 +432,7 @@ class InPlaceSummer(Summing):
 
 
 @dataclass(frozen=True)
-class Overwrites:
+class Overwrites(AlgorithmSpec):
     def build(self, setting: Setting) -> Algorithm:
         return replace(FollowTheLeader().build(setting), server=InPlaceSummer(setting.experts, 1))
 
@@ -459,7 +459,7 @@ class OpaqueSummer(Summing):
 
 
 @dataclass(frozen=True)
-class Unsavable:
+class Unsavable(AlgorithmSpec):
     def build(self, setting: Setting) -> Algorithm:
         return replace(FollowTheLeader().build(setting), server=OpaqueSummer(setting.experts, 1))
 
@@ -476,13 +476,13 @@ class OffByOne(Leader):
 
 
 @dataclass(frozen=True)
-class InvalidPlays:
+class InvalidPlays(AlgorithmSpec):
     def build(self, setting: Setting) -> Algorithm:
         return replace(FollowTheLeader().build(setting), client=OffByOne(setting.experts))
 
 
 @dataclass(frozen=True)
-class Boastful:
+class Boastful(AlgorithmSpec):
     """Declares a regret bound it does not keep."""
 
     def build(self, setting: Setting) -> Algorithm:
@@ -501,7 +501,7 @@ class Loser(Leader):
 
 
 @dataclass(frozen=True)
-class WorstPlayer:
+class WorstPlayer(AlgorithmSpec):
     """Follows the worst expert, and claims the regret bound of an honest algorithm."""
 
     honest: Any
@@ -513,7 +513,7 @@ class WorstPlayer:
 
 
 @dataclass(frozen=True)
-class IdleMechanism:
+class IdleMechanism(AlgorithmSpec):
     """Its certificate names a mechanism that no run uses."""
 
     def build(self, setting: Setting) -> Algorithm:
@@ -523,7 +523,7 @@ class IdleMechanism:
 
 
 @dataclass(frozen=True)
-class WrongReference:
+class WrongReference(AlgorithmSpec):
     """Says that without noise it is follow the leader; it is Hedge."""
 
     def build(self, setting: Setting) -> Algorithm:
@@ -531,7 +531,7 @@ class WrongReference:
 
 
 @dataclass(frozen=True)
-class NoCost:
+class NoCost(AlgorithmSpec):
     """Says its releases add up, though the answers of sparse vector have no cost of their own."""
 
     epsilon: float = 1.0
@@ -542,7 +542,7 @@ class NoCost:
 
 
 @dataclass(frozen=True)
-class FalseClaim:
+class FalseClaim(AlgorithmSpec):
     """An honest algorithm that promises some observers (or all it protects) another curve."""
 
     inner: NoisySums
@@ -558,7 +558,7 @@ class FalseClaim:
 
 
 @dataclass(frozen=True)
-class WholeSite:
+class WholeSite(AlgorithmSpec):
     """Promises for everything a client holds what holds for one loss vector."""
 
     inner: NoisySums = field(default_factory=NoisySums)
@@ -570,7 +570,7 @@ class WholeSite:
 
 
 @dataclass(frozen=True)
-class OwnNoise:
+class OwnNoise(AlgorithmSpec):
     """Promises protection from the server, who adds the noise itself."""
 
     def build(self, setting: Setting) -> Algorithm:
@@ -580,7 +580,7 @@ class OwnNoise:
 
 
 @dataclass(frozen=True)
-class OwnLikelihood:
+class OwnLikelihood(AlgorithmSpec):
     """A joint proof and a likelihood of the broadcasts, but it is the clients who draw the noise."""
 
     protect_server: bool
@@ -596,7 +596,7 @@ class OwnLikelihood:
 
 
 @dataclass(frozen=True)
-class Inaudible:
+class Inaudible(AlgorithmSpec):
     """Its tiny games stay far below the certificate, and it offers no louder ones."""
 
     def build(self, setting: Setting) -> Algorithm:
@@ -612,7 +612,7 @@ class Sleepwalking(Leader):
 
 
 @dataclass(frozen=True)
-class Sleepwalker:
+class Sleepwalker(AlgorithmSpec):
     """Says it supports sleeping experts and follows them all the same."""
 
     def build(self, setting: Setting) -> Algorithm:
@@ -620,7 +620,7 @@ class Sleepwalker:
 
 
 @dataclass(frozen=True)
-class NoticesAbsence:
+class NoticesAbsence(AlgorithmSpec):
     """Its fast path lets those who are present play differently where somebody is absent."""
 
     def build(self, setting: Setting) -> Algorithm:
@@ -646,7 +646,7 @@ class Overflowing(Sampler):
 
 
 @dataclass(frozen=True)
-class Underflows:
+class Underflows(AlgorithmSpec):
     every: int = 1
 
     def build(self, setting: Setting) -> Algorithm:

@@ -118,7 +118,7 @@ CHANNELS = {"Report.losses": Channel.UPLOADS, "Sums.rounds": Channel.TIMING, "Su
 
 
 @dataclass(frozen=True)
-class NoisySums:
+class NoisySums(AlgorithmSpec):
     """One release costs `cost` (epsilon or mu); a datum is in one of them, or with `forgets=False` in all that follow it."""
 
     law: Law = "k-norm"
@@ -176,7 +176,7 @@ class NoisySums:
 
 
 @dataclass(frozen=True)
-class TwoLaws:
+class TwoLaws(AlgorithmSpec):
     """K-norm and Gaussian noise side by side: a plan that only privacy-loss distributions compose sharply."""
 
     cost: float = 0.5

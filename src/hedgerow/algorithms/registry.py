@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from hedgerow.core.environment import Feature
 from hedgerow.core.errors import HedgerowError
-from hedgerow.core.protocol import AlgorithmSpec, Feature
+from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.registry import Registry
 from hedgerow.core.setting import Setting
 
@@ -22,6 +23,7 @@ ALGORITHMS: Registry[type[Any]] = Registry(
         "sparse_vector": "hedgerow.algorithms.sparse_vector.sparse_vector:SparseVector",
         "uniform": "hedgerow.algorithms.baselines.uniform:Uniform",
     },
+    AlgorithmSpec,
 )
 
 
@@ -39,10 +41,10 @@ def supporting(feature: Feature) -> list[str]:
 
 
 def variants() -> dict[str, AlgorithmSpec]:
-    """Every registered algorithm with its defaults, and in the further forms that its class names in `FORMS`."""
+    """Every registered algorithm with its defaults, and in the further forms that its class names in its traits."""
     found: dict[str, AlgorithmSpec] = {}
     for name, kind in ALGORITHMS.items():
         found[name] = kind()
-        for form, choices in getattr(kind, "FORMS", {}).items():
+        for form, choices in kind.traits.forms.items():
             found[f"{name}, {form}"] = kind(**choices)
     return found

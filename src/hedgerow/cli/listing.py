@@ -10,7 +10,7 @@ from rich.table import Table
 from hedgerow.algorithms.registry import ALGORITHMS, supporting
 from hedgerow.cli.options import Debug, Json, Plugins, prepare
 from hedgerow.cli.output import OUT, print_json
-from hedgerow.core.protocol import Feature
+from hedgerow.core.environment import Feature
 from hedgerow.environments.registry import ENVIRONMENTS
 from hedgerow.experiments.registry import EXPERIMENTS
 

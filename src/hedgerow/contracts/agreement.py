@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import fields, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from hedgerow.contracts.outcome import NotApplicable, demand, same
 from hedgerow.core.block import ABSENT, Block, check
+from hedgerow.core.environment import Environment, Feature, Traits
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.messages import decode, encode
 from hedgerow.core.noise import SeededNoise
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Environment, Feature, RunState, features_of
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, RunState
 from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Digest, Everything
 from hedgerow.engines.loop import Engine
@@ -56,7 +57,7 @@ def games(spec: AlgorithmSpec) -> Iterator[tuple[Environment, Algorithm]]:
         if environment.setting not in built:
             built[environment.setting] = spec.build(environment.setting)
         algorithm = built[environment.setting]
-        if features_of(environment) <= algorithm.supports:
+        if environment.traits.features <= algorithm.supports:
             yield environment, algorithm
 
 
@@ -105,7 +106,7 @@ def same_for_every_block(spec: AlgorithmSpec) -> None:
                 found.append((digest.hex, counters.exchanged, block, fused))
             for hexes in found[1:]:
                 demand(hexes[:2] == found[0][:2], f"blocks of {hexes[2]} (fused: {hexes[3]}) change the run on {environment}, seed {seed}")
-            if not environment.adaptive:
+            if not environment.traits.sees_plays:
                 _states_agree(algorithm, environment, seed, 7)
 
 
@@ -276,10 +277,12 @@ def absent_clients(spec: AlgorithmSpec) -> None:
 class _Drowsy(RecordedArray):
     """Random losses; about half of the experts sleep in every round, never all of them."""
 
-    features: ClassVar[frozenset[Feature]] = frozenset({Feature.SLEEPING_EXPERTS})
-
     def __init__(self) -> None:
         super().__init__(np.random.default_rng(6).random((30, 2, 4)))
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(features=frozenset({Feature.SLEEPING_EXPERTS}))
 
     def awake(self) -> np.ndarray:
         mask = np.random.default_rng(7).random(self.losses.shape) < 0.5

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from itertools import permutations, product
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import numpy as np
 from scipy.special import bdtr, bdtrc
 
 from hedgerow.contracts.adversary import by_round, largest_delta, told_apart
-from hedgerow.contracts.neighbours import SEEDED, SETTING, Randomness, changed, neighbours, private, promises, record
+from hedgerow.contracts.neighbours import SEEDED, SETTING, Randomness, budget_of, changed, neighbours, private, promises, record
 from hedgerow.contracts.outcome import NotApplicable, demand, same
 from hedgerow.contracts.recording import all_paths
 from hedgerow.core.certificate import DEFAULT_VIEWS, ENTROPY, IDEAL_REALS, Channel, Guarantee, Observer
@@ -64,9 +64,9 @@ def within_the_budget(spec: AlgorithmSpec) -> None:
 
     Published constants are labelled with what they really give, and may miss the budget that they were printed for.
     """
-    epsilon, delta = getattr(spec, "epsilon", None), getattr(spec, "delta", 0.0)
+    epsilon, delta = budget_of(spec)
     if epsilon is None:
-        raise NotApplicable("it has no field epsilon: nobody asked for a budget")
+        raise NotApplicable("it has no field for epsilon: nobody asked for a budget")
     algorithm = spec.build(SETTING)
     if algorithm.certificate.calibration == "published":
         raise NotApplicable("its constants are the published ones, its certificate says what they really give")
@@ -79,13 +79,6 @@ def within_the_budget(spec: AlgorithmSpec) -> None:
         demand(spent <= delta, f"{text}: at this epsilon delta is {spent:.3g}")
         stated = guarantee.curve.stated()
         demand(stated[0] <= epsilon and stated[1] <= delta, f"{text}: it is quoted as {stated}")
-
-
-@runtime_checkable
-class Audited(Protocol):
-    """A spec that knows its own loud versions."""
-
-    def audit_variants(self) -> tuple[AlgorithmSpec, ...]: ...
 
 
 def sensitivities_hold(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> None:
@@ -203,7 +196,7 @@ def exact_ratio_below_certificate(spec: AlgorithmSpec, noise: Randomness = SEEDE
     games must come within half of the certificate, or they say nothing. Unless the ledger holds the certificate (its composition is
     "sum"), a promise that the likelihood of broadcasts cannot check is broken: nobody else would.
     """
-    algorithm = private(changed(spec, every=1), AUDIT_GAMES[0])
+    algorithm = private(changed(spec, interval=1), AUDIT_GAMES[0])
     if not promises(algorithm):
         raise NotApplicable(f"{algorithm.name} protects nobody")
     alone = algorithm.certificate.composition != "sum"
@@ -221,7 +214,7 @@ def exact_ratio_below_certificate(spec: AlgorithmSpec, noise: Randomness = SEEDE
 
 def _loud(spec: AlgorithmSpec) -> tuple[AlgorithmSpec, ...]:
     """A large epsilon brings the worst ratio close to the certificate; with a small one frequencies tell more."""
-    return spec.audit_variants() if isinstance(spec, Audited) else tuple(changed(spec, epsilon=epsilon, every=1) for epsilon in (24.0, 3.0))
+    return spec.audit_variants() or tuple(changed(spec, epsilon=epsilon, interval=1) for epsilon in (24.0, 3.0))
 
 
 def _all_in_broadcasts(algorithm: Algorithm) -> None:

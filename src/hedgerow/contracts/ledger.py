@@ -76,7 +76,7 @@ def _hidden_by_others(guarantee: Guarantee, counted: list[Release]) -> None:
 def _cost(release: Release) -> PrivacyCurve:
     """The sharpest curve that the mechanism states for one release."""
     mechanism = release.mechanism
-    cost = getattr(mechanism, "bounded_range", None) or getattr(mechanism, "curve", None)
+    cost = mechanism.curve
     if cost is None:
         raise BrokenContract(f"{mechanism.purpose}: a release without a cost of its own cannot be part of a sum")
     return cost

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -34,10 +34,21 @@ SEEDED = Randomness(SeededNoise, 1e-4)
 SECURE = Randomness(lambda _: SecureNoise(), 1e-9)
 
 
-def changed(spec: AlgorithmSpec, **choices: Any) -> AlgorithmSpec:
-    """The spec with other choices, where it has fields of these names (`AlgorithmSpec` says what they mean)."""
-    known = getattr(spec, "__dataclass_fields__", {})
-    return replace(spec, **{name: value for name, value in choices.items() if name in known})  # pyright: ignore[reportArgumentType]
+def _fields_of(spec: AlgorithmSpec) -> dict[str | None, Any]:
+    return {f.name: getattr(spec, f.name) for f in fields(spec) if f.init} if is_dataclass(spec) else {}
+
+
+def budget_of(spec: AlgorithmSpec) -> tuple[float | None, float]:
+    """The epsilon and delta that were asked for, in the fields that the spec's traits name; no epsilon: no budget."""
+    choices, traits = _fields_of(spec), spec.traits
+    return choices.get(traits.epsilon), choices.get(traits.delta, 0.0)
+
+
+def changed(spec: AlgorithmSpec, *, epsilon: float | None = None, interval: int | None = None) -> AlgorithmSpec:
+    """The spec with another epsilon or another interval, where it has a field for it (`SpecTraits`)."""
+    known, wanted = _fields_of(spec), {spec.traits.epsilon: epsilon, spec.traits.interval: interval}
+    choices = {name: value for name, value in wanted.items() if name is not None and name in known and value is not None}
+    return replace(spec, **choices) if choices else spec  # pyright: ignore[reportArgumentType]
 
 
 def private(spec: AlgorithmSpec, setting: Setting = SETTING) -> Algorithm:

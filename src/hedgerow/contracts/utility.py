@@ -9,8 +9,9 @@ import numpy as np
 from hedgerow.algorithms.baselines.uniform import Uniform
 from hedgerow.contracts.neighbours import changed
 from hedgerow.contracts.outcome import NotApplicable, demand
+from hedgerow.core.environment import Environment
 from hedgerow.core.noise import NoNoise
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Environment
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.transcript import Digest
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.adversaries import covered
@@ -84,7 +85,7 @@ def _guessing(environment: Environment) -> Estimate:
 def million_rounds(spec: AlgorithmSpec) -> None:
     """A million rounds: plays stay valid, losses and regret stay finite and exact."""
     environment = Bernoulli(clients=1, experts=3, horizon=10**6, mean=0.6, gap=0.1)
-    algorithm = changed(spec, every=1000).build(environment.setting)
+    algorithm = changed(spec, interval=1000).build(environment.setting)
     recorder = RegretRecorder(environment.setting, environment.family)
     result = recorder.result("", 0, simulate(algorithm, environment, 0, sinks=[recorder]))
     demand(bool(np.isfinite(result.regret).all()), "regret is not finite")

@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
 from math import isfinite
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 
 from hedgerow import proofs
+from hedgerow.core.curve import NoGuarantee, PrivacyCurve
+from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.setting import Setting
 
 
@@ -66,41 +68,6 @@ class Site:
 
 
 Unit = Event | Person | Site
-
-
-@runtime_checkable
-class PrivacyCurve(Protocol):
-    """delta as a function of epsilon, and back. The curves themselves live in `hedgerow.privacy`."""
-
-    def delta(self, epsilon: float) -> float: ...
-
-    def epsilon(self, delta: float) -> float: ...
-
-    def stated(self) -> tuple[float, float]:
-        """The (epsilon, delta) by which the curve is quoted."""
-        ...
-
-    def words(self) -> str: ...
-
-
-@dataclass(frozen=True)
-class NoGuarantee:
-    """The honest curve of whoever sees raw data."""
-
-    reason: str
-
-    def delta(self, epsilon: float) -> float:
-        del epsilon
-        return 1.0
-
-    def epsilon(self, delta: float) -> float:
-        return 0.0 if delta >= 1.0 else float("inf")
-
-    def stated(self) -> tuple[float, float]:
-        return float("inf"), 1.0
-
-    def words(self) -> str:
-        return f"no guarantee ({self.reason})"
 
 
 @dataclass(frozen=True)
@@ -227,7 +194,7 @@ class Certificate:
     calibration: str
     guarantees: tuple[Guarantee, ...]
     channels: Mapping[str, Channel]
-    mechanisms: tuple[Any, ...] = ()
+    mechanisms: tuple[Mechanism, ...] = ()
     composition: Literal["joint", "sum"] = "joint"
     when_spent: str = ""
     entered: int | None = None
@@ -287,7 +254,7 @@ def trusted_server(
     curve: PrivacyCurve,
     proof: Proof,
     channels: Mapping[str, Channel],
-    mechanisms: tuple[Any, ...],
+    mechanisms: tuple[Mechanism, ...],
     calibration: str = "certified",
     claimed: PrivacyCurve | None = None,
     composition: Literal["joint", "sum"] = "joint",

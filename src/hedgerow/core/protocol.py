@@ -1,4 +1,4 @@
-"""The roles. Algorithms implement `Client`, `Server` and perhaps `Decider`; environments hand out blocks; engines drive.
+"""The roles. Algorithms implement `Client`, `Server` and perhaps `Decider`; engines drive; a spec is what the user chooses.
 
 Methods are pure: they take a state and return the next one, and draw randomness only from the noise they are handed. Client
 arrays have shape (*batch, width) with `batch = noise.batch`: one client, or all clients at once, in the same code.
@@ -6,39 +6,21 @@ arrays have shape (*batch, width) with `batch = noise.batch`: one client, or all
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from enum import Enum
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
 from hedgerow.core.block import Block
-from hedgerow.core.certificate import PRESENCE_STAYS, PUBLIC_DELAYS, PUBLIC_PRESENCE, PUBLIC_SLEEP, Certificate, with_public_mask
-from hedgerow.core.errors import InvalidValue, Unsupported
-from hedgerow.core.lattice import Units
-from hedgerow.core.losses import Family
+from hedgerow.core.certificate import Certificate
+from hedgerow.core.environment import Feature
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.messages import Broadcast, Upload, field_names
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
-
-
-class Feature(Enum):
-    """What an algorithm may support beyond the plain game; anything else is refused by name."""
-
-    SLEEPING_EXPERTS = "sleeping experts"
-    ABSENT_CLIENTS = "absent clients"
-    LATE_REPORTS = "late reports"
-
-
-SHOWN_BY_THE_GAME = {
-    Feature.SLEEPING_EXPERTS: (PUBLIC_SLEEP, ""),
-    Feature.ABSENT_CLIENTS: (PUBLIC_PRESENCE, PRESENCE_STAYS),
-    Feature.LATE_REPORTS: (PUBLIC_DELAYS, ""),
-}
-MASKS_AND_DELAYS = frozenset({Feature.SLEEPING_EXPERTS, Feature.ABSENT_CLIENTS, Feature.LATE_REPORTS})
-"""What `proofs/masks.md` covers, for every algorithm that uses nothing of a client but its reports."""
 
 
 @dataclass(frozen=True)
@@ -162,84 +144,38 @@ class Algorithm:
         return self.regret_bound.value
 
 
-class AlgorithmSpec(Protocol):
-    """The user's side of an algorithm: a frozen dataclass of choices that can be built for any setting.
+@dataclass(frozen=True)
+class SpecTraits:
+    """What a spec says of itself beside its choices.
 
-    A private one may offer `audit_variants()`: parameters under which a tiny game comes close to the certificate, for the
-    contract that enumerates all its transcripts; and `audit_cases()` (see `audit_case`): attacks for `hedgerow audit`.
-
-    Class attributes say more, if there is more to say: `FORMS`, the choices of each further form by its name, which tests and the
-    README then know of; `MEANINGS`, words for those names of fields and of `Algorithm.parameters` that do not explain themselves;
-    `EXACT`, which choices have an exact sampler, where not all have.
-    Two names of fields have a meaning of their own: `epsilon` is the budget, and `every` the rounds between exchanges. Contracts
-    change them, to make a tiny game loud and a long one quick.
+    `forms` are the choices of each further form by its name, which tests and the README then know of. `meanings` are words for those
+    names of fields and of `Algorithm.parameters` that do not explain themselves. `exact` says which choices have an exact sampler,
+    where not all have.
+    `epsilon` and `delta` name the fields with the budget, `interval` the field with the rounds between exchanges. A spec without a
+    field of that name has none; None where a field of that name means something else. Contracts change them, to make a tiny game
+    loud and a long one quick.
     """
 
-    def build(self, setting: Setting) -> Algorithm: ...
+    forms: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    meanings: Mapping[str, str] = field(default_factory=dict)
+    exact: str = ""
+    epsilon: str | None = "epsilon"
+    delta: str | None = "delta"
+    interval: str | None = "every"
 
 
-class Environment(Protocol):
-    """Where losses come from. `block` is pure; an adaptive environment sees past plays and gives one round at a time.
+class AlgorithmSpec(ABC):
+    """The user's side of an algorithm: a frozen dataclass of choices that can be built for any setting."""
 
-    One whose game is not the plain one says so in `features` (a set of `Feature`), which others leave out. One whose losses are drawn
-    anew in every round from one law, independently at every client, says so by `adversary = "stochastic"` (see `regret_bound`): some
-    regret bounds hold only there. Others leave it out and are oblivious; whoever is `adaptive` is an adaptive adversary.
-    """
+    traits: ClassVar[SpecTraits] = SpecTraits()
 
-    @property
-    def setting(self) -> Setting: ...
+    @abstractmethod
+    def build(self, setting: Setting) -> Algorithm:
+        """The algorithm with all its public parameters resolved."""
 
-    @property
-    def family(self) -> Family: ...
+    def audit_variants(self) -> tuple[AlgorithmSpec, ...]:
+        """Choices under which a tiny game comes close to the certificate, for the contract that enumerates all its transcripts.
 
-    adaptive: ClassVar[bool]
-
-    def start(self, seed: int) -> Any: ...
-
-    def block(self, state: Any, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, Any]: ...
-
-
-@runtime_checkable
-class SummedEnvironment(Environment, Protocol):
-    """An environment that can draw the sums of many rounds directly, with the law that adding up its losses would give."""
-
-    def sums(self, state: Any, rounds: int) -> tuple[Units, Any]:
-        """Losses of every expert in the next rounds, summed over all clients, in lattice units."""
-        ...
-
-
-def features_of(environment: Environment) -> frozenset[Feature]:
-    """What the environment's game has beyond the plain one."""
-    return getattr(environment, "features", frozenset())
-
-
-def require_exact_noise(algorithm: Algorithm, instead: str = "") -> None:
-    """Secure noise is exact, so every mechanism needs an exact sampler (`exact = True`). `instead`: which choices have one."""
-    for mechanism in algorithm.certificate.mechanisms:
-        if getattr(mechanism, "exact", False) is not True:
-            hint = f"; take {instead}" if instead else ""
-            raise Unsupported(f"{algorithm.name} needs {type(mechanism).__name__}, which has no exact sampler for secure noise{hint}.")
-
-
-def require_support(algorithm: Algorithm, environment: Environment, able: Callable[[Feature], Iterable[str]] | None = None) -> None:
-    """Refuse a game that the algorithm does not support, by name. `able`: who does, where the caller knows them."""
-    for feature in sorted(features_of(environment) - algorithm.supports, key=lambda feature: feature.value):
-        others = "`hedgerow list` shows which algorithms do" if able is None else f"take one of {', '.join(able(feature))}"
-        raise Unsupported(f"{algorithm.name} does not support {feature.value}; {others}.")
-
-
-def certified_for(algorithm: Algorithm, environment: Environment) -> Algorithm:
-    """The algorithm as it is in this game: its certificate says what the game shows of its own (who takes part, who sleeps, who is
-    late), and bounds that are proven for the plain game alone are gone.
-    """
-    require_support(algorithm, environment)
-    features = features_of(environment)
-    if not features and not environment.adaptive:
-        return algorithm
-    certificate = algorithm.certificate
-    for feature, (assumption, narrower) in SHOWN_BY_THE_GAME.items():
-        if feature in features:
-            certificate = with_public_mask(certificate, assumption, narrower)
-    plain_only = {name: value for name, value in algorithm.parameters.items() if not name.endswith("_at_most")}
-    bound = None if Feature.LATE_REPORTS in features else algorithm.regret_bound
-    return replace(algorithm, certificate=certificate, parameters=plain_only, regret_bound=bound)
+        Without any, the contract takes a large and a small epsilon, and an exchange after every round.
+        """
+        return ()

@@ -32,17 +32,20 @@ class Registry(Generic[Thing]):
     """Names and what they stand for.
 
     Built-in things are given by reference (`"module:attribute"`) and imported when they are first used. Entry points of the group
-    `hedgerow.<kind>s` are loaded when a name is first looked up.
+    `hedgerow.<kind>s` are loaded when a name is first looked up. With a `base`, only its subclasses can be added.
     """
 
-    def __init__(self, kind: str, built_in: Mapping[str, str]) -> None:
+    def __init__(self, kind: str, built_in: Mapping[str, str], base: type | None = None) -> None:
         self.kind = kind
+        self.base = base
         self._things: dict[str, Any] = {name: _Reference(where) for name, where in built_in.items()}
         self._found_plugins = False
 
     def add(self, name: str, thing: Thing) -> None:
         if name in self._things and not _is(self._things[name], thing):
             raise InvalidValue(f"Expected a new {self.kind} name, {name!r} is already taken.")
+        if self.base is not None and not (isinstance(thing, type) and issubclass(thing, self.base)):
+            raise InvalidValue(f"Expected the {self.kind} {name!r} to be a class that inherits from {self.base.__name__}, got {thing!r}.")
         self._things[name] = thing
 
     def _load_plugins(self) -> None:

@@ -15,8 +15,9 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import round_to_lattice
 from hedgerow.core.losses import Linear
 from hedgerow.core.noise import NoiseSource, SeededNoise
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, require_exact_noise
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context
 from hedgerow.core.setting import Setting
+from hedgerow.core.support import require_exact_noise
 from hedgerow.engines.loop import Engine
 from hedgerow.privacy.secure import SecureNoise
 from hedgerow.privacy.secure.source import require_secure
@@ -51,7 +52,7 @@ class Learner:
         built = algorithm.build(Setting(clients, experts, horizon))
         if not any(guarantee.protects for guarantee in built.certificate.guarantees):
             raise InvalidValue(f"Expected an algorithm that protects somebody, {built.name} protects nobody.")
-        require_exact_noise(built, getattr(algorithm, "EXACT", ""))
+        require_exact_noise(built, algorithm.traits.exact)
         learner._begin(algorithm, replace(built, certificate=with_exact_noise(built.certificate)), require_secure(source))
         return learner
 

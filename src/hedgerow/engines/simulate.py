@@ -9,10 +9,12 @@ from typing import Literal, get_args
 import numpy as np
 
 from hedgerow.core.block import Block, check
+from hedgerow.core.environment import Environment, Feature
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.losses import Linear
 from hedgerow.core.noise import NoiseSource, NoNoise, SeededNoise
-from hedgerow.core.protocol import Algorithm, Environment, Feature, features_of, require_exact_noise, require_support
+from hedgerow.core.protocol import Algorithm
+from hedgerow.core.support import require_exact_noise, require_support
 from hedgerow.core.transcript import Counters, Sink, Traffic
 from hedgerow.core.validate import at_least, expect
 from hedgerow.engines.loop import Engine
@@ -25,7 +27,7 @@ BLOCK_ELEMENTS = 2**22  # 32 MiB of float64: so many rounds that the Python arou
 
 
 class LastPlays(Sink):
-    """Remembers the last round's plays, for adaptive environments."""
+    """Remembers the last round's plays, for environments that see them."""
 
     def __init__(self) -> None:
         self.last: np.ndarray | None = None
@@ -74,7 +76,7 @@ def simulate(
 
     That one draws sums of losses, of the same law, and never a single one.
     """
-    setting = environment.setting
+    setting, traits = environment.setting, environment.traits
     if setting != algorithm.setting:
         raise InvalidValue(f"Expected {algorithm.name} built for {setting}, it was built for {algorithm.setting}.")
     require_support(algorithm, environment)
@@ -89,11 +91,11 @@ def simulate(
         raise Unsupported(f"{algorithm.name} chooses experts and needs linear losses, not {type(environment.family).__name__}.")
     rounds = max(1, BLOCK_ELEMENTS // (setting.players * setting.experts)) if block_rounds is None else block_rounds
     at_least("block_rounds", rounds, 1)
-    if environment.adaptive:
+    if traits.sees_plays:
         rounds = 1
     counters = counters_of(algorithm)
     last = LastPlays()
-    watching: list[Sink] = [counters, *sinks, *([last] if environment.adaptive else [])]
+    watching: list[Sink] = [counters, *sinks, *([last] if traits.sees_plays else [])]
     if engine == "summed":
         expect(block_rounds is None and fused, "block_rounds", block_rounds, "None, and fused=True, where only sums are drawn")
         play_sums(algorithm, environment, seed, SeededNoise(seed) if noise is None else noise, watching)
@@ -106,15 +108,15 @@ def simulate(
         wanted = min(rounds, setting.horizon - run.round)
         block, state = environment.block(state, wanted, last.last)
         block = check(block, environment.family, setting, run.round, wanted, marks[bisect_right(marks, run.round) :][:wanted])
-        _check_declared(environment, block)
+        _check_declared(environment, traits.features, block)
         run = driver.advance(run, block, watching)
     return counters
 
 
-def _check_declared(environment: Environment, block: Block) -> None:
+def _check_declared(environment: Environment, declared: frozenset[Feature], block: Block) -> None:
     """Certificates are made from what an environment declares, so a mask must be declared."""
     late = block.reports if block.reports is not block.losses and environment.setting.deciders is None else None
     masks = ((block.awake, Feature.SLEEPING_EXPERTS), (block.present, Feature.ABSENT_CLIENTS), (late, Feature.LATE_REPORTS))
     for mask, feature in masks:
-        if mask is not None and feature not in features_of(environment):
-            raise InvalidValue(f"Expected {type(environment).__name__} to declare {feature.value} in its features, it hands them out.")
+        if mask is not None and feature not in declared:
+            raise InvalidValue(f"Expected {type(environment).__name__} to declare {feature.value} in its traits, it hands them out.")

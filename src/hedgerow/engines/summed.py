@@ -1,7 +1,7 @@
 """A game in which only sums are ever drawn: for many clients and rounds, where every loss by itself would take too long.
 
 It needs an algorithm whose clients all play the broadcast expert and upload the sums of their losses, of which the server sees only
-the total (`Algorithm.common_play`), and an environment that draws such totals directly (`SummedEnvironment`). Server noise is that of
+the total (`Algorithm.common_play`), and an environment that draws such totals directly (`Environment.sums`). Server noise is that of
 the other engines.
 """
 
@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from hedgerow.core.environment import Environment, draws_sums
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.noise import NoiseSource
-from hedgerow.core.protocol import Algorithm, Environment, SummedEnvironment
+from hedgerow.core.protocol import Algorithm
 from hedgerow.core.transcript import Sink
 from hedgerow.engines.loop import EXCHANGES_AT_ONCE
 from hedgerow.environments.registry import ENVIRONMENTS
@@ -23,7 +24,7 @@ from hedgerow.environments.registry import ENVIRONMENTS
 
 def what_instead() -> str:
     """What to do where only sums cannot be drawn."""
-    able = [name for name, kind in ENVIRONMENTS.items() if hasattr(kind, "sums")]
+    able = [name for name, kind in ENVIRONMENTS.items() if draws_sums(kind)]
     return f"Leave the engine out (every loss is then drawn by itself). Environments that draw sums: {', '.join(able)}"
 
 
@@ -31,10 +32,8 @@ def why_not_by_sums(algorithm: Algorithm, environment: Environment) -> str | Non
     """Everything that stands in the way, if anything does."""
     reason = _needs_single_clients(algorithm)
     found = [None if reason is None else f"{algorithm.name} cannot be played by sums, {reason}"]
-    if not isinstance(environment, SummedEnvironment):
-        found.append(f"{type(environment).__name__} cannot draw sums of losses directly")
-    else:
-        found.append(getattr(environment, "why_no_sums", lambda: None)())
+    able = draws_sums(type(environment))
+    found.append(environment.traits.why_no_sums if able else f"{type(environment).__name__} cannot draw sums of losses directly")
     return "; ".join(reason for reason in found if reason) or None
 
 
@@ -55,7 +54,7 @@ def play_sums(algorithm: Algorithm, environment: Environment, seed: int, source:
     """Play the whole horizon, from exchange to exchange and from mark to mark of the sinks."""
     follow = algorithm.common_play
     why = why_not_by_sums(algorithm, environment)
-    if why is not None or follow is None or not isinstance(environment, SummedEnvironment):
+    if why is not None or follow is None:
         raise Unsupported(f"Only sums are drawn with the engine 'summed': {why}. {what_instead()}.")
     if any(sink.wants_messages for sink in sinks):
         raise Unsupported("Messages of single clients cannot be kept where only sums are drawn.")

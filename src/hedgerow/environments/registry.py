@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from hedgerow.core.environment import Environment
 from hedgerow.core.registry import Registry
 
-ENVIRONMENTS: Registry[type] = Registry(
+ENVIRONMENTS: Registry[type[Any]] = Registry(
     "environment",
     {
         "absent": "hedgerow.environments.wrappers.absent:Absent",
@@ -29,4 +32,5 @@ ENVIRONMENTS: Registry[type] = Registry(
         "switching": "hedgerow.environments.drawn.switching:Switching",
         "uniform": "hedgerow.environments.drawn.stochastic:UniformLosses",
     },
+    Environment,
 )

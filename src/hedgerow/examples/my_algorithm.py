@@ -19,7 +19,7 @@ from hedgerow.core.certificate import Certificate, Channel, Observer, Proof, tru
 from hedgerow.core.lattice import from_units, to_units
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import Algorithm, Context
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, expect, positive
 from hedgerow.privacy.mechanisms import ExponentialMechanism
@@ -95,7 +95,7 @@ class PhaseServer:
 
 # 5. The user's side: parameters, checks, and the certificate built from the same mechanism object.
 @dataclass(frozen=True)
-class EqualPhases:
+class EqualPhases(AlgorithmSpec):
     """Every `every` rounds the next expert is drawn privately from the losses of the phase just ended."""
 
     epsilon: float = 1.0

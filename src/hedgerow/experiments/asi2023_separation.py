@@ -27,7 +27,8 @@ from hedgerow.algorithms.phases.random_prefix import RandomPrefix
 from hedgerow.algorithms.sparse_vector.doubling import Doubling
 from hedgerow.algorithms.sparse_vector.potential import Potential
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
-from hedgerow.core.protocol import AlgorithmSpec, Environment
+from hedgerow.core.environment import Environment
+from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.environments.hard.adaptive import PlayChasing
 from hedgerow.environments.hard.columns import MOST_USED, ConsensusColumns

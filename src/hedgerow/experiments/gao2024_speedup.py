@@ -26,7 +26,8 @@ from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.phases.random_prefix import RandomPrefix
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.algorithms.sparse_vector.tuning import choose
-from hedgerow.core.protocol import AlgorithmSpec, Environment
+from hedgerow.core.environment import Environment
+from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.setting import Setting
 from hedgerow.environments.drawn.realizable import Realizable
 from hedgerow.environments.drawn.stochastic import GaussianSoftmax

@@ -16,6 +16,7 @@ from hedgerow.core.certificate import PrivacyCurve
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.validate import expect, positive
 from hedgerow.privacy.curves import BoundedRange, GaussianDP, LaplaceDP, PureDP, Quoted, ZeroConcentratedDP
+from hedgerow.privacy.curves.base import Composed
 
 Currency = Literal["pure", "concentrated", "gaussian"]
 CURRENCIES: tuple[Currency, ...] = ("pure", "concentrated", "gaussian")
@@ -136,7 +137,7 @@ def cost_of(event: str, value: float) -> PrivacyCurve:
 def steps_of(cost: PrivacyCurve) -> tuple[tuple[PrivacyCurve, int], ...]:
     """The steps of which a release is made, and how often each comes; most releases are one step.
 
-    Compositions name theirs as `parts`. Steps of one release may be chosen adaptively like releases themselves, so their prices add.
+    A `Composed` curve names them. Steps of one release may be chosen adaptively like releases themselves, so their prices add.
 
     >>> from hedgerow.privacy.composition.steps import AfterPureStep, PureComposition
     >>> steps_of(AfterPureStep(PureComposition(0.1, 20), 0.5))
@@ -146,10 +147,9 @@ def steps_of(cost: PrivacyCurve) -> tuple[tuple[PrivacyCurve, int], ...]:
         return ((cost, 1),)
     if isinstance(cost, Quoted):
         return steps_of(cost.curve)
-    parts: tuple[tuple[PrivacyCurve, int], ...] | None = getattr(cost, "parts", None)
-    if parts is None:
+    if not isinstance(cost, Composed):
         return ((cost, 1),)
-    return tuple((step, count * times) for part, times in parts for step, count in steps_of(part))
+    return tuple((step, count * times) for part, times in cost.composed_of() for step, count in steps_of(part))
 
 
 def charge(cost: PrivacyCurve, currency: Currency) -> tuple[str, int]:

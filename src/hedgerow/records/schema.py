@@ -14,14 +14,15 @@ from typing import Any, Literal
 from pydantic import TypeAdapter, ValidationError
 
 from hedgerow.core.certificate import ENTROPY, IDEAL_REALS, Guarantee, NoGuarantee, PrivacyCurve
+from hedgerow.core.environment import Environment
 from hedgerow.core.errors import InvalidValue
-from hedgerow.core.protocol import Algorithm, Environment
+from hedgerow.core.mechanism import Mechanism
+from hedgerow.core.protocol import Algorithm
 from hedgerow.privacy.composition.repetition import repeated
-from hedgerow.privacy.curves import trade_off
+from hedgerow.privacy.curves import ZeroConcentratedDP, trade_off
 from hedgerow.records.provenance import Code, NoiseRecord, code, seeded_noise, versions
 from hedgerow.studies.config import to_table
 from hedgerow.studies.run import STAMP, Study
-from hedgerow.studies.storage.fingerprints import fingerprint
 from hedgerow.studies.storage.unfinished import refuse_unfinished
 from hedgerow.version import __version__
 
@@ -31,15 +32,6 @@ FALSE_ALARMS = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, *(i / 20 for i 
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)  # of the stated epsilon: where the table of deltas is read
 TANGENTS = 48  # lines by which a curve is drawn from above
 STEEPEST = 700.0  # the largest epsilon of such a line
-LAWS = {  # of mechanisms, or of a mechanism with a law of its own, where that alone would not tell
-    "ExponentialMechanism": "exponential mechanism (gumbel noise)",
-    "NoisyMax gumbel": "exponential mechanism (gumbel noise)",
-    "NoisyMax exponential": "permute-and-flip (exponential noise)",
-    "GaussianNoise": "gaussian",
-    "GaussianShare": "gaussian, a share at each site",
-    "KNorm": "gamma length, uniform direction in the cube",
-    "Coin": "coin: stays with chance exp(-(value + {base:.6g}) / scale)",
-}
 
 
 @dataclass(frozen=True)
@@ -219,6 +211,11 @@ def _outline(curve: PrivacyCurve) -> list[Attack]:
     return [*corners, Attack(1.0, 1.0)]
 
 
+def _rho(curve: PrivacyCurve) -> float | None:
+    """rho, where the guarantee is stated as zero-concentrated DP."""
+    return curve.rho if isinstance(curve, ZeroConcentratedDP) else None
+
+
 def _curve(curve: PrivacyCurve) -> CurveRecord | None:
     """None where no finite epsilon is guaranteed. Equal curves, which experiments have in many studies, are worked out once."""
     try:
@@ -242,7 +239,7 @@ def _worked_out(curve: PrivacyCurve) -> CurveRecord | None:
         words=curve.words(),
         epsilon=epsilon,
         delta=delta,
-        rho=getattr(curve, "rho", None),
+        rho=_rho(curve),
         parameters=_parameters(curve),
         table=[DeltaAt(place, curve.delta(place)) for place in places],
         attacks=[Attack(a, found) for a, found in zip(alarms, detections, strict=True)],
@@ -255,7 +252,7 @@ def _total(guarantee: Guarantee, runs: int) -> Total | None:
     if runs == 1 or not guarantee.protects:
         return None
     curve = repeated(guarantee.curve, runs)
-    return Total(runs, curve.words(), *curve.stated(), getattr(curve, "rho", None))
+    return Total(runs, curve.words(), *curve.stated(), _rho(curve))
 
 
 def _guarantee(guarantee: Guarantee, runs: int) -> GuaranteeRecord:
@@ -279,15 +276,13 @@ def _guarantee(guarantee: Guarantee, runs: int) -> GuaranteeRecord:
     )
 
 
-def _mechanism(mechanism: Any) -> MechanismRecord:
-    """Mechanisms share `purpose` and `sensitivity`; most have a law and a scale."""
-    name, law = type(mechanism).__name__, str(getattr(mechanism, "law", ""))
+def _mechanism(mechanism: Mechanism) -> MechanismRecord:
     return MechanismRecord(
-        name=name,
-        purpose=str(getattr(mechanism, "purpose", "")),
-        law=LAWS.get(f"{name} {law}".strip(), law or "not named").format(**_parameters(mechanism)),
-        scale=getattr(mechanism, "scale", None),
-        sensitivity=getattr(mechanism, "sensitivity", None),
+        name=type(mechanism).__name__,
+        purpose=mechanism.purpose,
+        law=mechanism.words(),
+        scale=mechanism.noise_scale(),
+        sensitivity=mechanism.sensitivity,
         parameters=_parameters(mechanism),
     )
 
@@ -325,14 +320,13 @@ def algorithm_record(
 
 
 def draws_afresh(environment: Environment) -> bool:
-    """Whether every seed has data of its own: only if the environment says so (`fresh = True`)."""
-    return getattr(environment, "fresh", False) is True
+    """Whether every seed has data of its own: only if the environment says so in its traits."""
+    return environment.traits.fresh
 
 
 def _whole_losses(environment: Environment) -> str | None:
     """A fingerprint of all losses, where the environment can tell them all."""
-    known = callable(getattr(environment, "fingerprint", None))
-    return fingerprint(environment) if known and not environment.adaptive else None
+    return None if environment.traits.sees_plays else environment.fingerprint()
 
 
 def record_of(study: Study, final: Path) -> RunRecord:

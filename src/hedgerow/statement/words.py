@@ -60,8 +60,8 @@ CERTAIN = 0.999  # and beyond this no number is worth printing
 
 
 def meanings(algorithm: str) -> dict[str, str]:
-    """What parameters mean where their names do not say it; an algorithm's class explains its own in `MEANINGS`."""
-    return {**COMMON, **(getattr(ALGORITHMS[algorithm], "MEANINGS", {}) if algorithm in ALGORITHMS else {})}
+    """What parameters mean where their names do not say it; an algorithm's class explains its own in its traits."""
+    return {**COMMON, **(ALGORITHMS[algorithm].traits.meanings if algorithm in ALGORITHMS else {})}
 
 
 def is_loud(text: str) -> bool:

@@ -12,8 +12,10 @@ from typing import Any, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 
 from hedgerow.algorithms.registry import ALGORITHMS, supporting
+from hedgerow.core.environment import Environment, Feature
 from hedgerow.core.errors import InvalidValue
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Environment, Feature, certified_for, features_of, require_support
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec
+from hedgerow.core.support import certified_for, require_support
 from hedgerow.core.validate import at_least, expect, nearest
 from hedgerow.engines.simulate import ENGINES
 from hedgerow.environments.registry import ENVIRONMENTS
@@ -70,7 +72,7 @@ class StudyConfig:
     @staticmethod
     def _reacts(environment: Environment) -> bool:
         """Whether losses depend on the plays; where experts sleep, those of comparators do."""
-        return environment.adaptive or Feature.SLEEPING_EXPERTS in features_of(environment)
+        return environment.traits.sees_plays or Feature.SLEEPING_EXPERTS in environment.traits.features
 
     def stream_name(self, index: int) -> str:
         """What sets the losses of an entry apart from the study's own: nothing, a few values, or everything."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from hedgerow.core.certificate import Observer
-from hedgerow.core.protocol import Algorithm, Environment
-from hedgerow.environments.adversaries import BOUND_HOLDS_FOR, adversary_of, covered
+from hedgerow.core.environment import Environment
+from hedgerow.core.protocol import Algorithm
+from hedgerow.environments.adversaries import BOUND_HOLDS_FOR, covered
 from hedgerow.environments.hard.lower_bounds import hidden_expert_regret
 
 
@@ -32,7 +33,7 @@ def _not_covered(algorithm: Algorithm, environment: Environment) -> list[str]:
     if bound is None or covered(bound, environment):
         return []
     text = f"the regret bound of {algorithm.name} is for {BOUND_HOLDS_FOR[bound.covers]}"
-    return [f"{text}; here are {BOUND_HOLDS_FOR[adversary_of(environment)]}, for which nothing is proven"]
+    return [f"{text}; here are {BOUND_HOLDS_FOR[environment.traits.adversary]}, for which nothing is proven"]
 
 
 def _too_private(algorithm: Algorithm) -> list[str]:

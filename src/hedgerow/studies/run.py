@@ -11,9 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from hedgerow.core.environment import Environment
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.plugins import load_plugins, loaded_plugins
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Environment
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.transcript import Everything
 from hedgerow.engines.simulate import simulate
 from hedgerow.engines.summed import what_instead, why_not_by_sums
@@ -206,12 +207,12 @@ def compare(
     """Run several algorithms on the same streams, drawn or recorded (an array): the library's front door."""
     if isinstance(environment, np.ndarray):
         environment = RecordedArray(environment)
-    if not hasattr(environment, "setting"):
+    if not isinstance(environment, Environment):
         raise InvalidValue(f"Expected an environment such as hr.Realizable(...) or an array of losses, got {type(environment).__name__}.")
     if not isinstance(algorithms, Mapping):
         raise InvalidValue(f'Expected algorithms by label, such as {{"private": hr.SparseVector()}}, got {type(algorithms).__name__}.')
     for label, spec in algorithms.items():
-        if isinstance(spec, type) or not hasattr(spec, "build"):
+        if not isinstance(spec, AlgorithmSpec):
             raise InvalidValue(f"Expected {label!r} to be an algorithm such as hr.Hedge(), got {spec!r}.")
     entries = tuple(Entry(label, spec) for label, spec in algorithms.items())
     return run_study(StudyConfig(title, environment, entries, seeds))

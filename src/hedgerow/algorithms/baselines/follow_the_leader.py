@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from hedgerow.algorithms.shared.totals import Adder, ClientState, LossSums, Summing, Totals, check_interval, raw_certificate
+from hedgerow.core.environment import MASKS_AND_DELAYS
 from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import MASKS_AND_DELAYS, Algorithm, Context
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least
 
@@ -29,7 +30,7 @@ class Leader(Adder):
 
 
 @dataclass(frozen=True)
-class FollowTheLeader:
+class FollowTheLeader(AlgorithmSpec):
     """x_t = argmin_x of the sum of all clients' losses up to the last exchange. No guarantee to anybody."""
 
     every: int = 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil, log, sqrt
 from typing import ClassVar
@@ -11,9 +10,10 @@ import numpy as np
 
 from hedgerow.algorithms.shared.totals import Adder, ClientState, LossSums, Summing, Totals, check_interval, raw_certificate
 from hedgerow.core.certificate import Proof
+from hedgerow.core.environment import MASKS_AND_DELAYS
 from hedgerow.core.lattice import Array, from_units
 from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import MASKS_AND_DELAYS, Algorithm, Context
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, positive
@@ -47,7 +47,7 @@ class Sampler(Adder):
 
 
 @dataclass(frozen=True)
-class Hedge:
+class Hedge(AlgorithmSpec):
     """p_t(x) proportional to exp(-eta * mean over clients of the losses of x up to the last exchange).
 
     `rate=None` takes the rate that minimises the bound sqrt(N * T * ln(d) / 2) on the expected regret (losses enter in
@@ -56,7 +56,7 @@ class Hedge:
     by it. No guarantee to anybody.
     """
 
-    MEANINGS: ClassVar[Mapping[str, str]] = {"rate": "learning rate"}
+    traits: ClassVar[SpecTraits] = SpecTraits(meanings={"rate": "learning rate"})
 
     every: int = 1
     rate: float | None = None

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from hedgerow.core.certificate import DEFAULT_VIEWS, Certificate, Channel, Event, Guarantee, Observer, Proof
+from hedgerow.core.environment import MASKS_AND_DELAYS
 from hedgerow.core.lattice import Array
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import MASKS_AND_DELAYS, Algorithm, Context
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.curves import PureDP
 
@@ -80,7 +81,7 @@ class Silent:
 
 
 @dataclass(frozen=True)
-class Uniform:
+class Uniform(AlgorithmSpec):
     """x_t uniform on the experts awake: perfectly private, because nothing depends on the data."""
 
     def build(self, setting: Setting) -> Algorithm:

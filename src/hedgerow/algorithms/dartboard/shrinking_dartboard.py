@@ -8,7 +8,6 @@ total losses. So the expert always has the law of exponential weights, while mos
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil, exp, log, log1p
 from operator import attrgetter
@@ -21,7 +20,7 @@ from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follow
 from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.core.certificate import Certificate, PrivacyCurve, Proof, trusted_server
 from hedgerow.core.errors import InvalidValue
-from hedgerow.core.protocol import Algorithm
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, between, check_budget, expect
@@ -63,7 +62,7 @@ def _smaller(rule: str, delta: float) -> str:
 
 
 @dataclass(frozen=True)
-class ShrinkingDartboard:
+class ShrinkingDartboard(AlgorithmSpec):
     """Private federated experts for losses fixed in advance, of which no expert need be good.
 
     `epsilon` and `delta` are the budget (delta = 0: pure). `every` is the number of rounds between exchanges (the group size B); None
@@ -78,18 +77,20 @@ class ShrinkingDartboard:
     epsilon = 1, delta = 0 75
     """
 
-    FORMS: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "published": {"calibration": "published"},
-        "approximate": {"delta": 1e-6},
-        "approximate, published": {"delta": 1e-6, "calibration": "published"},
-    }
-    MEANINGS: ClassVar[Mapping[str, str]] = {
-        "rate": "learning rate",
-        "base": "added to the loss of a group of rounds, so that an expert may be left without a reason",
-        "leave": "chance of that, after each group: the `every` rounds between two exchanges",
-        "draws": "new experts drawn, at most; then the last one stays",
-        "printed_regret_bound": "what the paper claims",
-    }
+    traits: ClassVar[SpecTraits] = SpecTraits(
+        forms={
+            "published": {"calibration": "published"},
+            "approximate": {"delta": 1e-6},
+            "approximate, published": {"delta": 1e-6, "calibration": "published"},
+        },
+        meanings={
+            "rate": "learning rate",
+            "base": "added to the loss of a group of rounds, so that an expert may be left without a reason",
+            "leave": "chance of that, after each group: the `every` rounds between two exchanges",
+            "draws": "new experts drawn, at most; then the last one stays",
+            "printed_regret_bound": "what the paper claims",
+        },
+    )
 
     epsilon: float = 1.0
     delta: float = 0.0

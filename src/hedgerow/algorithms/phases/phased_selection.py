@@ -7,7 +7,6 @@ round from one law, independently at every client; an adversary who fixes them, 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import log, sqrt
@@ -34,7 +33,7 @@ from hedgerow.core.certificate import (
     Proof,
     trusted_server,
 )
-from hedgerow.core.protocol import Algorithm
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.rounding import root_up, round_up
 from hedgerow.core.setting import Setting
@@ -52,7 +51,7 @@ Report = Literal["k_norm", "laplace", "gaussian"]
 
 
 @dataclass(frozen=True)
-class PhasedSelection:
+class PhasedSelection(AlgorithmSpec):
     """x_t for 2^k <= t < 2^(k+1) is chosen from the losses of all clients in the rounds 2^(k-1), ..., 2^k - 1 (counted from 1).
 
     `trust="central"`: the server gets exact sums and chooses privately, by `choice`: "permute_and_flip" (the default, never worse at
@@ -72,15 +71,17 @@ class PhasedSelection:
     epsilon = 1, delta = 0
     """
 
-    FORMS: ClassVar[Mapping[str, Mapping[str, Any]]] = {"distributed": {"trust": "distributed", "delta": 1e-6}, "local": {"trust": "local"}}
-    EXACT: ClassVar[str] = "trust='central', or trust='local' with report='laplace' or, where delta > 0, report='gaussian'"
-    MEANINGS: ClassVar[Mapping[str, str]] = {
-        "choice": "how an expert is chosen privately",
-        "report": "law of the noise on each site's sums",
-        "report_noise": "law of the noise on each site's sums",
-        "report_deviation": "standard deviation of that noise, for each number sent",
-        "honest": "sites whose shares of noise are enough",
-    }
+    traits: ClassVar[SpecTraits] = SpecTraits(
+        forms={"distributed": {"trust": "distributed", "delta": 1e-6}, "local": {"trust": "local"}},
+        exact="trust='central', or trust='local' with report='laplace' or, where delta > 0, report='gaussian'",
+        meanings={
+            "choice": "how an expert is chosen privately",
+            "report": "law of the noise on each site's sums",
+            "report_noise": "law of the noise on each site's sums",
+            "report_deviation": "standard deviation of that noise, for each number sent",
+            "honest": "sites whose shares of noise are enough",
+        },
+    )
 
     epsilon: float = 1.0
     delta: float = 0.0

@@ -17,7 +17,7 @@ from hedgerow.algorithms.phases.blocks import ANNOUNCED, BlockClient, BlockServe
 from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.core.certificate import Certificate, Channel, Proof, trusted_server
 from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import Algorithm
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import check_budget, expect
@@ -36,7 +36,7 @@ class LaterHalf:
 
 
 @dataclass(frozen=True)
-class RandomPrefix:
+class RandomPrefix(AlgorithmSpec):
     """One choice for each of the blocks 1, 2, 4, ..., by the exponential mechanism on a random prefix of the block before.
 
     Exactly `epsilon`-DP towards everybody but the server, which gets exact sums. The regret bound needs the exponential mechanism.

@@ -9,10 +9,9 @@ why all epochs together cost as much privacy as one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil, exp, expm1, log
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from hedgerow.algorithms.sparse_vector.restarting import EpochState, Restarting
 from hedgerow.algorithms.sparse_vector.sparse_vector import Selector, SparseVector, cost
 from hedgerow.core.certificate import Certificate, Proof, trusted_server
 from hedgerow.core.lattice import Array, round_to_lattice
-from hedgerow.core.protocol import Algorithm
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import between, positive
 
@@ -66,7 +65,7 @@ def wrong_doubling(*, experts: int, exchanges: int, switches: int, margin: float
 
 
 @dataclass(frozen=True)
-class Doubling:
+class Doubling(AlgorithmSpec):
     """Private federated experts for streams with a good expert whose loss is not known.
 
     `epsilon` and `delta` are the budget (delta = 0: pure), `every` the rounds between exchanges (N). Everything else is chosen
@@ -80,14 +79,16 @@ class Doubling:
     epsilon = 1, delta = 0
     """
 
-    FORMS: ClassVar[Mapping[str, Mapping[str, Any]]] = {"approximate": {"delta": 1e-6}}
-    MEANINGS: ClassVar[Mapping[str, str]] = {
-        **SparseVector.MEANINGS,
-        "switches": "changes of expert allowed for each guess",
-        "threshold": "loss beyond the guess at which a new expert is chosen",
-        "first_guess": "first guess above 0 of what the best expert loses at all sites together; doubled when it fails",
-        "wrong_doubling_at_most": "chance that a right guess is doubled; not about privacy",
-    }
+    traits: ClassVar[SpecTraits] = SpecTraits(
+        forms={"approximate": {"delta": 1e-6}},
+        meanings={
+            **SparseVector.traits.meanings,
+            "switches": "changes of expert allowed for each guess",
+            "threshold": "loss beyond the guess at which a new expert is chosen",
+            "first_guess": "first guess above 0 of what the best expert loses at all sites together; doubled when it fails",
+            "wrong_doubling_at_most": "chance that a right guess is doubled; not about privacy",
+        },
+    )
 
     epsilon: float = 1.0
     delta: float = 0.0

@@ -10,12 +10,11 @@ potential falls by as much on average (`proofs/potential.md#switches`), and one 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, expm1, inf, log, sqrt
 from operator import attrgetter
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -26,8 +25,9 @@ from hedgerow.algorithms.sparse_vector.restarting import EpochState, Restarting
 from hedgerow.algorithms.sparse_vector.sparse_vector import ServerState, SparseVector, affordable, cost
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import PrivacyCurve, Proof, trusted_server
+from hedgerow.core.environment import MASKS_AND_DELAYS
 from hedgerow.core.lattice import UNITS_PER_LOSS, Array, Units, from_units, round_to_lattice, to_units
-from hedgerow.core.protocol import MASKS_AND_DELAYS, Algorithm
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.rounding import round_up
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, between, check_budget, expect
@@ -114,7 +114,7 @@ def plan(*, clients: int, experts: int, horizon: int, every: int, epsilon: float
 
 
 @dataclass(frozen=True)
-class Potential:
+class Potential(AlgorithmSpec):
     """Private federated experts for streams with a good expert whose loss is not known and may be large.
 
     `epsilon` and `delta` are the budget (delta = 0: pure), `every` the rounds between exchanges (N). `test` is what ends a run:
@@ -129,13 +129,15 @@ class Potential:
     epsilon = 1.906, delta = 0
     """
 
-    FORMS: ClassVar[Mapping[str, Mapping[str, Any]]] = {"published": {"test": "potential"}, "approximate": {"delta": 1e-6}}
-    MEANINGS: ClassVar[Mapping[str, str]] = {
-        **SparseVector.MEANINGS,
-        "switches": "changes of expert allowed in an epoch",
-        "test": "whose loss is compared with the threshold",
-        "rate": "learning rate",
-    }
+    traits: ClassVar[SpecTraits] = SpecTraits(
+        forms={"published": {"test": "potential"}, "approximate": {"delta": 1e-6}},
+        meanings={
+            **SparseVector.traits.meanings,
+            "switches": "changes of expert allowed in an epoch",
+            "test": "whose loss is compared with the threshold",
+            "rate": "learning rate",
+        },
+    )
 
     epsilon: float = 1.0
     delta: float = 0.0

@@ -8,11 +8,10 @@ kept and nothing is sent any more. One client alone is the single-player Sparse-
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import ceil, log, log2, nextafter, sqrt
 from operator import attrgetter
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +21,10 @@ from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.algorithms.sparse_vector.tuning import choose
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import Certificate, PrivacyCurve, Proof, trusted_server
+from hedgerow.core.environment import MASKS_AND_DELAYS
 from hedgerow.core.lattice import Array, Units, from_units, round_to_lattice, to_units
 from hedgerow.core.noise import Noise, NoiseSource
-from hedgerow.core.protocol import MASKS_AND_DELAYS, Algorithm, RunState, Trace
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, RunState, SpecTraits, Trace
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, between, check_budget, expect
 from hedgerow.privacy.budget import Budget
@@ -183,7 +183,7 @@ def affordable(epsilon: float, delta: float, switches: int, sparse: AboveThresho
 
 
 @dataclass(frozen=True)
-class SparseVector:
+class SparseVector(AlgorithmSpec):
     """Private federated experts for streams with a low-loss expert.
 
     `epsilon` and `delta` are the budget (delta = 0: pure), `every` the rounds between exchanges (N), `best_loss` the loss L* of
@@ -200,21 +200,23 @@ class SparseVector:
     epsilon = 0.75, delta = 0
     """
 
-    FORMS: ClassVar[Mapping[str, Mapping[str, Any]]] = {
-        "published": {"calibration": "published"},
-        "approximate": {"delta": 1e-6},
-        "approximate, published": {"delta": 1e-6, "calibration": "published"},
-    }
-    MEANINGS: ClassVar[Mapping[str, str]] = {
-        "best_loss": "the best expert's loss per site, at most",
-        "rho": "chance of missing the published accuracy; not about privacy",
-        "switches": "changes of expert allowed",
-        "selection_epsilon": "epsilon of each choice of an expert",
-        "threshold": "loss at which a new expert is chosen",
-        "threshold_scale": "noise on the threshold",
-        "query_scale": "noise on each comparison with it",
-        "noise_law": "law of that noise",
-    }
+    traits: ClassVar[SpecTraits] = SpecTraits(
+        forms={
+            "published": {"calibration": "published"},
+            "approximate": {"delta": 1e-6},
+            "approximate, published": {"delta": 1e-6, "calibration": "published"},
+        },
+        meanings={
+            "best_loss": "the best expert's loss per site, at most",
+            "rho": "chance of missing the published accuracy; not about privacy",
+            "switches": "changes of expert allowed",
+            "selection_epsilon": "epsilon of each choice of an expert",
+            "threshold": "loss at which a new expert is chosen",
+            "threshold_scale": "noise on the threshold",
+            "query_scale": "noise on each comparison with it",
+            "noise_law": "law of that noise",
+        },
+    )
 
     epsilon: float = 1.0
     delta: float = 0.0

@@ -7,15 +7,15 @@ scratch and nothing depends on what was asked for before.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from hedgerow.core.block import Block
+from hedgerow.core.environment import Environment, Traits
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import UNITS_PER_LOSS, Array, Units, round_to_lattice
 from hedgerow.core.losses import Family, Linear
-from hedgerow.core.regret_bound import Adversary
 from hedgerow.core.setting import Setting
 
 CHUNK_ELEMENTS = 2**17
@@ -39,7 +39,7 @@ class Stream:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Frame:
+class Frame(Environment):
     """What every environment with linear losses of its own making has: how many clients, experts and rounds."""
 
     clients: int = 10
@@ -58,24 +58,40 @@ class Frame:
         return Linear()
 
 
+class _Stated(property):
+    """The traits that a class states. The claim to be stochastic is about how this class draws, and not about a subclass that draws in
+    another way, also where the subclass asks for `super().traits`.
+    """
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        found = super().__get__(instance, owner)
+        if instance is None or found.adversary != "stochastic":
+            return found
+        for kind in type(instance).__mro__:
+            if vars(kind).get("traits") is self:
+                break
+            if {"draw", "block"} & vars(kind).keys():
+                return replace(found, adversary="oblivious")
+        return found
+
+
 @dataclass(frozen=True, kw_only=True)
 class Generated(Frame):
     """Subclasses say what is fixed at the start (`plan`) and draw losses for consecutive rounds (`draw`).
 
     Where, given the plan, losses are drawn anew in every round from one law, independently at every client (their laws may differ), the
-    class that draws them says `adversary = "stochastic"`. It is not inherited by a class that draws in another way.
+    class that draws them says so in its traits, as the adversary "stochastic". A class that draws in another way does not inherit that.
     """
-
-    adaptive: ClassVar[bool] = False
-    adversary: ClassVar[Adversary] = "oblivious"
-    fresh: ClassVar[bool] = True  # every seed draws data of its own; without this, seeds count as runs on the same data
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
-        said = next(i for i, kind in enumerate(cls.__mro__) if "adversary" in vars(kind))
-        drawn = next(i for i, kind in enumerate(cls.__mro__) if {"draw", "block"} & set(vars(kind)))
-        if drawn < said:
-            cls.adversary = "oblivious"
+        stated = vars(cls).get("traits")
+        if type(stated) is property:
+            cls.traits = _Stated(stated.fget, doc=stated.__doc__)  # pyright: ignore[reportAttributeAccessIssue]
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(fresh=True)
 
     def plan(self, rng: np.random.Generator) -> Any:
         """What the whole stream shares, drawn once."""
@@ -123,10 +139,6 @@ class Counted(Generated):
     def counts(self, rng: np.random.Generator, plan: Any, first_round: int, rounds: int) -> np.ndarray:
         """How often each expert loses in these rounds, at all clients together: the law of the sum of what `draw` gives."""
         raise NotImplementedError
-
-    def why_no_sums(self) -> str | None:
-        """Why sums cannot be drawn with these parameters, if so."""
-        return None
 
     def sums(self, state: Stream, rounds: int) -> tuple[Units, Stream]:
         """Other spans of rounds give other sums, of the same law."""

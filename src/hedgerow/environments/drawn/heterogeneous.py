@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hedgerow.core.environment import Traits
 from hedgerow.core.lattice import Array
-from hedgerow.core.regret_bound import Adversary
 from hedgerow.core.validate import at_least, between, expect
 from hedgerow.environments.drawn.generated import Generated
 
@@ -23,8 +22,6 @@ class Heterogeneous(Generated):
     that it is right on average. Own experts differ from the shared one, and from each other while there are enough experts.
     """
 
-    adversary: ClassVar[Adversary] = "stochastic"
-
     heterogeneity: float = 0.5
     clusters: int | None = None
     mean: float = 0.5
@@ -38,6 +35,10 @@ class Heterogeneous(Generated):
             expect(self.clusters <= self.clients, "clusters", self.clusters, f"<= clients={self.clients}")
         between("mean", self.mean, 0.0, 1.0)
         expect(0 <= self.gap <= self.mean, "gap", self.gap, f"in [0, mean={self.mean}]")
+
+    @property
+    def traits(self) -> Traits:
+        return replace(super().traits, adversary="stochastic")
 
     def plan(self, rng: np.random.Generator) -> np.ndarray:
         """The best expert of each client."""

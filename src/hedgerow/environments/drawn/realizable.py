@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
+from hedgerow.core.environment import Traits
 from hedgerow.core.lattice import Array
-from hedgerow.core.regret_bound import Adversary
 from hedgerow.core.validate import between, expect
 from hedgerow.environments.drawn.generated import Counted
 from hedgerow.environments.drawn.scattered import LONGEST, Scattered
@@ -22,8 +22,6 @@ class Realizable(Counted):
     `law="uniform"` with `mean=0.5` is uniform on [0, 1], our reading of "random losses" in Gao et al. 2024, Figure 2.
     """
 
-    adversary: ClassVar[Adversary] = "stochastic"
-
     mean: float = 0.5
     law: Literal["bernoulli", "uniform"] = "uniform"
 
@@ -31,6 +29,11 @@ class Realizable(Counted):
         super().__post_init__()
         expect(self.law in ("bernoulli", "uniform"), "law", self.law, "in ('bernoulli', 'uniform')")
         between("mean", self.mean, 0.0, 0.5 if self.law == "uniform" else 1.0)
+
+    @property
+    def traits(self) -> Traits:
+        why_not = None if self.law == "bernoulli" else f"sums of losses of law={self.law!r} cannot be drawn directly; law='bernoulli' can"
+        return replace(super().traits, adversary="stochastic", why_no_sums=why_not)
 
     def plan(self, rng: np.random.Generator) -> Any:
         """The expert that never loses."""
@@ -45,9 +48,6 @@ class Realizable(Counted):
             losses = (losses < self.mean).astype(np.float64)
         losses[..., plan] = 0.0
         return losses
-
-    def why_no_sums(self) -> str | None:
-        return None if self.law == "bernoulli" else f"sums of losses of law={self.law!r} cannot be drawn directly; law='bernoulli' can"
 
     def counts(self, rng: np.random.Generator, plan: Any, first_round: int, rounds: int) -> np.ndarray:
         del first_round
@@ -73,9 +73,14 @@ class NearRealizable(Realizable):
         expect(not self.exact or self.horizon <= LONGEST, "horizon", self.horizon, f"<= {LONGEST} where exact=True")
 
     @property
-    def adversary(self) -> Adversary:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def traits(self) -> Traits:
         """Where the loss is exact, earlier rounds tell of later ones: such losses are fixed in advance, not drawn anew."""
-        return "oblivious" if self.exact else "stochastic"
+        inherited = replace(super().traits, adversary="stochastic")
+        if not self.exact:
+            return inherited
+        exactly = "sums where every client's best expert loses exactly best_loss cannot be drawn directly; exact=False can"
+        why_not = "; ".join(filter(None, [inherited.why_no_sums, exactly]))
+        return replace(inherited, adversary="oblivious", why_no_sums=why_not)
 
     def plan(self, rng: np.random.Generator) -> tuple[int, Scattered, np.ndarray]:
         """The best expert, the rounds in which it loses, and which of them, at each client, takes what is left."""
@@ -92,10 +97,6 @@ class NearRealizable(Realizable):
         number = losing.number(rng, first_round, rounds)
         losses[..., best] = np.where(number == partial, self.best_loss + 1 - losing.count, 1.0) * (number >= 0)
         return losses
-
-    def why_no_sums(self) -> str | None:
-        exactly = "sums where every client's best expert loses exactly best_loss cannot be drawn directly; exact=False can"
-        return "; ".join(filter(None, [super().why_no_sums(), exactly if self.exact else None])) or None
 
     def counts(self, rng: np.random.Generator, plan: Any, first_round: int, rounds: int) -> np.ndarray:
         best, _, _ = plan

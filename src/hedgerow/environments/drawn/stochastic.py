@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hedgerow.core.environment import Traits
 from hedgerow.core.lattice import Array
-from hedgerow.core.regret_bound import Adversary
 from hedgerow.core.validate import between, expect
 from hedgerow.environments.drawn.generated import Counted, Generated
 
@@ -17,8 +16,6 @@ from hedgerow.environments.drawn.generated import Counted, Generated
 class Bernoulli(Counted):
     """Each loss is 1 with probability `mean`, for the best expert (drawn at the start) `mean - gap`."""
 
-    adversary: ClassVar[Adversary] = "stochastic"
-
     mean: float = 0.5
     gap: float = 0.2
 
@@ -26,6 +23,10 @@ class Bernoulli(Counted):
         super().__post_init__()
         between("mean", self.mean, 0.0, 1.0)
         expect(0 <= self.gap <= self.mean, "gap", self.gap, f"in [0, mean={self.mean}]")
+
+    @property
+    def traits(self) -> Traits:
+        return replace(super().traits, adversary="stochastic")
 
     def plan(self, rng: np.random.Generator) -> Array:
         means = np.full(self.experts, self.mean)
@@ -62,7 +63,9 @@ class GapLadder(Bernoulli):
 class UniformLosses(Generated):
     """Each loss is uniform on [0, 1]: nothing to learn, every expert is as good as the other."""
 
-    adversary: ClassVar[Adversary] = "stochastic"
+    @property
+    def traits(self) -> Traits:
+        return replace(super().traits, adversary="stochastic")
 
     def draw(self, rng: np.random.Generator, plan: None, first_round: int, rounds: int) -> Array:
         del plan, first_round
@@ -78,13 +81,15 @@ class GaussianSoftmax(Generated):
     and clipped to [0, 1]. The paper leaves out the ranges and the rescaling.
     """
 
-    adversary: ClassVar[Adversary] = "stochastic"
-
     cap: float = 10.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         expect(0 < self.cap < np.inf, "cap", self.cap, "> 0 and finite")
+
+    @property
+    def traits(self) -> Traits:
+        return replace(super().traits, adversary="stochastic")
 
     def plan(self, rng: np.random.Generator) -> tuple[Array, Array]:
         return rng.random(self.experts), np.sqrt(rng.random(self.experts))

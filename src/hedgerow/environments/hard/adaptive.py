@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from hedgerow.core.block import ABSENT, Block
+from hedgerow.core.environment import Traits
 from hedgerow.environments.drawn.generated import Frame
 
 
@@ -37,10 +37,11 @@ class PlayChasing(Frame):
     Asi et al. 2023 (`columns` has their adversaries themselves). Without it, going to and fro between two experts costs nothing.
     """
 
-    adaptive: ClassVar[bool] = True
-    fresh: ClassVar[bool] = True  # there are no data
-
     lasting: bool = False
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(sees_plays=True, fresh=True)  # there are no data
 
     def start(self, seed: int) -> Chase:
         del seed

@@ -12,11 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from itertools import combinations
 from math import ceil, comb
-from typing import ClassVar
 
 import numpy as np
 
 from hedgerow.core.block import Block
+from hedgerow.core.environment import Traits
 from hedgerow.core.validate import at_least, between, expect
 from hedgerow.environments.drawn.generated import Frame, generator
 from hedgerow.environments.hard.adaptive import last_played
@@ -43,9 +43,6 @@ class SignEstimation(Frame):
     A share `padding` of the columns has the same sign in all `rows`; the others are those of a Tardos fingerprinting code, which make
     it costly to betray a row. Rows are used in turn. `lower_bounds.sign_estimation_regret` is the printed bound.
     """
-
-    adaptive: ClassVar[bool] = True
-    fresh: ClassVar[bool] = True  # every seed draws columns of its own
 
     clients: int = 1
     experts: int = 200
@@ -78,6 +75,10 @@ class SignEstimation(Frame):
 
     def _count(self, columns: int) -> int:
         return 2 * columns
+
+    @property
+    def traits(self) -> Traits:
+        return Traits(sees_plays=True, fresh=True)  # every seed draws columns of its own
 
     @property
     def columns(self) -> int:

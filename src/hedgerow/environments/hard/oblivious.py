@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hedgerow.core.environment import Traits
 from hedgerow.core.lattice import Array
-from hedgerow.core.regret_bound import Adversary
 from hedgerow.environments.drawn.generated import Counted
 
 
@@ -20,9 +19,9 @@ class CommonCoins(Counted):
     """
 
     @property
-    def adversary(self) -> Adversary:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def traits(self) -> Traits:
         """Coins are tossed anew in every round, but several clients have them in common: they are not independent."""
-        return "stochastic" if self.clients == 1 else "oblivious"
+        return replace(super().traits, adversary="stochastic" if self.clients == 1 else "oblivious")
 
     def draw(self, rng: np.random.Generator, plan: None, first_round: int, rounds: int) -> Array:
         del plan, first_round
@@ -42,7 +41,9 @@ class HiddenExpert(Counted):
     drawn, losses are what they are in every round at every client, which is one law, and independent.
     """
 
-    adversary: ClassVar[Adversary] = "stochastic"
+    @property
+    def traits(self) -> Traits:
+        return replace(super().traits, adversary="stochastic")
 
     def plan(self, rng: np.random.Generator) -> int:
         return int(rng.integers(self.experts))

@@ -10,11 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from hedgerow.core.block import Block, check_unit_range
+from hedgerow.core.environment import Environment
 from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.core.lattice import Array, Units, round_to_lattice, to_units
 from hedgerow.core.losses import Family, Linear
@@ -22,10 +23,9 @@ from hedgerow.core.setting import Setting
 from hedgerow.environments.recorded.data import find, fingerprint_of
 
 
-class _Replay:
+class _Replay(Environment):
     """Hands out consecutive rounds of an array, as views."""
 
-    adaptive: ClassVar[bool] = False
     losses: Array
 
     @property

@@ -9,12 +9,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Literal
 from zipfile import BadZipFile
 
 import numpy as np
 
 from hedgerow.core.block import Block
+from hedgerow.core.environment import Environment
 from hedgerow.core.errors import HedgerowError, InvalidValue, MissingData
 from hedgerow.core.lattice import Array, Units, round_to_lattice
 from hedgerow.core.losses import Family, Linear
@@ -50,7 +51,7 @@ class GenreRatings:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MovieLensGenres:
+class MovieLensGenres(Environment):
     """MovieLens-1M after Gao et al. 2024, appendix G: users are rounds, genres are experts, the favourite genre never loses.
 
     With r(u, g) the mean rating that user u gave to genre g, and g* the genre of the highest mean over all users, genre g
@@ -58,8 +59,6 @@ class MovieLensGenres:
     count 0 (`unrated="zero"`), 4 where they count as the user's own mean (`"user_mean"`). Round t of client i is one user,
     `shuffled` by the seed or in file order (t * clients + i); 10 clients and 604 rounds use all 6040 users.
     """
-
-    adaptive: ClassVar[bool] = False
 
     clients: int = 10
     horizon: int = 604

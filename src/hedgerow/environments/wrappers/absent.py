@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hedgerow.core.block import Block
-from hedgerow.core.protocol import Feature
+from hedgerow.core.environment import Feature
 from hedgerow.core.validate import expect
 from hedgerow.environments.wrappers.masks import Around, Position, coins
 

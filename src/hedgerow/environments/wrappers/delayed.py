@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hedgerow.core.block import Block
+from hedgerow.core.environment import Feature
 from hedgerow.core.lattice import Array
-from hedgerow.core.protocol import Feature
 from hedgerow.core.validate import at_least, expect
 from hedgerow.environments.wrappers.masks import Around, Position
 

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
+from hedgerow.core.environment import Environment, Feature, Traits
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
 from hedgerow.core.losses import Family
-from hedgerow.core.protocol import Environment, Feature, features_of
-from hedgerow.core.regret_bound import Adversary
 from hedgerow.core.setting import Setting
-from hedgerow.environments.adversaries import adversary_of
 from hedgerow.environments.drawn.generated import generator
 
 
@@ -27,18 +25,16 @@ class Position:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Around:
+class Around(Environment):
     """An environment made of another one, `of`, which keeps its losses, clients, experts and rounds."""
 
-    adaptive: ClassVar[bool] = False
     feature: ClassVar[Feature]
     not_around: ClassVar[frozenset[Feature]]
 
     of: Environment
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "adaptive", self.of.adaptive)
-        for feature in sorted(features_of(self.of) & (self.not_around | {self.feature}), key=lambda feature: feature.value):
+        for feature in sorted(self.of.traits.features & (self.not_around | {self.feature}), key=lambda feature: feature.value):
             raise InvalidValue(f"Expected {type(self).__name__} around an environment without {feature.value}.")
 
     @property
@@ -50,18 +46,10 @@ class Around:
         return self.of.family
 
     @property
-    def features(self) -> frozenset[Feature]:
-        return features_of(self.of) | {self.feature}
-
-    @property
-    def fresh(self) -> bool:
-        """Whether every seed draws data of its own, as the other environment says."""
-        return getattr(self.of, "fresh", False) is True
-
-    @property
-    def adversary(self) -> Adversary:
-        """Who chooses the losses that are reported: as for the other environment."""
-        return adversary_of(self.of)
+    def traits(self) -> Traits:
+        """Those of the other environment, with one feature more; sums cannot be drawn around it."""
+        inner = self.of.traits
+        return replace(inner, features=inner.features | {self.feature}, why_no_sums=None)
 
     def start(self, seed: int) -> Position:
         return Position(seed, 0, self.of.start(seed))

@@ -8,8 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from hedgerow.core.block import Block
-from hedgerow.core.protocol import Feature
-from hedgerow.core.regret_bound import Adversary
+from hedgerow.core.environment import Feature, Traits
 from hedgerow.core.validate import expect
 from hedgerow.environments.wrappers.masks import Around, Position, coins
 
@@ -35,9 +34,9 @@ class Sleeping(Around):
         expect(0 <= self.rate < 1, "rate", self.rate, "in [0, 1)")
 
     @property
-    def adversary(self) -> Adversary:
-        """Who sleeps is charged what the client pays, so that reports depend on the plays."""
-        return "adaptive"
+    def traits(self) -> Traits:
+        """An expert that sleeps is charged what the client pays, so reports depend on the plays."""
+        return replace(super().traits, adversary="adaptive")
 
     def block(self, state: Position, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, Position]:
         made, inner = self.of.block(state.inner, rounds, past_plays)

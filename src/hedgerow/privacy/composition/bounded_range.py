@@ -18,7 +18,7 @@ from hedgerow.core.validate import at_least, between, expect
 from hedgerow.privacy.composition.recursion import Grid, Values, compute, grid_for
 from hedgerow.privacy.composition.table_cache import load, store
 from hedgerow.privacy.curves import BoundedRange
-from hedgerow.privacy.curves.base import Symmetric, rounded_up
+from hedgerow.privacy.curves.base import Composed, Symmetric, rounded_up
 
 WIDEST = 50.0
 """A step of a larger range protects nothing anybody would sign, and exp(range) loses accuracy."""
@@ -40,15 +40,14 @@ def _sound(values: Values, grid: Grid) -> bool:
     return bool(inside and np.all(values[1:] <= values[:-1]))
 
 
-class _Recursion(Symmetric):
+class _Recursion(Symmetric, Composed):
     """Look-ups in a table, rounded outward."""
 
     def _runs(self) -> tuple[tuple[float, int], ...]:
         """(range, number of consecutive steps) without empty runs."""
         raise NotImplementedError
 
-    @property
-    def parts(self) -> tuple[tuple[BoundedRange, int], ...]:
+    def composed_of(self) -> tuple[tuple[BoundedRange, int], ...]:
         return tuple((BoundedRange(each), count) for each, count in self._runs())
 
     @property

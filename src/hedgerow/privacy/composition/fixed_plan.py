@@ -15,7 +15,7 @@ from hedgerow.core.errors import Unsupported
 from hedgerow.core.rounding import round_up
 from hedgerow.core.validate import at_least, between, expect
 from hedgerow.privacy.curves import BoundedRange, GaussianDP, LaplaceDP, PureDP, Quoted
-from hedgerow.privacy.curves.base import Symmetric
+from hedgerow.privacy.curves.base import Composed, Symmetric
 
 if TYPE_CHECKING:
     from hedgerow.core.certificate import PrivacyCurve
@@ -24,7 +24,7 @@ Part = PureDP | LaplaceDP | BoundedRange | GaussianDP
 
 
 @dataclass(frozen=True)
-class Numerical(Symmetric):
+class Numerical(Symmetric, Composed):
     """A plan of steps fixed in advance, composed through privacy-loss distributions (dp-accounting, pessimistic rounding).
 
     The list of curves and their numbers may not depend on any answer; what each step asks may. Loss values are rounded to multiples
@@ -34,6 +34,9 @@ class Numerical(Symmetric):
 
     parts: tuple[tuple[Part, int], ...]
     interval: float
+
+    def composed_of(self) -> tuple[tuple[Part, int], ...]:
+        return self.parts
 
     @property
     def slack(self) -> float:

@@ -18,7 +18,7 @@ from hedgerow.core.rounding import round_down, round_up
 from hedgerow.core.validate import at_least, between, expect
 from hedgerow.privacy.bisection import closest
 from hedgerow.privacy.curves import PureDP
-from hedgerow.privacy.curves.base import QuotedAtDelta, Symmetric, rounded_up
+from hedgerow.privacy.curves.base import Composed, QuotedAtDelta, Symmetric, rounded_up
 
 if TYPE_CHECKING:
     from hedgerow.core.certificate import PrivacyCurve
@@ -39,7 +39,7 @@ def pure_sum(parts: Iterable[PrivacyCurve]) -> PureDP:
 
 
 @dataclass(frozen=True)
-class AfterPureStep(QuotedAtDelta):
+class AfterPureStep(QuotedAtDelta, Composed):
     """One step that is `pure`-DP, then steps which have `curve` whatever the first one gave away.
 
     delta(epsilon) = q curve.delta(epsilon - pure) + (1 - q) curve.delta(epsilon + pure), q = 1 / (1 + e^-pure): randomised response
@@ -57,8 +57,7 @@ class AfterPureStep(QuotedAtDelta):
     def __post_init__(self) -> None:
         expect(isfinite(self.pure) and self.pure >= 0, "pure", self.pure, ">= 0 and finite")
 
-    @property
-    def parts(self) -> tuple[tuple[PrivacyCurve, int], ...]:
+    def composed_of(self) -> tuple[tuple[PrivacyCurve, int], ...]:
         return (*(((PureDP(self.pure), 1),) if self.pure > 0 else ()), (self.curve, 1))
 
     def delta(self, epsilon: float) -> float:
@@ -86,7 +85,7 @@ class AfterPureStep(QuotedAtDelta):
 
 
 @dataclass(frozen=True)
-class PureComposition(Symmetric):
+class PureComposition(Symmetric, Composed):
     """`steps` steps, each `bound`-DP and chosen after seeing the earlier ones: the least curve that holds for all of them.
 
     delta(epsilon) = sum over l of Pr(l) (1 - exp(epsilon - (k - 2l) b))_+ with l binomial(k, 1 / (1 + e^b)): randomised response
@@ -104,8 +103,7 @@ class PureComposition(Symmetric):
         expect(isfinite(self.bound) and self.bound >= 0, "bound", self.bound, ">= 0 and finite")
         at_least("steps", self.steps, 0)
 
-    @property
-    def parts(self) -> tuple[tuple[PureDP, int], ...]:
+    def composed_of(self) -> tuple[tuple[PureDP, int], ...]:
         return ((PureDP(self.bound), self.steps),)
 
     @property

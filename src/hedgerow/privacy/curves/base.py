@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from decimal import ROUND_CEILING, Decimal
 from math import exp, expm1, inf, isnan, nextafter
 
+from hedgerow.core.curve import PrivacyCurve
 from hedgerow.core.validate import expect
 
 QUOTED_DELTA = 1e-6  # where curves without a delta of their own are quoted
@@ -33,6 +35,14 @@ def outward(found: float, bound: float, delta: float, curve: Callable[[float], f
     while found < bound and curve(found) > delta:
         found = nextafter(found, inf)
     return min(found, bound)
+
+
+class Composed(ABC):
+    """A curve of several steps, which a budget may count one by one."""
+
+    @abstractmethod
+    def composed_of(self) -> tuple[tuple[PrivacyCurve, int], ...]:
+        """The curve of each kind of step, and how often it comes."""
 
 
 class QuotedAtDelta:

@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from scipy.special import gammainc, ndtr
 
+from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.noise import Noise
 from hedgerow.core.rounding import round_up
 from hedgerow.core.validate import positive
@@ -20,16 +21,18 @@ from hedgerow.privacy.curves import ApproximateDP, GaussianDP, LaplaceDP, PureDP
 from hedgerow.privacy.mechanisms.laws import Law, Values, check_law, log_cdf, log_density
 
 
-class _Additive:
+class _Additive(Mechanism):
     """What the additive mechanisms share: a scale, a sensitivity, and outputs of which there are infinitely many."""
 
     exact: ClassVar[bool] = True  # secure noise has a sampler for it
     scale: float
-    sensitivity: float
 
     def __post_init__(self) -> None:
         positive("scale", self.scale)
         positive("sensitivity", self.sensitivity)
+
+    def noise_scale(self) -> float:
+        return self.scale
 
     def outcomes(self, value: Any) -> None:
         del value
@@ -67,6 +70,9 @@ class AdditiveNoise(_Additive):
     def __post_init__(self) -> None:
         check_law(self.law)
         super().__post_init__()
+
+    def words(self) -> str:
+        return self.law
 
     @property
     def curve(self) -> LaplaceDP | ApproximateDP:
@@ -111,6 +117,9 @@ class GaussianNoise(_Additive):
     scale: float
     sensitivity: float = 1.0
 
+    def words(self) -> str:
+        return "gaussian"
+
     @property
     def curve(self) -> GaussianDP:
         return GaussianDP(_cost(self.sensitivity, self.scale))
@@ -152,6 +161,9 @@ class KNorm(_Additive):
     purpose: str
     scale: float
     sensitivity: float = 1.0
+
+    def words(self) -> str:
+        return "gamma length, uniform direction in the cube"
 
     @property
     def curve(self) -> PureDP:

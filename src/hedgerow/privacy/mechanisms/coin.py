@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hedgerow.core.lattice import UNITS_PER_LOSS
+from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.noise import Noise
 from hedgerow.core.validate import expect, positive
 from hedgerow.privacy.curves import PureDP
@@ -30,7 +31,7 @@ def _cost(rate: float, base: float, sensitivity: float) -> float:
 
 
 @dataclass(frozen=True)
-class Coin:
+class Coin(Mechanism):
     """True with probability exp(-rate * (value + base)), for values >= 0.
 
     False must happen anyway now and then, or it would give the value away: exp(-rate * base) is the most that True may be
@@ -57,6 +58,12 @@ class Coin:
     @property
     def scale(self) -> float:
         return 1 / self.rate
+
+    def noise_scale(self) -> float:
+        return self.scale
+
+    def words(self) -> str:
+        return f"coin: stays with chance exp(-(value + {self.base:.6g}) / scale)"
 
     @property
     def curve(self) -> PureDP:

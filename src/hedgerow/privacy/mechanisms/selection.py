@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from hedgerow.core.errors import InvalidValue
+from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.noise import Noise
 from hedgerow.core.rounding import round_down
 from hedgerow.core.validate import expect, positive
@@ -18,6 +19,7 @@ from hedgerow.privacy.mechanisms.laws import Values
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 _CELLS = 2**20
+GUMBEL = "exponential mechanism (gumbel noise)"
 
 
 @lru_cache(maxsize=1024)
@@ -26,13 +28,11 @@ def _rate(epsilon: float, move: Fraction) -> float:
     return round_down(Fraction(epsilon) / move)
 
 
-class _Selection:
+class _Selection(Mechanism):
     """What private choices share, given the exact log-probability of every choice."""
 
     exact: ClassVar[bool] = True  # secure noise has a sampler for it
-    purpose: str
     epsilon: float
-    sensitivity: float
 
     @cached_property
     def rate(self) -> float:
@@ -43,6 +43,9 @@ class _Selection:
     def scale(self) -> float:
         """How much score one unit of noise is worth."""
         return 1 / self.rate
+
+    def noise_scale(self) -> float:
+        return self.scale
 
     def _gaps(self, scores: Any) -> Values:
         scores = np.asarray(scores, float)
@@ -102,6 +105,9 @@ class ExponentialMechanism(_Selection):
         positive("epsilon", self.epsilon)
         positive("sensitivity", self.sensitivity)
 
+    def words(self) -> str:
+        return GUMBEL
+
     @property
     def curve(self) -> BoundedRange:
         return BoundedRange(self.epsilon)
@@ -143,6 +149,9 @@ class NoisyMax(_Selection):
     @cached_property
     def rate(self) -> float:
         return _rate(self.epsilon, (1 if self.monotone else 2) * Fraction(self.sensitivity))
+
+    def words(self) -> str:
+        return GUMBEL if self.law == "gumbel" else "permute-and-flip (exponential noise)"
 
     @property
     def curve(self) -> BoundedRange | PureDP:

@@ -31,6 +31,9 @@ class GaussianShare(GaussianNoise):
         super().__post_init__()
         at_least("honest", self.honest, 1)
 
+    def words(self) -> str:
+        return "gaussian, a share at each site"
+
     @property
     def curve(self) -> GaussianDP:
         return GaussianDP(root_up((Fraction(self.sensitivity) / Fraction(self.scale)) ** 2 / self.honest))

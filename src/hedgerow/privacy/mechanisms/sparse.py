@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.noise import Noise
 from hedgerow.core.rounding import round_up
 from hedgerow.core.validate import positive
@@ -19,7 +20,7 @@ from hedgerow.privacy.mechanisms.laws import Law, Values, check_law, log_cdf, lo
 
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Mechanism):
     """Is margin + scale * noise > 0? The answer to one sparse-vector query; its cost is part of `AboveThreshold`."""
 
     exact: ClassVar[bool] = True  # secure noise has a sampler for it
@@ -33,6 +34,12 @@ class Comparison:
         check_law(self.law)
         positive("scale", self.scale)
         positive("sensitivity", self.sensitivity)
+
+    def noise_scale(self) -> float:
+        return self.scale
+
+    def words(self) -> str:
+        return self.law
 
     def sample(self, value: Any, noise: Noise) -> Any:
         drawn = noise.draw(self.law, self.purpose, np.shape(value)[len(noise.batch) :], scale=self.scale)

@@ -7,7 +7,7 @@ with equal parameters they tell whether the code that draws is the same.
 
 from __future__ import annotations
 
-from hedgerow.core.protocol import Environment, SummedEnvironment
+from hedgerow.core.environment import Environment, draws_sums
 from hedgerow.environments.recorded.data import fingerprint_of
 from hedgerow.environments.wrappers.masks import Around
 from hedgerow.studies.config import StudyConfig
@@ -19,13 +19,13 @@ HEAD_ROUNDS = 1000
 
 def fingerprint(environment: Environment, engine: str = "vectorised") -> str:
     """`adaptive` where losses follow the plays: then no two algorithms see the same."""
-    if environment.adaptive:
+    if environment.traits.sees_plays:
         return ADAPTIVE
-    offered = getattr(environment, "fingerprint", None)
-    if callable(offered):
-        return str(offered())
+    offered = environment.fingerprint()
+    if offered is not None:
+        return offered
     setting = environment.setting
-    if engine == "summed" and isinstance(environment, SummedEnvironment):
+    if engine == "summed" and draws_sums(type(environment)):
         return fingerprint_of(environment.sums(environment.start(0), min(setting.horizon, HEAD_ROUNDS))[0])
     inner = fingerprint(environment.of) if isinstance(environment, Around) else None
     rounds = min(setting.horizon, max(1, HEAD_ELEMENTS // (setting.players * setting.experts)))

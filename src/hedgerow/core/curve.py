@@ -1,0 +1,41 @@
+"""What a privacy curve can be asked; the curves themselves live in `hedgerow.privacy`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+
+@runtime_checkable
+class PrivacyCurve(Protocol):
+    """delta as a function of epsilon, and back. The curves themselves live in `hedgerow.privacy`."""
+
+    def delta(self, epsilon: float) -> float: ...
+
+    def epsilon(self, delta: float) -> float: ...
+
+    def stated(self) -> tuple[float, float]:
+        """The (epsilon, delta) by which the curve is quoted."""
+        ...
+
+    def words(self) -> str: ...
+
+
+@dataclass(frozen=True)
+class NoGuarantee:
+    """The honest curve of whoever sees raw data."""
+
+    reason: str
+
+    def delta(self, epsilon: float) -> float:
+        del epsilon
+        return 1.0
+
+    def epsilon(self, delta: float) -> float:
+        return 0.0 if delta >= 1.0 else float("inf")
+
+    def stated(self) -> tuple[float, float]:
+        return float("inf"), 1.0
+
+    def words(self) -> str:
+        return f"no guarantee ({self.reason})"
