@@ -24,7 +24,7 @@ from hedgerow.environments.drawn.switching import Switching
 from hedgerow.environments.hard.adaptive import PlayChasing
 from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.evaluation import comparators as module
-from hedgerow.evaluation.comparators import ComparatorRecorder, with_switches
+from hedgerow.evaluation.recorder import ComparatorRecorder, with_switches
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.run import run_one, run_study
 from support.command import Command

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from hedgerow.core.setting import Setting
-from hedgerow.evaluation.summary import Estimate
+from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments import lazy_vs_dartboard as versus
 from hedgerow.experiments.lazy_vs_dartboard import DARTBOARD, EXPERIMENT, LAZY, Duel, Point
 from hedgerow.experiments.reproduce import reproduce

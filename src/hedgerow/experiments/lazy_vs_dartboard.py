@@ -21,7 +21,7 @@ from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.core.setting import Setting
 from hedgerow.environments.drawn.drifting import Drifting
 from hedgerow.environments.drawn.stochastic import Bernoulli
-from hedgerow.evaluation.summary import Estimate
+from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
 from hedgerow.experiments.pictures import footer, is_quick
 from hedgerow.studies.config import Entry, StudyConfig
