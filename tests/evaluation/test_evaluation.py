@@ -147,7 +147,7 @@ def test_summary_rows_are_means_by_label_in_order_of_appearance() -> None:
     assert [row.label for row in rows] == ["b", "a"]
     row = rows[0]
     assert (row.regret.mean, row.regret.count, row.own_best_regret.mean, row.loss.mean) == (2.0, 2, 1.0, 4.0)
-    assert (row.switches.mean, row.exchanges.mean, row.scalars.mean, row.bytes.mean) == (3.5, 4.0, 30.0, 300.0)
+    assert (row.switches.mean, row.exchanges.mean, row.numbers_sent.mean, row.bytes_sent.mean) == (3.5, 4.0, 30.0, 300.0)
     assert row.regret.half_width == pytest.approx(stats.t.ppf(0.975, 1) * np.sqrt(2) / np.sqrt(2))
 
 
