@@ -46,5 +46,5 @@ from .privacy.budget import Budget as Budget
 from .privacy.secure import SecureNoise as SecureNoise
 from .studies.deployment import record_deployment as record_deployment
 from .studies.run import Study as Study
-from .studies.run import compare as compare
+from .studies.run import run as run
 from .version import __version__ as __version__

@@ -23,8 +23,8 @@ from hedgerow.engines.simulate import simulate
 from hedgerow.environments.adversaries import BOUND_HOLDS_FOR, covered
 from hedgerow.environments.hard.lower_bounds import coin_regret, consensus_regret, hidden_expert_regret
 from hedgerow.environments.registry import ENVIRONMENTS
-from hedgerow.evaluation.regret import RegretRecorder
-from hedgerow.evaluation.summary import Estimate
+from hedgerow.evaluation.recorder import Recorder
+from hedgerow.evaluation.statistics import Estimate
 from hedgerow.studies.notes import notes
 from support.command import Command
 
@@ -114,7 +114,7 @@ def test_hedge_keeps_its_bound_where_losses_react(every: int, clients: int) -> N
 def regret(algorithm: Algorithm, environment: Any, seeds: int) -> Estimate:
     found = []
     for seed in range(seeds):
-        recorder = RegretRecorder(environment.setting, environment.family, points=2)
+        recorder = Recorder(environment.setting, environment.family, points=2)
         found.append(recorder.result("", seed, simulate(algorithm, environment, seed, sinks=[recorder])).final_regret)
     return Estimate.of(found)
 
@@ -232,11 +232,11 @@ def test_coins_in_common_are_labelled() -> None:
 
 
 def test_a_study_tells_its_notes_in_print_and_in_its_folder(hedgerow: Command, tmp_path: Path) -> None:
-    study = hr.compare(hr.PlayChasing(clients=2, experts=4, horizon=20), {"dartboard": hr.ShrinkingDartboard(), "not": hr.Hedge()}, seeds=2)
+    study = hr.run(hr.PlayChasing(clients=2, experts=4, horizon=20), {"dartboard": hr.ShrinkingDartboard(), "not": hr.Hedge()}, seeds=2)
     (said,) = study.notes()["dartboard"]
     assert set(study.notes()) == {"dartboard"}
     assert f"\ndartboard: note: {said}\nsimulation: not private" in str(study)
-    assert "note:" not in str(hr.compare(hr.Bernoulli(clients=2, experts=4, horizon=20), {"dartboard": hr.ShrinkingDartboard()}, seeds=2))
+    assert "note:" not in str(hr.run(hr.Bernoulli(clients=2, experts=4, horizon=20), {"dartboard": hr.ShrinkingDartboard()}, seeds=2))
     file = tmp_path / "study.toml"
     file.write_text(
         'seeds = 2\n[environment]\nname = "play_chasing"\nclients = 2\nexperts = 4\nhorizon = 20\n'

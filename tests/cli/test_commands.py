@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from dataclasses import fields
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -18,6 +19,7 @@ from hedgerow.algorithms.registry import ALGORITHMS, variants
 from hedgerow.cli.app import COMMANDS
 from hedgerow.core.setting import Setting
 from hedgerow.environments.registry import ENVIRONMENTS
+from hedgerow.records.schema import AlgorithmRecord
 from hedgerow.statement.words import meanings
 from hedgerow.studies.config import from_table, load
 from support.command import Command
@@ -118,14 +120,14 @@ def test_certify_tells_who_learns_what(hedgerow: Command) -> None:
     answer = hedgerow("certify", "sparse_vector", "--set", "epsilon=2", "--set", "clients=3", "--json")
     document = answer.document()
     bound = {"regret_bound", "regret_bound_for", "regret_bound_proof", "notes"}
-    assert set(document) == {"algorithm", "calibration", "trust", "guarantees"} | {"setting", "parameters"} | bound
+    assert set(document) == {field.name for field in fields(AlgorithmRecord)} | bound
     assert [document[key] for key in sorted(bound)] == [[], None, None, None]
     assert (document["algorithm"], document["calibration"], document["trust"]) == ("sparse_vector", "certified", "central")
     assert document["setting"]["clients"] == 3
     by = {g["observer"]: g for g in document["guarantees"]}
-    assert by["server"]["epsilon"] is None
+    assert by["server"]["curve"] is None
     assert by["server"]["reason"]
-    assert by["public"]["epsilon"] <= 2.0
+    assert by["public"]["curve"]["epsilon"] <= 2.0
     assert by["peer"]["colluding"] == 2
     words = hedgerow("certify", "sparse_vector").out
     assert "no guarantee" in words
@@ -136,8 +138,8 @@ def test_certify_tells_who_learns_what(hedgerow: Command) -> None:
 def test_the_published_certificate_says_what_it_really_costs(hedgerow: Command) -> None:
     document = hedgerow("certify", "sparse_vector", "--set", "calibration=published", "--json").document()
     public = next(g for g in document["guarantees"] if g["observer"] == "public")
-    assert 0.75 <= public["epsilon"] <= 0.75 + 1e-12
-    assert public["claimed_epsilon"] == 1.0
+    assert 0.75 <= public["curve"]["epsilon"] <= 0.75 + 1e-12
+    assert public["claimed"]["epsilon"] == 1.0
 
 
 # run
@@ -162,7 +164,10 @@ def test_a_run_folder_is_complete_and_loads(hedgerow: Command, tmp_path: Path) -
     for label, mean in means.items():
         values = [r["value"] for r in finals if r["label"] == label and r["metric"] == "regret"]
         assert mean == pytest.approx(sum(values) / 2)
-    assert json.loads((folder / "summary.json").read_text())["summary"] == document["summary"]
+    summary, record = (json.loads((folder / name).read_text()) for name in ("summary.json", "privacy.json"))
+    assert {key: summary[key] for key in document if key != "certificates"} == {k: v for k, v in document.items() if k != "certificates"}
+    assert set(summary) == {"format", "run", "stamp", "summary", "comparators", "notes", "losses"}
+    assert {row["label"]: row for row in record["algorithms"]} == document["certificates"]
     assert (folder / "regret.png").read_bytes().startswith(b"\x89PNG")
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from fractions import Fraction
 from typing import Any, Literal
 from unittest.mock import patch
@@ -17,7 +16,7 @@ from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core import block as block_module
 from hedgerow.core import registry as registry_module
 from hedgerow.core.block import Block, check
-from hedgerow.core.certificate import IDEAL_REALS, Event, Guarantee, NoGuarantee, Observer, Person, Proof, Site, not_private
+from hedgerow.core.certificate import IDEAL_REALS, Event, Guarantee, Observer, Person, Site, not_private
 from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.core.lattice import MOST_LOSSES, UNITS_PER_LOSS, clip_to_lattice, from_units, round_to_lattice, to_units
 from hedgerow.core.losses import Linear, SquaredError
@@ -163,21 +162,6 @@ def test_a_guarantee_in_words_names_everything_that_matters() -> None:
     assert "IDEAL_REALS" in words
     assert "at most 3 records across sites" in Person(3, True).words()
     assert Person(3, False).words() != Person(3, True).words() != Site().words()
-
-
-def test_a_guarantee_as_plain_values() -> None:
-    table = _guarantee(PureDP(0.75), proof=Proof("a.md", "b"), assumes=frozenset({IDEAL_REALS})).to_dict()
-    assert (table["epsilon"], table["delta"], table["proof"], table["reason"]) == (0.75, 0.0, "proofs/a.md#b", None)
-    assert set(table["assumes"]) == {"IDEAL_REALS"}
-    json.dumps(table, allow_nan=False)
-
-
-@pytest.mark.parametrize("curve", [NoGuarantee("raw data"), PureDP(np.inf)])
-def test_no_finite_epsilon_is_null_with_a_reason(curve: Any) -> None:
-    table = _guarantee(curve).to_dict()
-    json.dumps(table, allow_nan=False)
-    assert table["epsilon"] is None
-    assert table["reason"]
 
 
 def test_an_unprotected_algorithm_says_so_to_everybody() -> None:

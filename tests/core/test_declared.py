@@ -72,7 +72,7 @@ def test_an_environment_may_call_its_fields_what_it_likes() -> None:
     assert len(fingerprint(market)) > len("adaptive")
     with pytest.raises(Unsupported, match="Market cannot draw sums of losses directly"):
         market.sums(0, 3)
-    study = hr.compare(market, {"private": SparseVector(), "open": FollowTheLeader()}, seeds=2)
+    study = hr.run(market, {"private": SparseVector(), "open": FollowTheLeader()}, seeds=2)
     assert study.regret("open").mean < 1
     hedge = hr.Hedge().build(SETTING)
     assert hedge.regret_bound is not None
@@ -94,7 +94,7 @@ def test_wrappers_and_drawn_environments_read_traits_alone() -> None:
 
     stall = Stall(clients=2, experts=3, horizon=12)
     assert stall.traits == Traits(fresh=True)
-    assert hr.compare(stall, {"open": FollowTheLeader()}, seeds=1).results
+    assert hr.run(stall, {"open": FollowTheLeader()}, seeds=1).results
 
 
 def test_whoever_sees_the_plays_is_adaptive() -> None:
@@ -180,7 +180,7 @@ def test_a_spec_may_call_its_fields_what_it_likes() -> None:
     assert spec.audit_variants() == ()
     assert examine("within the budget", spec).status == "not applicable"
     assert examine("million rounds", spec).status == "holds"
-    assert hr.compare(Market(), {"explorer": spec}, seeds=1).results
+    assert hr.run(Market(), {"explorer": spec}, seeds=1).results
 
 
 def test_the_budget_and_the_interval_are_in_the_fields_that_the_traits_name() -> None:
@@ -245,10 +245,10 @@ class Lookalike:
 
 def test_what_only_looks_like_one_is_refused_by_name() -> None:
     with pytest.raises(InvalidValue, match="Expected an environment such as"):
-        hr.compare(Lookalike(), {"a": FollowTheLeader()})  # pyright: ignore[reportArgumentType]
+        hr.run(Lookalike(), {"a": FollowTheLeader()})  # pyright: ignore[reportArgumentType]
     for wrong in (Lookalike(), FollowTheLeader):
         with pytest.raises(InvalidValue, match="Expected 'a' to be an algorithm such as"):
-            hr.compare(Market(), {"a": wrong})  # pyright: ignore[reportArgumentType]
+            hr.run(Market(), {"a": wrong})  # pyright: ignore[reportArgumentType]
     for registry, base in ((hr.ENVIRONMENTS, "Environment"), (hr.ALGORITHMS, "AlgorithmSpec")):
         with pytest.raises(InvalidValue, match=rf"Expected the \w+ 'lookalike' to be a class that inherits from {base}, got"):
             registry.add("lookalike", Lookalike)

@@ -25,7 +25,7 @@ from hedgerow.engines.loop import EXCHANGES_AT_ONCE
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.hard.adaptive import PlayChasing
 from hedgerow.environments.recorded.losses import RecordedArray
-from hedgerow.evaluation.regret import RegretRecorder
+from hedgerow.evaluation.recorder import Recorder
 
 CHANNELS = {"Value.value": Channel.UPLOADS, "Number.value": Channel.BROADCASTS, "Number.rounds": Channel.TIMING}
 CERTIFICATE = not_private("a test fixture", CHANNELS)
@@ -214,7 +214,7 @@ def test_deciders_that_are_not_the_reporters() -> None:
     for t in range(2, 21):
         assert plays[t].tolist() == [vectors[: t - t % 2].sum(axis=0).argmin()] * 2
     assert counters.broadcast_scalars == (counters.exchanged + 1) * 6 * 5  # six listeners, rounds and four totals
-    recorder = RegretRecorder(setting, environment.family)
+    recorder = Recorder(setting, environment.family)
     result = recorder.result("silo", 0, simulate(algorithm, environment, 0, sinks=[recorder]))
     paid = vectors[np.arange(21), plays[:, 0]].sum()
     assert result.final_regret == pytest.approx(paid - vectors.sum(axis=0).min(), abs=1e-9)
@@ -228,7 +228,7 @@ def test_adaptive_adversary_sees_every_play() -> None:
 
     environment = PlayChasing(clients=3, experts=5, horizon=40)
     plays, _, _ = _same_everywhere(FollowTheLeader().build(environment.setting), environment)
-    recorder = RegretRecorder(environment.setting, environment.family, points=40)
+    recorder = Recorder(environment.setting, environment.family, points=40)
     algorithm = FollowTheLeader().build(environment.setting)
     result = recorder.result("", 0, simulate(algorithm, environment, 0, sinks=[recorder]))
     charged = (plays[1:] == plays[:-1]).mean(axis=1).sum()
@@ -302,7 +302,7 @@ def test_points_and_convex_losses() -> None:
     algorithm = Algorithm("descent", setting, Descent(3, environment.family), Quiet(), CERTIFICATE, Value, Number, plays="point")
     plays, _, _ = _same_everywhere(algorithm, environment)
     assert np.allclose(plays[-1], truth, atol=1e-3)
-    recorder = RegretRecorder(setting, environment.family)
+    recorder = Recorder(setting, environment.family)
     result = recorder.result("", 0, simulate(algorithm, environment, 0, sinks=[recorder]))
     assert np.isnan(result.final_regret)
     assert result.loss[-1] == pytest.approx(environment.family.value(environment.records, plays).sum() / 2)

@@ -22,7 +22,7 @@ from hedgerow.environments.drawn.realizable import Halving, NearRealizable, Real
 from hedgerow.environments.drawn.stochastic import Bernoulli, GapLadder, UniformLosses
 from hedgerow.environments.drawn.switching import Switching
 from hedgerow.environments.recorded.losses import RecordedArray
-from hedgerow.evaluation.regret import RunResult
+from hedgerow.evaluation.recorder import RunResult
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.run import run_study
 from support.played import played

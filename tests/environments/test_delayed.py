@@ -23,7 +23,7 @@ from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.environments.wrappers.absent import Absent
 from hedgerow.environments.wrappers.delayed import Delayed
 from hedgerow.environments.wrappers.sleeping import Sleeping
-from hedgerow.evaluation.regret import RegretRecorder
+from hedgerow.evaluation.recorder import Recorder
 from hedgerow.studies.config import Entry, StudyConfig, from_table, to_table
 
 SMALL = UniformLosses(clients=3, experts=4, horizon=50)
@@ -67,7 +67,7 @@ def test_plays_are_those_on_the_late_reports_and_regret_is_by_what_is_charged(sp
     kept, other, recorder = (
         Everything(wants_messages=False),
         Everything(wants_messages=False),
-        RegretRecorder(environment.setting, late.family),
+        Recorder(environment.setting, late.family),
     )
     counters = simulate(algorithm, environment, 4, sinks=[kept, recorder], engine=engine)
     simulate(algorithm, late, 4, sinks=[other], engine=engine)

@@ -33,8 +33,7 @@ from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.environments.wrappers.absent import Absent
 from hedgerow.environments.wrappers.delayed import Delayed
 from hedgerow.environments.wrappers.sleeping import Sleeping
-from hedgerow.evaluation.comparators import ComparatorRecorder
-from hedgerow.evaluation.regret import RegretRecorder, RunResult
+from hedgerow.evaluation.recorder import Recorder, RunResult
 from hedgerow.studies.config import Entry, StudyConfig, from_table
 from hedgerow.studies.run import run_study
 
@@ -190,10 +189,8 @@ def _plays(spec: Any, environment: Any, seed: int = 0, **options: Any) -> np.nda
 
 
 def _result(spec: Any, environment: Any, seed: int = 0, **options: Any) -> RunResult:
-    recorder = RegretRecorder(environment.setting, environment.family, 20)
-    comparators = ComparatorRecorder(environment.setting, environment.family, (2,))
-    counters = simulate(spec.build(environment.setting), environment, seed, sinks=[recorder, comparators], **options)
-    return replace(recorder.result("x", seed, counters), comparators=comparators.result())
+    recorder = Recorder(environment.setting, environment.family, 20, (2,))
+    return recorder.result("x", seed, simulate(spec.build(environment.setting), environment, seed, sinks=[recorder], **options))
 
 
 @pytest.mark.parametrize("make", [Absent, Sleeping, lambda of: Sleeping(of=Absent(of=of), rate=0.5)])

@@ -23,8 +23,8 @@ from hedgerow.core.setting import Setting
 from hedgerow.environments.drawn.switching import Switching
 from hedgerow.environments.hard.adaptive import PlayChasing
 from hedgerow.environments.recorded.losses import RecordedArray
-from hedgerow.evaluation import comparators as module
-from hedgerow.evaluation.comparators import ComparatorRecorder, with_switches
+from hedgerow.evaluation import best_sequence as module
+from hedgerow.evaluation.recorder import Recorder, with_switches
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.run import run_one, run_study
 from support.command import Command
@@ -34,11 +34,13 @@ def _found(losses: np.ndarray, switches: tuple[int, ...] = (), block: int = 5, f
     family = Linear() if family is None else family
     rounds, clients, width = losses.shape
     setting = Setting(clients, width if isinstance(family, Linear) else width - 1, rounds)
-    recorder = ComparatorRecorder(setting, family, switches)
+    recorder = Recorder(setting, family, switches=switches)
+    point = np.zeros((), int) if isinstance(family, Linear) else np.zeros(width - 1)
     for first in range(0, rounds, block):
         part = losses[first : first + block]
-        recorder.rounds(first, check(Block.of(part), family, setting, first, len(part)), np.zeros(part.shape[:2], int))
-    return recorder.result()
+        plays = np.broadcast_to(point, (*part.shape[:2], *point.shape))
+        recorder.rounds(first, check(Block.of(part), family, setting, first, len(part)), plays)
+    return recorder.comparators()
 
 
 def _by_force(totals: np.ndarray, switches: int) -> float:
@@ -162,13 +164,13 @@ def test_every_result_knows_the_comparators_of_its_own_losses() -> None:
 
 def test_sequences_are_found_once_for_each_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[int, ...]] = []
-    honest = ComparatorRecorder.__init__
+    honest = Recorder.__init__
 
     def watched(self: Any, setting: Any, family: Any, switches: Any = ()) -> None:
         asked.append(tuple(switches))
-        honest(self, setting, family, switches)
+        honest(self, setting, family, switches=switches)
 
-    monkeypatch.setattr(ComparatorRecorder, "__init__", watched)
+    monkeypatch.setattr(Recorder, "__init__", watched)
     run_study(_config(seeds=1), workers=1)
     assert asked == [(1, 3), (), (1, 3)]
 

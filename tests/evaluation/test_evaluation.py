@@ -19,8 +19,9 @@ from hedgerow.engines.simulate import simulate
 from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.evaluation.plots.lines import plot_bars, plot_regret_against
 from hedgerow.evaluation.plots.over_time import plot_regret_over_time
-from hedgerow.evaluation.regret import RegretRecorder, RunResult
-from hedgerow.evaluation.summary import Estimate, summarise
+from hedgerow.evaluation.recorder import Recorder, RunResult
+from hedgerow.evaluation.statistics import Estimate
+from hedgerow.evaluation.summary import summarise
 
 COUNTERS = Counters(2, 2, Traffic(3, 40, 1, 30))
 
@@ -30,7 +31,7 @@ def _recorded(losses: np.ndarray, plays: np.ndarray, block: int, points: int, fa
     family = Linear() if family is None else family
     width = losses.shape[2] if isinstance(family, Linear) else losses.shape[2] - 1
     setting = Setting(losses.shape[1], width, len(losses))
-    recorder = RegretRecorder(setting, family, points)
+    recorder = Recorder(setting, family, points)
     for first in range(0, len(losses), block):
         part = losses[first : first + block]
         checked = check(Block.of(part), family, setting, first, len(part), recorder.marks)
@@ -67,7 +68,7 @@ def test_regret_of_a_simulated_game(engine: Any, block: int | None) -> None:
     losses, _ = _game(60)
     environment = RecordedArray(losses)
     for spec in (Hedge(every=5), SparseVector(epsilon=5.0, every=3)):
-        recorder, kept = RegretRecorder(environment.setting, environment.family, 9), Everything()
+        recorder, kept = Recorder(environment.setting, environment.family, 9), Everything()
         counters = simulate(spec.build(environment.setting), environment, 3, sinks=[recorder, kept], engine=engine, block_rounds=block)
         result = recorder.result("x", 3, counters)
         paid = np.take_along_axis(losses, kept.all_plays()[..., None], axis=2).sum()
@@ -106,7 +107,7 @@ def test_points_of_the_simplex_have_a_regret_against_the_best_expert() -> None:
 def test_communication_is_copied_from_the_counters() -> None:
     counters = Counters(2, 5, Traffic(3, 40, 1, 30))
     counters.exchanges(7)
-    result = RegretRecorder(Setting(2, 3, 4), Linear()).result("x", 0, counters)
+    result = Recorder(Setting(2, 3, 4), Linear()).result("x", 0, counters)
     assert (result.exchanges, result.uploaded_scalars, result.uploaded_bytes) == (7, 7 * 2 * 3, 7 * 2 * 40)
     assert (result.broadcast_scalars, result.broadcast_bytes) == (8 * 5 * 1, 8 * 5 * 30)
 
@@ -146,7 +147,7 @@ def test_summary_rows_are_means_by_label_in_order_of_appearance() -> None:
     assert [row.label for row in rows] == ["b", "a"]
     row = rows[0]
     assert (row.regret.mean, row.regret.count, row.own_best_regret.mean, row.loss.mean) == (2.0, 2, 1.0, 4.0)
-    assert (row.switches.mean, row.exchanges.mean, row.scalars.mean, row.bytes.mean) == (3.5, 4.0, 30.0, 300.0)
+    assert (row.switches.mean, row.exchanges.mean, row.numbers_sent.mean, row.bytes_sent.mean) == (3.5, 4.0, 30.0, 300.0)
     assert row.regret.half_width == pytest.approx(stats.t.ppf(0.975, 1) * np.sqrt(2) / np.sqrt(2))
 
 

@@ -17,11 +17,12 @@ from hedgerow.evaluation.plots.canvas import plain
 from hedgerow.evaluation.plots.lines import plot_bars, plot_regret_against
 from hedgerow.evaluation.plots.log_axis import CUT, Bar, draw_bars, set_span, span
 from hedgerow.evaluation.plots.over_time import Line, plot_regret_over_time
-from hedgerow.evaluation.regret import RunResult
-from hedgerow.evaluation.summary import Estimate
+from hedgerow.evaluation.recorder import RunResult
+from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments.pictures import footer, pictures, sibling
 from hedgerow.experiments.registry import EXPERIMENTS
-from hedgerow.studies.run import STAMP, Study
+from hedgerow.records.schema import STAMP
+from hedgerow.studies.run import Study
 from support.made_up import made_up
 
 

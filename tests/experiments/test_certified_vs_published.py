@@ -11,7 +11,7 @@ import pytest
 
 from hedgerow.algorithms.sparse_vector.potential import Potential
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
-from hedgerow.evaluation.ratio import Ratio
+from hedgerow.evaluation.statistics import Ratio
 from hedgerow.experiments import certified_vs_published as experiment
 from hedgerow.experiments.certified_vs_published import (
     AS_PROVEN,

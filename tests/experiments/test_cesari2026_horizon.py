@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hedgerow.evaluation.comparators import BEST_EXPERT, MEAN_EXPERT
+from hedgerow.evaluation.recorder import BEST_EXPERT, MEAN_EXPERT
 from hedgerow.experiments import cesari2026_horizon as horizon
 from hedgerow.experiments.experiment import Verdict
 from hedgerow.experiments.registry import EXPERIMENTS

@@ -8,8 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from hedgerow.evaluation.crossing import first_root
-from hedgerow.evaluation.summary import Estimate
+from hedgerow.evaluation.statistics import Estimate, first_root
 from hedgerow.experiments.heterogeneous_clients import EXPERIMENT, crossing
 from hedgerow.experiments.reproduce import reproduce
 

@@ -205,9 +205,10 @@ def _newer_record(folder: Path) -> None:
 SPOILT: dict[str, tuple[Callable[[Path], Any], str]] = {
     "absent": (shutil.rmtree, "Expected a run folder at bad, there is none."),
     "not a run": (lambda p: [file.unlink() for file in p.iterdir()], "it has no privacy.json"),
-    "newer": (_as("hedgerow run 2"), "Expected format='hedgerow run 2' in bad/summary.json to be 'hedgerow run 1'"),
-    "older": (_as(None), "Expected format=None in bad/summary.json to be 'hedgerow run 1'"),
-    "newer record": (_newer_record, "'hedgerow privacy record 9' in bad/privacy.json to be 'hedgerow privacy record 3'"),
+    "newer": (_as("hedgerow run 3"), "Expected format='hedgerow run 3' in bad/summary.json to be 'hedgerow run 2'"),
+    "older": (_as("hedgerow run 1"), "Expected format='hedgerow run 1' in bad/summary.json to be 'hedgerow run 2'"),
+    "oldest": (_as(None), "Expected format=None in bad/summary.json to be 'hedgerow run 2'"),
+    "newer record": (_newer_record, "'hedgerow privacy record 9' in bad/privacy.json to be 'hedgerow privacy record 4'"),
     "half": (lambda p: (p / "results.parquet").write_bytes(b"PAR1"), "Cannot read the run folder bad"),
     "without results": (lambda p: (p / "results.parquet").unlink(), "Cannot read the run folder bad"),
     "other labels": (

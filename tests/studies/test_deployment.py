@@ -38,9 +38,10 @@ from hedgerow.privacy.composition.bounded_range import AdaptiveBoundedRange
 from hedgerow.privacy.composition.repetition import repeated
 from hedgerow.privacy.composition.steps import PureComposition
 from hedgerow.privacy.curves import ApproximateDP, GaussianDP, PureDP, Quoted, ZeroConcentratedDP
-from hedgerow.records.schema import draws_afresh, read_record
+from hedgerow.records.read import read_record
+from hedgerow.records.schema import STAMP
 from hedgerow.studies.deployment import deployment_record, record_deployment
-from hedgerow.studies.run import STAMP
+from hedgerow.studies.storage.record import draws_afresh
 from support.command import Command
 from support.honest import HONEST
 from support.paths import EXAMPLES, ROOT

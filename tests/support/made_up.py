@@ -8,7 +8,7 @@ import numpy as np
 
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
-from hedgerow.evaluation.regret import RunResult
+from hedgerow.evaluation.recorder import RunResult
 from hedgerow.studies.config import StudyConfig
 from hedgerow.studies.run import Study
 

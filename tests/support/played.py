@@ -8,13 +8,13 @@ import numpy as np
 
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.engines.simulate import EngineName, simulate
-from hedgerow.evaluation.regret import RegretRecorder, RunResult
-from hedgerow.evaluation.summary import Estimate
+from hedgerow.evaluation.recorder import Recorder, RunResult
+from hedgerow.evaluation.statistics import Estimate
 
 
 def played(spec: AlgorithmSpec, environment: Any, seed: int, engine: EngineName = "vectorised") -> RunResult:
     algorithm = spec.build(environment.setting)
-    recorder = RegretRecorder(environment.setting, environment.family, points=7)
+    recorder = Recorder(environment.setting, environment.family, points=7)
     return recorder.result("", seed, simulate(algorithm, environment, seed, sinks=[recorder], engine=engine))
 
 

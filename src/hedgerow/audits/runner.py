@@ -7,7 +7,7 @@ half, planted bugs): an audit that cannot fail says nothing when it holds.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
@@ -22,6 +22,7 @@ from hedgerow.core.messages import encode
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.engines.broadcasts import broadcasts_of
+from hedgerow.records.build import choices_of
 from hedgerow.records.provenance import code
 
 
@@ -132,10 +133,9 @@ def audit_rows(name: str, spec: AlgorithmSpec, progress: Callable[[str], None]) 
 
 def audit_document(name: str, spec: AlgorithmSpec, rows: Sequence[AuditRow]) -> dict[str, Any]:
     """What was audited, by which code, and what came out: what `--json` prints."""
-    choices = {f.name: getattr(spec, f.name) for f in fields(spec) if f.init} if is_dataclass(spec) else {}
     return {
         "algorithm": name,
-        "choices": {key: value for key, value in choices.items() if value is not None},
+        "choices": choices_of(spec),
         "code": code().sha256,
         "rows": [row.to_dict() for row in rows],
     }

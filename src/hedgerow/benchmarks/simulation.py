@@ -18,7 +18,7 @@ from hedgerow.engines.simulate import EngineName, simulate
 from hedgerow.environments.drawn.realizable import Realizable
 from hedgerow.environments.drawn.stochastic import UniformLosses
 from hedgerow.environments.recorded.losses import RecordedArray
-from hedgerow.evaluation.regret import RegretRecorder
+from hedgerow.evaluation.recorder import Recorder
 
 SUM = "losses.sum()"
 IN_BLOCKS: dict[str, AlgorithmSpec] = {"phased_selection": PhasedSelection(), "random_prefix": RandomPrefix()}
@@ -36,7 +36,7 @@ def play(spec: AlgorithmSpec, environment: RecordedArray, engine: EngineName = "
     algorithm = spec.build(environment.setting)  # choosing parameters is `bench calibrate`
 
     def work() -> object:
-        recorder = RegretRecorder(environment.setting, environment.family)
+        recorder = Recorder(environment.setting, environment.family)
         counters = simulate(algorithm, environment, 1, sinks=[recorder], engine=engine)
         return recorder.result("", 1, counters)
 
@@ -120,7 +120,7 @@ def _sizes(clients: int, rounds: int, experts: int) -> list[tuple[int, int, int]
 def _million(rounds: int, experts: int, every: int) -> float:
     environment = Realizable(clients=1, experts=experts, horizon=rounds)
     algorithm = SparseVector(epsilon=1.0, every=every).build(environment.setting)
-    recorder = RegretRecorder(environment.setting, environment.family)
+    recorder = Recorder(environment.setting, environment.family)
     result = recorder.result("", 0, simulate(algorithm, environment, 0, sinks=[recorder]))
     if not np.isfinite(result.regret).all():
         raise ArithmeticError("regret is not finite")
@@ -141,7 +141,7 @@ def _played_by_sums(clients: int, rounds: int, experts: int, spec: AlgorithmSpec
     start = time.perf_counter()
     environment = Realizable(clients=clients, experts=experts, horizon=rounds, law="bernoulli")
     algorithm = spec.build(environment.setting)
-    recorder = RegretRecorder(environment.setting, environment.family)
+    recorder = Recorder(environment.setting, environment.family)
     result = recorder.result("", 0, simulate(algorithm, environment, 0, sinks=[recorder], engine="summed"))
     if not np.isfinite(result.regret).all():
         raise ArithmeticError("regret is not finite")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.audits.case import AuditCase
 from hedgerow.audits.runner import AuditRow, audit_document, audit_rows
 from hedgerow.cli.options import Debug, Json, Plugins, Settings, prepare
 from hedgerow.cli.output import ERR, OUT, print_json
+from hedgerow.cli.tables import new_table
 from hedgerow.studies.config import parse_setting, typed
 
 
@@ -56,11 +56,9 @@ def _show(name: str, rows: list[AuditRow]) -> None:
     """One line for each case; games that were not played with the user's own parameters refer to a note below."""
     notes = list(dict.fromkeys(_played(row.case) for row in rows if row.case.parameters))
     observers = sorted({row.case.observer.value for row in rows})
-    table = Table(title=f"audit of {name}: epsilon certified and shown to {', '.join(observers)}", title_justify="left")
-    for heading in ("case", "claim", "method"):
-        table.add_column(heading, overflow="fold")
-    for heading in ("delta", "certified", "shown", "confidence", "verdict", "expected"):
-        table.add_column(heading, justify="right")
+    title = f"audit of {name}: epsilon certified and shown to {', '.join(observers)}"
+    numbers = ("delta", "certified", "shown", "confidence", "verdict", "expected")
+    table = new_table(("case", "claim", "method"), numbers, title=title)
     for row in rows:
         case, shown = row.case, "-" if row.finding.epsilon is None else f"{row.finding.epsilon:.4g}"
         claim = f"{case.claim} ({notes.index(_played(case)) + 1})" if case.parameters else case.claim

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from hedgerow.benchmarks.registry import BENCHMARKS
 from hedgerow.cli.options import Debug, Json
 from hedgerow.cli.output import ERR, OUT, print_json
+from hedgerow.cli.tables import VERDICTS, new_table
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.validate import nearest
 
@@ -29,23 +29,19 @@ def bench(
     if name is not None and name not in BENCHMARKS:
         raise InvalidValue(f"Unknown benchmark {name!r}; {nearest(name, BENCHMARKS)}")
     rows = []
-    table = Table()
-    table.add_column("benchmark", no_wrap=True)
-    for heading in ("ratio", "limit", "passed"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("against", overflow="fold")
-    table.add_column("measured", overflow="fold")
     with ERR.status("measuring"):
         for chosen in BENCHMARKS if name is None else [name]:
             rows += list(BENCHMARKS[chosen]())
     if json:
         print_json({"rows": [row.to_dict() for row in rows]})
     else:
+        table = new_table(("benchmark",), ("ratio", "limit", "passed"), ("against", "measured"))
+        for column in table.columns[:4]:
+            column.no_wrap = True
         for row in rows:
             limit = "" if row.limit is None else f"{row.op} {row.limit:g}"
-            verdict = {True: "[green]yes[/green]", False: "[red]no[/red]", None: ""}[row.passed]
             ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
             value = f"{row.value:,.0f}" if row.value >= 100 else f"{row.value:.3g}"
-            table.add_row(row.name, ratio, limit, verdict, row.against or "", f"{value} {row.unit}")
+            table.add_row(row.name, ratio, limit, VERDICTS[row.passed], row.against or "", f"{value} {row.unit}")
         OUT.print(table)
     return 1 if any(row.passed is False for row in rows) else 0

@@ -9,26 +9,28 @@ import typer
 
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.cli.options import Debug, Json, Plugins, Settings, prepare
-from hedgerow.cli.output import OUT, bound_words, print_json
+from hedgerow.cli.output import OUT, print_json
 from hedgerow.core.errors import InvalidValue
-from hedgerow.core.protocol import Algorithm
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import nearest
 from hedgerow.engines.learner import Learner
 from hedgerow.environments.adversaries import BOUND_HOLDS_FOR
+from hedgerow.evaluation.table import bound_words
 from hedgerow.privacy.secure import SecureNoise
+from hedgerow.records.build import algorithm_record, choices_of
+from hedgerow.records.schema import AlgorithmRecord, GuaranteeRecord, to_json
 from hedgerow.statement.page import pairs
 from hedgerow.statement.words import explained
 from hedgerow.studies.config import parse_setting, typed
 from hedgerow.studies.notes import budget_notes
-from hedgerow.studies.storage.folder import certificate_table
 
 FRAME: dict[str, Any] = {"clients": 10, "experts": 100, "horizon": 512}
 
 
-def build(name: str, settings: list[str], secure: bool = False) -> Algorithm:
-    """An algorithm from `key=value` texts; clients, experts and horizon belong to the setting.
+def build(name: str, settings: list[str], secure: bool = False) -> tuple[AlgorithmSpec, Algorithm]:
+    """A specification and its algorithm from `key=value` texts; clients, experts and horizon belong to the setting.
 
     `secure`: as a learner on real data has it.
     """
@@ -41,9 +43,9 @@ def build(name: str, settings: list[str], secure: bool = False) -> Algorithm:
             raise InvalidValue(f"Unknown key {key} for {name}; {nearest(key, known)}")
     spec, setting = typed(kind, given, name), typed(Setting, frame, "setting")
     if not secure:
-        return spec.build(setting)
+        return spec, spec.build(setting)
     game = {"clients": setting.clients, "experts": setting.experts, "horizon": setting.horizon}
-    return Learner.private(spec, **game, source=SecureNoise()).algorithm
+    return spec, Learner.private(spec, **game, source=SecureNoise()).algorithm
 
 
 def _collusion(others: int) -> str:
@@ -74,34 +76,44 @@ def certify(
     Keys: the algorithm's parameters, and clients, experts, horizon.
     """
     prepare(plugin)
-    algorithm = build(name, settings or [], secure)
-    table = {**certificate_table(algorithm), **_bound_table(algorithm.regret_bound), "notes": budget_notes(algorithm)}
+    spec, algorithm = build(name, settings or [], secure)
+    record = algorithm_record(name, algorithm, {"name": name, **choices_of(spec)}, "real" if secure else "drawn")
+    bound, notes = _bound_table(algorithm.regret_bound), budget_notes(algorithm)
     if json:
-        print_json(table)
+        print_json({**to_json(record), **bound, "notes": notes})
         return
-    frame = ", ".join(f"{key} = {value}" for key, value in table["setting"].items())
-    OUT.print(f"[bold]{name}[/bold], calibration {table['calibration']}, trust {table['trust']}; {frame}")
-    for key, value in table["parameters"].items():
-        OUT.print(f"  {pairs({key: value}, name)}", markup=False)
-    if algorithm.regret_bound is not None:
-        bound = f"expected regret per client at most {bound_words(table['regret_bound'])}, for {table['regret_bound_for']}"
-        OUT.print(f"  {bound}", markup=False)
-        OUT.print(f"  proof of this bound: {table['regret_bound_proof']}", markup=False)
-    for note in table["notes"]:
+    _show(record, bound, notes)
+
+
+def _show(record: AlgorithmRecord, bound: dict[str, Any], notes: list[str]) -> None:
+    frame = ", ".join(f"{key} = {value}" for key, value in record.setting.items())
+    OUT.print(f"[bold]{record.label}[/bold], calibration {record.calibration}, trust {record.trust}; {frame}")
+    for key, value in record.parameters.items():
+        OUT.print(f"  {pairs({key: value}, record.label)}", markup=False)
+    if bound["regret_bound"] is not None:
+        words = f"expected regret per client at most {bound_words(bound['regret_bound'])}, for {bound['regret_bound_for']}"
+        OUT.print(f"  {words}", markup=False)
+        OUT.print(f"  proof of this bound: {bound['regret_bound_proof']}", markup=False)
+    for note in notes:
         OUT.print(f"  note: {note}", markup=False)
-    for guarantee in table["guarantees"]:
-        OUT.print(f"\n[bold]{guarantee['observer']}[/bold] sees {', '.join(guarantee['sees'])}")
-        OUT.print(f"  {guarantee['curve']}", markup=False, style="green" if guarantee["reason"] is None else "red")
-        if guarantee["claimed_epsilon"] is not None:
-            claim = f"epsilon = {guarantee['claimed_epsilon']:.4g}, delta = {guarantee['claimed_delta']:.4g}"
-            OUT.print(f"  the paper claims {claim}", markup=False)
-        if guarantee["reason"] is not None:
-            continue
-        OUT.print(f"  protects {guarantee['unit']}{_collusion(guarantee['colluding'])}", markup=False)
-        OUT.print(f"  neighbours: {guarantee['adjacency']}", markup=False)
-        for assumption, meaning in guarantee["assumes"].items():
-            OUT.print(f"  assumes {assumption}: {meaning}", markup=False)
-        OUT.print(f"  proof: {guarantee['proof']}", markup=False)
-    meaning = explained([guarantee["curve"] for guarantee in table["guarantees"]])
+    for guarantee in record.guarantees:
+        _show_guarantee(guarantee)
+    meaning = explained([guarantee.curve.words for guarantee in record.guarantees if guarantee.curve is not None])
     if meaning:
         OUT.print(f"\n{meaning}", markup=False)
+
+
+def _show_guarantee(guarantee: GuaranteeRecord) -> None:
+    OUT.print(f"\n[bold]{guarantee.observer}[/bold] sees {', '.join(guarantee.sees)}")
+    curve = f"no guarantee ({guarantee.reason})" if guarantee.curve is None else guarantee.curve.words
+    OUT.print(f"  {curve}", markup=False, style="red" if guarantee.curve is None else "green")
+    if guarantee.claimed is not None:
+        claim = f"epsilon = {guarantee.claimed.epsilon:.4g}, delta = {guarantee.claimed.delta:.4g}"
+        OUT.print(f"  the paper claims {claim}", markup=False)
+    if guarantee.curve is None:
+        return
+    OUT.print(f"  protects {guarantee.unit.words}{_collusion(guarantee.colluding)}", markup=False)
+    OUT.print(f"  neighbours: {guarantee.adjacency}", markup=False)
+    for assumption, meaning in guarantee.assumes.items():
+        OUT.print(f"  assumes {assumption}: {meaning}", markup=False)
+    OUT.print(f"  proof: {guarantee.proof}", markup=False)

@@ -13,8 +13,9 @@ from rich.table import Table
 
 from hedgerow.cli.options import Debug, Json
 from hedgerow.cli.output import OUT, print_json
+from hedgerow.cli.tables import new_table
 from hedgerow.core.errors import InvalidValue
-from hedgerow.evaluation.summary import Estimate
+from hedgerow.evaluation.statistics import Estimate
 from hedgerow.studies.compare import Comparison, Difference, compare_runs
 from hedgerow.studies.storage.finished import read_run
 from hedgerow.studies.storage.identity import shown
@@ -74,7 +75,7 @@ def _draw(comparison: Comparison, picture: Path) -> None:
         regrets.setdefault(row.label, {})[row.run] = row.regret
         away = differences.setdefault(row.label, {})
         if row.difference is not None:
-            away[row.run] = Estimate(row.difference.mean, row.difference.half_width, row.difference.seeds)
+            away[row.run] = row.difference.estimate
     draft = picture.with_name(f".{picture.name}.draft")
     try:
         picture.parent.mkdir(parents=True, exist_ok=True)
@@ -88,12 +89,8 @@ def _draw(comparison: Comparison, picture: Path) -> None:
 
 
 def _table(comparison: Comparison) -> Table:
-    table = Table(title="Regret, and its difference from A", title_justify="left", title_style="bold")
-    table.add_column("label", overflow="fold")
-    table.add_column("run")
-    for heading in ("regret", "seeds", "difference from A", "times A"):
-        table.add_column(heading, justify="right")
-    table.add_column("interval")
+    numbers = ("regret", "seeds", "difference from A", "times A")
+    table = new_table(("label", "run"), numbers, ("interval",), title="Regret, and its difference from A")
     last = None
     for row in comparison.rows:
         if last not in (None, row.label):
@@ -107,11 +104,11 @@ def _table(comparison: Comparison) -> Table:
 def _difference(difference: Difference | None) -> tuple[str, str, str]:
     if difference is None or not isfinite(difference.mean):
         return "-", "-", "-"
-    half = f" ± {difference.half_width:.2f}" if isfinite(difference.half_width) else ""
     ratio = "-" if difference.ratio is None else f"{difference.ratio:.3g}"
     seeds = f"{difference.seeds} seed{'s' if difference.seeds > 1 else ''}"
     how = f"paired, {seeds}" if difference.method == "paired" else "Welch"
-    return f"{difference.mean:+.2f}{half}", ratio, how if half else f"{how}: none, one seed"
+    interval = how if isfinite(difference.half_width) else f"{how}: none, one seed"
+    return difference.estimate.words(sign=True), ratio, interval
 
 
 def _show_changes(comparison: Comparison) -> None:

@@ -6,11 +6,11 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.cli.options import Debug, Json, Plugins, Settings, prepare
 from hedgerow.cli.output import OUT, print_json, progress_bar
+from hedgerow.cli.tables import new_table
 from hedgerow.contracts.suite import CONTRACTS, ON_BOTH_SOURCES, examine
 from hedgerow.studies.config import parse_setting, typed
 
@@ -42,9 +42,7 @@ def contracts(
     if json:
         print_json({"algorithm": name, "contracts": [asdict(outcome) for outcome in outcomes]})
     else:
-        table = Table(title=f"contracts of {name}", title_justify="left")
-        for heading in ("contract", "status", ""):
-            table.add_column(heading, overflow="fold")
+        table = new_table(("contract", "status", ""), title=f"contracts of {name}")
         colour = {"holds": "green", "not applicable": "yellow", "broken": "red"}
         for outcome in outcomes:
             table.add_row(outcome.contract, f"[{colour[outcome.status]}]{outcome.status}[/]", outcome.detail)

@@ -15,7 +15,7 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.experiments.gallery import Exhibit, exhibits
 from hedgerow.experiments.gallery_page import MARK, duration, html, state
 from hedgerow.experiments.registry import EXPERIMENTS
-from hedgerow.studies.run import STAMP
+from hedgerow.records.schema import STAMP
 
 PAGE = "index.html"
 

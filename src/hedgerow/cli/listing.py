@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import MISSING, fields, is_dataclass
 from typing import Any
 
-from rich.table import Table
-
 from hedgerow.algorithms.registry import ALGORITHMS, supporting
 from hedgerow.cli.options import Debug, Json, Plugins, prepare
 from hedgerow.cli.output import OUT, print_json
+from hedgerow.cli.tables import new_table
 from hedgerow.core.environment import Feature
 from hedgerow.environments.registry import ENVIRONMENTS
 from hedgerow.experiments.registry import EXPERIMENTS
@@ -44,9 +43,7 @@ def list_things(json: Json = False, plugin: Plugins = None, debug: Debug = False
         print_json(document)
         return
     for heading in ("algorithms", "environments"):
-        table = Table(title=heading, title_justify="left", title_style="bold", show_lines=False)
-        for column in ("name", "what it is", "parameters"):
-            table.add_column(column, overflow="fold")
+        table = new_table(("name", "what it is", "parameters"), title=heading)
         for row in document[heading]:
             table.add_row(row["name"], row["summary"], ", ".join(f"{k}={v}" for k, v in row["parameters"].items()))
         OUT.print(table)
@@ -54,9 +51,7 @@ def list_things(json: Json = False, plugin: Plugins = None, debug: Debug = False
             for names in dict.fromkeys(map(tuple, able_to.values())):
                 features = [feature.value for feature, able in able_to.items() if tuple(able) == names]
                 OUT.print(f"can be played with {', '.join(features)}: {', '.join(names) or 'none'}", markup=False)
-    table = Table(title="experiments", title_justify="left", title_style="bold")
-    for column in ("id", "what it reproduces", "claim"):
-        table.add_column(column, overflow="fold")
+    table = new_table(("id", "what it reproduces", "claim"), title="experiments")
     for row in document["experiments"]:
         table.add_row(row["id"], row["summary"], row["claim"])
     OUT.print(table)

@@ -11,9 +11,11 @@ import typer
 from rich.table import Table
 
 from hedgerow.cli.options import Data, Debug, Json, Out, Plugins, Workers, prepare
-from hedgerow.cli.output import OUT, digits, print_json, progress_bar
+from hedgerow.cli.output import OUT, print_json, progress_bar
+from hedgerow.cli.tables import VERDICTS, new_table
 from hedgerow.core.errors import InvalidValue
 from hedgerow.evaluation.summary import Stream
+from hedgerow.evaluation.table import digits
 from hedgerow.experiments.experiment import Check
 from hedgerow.experiments.pictures import pictures
 from hedgerow.experiments.registry import EXPERIMENTS
@@ -22,7 +24,7 @@ from hedgerow.experiments.reproduce import reproduce as run_experiment
 
 MOST_CHECKS = 40  # of an experiment that are all printed
 MOST_STREAMS = 4  # of a study that are printed; the files have them all
-WORDS = {True: "[green]yes[/green]", False: "[red]no[/red]", None: "not judged"}
+WORDS = {**VERDICTS, None: "not judged"}
 
 
 def reproduce(
@@ -80,15 +82,12 @@ def _show(outcome: Outcome, title: str, claim: str) -> None:
     if outcome.verdict is None:
         OUT.print(f"{outcome.status}: {outcome.message}", markup=False, soft_wrap=True)
         return
-    table = Table()
-    table.add_column("check", overflow="fold")
-    for heading in ("published", "obtained", "", "limit", "passed"):
-        table.add_column(heading, justify="right")
     judged = outcome.status == "ran"
     told = telling(outcome.verdict.checks, judged)
-    if left_out := len(outcome.verdict.checks) - len(told):
-        which = "those that failed, and the tightest of each kind" if judged else "the tightest of each kind"
-        table.caption, table.caption_justify = f"{which}; {left_out} more in verdict.json", "left"
+    left_out = len(outcome.verdict.checks) - len(told)
+    which = "those that failed, and the tightest of each kind" if judged else "the tightest of each kind"
+    caption = f"{which}; {left_out} more in verdict.json" if left_out else ""
+    table = new_table(("check",), ("published", "obtained", "", "limit", "passed"), caption=caption)
     for check in told:
         published = "-" if check.published is None else digits(check.published)
         verdict = WORDS[check.passed if judged else None]
@@ -129,12 +128,8 @@ def _comparators(outcome: Outcome) -> Table:
     lines = [(study, name, stream) for study, streams in outcome.streams.items() for name, stream in _shown(streams).items()]
     left_out = sum(map(len, outcome.streams.values())) - len(lines)
     names = dict.fromkeys(name for _, _, stream in lines for name in stream.comparators)
-    table = Table(title="comparators: mean loss of a client", title_justify="left")
-    if left_out:
-        table.caption, table.caption_justify = f"{left_out} more in the files summary.json", "left"
-    table.add_column("losses", overflow="fold")
-    for heading in ("algorithms", *names):
-        table.add_column(heading, justify="right")
+    caption = f"{left_out} more in the files summary.json" if left_out else ""
+    table = new_table(("losses",), ("algorithms", *names), title="comparators: mean loss of a client", caption=caption)
     for study, name, stream in lines:
         paid = sorted(estimate.mean for estimate in stream.algorithms.values())
         others = [digits(stream.comparators[n].mean) if n in stream.comparators else "" for n in names]

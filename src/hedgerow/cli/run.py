@@ -10,12 +10,14 @@ from typing import Annotated
 import typer
 
 from hedgerow.cli.options import Data, Debug, Json, Out, Plugins, Settings, Workers, prepare
-from hedgerow.cli.output import ERR, OUT, comparators, print_json, progress_bar, summary
+from hedgerow.cli.output import ERR, OUT, print_json, progress_bar
+from hedgerow.cli.tables import comparators, summary
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.validate import at_least
+from hedgerow.records.schema import STAMP
 from hedgerow.statement.words import explained
 from hedgerow.studies.config import StudyConfig, from_table, load
-from hedgerow.studies.run import STAMP, Study, check_engine, run_study
+from hedgerow.studies.run import Study, check_engine, run_study
 from hedgerow.studies.storage.folder import study_document, write_study
 from hedgerow.studies.storage.identity import differences, identity, sources
 from hedgerow.studies.storage.unfinished import RUNS, Unfinished, all_unfinished, new_run, resumed, unfinished_at
@@ -46,8 +48,8 @@ def run(
     What is finished is safe at once. After Ctrl-C or a crash `hedgerow run FILE.toml --resume` with the same options, or
     `hedgerow run --resume FOLDER`, runs only what is missing and gives the same results as a run in one go.
 
-    The folder holds config.toml (everything resolved), curves.parquet and results.parquet (tidy tables), summary.json with the
-    certificates and notes, privacy.json for `hedgerow statement`, and regret.png.
+    The folder holds config.toml (everything resolved), curves.parquet and results.parquet (tidy tables), summary.json
+    with the figures and notes, privacy.json with the certificates for `hedgerow statement`, and regret.png.
     """
     prepare(plugin, data, workers)
     if seed is not None:
@@ -85,18 +87,17 @@ def run(
                 progress=lambda done, total: update(config.title, done, total),
                 store=unfinished.store,
             )
-        write_study(study, unfinished.draft, unfinished.final, found["losses"]["study"])
-    final = unfinished.final
+        record = write_study(study, unfinished.draft, unfinished.final, found["losses"]["study"])
     if json:
-        print_json(study_document(study, final))
+        print_json(study_document(study, record))
         return
     _tell(study)
-    OUT.print(f"{STAMP}. Results in {final}", markup=False)
+    OUT.print(f"{STAMP}. Results in {record.run}", markup=False)
 
 
 def _tell(study: Study) -> None:
     """Regret, what should be known of it, comparators, and guarantees."""
-    OUT.print(summary(study, study.config.title))
+    OUT.print(summary(study))
     for label, said in study.notes().items():
         for note in said:
             OUT.print(f"{label}: note: {note}", markup=False)

@@ -11,13 +11,14 @@ import typer
 from hedgerow.cli.options import Debug, Json, Plugins, prepare
 from hedgerow.cli.output import ERR, OUT, print_json
 from hedgerow.core.errors import InvalidValue
-from hedgerow.records.schema import AlgorithmRecord, read_record
+from hedgerow.records.schema import AlgorithmRecord
 from hedgerow.statement.audit import Audit, audit_now, difference, read_audit
 from hedgerow.statement.details import read_details
 from hedgerow.statement.document import document
 from hedgerow.statement.files import check_out, rendered, write
 from hedgerow.statement.statement import Statement, chosen, folder_names
 from hedgerow.statement.words import audit_words, is_loud, plain_words
+from hedgerow.studies.storage.finished import finished_record
 
 
 def statement(
@@ -47,7 +48,7 @@ def statement(
     prepare(plugin)
     place = run / "statement" if out is None else out
     today = date.today()
-    record, added = read_record(run), read_details(details, today)
+    record, added = finished_record(run), read_details(details, today)
     algorithms = chosen(record, algorithm)
     check_out(place)
     audits = _audits(algorithms, audit, audit_file)

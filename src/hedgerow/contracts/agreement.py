@@ -28,7 +28,7 @@ from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.environments.wrappers.absent import Absent
 from hedgerow.environments.wrappers.delayed import Delayed
 from hedgerow.environments.wrappers.sleeping import Sleeping
-from hedgerow.evaluation.regret import RegretRecorder
+from hedgerow.evaluation.recorder import Recorder
 
 SEEDS = (0, 1, 2)
 
@@ -121,7 +121,7 @@ def same_by_sums(spec: AlgorithmSpec) -> None:
     for seed in SEEDS:
         found = []
         for engine in ("vectorised", "summed"):
-            recorder = RegretRecorder(environment.setting, environment.family, points=7)
+            recorder = Recorder(environment.setting, environment.family, points=7)
             result = recorder.result("", seed, simulate(algorithm, environment, seed, sinks=[recorder], engine=engine))
             found.append((result.loss, result.regret, result.switches, result.exchanges))
         demand(same(*found), f"the game differs when only sums are seen, with seed {seed}")

@@ -18,8 +18,8 @@ from hedgerow.environments.adversaries import covered
 from hedgerow.environments.drawn.realizable import Realizable
 from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.environments.drawn.switching import Switching
-from hedgerow.evaluation.regret import RegretRecorder
-from hedgerow.evaluation.summary import Estimate
+from hedgerow.evaluation.recorder import Recorder
+from hedgerow.evaluation.statistics import Estimate
 
 
 def noiseless_is_reference(spec: AlgorithmSpec) -> None:
@@ -71,7 +71,7 @@ def _keeps_bound(spec: AlgorithmSpec, environment: Environment) -> bool:
 def _regret(algorithm: Algorithm, environment: Environment) -> Estimate:
     regrets = []
     for seed in range(30):
-        recorder = RegretRecorder(environment.setting, environment.family, points=2)
+        recorder = Recorder(environment.setting, environment.family, points=2)
         regrets.append(recorder.result("", seed, simulate(algorithm, environment, seed, sinks=[recorder])).final_regret)
     return Estimate.of(regrets)
 
@@ -86,7 +86,7 @@ def million_rounds(spec: AlgorithmSpec) -> None:
     """A million rounds: plays stay valid, losses and regret stay finite and exact."""
     environment = Bernoulli(clients=1, experts=3, horizon=10**6, mean=0.6, gap=0.1)
     algorithm = changed(spec, interval=1000).build(environment.setting)
-    recorder = RegretRecorder(environment.setting, environment.family)
+    recorder = Recorder(environment.setting, environment.family)
     result = recorder.result("", 0, simulate(algorithm, environment, 0, sinks=[recorder]))
     demand(bool(np.isfinite(result.regret).all()), "regret is not finite")
     demand(0 <= result.loss[-1] <= 10**6, f"a loss of {result.loss[-1]:.4g} in a million rounds")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
-from math import isfinite
-from typing import Any, Literal
+from typing import Literal
 
 from hedgerow import proofs
 from hedgerow.core.curve import NoGuarantee, PrivacyCurve
@@ -154,30 +153,6 @@ class Guarantee:
     def protects(self) -> bool:
         """Whether there is any guarantee at all."""
         return not isinstance(self.curve, NoGuarantee)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain values; an infinite epsilon is null with a reason."""
-        epsilon, delta = self.curve.stated()
-        claimed = None if self.claimed is None else self.claimed.stated()
-        reason = self.curve.reason if isinstance(self.curve, NoGuarantee) else None if isfinite(epsilon) else "epsilon is unbounded"
-        return {
-            "observer": self.observer.value,
-            "sees": sorted(channel.value for channel in self.view),
-            "unit": self.unit.words(),
-            "adjacency": self.adjacency,
-            "colluding": self.colluding,
-            "horizon": self.horizon,
-            "bounds": list(self.bounds),
-            "curve": self.curve.words(),
-            "epsilon": epsilon if isfinite(epsilon) else None,
-            "delta": delta if isfinite(epsilon) else None,
-            "claimed_epsilon": None if claimed is None or not isfinite(claimed[0]) else claimed[0],
-            "claimed_delta": None if claimed is None or not isfinite(claimed[0]) else claimed[1],
-            "assumes": {a.name: a.meaning for a in sorted(self.assumes, key=lambda a: a.name)},
-            "proof": None if self.proof is None else self.proof.words(),
-            "reason": reason,
-            "words": self.words(),
-        }
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ from pathlib import Path
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.core.setting import Setting
 from hedgerow.environments.drawn.stochastic import Bernoulli
-from hedgerow.evaluation.ratio import Ratio
-from hedgerow.evaluation.summary import Estimate
+from hedgerow.evaluation.statistics import Estimate, Ratio
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, spent
 from hedgerow.experiments.pictures import footer, sibling
 from hedgerow.studies.config import Entry, StudyConfig

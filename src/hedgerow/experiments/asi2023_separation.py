@@ -33,8 +33,7 @@ from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.environments.hard.adaptive import PlayChasing
 from hedgerow.environments.hard.columns import MOST_USED, ConsensusColumns
 from hedgerow.environments.hard.lower_bounds import consensus_regret
-from hedgerow.evaluation.power_law import exponent
-from hedgerow.evaluation.summary import Estimate
+from hedgerow.evaluation.statistics import Estimate, exponent
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, spent
 from hedgerow.experiments.pictures import footer, sibling
 from hedgerow.studies.config import Entry, StudyConfig

@@ -32,7 +32,7 @@ from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.environments.drawn.generated import Generated
 from hedgerow.environments.drawn.realizable import Realizable
 from hedgerow.environments.drawn.stochastic import Bernoulli
-from hedgerow.evaluation.ratio import Ratio
+from hedgerow.evaluation.statistics import Ratio
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, spent
 from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig

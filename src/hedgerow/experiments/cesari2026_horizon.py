@@ -25,9 +25,8 @@ from hedgerow.algorithms.phases.random_prefix import RandomPrefix, gap_regret
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.setting import Setting
 from hedgerow.environments.drawn.stochastic import Bernoulli, GapLadder
-from hedgerow.evaluation.comparators import BEST_EXPERT, MEAN_EXPERT
-from hedgerow.evaluation.ratio import Ratio
-from hedgerow.evaluation.summary import Estimate
+from hedgerow.evaluation.recorder import BEST_EXPERT, MEAN_EXPERT
+from hedgerow.evaluation.statistics import Estimate, Ratio
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
 from hedgerow.experiments.pictures import footer, sibling
 from hedgerow.studies.config import Entry, StudyConfig

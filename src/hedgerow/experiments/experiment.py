@@ -9,7 +9,7 @@ from typing import Literal
 
 from hedgerow.core.certificate import Observer
 from hedgerow.core.protocol import Algorithm
-from hedgerow.evaluation.summary import Estimate, welch
+from hedgerow.evaluation.statistics import Estimate, welch
 from hedgerow.studies.config import StudyConfig
 from hedgerow.studies.run import Study
 

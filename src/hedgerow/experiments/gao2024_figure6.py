@@ -25,7 +25,7 @@ from typing import Literal
 
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.environments.recorded.movielens import HIGHEST, MovieLensGenres, locate
-from hedgerow.evaluation.summary import Estimate
+from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, lower_end_of_difference, spent
 from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig

@@ -31,8 +31,7 @@ from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.setting import Setting
 from hedgerow.environments.drawn.realizable import Realizable
 from hedgerow.environments.drawn.stochastic import GaussianSoftmax
-from hedgerow.evaluation.power_law import exponent
-from hedgerow.evaluation.summary import Estimate
+from hedgerow.evaluation.statistics import Estimate, exponent
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
 from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig

@@ -20,8 +20,7 @@ from pathlib import Path
 from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.environments.drawn.heterogeneous import Heterogeneous
-from hedgerow.evaluation.crossing import Contest, Crossing, first_root
-from hedgerow.evaluation.summary import Estimate
+from hedgerow.evaluation.statistics import Contest, Crossing, Estimate, first_root
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, lower_end_of_difference
 from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig

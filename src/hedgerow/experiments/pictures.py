@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from hedgerow.experiments.experiment import Studies
+from hedgerow.records.schema import STAMP
 from hedgerow.studies.config import StudyConfig
-from hedgerow.studies.run import STAMP
 
 FEW = 4
 BARS = "bars: 95 % confidence of the mean"

@@ -17,9 +17,10 @@ import tomli_w
 from hedgerow.core.errors import HedgerowError, MissingData
 from hedgerow.environments.recorded.data import find
 from hedgerow.evaluation.summary import Stream
+from hedgerow.evaluation.table import finite
 from hedgerow.experiments.experiment import Experiment, Verdict
 from hedgerow.studies.run import run_study
-from hedgerow.studies.storage.folder import finite, fresh_folder, write_study
+from hedgerow.studies.storage.folder import fresh_folder, write_study
 from hedgerow.studies.storage.identity import Table, identity
 
 Status = Literal["ran", "quick", "no-data", "error"]

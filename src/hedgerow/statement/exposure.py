@@ -11,7 +11,8 @@ import numpy as np
 from hedgerow.privacy.composition.group_attacks import group_attacks
 from hedgerow.privacy.composition.groups import group
 from hedgerow.privacy.curves import ApproximateDP, PureDP
-from hedgerow.records.schema import STEEPEST, Attack, CurveRecord, Total
+from hedgerow.records.build import STEEPEST
+from hedgerow.records.schema import Attack, CurveRecord, Total
 
 SHOWN_ALARMS = (0.01, 0.05, 0.1)
 LARGE = 1e-3  # a delta of which the outline may know less

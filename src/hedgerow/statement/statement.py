@@ -9,11 +9,10 @@ from datetime import date
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.validate import expect, nearest
-from hedgerow.records.schema import AlgorithmRecord, CurveRecord, GuaranteeRecord, RunRecord
+from hedgerow.records.schema import STAMP, AlgorithmRecord, CurveRecord, GuaranteeRecord, RunRecord
 from hedgerow.statement.audit import Audit
 from hedgerow.statement.details import Details
 from hedgerow.statement.exposure import Point, Quote, of_records
-from hedgerow.studies.run import STAMP
 
 SHOWN_ROUNDS = (1, 2, 5, 10)  # where nobody says how often one person may appear
 

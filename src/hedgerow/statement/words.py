@@ -8,12 +8,11 @@ from math import ceil, exp
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core.certificate import IDEAL_REALS, NO_CARRY_OVER, PRESENCE_STAYS
 from hedgerow.privacy.curves.pure import BOUNDED_RANGE, rounded_up
-from hedgerow.records.schema import AlgorithmRecord, CurveRecord, GuaranteeRecord, UnitRecord
+from hedgerow.records.schema import STAMP, AlgorithmRecord, CurveRecord, GuaranteeRecord, UnitRecord
 from hedgerow.statement.audit import BUDGET, Audit, AuditedCase
 from hedgerow.statement.details import OPEN
 from hedgerow.statement.exposure import Exposure, Point, Quote, exposure
 from hedgerow.statement.statement import Statement
-from hedgerow.studies.run import STAMP
 
 OBSERVERS = {"server": "the server", "peer": "another site", "public": "the public"}
 WHO = {"server": "Whoever runs the server", "peer": "Another site", "public": "An outsider"}

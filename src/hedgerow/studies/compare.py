@@ -16,10 +16,10 @@ from typing import Any, Literal
 import numpy as np
 
 from hedgerow.core.errors import InvalidValue
-from hedgerow.evaluation.summary import Estimate, welch
+from hedgerow.evaluation.statistics import Estimate, welch
+from hedgerow.evaluation.table import estimate_json, finite
 from hedgerow.studies.storage.fingerprints import ADAPTIVE
 from hedgerow.studies.storage.finished import FinishedRun
-from hedgerow.studies.storage.folder import finite
 from hedgerow.studies.storage.identity import flat
 
 FEWEST = 2
@@ -35,6 +35,10 @@ class Difference:
     ratio: float | None
     method: Literal["paired", "Welch"]
     seeds: int
+
+    @property
+    def estimate(self) -> Estimate:
+        return Estimate(self.mean, self.half_width, self.seeds)
 
 
 @dataclass(frozen=True)
@@ -70,19 +74,9 @@ def _plain(value: Any) -> Any:
 
 
 def _row_table(row: Row) -> dict[str, Any]:
-    estimate, difference = row.regret, row.difference
-    table: dict[str, Any] = {"label": row.label, "run": row.run}
-    table["regret"] = {"mean": finite(estimate.mean), "half_width": finite(estimate.half_width), "seeds": estimate.count}
-    table["difference"] = None
-    if difference is not None:
-        table["difference"] = {
-            "mean": finite(difference.mean),
-            "half_width": finite(difference.half_width),
-            "ratio": difference.ratio,
-            "method": difference.method,
-            "seeds": difference.seeds,
-        }
-    return table
+    away = row.difference
+    how = None if away is None else {**estimate_json(away.estimate), "ratio": away.ratio, "method": away.method}
+    return {"label": row.label, "run": row.run, "regret": estimate_json(row.regret), "difference": how}
 
 
 def same_losses(one: FinishedRun, other: FinishedRun, label: str) -> bool:

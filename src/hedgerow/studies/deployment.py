@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 from weakref import WeakKeyDictionary
 
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core.validate import expect
 from hedgerow.engines.learner import Learner
+from hedgerow.records.build import algorithm_record, choices_of
 from hedgerow.records.provenance import code, secure_noise, versions
-from hedgerow.records.schema import FILE, FORMAT, RunRecord, algorithm_record, to_json
+from hedgerow.records.schema import FILE, FORMAT, RunRecord, to_json
 
 _recorded: WeakKeyDictionary[Learner, str] = WeakKeyDictionary()
 
@@ -33,7 +32,7 @@ def deployment_record(learner: Learner, title: str, folder: Path = Path()) -> Ru
         noise=noise,
         code=code(),
         versions=versions(),
-        algorithms=[algorithm_record(name, learner.algorithm, {"name": name, **_choices(learner.spec)}, "real")],
+        algorithms=[algorithm_record(name, learner.algorithm, {"name": name, **choices_of(learner.spec)}, "real")],
     )
 
 
@@ -52,8 +51,3 @@ def record_deployment(learner: Learner, folder: str | Path, *, title: str) -> Pa
         (place.path / FILE).write_text(json.dumps(to_json(record), indent=2, allow_nan=False), encoding="utf-8")
     _recorded[learner] = str(out)
     return out
-
-
-def _choices(spec: Any) -> dict[str, Any]:
-    values = {f.name: getattr(spec, f.name) for f in fields(spec) if f.init}
-    return {name: value for name, value in values.items() if value is not None}

@@ -16,19 +16,21 @@ from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.plugins import load_plugins, loaded_plugins
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.transcript import Everything
+from hedgerow.core.validate import at_least
 from hedgerow.engines.simulate import simulate
 from hedgerow.engines.summed import what_instead, why_not_by_sums
 from hedgerow.environments.adversaries import covered
 from hedgerow.environments.recorded.losses import RecordedArray
-from hedgerow.evaluation.comparators import ComparatorRecorder
-from hedgerow.evaluation.regret import RegretRecorder, RunResult
-from hedgerow.evaluation.summary import Estimate, Stream, SummaryRow, summarise
+from hedgerow.evaluation.recorder import Recorder, RunResult
+from hedgerow.evaluation.statistics import Estimate
+from hedgerow.evaluation.summary import Stream, SummaryRow, summarise
+from hedgerow.evaluation.table import summary_text
+from hedgerow.records.schema import STAMP
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.notes import notes
 from hedgerow.studies.storage.results import Kept, Pair, ResultStore, message_rows
 from hedgerow.studies.workers import run_in_processes
 
-STAMP = "simulation: not private"
 WORTH_A_PROCESS = 3e8  # loss values below which starting processes costs more than it saves
 
 Progress = Callable[[int, int], None]
@@ -44,7 +46,8 @@ class Study:
     kept: list[Kept]
 
     def summary(self) -> list[SummaryRow]:
-        return summarise(self.results)
+        """One row for each label; the columns are described in `hedgerow.evaluation.table`."""
+        return summarise(self.results, self.regret_bounds())
 
     def streams(self) -> dict[str, Stream]:
         """What algorithms and comparators paid, for every stream of losses; the study's own has the name ""."""
@@ -87,17 +90,8 @@ class Study:
         plot_regret_over_time(self.results, Path(path), self.config.title if title is None else title, note)
 
     def __str__(self) -> str:
-        rows = [("", "regret", "own-best regret", "switches", "numbers sent")]
-        rows += [
-            (r.label, str(r.regret), str(r.own_best_regret), f"{r.switches.mean:.1f}", f"{r.scalars.mean:,.0f}") for r in self.summary()
-        ]
-        widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-        lines = [
-            "  ".join(cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True)))
-            for row in rows
-        ]
         told = [f"{label}: note: {note}" for label, said in self.notes().items() for note in said]
-        return "\n".join([*(line.rstrip() for line in lines), *told, STAMP])
+        return "\n".join([summary_text(self.summary()), *told, STAMP])
 
 
 def run_one(
@@ -110,12 +104,10 @@ def run_one(
     switches: Sequence[int] = (),
 ) -> Pair:
     """One algorithm, one seed, and the comparators on its losses, those with so many `switches` among them."""
-    recorder = RegretRecorder(algorithm.setting, environment.family)
-    comparators = ComparatorRecorder(algorithm.setting, environment.family, switches)
+    recorder = Recorder(algorithm.setting, environment.family, switches=switches)
     everything = Everything() if keep else None
-    sinks = [recorder, comparators, *([] if everything is None else [everything])]
-    counters = simulate(algorithm, environment, seed, sinks=sinks, engine=engine)
-    result = replace(recorder.result(label, seed, counters), comparators=comparators.result())
+    sinks = [recorder, *([] if everything is None else [everything])]
+    result = recorder.result(label, seed, simulate(algorithm, environment, seed, sinks=sinks, engine=engine))
     return result, None if everything is None else Kept(label, seed, everything.all_plays(), message_rows(everything.messages))
 
 
@@ -201,10 +193,20 @@ def run_study(
     return Study(config, algorithms, results, [k for _, k in ordered if k is not None])
 
 
-def compare(
-    environment: Environment | np.ndarray, algorithms: Mapping[str, AlgorithmSpec], *, seeds: int = 20, title: str = "Regret over time"
+def run(
+    environment: Environment | np.ndarray,
+    algorithms: Mapping[str, AlgorithmSpec],
+    *,
+    seeds: int = 20,
+    title: str = "Regret over time",
+    workers: int | None = None,
 ) -> Study:
-    """Run several algorithms on the same streams, drawn or recorded (an array): the library's front door."""
+    """Run several algorithms on the same streams, drawn or recorded (an array): the library's front door.
+
+    `workers` is the number of processes; None takes all cores where that pays. The results do not depend on it.
+    """
+    if workers is not None:
+        at_least("workers", workers, 1)
     if isinstance(environment, np.ndarray):
         environment = RecordedArray(environment)
     if not isinstance(environment, Environment):
@@ -215,4 +217,4 @@ def compare(
         if not isinstance(spec, AlgorithmSpec):
             raise InvalidValue(f"Expected {label!r} to be an algorithm such as hr.Hedge(), got {spec!r}.")
     entries = tuple(Entry(label, spec) for label, spec in algorithms.items())
-    return run_study(StudyConfig(title, environment, entries, seeds))
+    return run_study(StudyConfig(title, environment, entries, seeds), workers=workers)

@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter
 
 from hedgerow.evaluation.plots.canvas import COLOURS
-from hedgerow.evaluation.summary import Estimate
+from hedgerow.evaluation.statistics import Estimate
 
 Estimates = Mapping[str, Mapping[str, Estimate]]
 WIDE = 30.0  # times the smallest value: then a straight axis hides what is small

@@ -10,7 +10,7 @@ from matplotlib.ticker import NullLocator
 
 from hedgerow.evaluation.plots.canvas import COLOURS, canvas, footnote, plain
 from hedgerow.evaluation.plots.log_axis import CUT, Bar, draw_bars, set_span, span
-from hedgerow.evaluation.summary import Estimate
+from hedgerow.evaluation.statistics import Estimate
 
 
 def plot_regret_against(

@@ -11,7 +11,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from hedgerow.evaluation.plots.canvas import plain
-from hedgerow.evaluation.summary import Estimate
+from hedgerow.evaluation.statistics import Estimate
 
 REACH = 3.0  # bars are shown up to so many times beyond the outermost means, no further
 MARGIN = 1.2

@@ -14,7 +14,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from scipy.special import stdtrit
 
 from hedgerow.evaluation.plots.canvas import COLOURS, canvas, footnote, head, plain, spread_labels, tidy
-from hedgerow.evaluation.regret import RunResult
+from hedgerow.evaluation.recorder import RunResult
 
 MOST = len(COLOURS)  # lines in one panel
 WIDTH, HEIGHT, LETTER = 3.5, 3.2, 0.09  # inches: of a panel without its names, and of a letter of a name

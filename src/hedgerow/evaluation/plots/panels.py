@@ -10,11 +10,11 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hedgerow.evaluation.crossing import Contest
 from hedgerow.evaluation.plots.canvas import COLOURS, canvas, footnote, head, plain, spread_labels, tidy
 from hedgerow.evaluation.plots.log_axis import CUT, Bar, draw_bars, set_span, span
 from hedgerow.evaluation.plots.over_time import Line
-from hedgerow.evaluation.regret import RunResult
+from hedgerow.evaluation.recorder import RunResult
+from hedgerow.evaluation.statistics import Contest
 
 
 def _name_ends(axes: Axes, x: float, ends: Sequence[tuple[float, str, str]]) -> None:

@@ -12,7 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hedgerow.core.errors import InvalidValue
-from hedgerow.records.schema import RunRecord, check_format, read_record
+from hedgerow.records.read import check_format, read_record
+from hedgerow.records.schema import RunRecord
 from hedgerow.studies.storage.folder import FORMAT
 from hedgerow.studies.storage.unfinished import refuse_unfinished
 
@@ -36,6 +37,12 @@ class FinishedRun:
 
     def _row(self, label: str) -> dict[str, Any]:
         return next(row for row in self.config["algorithms"] if row["label"] == label)
+
+
+def finished_record(path: Path) -> RunRecord:
+    """The privacy record of a finished run; an unfinished one is refused, with the command that finishes it."""
+    refuse_unfinished(path)
+    return read_record(path)
 
 
 def read_run(path: Path) -> FinishedRun:

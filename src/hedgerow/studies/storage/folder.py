@@ -1,4 +1,4 @@
-"""A run folder: tidy Parquet tables, the resolved configuration, certificates, a privacy record and a picture; complete, or not there."""
+"""A run folder: tidy Parquet tables, the resolved configuration, a summary, the privacy record and a picture; complete, or not there."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from datetime import datetime
 from itertools import count
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +18,15 @@ import pyarrow.parquet as pq
 import tomli_w
 
 from hedgerow.core.errors import InvalidValue
-from hedgerow.core.protocol import Algorithm
-from hedgerow.evaluation.summary import Estimate
-from hedgerow.records.schema import FILE, record_of, to_json
+from hedgerow.evaluation.table import estimate_json, summary_json
+from hedgerow.records.schema import FILE, STAMP, RunRecord, to_json
 from hedgerow.studies.config import to_table
-from hedgerow.studies.run import STAMP, Study
+from hedgerow.studies.run import Study
 from hedgerow.studies.storage.fingerprints import fingerprints
+from hedgerow.studies.storage.record import record_of
 from hedgerow.studies.storage.results import Kept
 
-FORMAT = "hedgerow run 1"
+FORMAT = "hedgerow run 2"
 
 
 @dataclass(frozen=True)
@@ -77,76 +76,39 @@ def fresh_folder(out: Path | None, name: str) -> Iterator[RunFolder]:
         raise
 
 
-def finite(value: float) -> float | None:
-    """JSON has no NaN and no infinity."""
-    return value if isfinite(value) else None
-
-
-def certificate_table(algorithm: Algorithm) -> dict[str, Any]:
-    """A certificate as plain values."""
-    certificate, setting = algorithm.certificate, algorithm.setting
-    return {
-        "algorithm": algorithm.name,
-        "calibration": certificate.calibration,
-        "trust": certificate.trust,
-        "setting": {"clients": setting.clients, "experts": setting.experts, "horizon": setting.horizon},
-        "parameters": dict(algorithm.parameters),
-        "guarantees": [guarantee.to_dict() for guarantee in certificate.guarantees],
-    }
-
-
-def summary_table(study: Study) -> list[dict[str, Any]]:
-    """The summary as plain values; a missing half-width (one seed) or regret (no comparator) is null with a reason.
-
-    `regret_bound` is what is proven of the expected regret on these losses; null: nothing.
-    """
-    rows, bounds = [], study.regret_bounds()
-    for row in study.summary():
-        line: dict[str, Any] = {"label": row.label, "regret_bound": bounds[row.label]}
-        for f in fields(row):
-            if f.name == "label":
-                continue
-            line[f.name] = _estimate(getattr(row, f.name))
-        rows.append(line)
-    return rows
-
-
-def _estimate(estimate: Estimate) -> dict[str, Any]:
-    line: dict[str, Any] = {"mean": finite(estimate.mean), "half_width": finite(estimate.half_width), "seeds": estimate.count}
-    if not isfinite(estimate.mean):
-        line["reason"] = "this loss family has no finite set of comparators, or only sums over all clients were drawn"
-    elif not isfinite(estimate.half_width):
-        line["reason"] = "one seed gives no confidence interval"
-    return line
-
-
 def comparator_table(study: Study) -> list[dict[str, Any]]:
     """What the comparators paid, one table for each stream of losses, with the algorithms that played on it."""
     return [
         {
             "stream": name,
             "labels": list(stream.algorithms),
-            "losses": {what: _estimate(estimate) for what, estimate in stream.comparators.items()},
+            "losses": {what: estimate_json(estimate) for what, estimate in stream.comparators.items()},
         }
         for name, stream in study.streams().items()
     ]
 
 
-def study_document(study: Study, final: Path) -> dict[str, Any]:
-    """What `--json` prints of a study; `summary.json` holds it with the format of the folder and fingerprints of the losses."""
-    certificates = {label: certificate_table(algorithm) for label, algorithm in study.algorithms.items()}
+def _summary(study: Study, final: Path) -> dict[str, Any]:
     return {
         "run": str(final),
         "stamp": STAMP,
-        "summary": summary_table(study),
+        "summary": summary_json(study.summary()),
         "comparators": comparator_table(study),
-        "certificates": certificates,
         "notes": study.notes(),
     }
 
 
-def write_study(study: Study, folder: Path, final: Path, losses: Mapping[str, str] | None = None) -> None:
-    """All of a study into an existing folder that will be called `final`; `losses` are its fingerprints, where they are known."""
+def study_document(study: Study, record: RunRecord) -> dict[str, Any]:
+    """What `--json` prints of a study: its summary, and the certificates of its record by label."""
+    certificates = {algorithm.label: to_json(algorithm) for algorithm in record.algorithms}
+    return {**_summary(study, Path(record.run)), "certificates": certificates}
+
+
+def write_study(study: Study, folder: Path, final: Path, losses: Mapping[str, str] | None = None) -> RunRecord:
+    """All of a study into an existing folder that will be called `final`; `losses` are its fingerprints, where they are known.
+
+    `summary.json` holds figures, `privacy.json` the certificates; their record is returned.
+    """
     (folder / "config.toml").write_text(tomli_w.dumps(to_table(study.config)), encoding="utf-8")
     curves, finals = [], []
     for r in study.results:
@@ -160,12 +122,14 @@ def write_study(study: Study, folder: Path, final: Path, losses: Mapping[str, st
     pq.write_table(pa.concat_tables(curves), folder / "curves.parquet")
     names = ("label", "seed", "metric", "value")
     pq.write_table(pa.table(dict(zip(names, map(list, zip(*finals, strict=True)), strict=True))), folder / "results.parquet")
-    summary = {"format": FORMAT, **study_document(study, final), "losses": losses or fingerprints(study.config)}
-    for name, document in (("summary.json", summary), (FILE, to_json(record_of(study, final)))):
+    summary = {"format": FORMAT, **_summary(study, final), "losses": losses or fingerprints(study.config)}
+    record = record_of(study, final)
+    for name, document in (("summary.json", summary), (FILE, to_json(record))):
         (folder / name).write_text(json.dumps(document, indent=2, allow_nan=False), encoding="utf-8")
     if study.kept:
         _write_kept(study.kept, folder)
     study.plot(folder / "regret.png")
+    return record
 
 
 def _write_kept(kept: list[Kept], folder: Path) -> None:

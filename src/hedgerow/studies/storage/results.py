@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.evaluation.regret import RunResult
+from hedgerow.evaluation.recorder import RunResult
 
 Message = tuple[int, str, int, str, list[float]]
 """Round, direction, client (-1: the server), field, values."""

@@ -1,28 +1,45 @@
-"""Regret while a run streams by: what was paid, what the best expert would have paid, how often clients changed their mind.
+"""What a run paid, what others would have paid on the same losses, and how often clients changed their expert.
 
 Regret is that of Gao et al.: (1/m) (sum over clients and rounds of the losses paid - the least total loss of one expert common
-to all clients). The own-best regret compares every client with its own best expert.
+to all clients). The own-best regret compares every client with its own best expert. Comparators are the best expert, the best
+expert of every client, the mean of all experts, the best sequence of experts with few changes, and for squared errors the best
+point. For linear losses no mixture is better than the best expert, so mixtures are not listed.
 
 A client pays and is compared only in rounds in which it takes part; one that never does counts as a client without loss. Where
 experts sleep, regret is that of Freund et al. 1997: each expert is compared on the rounds in which it is awake, and the regret is
-the largest over experts of what was paid in these rounds beyond its loss (`proofs/masks.md#sleeping-experts`).
+the largest over experts of what was paid in these rounds beyond its loss (`proofs/masks.md#sleeping-experts`). An expert that
+sleeps pays what the client pays, so comparators then depend on the algorithm. The mean is that of the experts who are awake.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from hedgerow.core.block import ABSENT, Block
-from hedgerow.core.lattice import UNITS_PER_LOSS, Units, from_units, to_units
-from hedgerow.core.losses import Family, Linear, common_plays
+from hedgerow.core.errors import Unsupported
+from hedgerow.core.lattice import UNITS_PER_LOSS, Array, Units, from_units, to_units
+from hedgerow.core.losses import Family, Linear, Quadratic, common_plays
 from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Counters, Sink
+from hedgerow.evaluation.best_sequence import BestSequence
 
 CURVE_POINTS = 256
+BEST_EXPERT = "best expert"
+OWN_BEST = "best expert of each client"
+MEAN_EXPERT = "mean of all experts"
+BEST_POINT = "best point"
+
+
+def with_switches(count: int) -> str:
+    """
+    >>> with_switches(1), with_switches(4)
+    ('best with 1 switch', 'best with 4 switches')
+    """
+    return f"best with {count} switch{'' if count == 1 else 'es'}"
 
 
 @dataclass(frozen=True)
@@ -30,7 +47,7 @@ class RunResult:
     """One seed of one algorithm: thinned curves (cumulative, mean over clients) and final figures.
 
     Regrets are NaN where the loss family has no finite set of comparators; `own_best_regret` also where only sums are known.
-    `comparators` are losses by name, see `comparators.py`.
+    `comparators` are losses by name, mean over clients.
     """
 
     label: str
@@ -58,22 +75,35 @@ def _last_known(plays: np.ndarray) -> np.ndarray:
     return np.take_along_axis(plays, np.maximum.accumulate(at, axis=0), axis=0)
 
 
-class RegretRecorder(Sink):
-    """A sink that keeps exact sums and writes down about `points` values of each curve."""
+def _mean_of_awake(losses: Array, awake: np.ndarray) -> float:
+    """In lattice units: in every round the mean over the experts awake, summed; nothing where there is none."""
+    count = awake.sum(axis=-1)
+    return float((np.where(awake, losses, 0.0).sum(axis=-1) / np.maximum(count, 1)).sum()) * UNITS_PER_LOSS
 
-    def __init__(self, setting: Setting, family: Family, points: int = CURVE_POINTS) -> None:
-        self.players = setting.players
+
+class Recorder(Sink):
+    """A sink that keeps exact sums and writes down about `points` values of each curve.
+
+    Comparators that change their expert are found only for the numbers of changes in `switches`: they cost another pass.
+    """
+
+    def __init__(self, setting: Setting, family: Family, points: int = CURVE_POINTS, switches: Sequence[int] = ()) -> None:
+        self.players, self.experts = setting.players, setting.experts
         self.family = family
         self.linear = isinstance(family, Linear)
+        self.switches = tuple(switches)
         few = min(points, setting.horizon)
         grid = np.linspace(setting.horizon / few, setting.horizon, few).round().astype(np.int64)
         self.marks = tuple(np.unique(grid).tolist())
         self._paid: float = 0
         self._totals = np.zeros(setting.experts, np.int64)
-        self._own: np.ndarray | None = None
+        self._own: Units | None = None
+        self._plain_losses, self._mean_awake = 0, 0.0
+        self._sequence = BestSequence(self.experts, min(max(self.switches), setting.horizon - 1)) if self.switches else None
+        self._moments: np.ndarray | None = None
         self._loss: list[float] = []
         self._best: list[float] = []
-        self._switches = 0
+        self._changes = 0
         self._last: np.ndarray | None = None
 
     def rounds(self, first_round: int, block: Block, plays: np.ndarray) -> None:
@@ -82,19 +112,25 @@ class RegretRecorder(Sink):
         marks = np.array(self.marks[low:high], np.int64) - first_round
         self._pay(charged, marks, exact=self.linear and plays.dtype.kind == "i")
         if self.linear:
-            self._compare(block, block.sums(plays), marks)
+            self._compare(block, plays, marks)
         else:
             self._best += [float("nan")] * len(marks)
-        self._count_switches(plays, absent=block.present is not None)
+            if isinstance(self.family, Quadratic):
+                moments = self.family.moments(block.losses)
+                self._moments = moments if self._moments is None else self._moments + moments
+        self._count_changes(plays, absent=block.present is not None)
 
     def span(self, first_round: int, rounds: int, play: int, totals: Units) -> None:
+        if self._sequence is not None:
+            raise Unsupported("Comparators that change their expert need every loss, and here only sums are drawn.")
         self._paid = int(self._paid) + int(totals[play])
         self._totals = self._totals + totals
+        self._plain_losses += int(totals.sum())
         if first_round + rounds in self.marks:
             self._loss.append(float(from_units(int(self._paid))) / self.players)
             self._best.append(float(from_units(int(self._totals.min()))) / self.players)
         if self._last is not None and play != self._last[0]:
-            self._switches += self.players
+            self._changes += self.players
         self._last = np.array([play])
 
     def _pay(self, charged: np.ndarray, marks: np.ndarray, exact: bool) -> None:
@@ -108,30 +144,52 @@ class RegretRecorder(Sink):
             self._loss += (cumulative[marks - 1] / UNITS_PER_LOSS / self.players).tolist()
             self._paid = float(cumulative[-1])
 
-    def _compare(self, block: Block, sums: Units, marks: np.ndarray) -> None:
+    def _compare(self, block: Block, plays: np.ndarray, marks: np.ndarray) -> None:
+        sums = block.sums(plays)
         reached = self._totals + np.cumsum(sums.sum(axis=1), axis=0)
         for at in np.searchsorted(block.cuts, marks):
             self._best.append(float(from_units(int(reached[at].min()))) / self.players)
+        if block.awake is None:
+            own = block.own_totals
+            self._plain_losses += int((reached[-1] - self._totals).sum())
+        else:
+            own = sums.sum(axis=0)
+            self._mean_awake += _mean_of_awake(block.losses, block.awake)
         self._totals = reached[-1]
-        own = block.own_totals if sums is block.segments else sums.sum(axis=0)
         self._own = own if self._own is None else self._own + own
+        if self._sequence is not None:
+            self._sequence.add(block.answered(plays))
 
-    def _count_switches(self, plays: np.ndarray, absent: bool) -> None:
+    def _count_changes(self, plays: np.ndarray, absent: bool) -> None:
         if plays.ndim != 2:
             return
         if absent:
             known = _last_known(plays if self._last is None else np.vstack([self._last, plays]))
-            self._switches += int(((known[1:] != known[:-1]) & (known[:-1] != ABSENT)).sum())  # a first play is no change
+            self._changes += int(((known[1:] != known[:-1]) & (known[:-1] != ABSENT)).sum())  # a first play is no change
             self._last = known[-1]
             return
         if self._last is not None:
-            self._switches += int((plays[0] != self._last).sum())
+            self._changes += int((plays[0] != self._last).sum())
         common = common_plays(plays)
         if common is None:
-            self._switches += int((plays[1:] != plays[:-1]).sum())
+            self._changes += int((plays[1:] != plays[:-1]).sum())
         else:
-            self._switches += int((common[1:] != common[:-1]).sum()) * self.players
+            self._changes += int((common[1:] != common[:-1]).sum()) * self.players
         self._last = plays[-1]
+
+    def comparators(self) -> dict[str, float]:
+        """The loss of every comparator, mean over clients; none for a family that is neither linear nor quadratic."""
+        if isinstance(self.family, Quadratic):
+            return {} if self._moments is None else {BEST_POINT: self.family.least(self._moments) / self.players}
+        if not self.linear:
+            return {}
+        units: dict[str, float] = {BEST_EXPERT: int(self._totals.min())}
+        if self._own is not None:
+            units[OWN_BEST] = int(self._own.min(axis=1).sum())
+        units[MEAN_EXPERT] = self._plain_losses / self.experts + self._mean_awake
+        if self._sequence is not None:
+            units |= {with_switches(count): self._sequence.total(count) for count in self.switches}
+        return {name: value / UNITS_PER_LOSS / self.players for name, value in units.items()}
 
     def result(self, label: str, seed: int, counters: Counters) -> RunResult:
         loss, best = np.array(self._loss), np.array(self._best)
@@ -145,10 +203,11 @@ class RegretRecorder(Sink):
             loss=loss,
             regret=loss - best,
             own_best_regret=own,
-            switches=self._switches / self.players,
+            switches=self._changes / self.players,
             exchanges=counters.exchanged,
             uploaded_scalars=counters.uploaded_scalars,
             uploaded_bytes=counters.uploaded_bytes,
             broadcast_scalars=counters.broadcast_scalars,
             broadcast_bytes=counters.broadcast_bytes,
+            comparators=self.comparators(),
         )

@@ -1,0 +1,162 @@
+"""Figures over seeds with 95 % intervals: a mean, a difference, a ratio, an exponent, and where a curve meets a level."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import exp, isfinite, nan, sqrt
+
+import numpy as np
+from scipy.special import stdtrit
+
+Values = Sequence[float] | np.ndarray
+LEVEL = 0.975
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over seeds with the half-width of its 95 % t-interval (NaN for one seed)."""
+
+    mean: float
+    half_width: float
+    count: int
+
+    @classmethod
+    def of(cls, values: Values) -> Estimate:
+        """
+        >>> Estimate.of([1.0, 2.0, 3.0])
+        Estimate(mean=2.0, half_width=2.484..., count=3)
+        """
+        array = np.asarray(values, float)
+        if len(array) < 2:
+            return cls(float(array.mean()), nan, len(array))
+        error = array.std(ddof=1) / np.sqrt(len(array))
+        return cls(float(array.mean()), float(stdtrit(len(array) - 1, LEVEL) * error), len(array))
+
+    @property
+    def low(self) -> float:
+        """Lower end of the interval."""
+        return self.mean - self.half_width
+
+    @property
+    def high(self) -> float:
+        """Upper end of the interval."""
+        return self.mean + self.half_width
+
+    def words(self, sign: bool = False) -> str:
+        """Mean and half-width to two decimals; `sign` also writes a plus.
+
+        >>> Estimate(3.0, 0.5, 9).words(), Estimate(3.0, 0.5, 9).words(sign=True), Estimate(3.0, nan, 1).words()
+        ('3.00 ± 0.50', '+3.00 ± 0.50', '3.00')
+        """
+        if not isfinite(self.mean):
+            return "-"
+        half_width = f" ± {self.half_width:.2f}" if isfinite(self.half_width) else ""
+        return f"{self.mean:{'+' if sign else ''}.2f}{half_width}"
+
+    def __str__(self) -> str:
+        return self.words()
+
+
+def welch(larger: Estimate, smaller: Estimate) -> Estimate:
+    """The difference of two means as of independent samples of unequal variance; its count is that of the smaller sample.
+
+    >>> print(welch(Estimate.of([4.0, 6.0]), Estimate.of([1.0, 1.0])))
+    4.00 ± 12.71
+    """
+    sides = (larger, smaller)
+    variances = [(e.half_width / stdtrit(e.count - 1, LEVEL)) ** 2 for e in sides]
+    total, mean, fewest = sum(variances), larger.mean - smaller.mean, min(e.count for e in sides)
+    if total == 0:
+        return Estimate(mean, 0.0, fewest)
+    freedom = total**2 / sum(v**2 / (e.count - 1) for v, e in zip(variances, sides, strict=True)) if fewest > 1 else nan
+    return Estimate(mean, float(stdtrit(freedom, LEVEL) * np.sqrt(total)), fewest)
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A ratio of two means over the same seeds, with a 95 % interval (NaN for one seed, or where a mean is not above 0)."""
+
+    value: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, over: Values, under: Values) -> Ratio:
+        """The delta method on the logarithm: what a seed does to both sides alike cancels.
+
+        >>> Ratio.of([2.0, 4.0, 6.0], [1.0, 2.0, 3.0])
+        Ratio(value=2.0, low=2.0, high=2.0)
+        """
+        above, below = np.asarray(over, float), np.asarray(under, float)
+        if above.shape != below.shape:
+            raise ValueError(f"Expected as many values over as under, got {len(above)} and {len(below)}.")
+        if min(above.mean(), below.mean()) <= 0:
+            return cls(nan, nan, nan)
+        value = float(above.mean() / below.mean())
+        if len(above) < 2:
+            return cls(value, nan, nan)
+        moves = above / above.mean() - below / below.mean()
+        half = float(stdtrit(len(moves) - 1, LEVEL) * moves.std(ddof=1)) / sqrt(len(moves))
+        return cls(value, value * exp(-half), value * exp(half))
+
+    def __str__(self) -> str:
+        return f"{self.value:.3g}" if np.isnan(self.low) else f"{self.value:.3g} ({self.low:.3g} to {self.high:.3g})"
+
+
+def exponent(points: Mapping[float, Values]) -> Estimate:
+    """The exponent of a power law: least squares of ln(mean of the values at x) on ln x.
+
+    The i-th values at all x belong to the same seed. The interval is that of the slope made linear in the values (delta method),
+    seed by seed: what a seed does to all points alike does not count as error. NaN where a mean is not positive.
+
+    >>> print(exponent({1.0: [1.0, 3.0], 10.0: [10.0, 30.0], 100.0: [100.0, 300.0]}))
+    1.00 ± 0.00
+    """
+    places = sorted(points)
+    values = np.array([points[x] for x in places], float)
+    means = values.mean(axis=1)
+    if not (means > 0).all():
+        return Estimate(nan, nan, values.shape[1])
+    centred = np.log(places) - np.log(places).mean()
+    weights = centred / (centred**2).sum()
+    return Estimate(float(weights @ np.log(means)), Estimate.of((weights / means) @ values).half_width, values.shape[1])
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """Where a rising curve meets a level, with the ends of a 95 % interval; NaN where it does not."""
+
+    at: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        return f"{self.at:.3f} ({self.low:.3f} to {self.high:.3f})"
+
+
+@dataclass(frozen=True)
+class Contest:
+    """One curve over a parameter, the level it is compared with, and where they meet."""
+
+    curve: Mapping[float, Estimate]
+    curve_name: str
+    level: Estimate
+    level_name: str
+    crossing: Crossing
+
+
+def first_root(values: Mapping[float, float]) -> float:
+    """Where a curve given at some points, straight between them, first comes up to 0; NaN where it does not.
+
+    >>> first_root({0.0: -1.0, 0.5: 1.0, 1.0: 3.0}), first_root({0.0: 1.0}), first_root({0.0: -1.0})
+    (0.25, 0.0, nan)
+    """
+    points = sorted(values.items())
+    if points[0][1] >= 0:
+        return points[0][0]
+    for (x, y), (next_x, next_y) in pairwise(points):
+        if y < 0 <= next_y:
+            return x + (next_x - x) * -y / (next_y - y)
+    return nan

@@ -1,0 +1,121 @@
+"""The summary table: one list of columns, from which printed studies, the command line and JSON are made."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import ceil, isfinite
+from typing import Any
+
+from hedgerow.evaluation.statistics import Estimate
+from hedgerow.evaluation.summary import SummaryRow
+
+GAP = "  "
+
+
+def finite(value: float) -> float | None:
+    """JSON has no NaN and no infinity."""
+    return value if isfinite(value) else None
+
+
+def digits(value: float) -> str:
+    """Four digits, or a whole number with a comma at every thousand.
+
+    >>> digits(52.3456), digits(20730.4)
+    ('52.35', '20,730')
+    """
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def bound_words(value: float) -> str:
+    """A proven upper bound: the same, a whole number rounded upward.
+
+    >>> bound_words(52.3456), bound_words(10000.0), bound_words(23715.2)
+    ('52.35', '10,000', '23,716')
+    """
+    return f"{ceil(value):,}" if value >= 1000 else digits(value)
+
+
+def estimate_json(estimate: Estimate) -> dict[str, Any]:
+    """An estimate as plain values; a missing half-width (one seed) or mean (no comparator) is null with a reason."""
+    line: dict[str, Any] = {"mean": finite(estimate.mean), "half_width": finite(estimate.half_width), "seeds": estimate.count}
+    if not isfinite(estimate.mean):
+        line["reason"] = "this loss family has no finite set of comparators, or only sums over all clients were drawn"
+    elif not isfinite(estimate.half_width):
+        line["reason"] = "one seed gives no confidence interval"
+    return line
+
+
+def _bound(value: float | None) -> str:
+    return "-" if value is None else bound_words(value)
+
+
+def _tenths(estimate: Estimate) -> str:
+    return f"{estimate.mean:.1f}"
+
+
+def _whole(estimate: Estimate) -> str:
+    return f"{estimate.mean:,.0f}"
+
+
+@dataclass(frozen=True)
+class Column:
+    """`name` is the field of a row and the key in JSON; `text` formats its value; one that is not `printed` is in JSON only."""
+
+    name: str
+    heading: str
+    meaning: str
+    text: Callable[[Any], str] = str
+    printed: bool = True
+
+
+COLUMNS = (
+    Column("regret", "regret", "loss beyond that of the best expert in hindsight, mean over clients"),
+    Column("regret_bound", "bound", "what is proven of the expected regret on these losses", _bound),
+    Column("own_best_regret", "own-best regret", "loss beyond that of each client's own best expert, mean over clients"),
+    Column("loss", "loss", "what a client paid, mean over clients", printed=False),
+    Column("switches", "switches", "changes of expert by one client", _tenths),
+    Column("exchanges", "exchanges", "times at which clients and server talked", _whole),
+    Column("numbers_sent", "numbers sent", "numbers in all messages, uploads and broadcasts", _whole),
+    Column("bytes_sent", "bytes sent", "bytes of all messages, uploads and broadcasts", _whole),
+)
+
+
+def printed_columns(rows: Sequence[SummaryRow]) -> tuple[Column, ...]:
+    """What is shown to people: the bound only where one is proven."""
+    proven = any(row.regret_bound is not None for row in rows)
+    return tuple(column for column in COLUMNS if column.printed and (proven or column.name != "regret_bound"))
+
+
+def cells(row: SummaryRow, columns: Sequence[Column]) -> list[str]:
+    return [column.text(getattr(row, column.name)) for column in columns]
+
+
+def summary_json(rows: Sequence[SummaryRow]) -> list[dict[str, Any]]:
+    """All columns by name; a `regret_bound` of null: nothing is proven."""
+
+    def plain(value: Estimate | float | None) -> Any:
+        return estimate_json(value) if isinstance(value, Estimate) else value
+
+    return [{"label": row.label, **{column.name: plain(getattr(row, column.name)) for column in COLUMNS}} for row in rows]
+
+
+def summary_text(rows: Sequence[SummaryRow]) -> str:
+    """The table in plain text. A heading that is wider than its column is written on several lines."""
+    columns = printed_columns(rows)
+    body = [[row.label, *cells(row, columns)] for row in rows]
+    headings = [[""], *(_broken(column.heading, max(len(line[i]) for line in body)) for i, column in enumerate(columns, start=1))]
+    height = max(map(len, headings))
+    above = [[""] * (height - len(words)) + words for words in headings]
+    lines = [*map(list, zip(*above, strict=True)), *body]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(headings))]
+    aligned = [[line[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(line[1:], widths[1:], strict=True))] for line in lines]
+    return "\n".join(GAP.join(line).rstrip() for line in aligned)
+
+
+def _broken(heading: str, width: int) -> list[str]:
+    """
+    >>> _broken("numbers sent", 7), _broken("numbers sent", 12)
+    (['numbers', 'sent'], ['numbers sent'])
+    """
+    return [heading] if len(heading) <= width else heading.split()

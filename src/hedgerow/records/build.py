@@ -1,0 +1,185 @@
+"""From an algorithm to its record: curves with the attacks they allow, mechanisms, and what each observer is guaranteed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from functools import lru_cache
+from math import exp, isfinite
+from typing import Any, Literal
+
+from hedgerow.core.certificate import Guarantee, NoGuarantee, PrivacyCurve
+from hedgerow.core.mechanism import Mechanism
+from hedgerow.core.protocol import Algorithm
+from hedgerow.privacy.composition.repetition import repeated
+from hedgerow.privacy.curves import ZeroConcentratedDP, trade_off
+from hedgerow.records.schema import (
+    AlgorithmRecord,
+    Attack,
+    CurveRecord,
+    DeltaAt,
+    GuaranteeRecord,
+    MechanismRecord,
+    Total,
+    UnitRecord,
+)
+
+FALSE_ALARMS = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, *(i / 20 for i in range(3, 21)))
+SHARES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)  # of the stated epsilon: where the table of deltas is read
+TANGENTS = 48  # lines by which a curve is drawn from above
+STEEPEST = 700.0  # the largest epsilon of such a line
+
+
+def plain(value: Any) -> Any:
+    """Numbers, text and structures of them; what is neither is named."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {"kind": type(value).__name__, **{f.name: plain(getattr(value, f.name)) for f in fields(value)}}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [plain(item) for item in value]
+    if isinstance(value, float) and not isfinite(value):
+        return str(value)
+    return value if value is None or isinstance(value, bool | int | float | str) else getattr(value, "__name__", repr(value))
+
+
+def _parameters(thing: Any) -> dict[str, Any]:
+    return {key: value for key, value in plain(thing).items() if key != "kind"} if is_dataclass(thing) else {}
+
+
+def _outline(curve: PrivacyCurve) -> list[Attack]:
+    """The corners of the region below the lines found = delta(e) + e^e alarms and found = 1 - e^-e (1 - delta(e) - alarms)."""
+    stated, pure = min(curve.stated()[0], STEEPEST), curve.epsilon(0.0)
+    lines = [(1.0, 0.0)]  # height without false alarms, and slope
+    for place in {*(stated * i / TANGENTS for i in range(TANGENTS + 1)), pure if pure < STEEPEST else 0.0}:
+        delta, growth = curve.delta(place), exp(place)
+        lines += [(delta, growth), (1 - (1 - delta) / growth, 1 / growth)]
+    start, slope = min(lines)
+    corners = [Attack(0.0, start)]
+    while slope > 0:
+        at, slope, start = min(((other - start) / (slope - rise), rise, other) for other, rise in lines if rise < slope)
+        if at >= 1:
+            break
+        corners.append(Attack(at, start + slope * at))
+    return [*corners, Attack(1.0, 1.0)]
+
+
+def _rho(curve: PrivacyCurve) -> float | None:
+    """rho, where the guarantee is stated as zero-concentrated DP."""
+    return curve.rho if isinstance(curve, ZeroConcentratedDP) else None
+
+
+def curve_record(curve: PrivacyCurve) -> CurveRecord | None:
+    """None where no finite epsilon is guaranteed. Equal curves, which experiments have in many studies, are worked out once."""
+    try:
+        hash(curve)
+    except TypeError:
+        return _worked_out.__wrapped__(curve)
+    return _worked_out(curve)
+
+
+@lru_cache(maxsize=512)
+def _worked_out(curve: PrivacyCurve) -> CurveRecord | None:
+    epsilon, delta = curve.stated()
+    if isinstance(curve, NoGuarantee) or not isfinite(epsilon):
+        return None
+    places = [share * epsilon for share in SHARES] if epsilon > 0 else [0.0]
+    even_guess = (1 + curve.delta(0.0)) / 2
+    alarms = sorted({*FALSE_ALARMS, 1 - even_guess})  # with as many misses as false alarms: where curves have their kink
+    detections = [min(1.0, max(a, 1 - float(miss))) for a, miss in zip(alarms, trade_off(curve, alarms), strict=True)]
+    return CurveRecord(
+        kind=type(curve).__name__,
+        words=curve.words(),
+        epsilon=epsilon,
+        delta=delta,
+        rho=_rho(curve),
+        parameters=_parameters(curve),
+        table=[DeltaAt(place, curve.delta(place)) for place in places],
+        attacks=[Attack(a, found) for a, found in zip(alarms, detections, strict=True)],
+        outline=_outline(curve),
+        even_guess=even_guess,
+    )
+
+
+def _total(guarantee: Guarantee, runs: int) -> Total | None:
+    if runs == 1 or not guarantee.protects:
+        return None
+    curve = repeated(guarantee.curve, runs)
+    return Total(runs, curve.words(), *curve.stated(), _rho(curve))
+
+
+def _reason(curve: PrivacyCurve) -> str | None:
+    """Why there is no finite epsilon; None where there is one."""
+    if isinstance(curve, NoGuarantee):
+        return curve.reason
+    return None if isfinite(curve.stated()[0]) else "epsilon is unbounded"
+
+
+def guarantee_record(guarantee: Guarantee, runs: int = 1) -> GuaranteeRecord:
+    """What one observer is guaranteed, after one run and after all `runs` on the same data."""
+    claimed = None if guarantee.claimed is None else curve_record(guarantee.claimed)
+    return GuaranteeRecord(
+        observer=guarantee.observer.value,
+        sees=sorted(channel.value for channel in guarantee.view),
+        unit=UnitRecord(type(guarantee.unit).__name__, guarantee.unit.words(), _parameters(guarantee.unit)),
+        adjacency=guarantee.adjacency,
+        colluding=guarantee.colluding,
+        horizon=guarantee.horizon,
+        bounds=guarantee.bounds,
+        curve=curve_record(guarantee.curve),
+        total=_total(guarantee, runs),
+        reason=_reason(guarantee.curve),
+        claimed=claimed,
+        claim_holds=None if claimed is None else guarantee.curve.delta(claimed.epsilon) <= claimed.delta,
+        assumes={a.name: a.meaning for a in sorted(guarantee.assumes, key=lambda a: a.name)},
+        proof=None if guarantee.proof is None else guarantee.proof.words(),
+    )
+
+
+def _mechanism(mechanism: Mechanism) -> MechanismRecord:
+    return MechanismRecord(
+        name=type(mechanism).__name__,
+        purpose=mechanism.purpose,
+        law=mechanism.words(),
+        scale=mechanism.noise_scale(),
+        sensitivity=mechanism.sensitivity,
+        parameters=_parameters(mechanism),
+    )
+
+
+def choices_of(spec: Any) -> dict[str, Any]:
+    """The parameters of a specification that are set."""
+    values = {f.name: getattr(spec, f.name) for f in fields(spec) if f.init} if is_dataclass(spec) else {}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def algorithm_record(
+    label: str,
+    algorithm: Algorithm,
+    choices: dict[str, Any],
+    data: Literal["drawn", "recorded", "real"],
+    runs: int = 1,
+    environment: Mapping[str, Any] | None = None,
+    losses: str | None = None,
+) -> AlgorithmRecord:
+    """What one algorithm guarantees; `runs` counts those on the same data."""
+    certificate, setting = algorithm.certificate, algorithm.setting
+    return AlgorithmRecord(
+        label=label,
+        algorithm=algorithm.name,
+        calibration=certificate.calibration,
+        trust=certificate.trust,
+        composition=certificate.composition,
+        when_spent=certificate.when_spent,
+        setting={"clients": setting.clients, "experts": setting.experts, "horizon": setting.horizon},
+        choices=plain(choices),
+        parameters=plain(algorithm.parameters),
+        data=data,
+        runs=runs,
+        environment=plain(environment or {}),
+        losses=losses,
+        channels={name: channel.value for name, channel in certificate.channels.items()},
+        mechanisms=[_mechanism(mechanism) for mechanism in certificate.mechanisms],
+        guarantees=[guarantee_record(guarantee, runs) for guarantee in certificate.guarantees],
+        entered=certificate.entered,
+    )

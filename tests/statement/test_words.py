@@ -1,0 +1,102 @@
+"""Plain words: what an attacker can find out, said without formulas."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from hedgerow.algorithms.phases.phased_selection import PhasedSelection
+from hedgerow.algorithms.phases.random_prefix import RandomPrefix
+from hedgerow.contracts.neighbours import neighbours
+from hedgerow.contracts.neighbours import record as ledger
+from hedgerow.core.certificate import Person, Site
+from hedgerow.core.noise import SeededNoise
+from hedgerow.core.setting import Setting
+from hedgerow.privacy.curves import GaussianDP, PureDP, Quoted
+from hedgerow.records.build import algorithm_record
+from hedgerow.records.schema import UnitRecord
+from hedgerow.statement.details import OPEN
+from hedgerow.statement.files import rendered
+from hedgerow.statement.words import composition_words, formula, percent, plain_words
+from support.statements import SETTING, Stated, with_curve
+
+
+def test_plain_words_say_how_often_an_attacker_is_right(stated: Stated) -> None:
+    """At epsilon = ln 3: even odds become 3 to 1, three of four guesses are right, and 5 false alarms let 15 in 100 be found.
+
+    In two rounds it is 9 to 1, and five of six guesses are right.
+    """
+    three = with_curve(stated("pure"), PureDP(1.0986122886681096))
+    told = " ".join(plain_words(three))
+    assert "after seeing everything in all rounds they are never more than 3 to 1, and on average the guess is right" in told
+    assert "right at most 75 times in 100, instead of 50" in told
+    assert "in 2 rounds at most 83.4," in told
+    assert OPEN in told
+    page = rendered(three)["statement.md"]
+    assert "| 1 round | 1.1 | 75 % | 3 % | 15 % | 30 % |" in page
+    assert "| 2 rounds | 2.2 | 83.4 % | 9 % | 45 % | 76.7 % |" in page
+    assert "close to no protection" not in told
+    assert "close to no protection" in " ".join(plain_words(with_curve(stated("pure"), PureDP(8.0))))
+    assert "learns nothing" in plain_words(stated("uniform"))[1]
+
+
+def test_odds_are_told_only_where_delta_is_zero(stated: Stated) -> None:
+    """With delta > 0 odds beyond e^epsilon are likelier than delta: nearly twenty times at mu = 0.25 and delta = 1e-6."""
+    curve = Quoted(GaussianDP(0.25), 1e-6)
+    epsilon = curve.stated()[0]
+    exceeded = float(ndtr(0.25 / 2 - epsilon / 0.25))  # the log-odds are normal with mean mu^2 / 2 and deviation mu
+    assert exceeded > 15e-6
+    told = " ".join(plain_words(with_curve(stated("pure"), curve)))
+    assert " to 1" not in told
+    assert "probability" not in told
+    assert f"right at most {percent(float(ndtr(0.25 / 2)))} times in 100" in told
+    assert "2.72 to 1" in " ".join(plain_words(with_curve(stated("pure"), PureDP(1.0))))
+
+
+ONE_RELEASE = {
+    "permute-and-flip (exponential noise)": PhasedSelection(),
+    "exponential mechanism (gumbel noise)": RandomPrefix(),
+    "laplace": PhasedSelection(trust="local", report="laplace"),
+    "gaussian, a share at each site": PhasedSelection(trust="distributed", delta=1e-6),
+}
+
+
+@pytest.mark.parametrize("law", ONE_RELEASE)
+def test_what_a_run_costs_is_what_the_releases_cost_that_one_record_enters(stated: Stated, law: str) -> None:
+    """A run has many releases, each of the stated epsilon: an officer must not add them all up."""
+    spec = ONE_RELEASE[law]
+    entered, released = [], []
+    for trial, losses, neighbour in neighbours(30):
+        algorithm = spec.build(Setting(losses.shape[1], losses.shape[2], losses.shape[0]))
+        first = ledger(algorithm, losses, SeededNoise(trial))
+        second = ledger(algorithm, neighbour, SeededNoise(trial), first)
+        pairs = list(zip(first.releases, second.releases, strict=True))
+        entered.append(sum(not np.array_equal(a.value, b.value) for a, b in pairs))
+        released.append(len(pairs))
+    assert max(entered) == 1 < min(released)
+    statement = stated("pure")
+    made = algorithm_record("x", spec.build(SETTING), {"name": "x"}, "drawn")
+    told = composition_words(replace(statement, algorithm=made))
+    assert "One record enters at most one release of a run" in told
+    assert [mechanism.law for mechanism in made.mechanisms] == [law]
+    several = composition_words(replace(statement, algorithm=replace(made, entered=3)))
+    assert "what those releases cost together that the record enters, at most 3;" in several
+    assert "by a joint proof" in composition_words(statement)
+    assert "depends on the data" in composition_words(stated("uniform"))
+
+
+def test_units_have_a_formula() -> None:
+    person = Person(4, may_span_sites=True)
+    assert "at most 4 loss vectors" in formula(UnitRecord("Person", person.words(), {"appearances": 4, "may_span_sites": True}))
+    assert "all other clients" in formula(UnitRecord("Site", Site().words(), {}))
+
+
+def test_a_claim_is_stated_also_where_nothing_is_proven(stated: Stated) -> None:
+    published, nobody = stated("published"), stated("hedge")
+    claimed = [replace(g, claimed=published.claimed, claim_holds=False) for g in nobody.algorithm.guarantees]
+    told = plain_words(replace(nobody, algorithm=replace(nobody.algorithm, guarantees=claimed)))[-1]
+    sentence = "the paper claims epsilon = 1, delta = 0; proven here is NO GUARANTEE: THE CLAIM IS NOT SUPPORTED"
+    assert sentence in told

@@ -1,0 +1,66 @@
+"""A study with every kind of certificate, and statements made from it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import date
+
+from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
+from hedgerow.core.certificate import PrivacyCurve
+from hedgerow.core.setting import Setting
+from hedgerow.records.build import curve_record
+from hedgerow.statement.statement import Statement
+from support.command import Answer
+from support.paths import EXAMPLES
+
+Stated = Callable[..., Statement]
+Pages = Callable[[str], dict[str, str]]
+
+TODAY = date(2026, 11, 15)
+EXAMPLE = EXAMPLES / "statement_details.toml"
+STUDY = """
+title = "Four ways"
+seeds = 1
+[environment]
+name = "realizable"
+clients = 3
+experts = 4
+horizon = 30
+[[algorithms]]
+name = "sparse_vector"
+label = "pure"
+epsilon = 0.5
+[[algorithms]]
+name = "sparse_vector"
+label = "approximate"
+delta = 1e-5
+[[algorithms]]
+name = "sparse_vector"
+label = "published"
+calibration = "published"
+[[algorithms]]
+name = "uniform"
+[[algorithms]]
+name = "hedge"
+"""
+SETTING = Setting(clients=3, experts=4, horizon=30)
+SPECS = {
+    "pure": SparseVector(epsilon=0.5),
+    "approximate": SparseVector(delta=1e-5),
+    "published": SparseVector(calibration="published"),
+}
+
+
+def with_curve(statement: Statement, curve: PrivacyCurve) -> Statement:
+    """The same with another curve for everybody."""
+    guarantees = [replace(g, curve=curve_record(curve), reason=None) for g in statement.algorithm.guarantees]
+    return replace(statement, algorithm=replace(statement.algorithm, guarantees=guarantees))
+
+
+def refused(answer: Answer, message: str) -> None:
+    assert answer.code == 2
+    assert message in answer.err
+    (line,) = answer.err.strip().splitlines()
+    assert line.startswith("Error: ")
+    assert answer.out == ""
