@@ -22,7 +22,9 @@ from support.command import PLUGIN, STUDY, Answer, Command
 def own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Tables computed by the tests stay out of the user's cache; parallel workers share them."""
     base = tmp_path_factory.getbasetemp()
-    os.environ["HEDGEROW_CACHE"] = str((base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "tables")
+    os.environ["HEDGEROW_CACHE"] = str(
+        (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "tables"
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +36,9 @@ def own_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def hedgerow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
+def hedgerow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Command:
     """The command in this process, in an empty folder; what it sets is forgotten afterwards."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HEDGEROW_DATA", str(tmp_path / "nowhere"))

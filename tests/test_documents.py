@@ -28,7 +28,9 @@ from support.paths import EXAMPLES, PROOFS, ROOT
 def anchors(file: Path) -> set[str]:
     """Heading anchors as GitHub makes them."""
     headings = re.findall(r"^#+ (.+)$", file.read_text(encoding="utf-8"), re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+    return {
+        re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings
+    }
 
 
 @pytest.mark.parametrize("name", variants())
@@ -70,7 +72,12 @@ def test_symbols_in_proofs_are_names_in_the_code(proof: Path) -> None:
     source = "\n".join(file.read_text(encoding="utf-8") for file in (ROOT / "src").rglob("*.py"))
     known = set(re.findall(r"[A-Za-z_]\w*", source))
     rows = [line for line in listed.splitlines() if line.startswith("|")]
-    named = {word for row in rows for name in re.findall(r"`([^`]+)`", row) for word in re.findall(r"[A-Za-z_]\w*", name)}
+    named = {
+        word
+        for row in rows
+        for name in re.findall(r"`([^`]+)`", row)
+        for word in re.findall(r"[A-Za-z_]\w*", name)
+    }
     assert named or proof.name in ("mechanisms.md", "odometer.md"), "no table of symbols"
     assert named <= known, f"{proof.name} names {sorted(named - known)}"
 
@@ -100,10 +107,14 @@ def test_architecture_names_real_files() -> None:
     text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \| (.+) \|$", text, re.MULTILINE)
     package = ROOT / "src" / "hedgerow"
-    assert {room for room, _ in rows} == {p.name for p in package.iterdir() if p.is_dir() and p.name != "__pycache__"}
+    assert {room for room, _ in rows} == {
+        p.name for p in package.iterdir() if p.is_dir() and p.name != "__pycache__"
+    }
     for room, content in rows:
         for name in re.findall(r"`(\w+)`", content):
-            assert (package / room / f"{name}.py").exists() or (package / room / name).is_dir(), f"{room}/{name}"
+            assert (package / room / f"{name}.py").exists() or (package / room / name).is_dir(), (
+                f"{room}/{name}"
+            )
 
 
 @pytest.mark.parametrize("name", ["study", "recorded", "plugin"])
@@ -137,9 +148,11 @@ def test_example_environment_and_experiment(tmp_path: Path) -> None:
 
 def test_algorithms_are_free_of_random_modules() -> None:
     for source in (ROOT / "src" / "hedgerow" / "algorithms").rglob("*.py"):
-        assert not re.search(r"numpy\.random|np\.random|^import random|^from random", source.read_text(encoding="utf-8"), re.MULTILINE), (
-            source
-        )
+        assert not re.search(
+            r"numpy\.random|np\.random|^import random|^from random",
+            source.read_text(encoding="utf-8"),
+            re.MULTILINE,
+        ), source
 
 
 def test_the_package_is_the_one_in_this_checkout() -> None:
@@ -148,9 +161,13 @@ def test_the_package_is_the_one_in_this_checkout() -> None:
     assert Path(sys.modules["hedgerow"].__file__ or "").is_relative_to(ROOT), hedgerow.__file__
 
 
-def test_every_python_block_of_the_readme_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_python_block_of_the_readme_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    blocks = re.findall(
+        r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL
+    )
     assert len(blocks) >= 2
     exec(compile(blocks[1], "README.md", "exec"), {})
     printed = capsys.readouterr().out.splitlines()
@@ -161,8 +178,14 @@ def test_every_python_block_of_the_readme_runs(tmp_path: Path, monkeypatch: pyte
 
 @pytest.mark.parametrize("registry", [ALGORITHMS, ENVIRONMENTS], ids=lambda registry: registry.kind)
 def test_every_registered_class_is_in_the_package(registry: Registry[Any]) -> None:
-    built_in = {name: kind for name, kind in registry.items() if kind.__module__.startswith("hedgerow.")}
-    missing = [name for name, kind in built_in.items() if getattr(hedgerow, kind.__name__, None) is not kind]
+    built_in = {
+        name: kind for name, kind in registry.items() if kind.__module__.startswith("hedgerow.")
+    }
+    missing = [
+        name
+        for name, kind in built_in.items()
+        if getattr(hedgerow, kind.__name__, None) is not kind
+    ]
     assert built_in
     assert not missing
     assert {kind.__name__ for kind in built_in.values()} <= set(dir(hedgerow))

@@ -33,16 +33,37 @@ def test_figure_2_reproduces(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("clients", "experts", "horizon", "every", "epsilon"),
-    [(1, 100, 512, 1, 10.0), (10, 100, 512, 1, 10.0), (10, 100, 512, 30, 10.0), (10, 30, 4096, 4, 1.0), (3, 500, 2000, 1, 5.0)],
+    [
+        (1, 100, 512, 1, 10.0),
+        (10, 100, 512, 1, 10.0),
+        (10, 100, 512, 30, 10.0),
+        (10, 30, 4096, 4, 1.0),
+        (3, 500, 2000, 1, 5.0),
+    ],
 )
-def test_the_surrogate_tells_the_regret(clients: int, experts: int, horizon: int, every: int, epsilon: float) -> None:
+def test_the_surrogate_tells_the_regret(
+    clients: int, experts: int, horizon: int, every: int, epsilon: float
+) -> None:
     """On every stream of the robust choice the simulated regret is what the choice was made by, within 15 % and the noise."""
-    chosen = choose(clients=clients, experts=experts, horizon=horizon, every=every, best_loss=0.0, epsilon=epsilon)
+    chosen = choose(
+        clients=clients,
+        experts=experts,
+        horizon=horizon,
+        every=every,
+        best_loss=0.0,
+        epsilon=epsilon,
+    )
     frame = {"clients": clients, "experts": experts, "horizon": horizon}
     for name, expected in chosen.expected:
-        environment = Halving(**frame) if name == "halving" else Realizable(**frame, law="bernoulli", mean=float(name.split()[1]))
+        environment = (
+            Halving(**frame)
+            if name == "halving"
+            else Realizable(**frame, law="bernoulli", mean=float(name.split()[1]))
+        )
         algorithm = SparseVector(epsilon=epsilon, every=every).build(environment.setting)
-        regrets = np.array([run_one(algorithm, environment, "", seed)[0].final_regret for seed in range(200)])
+        regrets = np.array(
+            [run_one(algorithm, environment, "", seed)[0].final_regret for seed in range(200)]
+        )
         noise = 4 * regrets.std(ddof=1) / np.sqrt(len(regrets))
         assert abs(regrets.mean() - expected) <= 0.15 * expected + noise, name
 
@@ -65,7 +86,9 @@ def test_a_million_rounds_with_a_thousand_experts_stay_under_a_gibibyte() -> Non
 @pytest.mark.parametrize("calibration", ["certified", "published"])
 def test_transcripts_follow_the_likelihood(calibration: str) -> None:
     """Ten times the runs of the contract, on the tiny game whose transcripts are all enumerated."""
-    algorithm = SparseVector(epsilon=6.0, calibration=calibration, switches=2, threshold=1.0).build(Setting(1, 2, 3))  # pyright: ignore[reportArgumentType]
+    algorithm = SparseVector(epsilon=6.0, calibration=calibration, switches=2, threshold=1.0).build(
+        Setting(1, 2, 3)
+    )  # pyright: ignore[reportArgumentType]
     losses = np.array([[[0.0, 1.0]], [[1.0, 0.0]], [[0.0, 1.0]]])
     transcripts = guarantees.all_paths(2, lambda noise: broadcasts_of(algorithm, losses, noise))
     assert algorithm.log_likelihood is not None

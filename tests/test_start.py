@@ -16,8 +16,15 @@ HEAVY = {"matplotlib", "pyarrow", "typer", "rich", "pydantic"}
 
 def imported(*arguments: str) -> set[str]:
     """The top-level modules that a Python process has imported when it ends."""
-    code = "import atexit, sys; atexit.register(lambda: print('\\n', *sys.modules, file=sys.stderr))\n"
-    done = subprocess.run([sys.executable, "-c", code + arguments[0], *arguments[1:]], capture_output=True, text=True, check=True)
+    code = (
+        "import atexit, sys; atexit.register(lambda: print('\\n', *sys.modules, file=sys.stderr))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code + arguments[0], *arguments[1:]],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return {name.partition(".")[0] for name in done.stderr.splitlines()[-1].split()}
 
 
@@ -37,13 +44,20 @@ def test_using_one_name_draws_no_plots_and_needs_no_command_line(name: str) -> N
 
 
 def test_help_needs_no_numpy() -> None:
-    found = imported("import sys; sys.argv = ['hedgerow', '--help']; from hedgerow.cli.main import main; main()")
+    found = imported(
+        "import sys; sys.argv = ['hedgerow', '--help']; from hedgerow.cli.main import main; main()"
+    )
     assert "typer" in found
     assert not found & {"numpy", "matplotlib", "pyarrow"}
 
 
 def test_every_listed_name_can_be_imported() -> None:
     listed = ast.parse((PACKAGE / "__init__.pyi").read_text(encoding="utf-8"))
-    names = {alias.asname or alias.name for node in listed.body if isinstance(node, ast.ImportFrom) for alias in node.names}
+    names = {
+        alias.asname or alias.name
+        for node in listed.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
     assert names == set(dir(hedgerow))
     assert all(getattr(hedgerow, name) is not None for name in names)

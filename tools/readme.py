@@ -39,16 +39,33 @@ def example(text: str) -> str:
 def guarantees(text: str) -> str:
     """One row for each algorithm, trust and calibration, at epsilon = 1: what the server may learn, and what everybody else may."""
     del text
-    columns = ("algorithm", "trust", "calibration", "to the server", "to other sites and the public", "claimed", "proof")
+    columns = (
+        "algorithm",
+        "trust",
+        "calibration",
+        "to the server",
+        "to other sites and the public",
+        "claimed",
+        "proof",
+    )
     rows = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for spec in variants().values():
         algorithm = spec.build(SETTING)
         certificate = algorithm.certificate
-        server, peer, public = (certificate.guarantee(observer) for observer in (Observer.SERVER, Observer.PEER, Observer.PUBLIC))
-        assert peer.curve == public.curve, f"{algorithm.name}: one column for two different guarantees"
+        server, peer, public = (
+            certificate.guarantee(observer)
+            for observer in (Observer.SERVER, Observer.PEER, Observer.PUBLIC)
+        )
+        assert peer.curve == public.curve, (
+            f"{algorithm.name}: one column for two different guarantees"
+        )
         cells = [_short(server), _short(peer), "" if peer.claimed is None else peer.claimed.words()]
-        proof = "" if peer.proof is None else f"[proof](proofs/{peer.proof.file}#{peer.proof.anchor})"
-        rows.append(f"| {algorithm.name} | {certificate.trust} | {certificate.calibration} | {' | '.join(cells)} | {proof} |")
+        proof = (
+            "" if peer.proof is None else f"[proof](proofs/{peer.proof.file}#{peer.proof.anchor})"
+        )
+        rows.append(
+            f"| {algorithm.name} | {certificate.trust} | {certificate.calibration} | {' | '.join(cells)} | {proof} |"
+        )
     return "\n".join(rows)
 
 

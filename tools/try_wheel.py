@@ -27,14 +27,30 @@ def main() -> int:
         environment, work = Path(place, "environment"), Path(place, "work")
         work.mkdir()
         venv.create(environment, with_pip=True)
-        pip = [str(environment / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+        pip = [
+            str(environment / "bin" / "python"),
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+        ]
         subprocess.run([*pip, "-c", str(PINS), str(wheel)], check=True)
-        clean = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "HEDGEROW"))}
+        clean = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(("PYTHON", "HEDGEROW"))
+        }
         for command in COMMANDS:
             print("$ hedgerow", *command, flush=True)
-            subprocess.run([str(environment / "bin" / "hedgerow"), *command], cwd=work, env=clean, check=True)
+            subprocess.run(
+                [str(environment / "bin" / "hedgerow"), *command], cwd=work, env=clean, check=True
+            )
         missing = [name for name in WRITTEN if not (work / name).exists()]
-    print(f"{wheel.name}: " + (f"missing {', '.join(missing)}" if missing else "works in an empty environment"))
+    print(
+        f"{wheel.name}: "
+        + (f"missing {', '.join(missing)}" if missing else "works in an empty environment")
+    )
     return 1 if missing else 0
 
 

@@ -44,7 +44,8 @@ from .environments.wrappers.sleeping import Sleeping as Sleeping
 from .experiments.registry import EXPERIMENTS as EXPERIMENTS
 from .privacy.budget import Budget as Budget
 from .privacy.secure import SecureNoise as SecureNoise
+from .studies.compare import compare as compare
 from .studies.deployment import record_deployment as record_deployment
-from .studies.run import Study as Study
 from .studies.run import run as run
+from .studies.study import Study as Study
 from .version import __version__ as __version__

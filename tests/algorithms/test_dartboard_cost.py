@@ -47,7 +47,9 @@ def draw_chance(server: Any, expert: float, others: float) -> float:
     lost = np.full(SETTING.experts, others)
     lost[0] = expert
     server.aggregate(state, LossSums(to_units(lost)), noise.server())
-    (coin,) = (release for release in noise.ledger.releases if isinstance(release.output, bool | np.bool_))
+    (coin,) = (
+        release for release in noise.ledger.releases if isinstance(release.output, bool | np.bool_)
+    )
     return -expm1(coin.mechanism.log_probability(coin.value, True))
 
 
@@ -64,11 +66,25 @@ def demand_few_draws(algorithm: Algorithm) -> None:
     assert chance <= most, f"a draw has chance {chance}, the certificate counts with {most}"
 
 
-@pytest.mark.parametrize("choices", [{}, {"every": 4}, {"epsilon": 0.1}, {"epsilon": 10.0}, {"draws": 12}, {"rate": 1e-3, "leave": 0.1}])
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {},
+        {"every": 4},
+        {"epsilon": 0.1},
+        {"epsilon": 10.0},
+        {"draws": 12},
+        {"rate": 1e-3, "leave": 0.1},
+    ],
+)
 def test_draws_are_as_likely_as_certified(choices: dict[str, Any]) -> None:
     algorithm = built(**choices)
     demand_few_draws(algorithm)
-    rate, base, most = algorithm.parameters["rate"], algorithm.parameters["base"], SETTING.clients * algorithm.parameters["every"]
+    rate, base, most = (
+        algorithm.parameters["rate"],
+        algorithm.parameters["base"],
+        SETTING.clients * algorithm.parameters["every"],
+    )
     assert worst_chance(algorithm) == pytest.approx(-expm1(-rate * (base + most)), rel=1e-12)
     assert certified(algorithm).chance == pytest.approx(worst_chance(algorithm), rel=1e-12)
 
@@ -90,7 +106,9 @@ def test_the_first_coin_is_the_certified_one() -> None:
 
 def added(server: Any) -> DartboardServer:
     """The bug: c is added to the coin's exponent. It leaves more often, which no single transcript gives away."""
-    return replace(server, coin=replace(server.coin, base=server.coin.base + SETTING.clients * server.every))
+    return replace(
+        server, coin=replace(server.coin, base=server.coin.base + SETTING.clients * server.every)
+    )
 
 
 def test_a_server_that_leaves_too_often_is_caught() -> None:
@@ -116,9 +134,21 @@ def test_the_certificate_is_that_of_the_server(delta: float) -> None:
 
 def test_stored_choices_belong_to_the_code_they_rest_on(monkeypatch: pytest.MonkeyPatch) -> None:
     read, now = Path.read_bytes, tuning._code.__wrapped__()
-    names = ("tuning", "cost", "coin", "selection", "bisection", "base", "bounded_range", "lattice", "rounding")
+    names = (
+        "tuning",
+        "cost",
+        "coin",
+        "selection",
+        "bisection",
+        "base",
+        "bounded_range",
+        "lattice",
+        "rounding",
+    )
     for name in names:
-        monkeypatch.setattr(Path, "read_bytes", lambda path, name=name: read(path) + b"#" * (path.stem == name))
+        monkeypatch.setattr(
+            Path, "read_bytes", lambda path, name=name: read(path) + b"#" * (path.stem == name)
+        )
         assert tuning._code.__wrapped__() != now, name
     monkeypatch.setattr(Path, "read_bytes", read)
     assert tuning._code.__wrapped__() == now == tuning._code()

@@ -14,8 +14,19 @@ from scipy import stats
 
 from hedgerow.algorithms.baselines.uniform import Uniform
 from hedgerow.algorithms.phases.blocks import NextBlock, exchanges_in
-from hedgerow.algorithms.phases.phased_selection import PhasedSelection, choice_excess, leader_excess, regret_bound
-from hedgerow.algorithms.phases.random_prefix import LaterHalf, RandomPrefix, gap_regret, mean_root, overrated
+from hedgerow.algorithms.phases.phased_selection import (
+    PhasedSelection,
+    choice_excess,
+    leader_excess,
+    regret_bound,
+)
+from hedgerow.algorithms.phases.random_prefix import (
+    LaterHalf,
+    RandomPrefix,
+    gap_regret,
+    mean_root,
+    overrated,
+)
 from hedgerow.audits.cases.blocks import half_noise, open_blocks, overlapping
 from hedgerow.audits.runner import AuditRow, cases_of
 from hedgerow.audits.runner import examine as audit
@@ -48,7 +59,13 @@ NOISY: dict[str, PhasedSelection] = {
     "local, gaussian": PhasedSelection(trust="local", report="gaussian", delta=1e-6),
     "distributed": PhasedSelection(trust="distributed", delta=1e-6),
 }
-QUICK = ("same on every engine", "same for every block", "covers every message", "sensitivities hold", "nothing raw in a view")
+QUICK = (
+    "same on every engine",
+    "same for every block",
+    "covers every message",
+    "sensitivities hold",
+    "nothing raw in a view",
+)
 
 
 def messages(algorithm: Algorithm, losses: np.ndarray, seed: int = 0) -> list[tuple[int, Any, Any]]:
@@ -61,9 +78,14 @@ def messages(algorithm: Algorithm, losses: np.ndarray, seed: int = 0) -> list[tu
 @pytest.mark.parametrize("spec", [PhasedSelection(), RandomPrefix()], ids=["phased", "prefix"])
 def test_every_loss_is_reported_once_or_never(spec: AlgorithmSpec, horizon: int) -> None:
     """Each upload is the sum over its own block, or a first part of it, and of no other round; the horizon may end inside a block."""
-    losses = round_to_lattice(np.random.default_rng(horizon).random((horizon, 2, 3)))  # so that sums tell which rounds they hold
+    losses = round_to_lattice(
+        np.random.default_rng(horizon).random((horizon, 2, 3))
+    )  # so that sums tell which rounds they hold
     algorithm = spec.build(Setting(2, 3, horizon))
-    said, sent = broadcasts_of(algorithm, losses, SeededNoise(4)), messages(algorithm, losses, seed=4)
+    said, sent = (
+        broadcasts_of(algorithm, losses, SeededNoise(4)),
+        messages(algorithm, losses, seed=4),
+    )
     assert len(sent) == exchanges_in(horizon) == int(np.log2(horizon))
     for block, (when, uploads, _) in enumerate(sent):
         first, counted = 2**block - 1, said[block].counted
@@ -83,11 +105,15 @@ def test_prefixes_are_uniform_on_the_later_half() -> None:
     assert LaterHalf().log_probability(16, 8) == -np.inf
 
 
-@pytest.mark.parametrize("spec", [PhasedSelection(), PhasedSelection(choice="exponential"), RandomPrefix()])
+@pytest.mark.parametrize(
+    "spec", [PhasedSelection(), PhasedSelection(choice="exponential"), RandomPrefix()]
+)
 def test_played_by_sums_it_is_the_same_bit_for_bit(spec: AlgorithmSpec) -> None:
     losses = np.random.default_rng(0).random((150, 5, 6))
     for seed in range(4):
-        one, other = (played(spec, RecordedArray(losses), seed, engine) for engine in ("vectorised", "summed"))
+        one, other = (
+            played(spec, RecordedArray(losses), seed, engine) for engine in ("vectorised", "summed")
+        )
         for name in ("rounds", "loss", "regret", "switches", "exchanges"):
             assert np.array_equal(getattr(one, name), getattr(other, name)), name
 
@@ -104,7 +130,8 @@ def test_noisy_reports_keep_the_contracts(name: str, contract: str) -> None:
 def test_who_is_protected_from_whom() -> None:
     setting = Setting(10, 100, 512)
     central, local, shared = (
-        s.build(setting).certificate for s in (PhasedSelection(), NOISY["local"], replace(NOISY["distributed"], honest=2))
+        s.build(setting).certificate
+        for s in (PhasedSelection(), NOISY["local"], replace(NOISY["distributed"], honest=2))
     )
     assert not central.guarantee(Observer.SERVER).protects
     assert central.guarantee(Observer.PEER).curve.stated() == (1.0, 0.0)
@@ -129,17 +156,27 @@ def test_a_peer_that_knows_its_own_share_learns_no_more_than_certified(clients: 
     told = GaussianDP(2 / secret).delta(1.0)
     assert told <= algorithm.certificate.guarantee(Observer.PEER).curve.delta(1.0) * (1 + 1e-9)
     assert told == pytest.approx(1e-6, rel=1e-3)
-    assert GaussianDP(2 / (secret * sqrt((clients - 1) / clients))).delta(1.0) > 2e-6  # were all shares counted on
-    with pytest.raises(InvalidValue, match=f"honest={clients} <= {clients - 1} .* a peer knows its own share"):
-        PhasedSelection(trust="distributed", delta=1e-6, honest=clients).build(Setting(clients, 2, 8))
+    assert (
+        GaussianDP(2 / (secret * sqrt((clients - 1) / clients))).delta(1.0) > 2e-6
+    )  # were all shares counted on
+    with pytest.raises(
+        InvalidValue, match=f"honest={clients} <= {clients - 1} .* a peer knows its own share"
+    ):
+        PhasedSelection(trust="distributed", delta=1e-6, honest=clients).build(
+            Setting(clients, 2, 8)
+        )
 
 
 @pytest.mark.parametrize("spec", NOISY.values(), ids=NOISY)
 @pytest.mark.parametrize("epsilon", [0.01, 1.0, 7.3])
-def test_reports_stay_within_the_budget_that_was_asked_for(spec: PhasedSelection, epsilon: float) -> None:
+def test_reports_stay_within_the_budget_that_was_asked_for(
+    spec: PhasedSelection, epsilon: float
+) -> None:
     """Not above by a single rounding, whether delta is read at epsilon or epsilon at delta; and not far below."""
     gaussian = spec.delta > 0
-    for delta, clients, honest in product((1e-12, 1e-6, 0.01, 0.9) if gaussian else (0.0,), (1, 2, 3, 11), (None, 1, 2, 7)):
+    for delta, clients, honest in product(
+        (1e-12, 1e-6, 0.01, 0.9) if gaussian else (0.0,), (1, 2, 3, 11), (None, 1, 2, 7)
+    ):
         if honest is not None and (spec.trust != "distributed" or honest > max(1, clients - 1)):
             continue
         asked = replace(spec, epsilon=epsilon, delta=delta, honest=honest)
@@ -154,12 +191,20 @@ def test_reports_stay_within_the_budget_that_was_asked_for(spec: PhasedSelection
 @pytest.mark.parametrize("choice", ["permute_and_flip", "exponential"])
 def test_a_private_choice_costs_what_was_asked_for(choice: Any) -> None:
     for epsilon in (1e-6, 0.1, 1 / 3, 1.0, 7.3, 1e6):
-        curve = PhasedSelection(epsilon, choice=choice).build(Setting(3, 4, 8)).certificate.guarantee(Observer.PEER).curve
+        curve = (
+            PhasedSelection(epsilon, choice=choice)
+            .build(Setting(3, 4, 8))
+            .certificate.guarantee(Observer.PEER)
+            .curve
+        )
         assert curve.stated() == (epsilon, 0.0)
         assert curve.delta(epsilon) == 0.0
 
 
-@pytest.mark.parametrize(("experts", "law"), [(2, "k_norm"), (10, "k_norm"), (50, "k_norm"), (51, "gaussian"), (200, "gaussian")])
+@pytest.mark.parametrize(
+    ("experts", "law"),
+    [(2, "k_norm"), (10, "k_norm"), (50, "k_norm"), (51, "gaussian"), (200, "gaussian")],
+)
 def test_reports_get_the_noise_with_the_smallest_proven_regret(experts: int, law: str) -> None:
     setting = Setting(4, experts, 4096)
     free = PhasedSelection(trust="local", delta=1e-6)
@@ -171,7 +216,10 @@ def test_reports_get_the_noise_with_the_smallest_proven_regret(experts: int, law
     built = free.build(setting)
     assert built.parameters["report_noise"] == law
     assert built.certificate.guarantees == laws[law].build(setting).certificate.guarantees
-    excess = {name: leader_excess(setting, spec.build(setting).certificate.mechanisms[0]) for name, spec in laws.items()}
+    excess = {
+        name: leader_excess(setting, spec.build(setting).certificate.mechanisms[0])
+        for name, spec in laws.items()
+    }
     assert min(excess, key=excess.__getitem__) == law
     assert PhasedSelection(trust="local").build(setting).parameters["report_noise"] == "k_norm"
     spent = built.certificate.guarantee(Observer.PUBLIC).curve.stated()[1]
@@ -190,16 +238,29 @@ def test_the_deviation_is_that_of_each_number_sent(name: str) -> None:
 
 def test_shares_add_up_to_the_noise_that_one_client_would_need() -> None:
     setting = Setting(10, 4, 8)
-    share = PhasedSelection(trust="distributed", delta=1e-6).build(setting).certificate.mechanisms[0]
+    share = (
+        PhasedSelection(trust="distributed", delta=1e-6).build(setting).certificate.mechanisms[0]
+    )
     whole = NOISY["local, gaussian"].build(setting).certificate.mechanisms[0]
     assert isinstance(share, GaussianShare)
     assert isinstance(whole, GaussianNoise)
     assert share.scale * 3 == pytest.approx(whole.scale, rel=1e-12)
-    sums = [messages(PhasedSelection(trust="distributed", delta=1e-6).build(setting), np.zeros((8, 10, 4)), seed) for seed in range(250)]
-    noise = np.concatenate([uploads.losses[1:].sum(axis=0) for sent in sums for _, uploads, _ in sent])  # all but one
+    sums = [
+        messages(
+            PhasedSelection(trust="distributed", delta=1e-6).build(setting),
+            np.zeros((8, 10, 4)),
+            seed,
+        )
+        for seed in range(250)
+    ]
+    noise = np.concatenate(
+        [uploads.losses[1:].sum(axis=0) for sent in sums for _, uploads, _ in sent]
+    )  # all but one
     assert stats.kstest(noise / whole.scale, "norm").pvalue > 1e-4
     assert stats.kstest(noise / whole.scale * 1.2, "norm").pvalue < 1e-4
-    assert GaussianShare("report", 1.0, 1.0, honest=4).scaled(2.0) == GaussianShare("report", 2.0, 1.0, honest=4)
+    assert GaussianShare("report", 1.0, 1.0, honest=4).scaled(2.0) == GaussianShare(
+        "report", 2.0, 1.0, honest=4
+    )
 
 
 @pytest.mark.parametrize(
@@ -209,15 +270,33 @@ def test_shares_add_up_to_the_noise_that_one_client_would_need() -> None:
         ({"trust": "blind"}, "Expected trust='blind' in"),
         ({"choice": "best"}, "Expected choice='best' in"),
         ({"report": "laplace"}, "Expected report='laplace' only with trust='local'"),
-        ({"trust": "local", "report": "cauchy"}, "Expected report='cauchy' in ('k_norm', 'laplace', 'gaussian')"),
-        ({"trust": "local", "choice": "exponential"}, "Expected choice='exponential' only with trust='central'"),
-        ({"trust": "distributed", "delta": 1e-6, "choice": "permute_and_flip"}, "Expected choice='permute_and_flip' only with"),
+        (
+            {"trust": "local", "report": "cauchy"},
+            "Expected report='cauchy' in ('k_norm', 'laplace', 'gaussian')",
+        ),
+        (
+            {"trust": "local", "choice": "exponential"},
+            "Expected choice='exponential' only with trust='central'",
+        ),
+        (
+            {"trust": "distributed", "delta": 1e-6, "choice": "permute_and_flip"},
+            "Expected choice='permute_and_flip' only with",
+        ),
         ({"delta": 1e-6}, "Expected delta=1e-06 to be 0 with trust='central', which is epsilon-DP"),
-        ({"trust": "local", "report": "laplace", "delta": 1e-6}, "Expected delta=1e-06 to be 0 with report='laplace'"),
-        ({"trust": "distributed"}, "Expected delta=0.0 > 0, as delta = 1e-6: Gaussian noise has no pure guarantee"),
+        (
+            {"trust": "local", "report": "laplace", "delta": 1e-6},
+            "Expected delta=1e-06 to be 0 with report='laplace'",
+        ),
+        (
+            {"trust": "distributed"},
+            "Expected delta=0.0 > 0, as delta = 1e-6: Gaussian noise has no pure guarantee",
+        ),
         ({"trust": "local", "report": "gaussian"}, "Expected delta=0.0 > 0"),
         ({"honest": 2}, "Expected honest=2 only with trust='distributed'"),
-        ({"trust": "distributed", "delta": 1e-6, "honest": 0}, "Expected honest=0 to be a whole number >= 1"),
+        (
+            {"trust": "distributed", "delta": 1e-6, "honest": 0},
+            "Expected honest=0 to be a whole number >= 1",
+        ),
     ],
 )
 def test_impossible_choices_are_named(choices: dict[str, Any], rule: str) -> None:
@@ -235,7 +314,11 @@ def test_noise_without_a_proven_bound_is_refused() -> None:
     setting = Setting(2, 5, 20)
     reports: tuple[tuple[Any, float], ...] = (("laplace", 0.0), ("gaussian", 1e-6), ("k_norm", 0.0))
     for report, delta in reports:
-        (reporting,) = PhasedSelection(trust="local", report=report, delta=delta).build(setting).certificate.mechanisms
+        (reporting,) = (
+            PhasedSelection(trust="local", report=report, delta=delta)
+            .build(setting)
+            .certificate.mechanisms
+        )
         assert leader_excess(setting, reporting) > 0
     with pytest.raises(NotImplementedError, match=r"no bound is proven .* law='exponential'"):
         leader_excess(setting, AdditiveNoise("report", "exponential", 1.0, 5.0))
@@ -244,21 +327,36 @@ def test_noise_without_a_proven_bound_is_refused() -> None:
 # Audits
 
 
-@pytest.mark.parametrize("spec", [PhasedSelection(epsilon=0.5), PhasedSelection(choice="exponential"), RandomPrefix(epsilon=10.0)])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        PhasedSelection(epsilon=0.5),
+        PhasedSelection(choice="exponential"),
+        RandomPrefix(epsilon=10.0),
+    ],
+)
 def test_exact_audits_reach_the_certificate_and_catch_every_bug(spec: Any) -> None:
-    rows = [AuditRow(case, audit(case)) for case in cases_of("", spec) if case.method == "exact ratio"]
+    rows = [
+        AuditRow(case, audit(case)) for case in cases_of("", spec) if case.method == "exact ratio"
+    ]
     assert all(row.passed for row in rows), [row.to_dict() for row in rows if not row.passed]
     shown = {row.case.name: row.finding.epsilon or 0.0 for row in rows}
     assert shown["worst transcript"] == pytest.approx(spec.epsilon, rel=0.02)
-    assert shown["overlapping groups: a datum in two blocks"] == pytest.approx(2 * spec.epsilon, rel=0.02)
-    assert shown["blocks never closed: a datum in every choice"] == pytest.approx(4 * spec.epsilon, rel=0.02)
+    assert shown["overlapping groups: a datum in two blocks"] == pytest.approx(
+        2 * spec.epsilon, rel=0.02
+    )
+    assert shown["blocks never closed: a datum in every choice"] == pytest.approx(
+        4 * spec.epsilon, rel=0.02
+    )
 
 
 @pytest.mark.parametrize("spec", [PhasedSelection(), PhasedSelection(trust="local", delta=1e-6)])
 def test_audits_from_outside(spec: PhasedSelection) -> None:
     for case in cases_of("phased_selection", spec):
         if case.method == "black box":
-            row = AuditRow(case, audit(replace(case, runs=4000 if case.expected == "violated" else 1000)))
+            row = AuditRow(
+                case, audit(replace(case, runs=4000 if case.expected == "violated" else 1000))
+            )
             assert row.passed, row.to_dict()
 
 
@@ -301,7 +399,10 @@ def test_permute_and_flip_is_not_worse_than_the_exponential_mechanism() -> None:
     """Exactly, on random scores: the expected score of its choice is never above, and clearly below now and then."""
     rng, gains = np.random.default_rng(0), []
     setting = Setting(1, 6, 4)
-    flip, softmax = (PhasedSelection(choice=c).build(setting).certificate.mechanisms[0] for c in ("permute_and_flip", "exponential"))
+    flip, softmax = (
+        PhasedSelection(choice=c).build(setting).certificate.mechanisms[0]
+        for c in ("permute_and_flip", "exponential")
+    )
     assert isinstance(flip, NoisyMax)
     assert isinstance(softmax, ExponentialMechanism)
     for _ in range(200):
@@ -311,19 +412,28 @@ def test_permute_and_flip_is_not_worse_than_the_exponential_mechanism() -> None:
     assert max(gains) > 0.2
 
 
-@pytest.mark.parametrize("spec", [PhasedSelection(), RandomPrefix(), NOISY["local"], NOISY["distributed"]])
+@pytest.mark.parametrize(
+    "spec", [PhasedSelection(), RandomPrefix(), NOISY["local"], NOISY["distributed"]]
+)
 def test_regret_stays_below_the_bound_and_falls_with_more_clients(spec: AlgorithmSpec) -> None:
     found = {}
     for clients in (2, 20):
         environment = Bernoulli(clients=clients, experts=8, horizon=4000, mean=0.6, gap=0.5)
         found[clients] = regret(spec, environment, 20)
-        assert found[clients].low <= spec.build(environment.setting).regret_at_most < regret(Uniform(), environment, 3).low
+        assert (
+            found[clients].low
+            <= spec.build(environment.setting).regret_at_most
+            < regret(Uniform(), environment, 3).low
+        )
     assert found[20].high < found[2].mean
 
 
 def test_regret_of_the_random_prefix_does_not_grow_with_the_horizon() -> None:
     """Between 2^11 and 2^14 rounds it does not grow; that of following a random expert grows eightfold."""
-    short, long = (regret(RandomPrefix(), Bernoulli(clients=5, experts=20, horizon=2**k, gap=0.3), 30) for k in (11, 14))
+    short, long = (
+        regret(RandomPrefix(), Bernoulli(clients=5, experts=20, horizon=2**k, gap=0.3), 30)
+        for k in (11, 14)
+    )
     assert long.mean - long.half_width <= short.mean + short.half_width
     assert long.mean + long.half_width < 2 * (short.mean + short.half_width)
     bounds = [gap_regret(Setting(5, 20, 2**k), 1.0, 0.3) for k in (11, 14, 20, 30)]
@@ -333,8 +443,13 @@ def test_regret_of_the_random_prefix_does_not_grow_with_the_horizon() -> None:
     assert gap_regret(Setting(50, 20, 2**30), 1.0, 0.3) < 0.2 * bounds[3]
 
 
-@pytest.mark.parametrize(("clients", "experts", "epsilon"), [(1, 2, 1.0), (1, 100, 1.0), (10, 100, 1.0), (1000, 5, 0.01), (200, 9, 50.0)])
-def test_one_more_round_never_costs_more_than_one(clients: int, experts: int, epsilon: float) -> None:
+@pytest.mark.parametrize(
+    ("clients", "experts", "epsilon"),
+    [(1, 2, 1.0), (1, 100, 1.0), (10, 100, 1.0), (1000, 5, 0.01), (200, 9, 50.0)],
+)
+def test_one_more_round_never_costs_more_than_one(
+    clients: int, experts: int, epsilon: float
+) -> None:
     settings = [Setting(clients, experts, horizon) for horizon in range(1, 1100)]
     excess = choice_excess(experts, epsilon)
     bounds = {
@@ -352,7 +467,9 @@ def test_one_more_round_never_costs_more_than_one(clients: int, experts: int, ep
 
 def test_a_gap_never_makes_the_bound_larger() -> None:
     for clients, horizon in ((1, 300), (10, 2**12), (10, 2**20)):
-        bounds = [gap_regret(Setting(clients, 50, horizon), 1.0, gap) for gap in (0.0, 0.01, 0.1, 0.5)]
+        bounds = [
+            gap_regret(Setting(clients, 50, horizon), 1.0, gap) for gap in (0.0, 0.01, 0.1, 0.5)
+        ]
         assert bounds == sorted(bounds, reverse=True)
         assert bounds[-1] < bounds[0]
 
@@ -380,17 +497,28 @@ def test_the_lemmas_on_drift_and_doubt_hold_with_the_constants_that_are_used() -
                 weights = np.exp(-rate * lead)
                 logs[j] = np.log(weights.sum(axis=1)).mean()
             chosen = weights / weights.sum(axis=1, keepdims=True)
-            loss, regret_of_choice = (chosen * lead).sum(axis=1).mean(), float((chosen @ gaps).mean())
+            loss, regret_of_choice = (
+                (chosen * lead).sum(axis=1).mean(),
+                float((chosen @ gaps).mean()),
+            )
             doubt = sqrt(np.log(experts) / (2 * clients * rounds))
             assert loss / rounds <= (logs[rounds - 1] - logs[rounds]) / rate + 0.02
             assert regret_of_choice <= loss / (clients * rounds) + doubt
-            assert regret_of_choice <= 2 * loss / (clients * rounds) + min(2 * doubt, overrated(clients * rounds / 8, experts, spread))
+            assert regret_of_choice <= 2 * loss / (clients * rounds) + min(
+                2 * doubt, overrated(clients * rounds / 8, experts, spread)
+            )
             if spread == 0.0 and rounds == 16:
                 assert regret_of_choice > loss / (clients * rounds) + doubt / 3
 
 
 def test_overrated_bounds_its_integral() -> None:
-    for rate, experts, gap in ((0.5, 2, 0.0), (3.0, 100, 0.0), (3.0, 100, 0.2), (200.0, 10, 0.3), (8.0, 2, 0.5)):
+    for rate, experts, gap in (
+        (0.5, 2, 0.0),
+        (3.0, 100, 0.0),
+        (3.0, 100, 0.2),
+        (200.0, 10, 0.3),
+        (8.0, 2, 0.5),
+    ):
         at = np.linspace(0.0, 30 / sqrt(rate), 300_001)
         exact = np.trapezoid(np.minimum(1.0, (experts - 1) * np.exp(-rate * (gap + at) ** 2)), at)
         assert exact * (1 - 1e-6) <= overrated(rate, experts, gap) <= 1.6 * exact
@@ -401,14 +529,22 @@ def test_overrated_bounds_its_integral() -> None:
 
 def test_a_run_that_the_bound_does_not_cover_is_labelled() -> None:
     frame: dict[str, Any] = {"clients": 2, "experts": 4, "horizon": 30}
-    kinds: dict[Any, Adversary] = {Bernoulli: "stochastic", UniformLosses: "stochastic", Switching: "oblivious", PlayChasing: "adaptive"}
+    kinds: dict[Any, Adversary] = {
+        Bernoulli: "stochastic",
+        UniformLosses: "stochastic",
+        Switching: "oblivious",
+        PlayChasing: "adaptive",
+    }
     for kind, adversary in kinds.items():
         environment = kind(**frame)
         algorithm = PhasedSelection().build(environment.setting)
         assert environment.traits.adversary == adversary
         assert algorithm.regret_bound is not None
         assert covered(algorithm.regret_bound, environment) == (adversary == "stochastic")
-        said = [f"here are {BOUND_HOLDS_FOR[adversary]}, for which nothing" in note for note in notes(algorithm, environment)]
+        said = [
+            f"here are {BOUND_HOLDS_FOR[adversary]}, for which nothing" in note
+            for note in notes(algorithm, environment)
+        ]
         assert said == [True] * (adversary != "stochastic")
         assert np.isfinite(played(PhasedSelection(), environment, 0).final_regret)
 

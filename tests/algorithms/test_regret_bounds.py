@@ -21,7 +21,11 @@ from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.adversaries import BOUND_HOLDS_FOR, covered
-from hedgerow.environments.hard.lower_bounds import coin_regret, consensus_regret, hidden_expert_regret
+from hedgerow.environments.hard.lower_bounds import (
+    coin_regret,
+    consensus_regret,
+    hidden_expert_regret,
+)
 from hedgerow.environments.registry import ENVIRONMENTS
 from hedgerow.evaluation.recorder import Recorder
 from hedgerow.evaluation.statistics import Estimate
@@ -51,7 +55,11 @@ def unavoidable(algorithm: Algorithm, environment: Environment) -> float:
 def too_low(algorithm: Algorithm, environment: Environment) -> bool:
     """Does it say a bound for this environment that cannot be?"""
     bound = algorithm.regret_bound
-    return bound is not None and covered(bound, environment) and bound.value < unavoidable(algorithm, environment)
+    return (
+        bound is not None
+        and covered(bound, environment)
+        and bound.value < unavoidable(algorithm, environment)
+    )
 
 
 GAMES: dict[str, Environment] = {
@@ -71,7 +79,9 @@ def test_no_bound_lies_below_what_nobody_avoids(name: str) -> None:
     spec = variants()[name]
     if spec.build(Setting(3, 4, 20)).regret_bound is None:
         pytest.skip(f"{name} has no regret bound")
-    louder = [replace(spec, epsilon=5.0)] if hasattr(spec, "epsilon") and "published" not in name else []  # pyright: ignore
+    louder = (
+        [replace(spec, epsilon=5.0)] if hasattr(spec, "epsilon") and "published" not in name else []
+    )  # pyright: ignore
     for game, environment in GAMES.items():
         for one in (spec, *louder):
             assert not too_low(one.build(environment.setting), environment), game
@@ -84,9 +94,13 @@ def test_a_bound_that_claims_too_much_is_seen() -> None:
     assert honest.regret_at_most == pytest.approx(5.594, abs=1e-3)
     assert unavoidable(honest, coins) == pytest.approx(28.34, abs=0.01)
     proof = Proof("hedge.md", "regret")
-    assert too_low(replace(honest, regret_bound=RegretBound(honest.regret_at_most, "oblivious", proof)), coins)
+    assert too_low(
+        replace(honest, regret_bound=RegretBound(honest.regret_at_most, "oblivious", proof)), coins
+    )
     hedge = hr.Hedge().build(coins.setting)
-    assert too_low(replace(hedge, regret_bound=RegretBound(hedge.regret_at_most / 2, "adaptive", proof)), coins)
+    assert too_low(
+        replace(hedge, regret_bound=RegretBound(hedge.regret_at_most / 2, "adaptive", proof)), coins
+    )
     columns = GAMES["columns"]
     private = hr.ShrinkingDartboard(epsilon=0.1).build(columns.setting)
     assert unavoidable(private, columns) > 20
@@ -104,9 +118,14 @@ def test_hedge_keeps_its_bound_where_losses_react(every: int, clients: int) -> N
         environment = hr.PlayChasing(clients=clients, experts=12, horizon=300, lasting=lasting)
         hedge = hr.Hedge(every=every).build(environment.setting)
         rate = hedge.parameters["rate"] / clients
-        dartboard = hr.ShrinkingDartboard(epsilon=1e3, rate=rate, leave=1e-3, every=every).build(environment.setting)
+        dartboard = hr.ShrinkingDartboard(epsilon=1e3, rate=rate, leave=1e-3, every=every).build(
+            environment.setting
+        )
         assert hedge.regret_at_most == pytest.approx(dartboard.regret_at_most)
-        assert [b is not None and covered(b, environment) for b in (hedge.regret_bound, dartboard.regret_bound)] == [True, False]
+        assert [
+            b is not None and covered(b, environment)
+            for b in (hedge.regret_bound, dartboard.regret_bound)
+        ] == [True, False]
         assert regret(hedge, environment, 5).high <= hedge.regret_at_most
         assert regret(dartboard, environment, 5).low > dartboard.regret_at_most
 
@@ -115,7 +134,11 @@ def regret(algorithm: Algorithm, environment: Any, seeds: int) -> Estimate:
     found = []
     for seed in range(seeds):
         recorder = Recorder(environment.setting, environment.family, points=2)
-        found.append(recorder.result("", seed, simulate(algorithm, environment, seed, sinks=[recorder])).final_regret)
+        found.append(
+            recorder.result(
+                "", seed, simulate(algorithm, environment, seed, sinks=[recorder])
+            ).final_regret
+        )
     return Estimate.of(found)
 
 
@@ -145,14 +168,27 @@ class FlippingByMixin(Zeros, hr.Bernoulli):
 
 
 def test_every_environment_is_named_for_what_it_is() -> None:
-    drawn = {"bernoulli", "gap_ladder", "gaussian_softmax", "heterogeneous", "hidden_expert", "realizable", "uniform"}
+    drawn = {
+        "bernoulli",
+        "gap_ladder",
+        "gaussian_softmax",
+        "heterogeneous",
+        "hidden_expert",
+        "realizable",
+        "uniform",
+    }
     reacting = {"column_subsets", "consensus_columns", "play_chasing", "sign_estimation"}
     wrappers = {"absent", "delayed", "sleeping"}
     for name, kind in ENVIRONMENTS.items():
         if kind.__module__.startswith("hedgerow.") and name not in wrappers:
             environment = kind("losses.csv") if name == "recorded" else kind()
-            assert environment.traits.adversary == ("stochastic" if name in drawn else "adaptive" if name in reacting else "oblivious")
-    assert [hr.CommonCoins(clients=m).traits.adversary for m in (1, 2)] == ["stochastic", "oblivious"]
+            assert environment.traits.adversary == (
+                "stochastic" if name in drawn else "adaptive" if name in reacting else "oblivious"
+            )
+    assert [hr.CommonCoins(clients=m).traits.adversary for m in (1, 2)] == [
+        "stochastic",
+        "oblivious",
+    ]
     assert hr.RecordedArray(np.zeros((4, 1, 2))).traits.adversary == "oblivious"
 
 
@@ -164,7 +200,11 @@ def test_a_class_that_draws_in_another_way_does_not_inherit_the_claim() -> None:
 
 def test_an_environment_around_another_is_what_the_other_is_unless_experts_sleep() -> None:
     chasing, coins = hr.PlayChasing(**SMALL), hr.CommonCoins(**SMALL)
-    for inner, expected in ((hr.Bernoulli(**SMALL), "stochastic"), (coins, "oblivious"), (chasing, "adaptive")):
+    for inner, expected in (
+        (hr.Bernoulli(**SMALL), "stochastic"),
+        (coins, "oblivious"),
+        (chasing, "adaptive"),
+    ):
         assert hr.Absent(of=inner).traits.adversary == expected
         assert hr.Delayed(of=hr.Absent(of=inner)).traits.adversary == expected
         assert hr.Sleeping(of=inner).traits.adversary == "adaptive"
@@ -178,9 +218,15 @@ def test_an_unknown_adversary_is_refused_by_name() -> None:
         def traits(self) -> Traits:
             return Traits(adversary="iid")  # pyright: ignore[reportArgumentType]
 
-    with pytest.raises(InvalidValue, match=r"Expected adversary='iid' in \('stochastic', 'oblivious', 'adaptive'\)"):
+    with pytest.raises(
+        InvalidValue, match=r"Expected adversary='iid' in \('stochastic', 'oblivious', 'adaptive'\)"
+    ):
         _ = Odd().traits
-    for bad, rule in (((-1.0, "oblivious"), "value=-1.0 >= 0"), ((float("nan"), "oblivious"), "value=nan"), ((1.0, "iid"), "covers='iid'")):
+    for bad, rule in (
+        ((-1.0, "oblivious"), "value=-1.0 >= 0"),
+        ((float("nan"), "oblivious"), "value=nan"),
+        ((1.0, "iid"), "covers='iid'"),
+    ):
         with pytest.raises(InvalidValue, match=rule):
             RegretBound(*bad, Proof("hedge.md", "regret"))  # pyright: ignore
 
@@ -198,11 +244,18 @@ def drawn_anew(environment: Environment) -> bool:
     with_next_client = (rest[:, 0] * rest[:, 1]).mean(axis=0)
     with_next_round, with_next_but_one = ((rest[k:] * rest[:-k]).mean(axis=0) for k in (1, 2))
     moved = (rest[: rounds // 2].mean(axis=0) - rest[rounds // 2 :].mean(axis=0)) / 2
-    return all(bool((np.abs(found) < 5 / np.sqrt(rounds)).all()) for found in (with_next_client, with_next_round, with_next_but_one, moved))
+    return all(
+        bool((np.abs(found) < 5 / np.sqrt(rounds)).all())
+        for found in (with_next_client, with_next_round, with_next_but_one, moved)
+    )
 
 
 def test_whoever_says_stochastic_draws_anew_in_every_round_and_independently() -> None:
-    made = [kind for name, kind in ENVIRONMENTS.items() if name not in ("absent", "delayed", "recorded", "sleeping")]
+    made = [
+        kind
+        for name, kind in ENVIRONMENTS.items()
+        if name not in ("absent", "delayed", "recorded", "sleeping")
+    ]
     said = [kind for kind in made if kind().traits.adversary == "stochastic"]
     assert len(said) == 7
     for kind in said:
@@ -217,9 +270,16 @@ def test_whoever_says_stochastic_draws_anew_in_every_round_and_independently() -
 
 
 def test_certify_says_for_whom_and_where_it_is_proven(hedgerow: Command) -> None:
-    words = " ".join(hedgerow("certify", "phased_selection", "--set", "clients=1000", "--set", "epsilon=5").out.split())
+    words = " ".join(
+        hedgerow(
+            "certify", "phased_selection", "--set", "clients=1000", "--set", "epsilon=5"
+        ).out.split()
+    )
     law = "losses drawn anew in every round from one law, independently at every client"
-    assert f"expected regret per client at most 5.594, for {law} proof of this bound: proofs/phased_selection.md#regret" in words
+    assert (
+        f"expected regret per client at most 5.594, for {law} proof of this bound: proofs/phased_selection.md#regret"
+        in words
+    )
     document = hedgerow("certify", "hedge", "--json").document()
     assert document["regret_bound_for"] == BOUND_HOLDS_FOR["adaptive"]
     assert document["regret_bound_proof"] == "proofs/hedge.md#regret"
@@ -227,21 +287,40 @@ def test_certify_says_for_whom_and_where_it_is_proven(hedgerow: Command) -> None
 
 def test_coins_in_common_are_labelled() -> None:
     (said,) = notes(hr.RandomPrefix().build(hr.CommonCoins().setting), hr.CommonCoins())
-    assert said.startswith("the regret bound of random_prefix is for losses drawn anew in every round from one law, independently at every")
-    assert notes(hr.RandomPrefix().build(hr.CommonCoins(clients=1).setting), hr.CommonCoins(clients=1)) == []
+    assert said.startswith(
+        "the regret bound of random_prefix is for losses drawn anew in every round from one law, independently at every"
+    )
+    assert (
+        notes(hr.RandomPrefix().build(hr.CommonCoins(clients=1).setting), hr.CommonCoins(clients=1))
+        == []
+    )
 
 
-def test_a_study_tells_its_notes_in_print_and_in_its_folder(hedgerow: Command, tmp_path: Path) -> None:
-    study = hr.run(hr.PlayChasing(clients=2, experts=4, horizon=20), {"dartboard": hr.ShrinkingDartboard(), "not": hr.Hedge()}, seeds=2)
+def test_a_study_tells_its_notes_in_print_and_in_its_folder(
+    hedgerow: Command, tmp_path: Path
+) -> None:
+    study = hr.run(
+        hr.PlayChasing(clients=2, experts=4, horizon=20),
+        {"dartboard": hr.ShrinkingDartboard(), "not": hr.Hedge()},
+        seeds=2,
+    )
     (said,) = study.notes()["dartboard"]
     assert set(study.notes()) == {"dartboard"}
     assert f"\ndartboard: note: {said}\nsimulation: not private" in str(study)
-    assert "note:" not in str(hr.run(hr.Bernoulli(clients=2, experts=4, horizon=20), {"dartboard": hr.ShrinkingDartboard()}, seeds=2))
+    assert "note:" not in str(
+        hr.run(
+            hr.Bernoulli(clients=2, experts=4, horizon=20),
+            {"dartboard": hr.ShrinkingDartboard()},
+            seeds=2,
+        )
+    )
     file = tmp_path / "study.toml"
     file.write_text(
         'seeds = 2\n[environment]\nname = "play_chasing"\nclients = 2\nexperts = 4\nhorizon = 20\n'
         '[[algorithms]]\nname = "shrinking_dartboard"\nlabel = "dartboard"\n[[algorithms]]\nname = "hedge"\n'
     )
-    told = hedgerow("run", str(file), "--out", str(tmp_path / "run"), "--workers", "1", "--json").document()["notes"]
+    told = hedgerow(
+        "run", str(file), "--out", str(tmp_path / "run"), "--workers", "1", "--json"
+    ).document()["notes"]
     assert told == {"dartboard": [said]}
     assert json.loads((tmp_path / "run" / "summary.json").read_text())["notes"] == told

@@ -41,11 +41,20 @@ from support.played import regret
 LARGE = Setting(clients=1, experts=100, horizon=10**4)
 
 
-def transcripts(choice: Choice, groups: int, first: Any, second: Any, experts: int, cap: int | None = None) -> np.ndarray:
+def transcripts(
+    choice: Choice, groups: int, first: Any, second: Any, experts: int, cap: int | None = None
+) -> np.ndarray:
     """Chances of all transcripts in two worlds, from the algorithm's definition; losses are functions of (group, past experts)."""
     found: list[tuple[float, float]] = []
 
-    def go(s: int, x: int, sums: tuple[np.ndarray, np.ndarray], chances: tuple[float, float], past: tuple[int, ...], used: int) -> None:
+    def go(
+        s: int,
+        x: int,
+        sums: tuple[np.ndarray, np.ndarray],
+        chances: tuple[float, float],
+        past: tuple[int, ...],
+        used: int,
+    ) -> None:
         if s == groups or used == cap:
             found.append(chances)
             return
@@ -55,7 +64,10 @@ def transcripts(choice: Choice, groups: int, first: Any, second: Any, experts: i
         weights = [np.exp(-choice.rate * (total - total.min())) for total in after]
         go(s + 1, x, after, (chances[0] * stay[0], chances[1] * stay[1]), (*past, x), used)
         for y in range(experts):
-            left = [chance * (1 - k) * w[y] / w.sum() for chance, k, w in zip(chances, stay, weights, strict=True)]
+            left = [
+                chance * (1 - k) * w[y] / w.sum()
+                for chance, k, w in zip(chances, stay, weights, strict=True)
+            ]
             go(s + 1, y, after, (left[0], left[1]), (*past, y), used + 1)
 
     for x in range(experts):
@@ -65,22 +77,40 @@ def transcripts(choice: Choice, groups: int, first: Any, second: Any, experts: i
 
 @pytest.mark.parametrize(
     ("clients", "experts", "every", "groups", "rate", "leave", "cap"),
-    [(1, 2, 1, 6, 0.1, 0.2, None), (1, 3, 1, 4, 0.2, 0.1, 2), (1, 2, 3, 5, 0.1, 0.2, None), (3, 2, 1, 5, 0.15, 0.3, None)],
+    [
+        (1, 2, 1, 6, 0.1, 0.2, None),
+        (1, 3, 1, 4, 0.2, 0.1, 2),
+        (1, 2, 3, 5, 0.1, 0.2, None),
+        (3, 2, 1, 5, 0.15, 0.3, None),
+    ],
 )
 def test_no_enumerated_delta_is_above_the_certificate(
     clients: int, experts: int, every: int, groups: int, rate: float, leave: float, cap: int | None
 ) -> None:
     """All transcripts of random neighbouring streams, half of them adaptive; and the bound is not idle."""
-    setting, choice = Setting(clients, experts, groups * every), with_chance(rate, leave, every, cap)
+    setting, choice = (
+        Setting(clients, experts, groups * every),
+        with_chance(rate, leave, every, cap),
+    )
     curve, most, closest = choice.cost(setting), clients * every, 0.0
     for trial in range(8):
         rng = np.random.default_rng(trial)
         known: dict[Any, np.ndarray] = {}
 
-        def common(s: int, past: tuple[int, ...], rng: Any = rng, known: Any = known, adaptive: int = trial % 2) -> np.ndarray:
+        def common(
+            s: int,
+            past: tuple[int, ...],
+            rng: Any = rng,
+            known: Any = known,
+            adaptive: int = trial % 2,
+        ) -> np.ndarray:
             key = (s, past if adaptive else ())
             if key not in known:
-                known[key] = rng.integers(0, most + 1, experts).astype(float) if rng.random() < 0.6 else np.full(experts, float(most))
+                known[key] = (
+                    rng.integers(0, most + 1, experts).astype(float)
+                    if rng.random() < 0.6
+                    else np.full(experts, float(most))
+                )
             return known[key]
 
         base = rng.integers(0, most, experts) if trial % 3 else np.zeros(experts)
@@ -109,7 +139,9 @@ def test_the_mixture_is_never_below_its_definition() -> None:
     steps = [AdaptiveBoundedRange(0.1, n + 1) for n in range(41)]
 
     def mixed(epsilon: float) -> float:
-        return sum(w * step.delta(epsilon) for w, step in zip(weights, steps, strict=True) if w > 1e-12)
+        return sum(
+            w * step.delta(epsilon) for w, step in zip(weights, steps, strict=True) if w > 1e-12
+        )
 
     for epsilon in (-0.3, 0.0, 0.3, 0.8):
         told = s * mixed(epsilon - up) + (1 - s) * mixed(epsilon + 0.05)
@@ -126,39 +158,61 @@ def test_binomial_weights_are_upper_bounds(count: int, chance: float) -> None:
     assert law.weights.sum() == pytest.approx(1, rel=1e-7)
     assert law.rest >= binom.sf(len(law.weights) - 1, count, chance)
     assert capped(law, 1).weights.sum() == pytest.approx(1, rel=1e-7)
-    assert (np.arange(len(law.weights)) * law.weights).sum() == pytest.approx(count * chance, rel=1e-6)
+    assert (np.arange(len(law.weights)) * law.weights).sum() == pytest.approx(
+        count * chance, rel=1e-6
+    )
 
 
 def test_coin() -> None:
     coin = Coin("keep", rate=0.5, base=0.5, sensitivity=2.0)
     assert coin.curve.bound == pytest.approx(log(-expm1(-1.25) / -expm1(-0.25)))
-    assert exp(coin.log_probability(3.0, True)) + exp(coin.log_probability(3.0, False)) == pytest.approx(1)
+    assert exp(coin.log_probability(3.0, True)) + exp(
+        coin.log_probability(3.0, False)
+    ) == pytest.approx(1)
     noise = SeededNoise(1)
     shown = np.array([coin.sample(0.25, noise.server()) for _ in range(4000)])
-    assert abs(shown.mean() - coin.probability(0.25)) < 0.03 < abs(shown.mean() - coin.scaled(1.5).probability(0.25))
-    assert np.array_equal(coin.shown(np.full(4000, 0.25), coin.draw_uniform(4000, SeededNoise(1).server())), shown)
+    assert (
+        abs(shown.mean() - coin.probability(0.25))
+        < 0.03
+        < abs(shown.mean() - coin.scaled(1.5).probability(0.25))
+    )
+    assert np.array_equal(
+        coin.shown(np.full(4000, 0.25), coin.draw_uniform(4000, SeededNoise(1).server())), shown
+    )
     with pytest.raises(InvalidValue, match=r"Expected base=0.0 > 0, or one side"):
         Coin("keep", rate=0.5, base=0.0)
     with pytest.raises(InvalidValue, match=r"Expected base=0.1 on the lattice"):
         Coin("keep", rate=0.5, base=0.1)
 
 
-@pytest.mark.parametrize(("delta", "every", "most", "claim"), [(1e-6, 1, 480, 9528), (0.0, 1, 1750, 9215), (1e-6, None, 420, 9528)])
-def test_certified_bounds_against_the_corollaries(delta: float, every: int | None, most: float, claim: float) -> None:
+@pytest.mark.parametrize(
+    ("delta", "every", "most", "claim"),
+    [(1e-6, 1, 480, 9528), (0.0, 1, 1750, 9215), (1e-6, None, 420, 9528)],
+)
+def test_certified_bounds_against_the_corollaries(
+    delta: float, every: int | None, most: float, claim: float
+) -> None:
     ours = ShrinkingDartboard(epsilon=1.0, delta=delta, every=every).build(LARGE)
-    printed = ShrinkingDartboard(epsilon=1.0, delta=delta, every=1, calibration="published").build(LARGE)
+    printed = ShrinkingDartboard(epsilon=1.0, delta=delta, every=1, calibration="published").build(
+        LARGE
+    )
     assert ours.regret_at_most <= most
     assert printed.parameters["printed_regret_bound"] == pytest.approx(claim, rel=1e-3)
     spent, given = (one.certificate.guarantee(Observer.PUBLIC).curve for one in (printed, ours))
     assert given.epsilon(delta) <= 1.0
     assert given.epsilon(delta) > 0.99
-    assert spent.epsilon(delta) < (0.05 if delta else 0.45)  # what the printed constants really cost
+    assert spent.epsilon(delta) < (
+        0.05 if delta else 0.45
+    )  # what the printed constants really cost
 
 
 def test_measured_regret_is_far_below_that_of_the_printed_constants() -> None:
     """One expert at 0.2, the others at 0.5: 20 seeds, the same streams."""
     environment = Bernoulli(clients=1, experts=100, horizon=10**4, mean=0.5, gap=0.3)
-    ours, printed = (ShrinkingDartboard(epsilon=1.0, delta=1e-6, calibration=calibration) for calibration in ("certified", "published"))
+    ours, printed = (
+        ShrinkingDartboard(epsilon=1.0, delta=1e-6, calibration=calibration)
+        for calibration in ("certified", "published")
+    )
     assert regret(printed, environment, 20).mean > 5 * regret(ours, environment, 20).mean
 
 
@@ -166,12 +220,16 @@ def test_the_law_of_the_expert_is_that_of_exponential_weights() -> None:
     """And not that of the weights of one group earlier."""
     losses = np.zeros((7, 1, 3))
     losses[:, 0] = [[1, 0, 1], [0, 1, 1], [1, 1, 0], [1, 0, 1], [1, 0, 0.5], [1, 1, 1], [0, 0, 0]]
-    algorithm = ShrinkingDartboard(epsilon=50.0, delta=1e-6, every=2, rate=0.8, leave=0.1).build(Setting(1, 3, 7))
+    algorithm = ShrinkingDartboard(epsilon=50.0, delta=1e-6, every=2, rate=0.8, leave=0.1).build(
+        Setting(1, 3, 7)
+    )
     noise, runs = SeededNoise(3), 2500
     last = [broadcasts_of(algorithm, losses, noise)[-1].expert for _ in range(runs)]
     seen = np.bincount(last, minlength=3) / runs
     right, wrong = (np.exp(-0.8 * losses[:n].sum(axis=(0, 1))) for n in (6, 4))
-    assert np.abs(seen - right / right.sum()).max() < 0.03 < np.abs(seen - wrong / wrong.sum()).max()
+    assert (
+        np.abs(seen - right / right.sum()).max() < 0.03 < np.abs(seen - wrong / wrong.sum()).max()
+    )
 
 
 def test_choices_fit_and_federation_helps() -> None:
@@ -202,45 +260,82 @@ def test_horizons_that_end_inside_a_group() -> None:
         ({"every": 11}, 10, r"Expected every=11 <= horizon=10"),
         ({"every": 0}, 10, r"Expected every=0 to be a whole number >= 1"),
         ({"delta": 1.0}, 10, r"Expected delta=1.0 in \[0, 1\)"),
-        ({"delta": 0.9, "calibration": "published"}, 10, r"Expected delta=0.9 so small that Corollary 3 has p <= 1/2"),
-        ({"calibration": "published"}, 3, r"Expected horizon=3 so large that Corollary 4 has p <= 1/2"),
-        ({"epsilon": 2.0, "calibration": "published"}, 100, r"Expected epsilon=2.0 <= 1 \(Corollaries 3, 4 and 6"),
+        (
+            {"delta": 0.9, "calibration": "published"},
+            10,
+            r"Expected delta=0.9 so small that Corollary 3 has p <= 1/2",
+        ),
+        (
+            {"calibration": "published"},
+            3,
+            r"Expected horizon=3 so large that Corollary 4 has p <= 1/2",
+        ),
+        (
+            {"epsilon": 2.0, "calibration": "published"},
+            100,
+            r"Expected epsilon=2.0 <= 1 \(Corollaries 3, 4 and 6",
+        ),
         (
             {"rate": 1.0},
             100,
             r"Expected rate=1.0 within epsilon=1.0, delta=0.0: this choice costs .*; take a smaller rate or",
         ),
-        ({"rate": 1.0, "delta": 1e-6}, 10**4, r"Expected rate=1.0 within epsilon=1.0, delta=1e-06: this choice costs"),
+        (
+            {"rate": 1.0, "delta": 1e-6},
+            10**4,
+            r"Expected rate=1.0 within epsilon=1.0, delta=1e-06: this choice costs",
+        ),
         (
             {"rate": 5.0, "draws": 1000},
             10,
             r"Expected rate=5.0, draws=1000 within epsilon=1.0, .*; take a smaller rate, fewer draws or",
         ),
         ({"epsilon": 0.0}, 10, r"Expected epsilon=0.0 > 0"),
-        ({"rate": 1.0, "leave": 0.2}, 100, r"Expected rate=1.0, leave=0.2 within .*; take a smaller rate, a larger leave or a larger eps"),
+        (
+            {"rate": 1.0, "leave": 0.2},
+            100,
+            r"Expected rate=1.0, leave=0.2 within .*; take a smaller rate, a larger leave or a larger eps",
+        ),
         ({"leave": 0.0}, 100, r"Expected leave=0.0 in \[1e-09, 0.999999999\]: at 0 every leaving"),
         ({"leave": 1.0}, 100, r"Expected leave=1.0 in \[.*\]: .* at 1 nobody"),
         ({"draws": 0}, 100, r"Expected draws=0 to be a whole number >= 1"),
         ({"calibration": "guessed"}, 100, r"Expected calibration='guessed' in"),
     ],
 )
-def test_errors_name_the_value_and_the_rule(choices: dict[str, Any], horizon: int, text: str) -> None:
+def test_errors_name_the_value_and_the_rule(
+    choices: dict[str, Any], horizon: int, text: str
+) -> None:
     with pytest.raises(InvalidValue, match=text):
         ShrinkingDartboard(**choices).build(Setting(1, 5, horizon))
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize(
-    "given", [{"draws": 20}, {"draws": 1000}, {"leave": 0.5}, {"leave": 0.9}, {"rate": 0.004}, {"leave": 0.1, "draws": 30}]
+    "given",
+    [
+        {"draws": 20},
+        {"draws": 1000},
+        {"leave": 0.5},
+        {"leave": 0.9},
+        {"rate": 0.004},
+        {"leave": 0.1, "draws": 30},
+    ],
 )
-def test_what_is_given_stays_and_the_rest_is_chosen_for_it(given: dict[str, Any], delta: float) -> None:
+def test_what_is_given_stays_and_the_rest_is_chosen_for_it(
+    given: dict[str, Any], delta: float
+) -> None:
     """Within the budget, and never worse than to put the given value into the choice that was made without it."""
     setting = Setting(10, 100, 512)
     built = ShrinkingDartboard(delta=delta, **given).build(setting)
     assert {name: pytest.approx(built.parameters[name], rel=1e-4) for name in given} == given
     assert built.certificate.guarantee(Observer.PUBLIC).curve.delta(1.0) <= delta
     free = choose(setting, 1.0, delta, None)
-    put = with_chance(given.get("rate", free.rate), given.get("leave", free.leave), free.every, given.get("draws", free.draws))
+    put = with_chance(
+        given.get("rate", free.rate),
+        given.get("leave", free.leave),
+        free.every,
+        given.get("draws", free.draws),
+    )
     if put.cost(setting).delta(1.0) <= delta:
         assert built.regret_at_most <= put.regret_bound(setting) * (1 + 1e-6)
     if given != {"rate": 0.004}:  # a rate so small leaves a part of the budget
@@ -258,10 +353,15 @@ def test_what_is_given_stays_and_the_rest_is_chosen_for_it(given: dict[str, Any]
         ({"epsilon": 100.0}, Setting(1, 100, 10**5)),
     ],
 )
-def test_rare_leaving_on_a_coarse_lattice_is_settled_at_once(choices: dict[str, Any], setting: Setting) -> None:
+def test_rare_leaving_on_a_coarse_lattice_is_settled_at_once(
+    choices: dict[str, Any], setting: Setting
+) -> None:
     """Where p is a few steps of the lattice, a rate that costs too much is lowered as far as it takes, not a little for ever."""
     spec = ShrinkingDartboard(**choices)
-    assert spec.build(setting).certificate.guarantee(Observer.PUBLIC).curve.delta(spec.epsilon) <= spec.delta
+    assert (
+        spec.build(setting).certificate.guarantee(Observer.PUBLIC).curve.delta(spec.epsilon)
+        <= spec.delta
+    )
 
 
 @pytest.mark.parametrize(("rate", "leave"), [(0.05, 0.1), (0.01, 0.03), (0.2, 0.4)])
@@ -271,7 +371,12 @@ def test_what_is_stated_is_within_what_was_asked_for(rate: float, leave: float) 
     choices = {"rate": rate, "leave": leave, "every": 2, "delta": 1e-3}
 
     def curve(epsilon: float) -> Any:
-        return ShrinkingDartboard(epsilon=epsilon, **choices).build(setting).certificate.guarantee(Observer.PUBLIC).curve
+        return (
+            ShrinkingDartboard(epsilon=epsilon, **choices)
+            .build(setting)
+            .certificate.guarantee(Observer.PUBLIC)
+            .curve
+        )
 
     asked = curve(50.0).epsilon(1e-3)
     assert curve(asked).stated() == (asked, 1e-3)
@@ -290,33 +395,57 @@ def test_rate_and_leave_may_be_given_and_groups_are_chosen_for_them() -> None:
 
 def test_values_given_by_hand_are_nothing_that_a_paper_claims() -> None:
     printed = ShrinkingDartboard(calibration="published")
-    claims = [spec.build(LARGE).certificate.guarantee(Observer.PUBLIC).claimed for spec in (printed, replace(printed, draws=2))]
+    claims = [
+        spec.build(LARGE).certificate.guarantee(Observer.PUBLIC).claimed
+        for spec in (printed, replace(printed, draws=2))
+    ]
     assert claims == [PureDP(1.0), None]
 
 
 def test_corollary_6_has_its_own_group_size() -> None:
-    built = ShrinkingDartboard(epsilon=0.02, delta=1e-6, calibration="published").build(Setting(1, 100, 10**5))
+    built = ShrinkingDartboard(epsilon=0.02, delta=1e-6, calibration="published").build(
+        Setting(1, 100, 10**5)
+    )
     assert built.parameters["every"] == round(log(1e6) ** 0.4 * log(100) ** 0.6 / (10 * 0.02**0.6))
-    assert built.parameters["leave"] == pytest.approx((built.parameters["every"] / (1e5 * log(1e6))) ** (1 / 3), rel=1e-3)
+    assert built.parameters["leave"] == pytest.approx(
+        (built.parameters["every"] / (1e5 * log(1e6))) ** (1 / 3), rel=1e-3
+    )
     assert built.certificate.guarantee(Observer.PUBLIC).curve.epsilon(1e-6) < 0.02 / 20
 
 
-@pytest.mark.parametrize(("delta", "calibration"), list(product((0.0, 1e-6), ("certified", "published"))))
+@pytest.mark.parametrize(
+    ("delta", "calibration"), list(product((0.0, 1e-6), ("certified", "published")))
+)
 def test_exact_audits(delta: float, calibration: Any) -> None:
     """The certificate is all but attained, and every planted bug is caught."""
     spec = ShrinkingDartboard(epsilon=0.8, delta=delta, calibration=calibration)
-    rows = [AuditRow(case, examine(case)) for case in cases_of("shrinking_dartboard", spec) if case.method == "exact ratio"]
+    rows = [
+        AuditRow(case, examine(case))
+        for case in cases_of("shrinking_dartboard", spec)
+        if case.method == "exact ratio"
+    ]
     assert all(row.passed for row in rows), [row.to_dict() for row in rows if not row.passed]
     worst = next(row for row in rows if row.case.name == "worst transcripts")
     assert worst.finding.epsilon is not None
     assert 1.0 <= worst.certified / worst.finding.epsilon <= 1.02
-    assert {"never leaves without a reason (p -> 0)", "one draw too many (K off by one)"} <= {row.case.name for row in rows}
+    assert {"never leaves without a reason (p -> 0)", "one draw too many (K off by one)"} <= {
+        row.case.name for row in rows
+    }
 
 
-@pytest.mark.parametrize(("epsilon", "delta", "every"), [(0.05, 0.0, None), (0.05, 1e-6, 8), (10.0, 1e-6, 8), (1e-4, 1e-6, None)])
-def test_exact_audits_with_few_exchanges_or_few_draws(epsilon: float, delta: float, every: int | None) -> None:
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "every"),
+    [(0.05, 0.0, None), (0.05, 1e-6, 8), (10.0, 1e-6, 8), (1e-4, 1e-6, None)],
+)
+def test_exact_audits_with_few_exchanges_or_few_draws(
+    epsilon: float, delta: float, every: int | None
+) -> None:
     spec = ShrinkingDartboard(epsilon=epsilon, delta=delta, every=every)
-    rows = [AuditRow(case, examine(case)) for case in cases_of("shrinking_dartboard", spec) if case.method == "exact ratio"]
+    rows = [
+        AuditRow(case, examine(case))
+        for case in cases_of("shrinking_dartboard", spec)
+        if case.method == "exact ratio"
+    ]
     assert all(row.passed for row in rows), [row.to_dict() for row in rows if not row.passed]
     assert "groups that overlap by one round" in {row.case.name for row in rows}
 
@@ -332,37 +461,60 @@ def test_sampled_audits() -> None:
 LOUD = {"epsilon": 1000.0, "rate": 0.3, "leave": 0.3}
 
 
-@pytest.mark.parametrize("choices", [{"every": 1}, {"every": 7}, {"every": 3, "draws": 70}, {"every": 2, "leave": 0.9}])
+@pytest.mark.parametrize(
+    "choices", [{"every": 1}, {"every": 7}, {"every": 3, "draws": 70}, {"every": 2, "leave": 0.9}]
+)
 def test_the_fused_path_gives_the_same_transcript(choices: dict[str, Any]) -> None:
     """In games with many draws, cut into blocks anyhow, with a cap that is reached."""
     environment = Switching(clients=2, experts=6, horizon=400)
     algorithm = ShrinkingDartboard(**{**LOUD, **choices}).build(environment.setting)
     kept = Everything()
-    simulate(algorithm, environment, 5, sinks=[kept])  # a sink that wants messages gets the plain loop
+    simulate(
+        algorithm, environment, 5, sinks=[kept]
+    )  # a sink that wants messages gets the plain loop
     assert kept.messages[-1][2].switches > 15
     found = {"messages": (kept.all_plays().tobytes(), len(kept.messages))}
     for block in (None, 7, 150):
         for fused in (True, False):
             plays = Everything(wants_messages=False)
-            counters = simulate(algorithm, environment, 5, sinks=[plays], block_rounds=block, fused=fused)
+            counters = simulate(
+                algorithm, environment, 5, sinks=[plays], block_rounds=block, fused=fused
+            )
             found[f"{block} {fused}"] = (plays.all_plays().tobytes(), counters.exchanged)
-    assert len(set(found.values())) == 1, [name for name in found if found[name] != found["messages"]]
+    assert len(set(found.values())) == 1, [
+        name for name in found if found[name] != found["messages"]
+    ]
 
 
-@pytest.mark.parametrize("contract", ["same on every engine", "same for every block", "causal", "pure", "resumable", "sensitivities hold"])
+@pytest.mark.parametrize(
+    "contract",
+    [
+        "same on every engine",
+        "same for every block",
+        "causal",
+        "pure",
+        "resumable",
+        "sensitivities hold",
+    ],
+)
 def test_groups_keep_the_contracts(contract: str) -> None:
     outcome = examine_contract(contract, ShrinkingDartboard(every=3, epsilon=20.0, delta=1e-6))
     assert outcome.status == "holds", outcome.detail
 
 
 def test_a_learner_on_real_data() -> None:
-    learner = Learner.private(ShrinkingDartboard(epsilon=8.0), clients=2, experts=4, horizon=40, source=SecureNoise())
+    learner = Learner.private(
+        ShrinkingDartboard(epsilon=8.0), clients=2, experts=4, horizon=40, source=SecureNoise()
+    )
     plays = []
     for _ in range(40):
         plays.append(learner.predict())
         learner.observe(np.tile([0.0, 1.0, 1.0, 1.0], (2, 1)))
     assert np.shape(plays) == (40, 2)
-    assert all("IDEAL_REALS" not in str(guarantee.assumes) for guarantee in learner.algorithm.certificate.guarantees)
+    assert all(
+        "IDEAL_REALS" not in str(guarantee.assumes)
+        for guarantee in learner.algorithm.certificate.guarantees
+    )
 
 
 def test_a_run_says_what_cannot_be_hoped_for() -> None:
@@ -371,7 +523,10 @@ def test_a_run_says_what_cannot_be_hoped_for() -> None:
     idle, told = notes(ShrinkingDartboard(epsilon=1e-4).build(small.setting), small)
     assert "says nothing here" in idle
     least = hidden_expert_regret(small.setting, 1e-4)
-    assert "is too little to learn from: even where one expert is never wrong and all others always are" in told
+    assert (
+        "is too little to learn from: even where one expert is never wrong and all others always are"
+        in told
+    )
     assert f"with this guarantee regrets at least {least:.3g}, and guessing 98" in told
     adaptive = PlayChasing(clients=1, experts=4, horizon=60)
     algorithm = ShrinkingDartboard(epsilon=5.0).build(adaptive.setting)

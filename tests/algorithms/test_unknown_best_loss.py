@@ -68,21 +68,39 @@ def test_scores_forget_earlier_epochs(make: type[Spec], every: int) -> None:
                 exchange += 1
             else:
                 guess = server.guess(used) if isinstance(server, Guesser) else 0.0
-                assert np.allclose(value, np.maximum(totals[start : exchange * every].sum(axis=0), guess), atol=1e-4)
+                assert np.allclose(
+                    value,
+                    np.maximum(totals[start : exchange * every].sum(axis=0), guess),
+                    atol=1e-4,
+                )
                 used += 1
                 start = exchange * every if used % 2 == 0 else start
         assert used >= 4
 
 
 def test_guesses_double_up_to_the_whole_game() -> None:
-    server = server_of(Doubling(switches=3, threshold=5.0, first_guess=8.0).build(Setting(2, 4, 100)))
+    server = server_of(
+        Doubling(switches=3, threshold=5.0, first_guess=8.0).build(Setting(2, 4, 100))
+    )
     assert isinstance(server, Guesser)
-    assert [server.guess(used) for used in (0, 2, 3, 6, 9, 12, 15, 18, 30_000)] == [0, 0, 8, 16, 32, 64, 128, 200, 200]
+    assert [server.guess(used) for used in (0, 2, 3, 6, 9, 12, 15, 18, 30_000)] == [
+        0,
+        0,
+        8,
+        16,
+        32,
+        64,
+        128,
+        200,
+        200,
+    ]
     assert [server.limit(used) for used in (0, 3)] == [5.0, 13.0]
 
 
 def test_doubling_plays_like_sparse_vector_until_the_first_guess_fails() -> None:
-    environment = NearRealizable(clients=5, experts=20, horizon=400, mean=0.5, law="bernoulli", best_loss=0.0)
+    environment = NearRealizable(
+        clients=5, experts=20, horizon=400, mean=0.5, law="bernoulli", best_loss=0.0
+    )
     for seed in range(5):
         plays = []
         for spec in (SparseVector(epsilon=4.0), Doubling(epsilon=4.0)):
@@ -138,7 +156,9 @@ def test_the_bound_on_wrong_doublings_needs_draws_and_margin(experts: int) -> No
 @pytest.mark.parametrize("best_loss", [0.0, 30.0])
 def test_draws_of_potential_stay_below_the_bound(best_loss: float) -> None:
     """E n (g - ln d / (kappa - 1)) <= theta (1 + J exp(-eps_s A') / 2) + ln d + h m L*, with the constants that `plan` takes."""
-    environment = NearRealizable(clients=4, experts=16, horizon=600, mean=0.5, law="bernoulli", best_loss=best_loss)
+    environment = NearRealizable(
+        clients=4, experts=16, horizon=600, mean=0.5, law="bernoulli", best_loss=best_loss
+    )
     algorithm = Potential(epsilon=4.0).build(environment.setting)
     server = server_of(algorithm)
     rate, quiet = server.selection.epsilon / 2, np.log(600) * server.sparse.query_scale
@@ -158,7 +178,9 @@ def test_draws_of_potential_stay_below_the_bound(best_loss: float) -> None:
 def test_potential_moves() -> None:
     """One datum moves the printed query by 1 in its own run and, because the weights remember it, by nearly 2 in a later one."""
     setting = Setting(1, 2, 1000)
-    server = server_of(Potential(test="potential", rate=1.0, switches=2, threshold=1.0).build(setting))
+    server = server_of(
+        Potential(test="potential", rate=1.0, switches=2, threshold=1.0).build(setting)
+    )
     assert isinstance(server, PotentialTest)
     moved = []
     for datum in ((0, 1), (1, 0)):
@@ -174,7 +196,9 @@ def test_potential_moves() -> None:
     assert both - same == pytest.approx(2 * (same - 2.0) + 2.0, rel=1e-4)
 
 
-@pytest.mark.parametrize(("delta", "claim"), [(0.0, "epsilon = 1, delta = 0"), (1e-6, "epsilon = 1, delta = 1e-6")])
+@pytest.mark.parametrize(
+    ("delta", "claim"), [(0.0, "epsilon = 1, delta = 0"), (1e-6, "epsilon = 1, delta = 1e-6")]
+)
 def test_printed_constants_state_claim_and_truth(delta: float, claim: str) -> None:
     algorithm = Potential(epsilon=1.0, delta=delta, test="potential").build(Setting(10, 100, 512))
     guarantee = algorithm.certificate.guarantee(Observer.PEER)
@@ -190,7 +214,15 @@ def test_printed_constants_state_claim_and_truth(delta: float, claim: str) -> No
         assert guarantee.curve.stated()[0] > 1.0
 
 
-@pytest.mark.parametrize("contract", ["same for every block", "sensitivities hold", "noise follows its law", "nothing raw in a view"])
+@pytest.mark.parametrize(
+    "contract",
+    [
+        "same for every block",
+        "sensitivities hold",
+        "noise follows its law",
+        "nothing raw in a view",
+    ],
+)
 def test_the_printed_test_keeps_the_contracts(contract: str) -> None:
     spec = Potential(epsilon=20.0, test="potential", rate=0.5, threshold=3.0)
     assert examine(contract, spec).status == "holds", examine(contract, spec).detail
@@ -220,7 +252,12 @@ def test_the_printed_test_stays_with_an_expert_that_loses() -> None:
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize(
-    ("name", "spec"), [("doubling", Doubling()), ("potential", Potential()), ("potential", Potential(test="potential"))]
+    ("name", "spec"),
+    [
+        ("doubling", Doubling()),
+        ("potential", Potential()),
+        ("potential", Potential(test="potential")),
+    ],
 )
 def test_every_audit_verdict_is_the_expected_one(name: str, spec: Spec, delta: float) -> None:
     rows = [AuditRow(case, audit(case)) for case in cases_of(name, replace(spec, delta=delta))]

@@ -19,7 +19,17 @@ from support.command import Command
 from support.paths import EXAMPLES
 
 FIELDS = {
-    *("algorithm", "calibration", "trust", "case", "method", "observer", "delta", "certified_epsilon", "audited_epsilon"),
+    *(
+        "algorithm",
+        "calibration",
+        "trust",
+        "case",
+        "method",
+        "observer",
+        "delta",
+        "certified_epsilon",
+        "audited_epsilon",
+    ),
     *("confidence", "ratio", "verdict", "expected", "passed"),
     *("claim", "parameters", "method", "runs"),
 }
@@ -29,14 +39,22 @@ EXACT = "exact ratio"
 
 
 def rows_of(spec: SparseVector, sampled: bool = False) -> list[AuditRow]:
-    return [AuditRow(case, examine(case)) for case in cases_of("sparse_vector", spec) if sampled or case.method == EXACT]
+    return [
+        AuditRow(case, examine(case))
+        for case in cases_of("sparse_vector", spec)
+        if sampled or case.method == EXACT
+    ]
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("epsilon", [0.5, 10.0])
 @pytest.mark.parametrize("calibration", ["certified", "published"])
-def test_every_exact_verdict_is_the_expected_one(epsilon: float, calibration: Any, delta: float) -> None:
-    rows = rows_of(SparseVector(epsilon=epsilon, delta=delta, calibration=calibration, best_loss=3.0))
+def test_every_exact_verdict_is_the_expected_one(
+    epsilon: float, calibration: Any, delta: float
+) -> None:
+    rows = rows_of(
+        SparseVector(epsilon=epsilon, delta=delta, calibration=calibration, best_loss=3.0)
+    )
     assert all(row.passed for row in rows), [row.to_dict() for row in rows if not row.passed]
     assert rows[0].finding.epsilon == 0.0
     assert {row.verdict for row in rows} == {"holds", "violated"}
@@ -48,21 +66,35 @@ def test_every_exact_verdict_is_the_expected_one(epsilon: float, calibration: An
 @pytest.mark.long
 def test_sampled_verdicts_of_the_approximate_version() -> None:
     """Read at delta = 1e-3, the certificate is at most 1.3 times what is shown, and half the noise is caught."""
-    rows = {row.case.name: row for row in rows_of(SparseVector(epsilon=1.0, delta=1e-6), sampled=True) if row.case.method != EXACT}
-    assert all(row.passed for row in rows.values()), [row.to_dict() for row in rows.values() if not row.passed]
+    rows = {
+        row.case.name: row
+        for row in rows_of(SparseVector(epsilon=1.0, delta=1e-6), sampled=True)
+        if row.case.method != EXACT
+    }
+    assert all(row.passed for row in rows.values()), [
+        row.to_dict() for row in rows.values() if not row.passed
+    ]
     shown = rows["forced switches"]
     assert shown.case.delta == 1e-3
     assert shown.finding.epsilon is not None
     assert 1.0 <= shown.certified / shown.finding.epsilon <= 1.3
-    assert rows["null, sampled"].finding.epsilon == rows["null, from outside"].finding.epsilon == 0.0
+    assert (
+        rows["null, sampled"].finding.epsilon == rows["null, from outside"].finding.epsilon == 0.0
+    )
     assert {row.case.method for row in rows.values()} == {"glass box", "black box"}
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("calibration", ["certified", "published"])
-@pytest.mark.parametrize(("epsilon", "delta"), [(0.05, 1e-6), (0.5, 1e-5), (4.0, 1e-6), (10.0, 1e-9), (1.0, 0.0)])
-def test_every_sampled_verdict_is_the_expected_one(epsilon: float, delta: float, calibration: Any) -> None:
-    rows = rows_of(SparseVector(epsilon=epsilon, delta=delta, calibration=calibration), sampled=True)
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(0.05, 1e-6), (0.5, 1e-5), (4.0, 1e-6), (10.0, 1e-9), (1.0, 0.0)]
+)
+def test_every_sampled_verdict_is_the_expected_one(
+    epsilon: float, delta: float, calibration: Any
+) -> None:
+    rows = rows_of(
+        SparseVector(epsilon=epsilon, delta=delta, calibration=calibration), sampled=True
+    )
     assert all(row.passed for row in rows), [row.to_dict() for row in rows if not row.passed]
 
 
@@ -70,7 +102,11 @@ def test_too_few_runs_are_inconclusive() -> None:
     for case in cases_of("sparse_vector", SparseVector(delta=1e-6)):
         if case.method != EXACT:
             row = AuditRow(case, examine(replace(case, runs=20)))
-            assert (row.verdict, row.to_dict()["audited_epsilon"], row.to_dict()["ratio"]) == ("inconclusive", None, None)
+            assert (row.verdict, row.to_dict()["audited_epsilon"], row.to_dict()["ratio"]) == (
+                "inconclusive",
+                None,
+                None,
+            )
 
 
 def test_rows_are_plain_values() -> None:
@@ -82,27 +118,46 @@ def test_rows_are_plain_values() -> None:
 def test_rows_say_what_is_audited() -> None:
     """A part of the certificate, or a louder game than the user's, is never shown as the whole."""
     asked = SparseVector(epsilon=1.0, best_loss=3.0)
-    rows = {case.name: AuditRow(case, examine(replace(case, runs=0))).to_dict() for case in cases_of("sparse_vector", asked)}
-    whole, part, loud = (rows[name] for name in ("worst transcript", "many belows", "one switch, from outside"))
-    assert (whole["claim"], whole["certified_epsilon"], whole["parameters"]) == (WHOLE, 1.0, {"best_loss": 0.0, "threshold": 20.5})
+    rows = {
+        case.name: AuditRow(case, examine(replace(case, runs=0))).to_dict()
+        for case in cases_of("sparse_vector", asked)
+    }
+    whole, part, loud = (
+        rows[name] for name in ("worst transcript", "many belows", "one switch, from outside")
+    )
+    assert (whole["claim"], whole["certified_epsilon"], whole["parameters"]) == (
+        WHOLE,
+        1.0,
+        {"best_loss": 0.0, "threshold": 20.5},
+    )
     assert (part["claim"], part["certified_epsilon"]) == ("answers alone", 0.3)
     assert loud["claim"] == "one selection alone"
     assert loud["parameters"] == {"epsilon": 4.0, "best_loss": 0.0, "switches": 1, "threshold": 0.0}
     case = next(case for case in cases_of("sparse_vector", asked) if case.name == "many belows")
-    with pytest.raises(InvalidValue, match=r"Expected claim='whole certificate' to name a part: the peer is certified epsilon = 1"):
+    with pytest.raises(
+        InvalidValue,
+        match=r"Expected claim='whole certificate' to name a part: the peer is certified epsilon = 1",
+    ):
         replace(case, claim=WHOLE)
 
 
 @pytest.mark.parametrize("observer", [Observer.SERVER, Observer.PUBLIC])
 def test_an_observer_who_does_not_see_just_broadcasts_is_refused(observer: Observer) -> None:
-    case = replace(cases_of("sparse_vector", SparseVector())[0], claim="something else", observer=observer)
-    with pytest.raises(InvalidValue, match=f"Expected observer='{observer.value}' .* to see broadcasts"):
+    case = replace(
+        cases_of("sparse_vector", SparseVector())[0], claim="something else", observer=observer
+    )
+    with pytest.raises(
+        InvalidValue, match=f"Expected observer='{observer.value}' .* to see broadcasts"
+    ):
         examine(case)
 
 
 def test_an_audit_that_cannot_fail_is_refused() -> None:
     AUDITS.add("complacent", lambda spec: AUDITS["sparse_vector"](spec)[:2])
-    with pytest.raises(InvalidValue, match="'complacent' to begin with a null and to hold one that expects 'violated'"):
+    with pytest.raises(
+        InvalidValue,
+        match="'complacent' to begin with a null and to hold one that expects 'violated'",
+    ):
         cases_of("complacent", SparseVector())
 
 
@@ -116,7 +171,13 @@ def test_a_plugin_is_audited(hedgerow: Command) -> None:
     shown = hedgerow("audit", "my_algorithm", "--plugin", example)
     assert "whole certificate" in shown.out
     refused = hedgerow("audit", "hedge", "--plugin", example)
-    assert (refused.code, all(word in refused.err for word in ("Algorithms that have: ", "my_algorithm", "sparse_vector"))) == (2, True)
+    assert (
+        refused.code,
+        all(
+            word in refused.err
+            for word in ("Algorithms that have: ", "my_algorithm", "sparse_vector")
+        ),
+    ) == (2, True)
 
 
 def test_an_algorithm_without_cases_is_refused() -> None:

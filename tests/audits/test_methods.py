@@ -15,7 +15,9 @@ def test_null_audits_raise_no_false_alarm() -> None:
     """Identical worlds, 1,500 audits of each kind at 99.9 %: with fixed seeds, not one."""
     rng = np.random.default_rng(5)
     for turn in range(1500):
-        kinds, size = (300, 2000) if turn % 5 == 0 else (6, 600)  # with many outcomes an event judged by its own choice would alarm
+        kinds, size = (
+            (300, 2000) if turn % 5 == 0 else (6, 600)
+        )  # with many outcomes an event judged by its own choice would alarm
         first, second = rng.integers(0, kinds, (2, size)).tolist()
         assert black_box(first, second).epsilon == 0.0
         shifted, still = rng.normal(size=(2, 400))
@@ -58,13 +60,17 @@ def test_black_box_is_within_three_percent(epsilon: float) -> None:
     assert 0.97 * truth <= found <= truth
 
 
-@pytest.mark.parametrize(("epsilon", "likely"), [(0.5, 0.4), (1.0, 0.2), (2.0, 0.15), (2.0, 0.3), (4.0, 0.2)])
+@pytest.mark.parametrize(
+    ("epsilon", "likely"), [(0.5, 0.4), (1.0, 0.2), (2.0, 0.15), (2.0, 0.3), (4.0, 0.2)]
+)
 def test_black_box_with_three_outcomes(epsilon: float, likely: float) -> None:
     """One telling outcome of this probability, its mirror image, and one that tells nothing."""
     rng = np.random.default_rng(int(100 * epsilon * likely))
     law = np.array([likely, likely * np.exp(-epsilon), 0.0])
     law[2] = 1 - law.sum()
-    found = black_box(rng.choice(3, 10**6, p=law).tolist(), rng.choice(3, 10**6, p=law[[1, 0, 2]]).tolist()).epsilon
+    found = black_box(
+        rng.choice(3, 10**6, p=law).tolist(), rng.choice(3, 10**6, p=law[[1, 0, 2]]).tolist()
+    ).epsilon
     assert found is not None
     assert 0.97 * epsilon <= found <= epsilon
 
@@ -76,7 +82,9 @@ def test_black_box_keeps_its_confidence_at_the_truth() -> None:
     law[2] = 1 - law.sum()
 
     def alarms(confidence: float) -> int:
-        pairs = ((rng.choice(3, 600, p=law), rng.choice(3, 600, p=law[[1, 0, 2]])) for _ in range(300))
+        pairs = (
+            (rng.choice(3, 600, p=law), rng.choice(3, 600, p=law[[1, 0, 2]])) for _ in range(300)
+        )
         found = (black_box(p.tolist(), q.tolist(), confidence=confidence).epsilon for p, q in pairs)
         return sum(epsilon is not None and epsilon > 1.0 for epsilon in found)
 
@@ -87,7 +95,9 @@ def test_black_box_keeps_its_confidence_at_the_truth() -> None:
 def test_half_the_noise_is_caught() -> None:
     rng = np.random.default_rng(3)
     mechanism = ExponentialMechanism("audit", 1.0)
-    laws = [mechanism.scaled(0.5).probabilities(scores) for scores in ([0.0, 8.0, 8.0], [1.0, 7.0, 7.0])]
+    laws = [
+        mechanism.scaled(0.5).probabilities(scores) for scores in ([0.0, 8.0, 8.0], [1.0, 7.0, 7.0])
+    ]
     samples = [rng.choice(3, 10**6, p=law).tolist() for law in laws]
     found = black_box(samples[0], samples[1]).epsilon
     assert found is not None
@@ -113,7 +123,9 @@ def test_glass_box_without_delta_is_the_largest_ratio_seen() -> None:
     ratios = np.append(np.zeros(200), 1.25)
     assert glass_box(ratios, -ratios, 0.0).epsilon == 1.25
     assert glass_box(np.append(ratios, np.inf), -ratios, 0.0).epsilon == np.inf
-    impossible = np.where(np.arange(400) % 4 == 0, np.inf, 0.0)  # a quarter of the outputs give everything away
+    impossible = np.where(
+        np.arange(400) % 4 == 0, np.inf, 0.0
+    )  # a quarter of the outputs give everything away
     assert glass_box(impossible, -np.zeros(400), 0.01).epsilon == np.inf
 
 
@@ -148,7 +160,9 @@ def test_what_is_not_a_number_is_refused() -> None:
 
 
 def test_audits_that_could_not_have_seen_it_say_so() -> None:
-    assert black_box(range(2000), range(2000, 4000)).epsilon is None  # no output ever comes up again
+    assert (
+        black_box(range(2000), range(2000, 4000)).epsilon is None
+    )  # no output ever comes up again
     assert gaussian(np.zeros(500), np.ones(500), 1e-3).epsilon == np.inf
     told = black_box([0] * 200, [1] * 200)
     assert told.epsilon is not None

@@ -44,7 +44,11 @@ def test_the_front_page_names_every_command_and_exit_code(hedgerow: Command) -> 
 
 def test_no_summary_is_cut_on_a_narrow_terminal() -> None:
     narrow = subprocess.run(
-        [sys.executable, "-m", "hedgerow"], capture_output=True, text=True, env={**os.environ, "COLUMNS": "80"}, check=False
+        [sys.executable, "-m", "hedgerow"],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "COLUMNS": "80"},
+        check=False,
     )
     assert "..." not in narrow.stdout.split("Commands:")[1]
 
@@ -57,7 +61,10 @@ def test_proofs_are_printed_by_name_algorithm_and_citation(hedgerow: Command) ->
     assert section.startswith("## Whole algorithm")
     assert "## Setting" not in section
     assert "$" not in section
-    assert hedgerow("proof", "shrinking_dartboard", "--raw").out.rstrip() == proofs.read("dartboard").rstrip()
+    assert (
+        hedgerow("proof", "shrinking_dartboard", "--raw").out.rstrip()
+        == proofs.read("dartboard").rstrip()
+    )
     assert hedgerow("proof", "hedge", "--json").document()["text"].startswith("# Hedge")
 
 
@@ -82,9 +89,18 @@ def test_every_formula_of_every_proof_can_be_printed() -> None:
 
 def test_examples_are_copied_once_and_run(hedgerow: Command, tmp_path: Path) -> None:
     copied = hedgerow("examples", "--json").document()["files"]
-    assert {"examples/study.toml", "examples/my_algorithm.py", "examples/recorded_losses.csv"} <= set(copied)
-    assert sorted(f"examples/{file.name}" for file in (tmp_path / "examples").iterdir()) == sorted(copied)
-    assert hedgerow("run", "examples/recorded.toml", "--data", "examples", "--set", "seeds=1").code == 0
+    assert {
+        "examples/study.toml",
+        "examples/my_algorithm.py",
+        "examples/recorded_losses.csv",
+    } <= set(copied)
+    assert sorted(f"examples/{file.name}" for file in (tmp_path / "examples").iterdir()) == sorted(
+        copied
+    )
+    assert (
+        hedgerow("run", "examples/recorded.toml", "--data", "examples", "--set", "seeds=1").code
+        == 0
+    )
     again = hedgerow("examples")
     assert (again.code, "examples already exists" in again.err) == (2, True)
 
@@ -94,35 +110,63 @@ def test_list_shows_everything_registered(hedgerow: Command) -> None:
     assert set(document) == {"algorithms", "environments", "experiments"}
     assert [row["name"] for row in document["algorithms"]] == list(ALGORITHMS)
     assert [row["name"] for row in document["environments"]] == list(ENVIRONMENTS)
-    assert {"gao2024-figure2", "good", "needs-data"} <= {row["id"] for row in document["experiments"]}
+    assert {"gao2024-figure2", "good", "needs-data"} <= {
+        row["id"] for row in document["experiments"]
+    }
     assert all(row["summary"] for rows in document.values() for row in rows)
     able = [row["name"] for row in document["algorithms"] if "absent clients" in row["supports"]]
-    assert able == ["doubling", "follow_the_leader", "hedge", "potential", "sparse_vector", "uniform"]
+    assert able == [
+        "doubling",
+        "follow_the_leader",
+        "hedge",
+        "potential",
+        "sparse_vector",
+        "uniform",
+    ]
     words = hedgerow("list").out
-    assert f"can be played with sleeping experts, absent clients, late reports: {', '.join(able)}" in " ".join(words.split())
-    assert all(name in words for name in ("sparse_vector", "halving", "gao2024-figure2", "epsilon=1.0"))
+    assert (
+        f"can be played with sleeping experts, absent clients, late reports: {', '.join(able)}"
+        in " ".join(words.split())
+    )
+    assert all(
+        name in words for name in ("sparse_vector", "halving", "gao2024-figure2", "epsilon=1.0")
+    )
 
 
 def test_certify_explains_every_parameter_and_names_only_parameters(hedgerow: Command) -> None:
     for name, kind in ALGORITHMS.items():
         for spec in (form for form in variants().values() if type(form) is kind):
-            unexplained = set(spec.build(Setting(clients=2, experts=4, horizon=30)).parameters) - set(meanings(name))
+            unexplained = set(
+                spec.build(Setting(clients=2, experts=4, horizon=30)).parameters
+            ) - set(meanings(name))
             assert not unexplained, f"{name} should explain {unexplained} in its traits"
     alone = hedgerow("certify", "shrinking_dartboard", "--set", "clients=1").out
     assert "an expert may be left without a reason" in alone
     assert "collude" not in alone
-    assert "also if 1 other client colludes" in hedgerow("certify", "doubling", "--set", "clients=2").out
+    assert (
+        "also if 1 other client colludes"
+        in hedgerow("certify", "doubling", "--set", "clients=2").out
+    )
     refused = hedgerow("certify", "shrinking_dartboard", "--set", "q=1").err
-    assert "valid: calibration, clients, delta, draws, epsilon, every, experts, horizon, leave, rate" in " ".join(refused.split())
+    assert (
+        "valid: calibration, clients, delta, draws, epsilon, every, experts, horizon, leave, rate"
+        in " ".join(refused.split())
+    )
 
 
 def test_certify_tells_who_learns_what(hedgerow: Command) -> None:
-    answer = hedgerow("certify", "sparse_vector", "--set", "epsilon=2", "--set", "clients=3", "--json")
+    answer = hedgerow(
+        "certify", "sparse_vector", "--set", "epsilon=2", "--set", "clients=3", "--json"
+    )
     document = answer.document()
     bound = {"regret_bound", "regret_bound_for", "regret_bound_proof", "notes"}
     assert set(document) == {field.name for field in fields(AlgorithmRecord)} | bound
     assert [document[key] for key in sorted(bound)] == [[], None, None, None]
-    assert (document["algorithm"], document["calibration"], document["trust"]) == ("sparse_vector", "certified", "central")
+    assert (document["algorithm"], document["calibration"], document["trust"]) == (
+        "sparse_vector",
+        "certified",
+        "central",
+    )
     assert document["setting"]["clients"] == 3
     by = {g["observer"]: g for g in document["guarantees"]}
     assert by["server"]["curve"] is None
@@ -136,7 +180,9 @@ def test_certify_tells_who_learns_what(hedgerow: Command) -> None:
 
 
 def test_the_published_certificate_says_what_it_really_costs(hedgerow: Command) -> None:
-    document = hedgerow("certify", "sparse_vector", "--set", "calibration=published", "--json").document()
+    document = hedgerow(
+        "certify", "sparse_vector", "--set", "calibration=published", "--json"
+    ).document()
     public = next(g for g in document["guarantees"] if g["observer"] == "public")
     assert 0.75 <= public["curve"]["epsilon"] <= 0.75 + 1e-12
     assert public["claimed"]["epsilon"] == 1.0
@@ -146,12 +192,29 @@ def test_the_published_certificate_says_what_it_really_costs(hedgerow: Command) 
 
 
 def test_a_run_folder_is_complete_and_loads(hedgerow: Command, tmp_path: Path) -> None:
-    answer = hedgerow("run", "study.toml", "--out", "results", "--json", "--seed", "5", "--set", "algorithms.private.epsilon=6")
+    answer = hedgerow(
+        "run",
+        "study.toml",
+        "--out",
+        "results",
+        "--json",
+        "--seed",
+        "5",
+        "--set",
+        "algorithms.private.epsilon=6",
+    )
     document = answer.document()
     assert set(document) == {"run", "stamp", "summary", "comparators", "certificates", "notes"}
     assert document["run"] == "results"
     folder = tmp_path / "results"
-    written = {"config.toml", "curves.parquet", "results.parquet", "summary.json", "privacy.json", "regret.png"}
+    written = {
+        "config.toml",
+        "curves.parquet",
+        "results.parquet",
+        "summary.json",
+        "privacy.json",
+        "regret.png",
+    }
     assert {p.name for p in folder.iterdir()} == written
     config = from_table(tomllib.loads((folder / "config.toml").read_text()))
     assert config == load(tmp_path / "study.toml", ["algorithms.private.epsilon=6"], 5)
@@ -164,8 +227,12 @@ def test_a_run_folder_is_complete_and_loads(hedgerow: Command, tmp_path: Path) -
     for label, mean in means.items():
         values = [r["value"] for r in finals if r["label"] == label and r["metric"] == "regret"]
         assert mean == pytest.approx(sum(values) / 2)
-    summary, record = (json.loads((folder / name).read_text()) for name in ("summary.json", "privacy.json"))
-    assert {key: summary[key] for key in document if key != "certificates"} == {k: v for k, v in document.items() if k != "certificates"}
+    summary, record = (
+        json.loads((folder / name).read_text()) for name in ("summary.json", "privacy.json")
+    )
+    assert {key: summary[key] for key in document if key != "certificates"} == {
+        k: v for k, v in document.items() if k != "certificates"
+    }
     assert set(summary) == {"format", "run", "stamp", "summary", "comparators", "notes", "losses"}
     assert {row["label"]: row for row in record["algorithms"]} == document["certificates"]
     assert (folder / "regret.png").read_bytes().startswith(b"\x89PNG")
@@ -174,7 +241,9 @@ def test_a_run_folder_is_complete_and_loads(hedgerow: Command, tmp_path: Path) -
 def test_default_folders_are_new_and_words_name_them(hedgerow: Command, tmp_path: Path) -> None:
     answers = [hedgerow("run", "study.toml") for _ in range(2)]
     assert len(list((tmp_path / "runs").iterdir())) == 2
-    assert all("Results in runs/" in answer.out and "not private" in answer.out for answer in answers)
+    assert all(
+        "Results in runs/" in answer.out and "not private" in answer.out for answer in answers
+    )
     assert "epsilon = 5" in answers[0].out
 
 
@@ -187,10 +256,16 @@ def test_plays_and_messages_only_on_keep(hedgerow: Command, tmp_path: Path) -> N
     sums = [m for m in messages if m["label"] == "hedge" and m["direction"] == "upload"]
     assert len(sums) == 2 * 2 * ((30 - 1) // 4)
     assert all(m["field"] == "losses" and len(m["values"]) == 4 for m in sums)
-    assert {m["field"] for m in messages if m["direction"] == "broadcast"} >= {"rounds", "expert", "switches"}
+    assert {m["field"] for m in messages if m["direction"] == "broadcast"} >= {
+        "rounds",
+        "expert",
+        "switches",
+    }
 
 
 def test_one_seed_has_null_intervals_with_a_reason(hedgerow: Command) -> None:
-    regret = hedgerow("run", "study.toml", "--set", "seeds=1", "--json").document()["summary"][0]["regret"]
+    regret = hedgerow("run", "study.toml", "--set", "seeds=1", "--json").document()["summary"][0][
+        "regret"
+    ]
     assert regret["half_width"] is None
     assert "one seed" in regret["reason"]

@@ -62,21 +62,46 @@ def _start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
     """The real command in a session of its own, with Ctrl-C at work even where the tests run in the background."""
     code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from hedgerow.cli.main import main; main()"
     command = [sys.executable, "-c", code, *arguments]
-    return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True)
+    return subprocess.Popen(
+        command,
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
 
 
 BAD = {
-    "nan loss": (["run", "recorded.toml", "--set", "environment.path=nan.csv"], "loss=nan in [0, 1] (line 3, column 'a'"),
-    "large loss": (["run", "recorded.toml", "--set", "environment.path=large.csv"], "loss=1.5 in [0, 1]"),
-    "missing rows": (["run", "recorded.toml", "--set", "environment.path=rows.csv"], "round 1 of client 'y' is missing"),
+    "nan loss": (
+        ["run", "recorded.toml", "--set", "environment.path=nan.csv"],
+        "loss=nan in [0, 1] (line 3, column 'a'",
+    ),
+    "large loss": (
+        ["run", "recorded.toml", "--set", "environment.path=large.csv"],
+        "loss=1.5 in [0, 1]",
+    ),
+    "missing rows": (
+        ["run", "recorded.toml", "--set", "environment.path=rows.csv"],
+        "round 1 of client 'y' is missing",
+    ),
     "missing data": (["run", "recorded.toml"], "'absent.csv' not found"),
     "zero experts": (["run", "study.toml", "--set", "environment.experts=0"], "experts=0"),
-    "T below N": (["run", "study.toml", "--set", "algorithms.0.every=31"], "every=31 <= horizon=30"),
+    "T below N": (
+        ["run", "study.toml", "--set", "algorithms.0.every=31"],
+        "every=31 <= horizon=30",
+    ),
     "epsilon": (["run", "study.toml", "--set", "algorithms.0.epsilon=0.0"], "epsilon=0.0 > 0"),
-    "unknown key": (["run", "study.toml", "--set", "algorithms.0.epsilom=1"], "did you mean 'epsilon'"),
+    "unknown key": (
+        ["run", "study.toml", "--set", "algorithms.0.epsilom=1"],
+        "did you mean 'epsilon'",
+    ),
     "existing out": (["run", "study.toml", "--out", "exists"], "--out exists to be new"),
     "missing study": (["run", "absent.toml"], "absent.toml"),
-    "broken plugin": (["run", "study.toml", "--plugin", "bad.py"], "bad.py failed to import: ModuleNotFoundError"),
+    "broken plugin": (
+        ["run", "study.toml", "--plugin", "bad.py"],
+        "bad.py failed to import: ModuleNotFoundError",
+    ),
     "missing plugin": (["list", "--plugin", "absent.py"], "absent.py not found"),
     "unknown algorithm": (["certify", "hedg"], "did you mean 'hedge'"),
     "unknown parameter": (["certify", "hedge", "--set", "evry=1"], "did you mean 'every'"),
@@ -87,7 +112,10 @@ BAD = {
     "unknown contract": (["contracts", "uniformm"], "did you mean 'uniform'"),
     "no argument": (["run"], "file"),
     "unknown option": (["run", "study.toml", "--sed", "1"], "--sed"),
-    "a parameter as an option": (["certify", "hedge", "--horizon", "9"], "--horizon. Parameters are changed by --set KEY=VALUE."),
+    "a parameter as an option": (
+        ["certify", "hedge", "--horizon", "9"],
+        "--horizon. Parameters are changed by --set KEY=VALUE.",
+    ),
     "negative seed": (["run", "study.toml", "--seed", "-1"], "-1"),
     "no workers": (["run", "study.toml", "--workers", "0"], "0"),
     "no data folder": (["run", "study.toml", "--data", "nowhere"], "nowhere"),
@@ -110,13 +138,17 @@ def test_bad_input_is_answered_in_one_line(folder: Path, case: str) -> None:
 
 
 def test_debug_shows_the_traceback_and_keeps_the_exit_code(folder: Path) -> None:
-    _, err = (process := _start(folder, "run", "study.toml", "--set", "environment.experts=0", "--debug")).communicate(timeout=120)
+    _, err = (
+        process := _start(folder, "run", "study.toml", "--set", "environment.experts=0", "--debug")
+    ).communicate(timeout=120)
     assert "Traceback" in err
     assert "experts=0" in err
     assert process.returncode == 2
 
 
-@pytest.mark.parametrize("signals", [(signal.SIGINT,), (signal.SIGTERM, signal.SIGTERM)], ids=["ctrl-c", "timeout"])
+@pytest.mark.parametrize(
+    "signals", [(signal.SIGINT,), (signal.SIGTERM, signal.SIGTERM)], ids=["ctrl-c", "timeout"]
+)
 @pytest.mark.parametrize("workers", [1, 2])
 def test_ctrl_c_leaves_nothing_behind(
     folder: Path, monkeypatch: pytest.MonkeyPatch, workers: int, signals: tuple[signal.Signals, ...]
@@ -127,14 +159,18 @@ def test_ctrl_c_leaves_nothing_behind(
     monkeypatch.setenv("READY", str(folder / "ready"))
     ready = os.open(folder / "ready", os.O_RDWR)
     settings = ["--set", "environment.name=endless", "--set", "environment.horizon=100000000"]
-    process = _start(folder, "run", "study.toml", "--plugin", "endless.py", "--workers", str(workers), *settings)
+    process = _start(
+        folder, "run", "study.toml", "--plugin", "endless.py", "--workers", str(workers), *settings
+    )
     try:
         for _ in range(workers):
             assert select.select([ready], [], [], 120)[0], "the run did not begin"
             os.read(ready, 1)
         for number in signals:
             os.killpg(process.pid, number)
-        out, err = process.communicate(timeout=120)  # ends only when the workers, who share its pipes, have ended too
+        out, err = process.communicate(
+            timeout=120
+        )  # ends only when the workers, who share its pipes, have ended too
     finally:
         os.close(ready)
         with suppress(ProcessLookupError):

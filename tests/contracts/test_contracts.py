@@ -29,22 +29,39 @@ FORMS: dict[str, Any] = dict(variants())
 LOUDER: dict[str, Any] = {  # where a short game has many changes of expert
     "sparse_vector, published, epsilon 100": SparseVector(calibration="published", epsilon=100.0),
     "sparse_vector, approximate, epsilon 20": SparseVector(epsilon=20.0, delta=1e-3),
-    "sparse_vector, approximate, published, epsilon 50": SparseVector(calibration="published", epsilon=50.0, delta=1e-3),
+    "sparse_vector, approximate, published, epsilon 50": SparseVector(
+        calibration="published", epsilon=50.0, delta=1e-3
+    ),
     "sparse_vector, every 3": SparseVector(every=3, epsilon=20.0),
     "shrinking_dartboard, every 3": ShrinkingDartboard(every=3, epsilon=20.0, delta=1e-6),
 }
 SPECS = FORMS | LOUDER
-QUICK = ("same on every engine", "same for every block", "causal", "pure", "resumable", "covers every message", "sensitivities hold")
+QUICK = (
+    "same on every engine",
+    "same for every block",
+    "causal",
+    "pure",
+    "resumable",
+    "covers every message",
+    "sensitivities hold",
+)
 
 
-SLOW = ("exact ratio below certificate", "million rounds", "regret below bound")  # of further forms: for `make test-full`
+SLOW = (
+    "exact ratio below certificate",
+    "million rounds",
+    "regret below bound",
+)  # of further forms: for `make test-full`
 SLOW_WHEN_SECURE = ("doubling", "potential")
 
 
 def _cases() -> list[Any]:
     """The full suite for every form of every registered algorithm; the quick contracts for louder ones."""
     found = [(a, c) for a in SPECS for c in (CONTRACTS if a in FORMS else QUICK)]
-    return [pytest.param(a, c, marks=pytest.mark.long if c in SLOW and a not in ALGORITHMS else ()) for a, c in found]
+    return [
+        pytest.param(a, c, marks=pytest.mark.long if c in SLOW and a not in ALGORITHMS else ())
+        for a, c in found
+    ]
 
 
 @pytest.mark.parametrize(("algorithm", "contract"), _cases())
@@ -60,7 +77,12 @@ def test_algorithm_keeps_contract(algorithm: str, contract: str) -> None:
 def test_honest_algorithm_keeps_contract(name: str, contract: str) -> None:
     outcome = examine(contract, HONEST[name])
     other_games = ("same by sums", "sleeping experts", "absent clients")
-    no_budget = ("within the budget", "exact ratio below certificate", "noiseless is reference", "regret below bound")
+    no_budget = (
+        "within the budget",
+        "exact ratio below certificate",
+        "noiseless is reference",
+        "regret below bound",
+    )
     applies = contract not in (*other_games, *no_budget)
     assert outcome.status == ("holds" if applies else "not applicable"), outcome.detail
 
@@ -69,7 +91,10 @@ def _secure_cases() -> list[Any]:
     """Every form that secure noise can sample; in the quick suite those with default choices."""
     found = [(a, c) for a, spec in FORMS.items() if _can_be_secure(spec) for c in ON_BOTH_SOURCES]
     slow = [a not in ALGORITHMS or (a in SLOW_WHEN_SECURE and c in SLOW) for a, c in found]
-    return [pytest.param(*case, marks=pytest.mark.long if long else ()) for case, long in zip(found, slow, strict=True)]
+    return [
+        pytest.param(*case, marks=pytest.mark.long if long else ())
+        for case, long in zip(found, slow, strict=True)
+    ]
 
 
 def _can_be_secure(spec: Any) -> bool:
@@ -85,7 +110,9 @@ def test_algorithm_keeps_contract_on_secure_noise(algorithm: str, contract: str)
     assert outcome.status == "holds", outcome.detail
 
 
-@pytest.mark.parametrize("name", ["half the noise", "half the selection noise", "a mechanism that lies"])
+@pytest.mark.parametrize(
+    "name", ["half the noise", "half the selection noise", "a mechanism that lies"]
+)
 def test_contract_catches_it_on_secure_noise(name: str) -> None:
     contract, spec = BROKEN[name]
     assert examine(contract, spec, secure=True).status == "broken"
@@ -103,16 +130,22 @@ def test_whoever_follows_the_worst_expert_keeps_no_bound(name: str) -> None:
     """Where the contract applies at all, it could have failed."""
     honest = FORMS[name].build(SETTING)
     outcome = examine("regret below bound", WorstPlayer(FORMS[name]))
-    assert outcome.status == ("not applicable" if honest.regret_bound is None else "broken"), outcome.detail
+    assert outcome.status == ("not applicable" if honest.regret_bound is None else "broken"), (
+        outcome.detail
+    )
 
 
 def test_a_bound_that_a_guess_would_keep_is_not_counted() -> None:
     """Such a bound says nothing about the game; the contract says so instead of passing."""
-    assert examine("regret below bound", ShrinkingDartboard(epsilon=1e-3)).status == "not applicable"
+    assert (
+        examine("regret below bound", ShrinkingDartboard(epsilon=1e-3)).status == "not applicable"
+    )
 
 
 LAWS = [
-    np.array([1e-6, 1e-6, 0.1, 0.3, 0.6 - 2e-6]),  # rare transcripts alone would fill the first group with next to nothing
+    np.array(
+        [1e-6, 1e-6, 0.1, 0.3, 0.6 - 2e-6]
+    ),  # rare transcripts alone would fill the first group with next to nothing
     np.array([0.999, 0.001]),
     np.geomspace(1e-9, 1.0, 60) / np.geomspace(1e-9, 1.0, 60).sum(),
     np.full(32, 1 / 32),
@@ -129,7 +162,9 @@ def test_no_group_of_transcripts_is_rare(law: np.ndarray) -> None:
 @pytest.mark.parametrize("law", LAWS, ids=len)
 def test_frequencies_of_the_exact_law_raise_no_alarm(law: np.ndarray) -> None:
     """At every level, and with rare transcripts: 3000 samples of 800 runs."""
-    chances = np.array([chance(counts, law) for counts in np.random.default_rng(5).multinomial(800, law, 3000)])
+    chances = np.array(
+        [chance(counts, law) for counts in np.random.default_rng(5).multinomial(800, law, 3000)]
+    )
     for level in (0.1, 0.01, 1e-3):
         assert stats.binomtest(int((chances < level).sum()), 3000, level, "greater").pvalue > 1e-4
     assert chances.min() > 1e-5
@@ -138,8 +173,12 @@ def test_frequencies_of_the_exact_law_raise_no_alarm(law: np.ndarray) -> None:
 def test_frequencies_with_half_the_noise_raise_one() -> None:
     """Even at the level of secure noise."""
     scores = np.array([0.0, 0.5, 1.0, 1.5, 2.0, 3.0])
-    stated, half = (ExponentialMechanism("selection", epsilon).probabilities(scores) for epsilon in (2.0, 4.0))
-    chances = [chance(counts, stated) for counts in np.random.default_rng(6).multinomial(800, half, 100)]
+    stated, half = (
+        ExponentialMechanism("selection", epsilon).probabilities(scores) for epsilon in (2.0, 4.0)
+    )
+    chances = [
+        chance(counts, stated) for counts in np.random.default_rng(6).multinomial(800, half, 100)
+    ]
     assert max(chances) < 1e-10
 
 
@@ -147,16 +186,34 @@ def test_frequencies_with_half_the_noise_raise_one() -> None:
     ("name", "reason"),
     [
         ("adds up what has no cost", "without a cost of its own"),
-        ("counts one release of many", "the server is promised delta = 0.4621 at epsilon = 0; a datum enters"),
-        ("a false Gaussian claim", r"the peer is promised .* a datum enters 1 of mu = 0.5 \(Gaussian\)"),
-        ("Gaussian releases that do not add", r"the peer is promised .* a datum enters \d+ of mu = 0.5 \(Gaussian\)"),
-        ("a false claim to the server alone", "the server is promised .* a datum enters 1 of epsilon = 1"),
+        (
+            "counts one release of many",
+            "the server is promised delta = 0.4621 at epsilon = 0; a datum enters",
+        ),
+        (
+            "a false Gaussian claim",
+            r"the peer is promised .* a datum enters 1 of mu = 0.5 \(Gaussian\)",
+        ),
+        (
+            "Gaussian releases that do not add",
+            r"the peer is promised .* a datum enters \d+ of mu = 0.5 \(Gaussian\)",
+        ),
+        (
+            "a false claim to the server alone",
+            "the server is promised .* a datum enters 1 of epsilon = 1",
+        ),
         ("the server's own noise", "protected by noise that it draws itself"),
         ("a promise for a whole site", "all the data of one client, which no contract can check"),
         ("a likelihood that leaves out uploads", r"the server sees \['uploads'\]"),
         ("a likelihood that leaves out clients", "clients release noise of their own"),
-        ("half the chance of a draw", r"two neighbours have delta = .* at epsilon = .*, a certificate says"),
-        ("spends more than it was given", r"the \w+ is promised epsilon = 2, .*, where epsilon=1.0 and delta=0.0 were asked for: at this"),
+        (
+            "half the chance of a draw",
+            r"two neighbours have delta = .* at epsilon = .*, a certificate says",
+        ),
+        (
+            "spends more than it was given",
+            r"the \w+ is promised epsilon = 2, .*, where epsilon=1.0 and delta=0.0 were asked for: at this",
+        ),
         ("too quiet to be audited", "of the certificate: offer audit_variants"),
     ],
 )

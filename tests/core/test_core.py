@@ -16,9 +16,24 @@ from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core import block as block_module
 from hedgerow.core import registry as registry_module
 from hedgerow.core.block import Block, check
-from hedgerow.core.certificate import IDEAL_REALS, Event, Guarantee, Observer, Person, Site, not_private
+from hedgerow.core.certificate import (
+    IDEAL_REALS,
+    Event,
+    Guarantee,
+    Observer,
+    Person,
+    Site,
+    not_private,
+)
 from hedgerow.core.errors import HedgerowError, InvalidValue
-from hedgerow.core.lattice import MOST_LOSSES, UNITS_PER_LOSS, clip_to_lattice, from_units, round_to_lattice, to_units
+from hedgerow.core.lattice import (
+    MOST_LOSSES,
+    UNITS_PER_LOSS,
+    clip_to_lattice,
+    from_units,
+    round_to_lattice,
+    to_units,
+)
 from hedgerow.core.losses import Linear, SquaredError
 from hedgerow.core.registry import Registry
 from hedgerow.core.setting import Setting
@@ -80,7 +95,16 @@ def test_negative_zero_and_one_are_losses() -> None:
     assert (_checked(losses).own_totals == UNITS_PER_LOSS).all()
 
 
-@pytest.mark.parametrize("bad", [np.zeros((4, 2, 2)), np.zeros((3, 2, 3)), np.zeros((4, 2, 3), np.float32), np.zeros((4, 6)), [[[0.0]]]])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        np.zeros((4, 2, 2)),
+        np.zeros((3, 2, 3)),
+        np.zeros((4, 2, 3), np.float32),
+        np.zeros((4, 6)),
+        [[[0.0]]],
+    ],
+)
 def test_wrong_shapes_and_types_are_refused(bad: Any) -> None:
     with pytest.raises(InvalidValue, match="Expected losses"):
         _checked(bad)
@@ -94,14 +118,23 @@ def test_losses_off_the_lattice_are_refused_even_where_their_sum_is_on_it() -> N
 
 
 @quick
-@given(st.integers(1, 30), st.integers(0, 20), st.lists(st.integers(0, 60), unique=True).map(sorted), st.integers(1, 40))
-def test_sums_are_right_for_any_marks(rounds: int, first: int, marks: list[int], cache: int) -> None:
+@given(
+    st.integers(1, 30),
+    st.integers(0, 20),
+    st.lists(st.integers(0, 60), unique=True).map(sorted),
+    st.integers(1, 40),
+)
+def test_sums_are_right_for_any_marks(
+    rounds: int, first: int, marks: list[int], cache: int
+) -> None:
     losses = round_to_lattice(np.random.default_rng(rounds).random((rounds, 2, 3)))
     with patch.object(block_module, "CACHE_ELEMENTS", cache):
         checked = check(Block.of(losses), Linear(), Setting(2, 3, 100), first, rounds, marks)
     assert checked.segments is not None
     assert checked.cuts[-1] == rounds
-    assert set(checked.cuts[:-1]) == {mark - first for mark in marks if first < mark < first + rounds}
+    assert set(checked.cuts[:-1]) == {
+        mark - first for mark in marks if first < mark < first + rounds
+    }
     units, start = to_units(losses), 0
     for piece, cut in zip(checked.segments, checked.cuts, strict=True):
         assert np.array_equal(piece, units[start:cut].sum(axis=0))
@@ -135,7 +168,10 @@ def test_squared_error_bound_is_attained_and_never_passed() -> None:
     family = SquaredError(feature_norm=2.0, radius=1.5, target=0.5)
     assert family.value(np.array([2.0, 0.0, -0.5]), np.array([1.5, 0.0])) == family.bounds[1]
     rng = np.random.default_rng(2)
-    features, points = ((x := rng.normal(size=(999, 2))) / np.linalg.norm(x, axis=1, keepdims=True) for _ in range(2))
+    features, points = (
+        (x := rng.normal(size=(999, 2))) / np.linalg.norm(x, axis=1, keepdims=True)
+        for _ in range(2)
+    )
     records = np.concatenate([2.0 * features, rng.uniform(-0.5, 0.5, (999, 1))], axis=1)
     assert family.value(records, 1.5 * points).max() <= family.bounds[1]
 
@@ -176,9 +212,13 @@ def test_an_unprotected_algorithm_says_so_to_everybody() -> None:
 
 
 def test_unknown_names_are_answered_with_the_nearest() -> None:
-    with pytest.raises(InvalidValue, match="Unknown algorithm 'sparse_vectr'; did you mean 'sparse_vector'"):
+    with pytest.raises(
+        InvalidValue, match="Unknown algorithm 'sparse_vectr'; did you mean 'sparse_vector'"
+    ):
         ALGORITHMS["sparse_vectr"]
-    with pytest.raises(InvalidValue, match="valid: doubling, follow_the_leader, hedge, phased_selection"):
+    with pytest.raises(
+        InvalidValue, match="valid: doubling, follow_the_leader, hedge, phased_selection"
+    ):
         ALGORITHMS["zzz"]
 
 
@@ -202,12 +242,29 @@ class _Point:
 
 
 def test_a_failing_entry_point_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(registry_module, "entry_points", lambda group: [_Point()] if group == "hedgerow.shapes" else [])
-    with pytest.raises(HedgerowError, match="Plugin 'package:star' failed to load: ZeroDivisionError: broken"):
+    monkeypatch.setattr(
+        registry_module,
+        "entry_points",
+        lambda group: [_Point()] if group == "hedgerow.shapes" else [],
+    )
+    with pytest.raises(
+        HedgerowError, match="Plugin 'package:star' failed to load: ZeroDivisionError: broken"
+    ):
         list(Registry("shape", {}))
 
 
-@pytest.mark.parametrize("frame", [(0, 1, 1), (1, 0, 1), (1, 1, 0), (1, 1, 1, 0), (True, 1, 1), (1, 2.0, 1), (1, 1, MOST_LOSSES + 1)])
+@pytest.mark.parametrize(
+    "frame",
+    [
+        (0, 1, 1),
+        (1, 0, 1),
+        (1, 1, 0),
+        (1, 1, 1, 0),
+        (True, 1, 1),
+        (1, 2.0, 1),
+        (1, 1, MOST_LOSSES + 1),
+    ],
+)
 def test_impossible_settings_are_refused(frame: tuple[Any, ...]) -> None:
     with pytest.raises(InvalidValue, match="Expected"):
         Setting(*frame)
@@ -222,11 +279,17 @@ def test_the_largest_setting_still_sums_exactly() -> None:
 
 @pytest.mark.parametrize("norm", ["l1", "l2", "linf"])
 @pytest.mark.parametrize("bound", [2.0**-20, 0.3, 1.0, 64.0, 1e6, 2.0**30])
-def test_clipped_vectors_obey_the_bound_to_the_last_bit(norm: Literal["l1", "l2", "linf"], bound: float) -> None:
+def test_clipped_vectors_obey_the_bound_to_the_last_bit(
+    norm: Literal["l1", "l2", "linf"], bound: float
+) -> None:
     rng = np.random.default_rng(0)
     for width in (1, 3, 1000):
         on_the_bound = np.full((1, width), bound / {"l1": width, "l2": width**0.5, "linf": 1}[norm])
-        for vectors in (3 * bound * rng.standard_normal((20, width)), 1e300 * rng.standard_normal((3, width)), on_the_bound):
+        for vectors in (
+            3 * bound * rng.standard_normal((20, width)),
+            1e300 * rng.standard_normal((3, width)),
+            on_the_bound,
+        ):
             clipped = clip_to_lattice(vectors, bound, norm)
             limit = Fraction(bound) * 2**20
             for row in to_units(clipped).tolist():
@@ -244,6 +307,12 @@ def test_clipping_changes_no_vector_that_is_short_enough_and_no_direction() -> N
     long = rng.standard_normal((50, 4)) * 9 + 20
     clipped = clip_to_lattice(long, 1.0)
     assert np.allclose(clipped, long / np.linalg.norm(long, axis=-1, keepdims=True), atol=4e-6)
-    for bad, bound, norm in (([np.nan], 1.0, "l2"), ([np.inf], 1.0, "l2"), ([1.0], 0.0, "l2"), ([1.0], np.nan, "l2"), ([1.0], 1.0, "l3")):
+    for bad, bound, norm in (
+        ([np.nan], 1.0, "l2"),
+        ([np.inf], 1.0, "l2"),
+        ([1.0], 0.0, "l2"),
+        ([1.0], np.nan, "l2"),
+        ([1.0], 1.0, "l3"),
+    ):
         with pytest.raises(InvalidValue, match="Expected"):
             clip_to_lattice(bad, bound, norm)  # pyright: ignore[reportArgumentType]

@@ -89,7 +89,9 @@ def test_wrappers_and_drawn_environments_read_traits_alone() -> None:
         adversary: float = 0.5
         features: int = 3
 
-        def draw(self, rng: np.random.Generator, plan: None, first_round: int, rounds: int) -> Array:
+        def draw(
+            self, rng: np.random.Generator, plan: None, first_round: int, rounds: int
+        ) -> Array:
             return rng.random((rounds, self.clients, self.experts)) * self.adversary
 
     stall = Stall(clients=2, experts=3, horizon=12)
@@ -99,7 +101,9 @@ def test_wrappers_and_drawn_environments_read_traits_alone() -> None:
 
 def test_whoever_sees_the_plays_is_adaptive() -> None:
     assert Traits(adversary="stochastic", sees_plays=True).adversary == "adaptive"
-    assert not hr.Sleeping(of=Realizable()).traits.sees_plays  # its reports depend on the plays, its losses do not
+    assert not hr.Sleeping(
+        of=Realizable()
+    ).traits.sees_plays  # its reports depend on the plays, its losses do not
 
 
 def test_only_the_claim_to_be_stochastic_is_lost_where_a_subclass_draws_otherwise() -> None:
@@ -133,7 +137,9 @@ def test_only_the_claim_to_be_stochastic_is_lost_where_a_subclass_draws_otherwis
 
     assert Marked().traits.adversary == "oblivious"
     assert Marked().traits.fresh
-    slotted = dataclass(frozen=True, kw_only=True, slots=True)(type("Slotted", (hr.Bernoulli,), {"__annotations__": {}}))
+    slotted = dataclass(frozen=True, kw_only=True, slots=True)(
+        type("Slotted", (hr.Bernoulli,), {"__annotations__": {}})
+    )
     assert slotted().traits == hr.Bernoulli().traits
 
 
@@ -170,7 +176,9 @@ class Renamed(AlgorithmSpec):
     pause: int = 3
 
     def build(self, setting: Setting) -> Algorithm:
-        return SparseVector(epsilon=self.privacy, delta=self.failure, every=self.pause).build(setting)
+        return SparseVector(epsilon=self.privacy, delta=self.failure, every=self.pause).build(
+            setting
+        )
 
 
 def test_a_spec_may_call_its_fields_what_it_likes() -> None:
@@ -224,7 +232,12 @@ class Plain(Mechanism):
 
 def test_a_mechanism_has_defaults() -> None:
     plain = Plain()
-    assert (plain.exact, plain.curve, plain.noise_scale(), plain.words()) == (False, None, None, "not named")
+    assert (plain.exact, plain.curve, plain.noise_scale(), plain.words()) == (
+        False,
+        None,
+        None,
+        "not named",
+    )
     algorithm = SparseVector().build(SETTING)
     forged = replace(algorithm, certificate=replace(algorithm.certificate, mechanisms=(plain,)))
     with pytest.raises(Unsupported, match="sparse_vector needs Plain, which has no exact sampler"):
@@ -250,7 +263,10 @@ def test_what_only_looks_like_one_is_refused_by_name() -> None:
         with pytest.raises(InvalidValue, match="Expected 'a' to be an algorithm such as"):
             hr.run(Market(), {"a": wrong})  # pyright: ignore[reportArgumentType]
     for registry, base in ((hr.ENVIRONMENTS, "Environment"), (hr.ALGORITHMS, "AlgorithmSpec")):
-        with pytest.raises(InvalidValue, match=rf"Expected the \w+ 'lookalike' to be a class that inherits from {base}, got"):
+        with pytest.raises(
+            InvalidValue,
+            match=rf"Expected the \w+ 'lookalike' to be a class that inherits from {base}, got",
+        ):
             registry.add("lookalike", Lookalike)
         assert "lookalike" not in registry
     free: Registry[Any] = Registry("thing", {})

@@ -40,7 +40,10 @@ def _records(name: str) -> list[Any]:
     for engine in ("vectorised", "in_process"):
         run = make_engine(engine, algorithm, SeededNoise(0), fused=False)
         after = run.advance(run.start(), checked, [])
-        found += [*(after.clients if isinstance(after.clients, tuple) else (after.clients,)), after.server]
+        found += [
+            *(after.clients if isinstance(after.clients, tuple) else (after.clients,)),
+            after.server,
+        ]
     return found
 
 
@@ -135,7 +138,16 @@ def test_altered_messages_say_what_is_wrong(data: bytes, reason: str) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "shape"),
-    [("<f8", [-1]), ("<f8", [-1, -1]), ("<f8", [1e400]), ("<f8", [0, 2**70]), ("=<f8", [1, 1, 0]), ("<x8", []), ("O", []), ("<M8[s]", [])],
+    [
+        ("<f8", [-1]),
+        ("<f8", [-1, -1]),
+        ("<f8", [1e400]),
+        ("<f8", [0, 2**70]),
+        ("=<f8", [1, 1, 0]),
+        ("<x8", []),
+        ("O", []),
+        ("<M8[s]", []),
+    ],
 )
 def test_impossible_layouts_are_refused(kind: str, shape: list[Any]) -> None:
     with pytest.raises(InvalidValue):

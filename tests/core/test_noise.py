@@ -47,17 +47,28 @@ def test_many_rounds_in_advance_are_the_same_draws(law: str, shape: tuple[int, .
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("law", list(LAWS))
-def test_one_client_after_another_draws_what_everyone_draws(law: str, shape: tuple[int, ...]) -> None:
+def test_one_client_after_another_draws_what_everyone_draws(
+    law: str, shape: tuple[int, ...]
+) -> None:
     expected = _everyone(25, law, shape)
     source = SeededNoise(5)
     for i in range(CLIENTS):
         mine = source.single("client", i, CLIENTS)
-        assert np.array_equal(np.stack([mine.draw(law, "play", shape) for _ in range(25)]), expected[:, i])
+        assert np.array_equal(
+            np.stack([mine.draw(law, "play", shape) for _ in range(25)]), expected[:, i]
+        )
 
 
-def _interleaved(source: SeededNoise, steps: list[tuple[int, int]], shape: tuple[int, ...], drawn: list[list[Any]]) -> None:
+def _interleaved(
+    source: SeededNoise,
+    steps: list[tuple[int, int]],
+    shape: tuple[int, ...],
+    drawn: list[list[Any]],
+) -> None:
     for client, rounds in steps:
-        drawn[client].extend(source.single("client", client, CLIENTS).draw("laplace", "play", shape, rounds=rounds))
+        drawn[client].extend(
+            source.single("client", client, CLIENTS).draw("laplace", "play", shape, rounds=rounds)
+        )
 
 
 orders = st.lists(st.tuples(st.integers(0, CLIENTS - 1), st.integers(0, 9)), max_size=30)
@@ -66,7 +77,9 @@ shapes = st.sampled_from(SHAPES)
 
 @quick
 @given(orders, shapes)
-def test_any_interleaving_of_clients_gives_the_same_draws(steps: list[tuple[int, int]], shape: tuple[int, ...]) -> None:
+def test_any_interleaving_of_clients_gives_the_same_draws(
+    steps: list[tuple[int, int]], shape: tuple[int, ...]
+) -> None:
     drawn: list[list[Any]] = [[] for _ in range(CLIENTS)]
     _interleaved(SeededNoise(5), steps, shape, drawn)
     expected = _everyone(max(map(len, drawn), default=0) + 1, "laplace", shape)
@@ -76,11 +89,15 @@ def test_any_interleaving_of_clients_gives_the_same_draws(steps: list[tuple[int,
 
 @quick
 @given(orders, orders, shapes)
-def test_restored_clients_go_on_as_if_nothing_had_happened(before: list[Any], after: list[Any], shape: tuple[int, ...]) -> None:
+def test_restored_clients_go_on_as_if_nothing_had_happened(
+    before: list[Any], after: list[Any], shape: tuple[int, ...]
+) -> None:
     source = SeededNoise(5)
     drawn: list[list[Any]] = [[] for _ in range(CLIENTS)]
     _interleaved(source, before, shape, drawn)
-    _interleaved(SeededNoise.restore(json.loads(json.dumps(source.snapshot()))), after, shape, drawn)
+    _interleaved(
+        SeededNoise.restore(json.loads(json.dumps(source.snapshot()))), after, shape, drawn
+    )
     expected = _everyone(max(map(len, drawn), default=0) + 1, "laplace", shape)
     for i, mine in enumerate(drawn):
         assert np.array_equal(np.array(mine).reshape(-1, *shape), expected[: len(mine), i])
@@ -103,7 +120,10 @@ def test_a_snapshot_is_not_moved_by_later_draws() -> None:
     saved = source.snapshot()
     expected = source.server().draw("gumbel", "selection", (4,), rounds=2000)
     for _ in range(2):
-        assert np.array_equal(SeededNoise.restore(saved).server().draw("gumbel", "selection", (4,), rounds=2000), expected)
+        assert np.array_equal(
+            SeededNoise.restore(saved).server().draw("gumbel", "selection", (4,), rounds=2000),
+            expected,
+        )
 
 
 def test_roles_purposes_laws_seeds_and_widths_have_streams_of_their_own() -> None:
@@ -111,7 +131,12 @@ def test_roles_purposes_laws_seeds_and_widths_have_streams_of_their_own() -> Non
         return SeededNoise(seed).everyone(role, 1).draw("uniform", purpose, rounds=3000)[:, 0]
 
     source = SeededNoise(1)
-    streams = [one(1, "client", "play"), one(2, "client", "play"), one(1, "decider", "play"), one(1, "client", "query")]
+    streams = [
+        one(1, "client", "play"),
+        one(2, "client", "play"),
+        one(1, "decider", "play"),
+        one(1, "client", "query"),
+    ]
     streams.append(source.server().draw("uniform", "play", rounds=3000))
     streams.append(source.server().draw("uniform", "play", (1, 2), rounds=3000)[:, 0, 0])
     streams.append(stats.norm.cdf(source.server().draw("gaussian", "play", rounds=3000)))
@@ -151,7 +176,11 @@ def test_every_law_has_unit_scale(law: str) -> None:
 
 def test_no_noise_is_none_in_every_shape() -> None:
     silent = NoNoise()
-    for view, batch in ((silent.server(), ()), (silent.everyone("client", 4), (4,)), (silent.single("client", 1, 4), ())):
+    for view, batch in (
+        (silent.server(), ()),
+        (silent.everyone("client", 4), (4,)),
+        (silent.single("client", 1, 4), ()),
+    ):
         assert view.batch == batch
         for law in LAWS:
             drawn = view.draw(law, "play", (2,), rounds=3)
@@ -192,7 +221,9 @@ def test_coins_and_indices_have_their_chances_on_both_sources(source: Any) -> No
     heads = sum(server.flip(0.8, 1.5, "coin") for _ in range(3000))
     assert stats.binomtest(heads, 3000, np.exp(-1.2)).pvalue > 1e-6
     assert stats.binomtest(heads, 3000, np.exp(-1.8)).pvalue < 1e-6
-    many = np.mean([everyone.flip(np.array([0.0, 1.0, 9000.0]), 0.5, "coins") for _ in range(3000)], axis=0)
+    many = np.mean(
+        [everyone.flip(np.array([0.0, 1.0, 9000.0]), 0.5, "coins") for _ in range(3000)], axis=0
+    )
     assert (many[0], many[2]) == (1.0, 0.0)
     assert stats.binomtest(round(3000 * many[1]), 3000, np.exp(-0.5)).pvalue > 1e-6
     counts = np.bincount([server.index(5, "place") for _ in range(5000)], minlength=5)

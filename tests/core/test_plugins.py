@@ -33,7 +33,9 @@ def _install(folder: Path, points: str) -> None:
 def test_an_entry_point_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _install(tmp_path, "careful = neighbour:Careful")
     monkeypatch.syspath_prepend(str(tmp_path))
-    registry: Registry[type] = Registry("algorithm", {"hedge": "hedgerow.algorithms.baselines.hedge:Hedge"})
+    registry: Registry[type] = Registry(
+        "algorithm", {"hedge": "hedgerow.algorithms.baselines.hedge:Hedge"}
+    )
     assert list(registry) == ["careful", "hedge"]
     assert issubclass(registry["careful"], Hedge)
     monkeypatch.delitem(sys.modules, "neighbour")
@@ -42,5 +44,7 @@ def test_an_entry_point_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 def test_a_broken_entry_point_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     _install(tmp_path, "careful = nowhere:Careful")
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(HedgerowError, match="'nowhere:Careful' failed to load: ModuleNotFoundError"):
+    with pytest.raises(
+        HedgerowError, match="'nowhere:Careful' failed to load: ModuleNotFoundError"
+    ):
         list(Registry("algorithm", {}))

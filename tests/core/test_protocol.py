@@ -27,7 +27,11 @@ from hedgerow.environments.hard.adaptive import PlayChasing
 from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.evaluation.recorder import Recorder
 
-CHANNELS = {"Value.value": Channel.UPLOADS, "Number.value": Channel.BROADCASTS, "Number.rounds": Channel.TIMING}
+CHANNELS = {
+    "Value.value": Channel.UPLOADS,
+    "Number.value": Channel.BROADCASTS,
+    "Number.rounds": Channel.TIMING,
+}
 CERTIFICATE = not_private("a test fixture", CHANNELS)
 
 
@@ -46,13 +50,17 @@ class Vector:
     value: np.ndarray
 
 
-def _run(algorithm: Algorithm, environment: Any, seed: int = 0, **options: Any) -> tuple[np.ndarray, list[Any], Any]:
+def _run(
+    algorithm: Algorithm, environment: Any, seed: int = 0, **options: Any
+) -> tuple[np.ndarray, list[Any], Any]:
     everything = Everything()
     counters = simulate(algorithm, environment, seed, sinks=[everything], **options)
     return everything.all_plays(), everything.messages, counters
 
 
-def _same_everywhere(algorithm: Algorithm, environment: Any, **options: Any) -> tuple[np.ndarray, list[Any], Any]:
+def _same_everywhere(
+    algorithm: Algorithm, environment: Any, **options: Any
+) -> tuple[np.ndarray, list[Any], Any]:
     """The run, after checking that engines and blocks agree."""
     plays, messages, counters = _run(algorithm, environment, **options)
     for engine, block in (("in_process", None), ("vectorised", 1), ("in_process", 3)):
@@ -108,7 +116,15 @@ class ThreeTimes:
 
 
 def _phased(setting: Setting, stuck: bool = False) -> Algorithm:
-    return Algorithm("phased", setting, Phased(setting.experts), ThreeTimes(setting.experts, stuck), CERTIFICATE, Value, Number)
+    return Algorithm(
+        "phased",
+        setting,
+        Phased(setting.experts),
+        ThreeTimes(setting.experts, stuck),
+        CERTIFICATE,
+        Value,
+        Number,
+    )
 
 
 def test_several_exchanges_at_one_time_step() -> None:
@@ -118,7 +134,9 @@ def test_several_exchanges_at_one_time_step() -> None:
     assert [broadcast.rounds for _, _, broadcast in messages] == [0, 0, 5] * 3
     assert counters.exchanged == 9
     first, second = messages[0][1].value, messages[1][1].value
-    assert np.array_equal(second, first + first.sum(axis=0))  # the second upload answers the first broadcast
+    assert np.array_equal(
+        second, first + first.sum(axis=0)
+    )  # the second upload answers the first broadcast
 
 
 def test_an_algorithm_that_never_plays_is_stopped() -> None:
@@ -200,20 +218,34 @@ class Silo(Environment):
 
     def block(self, state: int, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, int]:
         part = self.vectors[state : state + rounds]
-        return Block(np.repeat(part[:, None, :], 2, axis=1), np.ascontiguousarray(part[:, :, None])), state + rounds
+        return Block(
+            np.repeat(part[:, None, :], 2, axis=1), np.ascontiguousarray(part[:, :, None])
+        ), state + rounds
 
 
 def test_deciders_that_are_not_the_reporters() -> None:
     vectors = round_to_lattice(np.random.default_rng(1).random((21, 4)))
     environment = Silo(vectors)
     setting = environment.setting
-    algorithm = Algorithm("silo", setting, Reporter(), Columns(4), CERTIFICATE, Value, Number, decider=Listener(4), combine="each")
+    algorithm = Algorithm(
+        "silo",
+        setting,
+        Reporter(),
+        Columns(4),
+        CERTIFICATE,
+        Value,
+        Number,
+        decider=Listener(4),
+        combine="each",
+    )
     plays, messages, counters = _same_everywhere(algorithm, environment)
     assert plays.shape == (21, 2)
     assert messages[0][1].value.shape == (4, 1)
     for t in range(2, 21):
         assert plays[t].tolist() == [vectors[: t - t % 2].sum(axis=0).argmin()] * 2
-    assert counters.broadcast_scalars == (counters.exchanged + 1) * 6 * 5  # six listeners, rounds and four totals
+    assert (
+        counters.broadcast_scalars == (counters.exchanged + 1) * 6 * 5
+    )  # six listeners, rounds and four totals
     recorder = Recorder(setting, environment.family)
     result = recorder.result("silo", 0, simulate(algorithm, environment, 0, sinks=[recorder]))
     paid = vectors[np.arange(21), plays[:, 0]].sum()
@@ -299,12 +331,23 @@ def test_points_and_convex_losses() -> None:
     truth = np.array([0.5, -0.3, 0.1])
     environment = Regression(np.concatenate([features, features @ truth[:, None]], axis=-1))
     setting = environment.setting
-    algorithm = Algorithm("descent", setting, Descent(3, environment.family), Quiet(), CERTIFICATE, Value, Number, plays="point")
+    algorithm = Algorithm(
+        "descent",
+        setting,
+        Descent(3, environment.family),
+        Quiet(),
+        CERTIFICATE,
+        Value,
+        Number,
+        plays="point",
+    )
     plays, _, _ = _same_everywhere(algorithm, environment)
     assert np.allclose(plays[-1], truth, atol=1e-3)
     recorder = Recorder(setting, environment.family)
     result = recorder.result("", 0, simulate(algorithm, environment, 0, sinks=[recorder]))
     assert np.isnan(result.final_regret)
-    assert result.loss[-1] == pytest.approx(environment.family.value(environment.records, plays).sum() / 2)
+    assert result.loss[-1] == pytest.approx(
+        environment.family.value(environment.records, plays).sum() / 2
+    )
     with pytest.raises(Unsupported, match="chooses experts"):
         simulate(replace(algorithm, plays="expert"), environment, 0)

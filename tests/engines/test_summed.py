@@ -51,8 +51,18 @@ def test_given_losses_are_played_bit_for_bit(every: int) -> None:
     losses[..., 2] *= 0.1
     environment = RecordedArray(losses)
     for seed in range(5):
-        one, other = (play(environment, seed, engine, every=every) for engine in ("vectorised", "summed"))
-        for name in ("rounds", "loss", "regret", "switches", "exchanges", "uploaded_bytes", "broadcast_bytes"):
+        one, other = (
+            play(environment, seed, engine, every=every) for engine in ("vectorised", "summed")
+        )
+        for name in (
+            "rounds",
+            "loss",
+            "regret",
+            "switches",
+            "exchanges",
+            "uploaded_bytes",
+            "broadcast_bytes",
+        ):
             assert np.array_equal(getattr(one, name), getattr(other, name)), name
         assert np.isnan(other.own_best_regret)
 
@@ -65,9 +75,19 @@ def test_sums_have_the_law_of_added_losses(environment: Any) -> None:
         start = environment.start(seed)
         means = np.zeros((2, environment.experts))
         for at, (offset, rounds) in enumerate(((0, first), (first, second))):
-            drawn = np.array([environment.draw(np.random.default_rng(k), start.plan, offset, rounds) for k in range(400)])
+            drawn = np.array(
+                [
+                    environment.draw(np.random.default_rng(k), start.plan, offset, rounds)
+                    for k in range(400)
+                ]
+            )
             added = drawn.sum(axis=(1, 2))
-            counted = np.array([environment.counts(np.random.default_rng([7, k]), start.plan, offset, rounds) for k in range(400)])
+            counted = np.array(
+                [
+                    environment.counts(np.random.default_rng([7, k]), start.plan, offset, rounds)
+                    for k in range(400)
+                ]
+            )
             for expert in range(environment.experts):
                 if added[:, expert].std() == 0:
                     assert np.array_equal(added[:, expert], counted[:, expert])
@@ -94,7 +114,10 @@ def test_spans_go_on_where_the_last_one_ended() -> None:
 
 def test_losses_and_regret_have_the_same_law_on_both_engines() -> None:
     environment = Bernoulli(clients=4, experts=6, horizon=200, mean=0.5, gap=0.4)
-    one, other = ([play(environment, seed, e, every=5) for seed in range(150)] for e in ("vectorised", "summed"))
+    one, other = (
+        [play(environment, seed, e, every=5) for seed in range(150)]
+        for e in ("vectorised", "summed")
+    )
     assert p_value([r.final_regret for r in one], [r.final_regret for r in other]) > 1e-5
     assert p_value([r.loss[-1] for r in one], [r.loss[-1] for r in other]) > 1e-5
     wrong = [play(replace(environment, mean=0.55), seed, "summed", every=5) for seed in range(150)]
@@ -102,12 +125,21 @@ def test_losses_and_regret_have_the_same_law_on_both_engines() -> None:
 
 
 def test_what_cannot_be_played_by_sums_is_refused_by_name() -> None:
-    with pytest.raises(Unsupported, match=r"hedge cannot be played by sums.* Leave the engine out .*draw sums: bernoulli, common_coins,"):
+    with pytest.raises(
+        Unsupported,
+        match=r"hedge cannot be played by sums.* Leave the engine out .*draw sums: bernoulli, common_coins,",
+    ):
         simulate(Hedge().build(COUNTED[0].setting), COUNTED[0], 0, engine="summed")
     own_noise = PhasedSelection(trust="local").build(COUNTED[0].setting)
-    with pytest.raises(Unsupported, match="phased_selection cannot be played by sums, each of its clients adds noise of its own"):
+    with pytest.raises(
+        Unsupported,
+        match="phased_selection cannot be played by sums, each of its clients adds noise of its own",
+    ):
         simulate(own_noise, COUNTED[0], 0, engine="summed")
-    with pytest.raises(Unsupported, match="follow_the_leader cannot be played by sums, it does not say which one expert all clients play"):
+    with pytest.raises(
+        Unsupported,
+        match="follow_the_leader cannot be played by sums, it does not say which one expert all clients play",
+    ):
         simulate(FollowTheLeader().build(COUNTED[0].setting), COUNTED[0], 0, engine="summed")
     uniform = UniformLosses(**SMALL)
     with pytest.raises(Unsupported, match="UniformLosses cannot draw sums"):
@@ -122,12 +154,23 @@ def test_what_cannot_be_played_by_sums_is_refused_by_name() -> None:
 
 
 def test_near_realizable_sums_have_the_chosen_loss() -> None:
-    environment = NearRealizable(clients=1000, experts=3, horizon=100, law="bernoulli", best_loss=5.0, exact=False)
+    environment = NearRealizable(
+        clients=1000, experts=3, horizon=100, law="bernoulli", best_loss=5.0, exact=False
+    )
     totals, _ = environment.sums(environment.start(0), 100)
     assert abs(totals.min() / UNITS_PER_LOSS / 1000 - 5.0) < 0.5
 
 
 def test_a_study_that_cannot_be_played_by_sums_says_why_at_once_and_completely() -> None:
-    config = StudyConfig("x", NearRealizable(**SMALL), (Entry("a", Hedge()), Entry("b", SparseVector())), seeds=1, engine="summed")
-    with pytest.raises(Unsupported, match=r"a: hedge cannot be played .*law='bernoulli' can; .*exact=False can.* b: "):
+    config = StudyConfig(
+        "x",
+        NearRealizable(**SMALL),
+        (Entry("a", Hedge()), Entry("b", SparseVector())),
+        seeds=1,
+        engine="summed",
+    )
+    with pytest.raises(
+        Unsupported,
+        match=r"a: hedge cannot be played .*law='bernoulli' can; .*exact=False can.* b: ",
+    ):
         run_study(config, workers=1)

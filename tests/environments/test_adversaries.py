@@ -25,7 +25,12 @@ from hedgerow.core.transcript import Everything
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.environments.hard.adaptive import PlayChasing
-from hedgerow.environments.hard.columns import ColumnState, ColumnSubsets, ConsensusColumns, SignEstimation
+from hedgerow.environments.hard.columns import (
+    ColumnState,
+    ColumnSubsets,
+    ConsensusColumns,
+    SignEstimation,
+)
 from hedgerow.environments.hard.lower_bounds import (
     coin_regret,
     column_subsets_regret,
@@ -49,10 +54,20 @@ def test_coins_are_fair_and_common() -> None:
     assert stats.binomtest(int(losses[:, 0].sum()), 2400, 0.5).pvalue > 1e-4
 
 
-@pytest.mark.parametrize("spec", [Uniform(), FollowTheLeader(), Hedge(), PhasedSelection(epsilon=100.0)], ids=lambda s: type(s).__name__)
+@pytest.mark.parametrize(
+    "spec",
+    [Uniform(), FollowTheLeader(), Hedge(), PhasedSelection(epsilon=100.0)],
+    ids=lambda s: type(s).__name__,
+)
 @pytest.mark.parametrize("clients", [1, 6])
-def test_nobody_beats_common_coins_with_any_number_of_clients(spec: AlgorithmSpec, clients: int) -> None:
-    found, exact, alarm = regrets(spec, CommonCoins(clients=clients, experts=8, horizon=64), 60), coin_regret(8, 64), 1e-4 / 8  # cases
+def test_nobody_beats_common_coins_with_any_number_of_clients(
+    spec: AlgorithmSpec, clients: int
+) -> None:
+    found, exact, alarm = (
+        regrets(spec, CommonCoins(clients=clients, experts=8, horizon=64), 60),
+        coin_regret(8, 64),
+        1e-4 / 8,
+    )  # cases
     right, wrong = (stats.ttest_1samp(found, mean).pvalue for mean in (exact, 1.5 * exact))  # pyright: ignore[reportAttributeAccessIssue]
     assert right > alarm > wrong
 
@@ -65,7 +80,9 @@ def test_coin_regret_is_the_mean_of_a_minimum() -> None:
 
 
 @pytest.mark.parametrize(("clients", "epsilon"), [(1, 0.1), (1, 1.0), (4, 0.1), (4, 0.25)])
-def test_private_algorithms_regret_what_they_must_on_the_hidden_expert(clients: int, epsilon: float) -> None:
+def test_private_algorithms_regret_what_they_must_on_the_hidden_expert(
+    clients: int, epsilon: float
+) -> None:
     environment = HiddenExpert(clients=clients, experts=32, horizon=200)
     least = hidden_expert_regret(environment.setting, epsilon)
     for spec in (PhasedSelection(epsilon=epsilon), SparseVector(epsilon=epsilon)):
@@ -76,10 +93,15 @@ def test_private_algorithms_regret_what_they_must_on_the_hidden_expert(clients: 
 
 
 def test_hidden_expert_bound_by_hand() -> None:
-    by_hand = sum(max(0.0, 1 - np.exp(0.3 * t) / 8 - 1e-3 * (np.exp(0.3 * t) - 1) / (np.exp(0.1) - 1)) for t in range(50))
+    by_hand = sum(
+        max(0.0, 1 - np.exp(0.3 * t) / 8 - 1e-3 * (np.exp(0.3 * t) - 1) / (np.exp(0.1) - 1))
+        for t in range(50)
+    )
     assert hidden_expert_regret(Setting(3, 8, 50), 0.1, 1e-3) == pytest.approx(by_hand)
     assert hidden_expert_regret(Setting(3, 8, 2), 1e-6) == pytest.approx(2 * 7 / 8, rel=1e-4)
-    assert hidden_expert_regret(Setting(10**6, 1000, 10**6), 5.0, 1e-6) == 1 - 1 / 1000  # without an overflow
+    assert (
+        hidden_expert_regret(Setting(10**6, 1000, 10**6), 5.0, 1e-6) == 1 - 1 / 1000
+    )  # without an overflow
     one, many = (hidden_expert_regret(Setting(m, 1000, 10**6), 0.01) for m in (1, 50))
     assert one / many == pytest.approx(50, rel=0.1)
 
@@ -90,7 +112,9 @@ def test_hidden_expert_bound_where_powers_of_e_leave_the_floats(delta: float) ->
     """The first round teaches nobody anything; in the second everything is known, or nothing."""
     assert hidden_expert_regret(Setting(1000, 100, 512), 1.0, delta) == pytest.approx(0.99)
     assert hidden_expert_regret(Setting(1, 100, 512), 800.0, delta) == pytest.approx(0.99)
-    assert hidden_expert_regret(Setting(1, 100, 512), 1e-300, delta) == pytest.approx(512 * 0.99 - delta * 511 * 256)
+    assert hidden_expert_regret(Setting(1, 100, 512), 1e-300, delta) == pytest.approx(
+        512 * 0.99 - delta * 511 * 256
+    )
 
 
 # Columns
@@ -107,7 +131,9 @@ def test_columns_are_charged_as_the_row_says_until_they_are_played() -> None:
         row = state.signs[state.order[t % 3]]
         for column in range(30):
             pair = block.losses[0, 0, 2 * column : 2 * column + 2]
-            assert pair.tolist() == ([1.0, 1.0] if column in gone else [float(row[column] > 0), float(row[column] < 0)])
+            assert pair.tolist() == (
+                [1.0, 1.0] if column in gone else [float(row[column] > 0), float(row[column] < 0)]
+            )
         assert not state.gone[list(set(range(30)) - gone)].any()
         plays, state = np.array([(7 * t) % 60]), after
         gone.add(int(plays[0]) // 2)
@@ -138,7 +164,10 @@ def test_who_is_absent_uses_up_no_column(environment: SignEstimation) -> None:
     assert not state.gone.any()
     for play in (5, environment.experts - 1):
         _, after = environment.block(state, 1, np.array([play, ABSENT]))
-        assert np.flatnonzero(after.gone).tolist() == np.unique(environment.columns_of(np.array([play]))).tolist()
+        assert (
+            np.flatnonzero(after.gone).tolist()
+            == np.unique(environment.columns_of(np.array([play]))).tolist()
+        )
 
 
 def test_a_whole_game_with_absent_clients_uses_up_what_was_played() -> None:
@@ -148,7 +177,9 @@ def test_a_whole_game_with_absent_clients_uses_up_what_was_played() -> None:
     class Watched(ConsensusColumns):
         seen: list[np.ndarray] = field(default_factory=list)
 
-        def block(self, state: ColumnState, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, ColumnState]:
+        def block(
+            self, state: ColumnState, rounds: int, past_plays: np.ndarray | None
+        ) -> tuple[Block, ColumnState]:
             made, after = super().block(state, rounds, past_plays)
             self.seen.append(after.gone)
             return made, after
@@ -167,7 +198,9 @@ def test_whoever_may_look_pays_half_as_often() -> None:
     """The leader of all losses so far is right when it is new and pays when it is played again; a private choice pays nearly always."""
     for environment in (ConsensusColumns(experts=200, horizon=60), ColumnSubsets()):
         assert regret(FollowTheLeader(), environment, 5).mean <= 0.55 * environment.horizon
-        assert regret(PhasedSelection(epsilon=0.1), environment, 5).mean >= 0.8 * environment.horizon
+        assert (
+            regret(PhasedSelection(epsilon=0.1), environment, 5).mean >= 0.8 * environment.horizon
+        )
 
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.3])
@@ -181,11 +214,19 @@ def test_pure_algorithms_regret_what_they_must_on_consensus_columns(epsilon: flo
 
 
 def test_consensus_bound_by_hand() -> None:
-    chances = [min(1.0, np.exp(0.2 * 12) * stats.binom.sf(12 - lost - 1, 12, 0.5)) for lost in range(12)]
-    assert consensus_regret(12, 0.1, clients=2) == pytest.approx(sum(1 - chance for chance in chances))
+    chances = [
+        min(1.0, np.exp(0.2 * 12) * stats.binom.sf(12 - lost - 1, 12, 0.5)) for lost in range(12)
+    ]
+    assert consensus_regret(12, 0.1, clients=2) == pytest.approx(
+        sum(1 - chance for chance in chances)
+    )
     assert consensus_regret(4000, 0.1) / 4000 == pytest.approx(0.28, abs=0.01)
     assert consensus_regret(4000, 0.7) == 0.0
-    for horizon, epsilon in ((1100, 0.69), (2000, 0.69), (20000, 0.1)):  # where chances are below all floats
+    for horizon, epsilon in (
+        (1100, 0.69),
+        (2000, 0.69),
+        (20000, 0.1),
+    ):  # where chances are below all floats
         exact = _consensus_by_integers(horizon, epsilon)
         assert consensus_regret(horizon, epsilon) == pytest.approx(exact, rel=1e-6)
         assert consensus_regret(horizon, epsilon) <= exact
@@ -220,7 +261,11 @@ def _consensus_by_integers(horizon: int, epsilon: float) -> float:
 @pytest.mark.parametrize(
     ("kind", "bad", "rule"),
     [
-        (SignEstimation, {"clients": 2}, "horizon=90 <= 45: .* every client.*; 90 rounds with 2 clients need experts >= 400"),
+        (
+            SignEstimation,
+            {"clients": 2},
+            "horizon=90 <= 45: .* every client.*; 90 rounds with 2 clients need experts >= 400",
+        ),
         (SignEstimation, {"experts": 201}, "experts=201 to be even"),
         (SignEstimation, {"horizon": 91}, "horizon=91 <= 90.* with 1 client need experts >= 204"),
         (SignEstimation, {"padding": 1.5}, "padding=1.5 in"),
@@ -239,7 +284,11 @@ def test_impossible_matrices_are_named(kind: Any, bad: dict[str, Any], rule: str
 def test_lasting_chases_forgive_nothing() -> None:
     environment = PlayChasing(clients=2, experts=4, horizon=8, lasting=True)
     state = environment.start(0)
-    for plays, charged in (([1, 3], [[1], [3]]), ([0, 3], [[0, 1], [3]]), ([2, 2], [[0, 1, 2], [2, 3]])):
+    for plays, charged in (
+        ([1, 3], [[1], [3]]),
+        ([0, 3], [[0, 1], [3]]),
+        ([2, 2], [[0, 1, 2], [2, 3]]),
+    ):
         block, state = environment.block(state, 1, np.array(plays))
         assert [np.flatnonzero(row).tolist() for row in block.losses[0]] == charged
 
@@ -265,7 +314,9 @@ def test_a_delta_that_hardly_protects_is_said() -> None:
 
 
 def test_certify_tells_the_regret_bound_and_its_notes(hedgerow: Command) -> None:
-    document = hedgerow("certify", "shrinking_dartboard", "--set", "epsilon=1e-4", "--set", "clients=1", "--json").document()
+    document = hedgerow(
+        "certify", "shrinking_dartboard", "--set", "epsilon=1e-4", "--set", "clients=1", "--json"
+    ).document()
     assert document["regret_bound_for"] == "losses fixed in advance"
     assert document["regret_bound"] > 400
     idle, note = document["notes"]
@@ -287,5 +338,7 @@ def test_runs_print_their_notes(hedgerow: Command, tmp_path: Any) -> None:
     plain = " ".join(shown.out.split())
     assert "here are losses that may react to the plays, for which nothing is proven" in plain
     assert "too little to learn from" in plain
-    told = hedgerow("run", str(file), "--out", str(tmp_path / "two"), "--workers", "1", "--json").document()["notes"]
+    told = hedgerow(
+        "run", str(file), "--out", str(tmp_path / "two"), "--workers", "1", "--json"
+    ).document()["notes"]
     assert len(told["phased_selection"]) == 2

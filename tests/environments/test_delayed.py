@@ -36,7 +36,9 @@ def _blocks(environment: Any, size: int) -> tuple[np.ndarray, np.ndarray]:
     for first in range(0, horizon, size):
         block, state = environment.block(state, min(size, horizon - first), None)
         made.append(block)
-    return np.concatenate([block.losses for block in made]), np.concatenate([block.reports for block in made])
+    return np.concatenate([block.losses for block in made]), np.concatenate(
+        [block.reports for block in made]
+    )
 
 
 def _shifted(losses: np.ndarray, late: tuple[int, ...]) -> np.ndarray:
@@ -51,7 +53,9 @@ def _shifted(losses: np.ndarray, late: tuple[int, ...]) -> np.ndarray:
 def test_every_loss_is_reported_once_so_many_rounds_later(late: Any, size: int) -> None:
     losses, reports = _blocks(Delayed(of=RecordedArray(LOSSES), rounds=late), size)
     assert np.array_equal(losses, LOSSES)
-    assert np.array_equal(reports, _shifted(LOSSES, late if isinstance(late, tuple) else (late,) * 3))
+    assert np.array_equal(
+        reports, _shifted(LOSSES, late if isinstance(late, tuple) else (late,) * 3)
+    )
 
 
 def test_no_delay_is_the_plain_game_and_takes_its_fast_paths() -> None:
@@ -61,8 +65,13 @@ def test_no_delay_is_the_plain_game_and_takes_its_fast_paths() -> None:
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: type(spec).__name__)
 @pytest.mark.parametrize("engine", ["vectorised", "in_process"])
-def test_plays_are_those_on_the_late_reports_and_regret_is_by_what_is_charged(spec: Any, engine: Any) -> None:
-    environment, late = Delayed(of=RecordedArray(LOSSES), rounds=(2, 0, 6)), RecordedArray(_shifted(LOSSES, (2, 0, 6)))
+def test_plays_are_those_on_the_late_reports_and_regret_is_by_what_is_charged(
+    spec: Any, engine: Any
+) -> None:
+    environment, late = (
+        Delayed(of=RecordedArray(LOSSES), rounds=(2, 0, 6)),
+        RecordedArray(_shifted(LOSSES, (2, 0, 6))),
+    )
     algorithm = spec.build(environment.setting)
     kept, other, recorder = (
         Everything(wants_messages=False),
@@ -74,7 +83,9 @@ def test_plays_are_those_on_the_late_reports_and_regret_is_by_what_is_charged(sp
     plays = kept.all_plays()
     assert np.array_equal(plays, other.all_plays())
     paid = np.take_along_axis(LOSSES, plays[..., None], axis=-1).sum()
-    assert recorder.result("x", 4, counters).final_regret == pytest.approx((paid - LOSSES.sum(axis=(0, 1)).min()) / 3, abs=1e-9)
+    assert recorder.result("x", 4, counters).final_regret == pytest.approx(
+        (paid - LOSSES.sum(axis=(0, 1)).min()) / 3, abs=1e-9
+    )
 
 
 def test_nothing_is_learnt_before_the_first_report() -> None:
@@ -105,13 +116,34 @@ def test_absence_is_reported_late_as_zeros() -> None:
     ("make", "message"),
     [
         (lambda: Delayed(of=SMALL, rounds=-1), "Expected rounds=-1 to be a whole number >= 0"),
-        (lambda: Delayed(of=SMALL, rounds=(1, -2, 0)), "Expected rounds=-2 to be a whole number >= 0"),
-        (lambda: Delayed(of=SMALL, rounds=50).start(0), "Expected rounds=50 < horizon=50: a later report would never arrive"),
-        (lambda: Delayed(of=SMALL, rounds=(1, 2)).start(0), r"Expected rounds=\(1, 2\) for each of 3 clients"),
-        (lambda: Delayed(of=Delayed(of=SMALL)), "Expected Delayed around an environment without late reports"),
-        (lambda: Delayed(of=Sleeping(of=SMALL)), "Expected Delayed around an environment without sleeping experts"),
-        (lambda: Sleeping(of=Delayed(of=SMALL)), "Expected Sleeping around an environment without late reports"),
-        (lambda: Absent(of=Delayed(of=SMALL)), "Expected Absent around an environment without late reports"),
+        (
+            lambda: Delayed(of=SMALL, rounds=(1, -2, 0)),
+            "Expected rounds=-2 to be a whole number >= 0",
+        ),
+        (
+            lambda: Delayed(of=SMALL, rounds=50).start(0),
+            "Expected rounds=50 < horizon=50: a later report would never arrive",
+        ),
+        (
+            lambda: Delayed(of=SMALL, rounds=(1, 2)).start(0),
+            r"Expected rounds=\(1, 2\) for each of 3 clients",
+        ),
+        (
+            lambda: Delayed(of=Delayed(of=SMALL)),
+            "Expected Delayed around an environment without late reports",
+        ),
+        (
+            lambda: Delayed(of=Sleeping(of=SMALL)),
+            "Expected Delayed around an environment without sleeping experts",
+        ),
+        (
+            lambda: Sleeping(of=Delayed(of=SMALL)),
+            "Expected Sleeping around an environment without late reports",
+        ),
+        (
+            lambda: Absent(of=Delayed(of=SMALL)),
+            "Expected Absent around an environment without late reports",
+        ),
     ],
 )
 def test_impossible_delays_are_refused(make: Any, message: str) -> None:
@@ -127,14 +159,25 @@ def test_an_algorithm_that_does_not_support_late_reports_refuses_them_by_name() 
 
 def test_the_certificate_is_that_of_the_plain_game_with_public_delays() -> None:
     entry = Entry("a", SparseVector())
-    plain, late = (StudyConfig("x", environment, (entry,)).build(entry) for environment in (SMALL, Delayed(of=SMALL, rounds=9)))
-    for before, after in zip(plain.certificate.guarantees, late.certificate.guarantees, strict=True):
-        assert after == replace(before, assumes=before.assumes | ({PUBLIC_DELAYS} if before.protects else set()))
+    plain, late = (
+        StudyConfig("x", environment, (entry,)).build(entry)
+        for environment in (SMALL, Delayed(of=SMALL, rounds=9))
+    )
+    for before, after in zip(
+        plain.certificate.guarantees, late.certificate.guarantees, strict=True
+    ):
+        assert after == replace(
+            before, assumes=before.assumes | ({PUBLIC_DELAYS} if before.protects else set())
+        )
 
 
 def test_delays_in_a_study_file() -> None:
     table = {
-        "environment": {"name": "delayed", "rounds": [0, 2], "of": {"name": "bernoulli", "clients": 2}},
+        "environment": {
+            "name": "delayed",
+            "rounds": [0, 2],
+            "of": {"name": "bernoulli", "clients": 2},
+        },
         "algorithms": [{"name": "hedge"}, {"name": "uniform", "environment": {"rounds": 3}}],
     }
     config = from_table(table)
@@ -143,4 +186,9 @@ def test_delays_in_a_study_file() -> None:
     assert config.algorithms[1].environment == replace(config.environment, rounds=3)
     assert from_table(to_table(config)) == config
     with pytest.raises(InvalidValue, match=r"Expected environment\.rounds='soon' to fit"):
-        from_table({**table, "environment": {"name": "delayed", "rounds": "soon", "of": {"name": "bernoulli"}}})
+        from_table(
+            {
+                **table,
+                "environment": {"name": "delayed", "rounds": "soon", "of": {"name": "bernoulli"}},
+            }
+        )

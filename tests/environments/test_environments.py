@@ -15,7 +15,12 @@ from hedgerow.environments.drawn.drifting import Drifting
 from hedgerow.environments.drawn.generated import generator
 from hedgerow.environments.drawn.heterogeneous import Heterogeneous
 from hedgerow.environments.drawn.realizable import Halving, NearRealizable, Realizable
-from hedgerow.environments.drawn.stochastic import Bernoulli, GapLadder, GaussianSoftmax, UniformLosses
+from hedgerow.environments.drawn.stochastic import (
+    Bernoulli,
+    GapLadder,
+    GaussianSoftmax,
+    UniformLosses,
+)
 from hedgerow.environments.drawn.switching import Switching
 from hedgerow.environments.hard.adaptive import PlayChasing
 from hedgerow.environments.registry import ENVIRONMENTS
@@ -23,7 +28,11 @@ from hedgerow.environments.registry import ENVIRONMENTS
 FRAME: dict[str, Any] = {"clients": 3, "experts": 5, "horizon": 64}
 AROUND = ("absent", "delayed", "sleeping")
 NOT_DRAWN = ("movielens_genres", "recorded", *AROUND)
-DRAWN = [name for name, kind in ENVIRONMENTS.items() if name not in NOT_DRAWN and not kind().traits.sees_plays]
+DRAWN = [
+    name
+    for name, kind in ENVIRONMENTS.items()
+    if name not in NOT_DRAWN and not kind().traits.sees_plays
+]
 
 
 def _losses(environment: Any, seed: int = 0, block: int | None = None) -> np.ndarray:
@@ -38,7 +47,9 @@ def _losses(environment: Any, seed: int = 0, block: int | None = None) -> np.nda
 
 @pytest.mark.parametrize("name", DRAWN)
 @pytest.mark.parametrize("chunk", [1, 100, 2**17])
-def test_losses_do_not_depend_on_the_blocks(name: str, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_losses_do_not_depend_on_the_blocks(
+    name: str, chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(generated, "CHUNK_ELEMENTS", chunk)
     environment = ENVIRONMENTS[name](**FRAME)
     whole = _losses(environment)
@@ -67,7 +78,9 @@ def test_losses_have_their_shape_range_and_lattice_and_follow_the_seed(name: str
     assert any(not np.array_equal(losses, _losses(environment, seed)) for seed in (1, 2, 3))
 
 
-@pytest.mark.parametrize("name", [n for n in ENVIRONMENTS if n not in ("movielens_genres", "recorded", *AROUND)])
+@pytest.mark.parametrize(
+    "name", [n for n in ENVIRONMENTS if n not in ("movielens_genres", "recorded", *AROUND)]
+)
 @pytest.mark.parametrize("key", ["clients", "experts", "horizon"])
 def test_an_empty_frame_is_refused(name: str, key: str) -> None:
     with pytest.raises(InvalidValue, match=f"{key}=0"):
@@ -139,10 +152,15 @@ def test_the_ladder_has_gaps_at_every_scale() -> None:
 
 
 def test_an_exact_best_loss_is_not_drawn_anew_in_every_round() -> None:
-    assert [NearRealizable(exact=exact).traits.adversary for exact in (True, False)] == ["oblivious", "stochastic"]
+    assert [NearRealizable(exact=exact).traits.adversary for exact in (True, False)] == [
+        "oblivious",
+        "stochastic",
+    ]
 
 
-@pytest.mark.parametrize(("law", "mean"), [("uniform", 0.5), ("uniform", 0.1), ("bernoulli", 0.1), ("bernoulli", 1.0)])
+@pytest.mark.parametrize(
+    ("law", "mean"), [("uniform", 0.5), ("uniform", 0.1), ("bernoulli", 0.1), ("bernoulli", 1.0)]
+)
 def test_realizable_has_one_expert_without_loss(law: Any, mean: float) -> None:
     losses = _losses(Realizable(clients=4, experts=6, horizon=1000, mean=mean, law=law))
     never = np.flatnonzero(losses.sum(axis=(0, 1)) == 0)
@@ -161,7 +179,9 @@ def _losses_of_the_best(environment: NearRealizable, seed: int = 0) -> np.ndarra
 
 @pytest.mark.parametrize("chunk", [1, 100, 2**17])
 @pytest.mark.parametrize("best_loss", [0.0, 0.375, 1.0, 7.0, 12.25, 63.5, 64.0])
-def test_near_realizable_loses_exactly_as_said(best_loss: float, chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_near_realizable_loses_exactly_as_said(
+    best_loss: float, chunk: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(generated, "CHUNK_ELEMENTS", chunk)
     best = _losses_of_the_best(NearRealizable(**FRAME, best_loss=best_loss))
     assert (best.sum(axis=0) == best_loss).all()
@@ -171,7 +191,9 @@ def test_near_realizable_loses_exactly_as_said(best_loss: float, chunk: int, mon
 def test_near_realizable_loses_in_random_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every set of rounds is equally likely, also across chunks of uneven size, and clients differ."""
     monkeypatch.setattr(generated, "CHUNK_ELEMENTS", 4000)  # two rounds to a chunk: 0 1 | 2 3 | 4
-    lost = _losses_of_the_best(NearRealizable(clients=1000, experts=2, horizon=5, best_loss=2.0), seed=5)
+    lost = _losses_of_the_best(
+        NearRealizable(clients=1000, experts=2, horizon=5, best_loss=2.0), seed=5
+    )
     first, second = (np.argsort(-lost, axis=0, kind="stable")[i] for i in (0, 1))
     pairs = np.bincount(5 * first + second, minlength=25).reshape(5, 5)
     seen = pairs[np.triu_indices(5, 1)]
@@ -182,13 +204,19 @@ def test_near_realizable_loses_in_random_rounds(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_what_is_left_of_the_best_loss_falls_into_any_of_the_losing_rounds() -> None:
-    lost = _losses_of_the_best(NearRealizable(clients=900, experts=2, horizon=40, best_loss=2.25), seed=2)
-    order = ((lost > 0) & (np.arange(40)[:, None] < np.argmax(lost == 0.25, axis=0))).sum(axis=0)  # losing rounds before it
+    lost = _losses_of_the_best(
+        NearRealizable(clients=900, experts=2, horizon=40, best_loss=2.25), seed=2
+    )
+    order = ((lost > 0) & (np.arange(40)[:, None] < np.argmax(lost == 0.25, axis=0))).sum(
+        axis=0
+    )  # losing rounds before it
     assert stats.chisquare(np.bincount(order, minlength=3)).pvalue > 1e-4
 
 
 def test_near_realizable_loses_about_as_said_where_it_need_not_be_exact() -> None:
-    best = _losses_of_the_best(NearRealizable(clients=50, experts=4, horizon=400, best_loss=8.0, mean=0.5, exact=False))
+    best = _losses_of_the_best(
+        NearRealizable(clients=50, experts=4, horizon=400, best_loss=8.0, mean=0.5, exact=False)
+    )
     assert np.ptp(best.sum(axis=0)) > 0
     assert _mean_fits(best, 8.0 / 400)
     for wrong in (6.0, 10.0):
@@ -197,7 +225,9 @@ def test_near_realizable_loses_about_as_said_where_it_need_not_be_exact() -> Non
 
 @pytest.mark.parametrize("exact", [True, False])
 def test_near_realizable_without_loss_is_realizable(exact: bool) -> None:
-    assert (_losses(NearRealizable(**FRAME, best_loss=0.0, exact=exact)).sum(axis=(0, 1)) == 0).any()
+    assert (
+        _losses(NearRealizable(**FRAME, best_loss=0.0, exact=exact)).sum(axis=(0, 1)) == 0
+    ).any()
 
 
 @pytest.mark.parametrize(("experts", "horizon"), [(100, 512), (5, 64), (1, 8), (3, 100)])
@@ -228,16 +258,24 @@ def test_neighbouring_segments_never_share_their_best_expert() -> None:
     environment = Switching(clients=1, experts=2, horizon=500, segments=500)
     plan = environment.start(1).plan
     assert (np.diff(plan) != 0).all()
-    assert Switching(clients=1, experts=1, horizon=9, segments=3).start(0).plan.tolist() == [0, 0, 0]
+    assert Switching(clients=1, experts=1, horizon=9, segments=3).start(0).plan.tolist() == [
+        0,
+        0,
+        0,
+    ]
 
 
 def test_drifting_means_follow_their_waves() -> None:
     environment = Drifting(clients=400, experts=3, horizon=60, mean=0.5, swing=0.4, cycles=1.5)
     losses, phases = _losses(environment, seed=4), environment.start(4).plan
     right = environment.means(phases, 0, 60)
-    assert np.allclose(environment.means(phases, 37, 5), right[37:42])  # any place, without the rounds before it
+    assert np.allclose(
+        environment.means(phases, 37, 5), right[37:42]
+    )  # any place, without the rounds before it
     for t, expert in ((0, 0), (7, 1), (30, 2), (59, 0)):
-        assert right[t, expert] == pytest.approx(0.5 + 0.4 * np.sin(2 * np.pi * (1.5 * t / 60 + phases[expert])))
+        assert right[t, expert] == pytest.approx(
+            0.5 + 0.4 * np.sin(2 * np.pi * (1.5 * t / 60 + phases[expert]))
+        )
     assert np.abs(np.diff(right, axis=0)).max() <= 2 * np.pi * 0.4 * 1.5 / 60
 
     def fits(means: np.ndarray) -> bool:
@@ -252,10 +290,14 @@ def test_drifting_means_follow_their_waves() -> None:
 
 
 def test_heterogeneous_clients_have_the_stated_means() -> None:
-    environment = Heterogeneous(clients=6, experts=8, horizon=4000, heterogeneity=0.5, mean=0.4, gap=0.3)
+    environment = Heterogeneous(
+        clients=6, experts=8, horizon=4000, heterogeneity=0.5, mean=0.4, gap=0.3
+    )
     losses, best = _losses(environment, seed=1), environment.start(1).plan
     own = losses[:, np.arange(6), best]
-    others = np.ma.array(losses, mask=np.broadcast_to(np.arange(8) == best[:, None], losses.shape)).compressed()
+    others = np.ma.array(
+        losses, mask=np.broadcast_to(np.arange(8) == best[:, None], losses.shape)
+    ).compressed()
     assert _mean_fits(own, 0.1)
     assert _mean_fits(others, 0.4)
     assert not _mean_fits(own, 0.12)
@@ -263,7 +305,9 @@ def test_heterogeneous_clients_have_the_stated_means() -> None:
 
 
 @pytest.mark.parametrize(("heterogeneity", "own"), [(0.0, 0), (0.1, 1), (0.5, 5), (1.0, 10)])
-def test_heterogeneity_is_the_part_of_clients_with_an_expert_of_their_own(heterogeneity: float, own: int) -> None:
+def test_heterogeneity_is_the_part_of_clients_with_an_expert_of_their_own(
+    heterogeneity: float, own: int
+) -> None:
     for seed in range(5):
         best = Heterogeneous(clients=10, experts=30, heterogeneity=heterogeneity).start(seed).plan
         experts, count = np.unique(best, return_counts=True)
@@ -280,16 +324,25 @@ def test_a_part_that_is_not_whole_is_right_on_average() -> None:
 
 
 def test_clusters_share_their_best_expert() -> None:
-    best = Heterogeneous(clients=12, experts=30, heterogeneity=1.0, clusters=3).start(0).plan.reshape(3, 4)
+    best = (
+        Heterogeneous(clients=12, experts=30, heterogeneity=1.0, clusters=3)
+        .start(0)
+        .plan.reshape(3, 4)
+    )
     assert (best == best[:, :1]).all()
     assert len(np.unique(best)) == 3
-    few = Heterogeneous(clients=12, experts=3, heterogeneity=1.0).start(0).plan  # too few experts: still not the shared one
+    few = (
+        Heterogeneous(clients=12, experts=3, heterogeneity=1.0).start(0).plan
+    )  # too few experts: still not the shared one
     assert sorted(np.unique(few, return_counts=True)[1]) == [6, 6]
     assert (Heterogeneous(clients=4, experts=1, heterogeneity=1.0).start(0).plan == 0).all()
 
 
 def test_a_larger_heterogeneity_keeps_those_who_already_differ() -> None:
-    plans = [Heterogeneous(clients=20, experts=30, heterogeneity=h).start(3).plan for h in (0.0, 0.2, 0.6)]
+    plans = [
+        Heterogeneous(clients=20, experts=30, heterogeneity=h).start(3).plan
+        for h in (0.0, 0.2, 0.6)
+    ]
     shared = plans[0][0]
     assert ((plans[1] == shared) | (plans[1] == plans[2])).all()
 
@@ -298,7 +351,9 @@ def test_gaussian_softmax_charges_the_cross_entropy() -> None:
     environment = GaussianSoftmax(clients=3, experts=6, horizon=3000)
     losses = _losses(environment)
     chance = np.exp(-losses * environment.cap)
-    assert np.abs(chance.sum(axis=-1) - 1).max() < 1e-4  # the losses of one round are -log of one distribution
+    assert (
+        np.abs(chance.sum(axis=-1) - 1).max() < 1e-4
+    )  # the losses of one round are -log of one distribution
     means, deviations = environment.start(0).plan
     scores = losses[..., :1] - losses  # differences of scores are normal
     for expert in range(1, 6):
@@ -321,5 +376,8 @@ def test_play_chasing_charges_exactly_the_past_play() -> None:
 
 
 def test_parts_of_an_environment_have_generators_of_their_own() -> None:
-    draws = [generator(seed, *key).random(4).tolist() for seed, *key in ((0, 1), (0, 2), (0, 2, 1), (1, 1))]
+    draws = [
+        generator(seed, *key).random(4).tolist()
+        for seed, *key in ((0, 1), (0, 2), (0, 2, 1), (1, 1))
+    ]
     assert len({tuple(draw) for draw in draws}) == 4

@@ -83,14 +83,26 @@ class Masked(Environment):
     def block(self, state: int, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, int]:
         part = slice(state, state + rounds)
         losses = self.losses[part]
-        awake, present = (None if mask is None else mask[part] for mask in (self.awake, self.present))
-        return Block(losses, losses if self.reports is None else self.reports[part], awake, present), state + rounds
+        awake, present = (
+            None if mask is None else mask[part] for mask in (self.awake, self.present)
+        )
+        return Block(
+            losses, losses if self.reports is None else self.reports[part], awake, present
+        ), state + rounds
 
 
 # Masks
 
 
-@pytest.mark.parametrize("make", [Absent, Sleeping, lambda of: Sleeping(of=of, common=True), lambda of: Absent(of=Sleeping(of=of))])
+@pytest.mark.parametrize(
+    "make",
+    [
+        Absent,
+        Sleeping,
+        lambda of: Sleeping(of=of, common=True),
+        lambda of: Absent(of=Sleeping(of=of)),
+    ],
+)
 def test_masks_follow_the_seed_and_not_the_blocks(make: Any) -> None:
     environment = make(of=SMALL)
     whole = _whole(environment)
@@ -100,7 +112,9 @@ def test_masks_follow_the_seed_and_not_the_blocks(make: Any) -> None:
 
 
 def test_masks_have_their_rates_and_leave_losses_alone() -> None:
-    plain, absent, sleeping = (_whole(e) for e in (SMALL, Absent(of=SMALL, rate=0.3), Sleeping(of=SMALL, rate=0.3)))
+    plain, absent, sleeping = (
+        _whole(e) for e in (SMALL, Absent(of=SMALL, rate=0.3), Sleeping(of=SMALL, rate=0.3))
+    )
     assert absent.present is not None
     assert sleeping.awake is not None
     assert np.array_equal(absent.losses[absent.present], plain.losses[absent.present])
@@ -131,8 +145,14 @@ def test_where_all_experts_would_sleep_all_are_awake() -> None:
     [
         (lambda: Absent(of=SMALL, rate=1.0), r"Expected rate=1\.0 in \[0, 1\)"),
         (lambda: Sleeping(of=SMALL, rate=-0.1), r"Expected rate=-0\.1 in \[0, 1\)"),
-        (lambda: Absent(of=Absent(of=SMALL)), "Expected Absent around an environment without absent clients"),
-        (lambda: Sleeping(of=Absent(of=Sleeping(of=SMALL))), "Expected Sleeping around an environment without sleeping experts"),
+        (
+            lambda: Absent(of=Absent(of=SMALL)),
+            "Expected Absent around an environment without absent clients",
+        ),
+        (
+            lambda: Sleeping(of=Absent(of=Sleeping(of=SMALL))),
+            "Expected Sleeping around an environment without sleeping experts",
+        ),
     ],
 )
 def test_impossible_masks_are_refused(make: Any, message: str) -> None:
@@ -154,14 +174,32 @@ def _changed(mask: np.ndarray, *where: Any) -> np.ndarray:
 @pytest.mark.parametrize(
     ("environment", "message"),
     [
-        (Masked(LOSSES, awake=_changed(ALL, 7, 1)), r"Expected an expert to be awake \(round 7, site 1\), all sleep"),
-        (Masked(LOSSES, awake=ALL[:, :1]), r"Expected awake to be boolean of shape \(12, 2, 3\), got bool of shape \(12, 1, 3\)"),
+        (
+            Masked(LOSSES, awake=_changed(ALL, 7, 1)),
+            r"Expected an expert to be awake \(round 7, site 1\), all sleep",
+        ),
+        (
+            Masked(LOSSES, awake=ALL[:, :1]),
+            r"Expected awake to be boolean of shape \(12, 2, 3\), got bool of shape \(12, 1, 3\)",
+        ),
         (Masked(LOSSES, awake=ALL.astype(float)), "Expected awake to be boolean .* got float64"),
         (Masked(LOSSES, present=ALL), "Expected present to be boolean of shape"),
-        (Masked(LOSSES, present=_changed(BOTH, 5, 0)), r"Expected zero losses of who is absent \(round 5, site 0\)"),
-        (Masked(LOSSES, awake=ALL, reports=LOSSES.copy()), "Expected clients to see their own losses at once where experts sleep"),
-        (Masked(LOSSES, awake=ALL, features=frozenset()), "Expected Masked to declare sleeping experts in its traits"),
-        (Masked(LOSSES, present=BOTH, features=frozenset()), "Expected Masked to declare absent clients in its traits"),
+        (
+            Masked(LOSSES, present=_changed(BOTH, 5, 0)),
+            r"Expected zero losses of who is absent \(round 5, site 0\)",
+        ),
+        (
+            Masked(LOSSES, awake=ALL, reports=LOSSES.copy()),
+            "Expected clients to see their own losses at once where experts sleep",
+        ),
+        (
+            Masked(LOSSES, awake=ALL, features=frozenset()),
+            "Expected Masked to declare sleeping experts in its traits",
+        ),
+        (
+            Masked(LOSSES, present=BOTH, features=frozenset()),
+            "Expected Masked to declare absent clients in its traits",
+        ),
     ],
 )
 def test_bad_masks_are_named(environment: Masked, message: str) -> None:
@@ -190,12 +228,24 @@ def _plays(spec: Any, environment: Any, seed: int = 0, **options: Any) -> np.nda
 
 def _result(spec: Any, environment: Any, seed: int = 0, **options: Any) -> RunResult:
     recorder = Recorder(environment.setting, environment.family, 20, (2,))
-    return recorder.result("x", seed, simulate(spec.build(environment.setting), environment, seed, sinks=[recorder], **options))
+    return recorder.result(
+        "x",
+        seed,
+        simulate(spec.build(environment.setting), environment, seed, sinks=[recorder], **options),
+    )
 
 
-@pytest.mark.parametrize("make", [Absent, Sleeping, lambda of: Sleeping(of=Absent(of=of), rate=0.5)])
-@pytest.mark.parametrize("spec", [Hedge(every=3), SparseVector(epsilon=8.0, every=2), Uniform()], ids=lambda spec: type(spec).__name__)
-def test_regret_is_against_each_expert_while_it_is_awake_and_clients_while_they_are_there(spec: Any, make: Any) -> None:
+@pytest.mark.parametrize(
+    "make", [Absent, Sleeping, lambda of: Sleeping(of=Absent(of=of), rate=0.5)]
+)
+@pytest.mark.parametrize(
+    "spec",
+    [Hedge(every=3), SparseVector(epsilon=8.0, every=2), Uniform()],
+    ids=lambda spec: type(spec).__name__,
+)
+def test_regret_is_against_each_expert_while_it_is_awake_and_clients_while_they_are_there(
+    spec: Any, make: Any
+) -> None:
     """The definition, in loops; and it does not depend on blocks or engines."""
     environment = make(of=UniformLosses(clients=3, experts=4, horizon=60))
     block, plays = _whole(environment), _plays(spec, environment)
@@ -219,16 +269,27 @@ def test_regret_is_against_each_expert_while_it_is_awake_and_clients_while_they_
     assert result.comparators["mean of all experts"] == pytest.approx(means / 3)
     assert result.comparators["best expert"] == pytest.approx(result.loss[-1] - result.final_regret)
     assert result.comparators["best with 2 switches"] <= result.comparators["best expert"]
-    others: tuple[dict[str, Any], ...] = ({"block_rounds": 1}, {"block_rounds": 7}, {"engine": "in_process"})
+    others: tuple[dict[str, Any], ...] = (
+        {"block_rounds": 1},
+        {"block_rounds": 7},
+        {"engine": "in_process"},
+    )
     for options in others:
         assert same(_result(spec, environment, **options), result)
 
 
-@pytest.mark.parametrize("spec", [Hedge(), FollowTheLeader(), SparseVector(), Uniform()], ids=lambda spec: type(spec).__name__)
+@pytest.mark.parametrize(
+    "spec",
+    [Hedge(), FollowTheLeader(), SparseVector(), Uniform()],
+    ids=lambda spec: type(spec).__name__,
+)
 def test_masks_that_hide_nothing_change_nothing(spec: Any) -> None:
     losses = _whole(SMALL).losses
     plain = _result(spec, RecordedArray(losses))
-    for environment in (Masked(losses, awake=np.ones(losses.shape, bool)), Masked(losses, present=np.ones(losses.shape[:2], bool))):
+    for environment in (
+        Masked(losses, awake=np.ones(losses.shape, bool)),
+        Masked(losses, present=np.ones(losses.shape[:2], bool)),
+    ):
         masked = _result(spec, environment)
         for name in ("loss", "regret", "switches", "own_best_regret", "exchanges"):
             assert np.array_equal(getattr(masked, name), getattr(plain, name)), name
@@ -241,7 +302,10 @@ def test_a_client_that_never_takes_part_and_a_round_without_anybody() -> None:
     present[3] = False
     losses[~present] = 0.0
     for spec in (Hedge(), FollowTheLeader(), SparseVector(), Uniform()):
-        result, plays = _result(spec, Masked(losses, present=present)), _plays(spec, Masked(losses, present=present))
+        result, plays = (
+            _result(spec, Masked(losses, present=present)),
+            _plays(spec, Masked(losses, present=present)),
+        )
         assert (plays[:, 0] == ABSENT).all()
         assert (plays[3] == ABSENT).all()
         here = present[:, 1]
@@ -279,7 +343,10 @@ def test_uniform_and_hedge_draw_from_those_awake_by_their_weights() -> None:
     awake[1:, 0, 0] = False  # from the second round on only the two worse ones
     environment = Masked(losses, awake=awake)
     rate = 1.0
-    for spec, odds in ((Uniform(), (1.0, 1.0)), (Hedge(rate=rate), (np.exp(-0.5 * rate), np.exp(-1.0 * rate)))):
+    for spec, odds in (
+        (Uniform(), (1.0, 1.0)),
+        (Hedge(rate=rate), (np.exp(-0.5 * rate), np.exp(-1.0 * rate))),
+    ):
         plays = _plays(spec, environment)[1:, 0]
         counts = np.bincount(plays, minlength=3)
         assert counts[0] == 0
@@ -299,7 +366,9 @@ def test_sparse_vector_replaces_a_sleeping_expert_by_the_next_one_awake() -> Non
 
 def test_hedge_keeps_its_bound_against_experts_while_awake() -> None:
     """Mean over seeds below the bound, on a stream where following everybody alike is far above it."""
-    environment = Sleeping(of=Bernoulli(clients=1, experts=5, horizon=1500, mean=0.8, gap=0.8), rate=0.5)
+    environment = Sleeping(
+        of=Bernoulli(clients=1, experts=5, horizon=1500, mean=0.8, gap=0.8), rate=0.5
+    )
     bound = Hedge().build(environment.setting).regret_at_most
     regrets = [_result(Hedge(), environment, seed).final_regret for seed in range(8)]
     assert np.mean(regrets) + 3 * np.std(regrets) / np.sqrt(8) < bound
@@ -316,7 +385,11 @@ def test_fast_paths_are_taken_with_absent_clients_and_not_with_sleeping_experts(
         taken.append(block.present is not None)
         return honest(run, block, source)
 
-    for environment, expected in ((SMALL, [False]), (Absent(of=SMALL), [True]), (Sleeping(of=SMALL), [])):
+    for environment, expected in (
+        (SMALL, [False]),
+        (Absent(of=SMALL), [True]),
+        (Sleeping(of=SMALL), []),
+    ):
         taken.clear()
         simulate(replace(algorithm, advance=watched), environment, 0)
         assert taken == expected
@@ -327,10 +400,18 @@ def test_fast_paths_are_taken_with_absent_clients_and_not_with_sleeping_experts(
 
 def test_who_does_not_support_a_mask_refuses_it_by_name_before_it_plays() -> None:
     entries = (Entry("a", _Plain()),)
-    for environment, name in ((Absent(of=SMALL), "absent clients"), (Sleeping(of=SMALL), "sleeping experts")):
-        with pytest.raises(Unsupported, match=f"follow_the_leader does not support {name}; take one of doubling, follow_the_leader, hedge"):
+    for environment, name in (
+        (Absent(of=SMALL), "absent clients"),
+        (Sleeping(of=SMALL), "sleeping experts"),
+    ):
+        with pytest.raises(
+            Unsupported,
+            match=f"follow_the_leader does not support {name}; take one of doubling, follow_the_leader, hedge",
+        ):
             run_study(StudyConfig("x", environment, entries))
-        with pytest.raises(Unsupported, match=f"follow_the_leader does not support {name}; `hedgerow list` shows"):
+        with pytest.raises(
+            Unsupported, match=f"follow_the_leader does not support {name}; `hedgerow list` shows"
+        ):
             simulate(_Plain().build(SMALL.setting), environment, 0)
 
 
@@ -351,7 +432,9 @@ class _Plain(AlgorithmSpec):
     ],
     ids=["plain", "absent", "sleeping", "both", "late"],
 )
-def test_the_certificate_says_that_masks_are_not_protected(environment: Any, assumed: set[Any]) -> None:
+def test_the_certificate_says_that_masks_are_not_protected(
+    environment: Any, assumed: set[Any]
+) -> None:
     entry = Entry("a", SparseVector())
     plain = SparseVector().build(SMALL.setting).certificate
     certificate = StudyConfig("x", environment, (entry,)).build(entry).certificate
@@ -391,7 +474,11 @@ def test_with_masks_neighbours_differ_by_one_vector_in_what_is_released(trial: i
 
 def _largest_difference(one: Ledger, other: Ledger) -> float:
     pairs = zip(one.releases, other.releases, strict=True)
-    return max(float(np.max(np.abs(np.subtract(a.value, b.value)))) for a, b in pairs if np.all(np.isfinite(a.value)))
+    return max(
+        float(np.max(np.abs(np.subtract(a.value, b.value))))
+        for a, b in pairs
+        if np.all(np.isfinite(a.value))
+    )
 
 
 # Studies
@@ -402,19 +489,36 @@ def test_masks_in_a_study_file() -> None:
     table: dict[str, Any] = {
         "seeds": 2,
         "environment": {"name": "absent", "rate": 0.5, "of": {"name": "sleeping", "of": inner}},
-        "algorithms": [{"name": "hedge"}, {"name": "uniform", "environment": {"of": {"of": {"clients": 1}}}}],
+        "algorithms": [
+            {"name": "hedge"},
+            {"name": "uniform", "environment": {"of": {"of": {"clients": 1}}}},
+        ],
     }
     config = from_table(table)
     bernoulli = Bernoulli(clients=2, experts=3, horizon=20)
     assert config.environment == Absent(rate=0.5, of=Sleeping(of=bernoulli))
-    assert config.algorithms[1].environment == Absent(rate=0.5, of=Sleeping(of=replace(bernoulli, clients=1)))
+    assert config.algorithms[1].environment == Absent(
+        rate=0.5, of=Sleeping(of=replace(bernoulli, clients=1))
+    )
     study = run_study(config, workers=1)
-    assert list(study.streams()) == ["hedge", "uniform"]  # what sleeps is charged what is paid, so each has comparators of its own
+    assert list(study.streams()) == [
+        "hedge",
+        "uniform",
+    ]  # what sleeps is charged what is paid, so each has comparators of its own
     for path, message in (
         ({"name": "absent"}, r"Expected a value for environment\.of, it is missing"),
-        ({"name": "absent", "of": 3}, r"Expected \[environment\.of\] to be a table with a name, got 3"),
-        ({"name": "absent", "of": {"name": "bernouli"}}, "Unknown environment 'bernouli'; did you mean 'bernoulli'"),
-        ({"name": "absent", "of": {**inner, "clint": 2}}, r"Unknown key environment\.of\.clint; did you mean 'clients'"),
+        (
+            {"name": "absent", "of": 3},
+            r"Expected \[environment\.of\] to be a table with a name, got 3",
+        ),
+        (
+            {"name": "absent", "of": {"name": "bernouli"}},
+            "Unknown environment 'bernouli'; did you mean 'bernoulli'",
+        ),
+        (
+            {"name": "absent", "of": {**inner, "clint": 2}},
+            r"Unknown key environment\.of\.clint; did you mean 'clients'",
+        ),
     ):
         with pytest.raises(InvalidValue, match=message):
             from_table({**table, "environment": path})
@@ -422,7 +526,10 @@ def test_masks_in_a_study_file() -> None:
 
 def test_what_differs_inside_names_a_stream() -> None:
     absent = Absent(of=SMALL)
-    entries = (Entry("a", Uniform()), Entry("b", Uniform(), replace(absent, of=replace(SMALL, clients=1), rate=0.5)))
+    entries = (
+        Entry("a", Uniform()),
+        Entry("b", Uniform(), replace(absent, of=replace(SMALL, clients=1), rate=0.5)),
+    )
     study = run_study(StudyConfig("x", absent, entries, 1), workers=1)
     assert list(study.streams()) == ["", "clients = 1, rate = 0.5"]
 
@@ -440,12 +547,22 @@ def test_a_checked_block_sums_what_is_answered_by_segments() -> None:
     assert np.array_equal(block.sums(plays) / 2**20, parts)
 
 
-@pytest.mark.parametrize("environment", [Sleeping(of=SMALL), Delayed(of=SMALL, rounds=2), PlayChasing(clients=3, experts=4, horizon=30)])
+@pytest.mark.parametrize(
+    "environment",
+    [
+        Sleeping(of=SMALL),
+        Delayed(of=SMALL, rounds=2),
+        PlayChasing(clients=3, experts=4, horizon=30),
+    ],
+)
 def test_bounds_for_losses_fixed_in_advance_are_not_stated_elsewhere(environment: Any) -> None:
     """Where experts sleep, reports depend on the play: an expert that never loses can look bad, and a right guess is doubled."""
     entry = Entry("a", Doubling())
     assert "wrong_doubling_at_most" in Doubling().build(environment.setting).parameters
-    assert "wrong_doubling_at_most" not in StudyConfig("x", environment, (entry,)).build(entry).parameters
+    assert (
+        "wrong_doubling_at_most"
+        not in StudyConfig("x", environment, (entry,)).build(entry).parameters
+    )
 
 
 def test_late_reports_must_be_declared() -> None:

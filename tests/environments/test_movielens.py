@@ -10,7 +10,15 @@ import pytest
 
 from hedgerow.core.errors import HedgerowError, InvalidValue, MissingData
 from hedgerow.core.lattice import round_to_lattice
-from hedgerow.environments.recorded.movielens import DERIVED, GENRES, MovieLensGenres, load, read_derived, read_official, user_losses
+from hedgerow.environments.recorded.movielens import (
+    DERIVED,
+    GENRES,
+    MovieLensGenres,
+    load,
+    read_derived,
+    read_official,
+    user_losses,
+)
 from hedgerow.experiments.gao2024_figure6 import EXPERIMENT
 from hedgerow.experiments.reproduce import reproduce
 
@@ -26,7 +34,9 @@ def _official(folder: Path, ratings: str = RATINGS, films: str = FILMS) -> Path:
     return folder / "ml-1m/ratings.dat"
 
 
-def _derived(folder: Path, sums: np.ndarray, counts: np.ndarray, genres: tuple[str, ...] = GENRES) -> Path:
+def _derived(
+    folder: Path, sums: np.ndarray, counts: np.ndarray, genres: tuple[str, ...] = GENRES
+) -> Path:
     (folder / DERIVED).parent.mkdir(parents=True, exist_ok=True)
     np.savez(folder / DERIVED, rating_sum=sums, rating_count=counts, genres=np.array(genres))
     return folder / DERIVED
@@ -41,8 +51,13 @@ def _at(*places: tuple[str, float]) -> np.ndarray:
 
 def test_the_official_files_are_added_up_by_user_and_genre(tmp_path: Path) -> None:
     read = read_official(_official(tmp_path))
-    assert np.array_equal(read.counts, [_at(("Drama", 2), ("Musical", 1)), _at(*((g, 1) for g in _FIVE))])
-    expected = [_at(("Drama", 7), ("Musical", 4)), _at(*((g, 4) for g in _FIVE[:3]), ("Drama", 5), ("Musical", 5))]
+    assert np.array_equal(
+        read.counts, [_at(("Drama", 2), ("Musical", 1)), _at(*((g, 1) for g in _FIVE))]
+    )
+    expected = [
+        _at(("Drama", 7), ("Musical", 4)),
+        _at(*((g, 4) for g in _FIVE[:3]), ("Drama", 5), ("Musical", 5)),
+    ]
     assert np.array_equal(read.sums, expected)
 
 
@@ -63,20 +78,56 @@ def test_losses_are_what_a_genre_is_liked_less_than_the_favourite(tmp_path: Path
 
 
 BROKEN = {
-    "too few fields": ("5::1::4\n", FILMS, "ratings.dat, line 1: expected UserID::MovieID::Rating::Timestamp, got '5::1::4'"),
+    "too few fields": (
+        "5::1::4\n",
+        FILMS,
+        "ratings.dat, line 1: expected UserID::MovieID::Rating::Timestamp, got '5::1::4'",
+    ),
     "wrong separator": (RATINGS + "5,9,4,9\n", FILMS, "ratings.dat, line 5: expected UserID"),
     "empty line": ("5::1::4::9\n\n5::7::4::9\n", FILMS, "ratings.dat, line 2: expected UserID"),
-    "no number": ("5::1::4::9\nx::7::5::9\n", FILMS, "ratings.dat, line 2: expected UserID='x' to be a whole number"),
-    "half a star": ("5::1::3.5::9\n", FILMS, "ratings.dat, line 1: expected Rating='3.5' to be a whole number"),
+    "no number": (
+        "5::1::4::9\nx::7::5::9\n",
+        FILMS,
+        "ratings.dat, line 2: expected UserID='x' to be a whole number",
+    ),
+    "half a star": (
+        "5::1::3.5::9\n",
+        FILMS,
+        "ratings.dat, line 1: expected Rating='3.5' to be a whole number",
+    ),
     "too high": ("5::1::6::9\n", FILMS, r"ratings.dat, line 1: expected Rating=6 in \[1, 5\]"),
     "too low": ("5::1::0::9\n", FILMS, r"ratings.dat, line 1: expected Rating=0 in \[1, 5\]"),
-    "unknown film": ("5::1::4::9\n5::8::4::9\n", FILMS, "ratings.dat, line 2: film 8 is not in movies.dat"),
-    "rated twice": ("5::1::4::9\n2::1::4::9\n5::1::3::9\n", FILMS, "ratings.dat, line 3: this user rated this film"),
+    "unknown film": (
+        "5::1::4::9\n5::8::4::9\n",
+        FILMS,
+        "ratings.dat, line 2: film 8 is not in movies.dat",
+    ),
+    "rated twice": (
+        "5::1::4::9\n2::1::4::9\n5::1::3::9\n",
+        FILMS,
+        "ratings.dat, line 3: this user rated this film",
+    ),
     "no ratings": ("", FILMS, "Expected at least one rating in .*ratings.dat"),
-    "film without genre": (RATINGS, "1::Toy Story (1995)\n", "movies.dat, line 1: expected MovieID::Title::Genre"),
-    "unknown genre": (RATINGS, FILMS + "10::X::Drama|Noir\n", "movies.dat, line 4: expected Genre='Noir' to be one of Action"),
-    "film twice": (RATINGS, FILMS + "7::X::Drama\n", "movies.dat, line 4: film 7 stands in an earlier line"),
-    "no film number": (RATINGS, "one::X::Drama\n", "movies.dat, line 1: expected MovieID='one' to be a whole number"),
+    "film without genre": (
+        RATINGS,
+        "1::Toy Story (1995)\n",
+        "movies.dat, line 1: expected MovieID::Title::Genre",
+    ),
+    "unknown genre": (
+        RATINGS,
+        FILMS + "10::X::Drama|Noir\n",
+        "movies.dat, line 4: expected Genre='Noir' to be one of Action",
+    ),
+    "film twice": (
+        RATINGS,
+        FILMS + "7::X::Drama\n",
+        "movies.dat, line 4: film 7 stands in an earlier line",
+    ),
+    "no film number": (
+        RATINGS,
+        "one::X::Drama\n",
+        "movies.dat, line 1: expected MovieID='one' to be a whole number",
+    ),
 }
 
 

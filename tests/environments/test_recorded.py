@@ -22,15 +22,25 @@ EXPECTED = np.array([[[0.5, 1], [0.25, 0]], [[0, 0.125], [1, 1]]])
 
 def _write(path: Path, losses: np.ndarray, shuffle: bool = True) -> None:
     rounds, clients, experts = losses.shape
-    order = np.random.default_rng(0).permutation(rounds * clients) if shuffle else np.arange(rounds * clients)
-    columns: dict[str, Any] = {"round": np.repeat(np.arange(rounds), clients)[order], "client": np.tile(np.arange(clients), rounds)[order]}
+    order = (
+        np.random.default_rng(0).permutation(rounds * clients)
+        if shuffle
+        else np.arange(rounds * clients)
+    )
+    columns: dict[str, Any] = {
+        "round": np.repeat(np.arange(rounds), clients)[order],
+        "client": np.tile(np.arange(clients), rounds)[order],
+    }
     wide = losses.reshape(rounds * clients, experts)[order]
     columns |= {f"expert{i}": wide[:, i] for i in range(experts)}
     if path.suffix == ".parquet":
         pq.write_table(pa.table(columns), path)
         return
     lines = [",".join(columns), *(",".join(map(repr, map(float, row))) for row in wide)]
-    rows = [f"{r},{c},{line}" for r, c, line in zip(columns["round"], columns["client"], lines[1:], strict=True)]
+    rows = [
+        f"{r},{c},{line}"
+        for r, c, line in zip(columns["round"], columns["client"], lines[1:], strict=True)
+    ]
     path.write_text("\n".join([lines[0], *rows]) + "\n")
 
 
@@ -60,7 +70,10 @@ def test_blocks_are_consecutive_views(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (GOOD.replace("round", "time"), "Expected a column 'round' in .*, found time, client, a, b"),
+        (
+            GOOD.replace("round", "time"),
+            "Expected a column 'round' in .*, found time, client, a, b",
+        ),
         (GOOD.replace("client", "site"), "Expected a column 'client'"),
         ("round,client\n0,x\n", "at least one expert column"),
         ("round,client,a\n", "at least one row"),
@@ -88,7 +101,9 @@ def test_a_bad_file_is_refused_in_one_line(tmp_path: Path, text: str, message: s
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("name", "data"), [("a.parquet", b"not parquet"), ("a.csv.gz", b"not gzip"), ("a.parquet", b"")])
+@pytest.mark.parametrize(
+    ("name", "data"), [("a.parquet", b"not parquet"), ("a.csv.gz", b"not gzip"), ("a.parquet", b"")]
+)
 def test_a_broken_file_is_named(tmp_path: Path, name: str, data: bytes) -> None:
     (tmp_path / name).write_bytes(data)
     with pytest.raises(HedgerowError, match=f"Cannot read .*{name}") as caught:
@@ -98,7 +113,9 @@ def test_a_broken_file_is_named(tmp_path: Path, name: str, data: bytes) -> None:
 
 def test_an_unknown_suffix_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.xlsx").write_text(GOOD)
-    with pytest.raises(InvalidValue, match=r"Expected a \.csv, \.csv\.gz or \.parquet file, got .*a\.xlsx"):
+    with pytest.raises(
+        InvalidValue, match=r"Expected a \.csv, \.csv\.gz or \.parquet file, got .*a\.xlsx"
+    ):
         read_losses(tmp_path / "a.xlsx")
 
 
@@ -138,7 +155,9 @@ def places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Path]:
     (folders["home"] / "hedgerow").mkdir()
     monkeypatch.chdir(folders["here"])
     monkeypatch.setenv("HEDGEROW_DATA", str(folders["variable"]))
-    monkeypatch.setattr("hedgerow.environments.recorded.data.user_data_path", lambda name: folders["home"] / name)
+    monkeypatch.setattr(
+        "hedgerow.environments.recorded.data.user_data_path", lambda name: folders["home"] / name
+    )
     return {**folders, "home": folders["home"] / "hedgerow"}
 
 
@@ -148,7 +167,9 @@ def test_files_are_found_here_then_by_variable_then_at_home(places: dict[str, Pa
         assert Recorded(path="a.csv").setting.horizon == n
 
 
-def test_a_named_data_file_is_found_by_variable_then_at_home(places: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_named_data_file_is_found_by_variable_then_at_home(
+    places: dict[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
     for name in ("home", "variable"):
         (places[name] / "a.csv").write_text("x")
         assert find("a.csv", "somewhere") == places[name] / "a.csv"
@@ -159,7 +180,13 @@ def test_a_named_data_file_is_found_by_variable_then_at_home(places: dict[str, P
 def test_a_missing_file_says_where_to_get_it_and_where_to_put_it(places: dict[str, Path]) -> None:
     with pytest.raises(MissingData) as caught:
         find("a.csv", "https://example.org")
-    for part in ("a.csv", "https://example.org", str(places["variable"]), str(places["home"]), "--data DIR"):
+    for part in (
+        "a.csv",
+        "https://example.org",
+        str(places["variable"]),
+        str(places["home"]),
+        "--data DIR",
+    ):
         assert part in str(caught.value)
     with pytest.raises(MissingData, match=r"'b\.csv' not found") as other:
         _ = Recorded(path="b.csv").setting

@@ -30,7 +30,9 @@ from hedgerow.studies.run import run_one, run_study
 from support.command import Command
 
 
-def _found(losses: np.ndarray, switches: tuple[int, ...] = (), block: int = 5, family: Family | None = None) -> dict[str, float]:
+def _found(
+    losses: np.ndarray, switches: tuple[int, ...] = (), block: int = 5, family: Family | None = None
+) -> dict[str, float]:
     family = Linear() if family is None else family
     rounds, clients, width = losses.shape
     setting = Setting(clients, width if isinstance(family, Linear) else width - 1, rounds)
@@ -65,15 +67,21 @@ def test_plain_comparators_are_sums() -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_the_best_sequence_is_the_best_of_all_sequences(seed: int) -> None:
     rng = np.random.default_rng(seed)
-    losses = round_to_lattice(rng.random((8, 2, 3)) if seed % 2 else rng.integers(0, 2, (8, 2, 3)).astype(float))
+    losses = round_to_lattice(
+        rng.random((8, 2, 3)) if seed % 2 else rng.integers(0, 2, (8, 2, 3)).astype(float)
+    )
     found = _found(losses, (1, 2, 3, 9), block=3)
     for count in (1, 2, 3, 9):
         assert found[with_switches(count)] == _by_force(losses.sum(axis=1), count) / 2
-    assert found[with_switches(9)] == losses.sum(axis=1).min(axis=1).sum() / 2  # more changes than rounds: the best of every round
+    assert (
+        found[with_switches(9)] == losses.sum(axis=1).min(axis=1).sum() / 2
+    )  # more changes than rounds: the best of every round
 
 
 @pytest.mark.parametrize("cache", [1, 40, 2**16])
-def test_the_best_sequence_does_not_depend_on_blocks_or_pieces(cache: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_best_sequence_does_not_depend_on_blocks_or_pieces(
+    cache: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """And is that of the plain programme, round by round."""
     monkeypatch.setattr(module, "CACHE_ELEMENTS", cache)
     losses = round_to_lattice(np.random.default_rng(5).random((97, 2, 4)))
@@ -111,7 +119,10 @@ def test_the_best_point_is_found_inside_and_on_the_ball(radius: float, inside: b
         inner = free * min(1.0, radius / max(float(np.linalg.norm(free)), 1e-300))
         return float(family.value(records, np.broadcast_to(inner, (40, 2, 3))).sum())
 
-    rival = min(minimize(total, start, method="Nelder-Mead", options={"fatol": 1e-12, "xatol": 1e-10}).fun for start in np.eye(3) * radius)
+    rival = min(
+        minimize(total, start, method="Nelder-Mead", options={"fatol": 1e-12, "xatol": 1e-10}).fun
+        for start in np.eye(3) * radius
+    )
     assert family.least(moments) <= rival * (1 + 1e-9)
     assert family.least(moments) == pytest.approx(rival, rel=1e-6)
 
@@ -130,7 +141,9 @@ def test_the_best_point_is_the_comparator_of_squared_errors() -> None:
     records, family = np.random.default_rng(3).normal(size=(30, 2, 4)), SquaredError(radius=0.5)
     whole = family.least(family.moments(records)) / 2
     for block in (1, 7, 30):
-        assert _found(records, (1,), block, family) == {"best point": pytest.approx(whole, rel=1e-9)}
+        assert _found(records, (1,), block, family) == {
+            "best point": pytest.approx(whole, rel=1e-9)
+        }
 
 
 # In a study
@@ -143,7 +156,9 @@ def _config(**changes: Any) -> StudyConfig:
         Entry("hedge", Hedge()),
         Entry("alone", Hedge(), replace(environment, clients=1)),
     )
-    return replace(StudyConfig("x", environment, entries, seeds=2, comparator_switches=(1, 3)), **changes)
+    return replace(
+        StudyConfig("x", environment, entries, seeds=2, comparator_switches=(1, 3)), **changes
+    )
 
 
 def test_every_result_knows_the_comparators_of_its_own_losses() -> None:
@@ -154,12 +169,19 @@ def test_every_result_knows_the_comparators_of_its_own_losses() -> None:
         for result in study.of(entry.label):
             alone, _ = run_one(config.build(entry), environment, "x", result.seed, switches=(1, 3))
             assert result.comparators == alone.comparators
-            assert result.final_regret == pytest.approx(result.loss[-1] - result.comparators["best expert"])
+            assert result.final_regret == pytest.approx(
+                result.loss[-1] - result.comparators["best expert"]
+            )
     streams = study.streams()
     assert list(streams) == ["", "clients = 1"]
-    assert [list(stream.algorithms) for stream in streams.values()] == [["leader", "hedge"], ["alone"]]
+    assert [list(stream.algorithms) for stream in streams.values()] == [
+        ["leader", "hedge"],
+        ["alone"],
+    ]
     assert list(streams[""].comparators)[-2:] == ["best with 1 switch", "best with 3 switches"]
-    assert streams[""].algorithms["hedge"].mean == pytest.approx(np.mean([r.loss[-1] for r in study.of("hedge")]))
+    assert streams[""].algorithms["hedge"].mean == pytest.approx(
+        np.mean([r.loss[-1] for r in study.of("hedge")])
+    )
 
 
 def test_sequences_are_found_once_for_each_stream(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,7 +199,12 @@ def test_sequences_are_found_once_for_each_stream(monkeypatch: pytest.MonkeyPatc
 
 def test_an_adaptive_environment_has_comparators_for_each_algorithm() -> None:
     entries = (Entry("leader", FollowTheLeader()), Entry("uniform", Uniform()))
-    study = run_study(StudyConfig("x", PlayChasing(clients=2, experts=4, horizon=30), entries, 2, comparator_switches=(2,)), workers=1)
+    study = run_study(
+        StudyConfig(
+            "x", PlayChasing(clients=2, experts=4, horizon=30), entries, 2, comparator_switches=(2,)
+        ),
+        workers=1,
+    )
     assert list(study.streams()) == ["leader", "uniform"]
     assert study.results[0].comparators != study.results[2].comparators
     assert all("best with 2 switches" in result.comparators for result in study.results)
@@ -185,21 +212,39 @@ def test_an_adaptive_environment_has_comparators_for_each_algorithm() -> None:
 
 def test_environments_that_cannot_be_compared_are_different_streams() -> None:
     losses = np.random.default_rng(0).random((9, 1, 2))
-    entries = (Entry("a", Uniform(), RecordedArray(losses)), Entry("b", Uniform(), RecordedArray(losses)))
+    entries = (
+        Entry("a", Uniform(), RecordedArray(losses)),
+        Entry("b", Uniform(), RecordedArray(losses)),
+    )
     study = run_study(StudyConfig("x", RecordedArray(losses), entries, 1), workers=1)
     assert len(study.streams()) == 2
 
 
-def test_run_prints_comparators_beside_the_algorithms_and_writes_them(hedgerow: Command, tmp_path: Path) -> None:
+def test_run_prints_comparators_beside_the_algorithms_and_writes_them(
+    hedgerow: Command, tmp_path: Path
+) -> None:
     answer = hedgerow("run", "study.toml", "--set", "comparator_switches=[1]", "--out", "results")
     rows = answer.out.split("comparators")[1]
-    assert all(word in rows for word in ("private", "hedge", "best expert", "best expert of each client", "mean of all experts"))
+    assert all(
+        word in rows
+        for word in (
+            "private",
+            "hedge",
+            "best expert",
+            "best expert of each client",
+            "mean of all experts",
+        )
+    )
     assert "best with 1 switch" in rows
     document = json.loads((tmp_path / "results" / "summary.json").read_text())["comparators"]
     assert [(part["stream"], part["labels"]) for part in document] == [("", ["private", "hedge"])]
     finals = pq.read_table(tmp_path / "results" / "results.parquet").to_pylist()
     for label in ("private", "hedge"):
-        kept = [row["value"] for row in finals if (row["label"], row["metric"]) == (label, "comparator: best with 1 switch")]
+        kept = [
+            row["value"]
+            for row in finals
+            if (row["label"], row["metric"]) == (label, "comparator: best with 1 switch")
+        ]
         assert len(kept) == 2
         assert document[0]["losses"]["best with 1 switch"]["mean"] == pytest.approx(np.mean(kept))
 

@@ -26,7 +26,9 @@ from hedgerow.evaluation.summary import summarise
 COUNTERS = Counters(2, 2, Traffic(3, 40, 1, 30))
 
 
-def _recorded(losses: np.ndarray, plays: np.ndarray, block: int, points: int, family: Family | None = None) -> RunResult:
+def _recorded(
+    losses: np.ndarray, plays: np.ndarray, block: int, points: int, family: Family | None = None
+) -> RunResult:
     """The recorder fed with given plays, block by block."""
     family = Linear() if family is None else family
     width = losses.shape[2] if isinstance(family, Linear) else losses.shape[2] - 1
@@ -41,7 +43,9 @@ def _recorded(losses: np.ndarray, plays: np.ndarray, block: int, points: int, fa
 
 def _game(rounds: int = 37, clients: int = 3, experts: int = 4) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(rounds)
-    return RecordedArray(rng.random((rounds, clients, experts))).losses, rng.integers(experts, size=(rounds, clients))
+    return RecordedArray(rng.random((rounds, clients, experts))).losses, rng.integers(
+        experts, size=(rounds, clients)
+    )
 
 
 @pytest.mark.parametrize("block", [1, 5, 37])
@@ -69,10 +73,19 @@ def test_regret_of_a_simulated_game(engine: Any, block: int | None) -> None:
     environment = RecordedArray(losses)
     for spec in (Hedge(every=5), SparseVector(epsilon=5.0, every=3)):
         recorder, kept = Recorder(environment.setting, environment.family, 9), Everything()
-        counters = simulate(spec.build(environment.setting), environment, 3, sinks=[recorder, kept], engine=engine, block_rounds=block)
+        counters = simulate(
+            spec.build(environment.setting),
+            environment,
+            3,
+            sinks=[recorder, kept],
+            engine=engine,
+            block_rounds=block,
+        )
         result = recorder.result("x", 3, counters)
         paid = np.take_along_axis(losses, kept.all_plays()[..., None], axis=2).sum()
-        assert result.final_regret == pytest.approx((paid - losses.sum(axis=(0, 1)).min()) / 3, abs=1e-12)
+        assert result.final_regret == pytest.approx(
+            (paid - losses.sum(axis=(0, 1)).min()) / 3, abs=1e-12
+        )
         assert result.exchanges == len(kept.messages)
 
 
@@ -101,14 +114,20 @@ def test_points_of_the_simplex_have_a_regret_against_the_best_expert() -> None:
     points = np.random.default_rng(1).dirichlet(np.ones(4), size=(37, 3))
     result = _recorded(losses, points, 5, 7)
     paid = (losses * points).sum()
-    assert result.final_regret == pytest.approx((paid - losses.sum(axis=(0, 1)).min()) / 3, rel=1e-9)
+    assert result.final_regret == pytest.approx(
+        (paid - losses.sum(axis=(0, 1)).min()) / 3, rel=1e-9
+    )
 
 
 def test_communication_is_copied_from_the_counters() -> None:
     counters = Counters(2, 5, Traffic(3, 40, 1, 30))
     counters.exchanges(7)
     result = Recorder(Setting(2, 3, 4), Linear()).result("x", 0, counters)
-    assert (result.exchanges, result.uploaded_scalars, result.uploaded_bytes) == (7, 7 * 2 * 3, 7 * 2 * 40)
+    assert (result.exchanges, result.uploaded_scalars, result.uploaded_bytes) == (
+        7,
+        7 * 2 * 3,
+        7 * 2 * 40,
+    )
     assert (result.broadcast_scalars, result.broadcast_bytes) == (8 * 5 * 1, 8 * 5 * 30)
 
 
@@ -146,8 +165,18 @@ def test_summary_rows_are_means_by_label_in_order_of_appearance() -> None:
     rows = summarise([_result("b", 0, 1.0), _result("a", 0, 5.0), _result("b", 1, 3.0)])
     assert [row.label for row in rows] == ["b", "a"]
     row = rows[0]
-    assert (row.regret.mean, row.regret.count, row.own_best_regret.mean, row.loss.mean) == (2.0, 2, 1.0, 4.0)
-    assert (row.switches.mean, row.exchanges.mean, row.numbers_sent.mean, row.bytes_sent.mean) == (3.5, 4.0, 30.0, 300.0)
+    assert (row.regret.mean, row.regret.count, row.own_best_regret.mean, row.loss.mean) == (
+        2.0,
+        2,
+        1.0,
+        4.0,
+    )
+    assert (row.switches.mean, row.exchanges.mean, row.numbers_sent.mean, row.bytes_sent.mean) == (
+        3.5,
+        4.0,
+        30.0,
+        300.0,
+    )
     assert row.regret.half_width == pytest.approx(stats.t.ppf(0.975, 1) * np.sqrt(2) / np.sqrt(2))
 
 
@@ -179,9 +208,14 @@ def test_regret_over_time_is_drawn(tmp_path: Path, results: list[RunResult]) -> 
 @pytest.mark.parametrize("worst", [1.0, 0.0, -2.0])
 def test_regret_against_a_parameter_is_drawn_with_a_slope(tmp_path: Path, worst: float) -> None:
     """Regret may be zero or negative, where a log axis has no room for it."""
-    points = {name: {float(x): Estimate(k / x, 0.1, 9) for x in (1, 10, 100)} for name, k in (("ours", 5.0), ("theirs", 9.0))}
+    points = {
+        name: {float(x): Estimate(k / x, 0.1, 9) for x in (1, 10, 100)}
+        for name, k in (("ours", 5.0), ("theirs", 9.0))
+    }
     points["theirs"][100.0] = Estimate(worst, 0.3, 9)
-    plot_regret_against(points, tmp_path / "with.png", "A title", "clients", slope=-1.0, slope_name="1/m")
+    plot_regret_against(
+        points, tmp_path / "with.png", "A title", "clients", slope=-1.0, slope_name="1/m"
+    )
     plot_regret_against(points, tmp_path / "without.png", "A title", "clients")
     bounds = {next(iter(points)): {1.0: 20.0, 10.0: 2.0}, "nobody is below": {1.0: 0.5, 10.0: 0.1}}
     plot_regret_against(points, tmp_path / "bounds.png", "A title", "clients", bounds=bounds)
@@ -192,6 +226,9 @@ def test_regret_against_a_parameter_is_drawn_with_a_slope(tmp_path: Path, worst:
 
 @pytest.mark.parametrize("value", [3.0, 0.0, -1.0])
 def test_bars_are_drawn(tmp_path: Path, value: float) -> None:
-    groups = {"m=1": {"ours": Estimate(value, 0.1, 9), "theirs": Estimate(9.0, 1.0, 9)}, "m=10": {"ours": Estimate(1.0, float("nan"), 1)}}
+    groups = {
+        "m=1": {"ours": Estimate(value, 0.1, 9), "theirs": Estimate(9.0, 1.0, 9)},
+        "m=10": {"ours": Estimate(1.0, float("nan"), 1)},
+    }
     plot_bars(groups, tmp_path / "a.png", "A title", "regret")
     assert _is_picture(tmp_path / "a.png")

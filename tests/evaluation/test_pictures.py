@@ -22,7 +22,7 @@ from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments.pictures import footer, pictures, sibling
 from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.records.schema import STAMP
-from hedgerow.studies.run import Study
+from hedgerow.studies.study import Study
 from support.made_up import made_up
 
 
@@ -59,13 +59,22 @@ MANY = {
 
 
 @pytest.mark.parametrize("labels", MANY.values(), ids=MANY)
-def test_all_names_are_inside_the_picture_apart_and_tied_to_their_curve(labels: list[str], drawn: list[Figure], tmp_path: Path) -> None:
+def test_all_names_are_inside_the_picture_apart_and_tied_to_their_curve(
+    labels: list[str], drawn: list[Figure], tmp_path: Path
+) -> None:
     lengths = {label: 2**20 // (1 + i % 3) for i, label in enumerate(labels)}
-    results = [_run(label, seed, 1990.0 + i, lengths[label]) for i, label in enumerate(labels) for seed in range(2)]
+    results = [
+        _run(label, seed, 1990.0 + i, lengths[label])
+        for i, label in enumerate(labels)
+        for seed in range(2)
+    ]
     plot_regret_over_time(results, tmp_path / "a.png", "A title", "a note")
     (figure,) = drawn
     figure.draw_without_rendering()
-    ends_of = {axes: [child for child in axes.get_children() if isinstance(child, Annotation)] for axes in figure.axes}
+    ends_of = {
+        axes: [child for child in axes.get_children() if isinstance(child, Annotation)]
+        for axes in figure.axes
+    }
     for text in (*figure.texts, *(end for ends in ends_of.values() for end in ends)):
         box = Text.get_window_extent(text)
         assert figure.bbox.x0 <= box.x0 <= box.x1 <= figure.bbox.x1, text.get_text()
@@ -77,11 +86,18 @@ def test_all_names_are_inside_the_picture_apart_and_tied_to_their_curve(labels: 
         boxes = sorted((Text.get_window_extent(end) for end in ends), key=lambda box: box.y0)
         assert all(below.y1 <= above.y0 + 1 for below, above in pairwise(boxes))
         curves = [line for line in axes.get_lines() if len(np.atleast_1d(line.get_xdata())) > 1]
-        assert {end.xy for end in ends} == {(float(np.asarray(c.get_xdata())[-1]), float(np.asarray(c.get_ydata())[-1])) for c in curves}
+        assert {end.xy for end in ends} == {
+            (float(np.asarray(c.get_xdata())[-1]), float(np.asarray(c.get_ydata())[-1]))
+            for c in curves
+        }
         assert len({line.get_color() for line in curves}) == len(curves) <= 8
         for end in ends:
             early = bool(end.xy[0] < axes.get_xlim()[1])
-            assert (end.arrow_patch is None) == early == (f" by round {end.xy[0]:,.0f}" in end.get_text())
+            assert (
+                (end.arrow_patch is None)
+                == early
+                == (f" by round {end.xy[0]:,.0f}" in end.get_text())
+            )
         named += len(ends)
     assert named == len(labels)
 
@@ -89,7 +105,8 @@ def test_all_names_are_inside_the_picture_apart_and_tied_to_their_curve(labels: 
 def test_a_band_ends_where_no_regret_can_be() -> None:
     rounds = np.array([2, 4])
     runs = [
-        replace(_run("a", seed, 0.0, 4), rounds=rounds, regret=np.array(regret)) for seed, regret in enumerate([(2.0, 4.0), (0.0, -1.0)])
+        replace(_run("a", seed, 0.0, 4), rounds=rounds, regret=np.array(regret))
+        for seed, regret in enumerate([(2.0, 4.0), (0.0, -1.0)])
     ]
     low, high = Line.of(runs).band
     assert high.tolist() == [0, 2, 4]
@@ -121,8 +138,14 @@ def test_a_bar_ends_where_its_interval_does_or_in_an_arrow(bars: list[Bar], cut:
     assert told == bool(cut)
     assert {str(line.get_marker()) for line in arrows} == cut
     assert all(np.asarray(line.get_ydata())[0] in limits for line in arrows)
-    caps = {float(np.asarray(line.get_ydata())[0]) for line in axes.get_lines() if line.get_marker() == "_"}
-    assert caps == {end for bar in bars for end in (bar.low, bar.high) if limits.low <= end <= limits.high}
+    caps = {
+        float(np.asarray(line.get_ydata())[0])
+        for line in axes.get_lines()
+        if line.get_marker() == "_"
+    }
+    assert caps == {
+        end for bar in bars for end in (bar.low, bar.high) if limits.low <= end <= limits.high
+    }
 
 
 def test_the_axis_is_not_as_wide_as_the_widest_bar() -> None:
@@ -135,8 +158,19 @@ def test_a_cut_bar_is_told_below_the_picture(drawn: list[Figure], tmp_path: Path
     for half in (1.0, 30.0):
         points = {"ours": {1.0: Estimate(10.0, half, 3), 10.0: Estimate(5.0, 0.5, 3)}}
         plot_regret_against(points, tmp_path / "a.png", "A title", "clients", note="a note")
-        plot_bars({"m=1": {"ours": points["ours"][1.0]}}, tmp_path / "b.png", "A title", "regret", "a note")
-    assert [_said(figure) for figure in drawn] == ["a note", "a note", f"a note; {CUT}", f"a note; {CUT}"]
+        plot_bars(
+            {"m=1": {"ours": points["ours"][1.0]}},
+            tmp_path / "b.png",
+            "A title",
+            "regret",
+            "a note",
+        )
+    assert [_said(figure) for figure in drawn] == [
+        "a note",
+        "a note",
+        f"a note; {CUT}",
+        f"a note; {CUT}",
+    ]
 
 
 # Experiments
@@ -144,7 +178,10 @@ def test_a_cut_bar_is_told_below_the_picture(drawn: list[Figure], tmp_path: Path
 
 def _curves(study: Study) -> Study:
     """Made-up results as curves over the whole horizon."""
-    horizons = {entry.label: study.config.environment_of(entry).setting.horizon for entry in study.config.algorithms}
+    horizons = {
+        entry.label: study.config.environment_of(entry).setting.horizon
+        for entry in study.config.algorithms
+    }
 
     def stretched(run: RunResult) -> RunResult:
         horizon = horizons[run.label]
@@ -155,28 +192,45 @@ def _curves(study: Study) -> Study:
 
 
 @pytest.mark.parametrize("name", list(EXPERIMENTS))
-def test_every_picture_of_an_experiment_says_what_it_is(name: str, drawn: list[Figure], tmp_path: Path) -> None:
+def test_every_picture_of_an_experiment_says_what_it_is(
+    name: str, drawn: list[Figure], tmp_path: Path
+) -> None:
     experiment = EXPERIMENTS[name]
     try:
         configs = experiment.studies(True)
     except MissingData as missing:
         pytest.skip(str(missing))
-    done = {key: _curves(made_up(config, lambda _, setting: 0.1 * setting.horizon**0.5)) for key, config in configs.items()}
+    done = {
+        key: _curves(made_up(config, lambda _, setting: 0.1 * setting.horizon**0.5))
+        for key, config in configs.items()
+    }
     experiment.draw(done, tmp_path / f"{name}.png")
     assert len(drawn) == len(pictures(tmp_path, name))
     for figure in drawn:
-        for words in (STAMP, "95 %", "quick", f"{max(config.seeds for config in configs.values())}"):
+        for words in (
+            STAMP,
+            "95 %",
+            "quick",
+            f"{max(config.seeds for config in configs.values())}",
+        ):
             assert words in _said(figure)
 
 
 def test_the_footer_counts_seeds_where_they_differ() -> None:
     def studies(quick: bool) -> dict[str, Any]:
-        return {name: replace(config, seeds=3 if quick else seeds) for (name, config), seeds in zip(configs.items(), (4, 9), strict=True)}
+        return {
+            name: replace(config, seeds=3 if quick else seeds)
+            for (name, config), seeds in zip(configs.items(), (4, 9), strict=True)
+        }
 
     configs = EXPERIMENTS["gao2024-lowerbounds"].studies(True)
 
     def said(quick: bool) -> str:
-        return footer({name: Study(config, {}, [], []) for name, config in studies(quick).items()}, studies, "bars")
+        return footer(
+            {name: Study(config, {}, [], []) for name, config in studies(quick).items()},
+            studies,
+            "bars",
+        )
 
     assert said(False) == f"means over 4 (common coins), 9 (hidden expert) seeds; bars; {STAMP}"
     assert said(True).startswith(f"means over 3 seeds; bars; {STAMP}; quick")
@@ -184,6 +238,12 @@ def test_the_footer_counts_seeds_where_they_differ() -> None:
 
 def test_the_main_picture_comes_first(tmp_path: Path) -> None:
     main = tmp_path / "z.png"
-    for file in (sibling(main, "b"), sibling(main, "a"), main, tmp_path / "zebra.png", tmp_path / "z.txt"):
+    for file in (
+        sibling(main, "b"),
+        sibling(main, "a"),
+        main,
+        tmp_path / "zebra.png",
+        tmp_path / "z.txt",
+    ):
         file.touch()
     assert [file.name for file in pictures(tmp_path, "z")] == ["z.png", "z-a.png", "z-b.png"]

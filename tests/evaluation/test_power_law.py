@@ -14,7 +14,9 @@ PLACES = (1.0, 2.0, 4.0, 8.0, 16.0)
 
 def test_exact_laws_give_their_exponent() -> None:
     for power in (-1.0, -0.3, 0.0, 2.0):
-        assert exponent({x: [3 * x**power] * 4 for x in PLACES}).mean == pytest.approx(power, abs=1e-12)
+        assert exponent({x: [3 * x**power] * 4 for x in PLACES}).mean == pytest.approx(
+            power, abs=1e-12
+        )
 
 
 def test_what_moves_all_points_of_a_seed_is_no_error() -> None:

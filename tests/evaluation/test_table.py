@@ -27,18 +27,30 @@ def _headings(text: str) -> str:
     lines = text.splitlines()
     above = lines[: next(i for i, line in enumerate(lines) if line.startswith("x"))]
     ends = sorted({match.end() for line in above for match in re.finditer(r"\S+(?: \S+)*", line)})
-    words = ((line[:end][slice(max((e for e in ends if e < end), default=0), None)].strip() for line in above) for end in ends)
+    words = (
+        (
+            line[:end][slice(max((e for e in ends if e < end), default=0), None)].strip()
+            for line in above
+        )
+        for end in ends
+    )
     return ", ".join(" ".join(filter(None, parts)) for parts in words)
 
 
 def test_a_printed_study_has_every_column_in_order() -> None:
     plain = "regret, own-best regret, switches, exchanges, numbers sent, bytes sent"
     assert _headings(summary_text([_row("x", None), _row("y", None)])) == plain
-    assert _headings(summary_text([_row("x", None, ONE), _row("y", 7.0, ONE)])) == plain.replace("regret, own", "regret, bound, own")
+    assert _headings(summary_text([_row("x", None, ONE), _row("y", 7.0, ONE)])) == plain.replace(
+        "regret, own", "regret, bound, own"
+    )
 
 
 def test_a_printed_study_fits_into_100_columns() -> None:
-    study = hr.run(hr.Bernoulli(clients=100, experts=100, horizon=1000), {"private": hr.ShrinkingDartboard(), "hedge": hr.Hedge()}, seeds=2)
+    study = hr.run(
+        hr.Bernoulli(clients=100, experts=100, horizon=1000),
+        {"private": hr.ShrinkingDartboard(), "hedge": hr.Hedge()},
+        seeds=2,
+    )
     assert "bound" in str(study)
     assert all(len(line) <= 100 for line in summary_text(study.summary()).splitlines())
     wide = [_row("not private", 123456.0, Estimate(1234.56, 123.45, 20))]
@@ -49,14 +61,21 @@ def test_json_has_the_names_of_the_columns_and_reasons_for_what_is_missing() -> 
     (line,) = summary_json([_row("x", None, ONE)])
     assert list(line) == ["label", *(column.name for column in COLUMNS)]
     assert line["regret_bound"] is None
-    assert line["regret"] == {"mean": 3.0, "half_width": None, "seeds": 1, "reason": "one seed gives no confidence interval"}
+    assert line["regret"] == {
+        "mean": 3.0,
+        "half_width": None,
+        "seeds": 1,
+        "reason": "one seed gives no confidence interval",
+    }
     assert "no finite set of comparators" in estimate_json(Estimate(nan, nan, 3))["reason"]
     assert "reason" not in estimate_json(MANY)
     assert all(column.meaning for column in COLUMNS)
 
 
 @pytest.mark.parametrize("name", ["follow_the_leader", "hedge"])
-def test_the_command_line_prints_what_a_printed_study_does(hedgerow: Command, tmp_path: Path, name: str) -> None:
+def test_the_command_line_prints_what_a_printed_study_does(
+    hedgerow: Command, tmp_path: Path, name: str
+) -> None:
     file = tmp_path / "study.toml"
     file.write_text(file.read_text().replace('"hedge"', f'"{name}"'))
     out = hedgerow("run", "study.toml", "--out", "results").out

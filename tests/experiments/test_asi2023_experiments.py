@@ -47,19 +47,30 @@ def test_the_separation_is_seen_where_it_is(judged: Callable[[Law, Law, Law], Ve
     verdict = judged(slow, paying, paying)
     assert verdict.reproduces
     assert [check.name for check in verdict.checks if not check.passed] == []
-    assert "0.98 to 0.98 for 2 private learners, 0.68 for blind guesses (2 of the learners pay more)" in verdict.message
+    assert (
+        "0.98 to 0.98 for 2 private learners, 0.68 for blind guesses (2 of the learners pay more)"
+        in verdict.message
+    )
 
 
-def test_the_separation_is_not_seen_where_it_is_not(judged: Callable[[Law, Law, Law], Verdict]) -> None:
+def test_the_separation_is_not_seen_where_it_is_not(
+    judged: Callable[[Law, Law, Law], Verdict],
+) -> None:
     assert not judged(paying, paying, paying).reproduces
     assert not judged(slow, slow, paying).reproduces
     assert not judged(slow, paying, slow).reproduces
 
 
-def test_one_private_algorithm_below_the_proven_bound_is_a_contradiction(judged: Callable[[Law, Law, Law], Verdict]) -> None:
+def test_one_private_algorithm_below_the_proven_bound_is_a_contradiction(
+    judged: Callable[[Law, Law, Law], Verdict],
+) -> None:
     def law(share: float) -> Law:
         def regret(name: str, setting: Setting) -> float:
-            return share * consensus_regret(setting.horizon, separation.SMALL) if name == "phased selection" else paying(name, setting)
+            return (
+                share * consensus_regret(setting.horizon, separation.SMALL)
+                if name == "phased selection"
+                else paying(name, setting)
+            )
 
         return regret
 
@@ -67,7 +78,9 @@ def test_one_private_algorithm_below_the_proven_bound_is_a_contradiction(judged:
     below = judged(slow, paying, law(0.95))
     assert not below.reproduces
     failed = [check.name for check in below.checks if not check.passed]
-    assert failed == ["columns/phased selection/upper end of regret over the proven least, at any T"]
+    assert failed == [
+        "columns/phased selection/upper end of regret over the proven least, at any T"
+    ]
 
 
 def test_every_game_of_the_columns_is_theorem_10s() -> None:
@@ -91,12 +104,16 @@ def test_a_printed_bound_that_cannot_be_missed_is_not_judged() -> None:
     assert kept.reproduces
     assert {type(check.passed) for check in kept.checks} == {bool}  # what JSON can carry
     assert 0 < int(kept.message.split(" points")[0].split()[-3]) < 12
-    assert not judge(lambda name, setting: 0.29 * setting.horizon if "printed" in name else 10.0).reproduces
+    assert not judge(
+        lambda name, setting: 0.29 * setting.horizon if "printed" in name else 10.0
+    ).reproduces
 
 
 @pytest.mark.long
 def test_the_separation_runs_quickly(tmp_path: Path) -> None:
-    outcome = reproduce(EXPERIMENTS["asi2023-separation"], quick=True, out=tmp_path / "out", workers=1)
+    outcome = reproduce(
+        EXPERIMENTS["asi2023-separation"], quick=True, out=tmp_path / "out", workers=1
+    )
     assert outcome.status == "quick"
     for tail in ("", "-pure", "-columns"):
         assert (tmp_path / "out" / f"asi2023-separation{tail}.png").stat().st_size > 10_000

@@ -24,7 +24,8 @@ from hedgerow.experiments.certified_vs_published import (
     pairs,
     study_name,
 )
-from hedgerow.studies.run import Study, run_study
+from hedgerow.studies.run import run_study
+from hedgerow.studies.study import Study
 
 FIRST = study_name(GOOD, GAPS[0])
 
@@ -61,13 +62,19 @@ def test_every_pair_is_played_on_every_gap() -> None:
     studies = experiment.studies(quick=True)
     for name, pair in pairs(1000).items():
         for gap in GAPS:
-            played = [entry for entry in studies[study_name(pair.stream, gap)].algorithms if entry.label.startswith(name)]
+            played = [
+                entry
+                for entry in studies[study_name(pair.stream, gap)].algorithms
+                if entry.label.startswith(name)
+            ]
             assert len(played) == (3 if pair.judged else 2)
             assert all(entry.environment is None for entry in played)
 
 
 def test_the_certified_side_has_the_epsilon_that_the_printed_one_costs() -> None:
-    specs = {entry.label: entry.algorithm for entry in experiment.studies(quick=True)[FIRST].algorithms}
+    specs = {
+        entry.label: entry.algorithm for entry in experiment.studies(quick=True)[FIRST].algorithms
+    }
     wrong = specs[label("potential (pure)", AS_PROVEN)]
     assert isinstance(wrong, Potential)
     assert wrong.epsilon == pytest.approx(1.9, abs=0.01)
@@ -86,14 +93,24 @@ def test_printed_doubling_is_sparse_vector_with_its_threshold() -> None:
 
 @pytest.fixture(scope="module")
 def done() -> dict[str, Study]:
-    return {name: run_study(config, workers=1) for name, config in experiment.studies(quick=True).items()}
+    return {
+        name: run_study(config, workers=1)
+        for name, config in experiment.studies(quick=True).items()
+    }
 
 
-def test_the_quick_run_says_what_each_claim_is_worth(done: dict[str, Study], tmp_path: Path) -> None:
+def test_the_quick_run_says_what_each_claim_is_worth(
+    done: dict[str, Study], tmp_path: Path
+) -> None:
     verdict = experiment.judge(done)
     assert verdict.reproduces is False
-    assert "confirmed in 4 of 6 cases, not for potential (pure), potential (approximate):" in verdict.message
-    assert "dartboard (approximate): claimed epsilon = 1, proven 0.0395 (confirmed)" in verdict.message
+    assert (
+        "confirmed in 4 of 6 cases, not for potential (pure), potential (approximate):"
+        in verdict.message
+    )
+    assert (
+        "dartboard (approximate): claimed epsilon = 1, proven 0.0395 (confirmed)" in verdict.message
+    )
     assert "potential (pure): claimed epsilon = 1, proven 1.91 (not confirmed)" in verdict.message
     certificates = [check for check in verdict.checks if "epsilon of the" in check.name]
     assert len(certificates) == len(pairs(1000))
@@ -108,7 +125,9 @@ def test_the_verdict_follows_the_certificates(done: dict[str, Study]) -> None:
 
     def judged(*swaps: tuple[str, str]) -> experiment.Verdict:
         swapped = {label(name, PRINTED): study.algorithms[by] for name, by in swaps}
-        return experiment.judge({**done, FIRST: replace(study, algorithms=study.algorithms | swapped)})
+        return experiment.judge(
+            {**done, FIRST: replace(study, algorithms=study.algorithms | swapped)}
+        )
 
     mended = judged(*[(name, label(name, CERTIFIED)) for name in names])
     assert mended.reproduces is True
@@ -122,8 +141,13 @@ def test_an_expert_given_up_by_printed_doubling_is_noticed(done: dict[str, Study
 
     def check(study: Study) -> experiment.Check:
         checks = experiment.judge({**done, FIRST: study}).checks
-        return next(check for check in checks if check.name.startswith(f"{DOUBLING}/experts given up"))
+        return next(
+            check for check in checks if check.name.startswith(f"{DOUBLING}/experts given up")
+        )
 
     assert check(study).passed
-    restless = [replace(run, switches=1.0) if run.label.startswith(f"{DOUBLING}/{PRINTED}") else run for run in study.results]
+    restless = [
+        replace(run, switches=1.0) if run.label.startswith(f"{DOUBLING}/{PRINTED}") else run
+        for run in study.results
+    ]
     assert not check(replace(study, results=restless)).passed

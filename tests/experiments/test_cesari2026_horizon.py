@@ -15,7 +15,7 @@ from hedgerow.experiments.experiment import Verdict
 from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.experiments.reproduce import reproduce
 from hedgerow.studies.config import StudyConfig
-from hedgerow.studies.run import Study
+from hedgerow.studies.study import Study
 from support.made_up import made_up
 
 Curve = Callable[[np.ndarray], np.ndarray]
@@ -41,7 +41,10 @@ def _judged(with_gap: Curve, without: Curve) -> Verdict:
 
 
 def test_regret_is_read_at_rounds_that_were_written_down() -> None:
-    study, label = _studies(np.sqrt, np.sqrt)[horizon.CONTROL], horizon.label(horizon.prefix(), 1, 0.0)
+    study, label = (
+        _studies(np.sqrt, np.sqrt)[horizon.CONTROL],
+        horizon.label(horizon.prefix(), 1, 0.0),
+    )
     assert horizon.regret_at(study, label, 16).mean() == pytest.approx(256, rel=0.01)
     with pytest.raises(AssertionError, match="written down after 2048 rounds"):
         horizon.regret_at(study, label, 11)
@@ -74,7 +77,9 @@ def test_what_privacy_adds_is_judged_by_its_term_of_the_bound() -> None:
 
 
 def test_quick_reproduction_runs(tmp_path: Path) -> None:
-    outcome = reproduce(EXPERIMENTS["cesari2026-horizon"], quick=True, out=tmp_path / "out", workers=1)
+    outcome = reproduce(
+        EXPERIMENTS["cesari2026-horizon"], quick=True, out=tmp_path / "out", workers=1
+    )
     assert outcome.status == "quick"
     for file in ("cesari2026-horizon.png", "cesari2026-horizon-m=10.png"):
         assert (tmp_path / "out" / file).stat().st_size > 10_000

@@ -67,15 +67,37 @@ def test_every_experiment_is_on_the_page(alone: Command, tmp_path: Path) -> None
     text = (tmp_path / "gallery" / "index.html").read_text()
     page = _Page(text)
     assert page.open == []
-    assert [article["id"] for article in page.all("article")] == ["good", "ill", "impossible", "needs-data"]
-    for said in ("title of good", "Failed: the judge is ill", "Not run, its data is missing", "https://example.org/absent", "u/regret"):
+    assert [article["id"] for article in page.all("article")] == [
+        "good",
+        "ill",
+        "impossible",
+        "needs-data",
+    ]
+    for said in (
+        "title of good",
+        "Failed: the judge is ill",
+        "Not run, its data is missing",
+        "https://example.org/absent",
+        "u/regret",
+    ):
         assert said in page.words
     for name in ("good", "impossible", "ill", "needs-data"):
         assert f"hedgerow reproduce {name} --plugin plugin.py" in page.words
-    pictures = [b64decode(str(image["src"]).removeprefix("data:image/png;base64,")) for image in page.all("img")]
-    on_disk = [(next((tmp_path / "runs").glob(f"*-{name}")) / f"{name}.png").read_bytes() for name in ("good", "impossible")]
+    pictures = [
+        b64decode(str(image["src"]).removeprefix("data:image/png;base64,"))
+        for image in page.all("img")
+    ]
+    on_disk = [
+        (next((tmp_path / "runs").glob(f"*-{name}")) / f"{name}.png").read_bytes()
+        for name in ("good", "impossible")
+    ]
     assert pictures == on_disk
-    assert re.findall(r"(holds|does not hold|failed|no data) \(ran", answer.out) == ["holds", "failed", "does not hold", "no data"]
+    assert re.findall(r"(holds|does not hold|failed|no data) \(ran", answer.out) == [
+        "holds",
+        "failed",
+        "does not hold",
+        "no data",
+    ]
     assert len(re.findall(r"Took \d+\.\d s", page.words)) == 4
 
 
@@ -92,22 +114,30 @@ def test_the_page_needs_nothing_else(alone: Command, tmp_path: Path) -> None:
     assert sorted(p.name for p in (tmp_path / "deep" / "page").iterdir()) == ["index.html"]
 
 
-def test_fresh_results_are_reused_and_stale_ones_are_not(alone: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fresh_results_are_reused_and_stale_ones_are_not(
+    alone: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def reused(*options: str) -> dict[str, bool]:
-        rows = alone("gallery", "--plugin", "plugin.py", "--json", *options).document()["experiments"]
+        rows = alone("gallery", "--plugin", "plugin.py", "--json", *options).document()[
+            "experiments"
+        ]
         return {row["id"]: row["reused"] for row in rows if row["status"] in ("ran", "quick")}
 
     assert reused("--quick") == {"good": False, "impossible": False}
     assert reused("--quick") == {"good": True, "impossible": True}
     assert alone("reproduce", "good", "--plugin", "plugin.py").code == 0
     assert reused() == {"good": True, "impossible": False}
-    shown = {row["id"]: row for row in alone("gallery", "--quick", "--json").document()["experiments"]}
+    shown = {
+        row["id"]: row for row in alone("gallery", "--quick", "--json").document()["experiments"]
+    }
     assert shown["good"]["status"] == "ran", "a full result is better than a quick one"
     assert shown["good"]["command"] == "hedgerow reproduce good"
     (tmp_path / "plugin.py").write_text(PLUGIN + "\n# changed\n")
     assert reused("--quick") == {"good": False, "impossible": False}
     for file in (tmp_path / "runs").glob(f"*/{reproduce_module.ORIGIN}"):
-        file.write_text(file.read_text().replace(reproduce_module.FORMAT, "hedgerow reproduction 9"))
+        file.write_text(
+            file.read_text().replace(reproduce_module.FORMAT, "hedgerow reproduction 9")
+        )
     assert reused("--quick") == {"good": False, "impossible": False}
     for file in (tmp_path / "runs").glob(f"*/{reproduce_module.VERDICT}"):
         file.write_text("half")
@@ -123,16 +153,24 @@ def test_texts_cannot_break_the_page(alone: Command, tmp_path: Path) -> None:
     assert page.all("b") == []
 
 
-def test_all_pictures_of_an_experiment_are_shown_the_main_one_first(alone: Command, tmp_path: Path) -> None:
+def test_all_pictures_of_an_experiment_are_shown_the_main_one_first(
+    alone: Command, tmp_path: Path
+) -> None:
     (tmp_path / "plugin.py").write_text(PLUGIN + SIBLINGS)
     for reused in (False, True):
-        shown = alone("gallery", "--plugin", "plugin.py", "--quick", "--json").document()["experiments"]
+        shown = alone("gallery", "--plugin", "plugin.py", "--quick", "--json").document()[
+            "experiments"
+        ]
         assert next(row["reused"] for row in shown if row["id"] == "several") is reused
         page = _Page((tmp_path / "gallery" / "index.html").read_text())
-        sources = [str(image["src"]) for image in page.all("img") if image["alt"] == "title of several"]
+        sources = [
+            str(image["src"]) for image in page.all("img") if image["alt"] == "title of several"
+        ]
         folder = next((tmp_path / "runs").glob("*-several"))
         on_disk = [(folder / f"several{tail}.png").read_bytes() for tail in ("", "-more", "-one")]
-        assert [b64decode(source.removeprefix("data:image/png;base64,")) for source in sources] == on_disk
+        assert [
+            b64decode(source.removeprefix("data:image/png;base64,")) for source in sources
+        ] == on_disk
         assert len(set(on_disk)) == 3
 
 
@@ -148,7 +186,9 @@ def test_only_a_gallery_is_replaced(alone: Command, tmp_path: Path) -> None:
     assert "Gallery: other/index.html" in alone("gallery", "--quick", "--out", "other").out
 
 
-def test_ctrl_c_says_what_is_done(alone: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_says_what_is_done(
+    alone: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     real = reproduce_module.run_study
     calls: list[Any] = []
 
@@ -161,7 +201,10 @@ def test_ctrl_c_says_what_is_done(alone: Command, tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(reproduce_module, "run_study", interrupted)
     answer = alone("gallery", "--plugin", "plugin.py")
     assert answer.code == 130
-    assert "Interrupted in impossible; 1 of 4 experiments are done and need not run again. No page was written." in answer.err
+    assert (
+        "Interrupted in impossible; 1 of 4 experiments are done and need not run again. No page was written."
+        in answer.err
+    )
     assert not (tmp_path / "gallery").exists()
     assert [p.name.split("-")[-1] for p in (tmp_path / "runs").iterdir()] == ["good"]
 

@@ -20,29 +20,51 @@ def test_the_speedup_verdict_follows_the_slope() -> None:
     configs = speedup.studies(quick=True)
 
     def judged(power: float) -> Verdict:
-        return speedup.judge({name: made_up(config, lambda _, setting: 100 * setting.clients**power) for name, config in configs.items()})
+        return speedup.judge(
+            {
+                name: made_up(config, lambda _, setting: 100 * setting.clients**power)
+                for name, config in configs.items()
+            }
+        )
 
     def failed(verdict: Verdict) -> list[str]:
         return [check.name for check in verdict.checks if not check.passed]
 
-    forecast, factor = "Fed-SVT/slope off the calibration's forecast, in half-widths", "phased selection/T=16384/m=1-over-m=10/lower end"
-    forecast_power = speedup.forecast_slope({name: made_up(config, lambda _, setting: 1.0) for name, config in configs.items()})
+    forecast, factor = (
+        "Fed-SVT/slope off the calibration's forecast, in half-widths",
+        "phased selection/T=16384/m=1-over-m=10/lower end",
+    )
+    forecast_power = speedup.forecast_slope(
+        {name: made_up(config, lambda _, setting: 1.0) for name, config in configs.items()}
+    )
     fitting, steep, shallow, flat = (judged(power) for power in (forecast_power, -1.0, -0.6, 0.0))
     assert fitting.reproduces
     assert failed(fitting) == []
     assert steep.reproduces
     assert failed(steep) == [forecast]
     assert not shallow.reproduces
-    assert failed(shallow) == ["Fed-SVT/upper end of slope, limit that of its bound", forecast, factor]
+    assert failed(shallow) == [
+        "Fed-SVT/upper end of slope, limit that of its bound",
+        forecast,
+        factor,
+    ]
     assert not flat.reproduces
     assert len(failed(flat)) == len(flat.checks)
 
 
 def test_limits_of_the_speedup_are_slopes_of_bounds() -> None:
-    done = {name: made_up(config, lambda _, setting: 100 / setting.clients) for name, config in speedup.studies(quick=False).items()}
+    done = {
+        name: made_up(config, lambda _, setting: 100 / setting.clients)
+        for name, config in speedup.studies(quick=False).items()
+    }
     assert speedup.slope(done, speedup.SVT).mean == pytest.approx(-1.0, abs=1e-3)
-    assert speedup.theorem_26(Setting(1, 100, 4096)) == pytest.approx(21.208 + 19.632 * 7.601 + 7.601, rel=1e-3)
-    assert [round(speedup.limit(done, name), 2) for name in (speedup.PHASED, speedup.PREFIX, speedup.SVT)] == [-0.55, -0.51, -0.7]
+    assert speedup.theorem_26(Setting(1, 100, 4096)) == pytest.approx(
+        21.208 + 19.632 * 7.601 + 7.601, rel=1e-3
+    )
+    assert [
+        round(speedup.limit(done, name), 2)
+        for name in (speedup.PHASED, speedup.PREFIX, speedup.SVT)
+    ] == [-0.55, -0.51, -0.7]
 
 
 def test_the_lower_bound_verdict_can_come_out_the_other_way() -> None:
@@ -50,7 +72,12 @@ def test_the_lower_bound_verdict_can_come_out_the_other_way() -> None:
 
     def judged(gain: float, share: float) -> Verdict:
         coins = made_up(configs[lower.COINS], lambda _, setting: exact / setting.clients**gain)
-        hidden = made_up(configs[lower.HIDDEN], lambda name, setting: (0.5 if name == lower.OPEN else share) * lower.floor(setting.clients))
+        hidden = made_up(
+            configs[lower.HIDDEN],
+            lambda name, setting: (
+                (0.5 if name == lower.OPEN else share) * lower.floor(setting.clients)
+            ),
+        )
         return lower.judge({lower.COINS: coins, lower.HIDDEN: hidden})
 
     fine = judged(0.0, 1.5)

@@ -42,7 +42,11 @@ def brute(ranges: tuple[float, ...], u: np.ndarray, points: int) -> np.ndarray:
     r, rest = ranges[0], ranges[1:]
     t = np.linspace(0, r, points)
     q, at = weight(t, r), u[..., None]
-    return np.max(q * brute(rest, at * np.exp(-t), points) + (1 - q) * brute(rest, at * np.exp(r - t), points), axis=-1)
+    return np.max(
+        q * brute(rest, at * np.exp(-t), points)
+        + (1 - q) * brute(rest, at * np.exp(r - t), points),
+        axis=-1,
+    )
 
 
 def fine(curve: AdaptiveBoundedRange, cells: int, delta: float) -> float:
@@ -55,12 +59,23 @@ def fine(curve: AdaptiveBoundedRange, cells: int, delta: float) -> float:
 def test_one_step_is_the_closed_form(r: float) -> None:
     curve, exact = AdaptiveBoundedRange(r, 1), BoundedRange(r)
     for epsilon in np.linspace(-1.5 * r, 1.1 * r, 57):
-        assert exact.delta(epsilon) * (1 - 1e-12) <= curve.delta(epsilon) <= exact.delta(epsilon) * 1.01 + 1e-4 * expm1(-r) ** 2
+        assert (
+            exact.delta(epsilon) * (1 - 1e-12)
+            <= curve.delta(epsilon)
+            <= exact.delta(epsilon) * 1.01 + 1e-4 * expm1(-r) ** 2
+        )
     for delta in (1e-3 * exact.delta(0), 0.1 * exact.delta(0)):
-        assert exact.epsilon(delta) * (1 - 1e-12) <= curve.epsilon(delta) <= exact.epsilon(delta) * 1.002
+        assert (
+            exact.epsilon(delta) * (1 - 1e-12)
+            <= curve.epsilon(delta)
+            <= exact.epsilon(delta) * 1.002
+        )
 
 
-@pytest.mark.parametrize("ranges", [(0.5, 0.5), (0.2, 0.9), (0.9, 0.2), (1.5, 1.5, 1.5), (0.3, 0.3, 0.3), (0.2, 0.7, 0.4)])
+@pytest.mark.parametrize(
+    "ranges",
+    [(0.5, 0.5), (0.2, 0.9), (0.9, 0.2), (1.5, 1.5, 1.5), (0.3, 0.3, 0.3), (0.2, 0.7, 0.4)],
+)
 def test_two_and_three_steps_against_brute_force(ranges: tuple[float, ...]) -> None:
     points = {2: 401, 3: 61}[len(ranges)]
     epsilons = np.linspace(-0.5, 0.95, 11) * sum(ranges)
@@ -88,7 +103,9 @@ def deltas(losses: np.ndarray, first: np.ndarray, epsilon: float) -> tuple[float
     return float(forward), float(np.maximum(0, second - exp(epsilon) * first).sum())
 
 
-def random_tree(generator: np.random.Generator, r: float, steps: int) -> tuple[np.ndarray, np.ndarray]:
+def random_tree(
+    generator: np.random.Generator, r: float, steps: int
+) -> tuple[np.ndarray, np.ndarray]:
     """Losses and probabilities of all leaves; every node has its own three-point step of range r."""
     losses, first = np.zeros(1), np.ones(1)
     for _ in range(steps):
@@ -102,7 +119,9 @@ def random_tree(generator: np.random.Generator, r: float, steps: int) -> tuple[n
         share = np.where(valid, share, 0.0)
         q = np.where(valid, q, weight(t, r))
         losses = np.concatenate([losses + t, losses + middle, losses + t - r])
-        first = np.concatenate([first * (1 - share) * q, first * share, first * (1 - share) * (1 - q)])
+        first = np.concatenate(
+            [first * (1 - share) * q, first * share, first * (1 - share) * (1 - q)]
+        )
     return losses, first
 
 
@@ -130,7 +149,9 @@ def test_the_optimal_two_point_tree_is_close(epsilon: float) -> None:
 
     def value(u: np.ndarray, left: int) -> np.ndarray:
         if left == 1:
-            return np.array([BoundedRange(r).delta(log(each)) for each in u.ravel()]).reshape(u.shape)
+            return np.array([BoundedRange(r).delta(log(each)) for each in u.ravel()]).reshape(
+                u.shape
+            )
         curve = AdaptiveBoundedRange(r, left)
         return np.array([curve.delta(log(each)) for each in u.ravel()]).reshape(u.shape)
 
@@ -151,12 +172,18 @@ def test_the_optimal_two_point_tree_is_close(epsilon: float) -> None:
 def test_within_one_percent_of_a_fine_grid(r: float, steps: int, delta: float) -> None:
     curve = AdaptiveBoundedRange(r, steps)
     cells = {3: 512, 10: 256, 20: 128, 93: 40, 250: 40}[steps]
-    assert fine(curve, cells, delta) * 0.99 <= curve.epsilon(delta) <= fine(curve, cells, delta) * 1.01
+    assert (
+        fine(curve, cells, delta) * 0.99 <= curve.epsilon(delta) <= fine(curve, cells, delta) * 1.01
+    )
 
 
 def test_reference_values_and_the_older_grids() -> None:
     """Between the truth (at least the normal limit here) and the first-order grids of the design notes."""
-    for r, steps, above, below in [(0.1, 10, 0.62, 0.6500), (0.1, 100, 2.2, 2.3042), (0.0316, 1000, 2.25, 2.3058)]:
+    for r, steps, above, below in [
+        (0.1, 10, 0.62, 0.6500),
+        (0.1, 100, 2.2, 2.3042),
+        (0.0316, 1000, 2.25, 2.3058),
+    ]:
         assert above < AdaptiveBoundedRange(r, steps).epsilon(1e-6) < below
     assert AdaptiveBoundedRange(0.0279, 93).epsilon(1e-6) < 0.5574
 
@@ -169,7 +196,10 @@ def test_never_below_the_non_adaptive_optimum_and_never_above_the_dominating_pai
 
 def test_grows_with_steps_and_range_and_falls_with_epsilon() -> None:
     grid = np.linspace(-1, 2.5, 29)
-    rows = [[AdaptiveBoundedRange(r, k).delta(float(e)) for e in grid] for r, k in [(0.2, 2), (0.2, 3), (0.2, 8), (0.25, 8), (0.3, 8)]]
+    rows = [
+        [AdaptiveBoundedRange(r, k).delta(float(e)) for e in grid]
+        for r, k in [(0.2, 2), (0.2, 3), (0.2, 8), (0.25, 8), (0.3, 8)]
+    ]
     assert (np.diff(rows, axis=0) >= -1e-15).all()
     assert (np.diff(rows, axis=1) <= 1e-15).all()
 
@@ -179,7 +209,9 @@ def test_edges_that_a_rounding_look_up_gets_wrong() -> None:
     assert 1.4 < curve.epsilon(1e-9) <= 1.5  # not the end of a table that is too short
     long = AdaptiveBoundedRange(0.1, 100)
     assert long.epsilon(0.0) == nextafter(10.0, 11.0)  # the float 0.1 is above 1/10
-    assert long.epsilon(1e-60) == long.epsilon(0.0)  # below the reach: the pure bound, nothing smaller
+    assert long.epsilon(1e-60) == long.epsilon(
+        0.0
+    )  # below the reach: the pure bound, nothing smaller
     assert long.delta(9.999) > 0.0
     assert long.delta(long.epsilon(0.0)) == 0.0
     assert curve.delta(-5.0) == pytest.approx(-expm1(-5.0), rel=1e-12)
@@ -187,7 +219,9 @@ def test_edges_that_a_rounding_look_up_gets_wrong() -> None:
     assert curve.delta(-1e9) == 1.0
     grid = recursion.grid_for(curve._runs())
     node = 40 * grid.width  # just above and just below a grid point: no inward tolerance
-    assert curve.delta(nextafter(node, 0.0)) >= curve.delta(node) >= curve.delta(nextafter(node, 2.0))
+    assert (
+        curve.delta(nextafter(node, 0.0)) >= curve.delta(node) >= curve.delta(nextafter(node, 2.0))
+    )
     assert curve.delta(node) >= bounded_range._table(grid)[40]
     assert grid.width * grid.runs[0][0] > 0.5
     for delta in (1e-12, 1e-6, 1e-3, 0.1, 0.3):
@@ -196,7 +230,12 @@ def test_edges_that_a_rounding_look_up_gets_wrong() -> None:
 
 
 def test_nothing_happens_without_steps_or_range() -> None:
-    for curve in (AdaptiveBoundedRange(0.0, 5), AdaptiveBoundedRange(0.5, 0), BoundedRangeSequence(()), BoundedRangeSequence((0.0,))):
+    for curve in (
+        AdaptiveBoundedRange(0.0, 5),
+        AdaptiveBoundedRange(0.5, 0),
+        BoundedRangeSequence(()),
+        BoundedRangeSequence((0.0,)),
+    ):
         assert (curve.delta(0.0), curve.epsilon(0.0)) == (0.0, 0.0)
         assert curve.delta(-1.0) == pytest.approx(-expm1(-1.0))
 
@@ -222,10 +261,15 @@ def test_bad_questions_are_refused() -> None:
 
 
 def test_equal_ranges_in_a_sequence_are_the_plain_curve() -> None:
-    assert BoundedRangeSequence((0.2,) * 6).epsilon(1e-6) == AdaptiveBoundedRange(0.2, 6).epsilon(1e-6)
+    assert BoundedRangeSequence((0.2,) * 6).epsilon(1e-6) == AdaptiveBoundedRange(0.2, 6).epsilon(
+        1e-6
+    )
     mixed = BoundedRangeSequence((0.05,) * 30 + (0.11,) * 30)
     assert mixed.epsilon(0.0) == pytest.approx(4.8, rel=1e-12)
-    low, high = AdaptiveBoundedRange(0.05, 60).epsilon(1e-6), AdaptiveBoundedRange(0.11, 60).epsilon(1e-6)
+    low, high = (
+        AdaptiveBoundedRange(0.05, 60).epsilon(1e-6),
+        AdaptiveBoundedRange(0.11, 60).epsilon(1e-6),
+    )
     assert low < mixed.epsilon(1e-6) < high
     limit = GaussianDP(sqrt(30 * 0.05**2 + 30 * 0.11**2) / 2).epsilon(1e-6)
     assert mixed.epsilon(1e-6) == pytest.approx(limit, rel=0.04)
@@ -246,7 +290,9 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> list[object]:
     return calls
 
 
-def test_lazy_and_the_second_process_reads_the_file(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lazy_and_the_second_process_reads_the_file(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     calls = counting(monkeypatch)
     curve = AdaptiveBoundedRange(0.11, 20)
     assert (calls, list(folder.iterdir())) == ([], [])
@@ -256,8 +302,12 @@ def test_lazy_and_the_second_process_reads_the_file(folder: Path, monkeypatch: p
     assert len(calls) == len(list(folder.iterdir())) == 1
 
 
-@pytest.mark.parametrize("damage", ["empty", "cut", "flipped", "lowered", "foreign", "other code", "folder"])
-def test_a_damaged_or_foreign_file_is_rebuilt(folder: Path, monkeypatch: pytest.MonkeyPatch, damage: str) -> None:
+@pytest.mark.parametrize(
+    "damage", ["empty", "cut", "flipped", "lowered", "foreign", "other code", "folder"]
+)
+def test_a_damaged_or_foreign_file_is_rebuilt(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, damage: str
+) -> None:
     curve = AdaptiveBoundedRange(0.11, 20)
     truth = curve.epsilon(1e-6)
     (file,) = folder.iterdir()
@@ -270,7 +320,9 @@ def test_a_damaged_or_foreign_file_is_rebuilt(folder: Path, monkeypatch: pytest.
         case "flipped":
             file.write_bytes(whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:])
         case "lowered":
-            file.write_bytes(whole.partition(b"\n")[0] + b"\n" + bytes(len(whole.partition(b"\n")[2])))
+            file.write_bytes(
+                whole.partition(b"\n")[0] + b"\n" + bytes(len(whole.partition(b"\n")[2]))
+            )
         case "foreign":
             file.write_bytes(b'{"answer": 42}\n[]')
         case "other code":
@@ -295,7 +347,11 @@ def test_the_key_of_a_table_is_that_of_the_code_that_computes_it() -> None:
 def test_a_sound_file_with_unsound_values_is_rebuilt(folder: Path) -> None:
     curve = AdaptiveBoundedRange(0.11, 20)
     truth, grid = curve.epsilon(1e-6), recursion.grid_for(((0.11, 20),))
-    for values in (np.linspace(0, 1, grid.reach + 1), np.zeros(grid.reach), np.full(grid.reach + 1, 2.0)):
+    for values in (
+        np.linspace(0, 1, grid.reach + 1),
+        np.zeros(grid.reach),
+        np.full(grid.reach + 1, 2.0),
+    ):
         table_cache.store(grid.key(), values)
         bounded_range._table.cache_clear()
         assert curve.epsilon(1e-6) == truth
@@ -305,7 +361,9 @@ def test_a_sound_file_with_unsound_values_is_rebuilt(folder: Path) -> None:
 def test_a_table_of_another_composition_under_this_name_is_not_believed(folder: Path) -> None:
     short, long = AdaptiveBoundedRange(0.11, 20), AdaptiveBoundedRange(0.11, 40)
     truth = long.epsilon(1e-6)
-    files = [table_cache.cache_file(recursion.grid_for(curve._runs()).key()) for curve in (short, long)]
+    files = [
+        table_cache.cache_file(recursion.grid_for(curve._runs()).key()) for curve in (short, long)
+    ]
     short.epsilon(1e-6)
     files[1].write_bytes(files[0].read_bytes())
     bounded_range._table.cache_clear()
@@ -327,7 +385,9 @@ def test_concurrent_writers_leave_one_whole_file(folder: Path) -> None:
     assert len(list(folder.iterdir())) == 1
 
 
-def test_a_folder_that_cannot_be_written_costs_only_time(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_folder_that_cannot_be_written_costs_only_time(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (folder / "file").write_text("in the way")
     monkeypatch.setenv("HEDGEROW_CACHE", str(folder / "file"))
     assert AdaptiveBoundedRange(0.1, 10).epsilon(1e-6) == pytest.approx(0.634, rel=1e-2)
@@ -343,9 +403,19 @@ def test_the_users_folder_without_the_variable(monkeypatch: pytest.MonkeyPatch) 
 
 @pytest.mark.parametrize(
     ("steps", "epsilon", "delta"),
-    [(93, 0.7, 1e-6), (1, 1.0, 1e-3), (2, 1.0, 1e-6), (10, 1.0, 1e-6), (5, 1e-3, 1e-3), (3, 5.0, 0.5), (400, 2.0, 1e-5)],
+    [
+        (93, 0.7, 1e-6),
+        (1, 1.0, 1e-3),
+        (2, 1.0, 1e-6),
+        (10, 1.0, 1e-6),
+        (5, 1e-3, 1e-3),
+        (3, 5.0, 0.5),
+        (400, 2.0, 1e-5),
+    ],
 )
-def test_largest_range_is_certified_and_close_to_the_best(steps: int, epsilon: float, delta: float) -> None:
+def test_largest_range_is_certified_and_close_to_the_best(
+    steps: int, epsilon: float, delta: float
+) -> None:
     budget = Budget(epsilon, delta)
     found = largest_range(steps, budget)
     assert fits(AdaptiveBoundedRange(found, steps), budget)
@@ -364,7 +434,9 @@ def test_largest_range_asks_the_recursion_rarely(monkeypatch: pytest.MonkeyPatch
     calls = counting(monkeypatch)
     found = largest_range(93, Budget(0.7, 1e-6))
     assert len(calls) <= 2
-    assert 0.97 * 0.7 <= GaussianDP(found * sqrt(93) / 2).epsilon(1e-6) <= 0.7  # the notes reach .97 to .98 of the normal limit
+    assert (
+        0.97 * 0.7 <= GaussianDP(found * sqrt(93) / 2).epsilon(1e-6) <= 0.7
+    )  # the notes reach .97 to .98 of the normal limit
 
 
 def test_largest_range_at_the_ends() -> None:

@@ -31,8 +31,21 @@ from hedgerow.privacy.calibrate import (
     least_noise,
 )
 from hedgerow.privacy.composition.bounded_range import AdaptiveBoundedRange
-from hedgerow.privacy.curves import ApproximateDP, BoundedRange, GaussianDP, PureDP, ZeroConcentratedDP
-from hedgerow.privacy.mechanisms import AboveThreshold, AdditiveNoise, ExponentialMechanism, GaussianNoise, KNorm, NoisyMax
+from hedgerow.privacy.curves import (
+    ApproximateDP,
+    BoundedRange,
+    GaussianDP,
+    PureDP,
+    ZeroConcentratedDP,
+)
+from hedgerow.privacy.mechanisms import (
+    AboveThreshold,
+    AdditiveNoise,
+    ExponentialMechanism,
+    GaussianNoise,
+    KNorm,
+    NoisyMax,
+)
 
 quick = settings(derandomize=True, deadline=None, database=None, max_examples=60)
 
@@ -47,12 +60,16 @@ def test_gaussian_noise_agrees_with_dp_accounting() -> None:
 
 
 @pytest.mark.parametrize(("rho", "epsilon"), [(0.125, 2.4191), (0.001, 0.1829), (10.0, 32.222)])
-def test_concentrated_costs_agree_with_the_best_known_conversion(rho: float, epsilon: float) -> None:
+def test_concentrated_costs_agree_with_the_best_known_conversion(
+    rho: float, epsilon: float
+) -> None:
     assert cost(ZeroConcentratedDP(rho), 1e-6) == pytest.approx(epsilon, rel=3e-4)
 
 
 def test_a_thousand_exponential_mechanisms_agree_with_dp_accounting() -> None:
-    rate = largest_rate(lambda eta: ZeroConcentratedDP(1000 * eta * eta / 8), Budget(1.0, 1e-6), 1e-6, 1.0)
+    rate = largest_rate(
+        lambda eta: ZeroConcentratedDP(1000 * eta * eta / 8), Budget(1.0, 1e-6), 1e-6, 1.0
+    )
     assert rate == pytest.approx(0.013959, rel=1e-4)
 
 
@@ -73,7 +90,10 @@ def test_the_detour_by_rho_costs_noise() -> None:
 def test_gaussian_noise_is_analytic(epsilon: float, delta: float) -> None:
     def excess(log_mu: float) -> float:
         mu = exp(log_mu)
-        first, second = stats.norm.cdf(mu / 2 - epsilon / mu), stats.norm.logcdf(-mu / 2 - epsilon / mu)
+        first, second = (
+            stats.norm.cdf(mu / 2 - epsilon / mu),
+            stats.norm.logcdf(-mu / 2 - epsilon / mu),
+        )
         return float(first) - exp(epsilon + float(second)) - delta
 
     mu = exp(float(optimize.brentq(excess, -12, 6, xtol=1e-13)))  # pyright: ignore[reportArgumentType]
@@ -82,13 +102,17 @@ def test_gaussian_noise_is_analytic(epsilon: float, delta: float) -> None:
 
 @quick
 @given(st.floats(1e-3, 50), st.floats(1e-12, 0.9))
-def test_the_largest_parameters_fit_and_a_little_more_does_not(epsilon: float, delta: float) -> None:
+def test_the_largest_parameters_fit_and_a_little_more_does_not(
+    epsilon: float, delta: float
+) -> None:
     budget = Budget(epsilon, delta)
     for largest, curve in ((largest_mu, GaussianDP), (largest_rho, ZeroConcentratedDP)):
         value = largest(budget)
         assert fits(curve(value), budget)
         assert not fits(curve(value * (1 + 1e-8)), budget)
-    assert largest_rho(budget) <= largest_mu(budget) ** 2 / 2  # Gaussian noise is one mechanism with this rho
+    assert (
+        largest_rho(budget) <= largest_mu(budget) ** 2 / 2
+    )  # Gaussian noise is one mechanism with this rho
 
 
 @quick
@@ -119,7 +143,10 @@ def test_laplace_noise_has_its_own_delta(epsilon: float, delta: float) -> None:
         return max(0.0, exp(-abs(y)) / 2 - exp(epsilon - abs(y - shift)) / 2)
 
     edge = max(0.0, (shift - epsilon) / 2)
-    total = sum(integrate.quad(excess, *piece, epsabs=1e-14)[0] for piece in ((-45.0, 0.0), (0.0, edge), (edge, edge + 1)))
+    total = sum(
+        integrate.quad(excess, *piece, epsabs=1e-14)[0]
+        for piece in ((-45.0, 0.0), (0.0, edge), (edge, edge + 1))
+    )
     assert total == pytest.approx(delta, rel=1e-6)
     assert scale < 2 / epsilon
 
@@ -151,17 +178,23 @@ RATED: tuple[Callable[[float], Any], ...] = (
 
 @quick
 @given(BUDGETS, st.floats(1e-3, 1e3))
-def test_every_calibrated_mechanism_fits_its_budget_by_its_own_curve(budget: Budget, sensitivity: float) -> None:
+def test_every_calibrated_mechanism_fits_its_budget_by_its_own_curve(
+    budget: Budget, sensitivity: float
+) -> None:
     laplace = AdditiveNoise("a", "laplace", laplace_scale(budget, sensitivity), sensitivity)
     assert fits(laplace.curve, budget)
     assert not fits(laplace.scaled(1 - 1e-6).curve, budget)
     if budget.epsilon is None or budget.failure > 0:
-        assert fits(GaussianNoise("a", gaussian_scale(budget, sensitivity), sensitivity).curve, budget)
+        assert fits(
+            GaussianNoise("a", gaussian_scale(budget, sensitivity), sensitivity).curve, budget
+        )
     for mechanism_at in RATED:
         rate = largest_rate(lambda at, made=mechanism_at: made(at).curve, budget, 1e-9, 1e6)
         assert fits(mechanism_at(rate).curve, budget)
     for steps in (1, 7):
-        selection = ExponentialMechanism("a", largest_range(steps, budget)) if budget.failure == 0 else None
+        selection = (
+            ExponentialMechanism("a", largest_range(steps, budget)) if budget.failure == 0 else None
+        )
         assert selection is None or fits(AdaptiveBoundedRange(selection.curve.range, steps), budget)
 
 
@@ -177,13 +210,24 @@ def test_the_laplace_mechanism_of_the_review_fits() -> None:
 
 
 @quick
-@given(st.floats(1e-2, 20), st.sampled_from([0.0, 1e-9, 1e-3, 0.2]), st.floats(1e-4, 1e4), st.sampled_from([0.0, 1e-9, 1e-3]))
-def test_what_is_returned_fits_and_is_next_to_what_does_not(epsilon: float, delta: float, unit: float, tolerance: float) -> None:
+@given(
+    st.floats(1e-2, 20),
+    st.sampled_from([0.0, 1e-9, 1e-3, 0.2]),
+    st.floats(1e-4, 1e4),
+    st.sampled_from([0.0, 1e-9, 1e-3]),
+)
+def test_what_is_returned_fits_and_is_next_to_what_does_not(
+    epsilon: float, delta: float, unit: float, tolerance: float
+) -> None:
     budget = Budget(epsilon, delta)
-    noise = least_noise(lambda scale: PureDP(unit / scale), budget, unit * 1e-6, unit * 1e6, tolerance)
+    noise = least_noise(
+        lambda scale: PureDP(unit / scale), budget, unit * 1e-6, unit * 1e6, tolerance
+    )
     assert fits(PureDP(unit / noise), budget)
     assert not fits(PureDP(unit / (noise * (1 - 2 * tolerance - 1e-13))), budget)
-    rate = largest_rate(lambda eta: BoundedRange(eta / unit), budget, unit * 1e-6, unit * 1e6, tolerance)
+    rate = largest_rate(
+        lambda eta: BoundedRange(eta / unit), budget, unit * 1e-6, unit * 1e6, tolerance
+    )
     assert fits(BoundedRange(rate / unit), budget)
     assert not fits(BoundedRange(rate * (1 + 2 * tolerance + 1e-13) / unit), budget)
 
@@ -231,7 +275,8 @@ def test_the_search_is_short() -> None:
 
 def test_nothing_fits() -> None:
     with pytest.raises(
-        NothingFits, match=r"Nothing in \[0\.1, 0\.5\] fits the budget epsilon = 1, delta = 0: at 0\.5 the mechanism has epsilon = 2"
+        NothingFits,
+        match=r"Nothing in \[0\.1, 0\.5\] fits the budget epsilon = 1, delta = 0: at 0\.5 the mechanism has epsilon = 2",
     ):
         least_noise(lambda scale: PureDP(1 / scale), Budget(1.0), 0.1, 0.5)
     with pytest.raises(NothingFits, match=r"at 2\.0 the mechanism has"):
@@ -300,7 +345,9 @@ def test_prices_decide_for_mu_and_rho() -> None:
         (1.0, 2.0, nan, "tolerance"),
     ],
 )
-def test_impossible_brackets_are_refused(low: float, high: float, tolerance: float, message: str) -> None:
+def test_impossible_brackets_are_refused(
+    low: float, high: float, tolerance: float, message: str
+) -> None:
     with pytest.raises(InvalidValue, match=message):
         least_noise(lambda scale: PureDP(1 / scale), Budget(1.0), low, high, tolerance)
 
@@ -319,10 +366,14 @@ def test_impossible_questions_are_refused() -> None:
 
 def test_a_calibrated_scale_is_quoted_within_its_budget_to_the_last_bit() -> None:
     """delta(epsilon) and epsilon(delta) round outward each for itself; neither may leave the budget, nor noise grow by more than that."""
-    for epsilon, delta, sensitivity in product((0.01, 1.0, 7.3), (1e-12, 1e-6, 0.5, 0.999), (1.0, 3**0.5)):
+    for epsilon, delta, sensitivity in product(
+        (0.01, 1.0, 7.3), (1e-12, 1e-6, 0.5, 0.999), (1.0, 3**0.5)
+    ):
         budget = Budget(epsilon, delta)
         scale = gaussian_scale(budget, sensitivity)
         curve = GaussianNoise("report", scale, sensitivity).curve
         assert curve.delta(epsilon) <= delta
         assert curve.epsilon(delta) <= epsilon
-        assert GaussianNoise("report", scale * (1 - 1e-9), sensitivity).curve.epsilon(delta) > epsilon
+        assert (
+            GaussianNoise("report", scale * (1 - 1e-9), sensitivity).curve.epsilon(delta) > epsilon
+        )

@@ -21,12 +21,16 @@ def exact_pure(bound: float, steps: int, epsilon: float) -> float:
     """The sum over all outcomes of k randomised responses, with probabilities as products."""
     r = 1 / (1 + exp(-bound))
     terms = [
-        comb(steps, n) * max(0.0, r ** (steps - n) * (1 - r) ** n - exp(epsilon) * (1 - r) ** (steps - n) * r**n) for n in range(steps + 1)
+        comb(steps, n)
+        * max(0.0, r ** (steps - n) * (1 - r) ** n - exp(epsilon) * (1 - r) ** (steps - n) * r**n)
+        for n in range(steps + 1)
     ]
     return sum(terms)
 
 
-@pytest.mark.parametrize(("bound", "steps"), [(0.1, 1), (0.1, 10), (1.0, 7), (0.3, 60), (3.0, 4), (0.02, 200)])
+@pytest.mark.parametrize(
+    ("bound", "steps"), [(0.1, 1), (0.1, 10), (1.0, 7), (0.3, 60), (3.0, 4), (0.02, 200)]
+)
 def test_pure_composition_against_binomial_sums(bound: float, steps: int) -> None:
     curve = PureComposition(bound, steps)
     for epsilon in np.linspace(-1.1, 0.99, 33) * bound * steps:
@@ -50,13 +54,22 @@ def test_pure_composition_against_all_bit_strings() -> None:
             second = ratio ** (steps - ones) / (1 + ratio) ** steps
             total += max(Fraction(0), first - Fraction(3) ** power * second)
         b = float(np.log(3.0))
-        assert PureComposition(b, steps).delta(power * b) == pytest.approx(float(total), rel=1e-9, abs=1e-12)
+        assert PureComposition(b, steps).delta(power * b) == pytest.approx(
+            float(total), rel=1e-9, abs=1e-12
+        )
 
 
 def test_pure_composition_known_values() -> None:
-    for bound, steps, value in [(0.1, 10, 0.9994), (0.1, 100, 4.7746), (0.1, 1000, 19.345), (0.01, 10000, 4.8855)]:
+    for bound, steps, value in [
+        (0.1, 10, 0.9994),
+        (0.1, 100, 4.7746),
+        (0.1, 1000, 19.345),
+        (0.01, 10000, 4.8855),
+    ]:
         assert PureComposition(bound, steps).epsilon(1e-6) == pytest.approx(value, abs=6e-4)
-    assert PureComposition(0.5, 100).epsilon(1e-6) == pytest.approx(33.319788, abs=1e-5)  # in 50-digit arithmetic
+    assert PureComposition(0.5, 100).epsilon(1e-6) == pytest.approx(
+        33.319788, abs=1e-5
+    )  # in 50-digit arithmetic
 
 
 def test_pure_composition_ends() -> None:
@@ -76,7 +89,10 @@ def test_pure_composition_ends() -> None:
 
 def test_pure_steps_through_a_loop_of_distributions() -> None:
     """Looping, self-composing and the exact sum agree; the library's event that ignores its count is not used (defect D1)."""
-    single, looped = fixed_plan([(PureDP(0.5), 1)], 0.005), fixed_plan([(PureDP(0.5), 1)] * 30, 0.005)
+    single, looped = (
+        fixed_plan([(PureDP(0.5), 1)], 0.005),
+        fixed_plan([(PureDP(0.5), 1)] * 30, 0.005),
+    )
     assert looped.epsilon(1e-6) > 10 * single.epsilon(1e-6)
     counted = fixed_plan([(PureDP(0.5), 30)], 0.005)
     exact = PureComposition(0.5, 30).epsilon(1e-6)
@@ -98,7 +114,12 @@ def test_the_defect_that_is_avoided_is_a_defect() -> None:
 
 
 @pytest.mark.parametrize(
-    "parts", [[(GaussianDP(0.3), 1), (GaussianDP(0.4), 1)], [(GaussianDP(0.05), 100)], [(GaussianDP(2.0), 3), (GaussianDP(0.1), 7)]]
+    "parts",
+    [
+        [(GaussianDP(0.3), 1), (GaussianDP(0.4), 1)],
+        [(GaussianDP(0.05), 100)],
+        [(GaussianDP(2.0), 3), (GaussianDP(0.1), 7)],
+    ],
 )
 def test_gaussian_plans_against_the_closed_form(parts: list[tuple[GaussianDP, int]]) -> None:
     exact = GaussianDP(sqrt(sum(count * part.mu**2 for part, count in parts)))
@@ -109,7 +130,9 @@ def test_gaussian_plans_against_the_closed_form(parts: list[tuple[GaussianDP, in
         assert exact.delta(epsilon) <= plan.delta(epsilon) <= exact.delta(epsilon) * 1.01
 
 
-def convolved(parts: list[tuple[PureDP | LaplaceDP | BoundedRange, float]], epsilon: float, gaussian: float) -> float:
+def convolved(
+    parts: list[tuple[PureDP | LaplaceDP | BoundedRange, float]], epsilon: float, gaussian: float
+) -> float:
     """E (1 - e^(epsilon - L))_+ for one bounded part beside a Gaussian: integrate the Gaussian curve against the part's law."""
     ((part, bound),) = parts
     edges = np.linspace(-bound, bound, 20001)
@@ -119,7 +142,13 @@ def convolved(parts: list[tuple[PureDP | LaplaceDP | BoundedRange, float]], epsi
     masses = np.diff(np.concatenate([[-1.0], slope, [0.0]]))
     losses = edges
     first = masses * np.exp(losses)
-    return float(sum(p * GaussianDP(gaussian).delta(epsilon - loss) for p, loss in zip(first, losses, strict=True) if p > 0))
+    return float(
+        sum(
+            p * GaussianDP(gaussian).delta(epsilon - loss)
+            for p, loss in zip(first, losses, strict=True)
+            if p > 0
+        )
+    )
 
 
 @pytest.mark.parametrize("part", [PureDP(0.6), LaplaceDP(0.6), BoundedRange(0.6)])
@@ -189,11 +218,15 @@ def test_a_pure_step_first_is_attained_by_randomised_response() -> None:
     base, a = GaussianDP(1.0), 0.4
     curve, q = AfterPureStep(base, a), 1 / (1 + exp(-a))
     for epsilon in (-2.0, 0.0, 0.3, 1.7, 4.0):
-        assert curve.delta(epsilon) == pytest.approx(q * base.delta(epsilon - a) + (1 - q) * base.delta(epsilon + a), rel=1e-12)
+        assert curve.delta(epsilon) == pytest.approx(
+            q * base.delta(epsilon - a) + (1 - q) * base.delta(epsilon + a), rel=1e-12
+        )
         x = np.linspace(-12, 13, 400_001)
         first, second = np.exp(-((x - 1) ** 2) / 2), np.exp(-(x**2) / 2)
         worlds = [np.maximum(0, p * first - exp(epsilon) * (1 - p) * second) for p in (q, 1 - q)]
-        assert curve.delta(epsilon) == pytest.approx(float(np.trapezoid(sum(worlds), x)) / np.sqrt(2 * np.pi), rel=1e-6)
+        assert curve.delta(epsilon) == pytest.approx(
+            float(np.trapezoid(sum(worlds), x)) / np.sqrt(2 * np.pi), rel=1e-6
+        )
 
 
 def test_a_pure_step_first_rounds_outward() -> None:
@@ -209,7 +242,9 @@ def test_a_pure_step_first_rounds_outward() -> None:
     assert (curve.delta(inf), curve.delta(-inf)) == (0.0, 1.0)
     assert AfterPureStep(PureDP(0.5), 0.25).epsilon(0.0) == 0.75
     assert AfterPureStep(base, 0.0).delta(0.7) == pytest.approx(base.delta(0.7), rel=1e-12)
-    assert AfterPureStep(PureDP(0.3), 0.3).delta(0.1) == pytest.approx(PureComposition(0.3, 2).delta(0.1), rel=1e-12)
+    assert AfterPureStep(PureDP(0.3), 0.3).delta(0.1) == pytest.approx(
+        PureComposition(0.3, 2).delta(0.1), rel=1e-12
+    )
     assert "a step of epsilon = 0.1, then" in curve.words()
     for bad in (-0.1, inf, float("nan")):
         with pytest.raises(InvalidValue, match="Expected pure="):
@@ -223,7 +258,10 @@ def test_a_pure_step_first_bounds_exact_adaptive_pairs() -> None:
         a, r = generator.uniform(0.05, 1.0, 2)
         first, losses = [], []
         bit = generator.uniform(0.02, 0.98)
-        low, high = max(bit * exp(-a), 1 - (1 - bit) * exp(a)), min(bit * exp(a), 1 - (1 - bit) * exp(-a))
+        low, high = (
+            max(bit * exp(-a), 1 - (1 - bit) * exp(a)),
+            min(bit * exp(a), 1 - (1 - bit) * exp(-a)),
+        )
         other = generator.uniform(low, high)
         for p, q in ((bit, other), (1 - bit, 1 - other)):
             t = generator.uniform(0, r)

@@ -72,7 +72,9 @@ def test_a_curve_falls_from_one_and_is_convex_in_the_exponential(curve: PrivacyC
 @each_curve
 def test_both_directions_have_the_same_curve(curve: PrivacyCurve) -> None:
     for epsilon in (0.1, 0.5, 1.0, 3.0):
-        assert curve.delta(-epsilon) == pytest.approx(1 - np.exp(-epsilon) + np.exp(-epsilon) * curve.delta(epsilon), rel=1e-12)
+        assert curve.delta(-epsilon) == pytest.approx(
+            1 - np.exp(-epsilon) + np.exp(-epsilon) * curve.delta(epsilon), rel=1e-12
+        )
 
 
 @each_curve
@@ -115,7 +117,13 @@ def test_impossible_parameters_are_refused(make: Callable[[], Any], rule: str) -
 
 
 def test_no_privacy_loss_at_all() -> None:
-    for curve in (PureDP(0.0), ApproximateDP(0.0, 0.0), GaussianDP(0.0), ZeroConcentratedDP(0.0), BoundedRange(0.0)):
+    for curve in (
+        PureDP(0.0),
+        ApproximateDP(0.0, 0.0),
+        GaussianDP(0.0),
+        ZeroConcentratedDP(0.0),
+        BoundedRange(0.0),
+    ):
         assert (curve.delta(0.0), curve.epsilon(0.0), curve.epsilon(0.5)) == (0.0, 0.0, 0.0)
         assert curve.delta(-1.0) == pytest.approx(1 - np.exp(-1))
 
@@ -125,12 +133,16 @@ def test_no_privacy_loss_at_all() -> None:
 
 @quick
 @given(st.floats(0, 6), st.floats(0, 1), st.floats(-8, 8))
-def test_the_approximate_curve_is_that_of_its_worst_mechanism(bound: float, leak: float, epsilon: float) -> None:
+def test_the_approximate_curve_is_that_of_its_worst_mechanism(
+    bound: float, leak: float, epsilon: float
+) -> None:
     """Four outcomes: tells world one, tells world two, and the two answers of randomised response."""
     truth = 1 / (1 + np.exp(-bound))
     one = np.array([leak, 0.0, (1 - leak) * truth, (1 - leak) * (1 - truth)])
     other = np.array([0.0, leak, (1 - leak) * (1 - truth), (1 - leak) * truth])
-    assert ApproximateDP(bound, leak).delta(epsilon) == pytest.approx(_hockey_stick(one, other, epsilon), abs=1e-12)
+    assert ApproximateDP(bound, leak).delta(epsilon) == pytest.approx(
+        _hockey_stick(one, other, epsilon), abs=1e-12
+    )
 
 
 def test_no_pair_with_the_approximate_claim_is_worse() -> None:
@@ -140,7 +152,10 @@ def test_no_pair_with_the_approximate_claim_is_worse() -> None:
         at = float(rng.uniform(0, 2))
         claim = ApproximateDP(at, max(_hockey_stick(one, other, at), _hockey_stick(other, one, at)))
         for epsilon in np.linspace(-3, 5, 30):
-            assert max(_hockey_stick(one, other, epsilon), _hockey_stick(other, one, epsilon)) <= claim.delta(epsilon) + 1e-12
+            assert (
+                max(_hockey_stick(one, other, epsilon), _hockey_stick(other, one, epsilon))
+                <= claim.delta(epsilon) + 1e-12
+            )
 
 
 def test_below_its_delta_the_approximate_curve_claims_nothing() -> None:
@@ -189,13 +204,17 @@ def test_the_gaussian_inverse_in_many_digits(mu: float, delta: float) -> None:
     assert GaussianDP(mu).delta(epsilon) <= delta
 
 
-@pytest.mark.parametrize(("mu", "epsilon"), [(0.3, 0.0), (0.3, 0.4), (1.0, 1.0), (2.0, 3.0), (5.0, 10.0)])
+@pytest.mark.parametrize(
+    ("mu", "epsilon"), [(0.3, 0.0), (0.3, 0.4), (1.0, 1.0), (2.0, 3.0), (5.0, 10.0)]
+)
 def test_the_gaussian_curve_is_an_integral(mu: float, epsilon: float) -> None:
     def gain(x: float) -> float:
         return max(stats.norm.pdf(x - mu) - np.exp(epsilon) * stats.norm.pdf(x), 0.0)
 
     start = epsilon / mu + mu / 2
-    assert GaussianDP(mu).delta(epsilon) == pytest.approx(integrate.quad(gain, start, start + 15, epsabs=1e-16)[0], rel=1e-8)
+    assert GaussianDP(mu).delta(epsilon) == pytest.approx(
+        integrate.quad(gain, start, start + 15, epsabs=1e-16)[0], rel=1e-8
+    )
 
 
 @pytest.mark.parametrize("mu", [0.05, 0.5, 1.0, 3.0, 12.0])
@@ -205,7 +224,9 @@ def test_the_gaussian_curve_agrees_with_dp_accounting(mu: float) -> None:
         assert GaussianDP(mu).epsilon(delta) == pytest.approx(theirs, rel=1e-6, abs=1e-9)
     for epsilon in (0.0, 0.3, 2.0):
         loss = GaussianPrivacyLoss(1 / mu)
-        assert GaussianDP(mu).delta(epsilon) == pytest.approx(loss.get_delta_for_epsilon(epsilon), rel=1e-6, abs=1e-13)
+        assert GaussianDP(mu).delta(epsilon) == pytest.approx(
+            loss.get_delta_for_epsilon(epsilon), rel=1e-6, abs=1e-13
+        )
 
 
 def test_published_gaussian_scales() -> None:
@@ -241,12 +262,20 @@ def test_the_gaussian_inverse_always_answers_on_the_safe_side(mu: float, exponen
 def _by_grid(rho: float, epsilon: float) -> float:
     orders = 1 + np.geomspace(1e-7, 1e7, 2_000_001)
     steps = orders - 1
-    return float(np.exp((steps * (orders * rho - epsilon) + steps * np.log1p(-1 / orders) - np.log(orders)).min()))
+    return float(
+        np.exp(
+            (
+                steps * (orders * rho - epsilon) + steps * np.log1p(-1 / orders) - np.log(orders)
+            ).min()
+        )
+    )
 
 
 @pytest.mark.parametrize("rho", [1e-6, 1e-3, 0.125, 1.0, 10.0])
 @pytest.mark.parametrize("units", [0.5, 2.0, 6.0, 15.0])
-def test_the_zero_concentrated_curve_is_the_best_order_of_a_dense_grid(rho: float, units: float) -> None:
+def test_the_zero_concentrated_curve_is_the_best_order_of_a_dense_grid(
+    rho: float, units: float
+) -> None:
     epsilon = rho + units * np.sqrt(2 * rho)
     curve = ZeroConcentratedDP(rho)
     expected = min(_by_grid(rho, epsilon), np.sqrt(rho / 2), np.sqrt(-np.expm1(-rho)))
@@ -280,7 +309,10 @@ def test_the_detour_by_zero_concentration_costs_noise() -> None:
     def root(cost: Callable[[float], float]) -> float:
         return float(optimize.brentq(lambda x: cost(x) - 0.5, 1e-6, 2.0))  # pyright: ignore[reportArgumentType]
 
-    mu, rho = root(lambda m: GaussianDP(m).epsilon(1e-3)), root(lambda r: ZeroConcentratedDP(r).epsilon(1e-3))
+    mu, rho = (
+        root(lambda m: GaussianDP(m).epsilon(1e-3)),
+        root(lambda r: ZeroConcentratedDP(r).epsilon(1e-3)),
+    )
     older = root(lambda r: r + 2 * np.sqrt(r * np.log(1e3)))
     assert mu / np.sqrt(2 * rho) == pytest.approx(1.14, abs=0.005)
     assert mu / np.sqrt(2 * older) == pytest.approx(1.64, abs=0.005)
@@ -293,12 +325,19 @@ def test_no_pair_with_a_zero_concentrated_claim_is_worse() -> None:
         one, other = rng.dirichlet(np.full(4, 2.0), 2)
         loss = np.log(one / other)
         both = [
-            (special.logsumexp(np.outer(orders, s * loss), b=np.where(s > 0, other, one), axis=1) / (orders - 1) / orders).max()
+            (
+                special.logsumexp(np.outer(orders, s * loss), b=np.where(s > 0, other, one), axis=1)
+                / (orders - 1)
+                / orders
+            ).max()
             for s in (1, -1)
         ]
         curve = ZeroConcentratedDP(float(max(both)) * (1 + 1e-9))
         for epsilon in np.linspace(-1, 4, 30):
-            assert max(_hockey_stick(one, other, epsilon), _hockey_stick(other, one, epsilon)) <= curve.delta(epsilon) + 1e-12
+            assert (
+                max(_hockey_stick(one, other, epsilon), _hockey_stick(other, one, epsilon))
+                <= curve.delta(epsilon) + 1e-12
+            )
 
 
 def test_extreme_zero_concentrated_curves() -> None:
@@ -314,12 +353,16 @@ def test_extreme_zero_concentrated_curves() -> None:
 
 @quick
 @given(st.floats(0.01, 8), st.floats(-1.2, 1.2))
-def test_the_bounded_range_curve_is_the_worst_two_point_mechanism(width: float, place: float) -> None:
+def test_the_bounded_range_curve_is_the_worst_two_point_mechanism(
+    width: float, place: float
+) -> None:
     """Log-ratios t and t - range with the only probabilities that sum to one: the supremum over t, by brute force."""
     epsilon = place * width
     t = np.linspace(0, width, 20_001)
     high = np.clip(-np.expm1(t - width) / -np.expm1(-width), 0.0, 1.0)
-    value = high * np.maximum(0, -np.expm1(epsilon - t)) + (1 - high) * np.maximum(0, -np.expm1(epsilon - t + width))
+    value = high * np.maximum(0, -np.expm1(epsilon - t)) + (1 - high) * np.maximum(
+        0, -np.expm1(epsilon - t + width)
+    )
     assert BoundedRange(width).delta(epsilon) == pytest.approx(value.max(), rel=1e-6, abs=1e-9)
     assert BoundedRange(width).delta(epsilon) >= value.max() - 1e-12
 
@@ -377,7 +420,12 @@ class _Plain:
     """The same curve under a type that has no closed form."""
 
     def __init__(self, curve: PrivacyCurve) -> None:
-        self.delta, self.epsilon, self.words, self.stated = curve.delta, curve.epsilon, curve.words, curve.stated
+        self.delta, self.epsilon, self.words, self.stated = (
+            curve.delta,
+            curve.epsilon,
+            curve.words,
+            curve.stated,
+        )
 
 
 ALPHA = np.array([0.0, 1e-6, 0.003, 0.05, 0.2, 0.5, 0.77, 0.95, 1.0])
@@ -424,14 +472,19 @@ def test_a_gaussian_curve_is_read_even_where_delta_is_nearly_one(mu: float, delt
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("curve", [PureDP(1e6), BoundedRange(1e6), LaplaceDP(1e6), ApproximateDP(1e6, 0.0), GaussianDP(1e6)])
+@pytest.mark.parametrize(
+    "curve",
+    [PureDP(1e6), BoundedRange(1e6), LaplaceDP(1e6), ApproximateDP(1e6, 0.0), GaussianDP(1e6)],
+)
 def test_the_trade_off_of_a_budget_that_hides_nothing(curve: PrivacyCurve) -> None:
     assert trade_off(curve, [0.0, 1e-9, 0.5, 1.0]).tolist() == [1.0, 0.0, 0.0, 0.0]
 
 
 def test_the_gaussian_trade_off_is_that_of_the_best_test() -> None:
     alpha = np.array([0.01, 0.3, 0.9])
-    assert trade_off(GaussianDP(1.5), alpha) == pytest.approx(stats.norm.cdf(stats.norm.isf(alpha) - 1.5), rel=1e-12)
+    assert trade_off(GaussianDP(1.5), alpha) == pytest.approx(
+        stats.norm.cdf(stats.norm.isf(alpha) - 1.5), rel=1e-12
+    )
     assert trade_off(GaussianDP(0.0), alpha) == pytest.approx(1 - alpha)
     assert trade_off(PureDP(np.inf), [0.0, 0.5, 1.0]).tolist() == [1.0, 0.0, 0.0]
     assert trade_off(NoGuarantee("raw data"), [0.0, 0.5]).tolist() == [0.0, 0.0]
@@ -441,7 +494,11 @@ def test_the_gaussian_trade_off_is_that_of_the_best_test() -> None:
 # Several records
 
 
-def _chain(make: Callable[[np.ndarray, np.random.Generator], np.ndarray], length: int, rng: np.random.Generator) -> list[np.ndarray]:
+def _chain(
+    make: Callable[[np.ndarray, np.random.Generator], np.ndarray],
+    length: int,
+    rng: np.random.Generator,
+) -> list[np.ndarray]:
     laws = [rng.dirichlet(np.full(4, 1.0))]
     for _ in range(length):
         laws.append(make(laws[-1], rng))
@@ -453,7 +510,9 @@ def test_group_curves_hold_on_random_chains_of_neighbours(k: int) -> None:
     """Each law is a neighbour of the next by its own measured claim; the ends must be within the group's curve."""
     rng = np.random.default_rng(k)
     for _ in range(60):
-        laws = _chain(lambda law, rng: (w := law * np.exp(rng.uniform(-0.3, 0.3, 4))) / w.sum(), k, rng)
+        laws = _chain(
+            lambda law, rng: (w := law * np.exp(rng.uniform(-0.3, 0.3, 4))) / w.sum(), k, rng
+        )
         losses = [np.log(a / b) for a, b in pairwise(laws)]
         pure = PureDP(float(max(np.abs(loss).max() for loss in losses)))
         ranged = BoundedRange(float(max(np.ptp(loss) for loss in losses)))
@@ -461,7 +520,10 @@ def test_group_curves_hold_on_random_chains_of_neighbours(k: int) -> None:
         leak = max(max(_hockey_stick(a, b, at), _hockey_stick(b, a, at)) for a, b in pairwise(laws))
         for claim in (pure, ranged, ApproximateDP(at, leak)):
             for epsilon in np.linspace(0, 1.5, 12):
-                truth = max(_hockey_stick(laws[0], laws[-1], epsilon), _hockey_stick(laws[-1], laws[0], epsilon))
+                truth = max(
+                    _hockey_stick(laws[0], laws[-1], epsilon),
+                    _hockey_stick(laws[-1], laws[0], epsilon),
+                )
                 assert truth <= group(claim, k).delta(epsilon) + 1e-12
 
 
@@ -486,8 +548,12 @@ def test_approximate_groups_are_attained() -> None:
     for _ in range(k):
         chain.append(np.exp(epsilon) * chain[-1] + delta)
     grown = group(ApproximateDP(epsilon, delta), k)
-    assert grown.epsilon(1e-3 * np.expm1(k * epsilon) / np.expm1(epsilon) * (1 + 1e-12)) == pytest.approx(k * epsilon)
-    assert chain[-1] - np.exp(k * epsilon) * chain[0] == pytest.approx(grown.delta(k * epsilon), rel=1e-12)
+    assert grown.epsilon(
+        1e-3 * np.expm1(k * epsilon) / np.expm1(epsilon) * (1 + 1e-12)
+    ) == pytest.approx(k * epsilon)
+    assert chain[-1] - np.exp(k * epsilon) * chain[0] == pytest.approx(
+        grown.delta(k * epsilon), rel=1e-12
+    )
     assert group(ApproximateDP(0.0, 1e-3), 5).delta(0.0) == pytest.approx(5e-3)
     assert group(ApproximateDP(300.0, 1e-3), 5).delta(0.0) == 1.0
     assert group(ApproximateDP(1.0, 0.0), 5) == ApproximateDP(5.0, 0.0)
@@ -501,7 +567,10 @@ def test_separate_gaussian_reports_add_in_squares_and_joint_ones_do_not() -> Non
     loss = (mu * reports - mu**2 / 2).sum(axis=1)
     gains = np.maximum(0, -np.expm1(epsilon - loss))
     error = 5 * gains.std() / np.sqrt(len(gains))
-    separate, joint = appearances(GaussianDP(mu), k, separate_reports=True), appearances(GaussianDP(mu), k)
+    separate, joint = (
+        appearances(GaussianDP(mu), k, separate_reports=True),
+        appearances(GaussianDP(mu), k),
+    )
     assert separate == GaussianDP(1.0)
     assert joint == GaussianDP(2.0)
     assert abs(gains.mean() - separate.delta(epsilon)) < error
@@ -512,14 +581,22 @@ def test_separate_gaussian_reports_add_in_squares_and_joint_ones_do_not() -> Non
 
 
 def test_other_separate_reports_compose() -> None:
-    assert appearances(ZeroConcentratedDP(0.25), 4, separate_reports=True) == ZeroConcentratedDP(1.0)
-    assert appearances(ApproximateDP(0.25, 1e-6), 4, separate_reports=True) == ApproximateDP(1.0, 4e-6)
+    assert appearances(ZeroConcentratedDP(0.25), 4, separate_reports=True) == ZeroConcentratedDP(
+        1.0
+    )
+    assert appearances(ApproximateDP(0.25, 1e-6), 4, separate_reports=True) == ApproximateDP(
+        1.0, 4e-6
+    )
     assert appearances(PureDP(0.25), 4, separate_reports=True) == PureComposition(0.25, 4)
     assert appearances(LaplaceDP(0.25), 4, separate_reports=True) == PureComposition(0.25, 4)
     assert appearances(PureDP(np.inf), 4, separate_reports=True) == PureDP(np.inf)
-    assert appearances(BoundedRange(0.25), 4, separate_reports=True) == AdaptiveBoundedRange(0.25, 4)
+    assert appearances(BoundedRange(0.25), 4, separate_reports=True) == AdaptiveBoundedRange(
+        0.25, 4
+    )
     assert appearances(BoundedRange(60.0), 4, separate_reports=True) == PureDP(240.0)
-    assert appearances(Quoted(GaussianDP(0.5), 1e-5), 4, separate_reports=True) == Quoted(GaussianDP(1.0), 1e-5)
+    assert appearances(Quoted(GaussianDP(0.5), 1e-5), 4, separate_reports=True) == Quoted(
+        GaussianDP(1.0), 1e-5
+    )
     assert appearances(GaussianDP(0.3), 1) == GaussianDP(0.3)
 
 
@@ -546,7 +623,10 @@ def test_separate_choices_have_no_bounded_range_of_their_sum() -> None:
 
 def test_quoted_curves_keep_their_delta() -> None:
     assert group(Quoted(GaussianDP(0.5), 1e-5), 3) == Quoted(GaussianDP(1.5), 1e-5)
-    assert trade_off(Quoted(PureDP(1.0), 1e-5), ALPHA).tolist() == trade_off(PureDP(1.0), ALPHA).tolist()
+    assert (
+        trade_off(Quoted(PureDP(1.0), 1e-5), ALPHA).tolist()
+        == trade_off(PureDP(1.0), ALPHA).tolist()
+    )
     assert group(LaplaceDP(0.5), 3) == LaplaceDP(1.5)
 
 
@@ -570,7 +650,11 @@ def test_any_curve_has_a_group_curve(curve: PrivacyCurve, k: int) -> None:
     assert all(a >= b * 0.98 for a, b in pairwise(deltas))  # the minimum is over a few points
     for epsilon in (0.1, 0.7, 2.0):
         growth = sum(np.exp(j * epsilon / k) for j in range(k))
-        assert curve.delta(epsilon) <= grown.delta(epsilon) <= growth * curve.delta(epsilon / k) * (1 + 1e-12)
+        assert (
+            curve.delta(epsilon)
+            <= grown.delta(epsilon)
+            <= growth * curve.delta(epsilon / k) * (1 + 1e-12)
+        )
     for delta in (1e-9, 1e-3, 0.2):
         epsilon = grown.epsilon(delta)
         if np.isfinite(epsilon):
@@ -582,8 +666,12 @@ def test_any_curve_has_a_group_curve(curve: PrivacyCurve, k: int) -> None:
 def test_the_group_curve_of_any_curve_covers_what_is_exact() -> None:
     for k in (2, 4):
         for epsilon in np.linspace(0, 6, 40):
-            assert group(_Plain(GaussianDP(0.4)), k).delta(epsilon) >= GaussianDP(0.4 * k).delta(epsilon)
-            assert group(_Plain(LaplaceDP(0.4)), k).delta(epsilon) >= LaplaceDP(0.4 * k).delta(epsilon) * (1 - 1e-12)
+            assert group(_Plain(GaussianDP(0.4)), k).delta(epsilon) >= GaussianDP(0.4 * k).delta(
+                epsilon
+            )
+            assert group(_Plain(LaplaceDP(0.4)), k).delta(epsilon) >= LaplaceDP(0.4 * k).delta(
+                epsilon
+            ) * (1 - 1e-12)
 
 
 def test_other_records_may_differ_in_other_steps() -> None:
@@ -601,7 +689,9 @@ def test_other_records_may_differ_in_other_steps() -> None:
         p, w = np.outer(p, one).ravel(), np.outer(w, other).ravel()
     grown = group(AdaptiveBoundedRange(r, n), 2)
     for epsilon in np.linspace(0, 2.5, 20):
-        assert max(_hockey_stick(p, w, epsilon), _hockey_stick(w, p, epsilon)) <= grown.delta(epsilon)
+        assert max(_hockey_stick(p, w, epsilon), _hockey_stick(w, p, epsilon)) <= grown.delta(
+            epsilon
+        )
 
 
 def test_no_guarantee_stays_none() -> None:
@@ -614,7 +704,11 @@ def test_inverses_answer_on_the_safe_side(make: Any) -> None:
     """Also where delta is about as small as the rounding of epsilon: against exact arithmetic."""
     rng = np.random.default_rng(8)
     with mpmath.workprec(200):
-        for bound, delta in zip(rng.uniform(0.05, 200, 300).tolist(), (10.0 ** rng.uniform(-18, -1, 300)).tolist(), strict=True):
+        for bound, delta in zip(
+            rng.uniform(0.05, 200, 300).tolist(),
+            (10.0 ** rng.uniform(-18, -1, 300)).tolist(),
+            strict=True,
+        ):
             epsilon, b = mpmath.mpf(make(bound).epsilon(delta)), mpmath.mpf(bound)
             if make is PureDP:
                 true = (1 - mpmath.exp(epsilon - b)) / (1 + mpmath.exp(-b))

@@ -17,7 +17,13 @@ from hedgerow.core.noise import NoNoise, SeededNoise
 from hedgerow.core.rounding import round_up
 from hedgerow.privacy.composition.steps import pure_sum
 from hedgerow.privacy.curves import PureDP
-from hedgerow.privacy.mechanisms import AboveThreshold, AdditiveNoise, Comparison, ExponentialMechanism, Law
+from hedgerow.privacy.mechanisms import (
+    AboveThreshold,
+    AdditiveNoise,
+    Comparison,
+    ExponentialMechanism,
+    Law,
+)
 
 quick = settings(derandomize=True, deadline=None, database=None, max_examples=100)
 LAWS: tuple[Law, ...] = ("laplace", "exponential")
@@ -31,13 +37,18 @@ def _randomised_response(bound: float, epsilon: float) -> float:
     """The hockey-stick divergence of one bit told truthfully with probability e^b / (1 + e^b), over all four events."""
     truth = np.exp(bound) / (1 + np.exp(bound))
     one, other = np.array([truth, 1 - truth]), np.array([1 - truth, truth])
-    return max(float((one - np.exp(epsilon) * other)[list(event)].sum()) for event in ([], [0], [1], [0, 1]))
+    return max(
+        float((one - np.exp(epsilon) * other)[list(event)].sum())
+        for event in ([], [0], [1], [0, 1])
+    )
 
 
 @quick
 @given(st.floats(0, 8), st.floats(-9, 9))
 def test_the_pure_curve_is_that_of_randomised_response(bound: float, epsilon: float) -> None:
-    assert PureDP(bound).delta(epsilon) == pytest.approx(_randomised_response(bound, epsilon), abs=1e-12)
+    assert PureDP(bound).delta(epsilon) == pytest.approx(
+        _randomised_response(bound, epsilon), abs=1e-12
+    )
 
 
 @quick
@@ -83,37 +94,57 @@ def test_an_unbounded_part_makes_the_sum_unbounded() -> None:
 # The probability of a sparse-vector run
 
 
-def _by_quadrature(law: Law, b1: float, b2: float, queries: list[float], threshold: float, ended: bool) -> float:
+def _by_quadrature(
+    law: Law, b1: float, b2: float, queries: list[float], threshold: float, ended: bool
+) -> float:
     """The same integral by adaptive quadrature and scipy's distributions."""
     noise, below = SCIPY[law], queries[:-1] if ended else queries
 
     def integrand(z: float) -> float:
-        value = noise.pdf(z, scale=b1) * np.prod([noise.cdf(threshold + z - q, scale=b2) for q in below])
+        value = noise.pdf(z, scale=b1) * np.prod(
+            [noise.cdf(threshold + z - q, scale=b2) for q in below]
+        )
         return value * (noise.sf(threshold + z - queries[-1], scale=b2) if ended else 1.0)
 
     kinks = sorted({0.0, *(q - threshold for q in queries)})
     edges = [kinks[0] - 40 * b1, *kinks, kinks[-1] + 40 * (b1 + b2)]
-    return sum(integrate.quad(integrand, a, b, epsabs=1e-15, epsrel=1e-11, limit=200)[0] for a, b in pairwise(edges))
+    return sum(
+        integrate.quad(integrand, a, b, epsabs=1e-15, epsrel=1e-11, limit=200)[0]
+        for a, b in pairwise(edges)
+    )
 
 
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize(("b1", "b2"), [(1.0, 1.0), (0.5, 3.0), (2.0, 0.4)])
 @pytest.mark.parametrize("queries", [[0.3], [0.0, 1.0, 2.5], [4.0, -2.0, 1.0, 1.0], [1.0] * 6])
-def test_the_exact_probability_matches_adaptive_quadrature(law: Law, b1: float, b2: float, queries: list[float]) -> None:
+def test_the_exact_probability_matches_adaptive_quadrature(
+    law: Law, b1: float, b2: float, queries: list[float]
+) -> None:
     sparse = AboveThreshold(law, b1, b2)
     for ended in (False, True):
         expected = _by_quadrature(law, b1, b2, queries, 1.0, ended)
-        assert np.exp(sparse.log_probability(queries, 1.0, ended)) == pytest.approx(expected, rel=1e-8)
+        assert np.exp(sparse.log_probability(queries, 1.0, ended)) == pytest.approx(
+            expected, rel=1e-8
+        )
 
 
 @pytest.mark.parametrize("count", [1, 10, 1000, 100_000])
 @pytest.mark.parametrize(("b1", "b2"), [(1.0, 1.0), (0.7, 2.0), (3.0, 0.5)])
 @pytest.mark.parametrize("margin", [-1.5, 0.0, 2.0])
-def test_long_exponential_runs_match_the_beta_function(count: int, b1: float, b2: float, margin: float) -> None:
+def test_long_exponential_runs_match_the_beta_function(
+    count: int, b1: float, b2: float, margin: float
+) -> None:
     """With u = exp(-(margin + z) / b2) the integral over z is an incomplete beta function."""
     ratio, top = b2 / b1, min(1.0, np.exp(-margin / b2))
-    expected = margin / b1 + np.log(ratio) + special.betaln(ratio, count + 1) + np.log(special.betainc(ratio, count + 1, top))
-    got = AboveThreshold("exponential", b1, b2).log_probability(np.full(count, 1.0 - margin), 1.0, False)
+    expected = (
+        margin / b1
+        + np.log(ratio)
+        + special.betaln(ratio, count + 1)
+        + np.log(special.betainc(ratio, count + 1, top))
+    )
+    got = AboveThreshold("exponential", b1, b2).log_probability(
+        np.full(count, 1.0 - margin), 1.0, False
+    )
     assert got == pytest.approx(expected, abs=1e-9)
 
 
@@ -121,7 +152,9 @@ def test_long_exponential_runs_match_the_beta_function(count: int, b1: float, b2
 def test_all_ways_a_run_can_go_have_probability_one(law: Law) -> None:
     sparse, queries = AboveThreshold(law, 0.8, 1.7), [0.2, 1.4, 0.9, 3.0, 3.0]
     ends = [sparse.log_probability(queries[: n + 1], 1.0, True) for n in range(len(queries))]
-    assert np.exp([*ends, sparse.log_probability(queries, 1.0, False)]).sum() == pytest.approx(1.0, abs=1e-10)
+    assert np.exp([*ends, sparse.log_probability(queries, 1.0, False)]).sum() == pytest.approx(
+        1.0, abs=1e-10
+    )
     assert sparse.log_probability([], 1.0, False) == 0.0
 
 
@@ -130,7 +163,9 @@ def _frequencies(sparse: AboveThreshold, queries: list[float], runs: int) -> np.
     noise, counts = SeededNoise(8).server(), np.zeros(len(queries) + 1, int)
     for _ in range(runs):
         noisy = sparse.begin(1.0, noise)
-        counts[next((i for i, q in enumerate(queries) if sparse.above(q, noisy, noise)), len(queries))] += 1
+        counts[
+            next((i for i, q in enumerate(queries) if sparse.above(q, noisy, noise)), len(queries))
+        ] += 1
     return counts
 
 
@@ -143,7 +178,10 @@ def test_the_sampler_follows_the_exact_probabilities_and_no_others(law: Law) -> 
         return runs * np.exp([*ends, sparse.log_probability(queries, 1.0, False)])
 
     counts = _frequencies(AboveThreshold(law, 0.8, 1.7), queries, runs)
-    right, *wrong = (expected(AboveThreshold(law, b1, b2)) for b1, b2 in ((0.8, 1.7), (0.4, 1.7), (0.8, 1.1), (1.2, 2.55)))
+    right, *wrong = (
+        expected(AboveThreshold(law, b1, b2))
+        for b1, b2 in ((0.8, 1.7), (0.4, 1.7), (0.8, 1.1), (1.2, 2.55))
+    )
     assert stats.chisquare(counts, right, sum_check=False).pvalue > 1e-3
     for other in wrong:
         assert stats.chisquare(counts, other, sum_check=False).pvalue < 1e-6
@@ -167,10 +205,14 @@ def test_many_queries_at_once_answer_like_one_by_one(law: Law) -> None:
 def _losses(sparse: AboveThreshold, last_is_moved: bool = True) -> np.ndarray:
     """Log-ratios over long runs: some queries before the datum, n after it, then perhaps one that ends the run."""
     found = []
-    for before, after, level, end in product((0, 1, 100_000), (0, 1, 100_000), (-30.0, 1.0), (None, -30.0, 1.0)):
+    for before, after, level, end in product(
+        (0, 1, 100_000), (0, 1, 100_000), (-30.0, 1.0), (None, -30.0, 1.0)
+    ):
         if before + after == 0 and end is None:
             continue
-        queries = np.concatenate([np.full(before, level), np.full(after, 1.0), [] if end is None else [end]])
+        queries = np.concatenate(
+            [np.full(before, level), np.full(after, 1.0), [] if end is None else [end]]
+        )
         moved = queries + (np.arange(len(queries)) >= before)
         if not last_is_moved:
             moved[-1] = queries[-1]
@@ -196,7 +238,9 @@ def test_the_cost_is_approached_and_never_exceeded(law: Law, b1: float, b2: floa
 
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("halved", [(0.5, 1.0), (1.0, 0.5)])
-def test_half_of_either_noise_costs_more_than_is_said(law: Law, halved: tuple[float, float]) -> None:
+def test_half_of_either_noise_costs_more_than_is_said(
+    law: Law, halved: tuple[float, float]
+) -> None:
     said = AboveThreshold(law, 1.0, 1.0).curve.bound
     assert np.abs(_losses(AboveThreshold(law, *halved))).max() > 1.5 * said
 
@@ -217,7 +261,9 @@ def test_selection_follows_its_probabilities_and_no_others() -> None:
     mechanism, noise = ExponentialMechanism("selection", 1.3, 0.8), SeededNoise(9).server()
     weights = np.exp(-1.3 * SCORES / 1.6)
     assert np.allclose(mechanism.probabilities(SCORES), weights / weights.sum(), rtol=1e-12)
-    assert np.allclose([mechanism.log_probability(SCORES, i) for i in range(5)], np.log(weights / weights.sum()))
+    assert np.allclose(
+        [mechanism.log_probability(SCORES, i) for i in range(5)], np.log(weights / weights.sum())
+    )
     counts = np.bincount([mechanism.sample(SCORES, noise) for _ in range(20_000)], minlength=5)
     assert stats.chisquare(counts, 20_000 * mechanism.probabilities(SCORES)).pvalue > 1e-3
     twice = ExponentialMechanism("selection", 2.6, 0.8)

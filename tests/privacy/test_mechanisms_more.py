@@ -13,12 +13,24 @@ from scipy import integrate, stats
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.noise import NoNoise, SeededNoise
 from hedgerow.privacy.curves import ApproximateDP, BoundedRange, GaussianDP, LaplaceDP, PureDP
-from hedgerow.privacy.mechanisms import AboveThreshold, AdditiveNoise, Comparison, ExponentialMechanism, GaussianNoise, KNorm, NoisyMax
+from hedgerow.privacy.mechanisms import (
+    AboveThreshold,
+    AdditiveNoise,
+    Comparison,
+    ExponentialMechanism,
+    GaussianNoise,
+    KNorm,
+    NoisyMax,
+)
 
 Additive = AdditiveNoise | GaussianNoise | KNorm
 ADDITIVE: dict[str, Callable[..., Additive]] = {
-    "laplace": lambda scale=1.5, sensitivity=1.0: AdditiveNoise("report", "laplace", scale, sensitivity),
-    "exponential": lambda scale=1.5, sensitivity=1.0: AdditiveNoise("report", "exponential", scale, sensitivity),
+    "laplace": lambda scale=1.5, sensitivity=1.0: AdditiveNoise(
+        "report", "laplace", scale, sensitivity
+    ),
+    "exponential": lambda scale=1.5, sensitivity=1.0: AdditiveNoise(
+        "report", "exponential", scale, sensitivity
+    ),
     "gaussian": lambda scale=1.5, sensitivity=1.0: GaussianNoise("report", scale, sensitivity),
     "k-norm": lambda scale=1.5, sensitivity=1.0: KNorm("report", scale, sensitivity),
 }
@@ -30,7 +42,9 @@ each_additive = pytest.mark.parametrize("make", ADDITIVE.values(), ids=ADDITIVE.
 
 @each_additive
 @pytest.mark.parametrize("shape", [(), (1,), (2,), (7,), (3, 4)])
-def test_outputs_are_uniform_exactly_under_the_right_scale(make: Callable[..., Additive], shape: tuple[int, ...]) -> None:
+def test_outputs_are_uniform_exactly_under_the_right_scale(
+    make: Callable[..., Additive], shape: tuple[int, ...]
+) -> None:
     mechanism, noise = make(), SeededNoise(21).server()
     value = np.arange(np.prod(shape, dtype=int)).reshape(shape) * 0.7 if shape else 3.0
     outputs = [mechanism.sample(value, noise) for _ in range(3000)]
@@ -42,7 +56,9 @@ def test_outputs_are_uniform_exactly_under_the_right_scale(make: Callable[..., A
 
 
 @each_additive
-def test_every_coordinate_has_its_own_noise_with_the_right_moments(make: Callable[..., Additive]) -> None:
+def test_every_coordinate_has_its_own_noise_with_the_right_moments(
+    make: Callable[..., Additive],
+) -> None:
     d, count = 5, 20_000
     mechanism, noise = make(), SeededNoise(22).server()
     draws = np.array([mechanism.sample(np.zeros(d), noise) for _ in range(count)]) / 1.5
@@ -63,7 +79,9 @@ def test_rows_for_all_clients_are_those_of_each_client(make: Callable[..., Addit
     together, apart = SeededNoise(5), SeededNoise(5)
     for _ in range(3):
         rows = mechanism.sample(value, together.everyone("client", 4))
-        assert (rows == [mechanism.sample(value[i], apart.single("client", i, 4)) for i in range(4)]).all()
+        assert (
+            rows == [mechanism.sample(value[i], apart.single("client", i, 4)) for i in range(4)]
+        ).all()
 
 
 @each_additive
@@ -106,7 +124,12 @@ def test_vector_noise_with_a_negative_part_is_not_exponential() -> None:
 def test_densities_integrate_to_one(make: Callable[..., Additive]) -> None:
     mechanism = make()
     cells = np.arange(-21, 21, 0.3) + 0.15
-    density = np.array([np.exp(mechanism.log_density(np.zeros(2), np.array(cell))) for cell in product(cells, cells)])
+    density = np.array(
+        [
+            np.exp(mechanism.log_density(np.zeros(2), np.array(cell)))
+            for cell in product(cells, cells)
+        ]
+    )
     assert density.sum() * 0.3**2 == pytest.approx(1.0, rel=0.01)
 
 
@@ -121,7 +144,9 @@ WORST = {
 def test_pure_vector_noise_costs_exactly_its_bound(name: str, epsilon: float) -> None:
     """On the widest moves the ratio is reached, far out in the direction of the move; on random ones it is not exceeded."""
     mechanism = ADDITIVE[name](1 / epsilon, 1.0)
-    assert mechanism.curve == (LaplaceDP if name == "laplace" else PureDP)(mechanism.curve.epsilon(0.0))
+    assert mechanism.curve == (LaplaceDP if name == "laplace" else PureDP)(
+        mechanism.curve.epsilon(0.0)
+    )
     assert mechanism.curve.epsilon(0.0) == pytest.approx(epsilon)
     for move in WORST[name]:
         assert mechanism.distance(np.zeros_like(move), move) == 1.0
@@ -129,7 +154,9 @@ def test_pure_vector_noise_costs_exactly_its_bound(name: str, epsilon: float) ->
         reached = mechanism.log_density(move, far) - mechanism.log_density(np.zeros_like(move), far)
         assert reached == pytest.approx(epsilon)
         halved = mechanism.scaled(0.5)
-        assert halved.log_density(move, far) - halved.log_density(np.zeros_like(move), far) == pytest.approx(2 * epsilon)
+        assert halved.log_density(move, far) - halved.log_density(
+            np.zeros_like(move), far
+        ) == pytest.approx(2 * epsilon)
     rng = np.random.default_rng(4)
     for _ in range(300):
         d = int(rng.integers(1, 6))
@@ -144,11 +171,15 @@ def test_laplace_noise_for_one_coordinate_does_not_protect_a_vector() -> None:
     """d coordinates that move by one each cost d times as much: the sensitivity is the sum of the moves."""
     mechanism, move = AdditiveNoise("report", "laplace", 1.0), np.ones(10)
     assert mechanism.distance(np.zeros(10), move) == 10.0
-    assert mechanism.log_density(move, 5 * move) - mechanism.log_density(0 * move, 5 * move) == pytest.approx(10.0)
+    assert mechanism.log_density(move, 5 * move) - mechanism.log_density(
+        0 * move, 5 * move
+    ) == pytest.approx(10.0)
 
 
 @pytest.mark.parametrize(("first", "second"), [(0.5, 0.5), (0.2, 1.3), (1.0, 0.01), (2.0, 2.0)])
-def test_laplace_noise_has_the_curve_of_one_number_in_every_dimension(first: float, second: float) -> None:
+def test_laplace_noise_has_the_curve_of_one_number_in_every_dimension(
+    first: float, second: float
+) -> None:
     """Moves in two coordinates, exactly: the mean of the second curve over the loss of the first. One coordinate is the worst."""
     one, rest = LaplaceDP(first + second), LaplaceDP(second)
     for epsilon in np.linspace(-1.0, 1.0, 21) * (first + second):
@@ -156,7 +187,11 @@ def test_laplace_noise_has_the_curve_of_one_number_in_every_dimension(first: flo
         def middle(y: float, epsilon: float = float(epsilon)) -> float:
             return np.exp(-y) / 2 * rest.delta(epsilon - first + 2 * y)
 
-        kinks = [y for y in ((first - epsilon - second) / 2, (first - epsilon + second) / 2) if 0 < y < first]
+        kinks = [
+            y
+            for y in ((first - epsilon - second) / 2, (first - epsilon + second) / 2)
+            if 0 < y < first
+        ]
         both = integrate.quad(middle, 0, first, points=kinks or None, epsabs=1e-13)[0]
         both += rest.delta(epsilon - first) / 2 + np.exp(-first) * rest.delta(epsilon + first) / 2
         assert max(0.0, -np.expm1(epsilon)) - 1e-12 <= both <= one.delta(float(epsilon)) + 1e-12
@@ -176,7 +211,11 @@ def test_k_norm_noise_is_smaller_than_laplace_noise_for_the_same_cost() -> None:
 @pytest.mark.parametrize("move", [np.array([0.8]), np.array([0.48, -0.64]), np.full(16, 0.2)])
 def test_gaussian_vector_noise_costs_exactly_its_mu(move: np.ndarray) -> None:
     """The log-ratio of the two worlds is normal with mean mu^2 / 2 and variance mu^2 in the first: mu is the l2 move over the scale."""
-    mechanism, zero, noise = GaussianNoise("report", 1.5, 0.8), np.zeros_like(move), SeededNoise(26).server()
+    mechanism, zero, noise = (
+        GaussianNoise("report", 1.5, 0.8),
+        np.zeros_like(move),
+        SeededNoise(26).server(),
+    )
     assert mechanism.distance(zero, move) == pytest.approx(0.8)
     mu = mechanism.curve.mu
     assert mu == pytest.approx(0.8 / 1.5)
@@ -185,7 +224,9 @@ def test_gaussian_vector_noise_costs_exactly_its_mu(move: np.ndarray) -> None:
     assert stats.kstest(losses, stats.norm(mu**2 / 2, mu).cdf).pvalue > 1e-3
     assert stats.kstest(losses, stats.norm(2 * mu**2, 2 * mu).cdf).pvalue < 1e-6
     halved = [mechanism.scaled(0.5).sample(move, noise) for _ in range(20_000)]
-    gains = [1 - np.exp(1 - loss) for y in halved if (loss := _ratio(mechanism.scaled(0.5), move, y)) > 1]
+    gains = [
+        1 - np.exp(1 - loss) for y in halved if (loss := _ratio(mechanism.scaled(0.5), move, y)) > 1
+    ]
     assert np.sum(gains) / 20_000 > 1.5 * mechanism.curve.delta(1.0)
 
 
@@ -203,9 +244,17 @@ def test_one_sided_noise_is_only_as_private_as_its_total_variation(cost: float) 
     for epsilon in (0.0, 0.5, 2.0):
         growth = np.exp(epsilon)
         gain = integrate.quad(lambda y: np.exp(-y), 0, cost)[0]
-        gain += integrate.quad(lambda y, growth=growth: max(0.0, np.exp(-y) - growth * np.exp(cost - y)), cost, cost + 40)[0]
+        gain += integrate.quad(
+            lambda y, growth=growth: max(0.0, np.exp(-y) - growth * np.exp(cost - y)),
+            cost,
+            cost + 40,
+        )[0]
         assert curve.delta(epsilon) == pytest.approx(gain, rel=1e-7)
-        back = integrate.quad(lambda y, growth=growth: max(0.0, np.exp(cost - y) - growth * np.exp(-y)), cost, cost + 40)[0]
+        back = integrate.quad(
+            lambda y, growth=growth: max(0.0, np.exp(cost - y) - growth * np.exp(-y)),
+            cost,
+            cost + 40,
+        )[0]
         assert back <= curve.delta(epsilon) * (1 + 1e-7)
         for share in (0.2, 0.5):
             up, down = share * cost, (1 - share) * cost
@@ -224,7 +273,11 @@ def _by_inclusion_exclusion(weights: np.ndarray) -> list[float]:
     found = []
     for i, weight in enumerate(weights):
         rest = np.delete(weights, i)
-        terms = ((-1) ** n * np.prod(chosen) / (n + 1) for n in range(len(rest) + 1) for chosen in combinations(rest, n))
+        terms = (
+            (-1) ** n * np.prod(chosen) / (n + 1)
+            for n in range(len(rest) + 1)
+            for chosen in combinations(rest, n)
+        )
         found.append(weight * sum(terms))
     return found
 
@@ -249,16 +302,22 @@ def test_choice_probabilities_have_two_more_closed_forms(epsilon: float, monoton
     weights = np.exp(-SCORES / flip.scale)
     assert gumbel.probabilities(SCORES) == pytest.approx(weights / weights.sum(), rel=1e-12)
     assert flip.probabilities(SCORES) == pytest.approx(_by_inclusion_exclusion(weights), rel=1e-11)
-    assert flip.probabilities(SCORES + 17) == pytest.approx(_by_permuting_and_flipping(weights), rel=1e-11)
+    assert flip.probabilities(SCORES + 17) == pytest.approx(
+        _by_permuting_and_flipping(weights), rel=1e-11
+    )
     for i in range(5):
-        assert flip.log_probability(SCORES, i) == pytest.approx(np.log(flip.probabilities(SCORES)[i]))
+        assert flip.log_probability(SCORES, i) == pytest.approx(
+            np.log(flip.probabilities(SCORES)[i])
+        )
 
 
 @pytest.mark.parametrize("d", [1, 2, 49, 50, 51, 300, 5000])
 @pytest.mark.parametrize("spread", [0.0, 0.5, 5.0, 50.0])
 def test_permute_and_flip_probabilities_sum_to_one_for_many_choices(d: int, spread: float) -> None:
     scores = spread * np.random.default_rng(d).random(d)
-    assert NoisyMax("s", "exponential", 2.0).probabilities(scores).sum() == pytest.approx(1.0, abs=1e-12)
+    assert NoisyMax("s", "exponential", 2.0).probabilities(scores).sum() == pytest.approx(
+        1.0, abs=1e-12
+    )
 
 
 def test_permute_and_flip_with_one_good_choice_among_many_equal_ones() -> None:
@@ -267,7 +326,9 @@ def test_permute_and_flip_with_one_good_choice_among_many_equal_ones() -> None:
         c = np.exp(-gap)
         expected = -np.expm1((n + 1) * np.log1p(-c)) / (c * (n + 1)) if gap else 1 / (n + 1)
         scores = np.append(0.0, np.full(n, gap))
-        assert NoisyMax("s", "exponential", 2.0).probabilities(scores)[0] == pytest.approx(expected, rel=1e-11)
+        assert NoisyMax("s", "exponential", 2.0).probabilities(scores)[0] == pytest.approx(
+            expected, rel=1e-11
+        )
 
 
 def test_the_gumbel_choice_is_the_exponential_mechanism() -> None:
@@ -275,14 +336,19 @@ def test_the_gumbel_choice_is_the_exponential_mechanism() -> None:
     assert one.probabilities(SCORES) == pytest.approx(other.probabilities(SCORES), rel=1e-14)
     assert one.curve == other.curve == BoundedRange(1.3)
     noise, same = SeededNoise(1).server(), SeededNoise(1).server()
-    assert [one.sample(SCORES, noise) for _ in range(50)] == [other.sample(SCORES, same) for _ in range(50)]
+    assert [one.sample(SCORES, noise) for _ in range(50)] == [
+        other.sample(SCORES, same) for _ in range(50)
+    ]
 
 
 def test_permute_and_flip_is_never_further_from_the_best() -> None:
     rng = np.random.default_rng(7)
     for _ in range(50):
         scores = 5 * rng.random(int(rng.integers(2, 30)))
-        flip, gumbel = (NoisyMax("s", law, 1.0).probabilities(scores) @ scores for law in ("exponential", "gumbel"))
+        flip, gumbel = (
+            NoisyMax("s", law, 1.0).probabilities(scores) @ scores
+            for law in ("exponential", "gumbel")
+        )
         assert flip <= gumbel + 1e-12
 
 
@@ -311,7 +377,9 @@ def test_choices_follow_their_probabilities_and_no_others(law: Any, monotone: bo
 
 def _worst(mechanism: NoisyMax, moves: list[np.ndarray], base: np.ndarray) -> float:
     here = np.log(mechanism.probabilities(base))
-    return max(float(np.abs(np.log(mechanism.probabilities(base + move)) - here).max()) for move in moves)
+    return max(
+        float(np.abs(np.log(mechanism.probabilities(base + move)) - here).max()) for move in moves
+    )
 
 
 @pytest.mark.parametrize("law", ["exponential", "gumbel"])
@@ -320,11 +388,16 @@ def _worst(mechanism: NoisyMax, moves: list[np.ndarray], base: np.ndarray) -> fl
 def test_a_choice_costs_its_epsilon_and_no_more(law: Any, monotone: bool, epsilon: float) -> None:
     mechanism, d = NoisyMax("s", law, epsilon, 0.5, monotone), 4
     assert mechanism.curve == (BoundedRange if law == "gumbel" else PureDP)(epsilon)
-    corners = [np.array(m, float) * 0.5 for m in product((0, 1) if monotone else (-1, 0, 1), repeat=d)]
+    corners = [
+        np.array(m, float) * 0.5 for m in product((0, 1) if monotone else (-1, 0, 1), repeat=d)
+    ]
     moves = corners + ([-m for m in corners] if monotone else [])
     assert all(mechanism.distance(np.zeros(d), m) <= 0.5 for m in moves)
     rng = np.random.default_rng(11)
-    bases = [*(mechanism.scale * rng.exponential(2.0, (12, d))), np.array([0.0, *np.full(d - 1, 40 * mechanism.scale)])]
+    bases = [
+        *(mechanism.scale * rng.exponential(2.0, (12, d))),
+        np.array([0.0, *np.full(d - 1, 40 * mechanism.scale)]),
+    ]
     worst = max(_worst(mechanism, moves, base) for base in bases)
     assert worst <= epsilon * (1 + 1e-9)
     assert worst >= epsilon * (1 - 1e-9)  # reached by a hopeless choice beside a clear leader
@@ -337,7 +410,11 @@ def test_monotone_noise_is_too_little_for_scores_that_move_both_ways(law: Any) -
     mechanism = NoisyMax("s", law, 1.0, 1.0, monotone=True)
     base, move = np.array([0.0, 60.0]), np.array([-1.0, 1.0])
     assert mechanism.distance(base, base + move) == 2.0
-    assert mechanism.distance(base, base + np.abs(move)) == mechanism.distance(base, base - np.abs(move)) == 1.0
+    assert (
+        mechanism.distance(base, base + np.abs(move))
+        == mechanism.distance(base, base - np.abs(move))
+        == 1.0
+    )
     assert _worst(mechanism, [move], base) == pytest.approx(2.0)
 
 
@@ -351,8 +428,17 @@ def test_gumbel_noise_has_a_bounded_range_and_exponential_noise_has_not(monotone
     def ranges(mechanism: NoisyMax) -> list[float]:
         found = []
         for _ in range(200):
-            base, move = 3 * rng.random(3), rng.choice([0.0, 1.0] if monotone else [-1.0, 0.0, 1.0], 3)
-            found.append(float(np.ptp(np.log(mechanism.probabilities(base + move) / mechanism.probabilities(base)))))
+            base, move = (
+                3 * rng.random(3),
+                rng.choice([0.0, 1.0] if monotone else [-1.0, 0.0, 1.0], 3),
+            )
+            found.append(
+                float(
+                    np.ptp(
+                        np.log(mechanism.probabilities(base + move) / mechanism.probabilities(base))
+                    )
+                )
+            )
         return found
 
     assert max(ranges(gumbel)) <= 1 + 1e-9
@@ -388,7 +474,10 @@ def test_huge_and_lonely_scores() -> None:
         (lambda: NoisyMax("a", "gumbel", 1.0, -2.0), r"sensitivity=-2\.0 > 0"),
         (lambda: NoisyMax("a", "laplace", 1.0), "law='laplace' to be 'exponential' or 'gumbel'"),  # pyright: ignore[reportArgumentType]
         (lambda: NoisyMax("a", "exponential", 1.0).probabilities([0.0, np.nan]), "finite scores"),
-        (lambda: NoisyMax("a", "gumbel", 1.0).sample([0.0, np.inf], SeededNoise(0).server()), "finite scores"),
+        (
+            lambda: NoisyMax("a", "gumbel", 1.0).sample([0.0, np.inf], SeededNoise(0).server()),
+            "finite scores",
+        ),
     ],
 )
 def test_impossible_parameters_are_refused(make: Callable[[], Any], rule: str) -> None:

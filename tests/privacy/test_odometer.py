@@ -17,11 +17,29 @@ from hypothesis import strategies as st
 
 from hedgerow.core.certificate import NoGuarantee, PrivacyCurve
 from hedgerow.core.errors import HedgerowError, InvalidValue, Unsupported
-from hedgerow.privacy.budget import CURRENCIES, EVENTS, UNIT, Budget, Currency, amount, cost_of, event_of, price
+from hedgerow.privacy.budget import (
+    CURRENCIES,
+    EVENTS,
+    UNIT,
+    Budget,
+    Currency,
+    amount,
+    cost_of,
+    event_of,
+    price,
+)
 from hedgerow.privacy.composition.bounded_range import AdaptiveBoundedRange
 from hedgerow.privacy.composition.fixed_plan import fixed_plan
 from hedgerow.privacy.composition.steps import AfterPureStep, PureComposition
-from hedgerow.privacy.curves import ApproximateDP, BoundedRange, GaussianDP, LaplaceDP, PureDP, Quoted, ZeroConcentratedDP
+from hedgerow.privacy.curves import (
+    ApproximateDP,
+    BoundedRange,
+    GaussianDP,
+    LaplaceDP,
+    PureDP,
+    Quoted,
+    ZeroConcentratedDP,
+)
 from hedgerow.privacy.odometer import BudgetSpent, DamagedState, Filter, Odometer, capacity
 
 quick = settings(derandomize=True, deadline=None, database=None, max_examples=60)
@@ -37,7 +55,9 @@ def test_a_budget_says_what_it_is() -> None:
         "mu = 0.5 (Gaussian DP)",
         "rho = 0.125 (zero-concentrated DP)",
     ]
-    assert [b.currency for b in (Budget(1.0), Budget(1.0, 1e-6), Budget(mu=1.0), Budget(rho=1.0))] == [
+    assert [
+        b.currency for b in (Budget(1.0), Budget(1.0, 1e-6), Budget(mu=1.0), Budget(rho=1.0))
+    ] == [
         "pure",
         "concentrated",
         "gaussian",
@@ -71,7 +91,9 @@ def test_impossible_budgets_are_refused(arguments: dict[str, float], message: st
 
 
 def _renyi(pair: np.ndarray, order: float) -> float:
-    return float(np.logaddexp.reduce(order * np.log(pair[0]) + (1 - order) * np.log(pair[1])) / (order - 1))
+    return float(
+        np.logaddexp.reduce(order * np.log(pair[0]) + (1 - order) * np.log(pair[1])) / (order - 1)
+    )
 
 
 def _two_points(spread: float, top: float) -> np.ndarray:
@@ -91,7 +113,10 @@ def test_the_price_of_a_bounded_range_covers_every_pair_that_has_it(spread: floa
         for order in (1.001, 1.1, 2.0, 5.0, 40.0):
             assert _renyi(pair, order) <= rho * order * (1 + 1e-9)
         for epsilon in np.linspace(-spread, spread, 21):
-            assert np.maximum(pair[0] - exp(epsilon) * pair[1], 0).sum() <= gaussian.delta(epsilon) + 1e-12
+            assert (
+                np.maximum(pair[0] - exp(epsilon) * pair[1], 0).sum()
+                <= gaussian.delta(epsilon) + 1e-12
+            )
 
 
 @pytest.mark.parametrize("bound", [0.01, 0.5, 1.0, 4.0])
@@ -101,7 +126,9 @@ def test_the_price_of_a_pure_release_covers_randomised_response(bound: float) ->
     gaussian = GaussianDP(sqrt(price(PureDP(bound), "gaussian") / UNIT))
     assert gaussian.mu == pytest.approx(bound * sqrt(pi / 2), rel=1e-6)
     for order in (1.01, 2.0, 9.0):
-        assert log(cosh((order - 0.5) * bound) / cosh(bound / 2)) / (order - 1) <= rho * order * (1 + 1e-12)
+        assert log(cosh((order - 0.5) * bound) / cosh(bound / 2)) / (order - 1) <= rho * order * (
+            1 + 1e-12
+        )
     for epsilon in np.linspace(-bound, bound, 41):
         assert PureDP(bound).delta(epsilon) <= gaussian.delta(epsilon) + 1e-12
 
@@ -113,7 +140,11 @@ def test_prices_are_exact_or_rounded_up() -> None:
     assert amount(price(BoundedRange(0.3), "pure")) == third
     assert amount(price(GaussianDP(0.3), "gaussian")) == third**2
     assert amount(price(GaussianDP(0.3), "concentrated")) == third**2 / 2
-    assert price(ZeroConcentratedDP(1e-300), "concentrated") == price(GaussianDP(1e-100), "gaussian") == 1
+    assert (
+        price(ZeroConcentratedDP(1e-300), "concentrated")
+        == price(GaussianDP(1e-100), "gaussian")
+        == 1
+    )
     assert 0 <= price(PureDP(0.3), "gaussian") - third**2 * Fraction(355, 226) * UNIT < 1
 
 
@@ -140,7 +171,8 @@ def test_what_has_no_proven_price_is_refused(cost: PrivacyCurve, currency: Curre
 
 
 @pytest.mark.parametrize(
-    ("budget", "currency"), [(Budget(1.0), "concentrated"), (Budget(mu=1.0), "concentrated"), (Budget(rho=1.0), "pure")]
+    ("budget", "currency"),
+    [(Budget(1.0), "concentrated"), (Budget(mu=1.0), "concentrated"), (Budget(rho=1.0), "pure")],
 )
 def test_what_a_currency_does_not_imply_is_refused(budget: Budget, currency: Currency) -> None:
     with pytest.raises(Unsupported, match="cannot be counted"):
@@ -192,7 +224,13 @@ def test_the_budget_is_reached_exactly() -> None:
     assert half.would_exceed(GaussianDP(sqrt(0.5)))
     assert not half.would_exceed(GaussianDP(nextafter(sqrt(0.5), 0.0)))
     assert half.left == GaussianDP(nextafter(sqrt(0.5), 0.0))
-    mixed = Filter(Budget(rho=0.5)).spend(PureDP(0.5)).spend(GaussianDP(0.5)).spend(BoundedRange(1.0)).spend(ZeroConcentratedDP(0.125))
+    mixed = (
+        Filter(Budget(rho=0.5))
+        .spend(PureDP(0.5))
+        .spend(GaussianDP(0.5))
+        .spend(BoundedRange(1.0))
+        .spend(ZeroConcentratedDP(0.125))
+    )
     assert mixed.odometer.units == mixed.capacity
     assert mixed.releases == 4
 
@@ -228,14 +266,26 @@ def test_a_composition_is_charged_as_its_steps(currency: Currency) -> None:
     assert price(fixed_plan([(LaplaceDP(0.1), 3), (BoundedRange(0.2), 2)]), currency) == sum(
         count * price(step, currency) for step, count in ((PureDP(0.1), 3), (BoundedRange(0.2), 2))
     )
-    budget = {"pure": Budget(2.6), "concentrated": Budget(rho=0.2), "gaussian": Budget(mu=0.7)}[currency]
+    budget = {"pure": Budget(2.6), "concentrated": Budget(rho=0.2), "gaussian": Budget(mu=0.7)}[
+        currency
+    ]
     filtered = Filter(budget).spend(composed)
     assert filtered.releases == 21
     with pytest.raises(BudgetSpent, match="in 21 releases"):
         filtered.spend(composed)
 
 
-@pytest.mark.parametrize("cost", [PureDP(0.0), PureDP(inf), GaussianDP(0.0), ZeroConcentratedDP(0.0), BoundedRange(0.0), PureDP(1e30)])
+@pytest.mark.parametrize(
+    "cost",
+    [
+        PureDP(0.0),
+        PureDP(inf),
+        GaussianDP(0.0),
+        ZeroConcentratedDP(0.0),
+        BoundedRange(0.0),
+        PureDP(1e30),
+    ],
+)
 def test_costs_that_are_no_costs_are_refused(cost: PrivacyCurve) -> None:
     filtered = Filter(Budget(1.0, 1e-6))
     for ask in (filtered.spend, filtered.would_exceed, Odometer("concentrated").record):
@@ -244,13 +294,25 @@ def test_costs_that_are_no_costs_are_refused(cost: PrivacyCurve) -> None:
 
 
 @pytest.mark.parametrize(
-    ("event", "value"), [("shuffled", 0.1), ("Gaussian", 0.1), ("", 0.1), ("pure", 0.0), ("pure", -1.0), ("gaussian", nan)]
+    ("event", "value"),
+    [
+        ("shuffled", 0.1),
+        ("Gaussian", 0.1),
+        ("", 0.1),
+        ("pure", 0.0),
+        ("pure", -1.0),
+        ("gaussian", nan),
+    ],
 )
-def test_a_ledger_with_an_unknown_event_or_an_impossible_cost_is_refused(event: str, value: float) -> None:
+def test_a_ledger_with_an_unknown_event_or_an_impossible_cost_is_refused(
+    event: str, value: float
+) -> None:
     filtered = Filter(Budget(1.0, 1e-6))
     with pytest.raises(InvalidValue):
         filtered.replay([("gaussian", 0.01), (event, value)])
-    assert filtered.replay([("gaussian", 0.01), ("pure", 0.01)]) == filtered.spend(GaussianDP(0.01)).spend(PureDP(0.01))
+    assert filtered.replay([("gaussian", 0.01), ("pure", 0.01)]) == filtered.spend(
+        GaussianDP(0.01)
+    ).spend(PureDP(0.01))
 
 
 CURVES = st.one_of(
@@ -261,14 +323,23 @@ CURVES = st.one_of(
 
 
 @quick
-@given(st.lists(CURVES, max_size=60), st.sampled_from([Budget(1.0, 1e-3), Budget(rho=1.7), Budget(3.0, 0.1)]))
-def test_whatever_is_asked_the_exact_sum_stays_within_the_budget(asked: list[PrivacyCurve], budget: Budget) -> None:
+@given(
+    st.lists(CURVES, max_size=60),
+    st.sampled_from([Budget(1.0, 1e-3), Budget(rho=1.7), Budget(3.0, 0.1)]),
+)
+def test_whatever_is_asked_the_exact_sum_stays_within_the_budget(
+    asked: list[PrivacyCurve], budget: Budget
+) -> None:
     """An adversary who goes on after refusals: what was granted never exceeds the budget, and nothing is refused that fitted."""
     filtered, exact = Filter(budget), Fraction(0)
     for cost in asked:
         event, value = event_of(cost)
         x = Fraction(value)
-        rho = {"pure": min(x, x * x / 2), "bounded_range": min(x, x * x / 8), "gaussian": x * x / 2}[event]
+        rho = {
+            "pure": min(x, x * x / 2),
+            "bounded_range": min(x, x * x / 8),
+            "gaussian": x * x / 2,
+        }[event]
         if filtered.would_exceed(cost):
             assert (exact + rho) * UNIT > filtered.capacity
             with pytest.raises(BudgetSpent):
@@ -294,7 +365,11 @@ def test_a_million_releases_fill_the_budget_and_leave_a_state_of_the_same_size()
         filtered = filtered.spend(share)
         if release in (10**2, 10**4, 10**6):
             after[release] = filtered
-    assert filtered.odometer.units <= filtered.capacity < filtered.odometer.units + price(share, "gaussian")
+    assert (
+        filtered.odometer.units
+        <= filtered.capacity
+        < filtered.odometer.units + price(share, "gaussian")
+    )
     assert filtered.would_exceed(share)
     assert filtered.releases == 10**6
     assert len({len(state.to_bytes()) for state in after.values()}) == 1
@@ -349,7 +424,10 @@ def _best_adversary(filtered: Filter, epsilon: float, step: float) -> float:
             if not at.would_exceed(cost):
                 after = at.spend(cost).odometer.units
                 truth = 1 / (1 + exp(-size * step))
-                best = max(best, truth * value(loss + size, after) + (1 - truth) * value(loss - size, after))
+                best = max(
+                    best,
+                    truth * value(loss + size, after) + (1 - truth) * value(loss - size, after),
+                )
         return best
 
     return value(0, 0)
@@ -373,15 +451,23 @@ def test_no_adaptive_strategy_beats_the_concentrated_filter(rho: float, step: fl
 
 def test_randomised_response_of_this_rho_is_worse_than_gaussian_noise_of_this_rho() -> None:
     """Why a pure release costs pi/2 times as much in the Gaussian currency, and why rho has no price there at all."""
-    assert _best_adversary(Filter(Budget(rho=0.3)), 0.5, 0.125) > 1.1 * GaussianDP(sqrt(0.6)).delta(0.5)
-    assert _best_adversary(Filter(Budget(rho=0.3), "gaussian"), 0.5, 0.125) < GaussianDP(sqrt(0.6)).delta(0.5)
+    assert _best_adversary(Filter(Budget(rho=0.3)), 0.5, 0.125) > 1.1 * GaussianDP(sqrt(0.6)).delta(
+        0.5
+    )
+    assert _best_adversary(Filter(Budget(rho=0.3), "gaussian"), 0.5, 0.125) < GaussianDP(
+        sqrt(0.6)
+    ).delta(0.5)
 
 
 @pytest.mark.parametrize("budget", [Budget(1.0, 0.05), Budget(2.0, 0.01), Budget(3.0, 1e-3)])
 @pytest.mark.parametrize("currency", ["concentrated", "gaussian"])
-def test_no_adaptive_strategy_beats_an_approximate_budget(budget: Budget, currency: Currency) -> None:
+def test_no_adaptive_strategy_beats_an_approximate_budget(
+    budget: Budget, currency: Currency
+) -> None:
     assert budget.epsilon is not None
-    worst = _best_adversary(Filter(budget, currency), budget.epsilon, 0.0625 if currency == "concentrated" else 0.125)
+    worst = _best_adversary(
+        Filter(budget, currency), budget.epsilon, 0.0625 if currency == "concentrated" else 0.125
+    )
     assert 0 < worst <= budget.failure
     if currency == "concentrated":
         assert worst > budget.failure / 20
@@ -437,7 +523,10 @@ def test_the_odometer_adds() -> None:
 
 
 def test_the_realised_bound_is_a_little_above_that_of_a_plan() -> None:
-    for currency, total in (("concentrated", ZeroConcentratedDP(0.125)), ("gaussian", GaussianDP(0.5))):
+    for currency, total in (
+        ("concentrated", ZeroConcentratedDP(0.125)),
+        ("gaussian", GaussianDP(0.5)),
+    ):
         meter = Odometer(currency, expected=0.125).record(total)  # pyright: ignore[reportArgumentType]
         plan = ZeroConcentratedDP(0.125).epsilon(1e-6)
         assert plan < meter.realised(1e-6) < 1.4 * plan
@@ -447,7 +536,9 @@ def test_the_realised_bound_is_a_little_above_that_of_a_plan() -> None:
 
 
 @pytest.mark.parametrize("delta", [0.2, 0.02])
-def test_no_adaptive_strategy_makes_the_loss_cross_the_realised_bound_too_often(delta: float) -> None:
+def test_no_adaptive_strategy_makes_the_loss_cross_the_realised_bound_too_often(
+    delta: float,
+) -> None:
     """The largest probability that the loss is ever above the odometer's figure, over all adaptive strategies on the menu."""
     step = 0.25
 
@@ -465,7 +556,11 @@ def test_no_adaptive_strategy_makes_the_loss_cross_the_realised_bound_too_often(
         for size in MENU:
             truth = 1 / (1 + exp(-size * step))
             after = units + price(PureDP(size * step), "concentrated")
-            best = max(best, truth * value(loss + size, after, left - 1) + (1 - truth) * value(loss - size, after, left - 1))
+            best = max(
+                best,
+                truth * value(loss + size, after, left - 1)
+                + (1 - truth) * value(loss - size, after, left - 1),
+            )
         return best
 
     assert value(0, 0, 16) <= delta
@@ -561,7 +656,12 @@ def test_an_approximate_budget_keeps_a_margin_and_few_digits() -> None:
 
 
 def test_an_odometer_never_starts_below_zero() -> None:
-    wrongs: list[dict[str, Any]] = [{"units": -1}, {"units": 1.5}, {"counts": (-3, 0, 0, 0)}, {"counts": (0,)}]
+    wrongs: list[dict[str, Any]] = [
+        {"units": -1},
+        {"units": 1.5},
+        {"counts": (-3, 0, 0, 0)},
+        {"counts": (0,)},
+    ]
     for wrong in wrongs:
         with pytest.raises(InvalidValue, match=r"Expected (units|counts)"):
             Odometer("pure", **wrong)

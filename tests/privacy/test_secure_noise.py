@@ -30,7 +30,13 @@ from hedgerow.core.noise import SeededNoise
 from hedgerow.engines.learner import Learner
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.drawn.stochastic import Bernoulli
-from hedgerow.privacy.mechanisms import AdditiveNoise, ExponentialMechanism, GaussianNoise, KNorm, NoisyMax
+from hedgerow.privacy.mechanisms import (
+    AdditiveNoise,
+    ExponentialMechanism,
+    GaussianNoise,
+    KNorm,
+    NoisyMax,
+)
 from hedgerow.privacy.secure import SecureNoise, choice, exact, words
 from hedgerow.privacy.secure import source as secure_source
 from hedgerow.privacy.secure.any_scale import integer
@@ -52,7 +58,11 @@ def distribution(law: LatticeLaw, scale: float) -> Callable[[Any], Any]:
     if reach < 2_000_000:
         x = np.arange(0 if shape.one_sided else -reach, reach + 1)
         sums = np.cumsum(shape.weight(np.abs(x).astype(float)))
-        return lambda at: np.where(np.asarray(at) < x[0], 0.0, sums[np.clip(np.asarray(at) - x[0], 0, len(x) - 1)] / sums[-1])
+        return lambda at: np.where(
+            np.asarray(at) < x[0],
+            0.0,
+            sums[np.clip(np.asarray(at) - x[0], 0, len(x) - 1)] / sums[-1],
+        )
     law_of = LAWS.get(law, stats.norm)
     return lambda at: law_of.cdf((np.asarray(at) + (1.0 if shape.one_sided else 0.5)) / scale)
 
@@ -60,7 +70,11 @@ def distribution(law: LatticeLaw, scale: float) -> Callable[[Any], Any]:
 def chi_square(sample: np.ndarray, law: LatticeLaw, scale: float, cells: int = 60) -> float:
     """The p-value of a sample under a law, in cells of about equal probability."""
     cdf = distribution(law, scale)
-    edges = np.unique(np.quantile(sample, np.linspace(0, 1, cells + 1)[1:-1], method="inverted_cdf").astype(np.int64))
+    edges = np.unique(
+        np.quantile(sample, np.linspace(0, 1, cells + 1)[1:-1], method="inverted_cdf").astype(
+            np.int64
+        )
+    )
     values = np.unique(sample)
     edges = values[:-1] if len(values) <= cells else edges
     expected = np.diff(np.concatenate([[0.0], cdf(edges), [1.0]])) * len(sample)
@@ -71,7 +85,9 @@ def chi_square(sample: np.ndarray, law: LatticeLaw, scale: float, cells: int = 6
     pairs = np.array([*zip(observed[keep], expected[keep], strict=True), *rest])
     if len(pairs) < 2:
         return 1.0
-    return float(stats.chi2.sf(((pairs[:, 0] - pairs[:, 1]) ** 2 / pairs[:, 1]).sum(), len(pairs) - 1))
+    return float(
+        stats.chi2.sf(((pairs[:, 0] - pairs[:, 1]) ** 2 / pairs[:, 1]).sum(), len(pairs) - 1)
+    )
 
 
 @pytest.mark.parametrize("law", SHAPES)
@@ -131,7 +147,9 @@ def test_a_scale_that_is_used_again_gets_a_table() -> None:
     parts = []
     for _ in range(150):
         server = SecureNoise().server()
-        parts.append(np.concatenate([server.draw("laplace", "x", (4,), scale=1.0) for _ in range(8)]))
+        parts.append(
+            np.concatenate([server.draw("laplace", "x", (4,), scale=1.0) for _ in range(8)])
+        )
     halves = np.array(parts).reshape(150, 2, 16)
     for half in (halves[:, 0], halves[:, 1]):
         assert stats.kstest(half.ravel(), "laplace").pvalue > FALSE_ALARM
@@ -139,7 +157,9 @@ def test_a_scale_that_is_used_again_gets_a_table() -> None:
 
 
 @pytest.mark.parametrize("law", SHAPES)
-def test_floats_that_cannot_decide_leave_it_to_the_digits(law: LatticeLaw, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_floats_that_cannot_decide_leave_it_to_the_digits(
+    law: LatticeLaw, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """With a margin of one tenth a good part of all trials is decided by digits: the law stays the same."""
     monkeypatch.setattr(exact, "ERROR", 0.1)
     asked = 0
@@ -163,7 +183,12 @@ def test_floats_are_as_precise_as_claimed(law: LatticeLaw) -> None:
     worst = 0.0
     for scale in (0.3, 5.0, 63.9, 64.0, 80.0, 159.9, 160.0, 300.0, 1e6, 2.0**39):
         shape = SHAPES[law](scale)
-        for size in {0, 1, 2, *(int(scale * part) for part in (0.5, 1, 2, 5, 9, 20, 30, 35, 100, 300, 620))}:
+        for size in {
+            0,
+            1,
+            2,
+            *(int(scale * part) for part in (0.5, 1, 2, 5, 9, 20, 30, 35, 100, 300, 620)),
+        }:
             with exact.mp.workprec(2000):
                 true = shape.exact(size)
                 if true > exact.mp.mpf(2) ** -900:
@@ -207,9 +232,14 @@ def test_the_alias_table_gives_every_strip_its_weight() -> None:
 
 @pytest.mark.parametrize("choose", [choice.exponential, choice.permute_and_flip])
 @pytest.mark.parametrize("rate", [0.3, 2.0])
-def test_selection_is_exact(choose: Callable[..., int], rate: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_selection_is_exact(
+    choose: Callable[..., int], rate: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     gaps = np.array([2.0, 0.0, 0.5, 0.0, 1.25, 600.0])
-    for error, runs in ((2.0**-36, 20_000), (0.2, 3000)):  # with the second margin digits decide often
+    for error, runs in (
+        (2.0**-36, 20_000),
+        (0.2, 3000),
+    ):  # with the second margin digits decide often
         monkeypatch.setattr(choice, "ERROR", error)
         counts = np.bincount([choose(gaps, rate, WORDS) for _ in range(runs)], minlength=len(gaps))
 
@@ -218,7 +248,11 @@ def test_selection_is_exact(choose: Callable[..., int], rate: float, monkeypatch
             expected = NoisyMax("test", law, 2 * rate).probabilities(gaps) * runs
             seen = expected > 1e-3
             assert counts[~seen].sum() == 0
-            return float(stats.chi2.sf(((counts - expected)[seen] ** 2 / expected[seen]).sum(), seen.sum() - 1))
+            return float(
+                stats.chi2.sf(
+                    ((counts - expected)[seen] ** 2 / expected[seen]).sum(), seen.sum() - 1
+                )
+            )
 
         assert p_value(rate) > FALSE_ALARM
         if runs == 20_000:
@@ -267,7 +301,9 @@ def _child(source: SecureNoise, queue: Any) -> None:
     queue.put(source.server().draw("laplace", "child", (50,), scale=1.0).tolist())
 
 
-def test_a_process_number_that_comes_up_again_does_not_bring_the_key_back(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_number_that_comes_up_again_does_not_bring_the_key_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     fresh = SecureWords()
     first = fresh.generation
     monkeypatch.setattr(os, "getpid", lambda: 1)
@@ -285,7 +321,9 @@ def test_a_forked_process_draws_other_noise() -> None:
     child.start()
     other = queue.get(timeout=60)
     child.join()
-    assert not set(other) & set(source.server().draw("laplace", "parent", (200,), scale=1.0).tolist())
+    assert not set(other) & set(
+        source.server().draw("laplace", "parent", (200,), scale=1.0).tolist()
+    )
 
 
 def test_a_fork_that_python_does_not_notice_draws_other_noise() -> None:
@@ -295,7 +333,9 @@ def test_a_fork_that_python_does_not_notice_draws_other_noise() -> None:
     read, write = os.pipe()
     child = ctypes.PyDLL(None).fork()
     if child == 0:
-        os.write(write, np.append(source.integers("laplace", 1e9, 20), source.index(10**9)).tobytes())
+        os.write(
+            write, np.append(source.integers("laplace", 1e9, 20), source.index(10**9)).tobytes()
+        )
         os._exit(0)
     own = np.append(source.integers("laplace", 1e9, 20), source.index(10**9))
     os.waitpid(child, 0)
@@ -339,7 +379,9 @@ def test_a_draw_in_the_middle_of_another_uses_other_words() -> None:
             drawn = one.integers("gaussian", 2.0**38, 2**17)
             signal.setitimer(signal.ITIMER_REAL, 0)
             for values in inside:
-                assert len(np.intersect1d(drawn, values)) < 100  # about 6 by chance; a shared piece has 8192
+                assert (
+                    len(np.intersect1d(drawn, values)) < 100
+                )  # about 6 by chance; a shared piece has 8192
             inside.clear()
     finally:
         signal.signal(signal.SIGALRM, before)
@@ -347,14 +389,20 @@ def test_a_draw_in_the_middle_of_another_uses_other_words() -> None:
 
 def test_a_round_is_answered_once_whoever_asks() -> None:
     """Threads that ask for the same round at the same time get the same answer: a second one would be a second release."""
-    learner = Learner.private(SparseVector(epsilon=0.05), clients=1, experts=8, horizon=300, source=SecureNoise())
+    learner = Learner.private(
+        SparseVector(epsilon=0.05), clients=1, experts=8, horizon=300, source=SecureNoise()
+    )
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)
     try:
         with ThreadPoolExecutor(2) as pool:
             for _ in range(300):
                 barrier = threading.Barrier(2)
-                answers = list(pool.map(lambda _, b=barrier: (b.wait(), learner.predict().tolist())[1], range(2)))
+                answers = list(
+                    pool.map(
+                        lambda _, b=barrier: (b.wait(), learner.predict().tolist())[1], range(2)
+                    )
+                )
                 assert answers[0] == answers[1]
                 learner.observe(np.ones((1, 8)))
     finally:
@@ -430,7 +478,9 @@ def test_nothing_else_passes_for_secure(weak: Any) -> None:
 
 
 def test_a_private_learner_protects_somebody_with_exact_noise() -> None:
-    learner = Learner.private(SparseVector(), clients=2, experts=3, horizon=50, source=SecureNoise())
+    learner = Learner.private(
+        SparseVector(), clients=2, experts=3, horizon=50, source=SecureNoise()
+    )
     for _ in range(50):
         learner.predict()
         learner.observe(np.ones((2, 3)))
@@ -480,19 +530,30 @@ def test_bad_input_is_refused() -> None:
         server.release(KNorm("x", 1.0), np.zeros(3))
     with pytest.raises(Unsupported, match="no exact sampler for gumbel"):
         server.draw("gumbel", "x")
-    for gaps, rate in ((np.array([1.0, 2.0]), 1.0), (np.array([0.0, np.nan]), 1.0), (np.array([0.0]), 0.0), (np.zeros((2, 2)), 1.0)):
+    for gaps, rate in (
+        (np.array([1.0, 2.0]), 1.0),
+        (np.array([0.0, np.nan]), 1.0),
+        (np.array([0.0]), 0.0),
+        (np.zeros((2, 2)), 1.0),
+    ):
         with pytest.raises(InvalidValue):
             choice.exponential(gaps, rate, WORDS)
 
 
 def test_released_values_stay_on_the_lattice() -> None:
     source = SecureNoise()
-    for mechanism in (AdditiveNoise("x", "laplace", 0.7), AdditiveNoise("x", "exponential", 0.7), GaussianNoise("x", 0.7)):
+    for mechanism in (
+        AdditiveNoise("x", "laplace", 0.7),
+        AdditiveNoise("x", "exponential", 0.7),
+        GaussianNoise("x", 0.7),
+    ):
         value = np.arange(12.0).reshape(4, 3) / 4
         released = source.everyone("client", 4).release(mechanism, value) * 2**20
         assert released.shape == (4, 3)
         assert np.array_equal(released, np.round(released))
-    assert ExponentialMechanism("x", 50.0).sample(np.array([[0.0, 9.0], [9.0, 0.0]]), source.everyone("client", 2)).tolist() == [0, 1]
+    assert ExponentialMechanism("x", 50.0).sample(
+        np.array([[0.0, 9.0], [9.0, 0.0]]), source.everyone("client", 2)
+    ).tolist() == [0, 1]
 
 
 def test_noise_in_store_is_used_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -529,7 +590,9 @@ def test_an_interrupted_draw_hands_out_nothing(monkeypatch: pytest.MonkeyPatch) 
         assert stats.kstest(sample, "laplace").pvalue > FALSE_ALARM
 
 
-def test_the_scale_that_is_asked_for_is_the_scale_that_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_scale_that_is_asked_for_is_the_scale_that_is_used(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     made: list[tuple[str, float]] = []
     steps: list[float] = []
     honest = ExactLaw.__init__
@@ -574,7 +637,9 @@ def test_strips_are_chosen_as_the_table_says() -> None:
     limits, others = exact._alias(law.weights)
     cells = np.flatnonzero((limits > 0) & (limits < exact.SIDES))[:500]
     for side, strip in ((limits[cells] - 1, cells), (limits[cells], others[cells])):
-        drawn = ((cells.astype(np.uint64) << np.uint64(19)) + side.astype(np.uint64)) << np.uint64(32)
+        drawn = ((cells.astype(np.uint64) << np.uint64(19)) + side.astype(np.uint64)) << np.uint64(
+            32
+        )
 
         class Words(Scripted):
             def fill(self, target: np.ndarray, drawn: np.ndarray = drawn) -> None:
@@ -589,7 +654,10 @@ def test_strips_are_chosen_as_the_table_says() -> None:
 def test_signs_are_balanced_and_positions_alike() -> None:
     for law in ("laplace", "gaussian"):
         sample = ExactLaw(law, 3000.0).sample(10 * exact.BATCH, WORDS)
-        assert stats.binomtest(int((sample > 0).sum()), int((sample != 0).sum()), 0.5).pvalue > FALSE_ALARM
+        assert (
+            stats.binomtest(int((sample > 0).sum()), int((sample != 0).sum()), 0.5).pvalue
+            > FALSE_ALARM
+        )
         rows = sample.reshape(10, exact.BATCH)
         ends = np.concatenate([rows[:, :2000].ravel(), rows[:, -2000:].ravel()])
         assert chi_square(ends, law, 3000.0) > FALSE_ALARM
@@ -600,13 +668,22 @@ def test_signs_are_balanced_and_positions_alike() -> None:
 def test_threads_never_share_noise() -> None:
     source = SecureNoise()
     with ThreadPoolExecutor(4) as pool:
-        parts = list(pool.map(lambda _: source.server().draw("gaussian", "x", (3000,), scale=2.0**15), range(40)))
+        parts = list(
+            pool.map(
+                lambda _: source.server().draw("gaussian", "x", (3000,), scale=2.0**15), range(40)
+            )
+        )
     values = np.concatenate(parts)
-    assert len(np.unique(values)) > len(values) - 12  # by chance about one pair in 1.2 * 10^5 values is equal
+    assert (
+        len(np.unique(values)) > len(values) - 12
+    )  # by chance about one pair in 1.2 * 10^5 values is equal
     assert stats.kstest(values / 2**15, "norm").pvalue > FALSE_ALARM
 
 
-@pytest.mark.parametrize(("law", "scale"), [("laplace", 3.0), ("laplace", 1000.0), ("gaussian", 3.0), ("gaussian", 1000.0)])
+@pytest.mark.parametrize(
+    ("law", "scale"),
+    [("laplace", 3.0), ("laplace", 1000.0), ("gaussian", 3.0), ("gaussian", 1000.0)],
+)
 def test_agrees_with_opendp(law: str, scale: float) -> None:
     """The same law as OpenDP's samplers (whose laws are our discrete ones), by a two-sample test with power."""
     dp = pytest.importorskip("opendp.prelude")
@@ -614,12 +691,21 @@ def test_agrees_with_opendp(law: str, scale: float) -> None:
     space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")
     if law == "gaussian":
         space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T=float)
-    theirs = np.array((dp.m.make_laplace if law == "laplace" else dp.m.make_gaussian)(*space, scale=scale)([0] * 20_000))
-    ours = ExactLaw("discrete laplace" if law == "laplace" else "discrete gaussian", scale).sample(20_000, WORDS)
+    theirs = np.array(
+        (dp.m.make_laplace if law == "laplace" else dp.m.make_gaussian)(*space, scale=scale)(
+            [0] * 20_000
+        )
+    )
+    ours = ExactLaw("discrete laplace" if law == "laplace" else "discrete gaussian", scale).sample(
+        20_000, WORDS
+    )
     edges = np.unique(np.quantile(theirs, np.linspace(0, 1, 30)[1:-1], method="inverted_cdf"))
 
     def p_value(sample: np.ndarray) -> float:
-        table = [np.bincount(np.searchsorted(edges, each, side="left"), minlength=len(edges) + 1) for each in (theirs, sample)]
+        table = [
+            np.bincount(np.searchsorted(edges, each, side="left"), minlength=len(edges) + 1)
+            for each in (theirs, sample)
+        ]
         return float(stats.chi2_contingency(np.array(table)).pvalue)  # pyright: ignore[reportAttributeAccessIssue]
 
     assert p_value(ours) > FALSE_ALARM
@@ -631,8 +717,12 @@ def test_games_with_secure_noise_flip_exact_coins(monkeypatch: pytest.MonkeyPatc
     environment = Bernoulli(clients=2, experts=5, horizon=60)
     algorithm, source, flipped = ShrinkingDartboard().build(environment.setting), SecureNoise(), []
     flip = SecureNoise.flip
-    monkeypatch.setattr(SecureNoise, "flip", lambda *arguments: flipped.append(1) or flip(*arguments))
-    monkeypatch.setattr(SecureNoise, "uniform", lambda *arguments: pytest.fail("a coin from a float"))
+    monkeypatch.setattr(
+        SecureNoise, "flip", lambda *arguments: flipped.append(1) or flip(*arguments)
+    )
+    monkeypatch.setattr(
+        SecureNoise, "uniform", lambda *arguments: pytest.fail("a coin from a float")
+    )
     simulate(algorithm, environment, 0, noise=source)
     assert flipped
     shared = PhasedSelection(trust="distributed", delta=1e-6).build(environment.setting)

@@ -22,14 +22,21 @@ from hedgerow.records.provenance import hash_of, secure_noise
 from hedgerow.records.read import read_record
 from hedgerow.records.schema import FILE, AlgorithmRecord, RunRecord, to_json
 from hedgerow.studies.config import Entry, StudyConfig
-from hedgerow.studies.run import Study, run_study
+from hedgerow.studies.run import run_study
 from hedgerow.studies.storage.record import record_of
+from hedgerow.studies.study import Study
 
 
 @pytest.fixture(scope="module")
 def study() -> Study:
-    entries = (Entry("pure", SparseVector(epsilon=0.5)), Entry("approximate", SparseVector(delta=1e-5)))
-    return run_study(StudyConfig("Two ways", Realizable(clients=3, experts=4, horizon=30), entries, seeds=1), workers=1)
+    entries = (
+        Entry("pure", SparseVector(epsilon=0.5)),
+        Entry("approximate", SparseVector(delta=1e-5)),
+    )
+    return run_study(
+        StudyConfig("Two ways", Realizable(clients=3, experts=4, horizon=30), entries, seeds=1),
+        workers=1,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +49,16 @@ def _guarantee(curve: Any, **more: Any) -> Guarantee:
 
 
 def test_a_guarantee_as_plain_values(record: RunRecord) -> None:
-    made = guarantee_record(_guarantee(PureDP(0.75), proof=Proof("a.md", "b"), assumes=frozenset({IDEAL_REALS})))
+    made = guarantee_record(
+        _guarantee(PureDP(0.75), proof=Proof("a.md", "b"), assumes=frozenset({IDEAL_REALS}))
+    )
     assert made.curve is not None
-    assert (made.curve.epsilon, made.curve.delta, made.proof, made.reason) == (0.75, 0.0, "proofs/a.md#b", None)
+    assert (made.curve.epsilon, made.curve.delta, made.proof, made.reason) == (
+        0.75,
+        0.0,
+        "proofs/a.md#b",
+        None,
+    )
     assert made.assumes == {"IDEAL_REALS": IDEAL_REALS.meaning}
     json.dumps(to_json(replace(record.algorithms[0], guarantees=[made])), allow_nan=False)
 
@@ -60,7 +74,9 @@ def test_no_finite_epsilon_is_null_with_a_reason(record: RunRecord, curve: Any) 
 def test_only_secure_noise_takes_the_stamp_away(record: RunRecord) -> None:
     with pytest.raises(InvalidValue, match="Expected the stamp"):
         replace(record, stamp=None)
-    with pytest.raises(InvalidValue, match="Expected secure=True to agree with the source 'seeded'"):
+    with pytest.raises(
+        InvalidValue, match="Expected secure=True to agree with the source 'seeded'"
+    ):
         replace(record.noise, secure=True)
     with pytest.raises(InvalidValue, match="Expected secure noise only for real data"):
         replace(record, stamp=None, noise=secure_noise(SecureNoise()))
@@ -85,15 +101,25 @@ def test_a_record_survives_its_file(record: RunRecord, tmp_path: Path) -> None:
     assert read_record(tmp_path) == record
 
 
-@pytest.mark.parametrize("version", ["hedgerow privacy record 3", "hedgerow privacy record 99", None])
-def test_records_of_other_versions_are_refused_by_name(record: RunRecord, tmp_path: Path, version: str | None) -> None:
+@pytest.mark.parametrize(
+    "version", ["hedgerow privacy record 3", "hedgerow privacy record 99", None]
+)
+def test_records_of_other_versions_are_refused_by_name(
+    record: RunRecord, tmp_path: Path, version: str | None
+) -> None:
     (tmp_path / FILE).write_text(json.dumps({**to_json(record), "format": version}))
-    with pytest.raises(InvalidValue, match=f"Expected format={version!r} in .* to be 'hedgerow privacy record 4'"):
+    with pytest.raises(
+        InvalidValue, match=f"Expected format={version!r} in .* to be 'hedgerow privacy record 4'"
+    ):
         read_record(tmp_path)
 
 
 def test_an_algorithm_is_recorded_once_for_its_label(study: Study, record: RunRecord) -> None:
-    found: dict[str, AlgorithmRecord] = {algorithm.label: algorithm for algorithm in record.algorithms}
+    found: dict[str, AlgorithmRecord] = {
+        algorithm.label: algorithm for algorithm in record.algorithms
+    }
     for label, algorithm in study.algorithms.items():
-        for shown, guarantee in zip(found[label].guarantees, algorithm.certificate.guarantees, strict=True):
+        for shown, guarantee in zip(
+            found[label].guarantees, algorithm.certificate.guarantees, strict=True
+        ):
             assert shown == guarantee_record(guarantee)

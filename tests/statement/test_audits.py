@@ -22,7 +22,11 @@ from support.statements import Stated, refused
 @pytest.fixture
 def quick_audits(monkeypatch: pytest.MonkeyPatch) -> None:
     """The null, the worst transcript and one planted error."""
-    monkeypatch.setitem(AUDITS._things, "sparse_vector", lambda spec: tuple(c for c in cases(spec) if c.name in KEPT))
+    monkeypatch.setitem(
+        AUDITS._things,
+        "sparse_vector",
+        lambda spec: tuple(c for c in cases(spec) if c.name in KEPT),
+    )
 
 
 KEPT = ("null: the same stream twice", "worst transcript", "half the selection noise")
@@ -31,19 +35,40 @@ KEPT = ("null: the same stream twice", "worst transcript", "half the selection n
 def test_an_audit_of_other_parameters_is_not_quoted_as_one_of_these(stated: Stated) -> None:
     """A louder game shows more than the page promises: its numbers must not stand beside the promise."""
 
-    def row(case: str, method: str, claim: str, parameters: dict[str, Any], certified: float, audited: float) -> AuditedCase:
-        return AuditedCase(case, claim, parameters, method, 0.0, certified, audited, 1.0, "holds", "holds", True)
+    def row(
+        case: str,
+        method: str,
+        claim: str,
+        parameters: dict[str, Any],
+        certified: float,
+        audited: float,
+    ) -> AuditedCase:
+        return AuditedCase(
+            case, claim, parameters, method, 0.0, certified, audited, 1.0, "holds", "holds", True
+        )
 
     rows = [
         row("worst transcript", "exact ratio", WHOLE, {"threshold": 3.5}, 0.5, 0.49),
         row("many belows", "exact ratio", "answers alone", {"threshold": 3.5}, 0.9, 0.8),
-        row("one switch", "black box", "one selection alone", {"epsilon": 4.0, "switches": 1}, 2.0, 1.489),
+        row(
+            "one switch",
+            "black box",
+            "one selection alone",
+            {"epsilon": 4.0, "switches": 1},
+            2.0,
+            1.489,
+        ),
     ]
     statement = stated("pure")
     audit = Audit("sparse_vector", {"epsilon": 0.5}, statement.run.code.sha256, rows)
     told = audit_words(replace(statement, audit=audit))
-    assert "(worst transcript, played with threshold = 3.5): epsilon >= 0.49 shown, 0.5 certified there" in told
-    assert "a version with other parameters (epsilon = 4, switches = 1) was attacked: it held" in told
+    assert (
+        "(worst transcript, played with threshold = 3.5): epsilon >= 0.49 shown, 0.5 certified there"
+        in told
+    )
+    assert (
+        "a version with other parameters (epsilon = 4, switches = 1) was attacked: it held" in told
+    )
     assert "seeded noise" in told
     assert not re.search(r"1\.489|0\.8\b|2 certified|these parameters", told)
 
@@ -54,13 +79,17 @@ def test_an_audit_is_stated_with_its_confidence(made: Command, tmp_path: Path) -
     assert answer.code == 0
     page = (tmp_path / "results" / "statement" / "private" / "statement.md").read_text()
     assert re.search(
-        r"^No attack got past the guarantee: 2 tried, confidence [\d.]+ for each\. 1 of 1 planted errors was caught\.", page, re.M
+        r"^No attack got past the guarantee: 2 tried, confidence [\d.]+ for each\. 1 of 1 planted errors was caught\.",
+        page,
+        re.M,
     )
     assert re.search(
         r"exact ratio \(worst transcript, played with threshold = [\d.]+\): epsilon >= 4\.\d+ shown, 5 certified there, at delta = 0, conf",
         page,
     )
-    assert "not audited" in (tmp_path / "results" / "statement" / "hedge" / "statement.md").read_text()
+    assert (
+        "not audited" in (tmp_path / "results" / "statement" / "hedge" / "statement.md").read_text()
+    )
 
 
 @pytest.mark.usefixtures("quick_audits")
@@ -73,7 +102,10 @@ def test_an_audit_from_a_file_must_be_of_this_run(made: Command, tmp_path: Path)
     assert said["private"]["passed"]
     assert len(said["private"]["rows"]) == 3
     audit.write_text(made("audit", "sparse_vector", "--set", "epsilon=2.0", "--json").out)
-    refused(made("statement", "results", "--audit-file", "audit.json"), "it audited epsilon=2.0, the run has epsilon=5.0")
+    refused(
+        made("statement", "results", "--audit-file", "audit.json"),
+        "it audited epsilon=2.0, the run has epsilon=5.0",
+    )
 
 
 @pytest.mark.usefixtures("quick_audits")

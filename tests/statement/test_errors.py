@@ -18,19 +18,33 @@ from support.statements import EXAMPLE, TODAY, refused
 
 def test_the_example_leaves_nothing_open() -> None:
     assert read_details(EXAMPLE, TODAY).open == ()
-    assert {"data_curators", "data_product_region", "intended_use", "expires"} <= set(Details().open)
+    assert {"data_curators", "data_product_region", "intended_use", "expires"} <= set(
+        Details().open
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ('name = "x"\nintended_us = "y"\n', "line 2: Unknown key details.intended_us; did you mean 'intended_use'?"),
-        ('name = "x"\n\nrecords_per_site = "many"\n', "line 3: Expected details.records_per_site='many' to fit"),
+        (
+            'name = "x"\nintended_us = "y"\n',
+            "line 2: Unknown key details.intended_us; did you mean 'intended_use'?",
+        ),
+        (
+            'name = "x"\n\nrecords_per_site = "many"\n',
+            "line 3: Expected details.records_per_site='many' to fit",
+        ),
         ("records_per_site = 0\n", "line 1: Expected records_per_site=0 to be a whole number >= 1"),
         ('data_curators = [{ name = "x" }]\n', "line 1: Expected details.data_curators"),
         ('name = "x"\nexpires = \n', "line 2"),
-        ("expires = 2020-01-01\n", "line 1: Expected expires=2020-01-01 to lie after today, 2026-11-15"),
-        ("expires = 2030-01-01\npublication_date = 2030-01-01\n", "line 1: Expected expires='2030-01-01' to lie after publication_date"),
+        (
+            "expires = 2020-01-01\n",
+            "line 1: Expected expires=2020-01-01 to lie after today, 2026-11-15",
+        ),
+        (
+            "expires = 2030-01-01\npublication_date = 2030-01-01\n",
+            "line 1: Expected expires='2030-01-01' to lie after publication_date",
+        ),
         ("expires = 'soon'\n", "line 1: Expected details.expires='soon' to fit"),
     ],
 )
@@ -58,20 +72,41 @@ SPOILT: dict[str, tuple[Callable[[Path], object], str]] = {
         "Expected results to be a run folder, as `hedgerow run` or `record_deployment` writes it: it has no privacy.json.",
     ),
     "runs inside": (
-        lambda p: ((p / "results").rename(p / "r"), (p / "results").mkdir(), (p / "r").rename(p / "results" / "study")),
+        lambda p: (
+            (p / "results").rename(p / "r"),
+            (p / "results").mkdir(),
+            (p / "r").rename(p / "results" / "study"),
+        ),
         "it holds the runs results/study",
     ),
-    "no json": (lambda p: (p / "results" / "privacy.json").write_text("{"), "Expected results/privacy.json as `hedgerow run` writes it"),
+    "no json": (
+        lambda p: (p / "results" / "privacy.json").write_text("{"),
+        "Expected results/privacy.json as `hedgerow run` writes it",
+    ),
     "other format": (lambda p: _spoil(p, lambda t: t.update(format="x")), "Expected format='x'"),
     "missing key": (lambda p: _spoil(p, lambda t: t.pop("noise")), "noise: Field required"),
     "not stamped": (lambda p: _spoil(p, lambda t: t.update(stamp=None)), "Expected the stamp"),
-    "called secure": (lambda p: _spoil(p, lambda t: t["noise"].update(secure=True)), "to agree with the source"),
+    "called secure": (
+        lambda p: _spoil(p, lambda t: t["noise"].update(secure=True)),
+        "to agree with the source",
+    ),
     "called a deployment": (
-        lambda p: _spoil(p, lambda t: t.update(stamp=None, noise={"source": "operating system", "secure": True, "words": ""})),
+        lambda p: _spoil(
+            p,
+            lambda t: t.update(
+                stamp=None, noise={"source": "operating system", "secure": True, "words": ""}
+            ),
+        ),
         "Expected secure noise only for real data",
     ),
-    "nobody": (lambda p: _spoil(p, lambda t: t["algorithms"][0].update(guarantees=[])), "'private' in results/privacy.json"),
-    "no algorithm": (lambda p: _spoil(p, lambda t: t.update(algorithms=[])), "it names no algorithm"),
+    "nobody": (
+        lambda p: _spoil(p, lambda t: t["algorithms"][0].update(guarantees=[])),
+        "'private' in results/privacy.json",
+    ),
+    "no algorithm": (
+        lambda p: _spoil(p, lambda t: t.update(algorithms=[])),
+        "it names no algorithm",
+    ),
 }
 
 
@@ -88,16 +123,27 @@ def test_a_folder_that_is_not_a_run_is_refused(made: Command, tmp_path: Path, ca
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["results/privacy.json"], "Expected a run folder, results/privacy.json is a file: give the folder, results."),
+        (
+            ["results/privacy.json"],
+            "Expected a run folder, results/privacy.json is a file: give the folder, results.",
+        ),
         (["absent"], "Expected a run folder at absent, there is none."),
-        (["results", "--algorithm", "privat"], "Unknown algorithm 'privat' in results; did you mean 'private'?"),
-        (["results", "--details", "absent.toml"], "Expected a TOML file with details at absent.toml"),
+        (
+            ["results", "--algorithm", "privat"],
+            "Unknown algorithm 'privat' in results; did you mean 'private'?",
+        ),
+        (
+            ["results", "--details", "absent.toml"],
+            "Expected a TOML file with details at absent.toml",
+        ),
         (["results", "--audit-file", "absent.json"], "Expected an audit at absent.json"),
         (["results", "--audit-file", "study.toml"], "as `hedgerow audit NAME --json` writes it"),
         (["results", "--audit", "--audit-file", "x"], "and not both"),
         (["results", "--out", "study.toml"], "Expected --out study.toml to be a folder"),
     ],
 )
-def test_bad_arguments_are_named(made: Command, tmp_path: Path, arguments: list[str], message: str) -> None:
+def test_bad_arguments_are_named(
+    made: Command, tmp_path: Path, arguments: list[str], message: str
+) -> None:
     refused(made("statement", *arguments), message)
     assert not (tmp_path / "results" / "statement").exists()

@@ -14,7 +14,15 @@ from hedgerow.core.certificate import Observer, PrivacyCurve
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.composition.groups import group
-from hedgerow.privacy.curves import ApproximateDP, BoundedRange, GaussianDP, LaplaceDP, PureDP, ZeroConcentratedDP, trade_off
+from hedgerow.privacy.curves import (
+    ApproximateDP,
+    BoundedRange,
+    GaussianDP,
+    LaplaceDP,
+    PureDP,
+    ZeroConcentratedDP,
+    trade_off,
+)
 from hedgerow.records.build import curve_record
 from hedgerow.records.schema import Attack
 from hedgerow.statement.details import OPEN, Details
@@ -27,7 +35,10 @@ from hedgerow.statement.words import is_loud, percent, plain_words
 from support.statements import Pages, Stated, with_curve
 
 
-@pytest.mark.parametrize("curve", [PureDP(2.0), ApproximateDP(1.0, 1e-3), GaussianDP(3.0), BoundedRange(2.0), LaplaceDP(1.0)])
+@pytest.mark.parametrize(
+    "curve",
+    [PureDP(2.0), ApproximateDP(1.0, 1e-3), GaussianDP(3.0), BoundedRange(2.0), LaplaceDP(1.0)],
+)
 def test_the_picture_never_understates_an_attack(stated: Stated, curve: PrivacyCurve) -> None:
     """What is drawn lies on or above the true curve, also between the points, and no higher than the eye can see."""
     record = curve_record(curve)
@@ -36,7 +47,10 @@ def test_the_picture_never_understates_an_attack(stated: Stated, curve: PrivacyC
     possible = 1 - trade_off(curve, alarms)
 
     def above(corners: list[Attack]) -> np.ndarray:
-        return np.interp(alarms, [a.false_alarms for a in corners], [a.detections for a in corners]) - possible
+        return (
+            np.interp(alarms, [a.false_alarms for a in corners], [a.detections for a in corners])
+            - possible
+        )
 
     assert above(record.outline).min() > -1e-12
     assert above(record.outline).max() < 0.003
@@ -47,15 +61,23 @@ def test_the_picture_never_understates_an_attack(stated: Stated, curve: PrivacyC
         several = alarms
         for _ in range(3):
             several = 1 - trade_off(curve, several)
-        assert np.interp(alarms, [a.false_alarms for a in grown], [a.detections for a in grown]) == pytest.approx(several, abs=1e-9)
+        assert np.interp(
+            alarms, [a.false_alarms for a in grown], [a.detections for a in grown]
+        ) == pytest.approx(several, abs=1e-9)
     drawn = draw(with_curve(stated("pure"), curve)).axes[0].get_lines()[1].get_xydata()
-    assert np.asarray(drawn) == pytest.approx(100 * np.array([(a.false_alarms, a.detections) for a in record.outline]))
+    assert np.asarray(drawn) == pytest.approx(
+        100 * np.array([(a.false_alarms, a.detections) for a in record.outline])
+    )
 
 
 @cache
 def _dartboard() -> PrivacyCurve:
     spec = ShrinkingDartboard(epsilon=1.0, delta=1e-6)
-    return spec.build(Setting(clients=10, experts=50, horizon=2000)).certificate.guarantee(Observer.PUBLIC).curve
+    return (
+        spec.build(Setting(clients=10, experts=50, horizon=2000))
+        .certificate.guarantee(Observer.PUBLIC)
+        .curve
+    )
 
 
 def _attained(probabilities: np.ndarray, alarms: float) -> float:
@@ -67,15 +89,31 @@ def _attained(probabilities: np.ndarray, alarms: float) -> float:
 
 @pytest.mark.parametrize("records", [2, 5, 10])
 @pytest.mark.parametrize(
-    "curve", [PureDP(1.0), GaussianDP(0.3), LaplaceDP(0.5), ApproximateDP(0.5, 1e-4), ZeroConcentratedDP(0.02), "dart"]
+    "curve",
+    [
+        PureDP(1.0),
+        GaussianDP(0.3),
+        LaplaceDP(0.5),
+        ApproximateDP(0.5, 1e-4),
+        ZeroConcentratedDP(0.02),
+        "dart",
+    ],
 )
-def test_no_attack_on_several_records_beats_what_is_stated(curve: PrivacyCurve | str, records: int) -> None:
+def test_no_attack_on_several_records_beats_what_is_stated(
+    curve: PrivacyCurve | str, records: int
+) -> None:
     """Never below what follows from the curve, repeated; close above it; and never above the grouped curve."""
     one = _dartboard() if isinstance(curve, str) else curve
     record = curve_record(one)
     assert record is not None
-    shown, grown, alarms = exposure(record, None, records), group(one, records), np.array([0.01, 0.05, 0.1])
-    possible = np.append(alarms, 1 - shown.even_guess)  # where as many truths are missed as there are false alarms
+    shown, grown, alarms = (
+        exposure(record, None, records),
+        group(one, records),
+        np.array([0.01, 0.05, 0.1]),
+    )
+    possible = np.append(
+        alarms, 1 - shown.even_guess
+    )  # where as many truths are missed as there are false alarms
     for _ in range(records):
         possible = 1 - trade_off(one, possible)
     possible, bet = possible[:-1], (possible[-1] + shown.even_guess) / 2
@@ -95,18 +133,25 @@ def test_geometric_noise_attains_what_is_stated_for_several_records(records: int
     record = curve_record(PureDP(1.0))
     assert record is not None
     shown = exposure(record, None, records)
-    assert shown.even_guess == pytest.approx((1 + np.abs(powers[0] - powers[-1]).sum() / 2) / 2, abs=1e-9 if records == 2 else 0.02)
+    assert shown.even_guess == pytest.approx(
+        (1 + np.abs(powers[0] - powers[-1]).sum() / 2) / 2, abs=1e-9 if records == 2 else 0.02
+    )
     for alarms, found in zip((0.01, 0.05, 0.1), shown.found, strict=True):
         assert _attained(powers, alarms) <= found + 1e-12
         assert _attained(powers, alarms) == pytest.approx(found, abs=0.02)
 
 
-def test_people_with_several_records_in_a_dartboard_are_told_what_the_whole_curve_says(stated: Stated) -> None:
+def test_people_with_several_records_in_a_dartboard_are_told_what_the_whole_curve_says(
+    stated: Stated,
+) -> None:
     """The quoted point alone says 88.1, 99.4 and over 99.9 for 2, 5 and 10 rounds."""
     statement = with_curve(stated("pure"), _dartboard())
     told = " ".join(plain_words(statement))
     assert "right at most 54.5 times in 100" in told
-    assert "in 2 rounds at most 59, in 5 rounds at most 71.4 and in 10 rounds at most 87.2 times in 100" in told
+    assert (
+        "in 2 rounds at most 59, in 5 rounds at most 71.4 and in 10 rounds at most 87.2 times in 100"
+        in told
+    )
     page = rendered(statement)
     for file in ("statement.md", "statement.html"):
         assert "87.2 %" in page[file]
@@ -116,11 +161,17 @@ def test_people_with_several_records_in_a_dartboard_are_told_what_the_whole_curv
 def test_a_delta_that_grew_beyond_one_is_read_off_the_outline() -> None:
     record = curve_record(_dartboard())
     assert record is not None
-    point, exact = of_records(record, None, 20), group(ApproximateDP(record.epsilon, record.delta), 20)
+    point, exact = (
+        of_records(record, None, 20),
+        group(ApproximateDP(record.epsilon, record.delta), 20),
+    )
     assert exact.stated()[1] == 1.0
     assert 0.3 < point.delta < 0.4
     assert point.epsilon == pytest.approx(20 * record.epsilon)
-    assert of_records(record, None, 2).delta == group(ApproximateDP(record.epsilon, record.delta), 2).stated()[1]
+    assert (
+        of_records(record, None, 2).delta
+        == group(ApproximateDP(record.epsilon, record.delta), 2).stated()[1]
+    )
 
 
 def test_persons_with_several_records(stated: Stated, pages: Pages) -> None:
@@ -129,25 +180,41 @@ def test_persons_with_several_records(stated: Stated, pages: Pages) -> None:
     assert six is not None
     assert six.epsilon == pytest.approx(3.0)
     page = rendered(statement)["statement.md"]
-    assert "at most 3 records at one site: epsilon = 1.5, delta = 0 (per site); at up to 2 sites: epsilon = 3, delta = 0" in page
+    assert (
+        "at most 3 records at one site: epsilon = 1.5, delta = 0 (per site); at up to 2 sites: epsilon = 3, delta = 0"
+        in page
+    )
     assert document(statement)["person"]["across_sites"]["epsilon"] == pytest.approx(3.0)
     told = plain_words(statement)[1]
-    assert told.startswith("A person may have 6 records (3 at each of 2 sites), one for every round: epsilon = 3, delta = 0. ")
-    assert f"right at most {percent(1 - np.exp(-1.5) / 2)} times in 100" in told  # six steps of epsilon = 1/2, with the middle at 1/2
+    assert told.startswith(
+        "A person may have 6 records (3 at each of 2 sites), one for every round: epsilon = 3, delta = 0. "
+    )
+    assert (
+        f"right at most {percent(1 - np.exp(-1.5) / 2)} times in 100" in told
+    )  # six steps of epsilon = 1/2, with the middle at 1/2
     fewer = percent(1 - np.exp(-0.5) / (1 + np.exp(0.5)))  # three, with the kink in the middle
-    assert f"For somebody with fewer: in 1 round at most 62.3 and in 3 rounds at most {fewer} times in 100." in told
+    assert (
+        f"For somebody with fewer: in 1 round at most 62.3 and in 3 rounds at most {fewer} times in 100."
+        in told
+    )
     labels = [line.get_label() for line in draw(statement).axes[0].get_lines()]
     assert "the same, 6 records\nepsilon = 3, delta = 0" in labels
     assert "for one loss vector" in to_yaml(statement)
     assert "at up to 2 sites: epsilon = 3" in to_yaml(statement)
-    assert [line.split(" | ")[0] for line in page.splitlines() if " rounds | " in line] == ["| 3 rounds", "| 6 rounds"]
+    assert [line.split(" | ")[0] for line in page.splitlines() if " rounds | " in line] == [
+        "| 3 rounds",
+        "| 6 rounds",
+    ]
     assert OPEN in pages("pure")["statement.md"].split("## What is protected")[1].split("##")[0]
 
 
 def test_a_person_with_too_many_records_is_told_loudly(stated: Stated) -> None:
     statement = stated("pure", Details(records_per_site=20, sites_per_person=2))
     told = plain_words(statement)[1]
-    assert "40 records (20 at each of 2 sites), one for every round: epsilon = 20, delta = 0, close to no protection." in told
+    assert (
+        "40 records (20 at each of 2 sites), one for every round: epsilon = 20, delta = 0, close to no protection."
+        in told
+    )
     assert "the guess may be right over 99.9 times in 100" in told
     assert is_loud(told)
     files = rendered(statement)
@@ -161,15 +228,23 @@ def test_how_often_one_person_may_be_there_needs_both_numbers(stated: Stated) ->
     """With an open number of sites nothing is called the most; a single site needs no number of sites."""
     half = stated("pure", Details(records_per_site=3))
     told = plain_words(half)[1]
-    assert told.startswith(f"A person may have 3 records at one site (at how many sites: {OPEN}), one for every round: epsilon = 1.5")
+    assert told.startswith(
+        f"A person may have 3 records at one site (at how many sites: {OPEN}), one for every round: epsilon = 1.5"
+    )
     assert half.most is None
     assert document(half)["person"]["across_sites"] is None
     assert f"sites one person may be at: {OPEN}" in rendered(half)["statement.md"]
-    alone = replace(half, algorithm=replace(half.algorithm, setting={**half.algorithm.setting, "clients": 1}))
+    alone = replace(
+        half, algorithm=replace(half.algorithm, setting={**half.algorithm.setting, "clients": 1})
+    )
     assert alone.most == 3
-    assert plain_words(alone)[1].startswith("A person may have 3 records, one for every round: epsilon = 1.5, delta = 0. ")
+    assert plain_words(alone)[1].startswith(
+        "A person may have 3 records, one for every round: epsilon = 1.5, delta = 0. "
+    )
 
 
 def test_nobody_is_in_more_rounds_than_there_are(stated: Stated) -> None:
-    with pytest.raises(InvalidValue, match="Expected records_per_site=31 <= the 30 rounds of the run"):
+    with pytest.raises(
+        InvalidValue, match="Expected records_per_site=31 <= the 30 rounds of the run"
+    ):
         stated("pure", Details(records_per_site=31))

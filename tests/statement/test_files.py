@@ -25,7 +25,9 @@ def test_nothing_half_written(tmp_path: Path) -> None:
 def test_labels_become_folders(run: Path) -> None:
     found = read_record(run)
     labels = ("a b", "a-b", "../x", "A b", "!")
-    renamed = replace(found, algorithms=[replace(found.algorithms[0], label=label) for label in labels])
+    renamed = replace(
+        found, algorithms=[replace(found.algorithms[0], label=label) for label in labels]
+    )
     assert list(folder_names(renamed).values()) == ["a-b", "a-b-2", "x", "a-b-3", "algorithm"]
 
 
@@ -42,7 +44,17 @@ def test_one_statement_for_every_algorithm(made: Command, tmp_path: Path) -> Non
 
 
 def test_json_is_what_the_file_holds(made: Command, tmp_path: Path) -> None:
-    said = made("statement", "results", "--algorithm", "private", "--details", str(EXAMPLE), "--out", "said", "--json").document()
+    said = made(
+        "statement",
+        "results",
+        "--algorithm",
+        "private",
+        "--details",
+        str(EXAMPLE),
+        "--out",
+        "said",
+        "--json",
+    ).document()
     (single,) = said["statements"]
     assert said["out"] == "said"
     assert {p.name for p in (tmp_path / "said").iterdir()} == {"private"}

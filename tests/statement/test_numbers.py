@@ -9,7 +9,15 @@ import pytest
 import yaml
 
 from hedgerow.core.certificate import Observer, PrivacyCurve
-from hedgerow.privacy.curves import ApproximateDP, BoundedRange, GaussianDP, LaplaceDP, PureDP, ZeroConcentratedDP, trade_off
+from hedgerow.privacy.curves import (
+    ApproximateDP,
+    BoundedRange,
+    GaussianDP,
+    LaplaceDP,
+    PureDP,
+    ZeroConcentratedDP,
+    trade_off,
+)
 from hedgerow.privacy.curves.pure import rounded_up
 from hedgerow.records.build import curve_record
 from hedgerow.statement.files import rendered
@@ -19,20 +27,29 @@ from support.statements import SETTING, SPECS, Pages, Stated, with_curve
 
 
 @pytest.mark.parametrize("label", list(SPECS))
-def test_every_guarantee_number_is_the_certificates(stated: Stated, pages: Pages, label: str) -> None:
+def test_every_guarantee_number_is_the_certificates(
+    stated: Stated, pages: Pages, label: str
+) -> None:
     certificate = SPECS[label].build(SETTING).certificate
     files = pages(label)
     said, registered = json.loads(files["statement.json"]), yaml.safe_load(files["registry.yaml"])
-    assert [g["observer"] for g in said["guarantees"]] == [g.observer.value for g in certificate.guarantees]
+    assert [g["observer"] for g in said["guarantees"]] == [
+        g.observer.value for g in certificate.guarantees
+    ]
     for guarantee, shown in zip(certificate.guarantees, said["guarantees"], strict=True):
         if not guarantee.protects:
             assert shown["curve"] is None
             continue
         epsilon, delta = guarantee.curve.stated()
         assert (shown["curve"]["epsilon"], shown["curve"]["delta"]) == (epsilon, delta)
-        assert all(point["delta"] == guarantee.curve.delta(point["epsilon"]) for point in shown["curve"]["table"])
+        assert all(
+            point["delta"] == guarantee.curve.delta(point["epsilon"])
+            for point in shown["curve"]["table"]
+        )
         for attack in shown["curve"]["attacks"]:
-            assert attack["detections"] == pytest.approx(1 - float(trade_off(guarantee.curve, attack["false_alarms"])), abs=1e-12)
+            assert attack["detections"] == pytest.approx(
+                1 - float(trade_off(guarantee.curve, attack["false_alarms"])), abs=1e-12
+            )
         words = f"epsilon = {rounded_up(epsilon)}, delta = {rounded_up(delta)}"
         assert files["statement.md"].count(words) >= 2
         assert files["statement.html"].count(words) >= 2
@@ -42,7 +59,10 @@ def test_every_guarantee_number_is_the_certificates(stated: Stated, pages: Pages
             assert f"| {shown_delta} |" in files["statement.md"]
             assert f">{shown_delta}</td>" in files["statement.html"]
         if guarantee.claimed is not None:
-            assert (shown["claimed"]["epsilon"], shown["claimed"]["delta"]) == guarantee.claimed.stated()
+            assert (
+                shown["claimed"]["epsilon"],
+                shown["claimed"]["delta"],
+            ) == guarantee.claimed.stated()
     peer = certificate.guarantee(Observer.PEER)
     assert registered["deployment"]["privacy_loss"]["privacy_parameters"] == {
         "epsilon": peer.curve.stated()[0],
@@ -50,9 +70,15 @@ def test_every_guarantee_number_is_the_certificates(stated: Stated, pages: Pages
     }
     for parameter, value in SPECS[label].build(SETTING).parameters.items():
         assert said["parameters"][parameter] == value
-        assert f"{parameter} = {value:.6g}" in files["statement.md"] if isinstance(value, float) else True
+        assert (
+            f"{parameter} = {value:.6g}" in files["statement.md"]
+            if isinstance(value, float)
+            else True
+        )
     drawn = [(m["name"], m["scale"], m["sensitivity"]) for m in said["mechanisms"]]
-    assert drawn == [(type(m).__name__, m.noise_scale(), m.sensitivity) for m in certificate.mechanisms]
+    assert drawn == [
+        (type(m).__name__, m.noise_scale(), m.sensitivity) for m in certificate.mechanisms
+    ]
 
 
 def test_a_budget_that_is_not_spent_is_told_beside_what_is_needed(stated: Stated) -> None:
@@ -65,7 +91,11 @@ def test_a_budget_that_is_not_spent_is_told_beside_what_is_needed(stated: Stated
 
 def test_a_parameter_that_was_chosen_is_not_told_as_derived(stated: Stated) -> None:
     statement = stated("pure")
-    both = replace(statement.algorithm, choices={**statement.algorithm.choices, "draws": 5}, parameters={"draws": 5, "rate": 0.25})
+    both = replace(
+        statement.algorithm,
+        choices={**statement.algorithm.choices, "draws": 5},
+        parameters={"draws": 5, "rate": 0.25},
+    )
     page = rendered(replace(statement, algorithm=both))["statement.md"]
     assert page.count("draws = 5") == 1
     assert "Derived: rate = 0.25" in page
@@ -89,19 +119,28 @@ def test_other_curves_keep_their_own_parameters_and_are_converted(
     assert registered["privacy_loss"]["privacy_parameters"].get("rho") == rho
     page = rendered(statement)["statement.md"]
     assert curve.words() in page
-    assert f"epsilon = {rounded_up(curve.stated()[0])}, delta = {rounded_up(curve.stated()[1])}" in page
+    assert (
+        f"epsilon = {rounded_up(curve.stated()[0])}, delta = {rounded_up(curve.stated()[1])}"
+        in page
+    )
 
 
-def test_a_conversion_that_says_nothing_is_left_out_and_one_other_site_is_one(stated: Stated) -> None:
+def test_a_conversion_that_says_nothing_is_left_out_and_one_other_site_is_one(
+    stated: Stated,
+) -> None:
     page = rendered(with_curve(stated("pure"), LaplaceDP(1.0)))["statement.md"]
     assert "epsilon = 1, delta = 0 (Laplace)" in page
     assert "converted" not in page
     assert "Bounded range:" not in page
-    assert "Bounded range:" in rendered(with_curve(stated("pure"), BoundedRange(1.0)))["statement.md"]
+    assert (
+        "Bounded range:" in rendered(with_curve(stated("pure"), BoundedRange(1.0)))["statement.md"]
+    )
     assert "converted" in rendered(with_curve(stated("pure"), GaussianDP(0.5)))["statement.md"]
     statement = stated("pure")
     pair = [replace(g, colluding=1) for g in statement.algorithm.guarantees]
-    told = collusion_words(replace(statement, algorithm=replace(statement.algorithm, guarantees=pair)))
+    told = collusion_words(
+        replace(statement, algorithm=replace(statement.algorithm, guarantees=pair))
+    )
     assert "also if 1 other site adds its data and its own" in told
 
 
@@ -110,7 +149,16 @@ def test_the_largest_epsilon_and_the_largest_delta_are_quoted_together(stated: S
     statement = stated("pure")
     server, peer, public = statement.algorithm.guarantees
     curves = (curve_record(ApproximateDP(2.0, 1e-9)), curve_record(ApproximateDP(1.0, 1e-3)))
-    mixed = [server, *(replace(g, curve=curve) for g, curve in zip((peer, public), curves, strict=True))]
+    mixed = [
+        server,
+        *(replace(g, curve=curve) for g, curve in zip((peer, public), curves, strict=True)),
+    ]
     changed = replace(statement, algorithm=replace(statement.algorithm, guarantees=mixed))
-    assert record(changed)["deployment"]["privacy_loss"]["privacy_parameters"] == {"epsilon": 2.0, "delta": 1e-3}
-    assert "a second one like this makes epsilon = 4, delta = 0.002" in rendered(changed)["statement.md"]
+    assert record(changed)["deployment"]["privacy_loss"]["privacy_parameters"] == {
+        "epsilon": 2.0,
+        "delta": 1e-3,
+    }
+    assert (
+        "a second one like this makes epsilon = 4, delta = 0.002"
+        in rendered(changed)["statement.md"]
+    )

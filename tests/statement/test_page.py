@@ -40,20 +40,35 @@ def test_an_observer_without_guarantee_is_told_loudly(pages: Pages) -> None:
     assert "**NO GUARANTEE against the server" in files["statement.md"]
     assert '<p class="loud">NO GUARANTEE against the server' in files["statement.html"]
     assert '<td class="loud">NO GUARANTEE' in files["statement.html"]
-    assert "NO GUARANTEE" in yaml.safe_load(files["registry.yaml"])["deployment"]["deployment_model"]["actors"]
+    assert (
+        "NO GUARANTEE"
+        in yaml.safe_load(files["registry.yaml"])["deployment"]["deployment_model"]["actors"]
+    )
     nobody = pages("hedge")
     assert "assume that an attack always succeeds" in nobody["statement.md"]
-    assert yaml.safe_load(nobody["registry.yaml"])["deployment"]["privacy_loss"]["privacy_parameters"] == {}
+    assert (
+        yaml.safe_load(nobody["registry.yaml"])["deployment"]["privacy_loss"]["privacy_parameters"]
+        == {}
+    )
 
 
-def test_a_published_calibration_states_claim_and_truth_side_by_side(stated: Stated, pages: Pages) -> None:
+def test_a_published_calibration_states_claim_and_truth_side_by_side(
+    stated: Stated, pages: Pages
+) -> None:
     statement = stated("published")
     files = rendered(statement)
-    assert "| observer | sees | claimed by the paper | truth, proven here | proof |" in files["statement.md"]
+    assert (
+        "| observer | sees | claimed by the paper | truth, proven here | proof |"
+        in files["statement.md"]
+    )
     assert "| epsilon = 1, delta = 0 | epsilon = 0.75, delta = 0 |" in files["statement.md"]
     sentence = "the paper claims epsilon = 1, delta = 0; the truth, proven here, is epsilon = 0.75, delta = 0: the claim holds"
     assert all(sentence in files[name] for name in ("statement.md", "statement.html"))
-    assert sentence in " ".join(yaml.safe_load(files["registry.yaml"])["deployment"]["privacy_loss"]["privacy_parameters_details"].split())
+    assert sentence in " ".join(
+        yaml.safe_load(files["registry.yaml"])["deployment"]["privacy_loss"][
+            "privacy_parameters_details"
+        ].split()
+    )
     guarantees = [replace(g, claim_holds=False) for g in statement.algorithm.guarantees]
     refuted = replace(statement, algorithm=replace(statement.algorithm, guarantees=guarantees))
     assert "**Published constants" in rendered(refuted)["statement.md"]
@@ -72,7 +87,10 @@ def test_observers_may_have_units_of_their_own(stated: Stated) -> None:
     statement = stated("pure")
     site = UnitRecord("Site", Site().words(), {})
     first, *others = statement.algorithm.guarantees
-    mixed = replace(statement, algorithm=replace(statement.algorithm, guarantees=[replace(first, unit=site), *others]))
+    mixed = replace(
+        statement,
+        algorithm=replace(statement.algorithm, guarantees=[replace(first, unit=site), *others]),
+    )
     page = rendered(mixed)["statement.md"]
     assert "Unit: one loss vector of one client in one round; all the data of one client." in page
     assert page.count("Neighbours: ") == 2
@@ -81,9 +99,19 @@ def test_observers_may_have_units_of_their_own(stated: Stated) -> None:
 def test_the_page_says_for_whom_and_what_is_open(stated: Stated, pages: Pages) -> None:
     full = rendered(stated("pure", read_details(EXAMPLE, TODAY)))
     purpose = full["statement.md"].split("## For whom and for what")[1].split("##")[0]
-    for text in ("Hospital network (example)", "Use: Choose, every day", "European Union", "Why this epsilon: Epsilon was set by"):
+    for text in (
+        "Hospital network (example)",
+        "Use: Choose, every day",
+        "European Union",
+        "Why this epsilon: Epsilon was set by",
+    ):
         assert text in purpose
-    for text in ("Security: Sums of losses", "Before the noise: Losses lie", "Sources: Internal report", "Published: 2026-12-01"):
+    for text in (
+        "Security: Sums of losses",
+        "Before the noise: Losses lie",
+        "Sources: Internal report",
+        "Published: 2026-12-01",
+    ):
         assert text in purpose
     assert "Open:" not in full["statement.md"]
     bare = pages("pure")
@@ -91,7 +119,10 @@ def test_the_page_says_for_whom_and_what_is_open(stated: Stated, pages: Pages) -
     assert "Open: data curators, intended use, " in bare["statement.md"].split("## Sign-off")[1]
     assert '<p class="loud">Open: data curators' in bare["statement.html"]
     for files in (full, bare):
-        assert "the time a computation takes" in files["statement.md"].split("## Not protected")[1].split("##")[0]
+        assert (
+            "the time a computation takes"
+            in files["statement.md"].split("## Not protected")[1].split("##")[0]
+        )
 
 
 def test_a_name_of_its_own_does_not_hide_the_title_of_the_run(stated: Stated, pages: Pages) -> None:
@@ -115,7 +146,9 @@ def test_the_page_explains_its_words(stated: Stated, pages: Pages) -> None:
     assert "no readmissions, no retraining on it (NO_CARRY_OVER)" in page
     assert "coins" not in page
     strip = page.split("One record in one run, at other epsilons")[1].split("##")[0]
-    registered = yaml.safe_load(files["registry.yaml"])["deployment"]["privacy_loss"]["privacy_parameters_details"]
+    registered = yaml.safe_load(files["registry.yaml"])["deployment"]["privacy_loss"][
+        "privacy_parameters_details"
+    ]
     for point in document(stated("approximate"))["guarantees"][1]["curve"]["table"]:
         rounded = rounded_up(point["delta"], 3)
         assert f"| {rounded} |" in strip
@@ -131,7 +164,10 @@ def test_sections_with_nothing_to_say_vanish(pages: Pages) -> None:
 
 def test_nothing_is_printed_smaller_than_eight_points(stated: Stated, pages: Pages) -> None:
     files = pages("published")
-    sizes = [float(size) for size in re.findall(r"(?:font|font-size): ([\d.]+)pt", files["statement.html"])]
+    sizes = [
+        float(size)
+        for size in re.findall(r"(?:font|font-size): ([\d.]+)pt", files["statement.html"])
+    ]
     assert len(sizes) >= 4
     assert min(sizes) >= 8
     figure = draw(stated("published"))
@@ -144,21 +180,48 @@ def test_everything_the_page_must_say(stated: Stated) -> None:
     page = rendered(statement)["statement.md"]
     code = statement.run.code
     expected = (
-        *("one loss vector of one client in one round", "replace one loss vector", "D ~ D'", "e^epsilon", "up to 2 other sites"),
+        *(
+            "one loss vector of one client in one round",
+            "replace one loss vector",
+            "D ~ D'",
+            "e^epsilon",
+            "up to 2 other sites",
+        ),
         *(
             "the server follows the protocol and discloses nothing but its broadcasts (TRUSTED_SERVER)",
             "proofs/sparse_vector.md#whole-algorithm",
             "Horizon: 30 rounds",
         ),
-        *("After round 30 the game is over", "When the budget is spent: after ", "a second one like this makes epsilon = 1, delta = 0"),
-        *("numpy ", "dp-accounting ", "python ", "hedgerow ", "public seeds (seed 0)", code.sha256, "not audited", "expires 2027-12-01"),
-        *("| role | name | date | signature |", "Principal investigator", "ExponentialMechanism", "drops out", "trade-off.svg"),
+        *(
+            "After round 30 the game is over",
+            "When the budget is spent: after ",
+            "a second one like this makes epsilon = 1, delta = 0",
+        ),
+        *(
+            "numpy ",
+            "dp-accounting ",
+            "python ",
+            "hedgerow ",
+            "public seeds (seed 0)",
+            code.sha256,
+            "not audited",
+            "expires 2027-12-01",
+        ),
+        *(
+            "| role | name | date | signature |",
+            "Principal investigator",
+            "ExponentialMechanism",
+            "drops out",
+            "trade-off.svg",
+        ),
     )
     assert [text for text in expected if text not in page] == []
 
 
 def test_the_page_to_print_needs_nothing_else(stated: Stated) -> None:
-    page = rendered(stated("pure", Details(name="<script>alert(1)</script> & more")))["statement.html"]
+    page = rendered(stated("pure", Details(name="<script>alert(1)</script> & more")))[
+        "statement.html"
+    ]
     assert page.count("<svg") == 1
     assert "size: A4" in page
     assert not re.search(r"<script|<link|<img|@import|url\(http|(src|href)=\"http", page)
@@ -169,7 +232,9 @@ def test_rendering_is_repeatable(stated: Stated, pages: Pages) -> None:
     assert pages("approximate") == rendered(stated("approximate"))
 
 
-def test_a_game_with_absent_sites_says_that_presence_shows(hedgerow: Command, tmp_path: Path) -> None:
+def test_a_game_with_absent_sites_says_that_presence_shows(
+    hedgerow: Command, tmp_path: Path
+) -> None:
     (tmp_path / "study.toml").write_text(
         'title = "absent"\nseeds = 1\n[environment]\nname = "absent"\nof = {name = "bernoulli", clients = 2, experts = 3, horizon = 8}\n'
         '[[algorithms]]\nname = "sparse_vector"\nepsilon = 1.0\n'

@@ -47,14 +47,20 @@ SCHEMA: dict[str, dict[str, Any]] = {
         "access_type_details": str,
     },
     "accounting": {"post_processing": str, "composition": str},
-    "implementation": {"preprocessing_and_hyperparameter_tuning": str, "mechanisms": str, "justification": str},
+    "implementation": {
+        "preprocessing_and_hyperparameter_tuning": str,
+        "mechanisms": str,
+        "justification": str,
+    },
     "administrative": {"sources": str, "notes": str, "registry_authors": list},
 }
 
 
 @pytest.mark.parametrize("label", ["pure", "approximate", "published", "uniform", "hedge"])
 @pytest.mark.parametrize("details", [None, EXAMPLE])
-def test_the_registry_record_has_every_field(stated: Stated, label: str, details: Path | None) -> None:
+def test_the_registry_record_has_every_field(
+    stated: Stated, label: str, details: Path | None
+) -> None:
     registered = yaml.safe_load(to_yaml(stated(label, read_details(details, TODAY))))
     assert set(registered) == {"url_slug", "status", "tier", "deployment"}
     deployment = registered["deployment"]
@@ -74,8 +80,13 @@ def test_the_registry_record_has_every_field(stated: Stated, label: str, details
     assert registered["status"] in ("Draft", "Pending", "Changes Required", "Approved")
     assert registered["tier"] in (1, 2, 3)
     assert re.fullmatch(r"[a-z0-9-]+", registered["url_slug"])
-    assert all(set(curator) == {"data_curator_name", "data_curator_type"} for curator in deployment["basic"]["data_curators"])
-    assert all(isinstance(author, str) for author in deployment["administrative"]["registry_authors"])
+    assert all(
+        set(curator) == {"data_curator_name", "data_curator_type"}
+        for curator in deployment["basic"]["data_curators"]
+    )
+    assert all(
+        isinstance(author, str) for author in deployment["administrative"]["registry_authors"]
+    )
     published = deployment["basic"]["publication_date"]
     assert published == OPEN if details is None else date.fromisoformat(published)
     assert deployment["deployment_model"]["model_name"] == "Federated"

@@ -31,7 +31,10 @@ def test_plain_words_say_how_often_an_attacker_is_right(stated: Stated) -> None:
     """
     three = with_curve(stated("pure"), PureDP(1.0986122886681096))
     told = " ".join(plain_words(three))
-    assert "after seeing everything in all rounds they are never more than 3 to 1, and on average the guess is right" in told
+    assert (
+        "after seeing everything in all rounds they are never more than 3 to 1, and on average the guess is right"
+        in told
+    )
     assert "right at most 75 times in 100, instead of 50" in told
     assert "in 2 rounds at most 83.4," in told
     assert OPEN in told
@@ -39,7 +42,9 @@ def test_plain_words_say_how_often_an_attacker_is_right(stated: Stated) -> None:
     assert "| 1 round | 1.1 | 75 % | 3 % | 15 % | 30 % |" in page
     assert "| 2 rounds | 2.2 | 83.4 % | 9 % | 45 % | 76.7 % |" in page
     assert "close to no protection" not in told
-    assert "close to no protection" in " ".join(plain_words(with_curve(stated("pure"), PureDP(8.0))))
+    assert "close to no protection" in " ".join(
+        plain_words(with_curve(stated("pure"), PureDP(8.0)))
+    )
     assert "learns nothing" in plain_words(stated("uniform"))[1]
 
 
@@ -47,7 +52,9 @@ def test_odds_are_told_only_where_delta_is_zero(stated: Stated) -> None:
     """With delta > 0 odds beyond e^epsilon are likelier than delta: nearly twenty times at mu = 0.25 and delta = 1e-6."""
     curve = Quoted(GaussianDP(0.25), 1e-6)
     epsilon = curve.stated()[0]
-    exceeded = float(ndtr(0.25 / 2 - epsilon / 0.25))  # the log-odds are normal with mean mu^2 / 2 and deviation mu
+    exceeded = float(
+        ndtr(0.25 / 2 - epsilon / 0.25)
+    )  # the log-odds are normal with mean mu^2 / 2 and deviation mu
     assert exceeded > 15e-6
     told = " ".join(plain_words(with_curve(stated("pure"), curve)))
     assert " to 1" not in told
@@ -65,7 +72,9 @@ ONE_RELEASE = {
 
 
 @pytest.mark.parametrize("law", ONE_RELEASE)
-def test_what_a_run_costs_is_what_the_releases_cost_that_one_record_enters(stated: Stated, law: str) -> None:
+def test_what_a_run_costs_is_what_the_releases_cost_that_one_record_enters(
+    stated: Stated, law: str
+) -> None:
     """A run has many releases, each of the stated epsilon: an officer must not add them all up."""
     spec = ONE_RELEASE[law]
     entered, released = [], []
@@ -90,13 +99,18 @@ def test_what_a_run_costs_is_what_the_releases_cost_that_one_record_enters(state
 
 def test_units_have_a_formula() -> None:
     person = Person(4, may_span_sites=True)
-    assert "at most 4 loss vectors" in formula(UnitRecord("Person", person.words(), {"appearances": 4, "may_span_sites": True}))
+    assert "at most 4 loss vectors" in formula(
+        UnitRecord("Person", person.words(), {"appearances": 4, "may_span_sites": True})
+    )
     assert "all other clients" in formula(UnitRecord("Site", Site().words(), {}))
 
 
 def test_a_claim_is_stated_also_where_nothing_is_proven(stated: Stated) -> None:
     published, nobody = stated("published"), stated("hedge")
-    claimed = [replace(g, claimed=published.claimed, claim_holds=False) for g in nobody.algorithm.guarantees]
+    claimed = [
+        replace(g, claimed=published.claimed, claim_holds=False)
+        for g in nobody.algorithm.guarantees
+    ]
     told = plain_words(replace(nobody, algorithm=replace(nobody.algorithm, guarantees=claimed)))[-1]
     sentence = "the paper claims epsilon = 1, delta = 0; proven here is NO GUARANTEE: THE CLAIM IS NOT SUPPORTED"
     assert sentence in told

@@ -51,10 +51,14 @@ def test_intervals_are_those_of_scipy() -> None:
     one, other = draw.normal(5, 1, 12), draw.normal(7, 3, 12)
     matched = paired(one.tolist(), other.tolist())
     low, high = stats.ttest_rel(other, one).confidence_interval()
-    assert (matched.mean - matched.half_width, matched.mean + matched.half_width) == pytest.approx((low, high))
+    assert (matched.mean - matched.half_width, matched.mean + matched.half_width) == pytest.approx(
+        (low, high)
+    )
     apart = unpaired(one.tolist(), other[:7].tolist())
     low, high = stats.ttest_ind(other[:7], one, equal_var=False).confidence_interval()
-    assert (apart.mean - apart.half_width, apart.mean + apart.half_width) == pytest.approx((low, high))
+    assert (apart.mean - apart.half_width, apart.mean + apart.half_width) == pytest.approx(
+        (low, high)
+    )
     assert (matched.method, matched.seeds, apart.method, apart.seeds) == ("paired", 12, "Welch", 7)
     assert matched.ratio == pytest.approx(other.mean() / one.mean())
 
@@ -80,22 +84,37 @@ def test_pairing_finds_what_independence_hides() -> None:
 
 def _methods(one: Path, other: Path) -> dict[str, str]:
     runs = [read_run(one), read_run(other)]
-    return {row.label: row.difference.method for row in compare_runs(runs).rows if row.difference is not None}
+    return {
+        row.label: row.difference.method
+        for row in compare_runs(runs).rows
+        if row.difference is not None
+    }
 
 
 def test_the_same_streams_are_paired(make: Make) -> None:
     one, other = make(), make("algorithms.private.epsilon=6.0", "first_seed=2")
     assert _methods(one, other) == {"private": "paired", "hedge": "paired"}
-    by_label = {row.label: row.difference for row in compare_runs([read_run(one), read_run(other)]).rows if row.difference}
+    by_label = {
+        row.label: row.difference
+        for row in compare_runs([read_run(one), read_run(other)]).rows
+        if row.difference
+    }
     assert by_label["hedge"].seeds == 4
-    assert (by_label["hedge"].mean, by_label["hedge"].half_width, by_label["hedge"].ratio) == (0, 0, 1)
+    assert (by_label["hedge"].mean, by_label["hedge"].half_width, by_label["hedge"].ratio) == (
+        0,
+        0,
+        1,
+    )
     assert by_label["private"].mean != 0
 
 
 def test_other_environments_are_not_paired(make: Make) -> None:
     one = make()
     assert _methods(one, make("environment.horizon=20")) == {"private": "Welch", "hedge": "Welch"}
-    assert _methods(one, make("algorithms.hedge.environment.horizon=20")) == {"private": "paired", "hedge": "Welch"}
+    assert _methods(one, make("algorithms.hedge.environment.horizon=20")) == {
+        "private": "paired",
+        "hedge": "Welch",
+    }
     assert _methods(one, make("first_seed=5")) == {"private": "Welch", "hedge": "Welch"}
     adaptive = make("environment.name=play_chasing")
     assert difference(read_run(adaptive), read_run(adaptive), "hedge").method == "Welch"
@@ -139,15 +158,28 @@ def test_what_differs_is_named(make: Make) -> None:
     changes = compare_runs(runs).changes
     assert changes["private: epsilon"] == [5.0, 6.0]
     assert changes["seeds"] == ["0 to 5", "2 to 7"]
-    assert changes["private: privacy towards public"] == ["epsilon = 5, delta = 0", "epsilon = 6, delta = 0"]
-    assert not [name for name in changes if name.startswith(("hedge", "code", "version", "environment"))]
+    assert changes["private: privacy towards public"] == [
+        "epsilon = 5, delta = 0",
+        "epsilon = 6, delta = 0",
+    ]
+    assert not [
+        name for name in changes if name.startswith(("hedge", "code", "version", "environment"))
+    ]
     assert compare_runs([runs[0], read_run(make("title=x"))]).changes == {}
 
 
 def test_no_common_label_and_no_common_environment(make: Make) -> None:
-    one, other = read_run(make()), read_run(make("environment.horizon=20", "algorithms.0.label=a", "algorithms.1.label=b"))
+    one, other = (
+        read_run(make()),
+        read_run(make("environment.horizon=20", "algorithms.0.label=a", "algorithms.1.label=b")),
+    )
     comparison = compare_runs([one, other])
-    assert [(row.label, row.run) for row in comparison.rows] == [("private", "A"), ("hedge", "A"), ("a", "B"), ("b", "B")]
+    assert [(row.label, row.run) for row in comparison.rows] == [
+        ("private", "A"),
+        ("hedge", "A"),
+        ("a", "B"),
+        ("b", "B"),
+    ]
     assert all(row.difference is None for row in comparison.rows)
     assert "no label in common" in comparison.notes[0]
     assert "not on the same streams" in comparison.notes[1]
@@ -165,11 +197,23 @@ def test_a_run_reads_back(make: Make, tmp_path: Path) -> None:
 # the command
 
 
-def test_the_command_prints_a_table_and_draws(hedgerow: Command, tmp_path: Path, make: Make) -> None:
-    folders = [str(make()), str(make("algorithms.private.epsilon=6.0", "first_seed=2")), str(make("environment.horizon=20"))]
+def test_the_command_prints_a_table_and_draws(
+    hedgerow: Command, tmp_path: Path, make: Make
+) -> None:
+    folders = [
+        str(make()),
+        str(make("algorithms.private.epsilon=6.0", "first_seed=2")),
+        str(make("environment.horizon=20")),
+    ]
     answer = hedgerow("compare", *folders)
     assert answer.code == 0, answer.err
-    for words in ("paired, 4 seeds", "Welch", "private: epsilon: A 5; B 6; C 5", "Picture: comparison.png", f"C = {folders[2]}"):
+    for words in (
+        "paired, 4 seeds",
+        "Welch",
+        "private: epsilon: A 5; B 6; C 5",
+        "Picture: comparison.png",
+        f"C = {folders[2]}",
+    ):
         assert words in answer.out.replace("\n", "")
     again = hedgerow("compare", *folders[:2], "--json").document()
     assert set(again) == {"runs", "rows", "changes", "notes", "picture"}
@@ -184,7 +228,9 @@ def test_the_command_prints_a_table_and_draws(hedgerow: Command, tmp_path: Path,
 
 
 def test_single_seeds_have_no_interval(hedgerow: Command, make: Make) -> None:
-    rows = hedgerow("compare", str(make("seeds=1")), str(make("seeds=1", "first_seed=3")), "--json").document()["rows"]
+    rows = hedgerow(
+        "compare", str(make("seeds=1")), str(make("seeds=1", "first_seed=3")), "--json"
+    ).document()["rows"]
     assert rows[1]["difference"]["half_width"] is None
     assert rows[1]["difference"]["mean"] is not None
 
@@ -193,7 +239,9 @@ def _as(version: str | None) -> Callable[[Path], None]:
     def change(folder: Path) -> None:
         summary = json.loads((folder / "summary.json").read_text())
         del summary["format"]
-        (folder / "summary.json").write_text(json.dumps(summary if version is None else {"format": version, "news": 1}))
+        (folder / "summary.json").write_text(
+            json.dumps(summary if version is None else {"format": version, "news": 1})
+        )
 
     return change
 
@@ -205,21 +253,40 @@ def _newer_record(folder: Path) -> None:
 SPOILT: dict[str, tuple[Callable[[Path], Any], str]] = {
     "absent": (shutil.rmtree, "Expected a run folder at bad, there is none."),
     "not a run": (lambda p: [file.unlink() for file in p.iterdir()], "it has no privacy.json"),
-    "newer": (_as("hedgerow run 3"), "Expected format='hedgerow run 3' in bad/summary.json to be 'hedgerow run 2'"),
-    "older": (_as("hedgerow run 1"), "Expected format='hedgerow run 1' in bad/summary.json to be 'hedgerow run 2'"),
+    "newer": (
+        _as("hedgerow run 3"),
+        "Expected format='hedgerow run 3' in bad/summary.json to be 'hedgerow run 2'",
+    ),
+    "older": (
+        _as("hedgerow run 1"),
+        "Expected format='hedgerow run 1' in bad/summary.json to be 'hedgerow run 2'",
+    ),
     "oldest": (_as(None), "Expected format=None in bad/summary.json to be 'hedgerow run 2'"),
-    "newer record": (_newer_record, "'hedgerow privacy record 9' in bad/privacy.json to be 'hedgerow privacy record 4'"),
-    "half": (lambda p: (p / "results.parquet").write_bytes(b"PAR1"), "Cannot read the run folder bad"),
-    "without results": (lambda p: (p / "results.parquet").unlink(), "Cannot read the run folder bad"),
+    "newer record": (
+        _newer_record,
+        "'hedgerow privacy record 9' in bad/privacy.json to be 'hedgerow privacy record 4'",
+    ),
+    "half": (
+        lambda p: (p / "results.parquet").write_bytes(b"PAR1"),
+        "Cannot read the run folder bad",
+    ),
+    "without results": (
+        lambda p: (p / "results.parquet").unlink(),
+        "Cannot read the run folder bad",
+    ),
     "other labels": (
-        lambda p: (p / "config.toml").write_text((p / "config.toml").read_text().replace('"private"', '"x"')),
+        lambda p: (p / "config.toml").write_text(
+            (p / "config.toml").read_text().replace('"private"', '"x"')
+        ),
         "agree with itself",
     ),
 }
 
 
 @pytest.mark.parametrize("case", list(SPOILT))
-def test_other_folders_are_refused_by_name(hedgerow: Command, tmp_path: Path, make: Make, case: str) -> None:
+def test_other_folders_are_refused_by_name(
+    hedgerow: Command, tmp_path: Path, make: Make, case: str
+) -> None:
     spoil, message = SPOILT[case]
     spoil(shutil.copytree(make(), tmp_path / "bad"))
     answer = hedgerow("compare", str(make()), "bad")
@@ -228,7 +295,9 @@ def test_other_folders_are_refused_by_name(hedgerow: Command, tmp_path: Path, ma
     assert not (tmp_path / "comparison.png").exists()
 
 
-def test_a_newer_record_is_named_by_the_statement_too(hedgerow: Command, tmp_path: Path, make: Make) -> None:
+def test_a_newer_record_is_named_by_the_statement_too(
+    hedgerow: Command, tmp_path: Path, make: Make
+) -> None:
     _newer_record(shutil.copytree(make(), tmp_path / "bad"))
     assert "'hedgerow privacy record 9'" in hedgerow("statement", "bad").err
 

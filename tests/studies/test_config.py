@@ -44,9 +44,18 @@ def _load(tmp_path: Path, text: str = GOOD, *settings: str, seed: int | None = N
 
 def test_a_good_file_becomes_a_study(tmp_path: Path) -> None:
     config = _load(tmp_path)
-    assert (config.title, config.seeds, config.first_seed, config.engine) == ("A study", 3, 0, "vectorised")
+    assert (config.title, config.seeds, config.first_seed, config.engine) == (
+        "A study",
+        3,
+        0,
+        "vectorised",
+    )
     private, hedge = config.algorithms
-    assert (private.label, private.algorithm, private.environment) == ("private", SparseVector(epsilon=2.0), None)
+    assert (private.label, private.algorithm, private.environment) == (
+        "private",
+        SparseVector(epsilon=2.0),
+        None,
+    )
     assert (hedge.label, hedge.algorithm) == ("hedge", Hedge())
     assert config.environment_of(hedge) == replace(config.environment, clients=1)  # pyright: ignore[reportArgumentType]
 
@@ -57,17 +66,29 @@ def test_a_good_file_becomes_a_study(tmp_path: Path) -> None:
         ("seeds =", "seed =", "Unknown key seed; did you mean 'seeds'"),
         ("clients = 2", "client = 2", r"Unknown key environment\.client; did you mean 'clients'"),
         ("epsilon =", "epsilom =", r"Unknown key algorithms\.0\.epsilom; did you mean 'epsilon'"),
-        ("{ clients", "{ clint", r"Unknown key algorithms\.1\.environment\.clint; did you mean 'clients'"),
+        (
+            "{ clients",
+            "{ clint",
+            r"Unknown key algorithms\.1\.environment\.clint; did you mean 'clients'",
+        ),
         ("clients = 2", 'clients = "two"', r"Expected environment\.clients='two' to fit"),
         ("clients = 2", "clients = 2.5", r"Expected environment\.clients=2\.5 to fit"),
         ("epsilon = 2", "epsilon = true", r"Expected algorithms\.0\.epsilon=True to fit"),
         ("epsilon = 2", "epsilon = -1", r"Expected epsilon=-1\.0 > 0"),
         ("epsilon = 2", "epsilon = nan", "Expected epsilon=nan > 0"),
         ("epsilon = 2", "epsilon = inf", "Expected epsilon=inf > 0 and finite"),
-        ("epsilon = 2", 'calibration = "other"', r"Expected algorithms\.0\.calibration='other' to fit"),
+        (
+            "epsilon = 2",
+            'calibration = "other"',
+            r"Expected algorithms\.0\.calibration='other' to fit",
+        ),
         ('"bernoulli"', '"bernouli"', "Unknown environment 'bernouli'; did you mean 'bernoulli'"),
         ('"hedge"', '"hedgee"', "Unknown algorithm 'hedgee'; did you mean 'hedge'"),
-        ('name = "bernoulli"', "", r"Expected \[environment\] to have a name; valid: absent, bernoulli"),
+        (
+            'name = "bernoulli"',
+            "",
+            r"Expected \[environment\] to have a name; valid: absent, bernoulli",
+        ),
         ('name = "hedge"', "", r"Expected \[algorithms\.1\] to have a name"),
         ('name = "hedge"', "name = 3", "(algorithm|name).*3"),
         ('"hedge"\n', '"hedge"\nlabel = "private"\n', "Expected label='private' to be used once"),
@@ -82,7 +103,9 @@ def test_a_good_file_becomes_a_study(tmp_path: Path) -> None:
         ("seeds = 3", "seeds = = 3", r"Cannot read .*study\.toml"),
     ],
 )
-def test_a_bad_file_is_refused_in_one_line(tmp_path: Path, old: str, new: str, message: str) -> None:
+def test_a_bad_file_is_refused_in_one_line(
+    tmp_path: Path, old: str, new: str, message: str
+) -> None:
     assert old in GOOD
     with pytest.raises(HedgerowError, match=message) as caught:
         _load(tmp_path, GOOD.replace(old, new, 1))
@@ -93,10 +116,18 @@ def test_a_study_needs_algorithms_and_a_file(tmp_path: Path) -> None:
     with pytest.raises(InvalidValue, match="at least one algorithm"):
         _load(tmp_path, GOOD.split("[[algorithms]]", maxsplit=1)[0])
     for wrong in ("[algorithms]\nname = 'uniform'\n", "[algorithms.uniform]\n"):
-        with pytest.raises(InvalidValue, match=r'list of tables.*write \[\[algorithms\]\] in one line, name = "uniform" in the next'):
+        with pytest.raises(
+            InvalidValue,
+            match=r'list of tables.*write \[\[algorithms\]\] in one line, name = "uniform" in the next',
+        ):
             _load(tmp_path, GOOD.split("[[algorithms]]", maxsplit=1)[0] + wrong)
-    with pytest.raises(InvalidValue, match=r'in one line, label = "dart" and name = "uniform" in the next two'):
-        _load(tmp_path, GOOD.split("[[algorithms]]", maxsplit=1)[0] + "[algorithms.dart]\nname = 'uniform'\n")
+    with pytest.raises(
+        InvalidValue, match=r'in one line, label = "dart" and name = "uniform" in the next two'
+    ):
+        _load(
+            tmp_path,
+            GOOD.split("[[algorithms]]", maxsplit=1)[0] + "[algorithms.dart]\nname = 'uniform'\n",
+        )
     with pytest.raises(InvalidValue, match="there is none"):
         load(tmp_path / "absent.toml")
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
@@ -105,7 +136,9 @@ def test_a_study_needs_algorithms_and_a_file(tmp_path: Path) -> None:
 
 
 def test_a_required_value_that_is_missing_is_named() -> None:
-    with pytest.raises(InvalidValue, match=r"Expected a value for environment\.path, it is missing"):
+    with pytest.raises(
+        InvalidValue, match=r"Expected a value for environment\.path, it is missing"
+    ):
         from_table({"environment": {"name": "recorded"}, "algorithms": [{"name": "hedge"}]})
 
 
@@ -120,9 +153,19 @@ def test_a_longer_interval_than_the_horizon_is_refused_when_built(tmp_path: Path
 
 def test_values_are_set_by_number_by_label_and_at_the_top(tmp_path: Path) -> None:
     config = _load(
-        tmp_path, GOOD, "algorithms.0.epsilon=3", "algorithms.hedge.every=5", "seeds=7", "environment.gap=0.1", "title=Other", seed=9
+        tmp_path,
+        GOOD,
+        "algorithms.0.epsilon=3",
+        "algorithms.hedge.every=5",
+        "seeds=7",
+        "environment.gap=0.1",
+        "title=Other",
+        seed=9,
     )
-    assert [entry.algorithm for entry in config.algorithms] == [SparseVector(epsilon=3.0), Hedge(every=5)]
+    assert [entry.algorithm for entry in config.algorithms] == [
+        SparseVector(epsilon=3.0),
+        Hedge(every=5),
+    ]
     assert (config.seeds, config.first_seed, config.title) == (7, 9, "Other")
     assert config.environment.gap == 0.1  # pyright: ignore[reportAttributeAccessIssue]
 
@@ -132,7 +175,10 @@ def test_values_are_set_by_number_by_label_and_at_the_top(tmp_path: Path) -> Non
     [
         ("seeds", "of the form key=value"),
         ("=3", "of the form key=value"),
-        ("algorithms.privat.epsilon=1", r"Unknown algorithms\.privat in --set .* did you mean 'private'"),
+        (
+            "algorithms.privat.epsilon=1",
+            r"Unknown algorithms\.privat in --set .* did you mean 'private'",
+        ),
         ("algorithms.7.epsilon=1", r"Unknown algorithms\.7"),
         ("algorithms.0=1", "to name a key"),
         ("title.x=1", "--set title.x"),
@@ -157,10 +203,19 @@ def _through_toml(config: StudyConfig) -> StudyConfig:
 @pytest.mark.parametrize("name", list(ENVIRONMENTS))
 def test_every_environment_survives_the_round_trip(name: str) -> None:
     kind = ENVIRONMENTS[name]
-    given: dict[str, Any] = {"path": "a.csv"} if name == "recorded" else {"clients": 3, "horizon": 6}
+    given: dict[str, Any] = (
+        {"path": "a.csv"} if name == "recorded" else {"clients": 3, "horizon": 6}
+    )
     if "of" in {f.name for f in fields(kind)}:
         given = {"of": Realizable(clients=3, horizon=77, mean=0.25)}
-    config = StudyConfig("x", kind(**given), (Entry("a", Hedge(), kind(**given)), Entry("b", Hedge())), 4, 5, "in_process")
+    config = StudyConfig(
+        "x",
+        kind(**given),
+        (Entry("a", Hedge(), kind(**given)), Entry("b", Hedge())),
+        4,
+        5,
+        "in_process",
+    )
     assert _through_toml(config) == config
 
 
@@ -168,7 +223,9 @@ def test_every_environment_survives_the_round_trip(name: str) -> None:
 def test_every_algorithm_survives_the_round_trip(name: str) -> None:
     kind = ALGORITHMS[name]
     changed = {"every": 3} if "every" in {f.name for f in fields(kind)} else {}
-    config = StudyConfig("x", Halving(), (Entry("default", kind()), Entry("changed", kind(**changed))))
+    config = StudyConfig(
+        "x", Halving(), (Entry("default", kind()), Entry("changed", kind(**changed)))
+    )
     assert _through_toml(config) == config
 
 

@@ -58,11 +58,22 @@ name = "hedge"
 every = 4
 """
 SAFE = "2 of 8 results (2 algorithms x 4 seeds) are safe"
-RESULTS = ("config.toml", "curves.parquet", "results.parquet", "plays.parquet", "messages.parquet", "regret.png")
+RESULTS = (
+    "config.toml",
+    "curves.parquet",
+    "results.parquet",
+    "plays.parquet",
+    "messages.parquet",
+    "regret.png",
+)
 
 
 def _assert_same(one: Path, other: Path, files: tuple[str, ...] = RESULTS) -> None:
-    assert {p.name for p in one.iterdir()} == {p.name for p in other.iterdir()} == {*files, "summary.json", "privacy.json"}
+    assert (
+        {p.name for p in one.iterdir()}
+        == {p.name for p in other.iterdir()}
+        == {*files, "summary.json", "privacy.json"}
+    )
     for name in files:
         assert (one / name).read_bytes() == (other / name).read_bytes(), name
     summaries = [json.loads((folder / "summary.json").read_text()) for folder in (one, other)]
@@ -75,7 +86,17 @@ def _stopped(folder: Path, workers: int, stop: Callable[[int], None]) -> tuple[i
     os.mkfifo(folder / "gate")
     gate = os.open(folder / "gate", os.O_RDWR)
     code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from hedgerow.cli.main import main; main()"
-    arguments = ["run", "gated.toml", "--plugin", "gated.py", "--out", "results", "--keep", "--workers", str(workers)]
+    arguments = [
+        "run",
+        "gated.toml",
+        "--plugin",
+        "gated.py",
+        "--out",
+        "results",
+        "--keep",
+        "--workers",
+        str(workers),
+    ]
     process = subprocess.Popen(
         [sys.executable, "-c", code, *arguments],
         cwd=folder,
@@ -90,7 +111,9 @@ def _stopped(folder: Path, workers: int, stop: Callable[[int], None]) -> tuple[i
             assert select.select([gate], [], [], 120)[0], "the run did not begin"
             os.read(gate, 1)
         stop(process.pid)
-        out, err = process.communicate(timeout=120)  # ends only when the workers, who share its pipes, have ended too
+        out, err = process.communicate(
+            timeout=120
+        )  # ends only when the workers, who share its pipes, have ended too
     finally:
         os.close(gate)
         with suppress(ProcessLookupError):
@@ -99,11 +122,17 @@ def _stopped(folder: Path, workers: int, stop: Callable[[int], None]) -> tuple[i
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_a_stopped_process_can_be_resumed(hedgerow: Command, tmp_path: Path, monkeypatch: Any, number: int) -> None:
+def test_a_stopped_process_can_be_resumed(
+    hedgerow: Command, tmp_path: Path, monkeypatch: Any, number: int
+) -> None:
     """Ctrl-C goes to the whole group, as from a terminal; a kill to the parent alone, whose workers then end by themselves."""
     (tmp_path / "gated.py").write_text(GATED)
     (tmp_path / "gated.toml").write_text(STUDY)
-    stop = (lambda pid: os.killpg(pid, number)) if number == signal.SIGINT else (lambda pid: os.kill(pid, number))
+    stop = (
+        (lambda pid: os.killpg(pid, number))
+        if number == signal.SIGINT
+        else (lambda pid: os.kill(pid, number))
+    )
     code, out, err = _stopped(tmp_path, 2, stop)
     assert out == ""
     resume = "hedgerow run --resume results --plugin gated.py"
@@ -113,7 +142,11 @@ def test_a_stopped_process_can_be_resumed(hedgerow: Command, tmp_path: Path, mon
     else:
         assert code == -signal.SIGKILL
     assert not (tmp_path / "results").exists()
-    for command in (("statement", "results"), ("compare", "results", "other"), ("statement", ".results.partial")):
+    for command in (
+        ("statement", "results"),
+        ("compare", "results", "other"),
+        ("statement", ".results.partial"),
+    ):
         refused = hedgerow(*command)
         assert refused.code == 2
         assert "unfinished" in refused.err
@@ -121,7 +154,9 @@ def test_a_stopped_process_can_be_resumed(hedgerow: Command, tmp_path: Path, mon
         assert resume in refused.err
 
     played: list[int] = []
-    monkeypatch.setattr(study_module, "run_one", lambda *args: (played.append(args[3]), run_one(*args))[1])
+    monkeypatch.setattr(
+        study_module, "run_one", lambda *args: (played.append(args[3]), run_one(*args))[1]
+    )
     answer = hedgerow(*shlex.split(resume)[1:], "--json")
     assert answer.code == 0, answer.err
     assert answer.document()["run"] == "results"
@@ -152,13 +187,17 @@ def stop_after(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     return change
 
 
-def test_a_new_run_leaves_an_unfinished_one_and_names_it(hedgerow: Command, tmp_path: Path, stop_after: Any) -> None:
+def test_a_new_run_leaves_an_unfinished_one_and_names_it(
+    hedgerow: Command, tmp_path: Path, stop_after: Any
+) -> None:
     stop_after(3)
     assert hedgerow("run", "study.toml").code == 130
     stop_after(None)
     (partial,) = (tmp_path / "runs").iterdir()
     name = partial.name.removeprefix(".").removesuffix(".partial")
-    assert f"Unfinished: runs/{name} (3 of 4 results" in (again := hedgerow("run", "study.toml")).err
+    assert (
+        f"Unfinished: runs/{name} (3 of 4 results" in (again := hedgerow("run", "study.toml")).err
+    )
     assert f"hedgerow run --resume runs/{name}" in again.err
     assert again.code == 0
     assert partial.is_dir()
@@ -177,11 +216,18 @@ def test_among_several_the_user_chooses(hedgerow: Command, tmp_path: Path, stop_
     assert "name one after --resume" in hedgerow("run", "study.toml", "--resume", "--seed", "3").err
     assert hedgerow("run", "study.toml", "--resume", "--seed", "9").code == 0
     partial = max(p.name for p in (tmp_path / "runs").iterdir() if p.name.startswith("."))
-    assert hedgerow("run", "study.toml", "--resume", f"runs/{partial[1:].removesuffix('.partial')}").code == 0
+    assert (
+        hedgerow(
+            "run", "study.toml", "--resume", f"runs/{partial[1:].removesuffix('.partial')}"
+        ).code
+        == 0
+    )
     assert hedgerow("run", "study.toml", "--resume").code == 0
 
 
-def test_an_explicit_folder_is_never_begun_twice(hedgerow: Command, tmp_path: Path, stop_after: Any) -> None:
+def test_an_explicit_folder_is_never_begun_twice(
+    hedgerow: Command, tmp_path: Path, stop_after: Any
+) -> None:
     stop_after(1)
     assert "1 of 4" in hedgerow("run", "study.toml", "--out", "deep/results").err
     stop_after(None)
@@ -196,8 +242,14 @@ def test_an_explicit_folder_is_never_begun_twice(hedgerow: Command, tmp_path: Pa
 def test_a_running_run_is_left_alone(hedgerow: Command, tmp_path: Path) -> None:
     config = load(tmp_path / "study.toml")
     with new_run(Path("results"), "study", identity({"study": config})) as run:
-        for arguments in (("--out", "results"), ("--resume", "--out", "results"), ("--resume", "results")):
-            assert "another process is running it now" in hedgerow("run", "study.toml", *arguments).err
+        for arguments in (
+            ("--out", "results"),
+            ("--resume", "--out", "results"),
+            ("--resume", "results"),
+        ):
+            assert (
+                "another process is running it now" in hedgerow("run", "study.toml", *arguments).err
+            )
         assert "it is running now" in hedgerow("statement", "results").err
         (run.draft / "config.toml").write_text("")
     assert [p.name for p in (tmp_path / "results").iterdir()] == ["config.toml"]
@@ -214,7 +266,9 @@ def test_a_running_run_is_left_alone(hedgerow: Command, tmp_path: Path) -> None:
         (("--plugin", "plugin.py"), "plugins.plugin.py was not set, is "),
     ],
 )
-def test_another_configuration_is_named(hedgerow: Command, tmp_path: Path, stop_after: Any, options: tuple[str, ...], told: str) -> None:
+def test_another_configuration_is_named(
+    hedgerow: Command, tmp_path: Path, stop_after: Any, options: tuple[str, ...], told: str
+) -> None:
     stop_after(1)
     hedgerow("run", "study.toml")
     stop_after(None)
@@ -226,7 +280,9 @@ def test_another_configuration_is_named(hedgerow: Command, tmp_path: Path, stop_
     assert hedgerow("run", "study.toml", "--resume").code == 0 or options[0] == "--plugin"
 
 
-def test_other_code_versions_losses_and_formats_are_named(hedgerow: Command, tmp_path: Path, stop_after: Any) -> None:
+def test_other_code_versions_losses_and_formats_are_named(
+    hedgerow: Command, tmp_path: Path, stop_after: Any
+) -> None:
     (tmp_path / "losses.csv").write_text("round,client,a,b\n0,x,0.5,1\n1,x,0.25,0\n")
     (tmp_path / "recorded.toml").write_text(
         'seeds = 3\n[environment]\nname = "recorded"\npath = "losses.csv"\n[[algorithms]]\nname = "hedge"\n'
@@ -239,7 +295,11 @@ def test_other_code_versions_losses_and_formats_are_named(hedgerow: Command, tmp
     for old, new, told in (
         ('code = "', 'code = "0', "code was 0"),
         ('numpy = "', 'numpy = "0.', "versions.numpy was 0."),
-        ("unfinished run 1", "unfinished run 2", "in the format 'hedgerow unfinished run 1', it is in 'hedgerow unfinished run 2'"),
+        (
+            "unfinished run 1",
+            "unfinished run 2",
+            "in the format 'hedgerow unfinished run 1', it is in 'hedgerow unfinished run 2'",
+        ),
     ):
         assert old in before
         file.write_text(before.replace(old, new))
@@ -253,7 +313,9 @@ def test_other_code_versions_losses_and_formats_are_named(hedgerow: Command, tmp
     assert hedgerow("run", "--resume", "results").code == 0
 
 
-def test_a_crash_of_the_program_keeps_what_is_safe(hedgerow: Command, tmp_path: Path, stop_after: Any) -> None:
+def test_a_crash_of_the_program_keeps_what_is_safe(
+    hedgerow: Command, tmp_path: Path, stop_after: Any
+) -> None:
     stop_after(0, RuntimeError)
     assert "safe" not in hedgerow("run", "study.toml", "--out", "results").err
     assert not (tmp_path / ".results.partial").exists()
@@ -261,12 +323,17 @@ def test_a_crash_of_the_program_keeps_what_is_safe(hedgerow: Command, tmp_path: 
     failed = hedgerow("run", "study.toml", "--out", "results")
     assert failed.code == 2
     assert "RuntimeError: stopped" in failed.err
-    assert "3 of 4 results (2 algorithms x 2 seeds) are safe. To go on once that is mended: hedgerow run --resume results" in failed.err
+    assert (
+        "3 of 4 results (2 algorithms x 2 seeds) are safe. To go on once that is mended: hedgerow run --resume results"
+        in failed.err
+    )
     stop_after(1)
     assert hedgerow("run", "--resume", "results").code == 0
 
 
-def test_an_interruption_while_writing_loses_nothing(hedgerow: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_interruption_while_writing_loses_nothing(
+    hedgerow: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from hedgerow.cli import run as run_module
 
     def half(study: Any, folder: Path, final: Path) -> None:
@@ -293,7 +360,9 @@ def test_a_damaged_result_is_made_again(hedgerow: Command, tmp_path: Path, stop_
     content[content.index(b"regret.npy") + 200] ^= 1
     flipped.write_bytes(bytes(content))
     store = ResultStore(whole.parent)
-    assert [store.load(*map(int, file.stem.split("-"))) is None for file in (whole, half, flipped)] == [False, True, True]
+    assert [
+        store.load(*map(int, file.stem.split("-"))) is None for file in (whole, half, flipped)
+    ] == [False, True, True]
     assert hedgerow("run", "--resume", "results").code == 0
     hedgerow("run", "study.toml", "--out", "whole")
     _assert_same(tmp_path / "results", tmp_path / "whole", RESULTS[:3] + RESULTS[5:])
@@ -320,6 +389,10 @@ def test_a_stored_result_is_the_same_to_the_last_bit(tmp_path: Path) -> None:
             for f in fields(made):
                 one, other = getattr(made, f.name), getattr(stored, f.name)
                 assert type(one) is type(other)
-                assert one.tobytes() == other.tobytes() and one.dtype == other.dtype if isinstance(one, np.ndarray) else one == other
+                assert (
+                    one.tobytes() == other.tobytes() and one.dtype == other.dtype
+                    if isinstance(one, np.ndarray)
+                    else one == other
+                )
     assert len(store) == 2
     assert store.load(0, 4) is None

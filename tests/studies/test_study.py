@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import fields, replace
 from datetime import datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
+import hedgerow as hr
 from hedgerow.algorithms.baselines.hedge import Hedge
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
@@ -19,9 +22,11 @@ from hedgerow.core.plugins import load_plugin
 from hedgerow.environments.drawn.realizable import Realizable
 from hedgerow.environments.registry import ENVIRONMENTS
 from hedgerow.studies.config import Entry, StudyConfig, from_table, load, to_table
-from hedgerow.studies.run import Study, run_study
+from hedgerow.studies.run import run_study
 from hedgerow.studies.storage import folder as folder_module
 from hedgerow.studies.storage.folder import fresh_folder
+from hedgerow.studies.study import Study
+from support.command import Command
 
 
 def _small(**changes: Any) -> StudyConfig:
@@ -29,7 +34,12 @@ def _small(**changes: Any) -> StudyConfig:
         Entry("private", SparseVector(epsilon=3.0, every=2)),
         Entry("hedge", Hedge(every=3), Realizable(clients=1, experts=4, horizon=40)),
     )
-    return replace(StudyConfig("x", Realizable(clients=3, experts=4, horizon=40), entries, seeds=5, first_seed=2), **changes)
+    return replace(
+        StudyConfig(
+            "x", Realizable(clients=3, experts=4, horizon=40), entries, seeds=5, first_seed=2
+        ),
+        **changes,
+    )
 
 
 def _assert_same(one: Study, other: Study) -> None:
@@ -44,7 +54,9 @@ def _assert_same(one: Study, other: Study) -> None:
 
 def test_results_do_not_depend_on_workers() -> None:
     alone = run_study(_small(), workers=1, keep=True)
-    assert [(r.label, r.seed) for r in alone.results] == [(name, s) for name in ("private", "hedge") for s in range(2, 7)]
+    assert [(r.label, r.seed) for r in alone.results] == [
+        (name, s) for name in ("private", "hedge") for s in range(2, 7)
+    ]
     assert len(alone.kept) == 10
     _assert_same(alone, run_study(_small(), workers=2, keep=True))
 
@@ -157,7 +169,9 @@ class _Noon(datetime):
         return datetime(2024, 1, 1, 12, tzinfo=tz)
 
 
-def test_default_names_are_unique_within_a_second_even_while_running(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_default_names_are_unique_within_a_second_even_while_running(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(folder_module, "datetime", _Noon)
     with fresh_folder(None, "x") as first:
@@ -172,5 +186,85 @@ def test_default_names_are_unique_within_a_second_even_while_running(tmp_path: P
 
 def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(InvalidValue, match="Cannot write to"), fresh_folder(tmp_path / "file" / "results", "x"):
+    with (
+        pytest.raises(InvalidValue, match="Cannot write to"),
+        fresh_folder(tmp_path / "file" / "results", "x"),
+    ):
         pass
+
+
+# What Python users do with a study
+
+
+@pytest.fixture(scope="module")
+def small() -> hr.Study:
+    game = hr.Realizable(clients=2, experts=4, horizon=60)
+    return hr.run(
+        game,
+        {"private": hr.SparseVector(epsilon=5.0), "leader": hr.FollowTheLeader()},
+        seeds=3,
+        title="small",
+    )
+
+
+def test_a_label_gives_its_results_and_its_certificate(small: hr.Study) -> None:
+    one = small["private"]
+    assert [result.seed for result in one.results] == [0, 1, 2]
+    assert one.regret == small.regret("private")
+    assert one.certificate is small.algorithms["private"].certificate
+    assert one.certificate.public is one.certificate.guarantee(hr.Observer.PUBLIC)
+    assert one.certificate.peer.observer is hr.Observer.PEER
+    assert not one.certificate.server.protects
+    assert one.certificate.public.proof is not None
+    assert one.certificate.public.proof.read().startswith("## Whole algorithm")
+    with pytest.raises(hr.InvalidValue, match=r"Unknown label 'privat'; did you mean 'private'\?"):
+        small["privat"]
+
+
+def test_a_study_is_shown_on_one_screen(small: hr.Study) -> None:
+    lines = repr(small).splitlines()
+    assert lines[0] == "<Study 'small': Realizable, 2 clients, 4 experts, 60 rounds, 3 seeds>"
+    assert lines[-1] == "simulation: not private"
+    many = hr.run(
+        hr.Realizable(clients=1, experts=2, horizon=3),
+        {f"u{i}": hr.Uniform() for i in range(40)},
+        seeds=1,
+    )
+    assert len(repr(many).splitlines()) < 24
+    assert "... and 25 more labels" in repr(many)
+    assert len(str(many).splitlines()) > 40
+
+
+def test_a_frame_has_a_row_for_each_label_and_seed(
+    small: hr.Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    frame = small.to_frame()
+    assert frame["label"] == ["private"] * 3 + ["leader"] * 3
+    assert frame["regret"] == [r.final_regret for r in small.results]
+    assert {len(column) for column in frame.values()} == {6}
+    curves = small.to_frame(curves=True)
+    assert len(curves["round"]) == sum(len(r.rounds) for r in small.results)
+    assert curves["regret"][len(small.results[0].rounds) - 1] == small.results[0].final_regret
+    pandas = SimpleNamespace(DataFrame=lambda table: ("frame", table), __spec__=object())
+    monkeypatch.setitem(sys.modules, "pandas", pandas)
+    assert small.to_frame() == ("frame", frame)
+
+
+def test_folders_are_compared_as_on_the_command_line(hedgerow: Command, tmp_path: Path) -> None:
+    for name, epsilon in (("a", 5), ("b", 50)):
+        hedgerow(
+            "run", "study.toml", "--out", name, "--set", f"algorithms.private.epsilon={epsilon}"
+        )
+    comparison = hr.compare(["a", "b"])
+    text = str(comparison)
+    assert all(
+        line.split()[:3] in [text_line.split()[:3] for text_line in text.splitlines()]
+        for line in ("A = a", "B = b")
+    )
+    assert "private: epsilon: A 5; B 50" in text
+    shown = hedgerow("compare", "a", "b", "--json").document()
+    assert {**comparison.to_dict(), "picture": "comparison.png"} == shown
+    comparison.plot(tmp_path / "mine.png")
+    assert (tmp_path / "mine.png").stat().st_size > 10_000
+    with pytest.raises(hr.InvalidValue, match="Expected a list of run folders"):
+        hr.compare("a")

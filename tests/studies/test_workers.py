@@ -60,9 +60,16 @@ def weigh(ballast: bytes, a: int) -> int:
     return len(ballast) + a
 
 
-def _run(function: Callable[..., Any], tasks: list[Any], workers: int = 2, prepare: Callable[[], None] = nothing) -> list[Any]:
+def _run(
+    function: Callable[..., Any],
+    tasks: list[Any],
+    workers: int = 2,
+    prepare: Callable[[], None] = nothing,
+) -> list[Any]:
     found: list[Any] = []
-    run_in_processes(function, tasks, workers, lambda task, result: found.append((*task, result)), prepare)
+    run_in_processes(
+        function, tasks, workers, lambda task, result: found.append((*task, result)), prepare
+    )
     return sorted(found)
 
 
@@ -88,9 +95,12 @@ def test_an_error_comes_back_with_its_traceback() -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "kind", "text"), [(fail_awkwardly, RuntimeError, "Awkward: 1 and 2"), (fail_to_read, EOFError, "cut")]
+    ("function", "kind", "text"),
+    [(fail_awkwardly, RuntimeError, "Awkward: 1 and 2"), (fail_to_read, EOFError, "cut")],
 )
-def test_no_error_is_lost_on_the_way(function: Callable[..., Any], kind: type[Exception], text: str) -> None:
+def test_no_error_is_lost_on_the_way(
+    function: Callable[..., Any], kind: type[Exception], text: str
+) -> None:
     with pytest.raises(kind, match=text):
         _run(function, [(1,)])
 
@@ -108,7 +118,9 @@ def test_a_large_error_and_a_large_task_do_not_wait_for_each_other() -> None:
 def test_a_result_is_noted_even_where_the_next_task_cannot_be_sent() -> None:
     found: list[Any] = []
     with pytest.raises((AttributeError, TypeError), match="pickle"):
-        run_in_processes(str, [(1,), (lambda: 1,)], 1, lambda task, result: found.append(result), nothing)
+        run_in_processes(
+            str, [(1,), (lambda: 1,)], 1, lambda task, result: found.append(result), nothing
+        )
     assert found == ["1"]
 
 

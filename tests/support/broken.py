@@ -15,7 +15,12 @@ from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.shared.following import CurrentExpert, Follower
 from hedgerow.algorithms.shared.totals import ClientState, Summing, Totals
-from hedgerow.algorithms.sparse_vector.sparse_vector import Selector, ServerState, SparseVector, total_cost
+from hedgerow.algorithms.sparse_vector.sparse_vector import (
+    Selector,
+    ServerState,
+    SparseVector,
+    total_cost,
+)
 from hedgerow.audits.cases.dartboard import half_the_chance
 from hedgerow.audits.cases.parts import with_curve
 from hedgerow.core.certificate import Channel, NoGuarantee, Observer, PrivacyCurve, Proof, Site
@@ -56,7 +61,9 @@ class PeeksAhead(AlgorithmSpec):
 
         def advance(run: RunState, block: Any, source: NoiseSource) -> tuple[RunState, Trace]:
             after, trace = server.advance(run, block, source)
-            return after, Trace(np.concatenate([trace.plays[1:], trace.plays[-1:]]), trace.exchanges)
+            return after, Trace(
+                np.concatenate([trace.plays[1:], trace.plays[-1:]]), trace.exchanges
+            )
 
         return replace(honest, advance=advance)
 
@@ -82,7 +89,9 @@ def _with_server(algorithm: Algorithm, kind: type[Selector], **changes: Any) -> 
     assert isinstance(old, Selector)
     values = {name: getattr(old, name) for name in old.__dataclass_fields__}
     server = kind(**{**values, **changes})
-    return replace(algorithm, server=server, advance=server.advance, log_likelihood=server.log_likelihood)
+    return replace(
+        algorithm, server=server, advance=server.advance, log_likelihood=server.log_likelihood
+    )
 
 
 @dataclass(frozen=True)
@@ -98,7 +107,9 @@ class RawPlays(AlgorithmSpec):
     """Promises the public epsilon for plays that are a function of raw losses."""
 
     def build(self, setting: Setting) -> Algorithm:
-        return replace(SparseVector(every=2).build(setting), client=Selfish(setting.experts), advance=None)
+        return replace(
+            SparseVector(every=2).build(setting), client=Selfish(setting.experts), advance=None
+        )
 
 
 @dataclass(frozen=True)
@@ -108,7 +119,9 @@ class ForgedServerGuarantee(AlgorithmSpec):
     def build(self, setting: Setting) -> Algorithm:
         honest = SparseVector().build(setting)
         guarantees = tuple(
-            replace(g, curve=PureDP(0.1), proof=honest.certificate.guarantee(Observer.PEER).proof) if g.observer is Observer.SERVER else g
+            replace(g, curve=PureDP(0.1), proof=honest.certificate.guarantee(Observer.PEER).proof)
+            if g.observer is Observer.SERVER
+            else g
             for g in honest.certificate.guarantees
         )
         return replace(honest, certificate=replace(honest.certificate, guarantees=guarantees))
@@ -128,8 +141,12 @@ class ForgetsField(AlgorithmSpec):
 
     def build(self, setting: Setting) -> Algorithm:
         honest = SparseVector().build(setting)
-        channels = {k.replace("CurrentExpert", "Telling"): v for k, v in honest.certificate.channels.items()}
-        forged = replace(honest, broadcast=Telling, certificate=replace(honest.certificate, channels=channels))
+        channels = {
+            k.replace("CurrentExpert", "Telling"): v for k, v in honest.certificate.channels.items()
+        }
+        forged = replace(
+            honest, broadcast=Telling, certificate=replace(honest.certificate, channels=channels)
+        )
         return _with_server(forged, TellingSelector)
 
 
@@ -150,7 +167,9 @@ class NarrowView(AlgorithmSpec):
     def build(self, setting: Setting) -> Algorithm:
         honest = SparseVector().build(setting)
         guarantees = tuple(
-            replace(g, view=frozenset(c for c in g.view if c.value != "broadcasts")) if g.observer is Observer.PEER else g
+            replace(g, view=frozenset(c for c in g.view if c.value != "broadcasts"))
+            if g.observer is Observer.PEER
+            else g
             for g in honest.certificate.guarantees
         )
         return replace(honest, certificate=replace(honest.certificate, guarantees=guarantees))
@@ -167,7 +186,9 @@ class HalfSensitivity(AlgorithmSpec):
         server = honest.server
         assert isinstance(server, Selector)
         selection = replace(server.selection, sensitivity=0.5)
-        certificate = replace(honest.certificate, mechanisms=(*honest.certificate.mechanisms[:2], selection))
+        certificate = replace(
+            honest.certificate, mechanisms=(*honest.certificate.mechanisms[:2], selection)
+        )
         return _with_server(replace(honest, certificate=certificate), Selector, selection=selection)
 
 
@@ -197,7 +218,9 @@ class QuietSelection(ExponentialMechanism):
     """A mechanism that states one law and samples another."""
 
     def sample(self, value: Any, noise: Noise) -> int:
-        return ExponentialMechanism(self.purpose, 2 * self.epsilon, self.sensitivity).sample(value, noise)
+        return ExponentialMechanism(self.purpose, 2 * self.epsilon, self.sensitivity).sample(
+            value, noise
+        )
 
 
 @dataclass(frozen=True)
@@ -221,11 +244,17 @@ class OneMore(Selector):
     """One selection more than the certificate counts."""
 
     def message(self, state: ServerState) -> CurrentExpert:
-        return CurrentExpert(None if state.switches > self.switches else self.every, state.expert, state.switches)
+        return CurrentExpert(
+            None if state.switches > self.switches else self.every, state.expert, state.switches
+        )
 
     def switch(self, state: ServerState, noise: Noise) -> ServerState:
         after = super().switch(state, noise)
-        return replace(after, noisy_threshold=self.sparse.begin(self.threshold, noise)) if after.switches == self.switches else after
+        return (
+            replace(after, noisy_threshold=self.sparse.begin(self.threshold, noise))
+            if after.switches == self.switches
+            else after
+        )
 
 
 @dataclass(frozen=True)
@@ -256,7 +285,9 @@ class Understated(AlgorithmSpec):
         server = honest.server
         assert isinstance(server, Selector)
         less = total_cost(1, server.sparse, server.selection.epsilon)
-        guarantees = tuple(replace(g, curve=less) if g.protects else g for g in honest.certificate.guarantees)
+        guarantees = tuple(
+            replace(g, curve=less) if g.protects else g for g in honest.certificate.guarantees
+        )
         return replace(honest, certificate=replace(honest.certificate, guarantees=guarantees))
 
 
@@ -290,7 +321,10 @@ class SmallDelta(AlgorithmSpec):
 
     def build(self, setting: Setting) -> Algorithm:
         honest = self.inner.build(setting)
-        guarantees = tuple(replace(g, curve=HalfTheDelta(g.curve)) if g.protects else g for g in honest.certificate.guarantees)
+        guarantees = tuple(
+            replace(g, curve=HalfTheDelta(g.curve)) if g.protects else g
+            for g in honest.certificate.guarantees
+        )
         return replace(honest, certificate=replace(honest.certificate, guarantees=guarantees))
 
 
@@ -309,7 +343,9 @@ class FreeLunch(AlgorithmSpec):
     def build(self, setting: Setting) -> Algorithm:
         honest = FollowTheLeader().build(setting)
         proof = Uniform().build(setting).certificate.guarantees[0].proof
-        guarantees = tuple(replace(g, curve=PureDP(0.0), proof=proof) for g in honest.certificate.guarantees)
+        guarantees = tuple(
+            replace(g, curve=PureDP(0.0), proof=proof) for g in honest.certificate.guarantees
+        )
         return replace(honest, certificate=replace(honest.certificate, guarantees=guarantees))
 
 
@@ -330,7 +366,9 @@ class LyingMechanism(AlgorithmSpec):
         server = honest.server
         assert isinstance(server, Selector)
         selection = QuietSelection("selection", server.selection.epsilon)
-        certificate = replace(honest.certificate, mechanisms=(*honest.certificate.mechanisms[:2], selection))
+        certificate = replace(
+            honest.certificate, mechanisms=(*honest.certificate.mechanisms[:2], selection)
+        )
         return _with_server(replace(honest, certificate=certificate), Selector, selection=selection)
 
 
@@ -338,9 +376,13 @@ class LyingMechanism(AlgorithmSpec):
 class BareSelector(Selector):
     """Draws its comparison noise itself, beside the mechanism."""
 
-    def aggregate(self, state: ServerState, uploads: Any, noise: Noise) -> tuple[CurrentExpert, ServerState]:
+    def aggregate(
+        self, state: ServerState, uploads: Any, noise: Noise
+    ) -> tuple[CurrentExpert, ServerState]:
         state = replace(state, totals=state.totals + uploads.losses)
-        noisy = self.query(state) + float(noise.draw("exponential", "query")) * self.sparse.query_scale
+        noisy = (
+            self.query(state) + float(noise.draw("exponential", "query")) * self.sparse.query_scale
+        )
         if noisy > state.noisy_threshold:
             state = self.switch(state, noise)
         return self.message(state), state
@@ -369,7 +411,9 @@ class ClaimsWithoutMechanism(AlgorithmSpec):
 class RoundDependent(Leader):
     """Client i of a batch plays differently from a client alone."""
 
-    def play(self, state: ClientState, context: Context, noise: Noise) -> tuple[np.ndarray, ClientState]:
+    def play(
+        self, state: ClientState, context: Context, noise: Noise
+    ) -> tuple[np.ndarray, ClientState]:
         plays, state = super().play(state, context, noise)
         return (plays + len(noise.batch)) % self.experts, state
 
@@ -392,7 +436,9 @@ class ForgetfulSpan(Leader):
 class BlockDependent(AlgorithmSpec):
     def build(self, setting: Setting) -> Algorithm:
         every = min(5, setting.horizon)
-        return replace(FollowTheLeader(every=every).build(setting), client=ForgetfulSpan(setting.experts))
+        return replace(
+            FollowTheLeader(every=every).build(setting), client=ForgetfulSpan(setting.experts)
+        )
 
 
 @dataclass(frozen=True)
@@ -400,7 +446,10 @@ class FollowsAnother(AlgorithmSpec):
     """Says that everybody plays the next expert to the one that is played."""
 
     def build(self, setting: Setting) -> Algorithm:
-        return replace(SparseVector().build(setting), common_play=lambda broadcast: (broadcast.expert + 1) % setting.experts)
+        return replace(
+            SparseVector().build(setting),
+            common_play=lambda broadcast: (broadcast.expert + 1) % setting.experts,
+        )
 
 
 @dataclass(frozen=True)
@@ -412,7 +461,9 @@ class MemorySummer(Summing):
     def aggregate(self, state: Any, uploads: Any, noise: Noise) -> tuple[Totals, Any]:
         self.memory.append(uploads.losses)
         broadcast, state = super().aggregate(state, uploads, noise)
-        return replace(broadcast, losses=broadcast.losses + 2**20 * len(self.memory) * np.arange(self.experts)), state
+        return replace(
+            broadcast, losses=broadcast.losses + 2**20 * len(self.memory) * np.arange(self.experts)
+        ), state
 
 
 @dataclass(frozen=True)
@@ -466,11 +517,15 @@ class Unsavable(AlgorithmSpec):
 
 @dataclass(frozen=True)
 class OffByOne(Leader):
-    def play(self, state: ClientState, context: Context, noise: Noise) -> tuple[np.ndarray, ClientState]:
+    def play(
+        self, state: ClientState, context: Context, noise: Noise
+    ) -> tuple[np.ndarray, ClientState]:
         plays, state = super().play(state, context, noise)
         return plays + 1, state
 
-    def play_many(self, state: ClientState, rounds: int, noise: Noise) -> tuple[np.ndarray, ClientState]:
+    def play_many(
+        self, state: ClientState, rounds: int, noise: Noise
+    ) -> tuple[np.ndarray, ClientState]:
         plays, state = super().play_many(state, rounds, noise)
         return plays + 1, state
 
@@ -486,17 +541,24 @@ class Boastful(AlgorithmSpec):
     """Declares a regret bound it does not keep."""
 
     def build(self, setting: Setting) -> Algorithm:
-        return replace(Hedge().build(setting), regret_bound=RegretBound(0.5, "adaptive", Proof("hedge.md", "regret")))
+        return replace(
+            Hedge().build(setting),
+            regret_bound=RegretBound(0.5, "adaptive", Proof("hedge.md", "regret")),
+        )
 
 
 @dataclass(frozen=True)
 class Loser(Leader):
     """Plays the expert with the largest total loss so far."""
 
-    def play(self, state: ClientState, context: Context, noise: Noise) -> tuple[np.ndarray, ClientState]:
+    def play(
+        self, state: ClientState, context: Context, noise: Noise
+    ) -> tuple[np.ndarray, ClientState]:
         return super().play(replace(state, totals=-state.totals), context, noise)
 
-    def play_many(self, state: ClientState, rounds: int, noise: Noise) -> tuple[np.ndarray, ClientState]:
+    def play_many(
+        self, state: ClientState, rounds: int, noise: Noise
+    ) -> tuple[np.ndarray, ClientState]:
         return super().play_many(replace(state, totals=-state.totals), rounds, noise)
 
 
@@ -552,7 +614,8 @@ class FalseClaim(AlgorithmSpec):
     def build(self, setting: Setting) -> Algorithm:
         honest = self.inner.build(setting)
         guarantees = tuple(
-            replace(g, curve=self.curve) if g.protects and g.observer in self.observers else g for g in honest.certificate.guarantees
+            replace(g, curve=self.curve) if g.protects and g.observer in self.observers else g
+            for g in honest.certificate.guarantees
         )
         return replace(honest, certificate=replace(honest.certificate, guarantees=guarantees))
 
@@ -588,11 +651,15 @@ class OwnLikelihood(AlgorithmSpec):
     def build(self, setting: Setting) -> Algorithm:
         honest = NoisySums().build(setting)
         guarantees = tuple(
-            g if g.observer is not Observer.SERVER or self.protect_server else replace(g, curve=NoGuarantee("trusted"))
+            g
+            if g.observer is not Observer.SERVER or self.protect_server
+            else replace(g, curve=NoGuarantee("trusted"))
             for g in honest.certificate.guarantees
         )
         certificate = replace(honest.certificate, composition="joint", guarantees=guarantees)
-        return replace(honest, certificate=certificate, log_likelihood=lambda broadcasts, reports: 0.0)
+        return replace(
+            honest, certificate=certificate, log_likelihood=lambda broadcasts, reports: 0.0
+        )
 
 
 @dataclass(frozen=True)
@@ -601,13 +668,18 @@ class Inaudible(AlgorithmSpec):
 
     def build(self, setting: Setting) -> Algorithm:
         honest = SparseVector().build(setting)
-        guarantees = tuple(replace(g, curve=PureDP(10.0)) if g.protects else g for g in honest.certificate.guarantees)
+        guarantees = tuple(
+            replace(g, curve=PureDP(10.0)) if g.protects else g
+            for g in honest.certificate.guarantees
+        )
         return replace(honest, certificate=replace(honest.certificate, guarantees=guarantees))
 
 
 @dataclass(frozen=True)
 class Sleepwalking(Leader):
-    def play(self, state: ClientState, context: Context, noise: Noise) -> tuple[np.ndarray, ClientState]:
+    def play(
+        self, state: ClientState, context: Context, noise: Noise
+    ) -> tuple[np.ndarray, ClientState]:
         return super().play(state, Context(context.round), noise)
 
 
@@ -650,7 +722,9 @@ class Underflows(AlgorithmSpec):
     every: int = 1
 
     def build(self, setting: Setting) -> Algorithm:
-        return replace(Hedge(every=self.every).build(setting), client=Overflowing(setting.experts, 0.5))
+        return replace(
+            Hedge(every=self.every).build(setting), client=Overflowing(setting.experts, 0.5)
+        )
 
 
 @dataclass(frozen=True)
@@ -702,21 +776,36 @@ BROKEN: dict[str, tuple[str, Any]] = {
     "perfectly private for free": ("nothing raw in a view", FreeLunch()),
     "another message than declared": ("same on every engine", OtherMessage()),
     "adds up what has no cost": ("ledger composes", NoCost()),
-    "counts one release of many": ("ledger composes", FalseClaim(NoisySums(forgets=False), PureDP(1.0))),
-    "a false Gaussian claim": ("ledger composes", FalseClaim(NoisySums("gaussian", "server", cost=0.5), GaussianDP(0.0001))),
+    "counts one release of many": (
+        "ledger composes",
+        FalseClaim(NoisySums(forgets=False), PureDP(1.0)),
+    ),
+    "a false Gaussian claim": (
+        "ledger composes",
+        FalseClaim(NoisySums("gaussian", "server", cost=0.5), GaussianDP(0.0001)),
+    ),
     "Gaussian releases that do not add": (
         "ledger composes",
         FalseClaim(NoisySums("gaussian", "server", cost=0.5, forgets=False), GaussianDP(0.5)),
     ),
-    "a false claim to the server alone": ("ledger composes", FalseClaim(NoisySums("k-norm"), PureDP(0.5), (Observer.SERVER,))),
+    "a false claim to the server alone": (
+        "ledger composes",
+        FalseClaim(NoisySums("k-norm"), PureDP(0.5), (Observer.SERVER,)),
+    ),
     "all losses again and again, to the server": (
         "ledger composes",
         FalseClaim(NoisySums("k-norm", forgets=False), PureDP(0.5), (Observer.SERVER,)),
     ),
     "the server's own noise": ("ledger composes", OwnNoise()),
     "a promise for a whole site": ("ledger composes", WholeSite()),
-    "a likelihood that leaves out uploads": ("exact ratio below certificate", OwnLikelihood(protect_server=True)),
-    "a likelihood that leaves out clients": ("exact ratio below certificate", OwnLikelihood(protect_server=False)),
+    "a likelihood that leaves out uploads": (
+        "exact ratio below certificate",
+        OwnLikelihood(protect_server=True),
+    ),
+    "a likelihood that leaves out clients": (
+        "exact ratio below certificate",
+        OwnLikelihood(protect_server=False),
+    ),
     "too quiet to be audited": ("exact ratio below certificate", Inaudible()),
     "depends on the engine": ("same on every engine", EngineDependent()),
     "depends on blocks": ("same for every block", BlockDependent()),

@@ -76,7 +76,9 @@ class Reporter:
         losses = np.zeros_like(state.losses) if self.forgets else state.losses
         return ClientState(np.broadcast_to(broadcast.losses, state.losses.shape), losses)
 
-    def play(self, state: ClientState, context: Context, noise: Noise) -> tuple[np.ndarray, ClientState]:
+    def play(
+        self, state: ClientState, context: Context, noise: Noise
+    ) -> tuple[np.ndarray, ClientState]:
         return np.argmin(state.heard, axis=-1), state
 
     def observe(self, state: ClientState, reports: np.ndarray, noise: Noise) -> ClientState:
@@ -84,7 +86,9 @@ class Reporter:
 
     def upload(self, state: ClientState, noise: Noise) -> tuple[Report, ClientState]:
         losses = from_units(state.losses)
-        return Report(losses if self.mechanism is None else noise.release(self.mechanism, losses)), state
+        return Report(
+            losses if self.mechanism is None else noise.release(self.mechanism, losses)
+        ), state
 
 
 @dataclass(frozen=True)
@@ -98,8 +102,14 @@ class Passing:
     def open(self, noise: Noise) -> tuple[Sums, ServerState]:
         return Sums(self.every, np.zeros(self.experts)), ServerState(0)
 
-    def aggregate(self, state: ServerState, uploads: Report, noise: Noise) -> tuple[Sums, ServerState]:
-        losses = uploads.losses if self.mechanism is None else noise.release(self.mechanism, uploads.losses)
+    def aggregate(
+        self, state: ServerState, uploads: Report, noise: Noise
+    ) -> tuple[Sums, ServerState]:
+        losses = (
+            uploads.losses
+            if self.mechanism is None
+            else noise.release(self.mechanism, uploads.losses)
+        )
         return Sums(self.every, losses), ServerState(state.exchanges + 1)
 
 
@@ -109,12 +119,20 @@ class PassingTwice(Passing):
 
     other: Any = None
 
-    def aggregate(self, state: ServerState, uploads: Report, noise: Noise) -> tuple[Sums, ServerState]:
-        losses = noise.release(self.mechanism, uploads.losses) + noise.release(self.other, uploads.losses)
+    def aggregate(
+        self, state: ServerState, uploads: Report, noise: Noise
+    ) -> tuple[Sums, ServerState]:
+        losses = noise.release(self.mechanism, uploads.losses) + noise.release(
+            self.other, uploads.losses
+        )
         return Sums(self.every, losses / 2), ServerState(state.exchanges + 1)
 
 
-CHANNELS = {"Report.losses": Channel.UPLOADS, "Sums.rounds": Channel.TIMING, "Sums.losses": Channel.BROADCASTS}
+CHANNELS = {
+    "Report.losses": Channel.UPLOADS,
+    "Sums.rounds": Channel.TIMING,
+    "Sums.losses": Channel.BROADCASTS,
+}
 
 
 @dataclass(frozen=True)
@@ -150,7 +168,9 @@ class NoisySums(AlgorithmSpec):
             setting=setting,
             client=Reporter(setting.experts, mechanism if at_clients else None, self.forgets),
             server=Passing(setting.experts, self.every, None if at_clients else mechanism),
-            certificate=self._local(curve, mechanism) if at_clients else self._central(setting, curve, mechanism),
+            certificate=self._local(curve, mechanism)
+            if at_clients
+            else self._central(setting, curve, mechanism),
             upload=Report,
             broadcast=Sums,
         )
@@ -159,7 +179,11 @@ class NoisySums(AlgorithmSpec):
     def _proof(self) -> Proof:
         if self.forgets:
             return Proof("composition.md", "disjoint-pieces")
-        return Proof("odometer.md", "gaussian-filter") if self.law == "gaussian" else Proof("composition.md", "pure-sum")
+        return (
+            Proof("odometer.md", "gaussian-filter")
+            if self.law == "gaussian"
+            else Proof("composition.md", "pure-sum")
+        )
 
     def _local(self, curve: PrivacyCurve, mechanism: Any) -> Certificate:
         assumes = frozenset({IDEAL_REALS, PUBLIC_PARAMETERS, NO_CARRY_OVER})
@@ -171,7 +195,12 @@ class NoisySums(AlgorithmSpec):
 
     def _central(self, setting: Setting, curve: PrivacyCurve, mechanism: Any) -> Certificate:
         return trusted_server(
-            setting=setting, curve=curve, proof=self._proof, channels=CHANNELS, mechanisms=(mechanism,), composition="sum"
+            setting=setting,
+            curve=curve,
+            proof=self._proof,
+            channels=CHANNELS,
+            mechanisms=(mechanism,),
+            composition="sum",
         )
 
 
@@ -183,7 +212,10 @@ class TwoLaws(AlgorithmSpec):
 
     def build(self, setting: Setting) -> Algorithm:
         first, second = (NoisySums(law, "server", self.cost) for law in ("k-norm", "gaussian"))
-        built, mechanisms = first.build(setting), (first.mechanism(setting.experts), second.mechanism(setting.experts))
+        built, mechanisms = (
+            first.build(setting),
+            (first.mechanism(setting.experts), second.mechanism(setting.experts)),
+        )
         curve = fixed_plan([(mechanism.curve, 1) for mechanism in mechanisms])
         certificate = trusted_server(
             setting=setting,
@@ -193,15 +225,21 @@ class TwoLaws(AlgorithmSpec):
             mechanisms=mechanisms,
             composition="sum",
         )
-        return replace(built, server=PassingTwice(setting.experts, 1, *mechanisms), certificate=certificate)
+        return replace(
+            built, server=PassingTwice(setting.experts, 1, *mechanisms), certificate=certificate
+        )
 
 
 HONEST: dict[str, AlgorithmSpec] = {
     "Laplace noise of every client": NoisySums("laplace", every=3),
     "K-norm noise of every client": NoisySums("k-norm"),
-    "K-norm noise of every client, all losses again and again": NoisySums("k-norm", every=4, forgets=False),
+    "K-norm noise of every client, all losses again and again": NoisySums(
+        "k-norm", every=4, forgets=False
+    ),
     "Gaussian noise of every client": NoisySums("gaussian", cost=0.5),
     "Gaussian noise of the server": NoisySums("gaussian", "server", cost=0.5, every=2),
-    "Gaussian noise of the server, all losses again and again": NoisySums("gaussian", "server", cost=0.1, forgets=False),
+    "Gaussian noise of the server, all losses again and again": NoisySums(
+        "gaussian", "server", cost=0.1, forgets=False
+    ),
     "noise of two laws": TwoLaws(),
 }

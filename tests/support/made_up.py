@@ -10,7 +10,7 @@ from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
 from hedgerow.evaluation.recorder import RunResult
 from hedgerow.studies.config import StudyConfig
-from hedgerow.studies.run import Study
+from hedgerow.studies.study import Study
 
 SPREAD = 0.01
 """Half of the seeds regret so much more than the mean, relatively, the others so much less; other halves for other entries."""
@@ -23,7 +23,9 @@ class _BuiltWhenAsked(dict[str, Algorithm]):
         self.config = config
 
     def __missing__(self, label: str) -> Algorithm:
-        self[label] = self.config.build(next(entry for entry in self.config.algorithms if entry.label == label))
+        self[label] = self.config.build(
+            next(entry for entry in self.config.algorithms if entry.label == label)
+        )
         return self[label]
 
 
@@ -40,5 +42,21 @@ def made_up(
         mean = law(entry.label.rpartition("/")[0], config.environment_of(entry).setting)
         for seed in range(seeds):
             curve = np.broadcast_to(mean * (1 + SPREAD * (-1) ** (seed >> index % 4)), at.shape)
-            results.append(RunResult(entry.label, seed, at, curve, curve, float(curve[-1]), 0.0, 0, 0, 0, 0, 0, comparators or {}))
+            results.append(
+                RunResult(
+                    entry.label,
+                    seed,
+                    at,
+                    curve,
+                    curve,
+                    float(curve[-1]),
+                    0.0,
+                    0,
+                    0,
+                    0,
+                    0,
+                    0,
+                    comparators or {},
+                )
+            )
     return Study(config, _BuiltWhenAsked(config), results, [])

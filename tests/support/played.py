@@ -12,10 +12,14 @@ from hedgerow.evaluation.recorder import Recorder, RunResult
 from hedgerow.evaluation.statistics import Estimate
 
 
-def played(spec: AlgorithmSpec, environment: Any, seed: int, engine: EngineName = "vectorised") -> RunResult:
+def played(
+    spec: AlgorithmSpec, environment: Any, seed: int, engine: EngineName = "vectorised"
+) -> RunResult:
     algorithm = spec.build(environment.setting)
     recorder = Recorder(environment.setting, environment.family, points=7)
-    return recorder.result("", seed, simulate(algorithm, environment, seed, sinks=[recorder], engine=engine))
+    return recorder.result(
+        "", seed, simulate(algorithm, environment, seed, sinks=[recorder], engine=engine)
+    )
 
 
 def regrets(spec: AlgorithmSpec, environment: Any, seeds: int) -> np.ndarray:

@@ -54,7 +54,9 @@ SPECS = {
 
 def with_curve(statement: Statement, curve: PrivacyCurve) -> Statement:
     """The same with another curve for everybody."""
-    guarantees = [replace(g, curve=curve_record(curve), reason=None) for g in statement.algorithm.guarantees]
+    guarantees = [
+        replace(g, curve=curve_record(curve), reason=None) for g in statement.algorithm.guarantees
+    ]
     return replace(statement, algorithm=replace(statement.algorithm, guarantees=guarantees))
 
 

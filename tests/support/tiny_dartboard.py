@@ -27,7 +27,12 @@ class TinyGame:
 
 def tiny_game(choice: Choice, most: int, groups: int) -> TinyGame:
     vectors = np.array(list(product(range(most + 1), repeat=2)), float)
-    pairs = [(i, j) for i, a in enumerate(vectors) for j, b in enumerate(vectors) if 0 < np.abs(a - b).max() <= 1]
+    pairs = [
+        (i, j)
+        for i, a in enumerate(vectors)
+        for j, b in enumerate(vectors)
+        if 0 < np.abs(a - b).max() <= 1
+    ]
     played = _Play(choice, vectors, groups - 1)
     for x in range(2):
         played.go(0, x, 0, np.full((1,) * played.exchanges, 1 / 2), ((0, x),))
@@ -59,4 +64,6 @@ class _Play:
         stay = np.exp(-self.choice.rate * (self.choice.base + self.lost[s][x]))
         self.go(s + 1, x, used, chance * stay, (*seen, (0, x)))
         for now in range(2):
-            self.go(s + 1, now, used + 1, chance * (1 - stay) * self.drawn[s][now], (*seen, (1, now)))
+            self.go(
+                s + 1, now, used + 1, chance * (1 - stay) * self.drawn[s][now], (*seen, (1, now))
+            )

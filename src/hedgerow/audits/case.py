@@ -49,4 +49,8 @@ class AuditCase:
 
 def changes(asked: Any, played: Any) -> dict[str, Any]:
     """The parameters in which the spec of a game differs from the one its user asked for."""
-    return {f.name: getattr(played, f.name) for f in fields(asked) if getattr(played, f.name) != getattr(asked, f.name)}
+    return {
+        f.name: getattr(played, f.name)
+        for f in fields(asked)
+        if getattr(played, f.name) != getattr(asked, f.name)
+    }

@@ -60,14 +60,18 @@ def glass_box(forward: Array, backward: Array, delta: float, confidence: float =
     between("delta", delta, 0.0, 1.0)
     expect(0 < confidence < 1, "confidence", confidence, "in (0, 1)")
     samples = [np.asarray(ratios, float) for ratios in (forward, backward)]
-    expect(not any(np.isnan(ratios).any() for ratios in samples), "log-ratios", "nan", "to be numbers")
+    expect(
+        not any(np.isnan(ratios).any() for ratios in samples), "log-ratios", "nan", "to be numbers"
+    )
     if min(map(len, samples)) < LEAST_SAMPLES:
         return Finding(None, delta, confidence)
     if delta == 0.0:
         return Finding(max(0.0, *(float(ratios.max()) for ratios in samples)), delta, 1.0)
     needed = log(2 / (1 - confidence))
     found = max(_shown(ratios, delta, needed) for ratios in samples)
-    silent = found == 0.0 and any(bool(ratios.any()) for ratios in samples)  # something leaks, too little is known to say how much
+    silent = found == 0.0 and any(
+        bool(ratios.any()) for ratios in samples
+    )  # something leaks, too little is known to say how much
     return Finding(None if silent else found, delta, confidence)
 
 
@@ -76,7 +80,11 @@ def _shown(ratios: Array, delta: float, needed: float) -> float:
     trial, judged = ratios[: len(ratios) // 4], ratios[len(ratios) // 4 :]
     bets = np.geomspace(1e-3, 0.99, 60) / delta
     weight = len(judged) / len(trial)
-    bet = bets[int(np.argmax([_largest_epsilon(trial, delta, float(bet), needed / weight) for bet in bets]))]
+    bet = bets[
+        int(
+            np.argmax([_largest_epsilon(trial, delta, float(bet), needed / weight) for bet in bets])
+        )
+    ]
     return _largest_epsilon(judged, delta, float(bet), needed)
 
 
@@ -84,7 +92,10 @@ def _largest_epsilon(ratios: Array, delta: float, bet: float, needed: float) -> 
     """The largest epsilon >= 0 at which the log-capital of a fixed bet reaches `needed`; 0 if none does."""
 
     def reached(epsilon: float) -> bool:
-        return float(np.log1p(bet * (-np.expm1(np.minimum(epsilon - ratios, 0.0)) - delta)).sum()) >= needed
+        return (
+            float(np.log1p(bet * (-np.expm1(np.minimum(epsilon - ratios, 0.0)) - delta)).sum())
+            >= needed
+        )
 
     low, high = 0.0, float(ratios[np.isfinite(ratios)].max(initial=0.0)) + 1.0
     if not reached(low):
@@ -96,7 +107,12 @@ def _largest_epsilon(ratios: Array, delta: float, bet: float, needed: float) -> 
     return closest(reached, low, high, 1e-6)
 
 
-def black_box(first: Sequence[Hashable], second: Sequence[Hashable], delta: float = 0.0, confidence: float = 0.999) -> Finding:
+def black_box(
+    first: Sequence[Hashable],
+    second: Sequence[Hashable],
+    delta: float = 0.0,
+    confidence: float = 0.999,
+) -> Finding:
     """Outputs on two neighbouring inputs: an event is chosen on a quarter of the sample and judged on the rest, in both directions.
 
     Events are the sets on which the likelihood ratio of the first part exceeds a level; the one with the largest estimate is
@@ -118,29 +134,49 @@ def black_box(first: Sequence[Hashable], second: Sequence[Hashable], delta: floa
     known[np.concatenate([sample[:chosen_on] for sample in codes])] = True
     if np.concatenate([known[sample[chosen_on:pairs]] for sample in codes]).mean() < 0.5:
         return Finding(None, delta, confidence, most)
-    found = [_shown_by_event(p, q, chosen_on, pairs, delta, needed) for p, q in (codes, codes[::-1])]
+    found = [
+        _shown_by_event(p, q, chosen_on, pairs, delta, needed) for p, q in (codes, codes[::-1])
+    ]
     return Finding(max(found), delta, confidence, most)
 
 
-def _shown_by_event(p: Codes, q: Codes, chosen_on: int, pairs: int, delta: float, needed: float) -> float:
+def _shown_by_event(
+    p: Codes, q: Codes, chosen_on: int, pairs: int, delta: float, needed: float
+) -> float:
     """The largest epsilon that one direction shows; 0 if none."""
     outcomes = int(max(p.max(), q.max())) + 1
     counts_p, counts_q = (np.bincount(sample[:chosen_on], minlength=outcomes) for sample in (p, q))
     order = np.argsort(-(counts_p + 0.5) / (counts_q + 0.5), kind="stable")
-    likely, rare = np.cumsum(counts_p[order]) / chosen_on, np.cumsum(counts_q[order]) / chosen_on + 1 / chosen_on
+    likely, rare = (
+        np.cumsum(counts_p[order]) / chosen_on,
+        np.cumsum(counts_q[order]) / chosen_on + 1 / chosen_on,
+    )
     judged = pairs - chosen_on
     above = np.maximum(likely - delta, 1e-300)
-    spread = np.sqrt((likely * (1 - likely) / above**2 + np.maximum(0.0, 1 - rare) / rare) * 2 * needed / judged)
+    spread = np.sqrt(
+        (likely * (1 - likely) / above**2 + np.maximum(0.0, 1 - rare) / rare) * 2 * needed / judged
+    )
     event = np.zeros(outcomes, bool)
     event[order[: int(np.argmax(np.log(above) - np.log(rare) - spread)) + 1]] = True
-    parts = [(event[p[part]], event[q[part]]) for part in (slice(None, chosen_on), slice(chosen_on, pairs))]
-    trial, judge = ((int((x & ~y).sum()), int((y & ~x).sum()), int((x & y).sum()), int((~x & ~y).sum())) for x, y in parts)
+    parts = [
+        (event[p[part]], event[q[part]])
+        for part in (slice(None, chosen_on), slice(chosen_on, pairs))
+    ]
+    trial, judge = (
+        (int((x & ~y).sum()), int((y & ~x).sum()), int((x & y).sum()), int((~x & ~y).sum()))
+        for x, y in parts
+    )
     bets = np.geomspace(1e-6, 0.99, 120)
-    shown = [_largest_epsilon_of_event(trial, float(bet), delta, needed * chosen_on / judged) for bet in bets]
+    shown = [
+        _largest_epsilon_of_event(trial, float(bet), delta, needed * chosen_on / judged)
+        for bet in bets
+    ]
     return _largest_epsilon_of_event(judge, float(bets[int(np.argmax(shown))]), delta, needed)
 
 
-def _largest_epsilon_of_event(counts: tuple[int, int, int, int], bet: float, delta: float, needed: float) -> float:
+def _largest_epsilon_of_event(
+    counts: tuple[int, int, int, int], bet: float, delta: float, needed: float
+) -> float:
     """For pairs counted as (x only, y only, both, neither): the largest epsilon at which the log-capital reaches `needed`."""
     first_only, second_only, both, neither = counts
 
@@ -148,7 +184,13 @@ def _largest_epsilon_of_event(counts: tuple[int, int, int, int], bet: float, del
         if bet * (exp(epsilon) + delta) >= 1:
             return False
         gains = (1 - delta, -exp(epsilon) - delta, 1 - exp(epsilon) - delta, -delta)
-        return sum(count * log1p(bet * gain) for count, gain in zip((first_only, second_only, both, neither), gains, strict=True)) >= needed
+        return (
+            sum(
+                count * log1p(bet * gain)
+                for count, gain in zip((first_only, second_only, both, neither), gains, strict=True)
+            )
+            >= needed
+        )
 
     return closest(reached, 0.0, 60.0, 1e-7) if reached(0.0) else 0.0
 
@@ -166,8 +208,18 @@ def gaussian(first: Array, second: Array, delta: float, confidence: float = 0.99
     expect(0 < delta < 1, "delta", delta, "in (0, 1)")
     expect(0 < confidence < 1, "confidence", confidence, "in (0, 1)")
     first, second = np.asarray(first, float), np.asarray(second, float)
-    expect(first.ndim == second.ndim == 1, "samples", (first.shape, second.shape), "to be two rows of numbers")
-    expect(bool(np.isfinite(first).all() and np.isfinite(second).all()), "samples", "nan or inf", "to be finite")
+    expect(
+        first.ndim == second.ndim == 1,
+        "samples",
+        (first.shape, second.shape),
+        "to be two rows of numbers",
+    )
+    expect(
+        bool(np.isfinite(first).all() and np.isfinite(second).all()),
+        "samples",
+        "nan or inf",
+        "to be finite",
+    )
     n, k = len(first), len(second)
     if min(n, k) < LEAST_SAMPLES:
         return Finding(None, delta, confidence)
@@ -175,7 +227,9 @@ def gaussian(first: Array, second: Array, delta: float, confidence: float = 0.99
     freedom = n + k - 2
     pooled = (np.var(first, ddof=1) * (n - 1) + np.var(second, ddof=1) * (k - 1)) / freedom
     most_variance = pooled * freedom / float(chdtri(freedom, each))
-    shift = abs(float(np.mean(first) - np.mean(second))) - float(ndtri(1 - (1 - each) / 2)) * sqrt(most_variance * (1 / n + 1 / k))
+    shift = abs(float(np.mean(first) - np.mean(second))) - float(ndtri(1 - (1 - each) / 2)) * sqrt(
+        most_variance * (1 / n + 1 / k)
+    )
     if shift <= 0:
         return Finding(0.0, delta, confidence)
     if most_variance == 0:

@@ -70,7 +70,11 @@ class AuditRow:
             "verdict": self.verdict,
             "expected": self.case.expected,
             "passed": self.passed,
-            **({"reason": "the log-ratio is infinite"} if audited is not None and shown is None else {}),
+            **(
+                {"reason": "the log-ratio is infinite"}
+                if audited is not None and shown is None
+                else {}
+            ),
         }
 
 
@@ -82,11 +86,23 @@ def examine(case: AuditCase, seed: int = 0) -> Finding:
         first, second = (list(map(_seen, sent)) for sent in _sampled(case, seed))
         return black_box(first, second, case.delta)
     if likelihood is None:
-        raise InvalidValue(f"Expected {case.algorithm.name} to offer log_likelihood for the case {case.name!r}.")
+        raise InvalidValue(
+            f"Expected {case.algorithm.name} to offer log_likelihood for the case {case.name!r}."
+        )
     if case.method == "exact ratio":
-        return largest_ratio([(likelihood(list(sent), case.first), likelihood(list(sent), case.second)) for sent in case.transcripts])
+        return largest_ratio(
+            [
+                (likelihood(list(sent), case.first), likelihood(list(sent), case.second))
+                for sent in case.transcripts
+            ]
+        )
     forward, backward = (
-        np.array([sign * (likelihood(list(said), case.first) - likelihood(list(said), case.second)) for said in sent])
+        np.array(
+            [
+                sign * (likelihood(list(said), case.first) - likelihood(list(said), case.second))
+                for said in sent
+            ]
+        )
         for sign, sent in zip((1, -1), _sampled(case, seed), strict=True)
     )
     return glass_box(forward, backward, case.delta)
@@ -97,13 +113,17 @@ def _sees_broadcasts(case: AuditCase) -> None:
     if Channel.BROADCASTS not in view or view & {Channel.UPLOADS, Channel.SUM}:
         sees = ", ".join(sorted(channel.value for channel in view))
         text = "to see broadcasts and nothing that clients send, which is all that audits look at"
-        raise InvalidValue(f"Expected observer={case.observer.value!r} of the case {case.name!r} {text}; it sees {sees}.")
+        raise InvalidValue(
+            f"Expected observer={case.observer.value!r} of the case {case.name!r} {text}; it sees {sees}."
+        )
 
 
 def _sampled(case: AuditCase, seed: int) -> Iterator[list[list[Any]]]:
     """Broadcasts of many runs in the first world, then in the second, with noise of their own."""
     for world, losses in enumerate((case.first, case.second)):
-        noise = SeededNoise(2 * seed + world)  # one source for all runs: each goes on where the last one stopped
+        noise = SeededNoise(
+            2 * seed + world
+        )  # one source for all runs: each goes on where the last one stopped
         yield [broadcasts_of(case.algorithm, losses, noise) for _ in range(case.runs)]
 
 
@@ -116,9 +136,15 @@ def cases_of(name: str, spec: AlgorithmSpec) -> tuple[AuditCase, ...]:
     if name not in AUDITS:
         raise InvalidValue(f"{name} has no audit cases. Algorithms that have: {', '.join(AUDITS)}.")
     cases = AUDITS[name](spec)
-    null = bool(cases) and cases[0].expected == "holds" and np.array_equal(cases[0].first, cases[0].second)
+    null = (
+        bool(cases)
+        and cases[0].expected == "holds"
+        and np.array_equal(cases[0].first, cases[0].second)
+    )
     if not null or all(case.expected != "violated" for case in cases):
-        raise InvalidValue(f"Expected the audit cases of {name!r} to begin with a null and to hold one that expects 'violated'.")
+        raise InvalidValue(
+            f"Expected the audit cases of {name!r} to begin with a null and to hold one that expects 'violated'."
+        )
     return cases
 
 

@@ -15,12 +15,37 @@ from hedgerow.privacy.composition import random_draws
 
 def calibrate_rows() -> Iterator[Row]:
     """How long the certified choice of parameters takes, against the two seconds it may take."""
-    for clients, rounds, experts, every in ((10, 512, 100, 1), (1, 10**6, 1000, 1), (10**6, 10**9, 10**5, 1000), (10, 2**17, 100, 1)):
+    for clients, rounds, experts, every in (
+        (10, 512, 100, 1),
+        (1, 10**6, 1000, 1),
+        (10**6, 10**9, 10**5, 1000),
+        (10, 2**17, 100, 1),
+    ):
         frame = {"clients": clients, "experts": experts, "horizon": rounds, "every": every}
         work = partial(choose.__wrapped__, **frame, best_loss=0.0, epsilon=1.0)  # behind the cache
         taken = median(seconds(work) for _ in range(3))
-        yield Row(f"calibrate/sparse_vector/m={clients}/T={rounds}/d={experts}/N={every}", taken / 2, "2 s", taken, "s", "<=", 1.0)
-    for rounds in (10**4, 10**5, 10**6):  # with delta > 0 the certified curve is computed a few times; then it is kept on disk
+        yield Row(
+            f"calibrate/sparse_vector/m={clients}/T={rounds}/d={experts}/N={every}",
+            taken / 2,
+            "2 s",
+            taken,
+            "s",
+            "<=",
+            1.0,
+        )
+    for rounds in (
+        10**4,
+        10**5,
+        10**6,
+    ):  # with delta > 0 the certified curve is computed a few times; then it is kept on disk
         fresh = partial(choose_dartboard.__wrapped__, Setting(1, 100, rounds), 1.0, 1e-6, None)
         taken = without_caches(fresh, random_draws._table)
-        yield Row(f"calibrate/shrinking_dartboard/m=1/T={rounds}/d=100", taken / 60, "1 minute", taken, "s", "<=", 1.0)
+        yield Row(
+            f"calibrate/shrinking_dartboard/m=1/T={rounds}/d=100",
+            taken / 60,
+            "1 minute",
+            taken,
+            "s",
+            "<=",
+            1.0,
+        )

@@ -49,7 +49,9 @@ def seconds(work: Callable[[], object]) -> float:
     return time.process_time() - start
 
 
-def in_turn(ours: Callable[[], object], theirs: Callable[[], object], repeats: int = REPEATS) -> tuple[float, float]:
+def in_turn(
+    ours: Callable[[], object], theirs: Callable[[], object], repeats: int = REPEATS
+) -> tuple[float, float]:
     """The median ratio of times that are taken in turn, each warm, and our median time."""
     ours()
     theirs()

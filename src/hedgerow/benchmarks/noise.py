@@ -48,7 +48,15 @@ def sampling_rows() -> Iterator[Row]:
         ours = _repeat(partial(server.draw, law, "bench", shape, scale=1.0), times)
         ratio, taken = in_turn(ours, _repeat(partial(generator.normal, 0.0, 1.0, size), times))
         limit = LIMITS.get(size)
-        yield Row(f"{law}/d={size}", ratio, "numpy normal", size * times / taken, "per second", None if limit is None else "<=", limit)
+        yield Row(
+            f"{law}/d={size}",
+            ratio,
+            "numpy normal",
+            size * times / taken,
+            "per second",
+            None if limit is None else "<=",
+            limit,
+        )
     for law, peer in peers.items():
         taken = median(seconds(partial(peer, 10**4)) for _ in range(100))
         yield Row(f"{law}/d=10000/numpy", None, None, 10**4 / taken, "per second")
@@ -70,7 +78,9 @@ def opendp_rows() -> Iterator[Row]:
     for law, make in makers.items():
         measurement, zeros = make(), [0] * _OPENDP_SAMPLES
         taken = median(seconds(partial(measurement, zeros)) for _ in range(3))
-        yield Row(f"{law}/d={_OPENDP_SAMPLES}/OpenDP", None, None, _OPENDP_SAMPLES / taken, "per second")
+        yield Row(
+            f"{law}/d={_OPENDP_SAMPLES}/OpenDP", None, None, _OPENDP_SAMPLES / taken, "per second"
+        )
 
 
 def setup_rows() -> Iterator[Row]:
@@ -93,7 +103,15 @@ def selection_rows() -> Iterator[Row]:
     for name, mechanism in mechanisms.items():
         theirs = _repeat(lambda: int(np.argmax(generator.gumbel(size=EXPERTS) - scores / 2)), 50)
         ratio, taken = in_turn(_repeat(partial(server.release, mechanism, scores), 50), theirs)
-        yield Row(f"select/{name}/d={EXPERTS}", ratio, "numpy Gumbel argmax", taken / 50 * 1e6, "us", "<=", 5.0)
+        yield Row(
+            f"select/{name}/d={EXPERTS}",
+            ratio,
+            "numpy Gumbel argmax",
+            taken / 50 * 1e6,
+            "us",
+            "<=",
+            5.0,
+        )
         taken = seconds(_repeat(partial(seeded.release, mechanism, scores), 50))
         yield Row(f"select/{name}/d={EXPERTS}/seeded", None, None, taken / 50 * 1e6, "us")
 
@@ -104,8 +122,12 @@ def seeded_rows() -> Iterator[Row]:
     rng = np.random.default_rng(0)
     for law in ("exponential", "gumbel"):
         noise = SeededNoise(0).server()
-        ratio, taken = in_turn(partial(noise.draw, law, "bench", rounds=count), partial(LAWS[law], rng, count))
-        yield Row(f"seeded/{law}/n={count}", ratio, f"numpy {law}", taken / count * 1e9, "ns per draw")
+        ratio, taken = in_turn(
+            partial(noise.draw, law, "bench", rounds=count), partial(LAWS[law], rng, count)
+        )
+        yield Row(
+            f"seeded/{law}/n={count}", ratio, f"numpy {law}", taken / count * 1e9, "ns per draw"
+        )
 
 
 def noise_rows() -> Iterator[Row]:

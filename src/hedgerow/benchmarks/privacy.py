@@ -8,7 +8,14 @@ from statistics import median
 
 from hedgerow.benchmarks.measure import REPEATS, Row, in_turn, seconds, without_caches
 from hedgerow.privacy.budget import Budget
-from hedgerow.privacy.calibrate import gaussian_scale, largest_mu, largest_range, largest_rate, largest_rho, least_noise
+from hedgerow.privacy.calibrate import (
+    gaussian_scale,
+    largest_mu,
+    largest_range,
+    largest_rate,
+    largest_rho,
+    least_noise,
+)
 from hedgerow.privacy.composition import bounded_range, recursion
 from hedgerow.privacy.composition import steps as composition
 from hedgerow.privacy.composition.bounded_range import AdaptiveBoundedRange
@@ -50,7 +57,15 @@ def odometer_rows() -> Iterator[Row]:
     base = works[_LENGTHS[0]]
     for releases, work in works.items():
         ratio, taken = in_turn(work, base, 2 * REPEATS + 1)
-        yield Row(f"odometer/releases={releases}", ratio, "after 100 releases", taken / _CHUNK * 1e6, "us per release", "<=", 2.0)
+        yield Row(
+            f"odometer/releases={releases}",
+            ratio,
+            "after 100 releases",
+            taken / _CHUNK * 1e6,
+            "us per release",
+            "<=",
+            2.0,
+        )
 
 
 def calibration_rows() -> Iterator[Row]:
@@ -67,9 +82,13 @@ def calibration_rows() -> Iterator[Row]:
     budget = Budget(1.0, 1e-6)
     questions: dict[str, Callable[[], object]] = {
         "gaussian, closed form": lambda: gaussian_scale(budget),
-        "gaussian, search": lambda: least_noise(lambda scale: GaussianDP(1 / scale), budget, 1e-3, 1e3),
+        "gaussian, search": lambda: least_noise(
+            lambda scale: GaussianDP(1 / scale), budget, 1e-3, 1e3
+        ),
         "concentrated": lambda: largest_rho(budget),
-        "1000 exponential mechanisms": lambda: largest_rate(lambda rate: ZeroConcentratedDP(1000 * rate * rate / 8), budget, 1e-6, 1.0),
+        "1000 exponential mechanisms": lambda: largest_rate(
+            lambda rate: ZeroConcentratedDP(1000 * rate * rate / 8), budget, 1e-6, 1.0
+        ),
     }
     for name, question in questions.items():
         taken = median(seconds(fresh(question)) for _ in range(REPEATS))
@@ -83,11 +102,15 @@ def composition_rows() -> Iterator[Row]:
     for steps in (10, 100, 1000):
         curve = AdaptiveBoundedRange(1.4 / sqrt(steps) / 4, steps)
         questions[f"compose/bounded range, {steps} steps"] = lambda curve=curve: curve.epsilon(1e-6)
-        questions[f"solve/largest range, {steps} steps"] = lambda steps=steps: largest_range(steps, Budget(1.0, 1e-6))
+        questions[f"solve/largest range, {steps} steps"] = lambda steps=steps: largest_range(
+            steps, Budget(1.0, 1e-6)
+        )
     questions["compose/pure, 10000 steps"] = lambda: PureComposition(0.01, 10**4).epsilon(1e-6)
     questions["compose/fixed plan, 1500 steps"] = lambda: fixed_plan(plan).epsilon(1e-6)
     for name, question in questions.items():
-        yield Row(name, None, None, median(without_caches(question, *CACHES) for _ in range(REPEATS)), "s")
+        yield Row(
+            name, None, None, median(without_caches(question, *CACHES) for _ in range(REPEATS)), "s"
+        )
 
 
 def privacy_rows() -> Iterator[Row]:

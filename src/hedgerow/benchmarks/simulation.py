@@ -21,17 +21,24 @@ from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.evaluation.recorder import Recorder
 
 SUM = "losses.sum()"
-IN_BLOCKS: dict[str, AlgorithmSpec] = {"phased_selection": PhasedSelection(), "random_prefix": RandomPrefix()}
+IN_BLOCKS: dict[str, AlgorithmSpec] = {
+    "phased_selection": PhasedSelection(),
+    "random_prefix": RandomPrefix(),
+}
 
 
-def losses(rounds: int, clients: int, experts: int, kind: type[Realizable | UniformLosses] = Realizable) -> RecordedArray:
+def losses(
+    rounds: int, clients: int, experts: int, kind: type[Realizable | UniformLosses] = Realizable
+) -> RecordedArray:
     """Uniform losses, with one zero-loss expert unless said otherwise, on the lattice, ready to be read."""
     environment = kind(clients=clients, experts=experts, horizon=rounds)
     block, _ = environment.block(environment.start(0), rounds, None)
     return RecordedArray.on_lattice(block.losses)
 
 
-def play(spec: AlgorithmSpec, environment: RecordedArray, engine: EngineName = "vectorised") -> Callable[[], object]:
+def play(
+    spec: AlgorithmSpec, environment: RecordedArray, engine: EngineName = "vectorised"
+) -> Callable[[], object]:
     """Everything after generation: validation, protocol, regret, communication."""
     algorithm = spec.build(environment.setting)  # choosing parameters is `bench calibrate`
 
@@ -43,7 +50,9 @@ def play(spec: AlgorithmSpec, environment: RecordedArray, engine: EngineName = "
     return work
 
 
-def against_sum(spec: AlgorithmSpec, environment: RecordedArray, engine: EngineName = "vectorised") -> tuple[float, float]:
+def against_sum(
+    spec: AlgorithmSpec, environment: RecordedArray, engine: EngineName = "vectorised"
+) -> tuple[float, float]:
     """The ratio to reading the same array once, and the time."""
     return in_turn(play(spec, environment, engine), environment.losses.sum)
 
@@ -59,16 +68,38 @@ def simulate_rows() -> Iterator[Row]:
     for every, limit in ((32, 3.0), (1, 10.0)):
         ratio, taken = against_sum(SparseVector(every=every), environment)
         each = taken / (rounds * clients) * 1e9
-        yield Row(name_of(clients, rounds, experts, every, "vectorised"), ratio, SUM, each, "ns per loss vector", "<=", limit)
+        yield Row(
+            name_of(clients, rounds, experts, every, "vectorised"),
+            ratio,
+            SUM,
+            each,
+            "ns per loss vector",
+            "<=",
+            limit,
+        )
     for name, spec in IN_BLOCKS.items():
         ratio, taken = against_sum(spec, environment)
         each = taken / (rounds * clients) * 1e9
-        yield Row(f"{name}/m={clients}/T={rounds}/d={experts}/vectorised", ratio, SUM, each, "ns per loss vector", "<=", 4.0)
+        yield Row(
+            f"{name}/m={clients}/T={rounds}/d={experts}/vectorised",
+            ratio,
+            SUM,
+            each,
+            "ns per loss vector",
+            "<=",
+            4.0,
+        )
     short = RecordedArray.on_lattice(environment.losses[: 2**10])
     for every in (32, 1):
         ratio, taken = against_sum(SparseVector(every=every), short, "in_process")
         each = taken / (2**10 * clients) * 1e9
-        yield Row(name_of(clients, 2**10, experts, every, "in_process"), ratio, SUM, each, "ns per loss vector")
+        yield Row(
+            name_of(clients, 2**10, experts, every, "in_process"),
+            ratio,
+            SUM,
+            each,
+            "ns per loss vector",
+        )
     del environment, short
     yield from _dartboard()
     yield from _growth()
@@ -86,7 +117,9 @@ def _dartboard() -> Iterator[Row]:
             environment = losses(rounds, 1, experts, kind)
             ratio, taken = against_sum(ShrinkingDartboard(delta=1e-6), environment)
             each = taken / rounds * 1e9
-            yield Row(f"{name}/d={experts}{stream}", ratio, SUM, each, "ns per loss vector", "<=", limit)
+            yield Row(
+                f"{name}/d={experts}{stream}", ratio, SUM, each, "ns per loss vector", "<=", limit
+            )
     ratio, taken = against_sum(ShrinkingDartboard(delta=1e-6, every=1), losses(rounds, 1, 100))
     yield Row(f"{name}/d=100/N=1", ratio, SUM, taken / rounds * 1e9, "ns per loss vector")
 
@@ -107,13 +140,20 @@ def _growth() -> Iterator[Row]:
         for (m, t, d), grown in games.items():
             work = play(spec, grown)
             work()
-            pairs = [(seconds(work) / grown.losses.size, seconds(base) / games[frame].losses.size) for _ in range(REPEATS)]
+            pairs = [
+                (seconds(work) / grown.losses.size, seconds(base) / games[frame].losses.size)
+                for _ in range(REPEATS)
+            ]
             each, beside = (min(pair[i] for pair in pairs) * 1e9 for i in (0, 1))
-            yield Row(f"growth/{name}/m={m}/T={t}/d={d}", each / beside, "the first", each, "ns per loss")
+            yield Row(
+                f"growth/{name}/m={m}/T={t}/d={d}", each / beside, "the first", each, "ns per loss"
+            )
 
 
 def _sizes(clients: int, rounds: int, experts: int) -> list[tuple[int, int, int]]:
-    larger = [(k * clients, rounds, experts) for k in (2, 4)] + [(clients, k * rounds, experts) for k in (2, 4)]
+    larger = [(k * clients, rounds, experts) for k in (2, 4)] + [
+        (clients, k * rounds, experts) for k in (2, 4)
+    ]
     return [(clients, rounds, experts), *larger, *((clients, rounds, k * experts) for k in (2, 4))]
 
 
@@ -133,16 +173,28 @@ def memory_rows() -> Iterator[Row]:
     context = multiprocessing.get_context("spawn")
     with context.Pool(1) as pool:
         peak = pool.apply(_million, (rounds, experts, every))
-    yield Row(f"memory/{name_of(1, rounds, experts, every, 'vectorised')}", peak / 1024, "1 GiB", peak, "MiB", "<=", 1.0)
+    yield Row(
+        f"memory/{name_of(1, rounds, experts, every, 'vectorised')}",
+        peak / 1024,
+        "1 GiB",
+        peak,
+        "MiB",
+        "<=",
+        1.0,
+    )
 
 
-def _played_by_sums(clients: int, rounds: int, experts: int, spec: AlgorithmSpec) -> tuple[float, float]:
+def _played_by_sums(
+    clients: int, rounds: int, experts: int, spec: AlgorithmSpec
+) -> tuple[float, float]:
     """Wall-clock seconds of a whole game, choice of parameters included, and the peak memory of a process that does only that."""
     start = time.perf_counter()
     environment = Realizable(clients=clients, experts=experts, horizon=rounds, law="bernoulli")
     algorithm = spec.build(environment.setting)
     recorder = Recorder(environment.setting, environment.family)
-    result = recorder.result("", 0, simulate(algorithm, environment, 0, sinks=[recorder], engine="summed"))
+    result = recorder.result(
+        "", 0, simulate(algorithm, environment, 0, sinks=[recorder], engine="summed")
+    )
     if not np.isfinite(result.regret).all():
         raise ArithmeticError("regret is not finite")
     return time.perf_counter() - start, peak_mebibytes()
@@ -153,9 +205,21 @@ def scale_rows() -> Iterator[Row]:
     rounds, experts, every = 10**6, 100, 1000
     context = multiprocessing.get_context("spawn")
     fed_svt = SparseVector(epsilon=1.0, every=every)
-    games = [(f"sparse_vector/m={m}/T={rounds}/d={experts}/N={every}", m, fed_svt) for m in (10**2, 10**3, 10**4, 10**5, 10**6)]
-    games += [(f"{name}/m={10**6}/T={rounds}/d={experts}", 10**6, spec) for name, spec in IN_BLOCKS.items()]
-    games.append((f"shrinking_dartboard/m={10**6}/T={rounds}/d={experts}/N={every}", 10**6, ShrinkingDartboard(every=every)))
+    games = [
+        (f"sparse_vector/m={m}/T={rounds}/d={experts}/N={every}", m, fed_svt)
+        for m in (10**2, 10**3, 10**4, 10**5, 10**6)
+    ]
+    games += [
+        (f"{name}/m={10**6}/T={rounds}/d={experts}", 10**6, spec)
+        for name, spec in IN_BLOCKS.items()
+    ]
+    games.append(
+        (
+            f"shrinking_dartboard/m={10**6}/T={rounds}/d={experts}/N={every}",
+            10**6,
+            ShrinkingDartboard(every=every),
+        )
+    )
     for name, clients, spec in games:
         with context.Pool(1) as pool:
             taken, peak = pool.apply(_played_by_sums, (clients, rounds, experts, spec))

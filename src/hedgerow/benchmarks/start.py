@@ -30,6 +30,10 @@ def start_rows() -> Iterator[Row]:
 
 
 def _row(name: str, ours: tuple[str, ...], theirs: str, limit: float | None = None) -> Row:
-    pairs = [(process_seconds(*ours), process_seconds("-c", theirs)) for _ in range(REPEATS + 1)][1:]  # the first is cold
+    pairs = [(process_seconds(*ours), process_seconds("-c", theirs)) for _ in range(REPEATS + 1)][
+        1:
+    ]  # the first is cold
     ratio, value = median(a / b for a, b in pairs), median(a for a, _ in pairs)
-    return Row(f"start/{name}", ratio, theirs, 1000 * value, "ms", None if limit is None else "<=", limit)
+    return Row(
+        f"start/{name}", ratio, theirs, 1000 * value, "ms", None if limit is None else "<=", limit
+    )

@@ -16,7 +16,9 @@ from hedgerow.cli.output import ERR
 from hedgerow.core.errors import HedgerowError, Interrupted
 
 # Typer carries its own copy of click, or uses the installed one; this is the base of its errors either way.
-CommandLineError: type[Exception] = next(kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException")
+CommandLineError: type[Exception] = next(
+    kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
+)
 
 # Function and summary of each command. The summary is the first line of the function's docstring (a test compares them), so that
 # `hedgerow --help` need not import the commands.
@@ -52,7 +54,9 @@ class Commands(TyperGroup):
 def load(name: str) -> Any:
     """The command itself, with its options."""
     module, _, function = COMMANDS[name][0].partition(":")
-    single = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich")
+    single = typer.Typer(
+        add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich"
+    )
     single.command(name)(getattr(import_module(f"hedgerow.cli.{module}"), function))
     return typer.main.get_command(single)
 
@@ -61,7 +65,10 @@ def group() -> TyperGroup:
     """All commands, as far as their summaries."""
     return Commands(
         name="hedgerow",
-        commands={name: TyperCommand(name, help=summary, rich_markup_mode=None) for name, (_, summary) in COMMANDS.items()},
+        commands={
+            name: TyperCommand(name, help=summary, rich_markup_mode=None)
+            for name, (_, summary) in COMMANDS.items()
+        },
         rich_markup_mode=None,  # plain help, which needs no more of rich
         help="Private federated prediction from experts: simulate, compare, certify, audit, state, reproduce.",
         epilog="Start with `hedgerow demo`. Exit codes: 0 passed, 1 a check failed, 2 usage, input or missing data, 130 Ctrl-C.",
@@ -86,7 +93,9 @@ def guarded(debug: bool) -> int:
         if debug:
             ERR.print(traceback.format_exc(), markup=False, soft_wrap=True)
         text = error.format_message() if hasattr(error, "format_message") else str(error)  # pyright: ignore[reportAttributeAccessIssue]
-        ERR.print(f"Error: {' '.join(text.split())}{_set_instead(error)}", markup=False, soft_wrap=True)
+        ERR.print(
+            f"Error: {' '.join(text.split())}{_set_instead(error)}", markup=False, soft_wrap=True
+        )
         _print_notes(error)
         code = 2
     except Exception as error:  # a bug, ours or a plugin's
@@ -94,7 +103,11 @@ def guarded(debug: bool) -> int:
             ERR.print(traceback.format_exc(), markup=False, soft_wrap=True)
         where = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{where.filename}:{where.lineno}"
-        ERR.print(f"Error: {type(error).__name__}: {error} (at {place}; --debug shows the traceback)", markup=False, soft_wrap=True)
+        ERR.print(
+            f"Error: {type(error).__name__}: {error} (at {place}; --debug shows the traceback)",
+            markup=False,
+            soft_wrap=True,
+        )
         _print_notes(error)
         code = 2
     if code == INTERRUPTED:
@@ -105,7 +118,11 @@ def guarded(debug: bool) -> int:
 def _set_instead(error: Exception) -> str:
     """Parameters of algorithms are no options of their own: where one was tried, how it is written."""
     context = getattr(error, "ctx", None)
-    if not hasattr(error, "option_name") or context is None or not any("--set" in option.opts for option in context.command.params):
+    if (
+        not hasattr(error, "option_name")
+        or context is None
+        or not any("--set" in option.opts for option in context.command.params)
+    ):
         return ""
     return ". Parameters are changed by --set KEY=VALUE."
 

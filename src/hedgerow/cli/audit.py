@@ -17,7 +17,9 @@ from hedgerow.studies.config import parse_setting, typed
 
 def audit(
     name: Annotated[str, typer.Argument(help="An algorithm; see `hedgerow list`.")],
-    calibration: Annotated[str | None, typer.Option("--calibration", help="certified or published.")] = None,
+    calibration: Annotated[
+        str | None, typer.Option("--calibration", help="certified or published.")
+    ] = None,
     settings: Settings = None,
     json: Json = False,
     plugin: Plugins = None,
@@ -61,9 +63,16 @@ def _show(name: str, rows: list[AuditRow]) -> None:
     table = new_table(("case", "claim", "method"), numbers, title=title)
     for row in rows:
         case, shown = row.case, "-" if row.finding.epsilon is None else f"{row.finding.epsilon:.4g}"
-        claim = f"{case.claim} ({notes.index(_played(case)) + 1})" if case.parameters else case.claim
+        claim = (
+            f"{case.claim} ({notes.index(_played(case)) + 1})" if case.parameters else case.claim
+        )
         method = f"{case.method}, {case.runs:,} runs" if case.runs else case.method
-        numbers = (f"{case.delta:g}", f"{row.certified:.4g}", shown, f"{row.finding.confidence:.4g}")
+        numbers = (
+            f"{case.delta:g}",
+            f"{row.certified:.4g}",
+            shown,
+            f"{row.finding.confidence:.4g}",
+        )
         verdict = f"[{'green' if row.passed else 'red'}]{row.verdict}[/]"
         table.add_row(case.name, claim, method, *numbers, verdict, case.expected)
     OUT.print(table)
@@ -72,5 +81,8 @@ def _show(name: str, rows: list[AuditRow]) -> None:
 
 
 def _played(case: AuditCase) -> str:
-    values = {name: f"{value:g}" if isinstance(value, float) else str(value) for name, value in case.parameters.items()}
+    values = {
+        name: f"{value:g}" if isinstance(value, float) else str(value)
+        for name, value in case.parameters.items()
+    }
     return ", ".join(f"{name} = {value}" for name, value in values.items())

@@ -15,7 +15,9 @@ from hedgerow.core.validate import nearest
 
 
 def bench(
-    name: Annotated[str | None, typer.Argument(help=f"One of: {', '.join(BENCHMARKS)}. Default: all.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(help=f"One of: {', '.join(BENCHMARKS)}. Default: all.")
+    ] = None,
     json: Json = False,
     debug: Debug = False,
 ) -> int:
@@ -42,6 +44,13 @@ def bench(
             limit = "" if row.limit is None else f"{row.op} {row.limit:g}"
             ratio = "" if row.ratio is None else f"{row.ratio:.2f}"
             value = f"{row.value:,.0f}" if row.value >= 100 else f"{row.value:.3g}"
-            table.add_row(row.name, ratio, limit, VERDICTS[row.passed], row.against or "", f"{value} {row.unit}")
+            table.add_row(
+                row.name,
+                ratio,
+                limit,
+                VERDICTS[row.passed],
+                row.against or "",
+                f"{value} {row.unit}",
+            )
         OUT.print(table)
     return 1 if any(row.passed is False for row in rows) else 0

@@ -49,7 +49,11 @@ def build(name: str, settings: list[str], secure: bool = False) -> tuple[Algorit
 
 
 def _collusion(others: int) -> str:
-    return f", also if {others} other {'client colludes' if others == 1 else 'clients collude'}" if others else ""
+    return (
+        f", also if {others} other {'client colludes' if others == 1 else 'clients collude'}"
+        if others
+        else ""
+    )
 
 
 def _bound_table(bound: RegretBound | None) -> dict[str, Any]:
@@ -64,7 +68,10 @@ def certify(
     settings: Settings = None,
     json: Json = False,
     plugin: Plugins = None,
-    secure: Annotated[bool, typer.Option("--secure", help="As for real data: with noise from the system's entropy.")] = False,
+    secure: Annotated[
+        bool,
+        typer.Option("--secure", help="As for real data: with noise from the system's entropy."),
+    ] = False,
     debug: Debug = False,
 ) -> None:
     """Print who can learn what, at which epsilon, proven where.
@@ -77,7 +84,9 @@ def certify(
     """
     prepare(plugin)
     spec, algorithm = build(name, settings or [], secure)
-    record = algorithm_record(name, algorithm, {"name": name, **choices_of(spec)}, "real" if secure else "drawn")
+    record = algorithm_record(
+        name, algorithm, {"name": name, **choices_of(spec)}, "real" if secure else "drawn"
+    )
     bound, notes = _bound_table(algorithm.regret_bound), budget_notes(algorithm)
     if json:
         print_json({**to_json(record), **bound, "notes": notes})
@@ -87,7 +96,9 @@ def certify(
 
 def _show(record: AlgorithmRecord, bound: dict[str, Any], notes: list[str]) -> None:
     frame = ", ".join(f"{key} = {value}" for key, value in record.setting.items())
-    OUT.print(f"[bold]{record.label}[/bold], calibration {record.calibration}, trust {record.trust}; {frame}")
+    OUT.print(
+        f"[bold]{record.label}[/bold], calibration {record.calibration}, trust {record.trust}; {frame}"
+    )
     for key, value in record.parameters.items():
         OUT.print(f"  {pairs({key: value}, record.label)}", markup=False)
     if bound["regret_bound"] is not None:
@@ -98,14 +109,18 @@ def _show(record: AlgorithmRecord, bound: dict[str, Any], notes: list[str]) -> N
         OUT.print(f"  note: {note}", markup=False)
     for guarantee in record.guarantees:
         _show_guarantee(guarantee)
-    meaning = explained([guarantee.curve.words for guarantee in record.guarantees if guarantee.curve is not None])
+    meaning = explained(
+        [guarantee.curve.words for guarantee in record.guarantees if guarantee.curve is not None]
+    )
     if meaning:
         OUT.print(f"\n{meaning}", markup=False)
 
 
 def _show_guarantee(guarantee: GuaranteeRecord) -> None:
     OUT.print(f"\n[bold]{guarantee.observer}[/bold] sees {', '.join(guarantee.sees)}")
-    curve = f"no guarantee ({guarantee.reason})" if guarantee.curve is None else guarantee.curve.words
+    curve = (
+        f"no guarantee ({guarantee.reason})" if guarantee.curve is None else guarantee.curve.words
+    )
     OUT.print(f"  {curve}", markup=False, style="red" if guarantee.curve is None else "green")
     if guarantee.claimed is not None:
         claim = f"epsilon = {guarantee.claimed.epsilon:.4g}, delta = {guarantee.claimed.delta:.4g}"

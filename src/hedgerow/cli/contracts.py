@@ -20,7 +20,12 @@ def contracts(
     settings: Settings = None,
     json: Json = False,
     plugin: Plugins = None,
-    secure: Annotated[bool, typer.Option("--secure", help="The contracts about noise, with noise from the system's entropy.")] = False,
+    secure: Annotated[
+        bool,
+        typer.Option(
+            "--secure", help="The contracts about noise, with noise from the system's entropy."
+        ),
+    ] = False,
     debug: Debug = False,
 ) -> int:
     """Check the contracts that every algorithm must keep.
@@ -45,6 +50,8 @@ def contracts(
         table = new_table(("contract", "status", ""), title=f"contracts of {name}")
         colour = {"holds": "green", "not applicable": "yellow", "broken": "red"}
         for outcome in outcomes:
-            table.add_row(outcome.contract, f"[{colour[outcome.status]}]{outcome.status}[/]", outcome.detail)
+            table.add_row(
+                outcome.contract, f"[{colour[outcome.status]}]{outcome.status}[/]", outcome.detail
+            )
         OUT.print(table)
     return 1 if any(outcome.status == "broken" for outcome in outcomes) else 0

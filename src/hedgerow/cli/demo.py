@@ -15,10 +15,13 @@ from hedgerow.core.certificate import Observer
 from hedgerow.environments.drawn.realizable import NearRealizable
 from hedgerow.records.schema import STAMP
 from hedgerow.studies.config import Entry, StudyConfig
-from hedgerow.studies.run import Study, run_study
+from hedgerow.studies.run import run_study
 from hedgerow.studies.storage.folder import fresh_folder, study_document, write_study
+from hedgerow.studies.study import Study
 
-HOSPITALS = NearRealizable(clients=8, experts=24, horizon=730, mean=0.4, law="uniform", best_loss=2.0)
+HOSPITALS = NearRealizable(
+    clients=8, experts=24, horizon=730, mean=0.4, law="uniform", best_loss=2.0
+)
 PRIVATE = SparseVector(epsilon=1.0, every=1, best_loss=2.0)
 TOGETHER, ALONE, OPEN = "private, together", "private, alone", "not private, together"
 
@@ -48,14 +51,18 @@ def demo(out: Out = None, json: Json = False, debug: Debug = False) -> None:
     config = study()
     with fresh_folder(out, "demo") as folder:
         with progress_bar("demo") as update:
-            done = run_study(config, progress=lambda count, total: update("simulating hospitals", count, total))
+            done = run_study(
+                config, progress=lambda count, total: update("simulating hospitals", count, total)
+            )
         record = write_study(done, folder.path, folder.final)
     if json:
         print_json(study_document(done, record))
         return
     OUT.print(_table(done))
     regret = {row.label: row.regret.mean for row in done.summary()}
-    OUT.print(f"Together the hospitals lose {regret[ALONE] / regret[TOGETHER]:.1f} times less than alone, at the same privacy.")
+    OUT.print(
+        f"Together the hospitals lose {regret[ALONE] / regret[TOGETHER]:.1f} times less than alone, at the same privacy."
+    )
     OUT.print("\nWho can learn what about one day's losses of one hospital:")
     for guarantee in done.algorithms[TOGETHER].certificate.guarantees:
         OUT.print(f"  {guarantee.words()}", markup=False)
@@ -64,10 +71,16 @@ def demo(out: Out = None, json: Json = False, debug: Debug = False) -> None:
 
 def _table(done: Study) -> Table:
     """For people who see all this for the first time: by hospital, with the price of privacy beside it."""
-    table = new_table([""], ("regret per hospital", "epsilon", "exchanges", "numbers sent per hospital"), title=done.config.title)
+    table = new_table(
+        [""],
+        ("regret per hospital", "epsilon", "exchanges", "numbers sent per hospital"),
+        title=done.config.title,
+    )
     for row in done.summary():
         guarantee = done.algorithms[row.label].certificate.guarantee(Observer.PUBLIC)
         shown = f"{guarantee.curve.stated()[0]:.3g}" if guarantee.protects else "none"
         each = row.numbers_sent.mean / done.algorithms[row.label].setting.clients
-        table.add_row(row.label, str(row.regret), shown, f"{row.exchanges.mean:,.0f}", f"{each:,.0f}")
+        table.add_row(
+            row.label, str(row.regret), shown, f"{row.exchanges.mean:,.0f}", f"{each:,.0f}"
+        )
     return table

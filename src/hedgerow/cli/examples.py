@@ -15,7 +15,9 @@ from hedgerow.core.errors import InvalidValue
 
 
 def examples(
-    folder: Annotated[Path, typer.Argument(help="Where to put them; must not exist.")] = Path("examples"),
+    folder: Annotated[Path, typer.Argument(help="Where to put them; must not exist.")] = Path(
+        "examples"
+    ),
     json: Json = False,
     debug: Debug = False,
 ) -> None:
@@ -24,7 +26,9 @@ def examples(
     Example: hedgerow examples && hedgerow run examples/study.toml
     """
     if folder.exists():
-        raise InvalidValue(f"{folder} already exists. Name another folder: hedgerow examples FOLDER")
+        raise InvalidValue(
+            f"{folder} already exists. Name another folder: hedgerow examples FOLDER"
+        )
     copied: list[str] = []
     try:
         folder.mkdir(parents=True)

@@ -21,8 +21,16 @@ PAGE = "index.html"
 
 
 def gallery(
-    out: Annotated[Path, typer.Option("--out", help="Folder for the page; a gallery that is there is replaced.")] = Path("gallery"),
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer seeds where there is no full result; shown, but not judged.")] = False,
+    out: Annotated[
+        Path,
+        typer.Option("--out", help="Folder for the page; a gallery that is there is replaced."),
+    ] = Path("gallery"),
+    quick: Annotated[
+        bool,
+        typer.Option(
+            "--quick", help="Fewer seeds where there is no full result; shown, but not judged."
+        ),
+    ] = False,
     workers: Workers = None,
     json: Json = False,
     plugin: Plugins = None,
@@ -41,7 +49,10 @@ def gallery(
     prepare(plugin, data, workers)
     page = out / PAGE
     _check(page)
-    options = [*(part for path in plugin or [] for part in ("--plugin", path)), *(() if data is None else ("--data", str(data)))]
+    options = [
+        *(part for path in plugin or [] for part in ("--plugin", path)),
+        *(() if data is None else ("--data", str(data))),
+    ]
     with progress_bar("gallery") as update:
         shown = exhibits(
             dict(EXPERIMENTS.items()),
@@ -80,10 +91,23 @@ def _write(page: Path, text: str) -> None:
 
 def _show(exhibit: Exhibit) -> None:
     how = "ran" if exhibit.written is None else "reused"
-    told = exhibit.outcome["message"] if exhibit.outcome["status"] in ("error", "no-data") else exhibit.outcome["run"]
-    OUT.print(f"{exhibit.id}: {state(exhibit)} ({how}, {duration(exhibit.seconds)}; {told})", markup=False, soft_wrap=True)
+    told = (
+        exhibit.outcome["message"]
+        if exhibit.outcome["status"] in ("error", "no-data")
+        else exhibit.outcome["run"]
+    )
+    OUT.print(
+        f"{exhibit.id}: {state(exhibit)} ({how}, {duration(exhibit.seconds)}; {told})",
+        markup=False,
+        soft_wrap=True,
+    )
 
 
 def _table(exhibit: Exhibit) -> dict[str, object]:
-    details = {"title": exhibit.title, "command": exhibit.command, "seconds": exhibit.seconds, "reused": exhibit.written is not None}
+    details = {
+        "title": exhibit.title,
+        "command": exhibit.command,
+        "seconds": exhibit.seconds,
+        "reused": exhibit.written is not None,
+    }
     return {**exhibit.outcome, **details}

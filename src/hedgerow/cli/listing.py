@@ -33,11 +33,16 @@ def list_things(json: Json = False, plugin: Plugins = None, debug: Debug = False
     able_to = {feature: supporting(feature) for feature in Feature}
     document = {
         "algorithms": [
-            {**_describe(name, kind), "supports": [feature.value for feature, able in able_to.items() if name in able]}
+            {
+                **_describe(name, kind),
+                "supports": [feature.value for feature, able in able_to.items() if name in able],
+            }
             for name, kind in ALGORITHMS.items()
         ],
         "environments": [_describe(name, kind) for name, kind in ENVIRONMENTS.items()],
-        "experiments": [{"id": name, "summary": e.title, "claim": e.claim} for name, e in EXPERIMENTS.items()],
+        "experiments": [
+            {"id": name, "summary": e.title, "claim": e.claim} for name, e in EXPERIMENTS.items()
+        ],
     }
     if json:
         print_json(document)
@@ -45,12 +50,21 @@ def list_things(json: Json = False, plugin: Plugins = None, debug: Debug = False
     for heading in ("algorithms", "environments"):
         table = new_table(("name", "what it is", "parameters"), title=heading)
         for row in document[heading]:
-            table.add_row(row["name"], row["summary"], ", ".join(f"{k}={v}" for k, v in row["parameters"].items()))
+            table.add_row(
+                row["name"],
+                row["summary"],
+                ", ".join(f"{k}={v}" for k, v in row["parameters"].items()),
+            )
         OUT.print(table)
         if heading == "algorithms":
             for names in dict.fromkeys(map(tuple, able_to.values())):
-                features = [feature.value for feature, able in able_to.items() if tuple(able) == names]
-                OUT.print(f"can be played with {', '.join(features)}: {', '.join(names) or 'none'}", markup=False)
+                features = [
+                    feature.value for feature, able in able_to.items() if tuple(able) == names
+                ]
+                OUT.print(
+                    f"can be played with {', '.join(features)}: {', '.join(names) or 'none'}",
+                    markup=False,
+                )
     table = new_table(("id", "what it reproduces", "claim"), title="experiments")
     for row in document["experiments"]:
         table.add_row(row["id"], row["summary"], row["claim"])

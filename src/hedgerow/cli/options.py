@@ -12,20 +12,43 @@ from hedgerow.core.plugins import load_plugins
 from hedgerow.core.validate import at_least
 from hedgerow.environments.recorded.data import CHOSEN
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output and nothing else.")]
+Json = Annotated[
+    bool,
+    typer.Option("--json", help="Print one JSON document on standard output and nothing else."),
+]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
-Out = Annotated[Path | None, typer.Option("--out", help="Folder for the results; must not exist. Default: a new one under runs/.")]
+Out = Annotated[
+    Path | None,
+    typer.Option(
+        "--out", help="Folder for the results; must not exist. Default: a new one under runs/."
+    ),
+]
 Plugins = Annotated[
-    list[str] | None, typer.Option("--plugin", metavar="FILE.py", help="Load your own algorithms, environments or experiments.")
+    list[str] | None,
+    typer.Option(
+        "--plugin", metavar="FILE.py", help="Load your own algorithms, environments or experiments."
+    ),
 ]
 Data = Annotated[
-    Path | None, typer.Option("--data", help="Look for data files here first (default: HEDGEROW_DATA, then your data folder).")
+    Path | None,
+    typer.Option(
+        "--data",
+        help="Look for data files here first (default: HEDGEROW_DATA, then your data folder).",
+    ),
 ]
-Settings = Annotated[list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change one value; may be repeated.")]
-Workers = Annotated[int | None, typer.Option("--workers", help="Processes for the seeds (default: all cores where it pays).")]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="KEY=VALUE", help="Change one value; may be repeated."),
+]
+Workers = Annotated[
+    int | None,
+    typer.Option("--workers", help="Processes for the seeds (default: all cores where it pays)."),
+]
 
 
-def prepare(plugins: list[str] | None = None, data: Path | None = None, workers: int | None = None) -> None:
+def prepare(
+    plugins: list[str] | None = None, data: Path | None = None, workers: int | None = None
+) -> None:
     """Carry out what the shared options ask for."""
     if workers is not None:
         at_least("workers", workers, 1)

@@ -16,9 +16,16 @@ from hedgerow.core.validate import nearest
 
 
 def proof(
-    name: Annotated[str | None, typer.Argument(help="A proof, an algorithm, or a citation such as sparse_vector.md#setting.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Argument(
+            help="A proof, an algorithm, or a citation such as sparse_vector.md#setting."
+        ),
+    ] = None,
     json: Json = False,
-    raw: Annotated[bool, typer.Option("--raw", help="Print the Markdown source with its LaTeX formulas.")] = False,
+    raw: Annotated[
+        bool, typer.Option("--raw", help="Print the Markdown source with its LaTeX formulas.")
+    ] = False,
     debug: Debug = False,
 ) -> None:
     """Print the proof that a certificate cites.
@@ -28,7 +35,9 @@ def proof(
     Example: hedgerow proof sparse_vector.md#whole-algorithm
     """
     if name is None:
-        titles = {known: proofs.read(known).splitlines()[0].lstrip("# ") for known in proofs.names()}
+        titles = {
+            known: proofs.read(known).splitlines()[0].lstrip("# ") for known in proofs.names()
+        }
         lines = [f"{known:<18} {title}" for known, title in titles.items()]
         document: dict[str, Any] = {"proofs": titles}
     else:
@@ -55,8 +64,12 @@ def _texts(name: str) -> list[str]:
     try:
         return [proofs.read(stem, anchor or None)]
     except KeyError:
-        headings = [line.lstrip("# ") for line in proofs.read(stem).splitlines() if line.startswith("#")]
-        raise InvalidValue(f"Unknown section {anchor!r} of {stem}.md; {nearest(anchor, map(proofs.anchor_of, headings))}") from None
+        headings = [
+            line.lstrip("# ") for line in proofs.read(stem).splitlines() if line.startswith("#")
+        ]
+        raise InvalidValue(
+            f"Unknown section {anchor!r} of {stem}.md; {nearest(anchor, map(proofs.anchor_of, headings))}"
+        ) from None
 
 
 def _cited(algorithm: str) -> list[str]:

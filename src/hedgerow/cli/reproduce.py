@@ -28,9 +28,15 @@ WORDS = {**VERDICTS, None: "not judged"}
 
 
 def reproduce(
-    ids: Annotated[list[str] | None, typer.Argument(help="Experiments; see `hedgerow list`.")] = None,
-    all_: Annotated[bool, typer.Option("--all", help="Every experiment, in its quick form.")] = False,
-    quick: Annotated[bool, typer.Option("--quick", help="Fewer seeds; shown, but not judged by the full limits.")] = False,
+    ids: Annotated[
+        list[str] | None, typer.Argument(help="Experiments; see `hedgerow list`.")
+    ] = None,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Every experiment, in its quick form.")
+    ] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Fewer seeds; shown, but not judged by the full limits.")
+    ] = False,
     out: Out = None,
     workers: Workers = None,
     json: Json = False,
@@ -49,7 +55,9 @@ def reproduce(
     """
     prepare(plugin, data, workers)
     if bool(ids) == all_:
-        raise InvalidValue("Expected experiment IDs or --all, and not both; `hedgerow list` shows the IDs.")
+        raise InvalidValue(
+            "Expected experiment IDs or --all, and not both; `hedgerow list` shows the IDs."
+        )
     names = list(EXPERIMENTS) if all_ else list(ids or [])
     experiments = [EXPERIMENTS[name] for name in names]
     if out is not None and len(experiments) > 1:
@@ -64,7 +72,9 @@ def reproduce(
                 quick=quick or all_,
                 out=out,
                 workers=workers,
-                progress=lambda name, done, total, e=experiment: update(f"{e.id}: {name}", done, total),
+                progress=lambda name, done, total, e=experiment: update(
+                    f"{e.id}: {name}", done, total
+                ),
             )
         outcomes.append(outcome)
         if not json:
@@ -85,17 +95,25 @@ def _show(outcome: Outcome, title: str, claim: str) -> None:
     judged = outcome.status == "ran"
     told = telling(outcome.verdict.checks, judged)
     left_out = len(outcome.verdict.checks) - len(told)
-    which = "those that failed, and the tightest of each kind" if judged else "the tightest of each kind"
+    which = (
+        "those that failed, and the tightest of each kind"
+        if judged
+        else "the tightest of each kind"
+    )
     caption = f"{which}; {left_out} more in verdict.json" if left_out else ""
     table = new_table(("check",), ("published", "obtained", "", "limit", "passed"), caption=caption)
     for check in told:
         published = "-" if check.published is None else digits(check.published)
         verdict = WORDS[check.passed if judged else None]
-        table.add_row(check.name, published, digits(check.obtained), check.op, digits(check.limit), verdict)
+        table.add_row(
+            check.name, published, digits(check.obtained), check.op, digits(check.limit), verdict
+        )
     OUT.print(table)
     OUT.print(_comparators(outcome))
     reproduces = WORDS[outcome.verdict.reproduces if judged else None]
-    OUT.print(f"reproduces the paper's claim: {reproduces}    our expectations hold: {WORDS[outcome.passed]}    ({outcome.status})")
+    OUT.print(
+        f"reproduces the paper's claim: {reproduces}    our expectations hold: {WORDS[outcome.passed]}    ({outcome.status})"
+    )
     if outcome.message:
         OUT.print(f"note: {outcome.message}", markup=False)
     if outcome.folder is not None:
@@ -125,14 +143,25 @@ def _slack(check: Check) -> float:
 
 def _comparators(outcome: Outcome) -> Table:
     """One line for each stream of losses: what the algorithms paid there, from the best to the worst, and what comparators paid."""
-    lines = [(study, name, stream) for study, streams in outcome.streams.items() for name, stream in _shown(streams).items()]
+    lines = [
+        (study, name, stream)
+        for study, streams in outcome.streams.items()
+        for name, stream in _shown(streams).items()
+    ]
     left_out = sum(map(len, outcome.streams.values())) - len(lines)
     names = dict.fromkeys(name for _, _, stream in lines for name in stream.comparators)
     caption = f"{left_out} more in the files summary.json" if left_out else ""
-    table = new_table(("losses",), ("algorithms", *names), title="comparators: mean loss of a client", caption=caption)
+    table = new_table(
+        ("losses",),
+        ("algorithms", *names),
+        title="comparators: mean loss of a client",
+        caption=caption,
+    )
     for study, name, stream in lines:
         paid = sorted(estimate.mean for estimate in stream.algorithms.values())
-        others = [digits(stream.comparators[n].mean) if n in stream.comparators else "" for n in names]
+        others = [
+            digits(stream.comparators[n].mean) if n in stream.comparators else "" for n in names
+        ]
         table.add_row(f"{study} ({name})" if name else study, _range(paid[0], paid[-1]), *others)
     return table
 
@@ -140,7 +169,11 @@ def _comparators(outcome: Outcome) -> Table:
 def _shown(streams: dict[str, Stream]) -> dict[str, Stream]:
     """The first and the last where there are many: an experiment may have a stream of losses for every algorithm and horizon."""
     names = list(streams)
-    kept = names if len(names) <= MOST_STREAMS else [*names[: MOST_STREAMS // 2], *names[-(MOST_STREAMS // 2) :]]
+    kept = (
+        names
+        if len(names) <= MOST_STREAMS
+        else [*names[: MOST_STREAMS // 2], *names[-(MOST_STREAMS // 2) :]]
+    )
     return {name: streams[name] for name in kept}
 
 

@@ -17,19 +17,44 @@ from hedgerow.core.validate import at_least
 from hedgerow.records.schema import STAMP
 from hedgerow.statement.words import explained
 from hedgerow.studies.config import StudyConfig, from_table, load
-from hedgerow.studies.run import Study, check_engine, run_study
+from hedgerow.studies.run import check_engine, run_study
 from hedgerow.studies.storage.folder import study_document, write_study
 from hedgerow.studies.storage.identity import differences, identity, sources
-from hedgerow.studies.storage.unfinished import RUNS, Unfinished, all_unfinished, new_run, resumed, unfinished_at
+from hedgerow.studies.storage.unfinished import (
+    RUNS,
+    Unfinished,
+    all_unfinished,
+    new_run,
+    resumed,
+    unfinished_at,
+)
+from hedgerow.studies.study import Study
 
 
 def run(
-    file: Annotated[Path, typer.Argument(help="A study in TOML: an environment and algorithms; see examples/study.toml.")],
-    folder: Annotated[Path | None, typer.Argument(help="With --resume: which unfinished run, where there are several.")] = None,
+    file: Annotated[
+        Path,
+        typer.Argument(
+            help="A study in TOML: an environment and algorithms; see examples/study.toml."
+        ),
+    ],
+    folder: Annotated[
+        Path | None,
+        typer.Argument(help="With --resume: which unfinished run, where there are several."),
+    ] = None,
     settings: Settings = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="The first seed; the others follow.")] = None,
-    keep: Annotated[bool, typer.Option("--keep", help="Also keep all plays and all messages.")] = False,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run, of FILE or named by its folder.")] = False,
+    seed: Annotated[
+        int | None, typer.Option("--seed", help="The first seed; the others follow.")
+    ] = None,
+    keep: Annotated[
+        bool, typer.Option("--keep", help="Also keep all plays and all messages.")
+    ] = False,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume", help="Go on with an interrupted run, of FILE or named by its folder."
+        ),
+    ] = False,
     out: Out = None,
     workers: Workers = None,
     json: Json = False,
@@ -54,11 +79,16 @@ def run(
     prepare(plugin, data, workers)
     if seed is not None:
         at_least("seed", seed, 0)
-    options = [*(part for path in plugin or [] for part in ("--plugin", path)), *(() if data is None else ("--data", str(data)))]
+    options = [
+        *(part for path in plugin or [] for part in ("--plugin", path)),
+        *(() if data is None else ("--data", str(data))),
+    ]
     working: AbstractContextManager[Unfinished]
     if not resume:
         if folder is not None:
-            raise InvalidValue(f"Expected one FILE.toml, got also {folder}; a folder goes with --resume.")
+            raise InvalidValue(
+                f"Expected one FILE.toml, got also {folder}; a folder goes with --resume."
+            )
         config = load(file, settings or [], seed)
         check_engine(config)
         if out is None:
@@ -69,10 +99,16 @@ def run(
         config = load(file, settings or [], seed)
         found = identity({"study": config})
         place = out if folder is None else folder
-        working = resumed(_same(file.stem, found["studies"]["study"]) if place is None else _named(place), found, keep)
+        working = resumed(
+            _same(file.stem, found["studies"]["study"]) if place is None else _named(place),
+            found,
+            keep,
+        )
     else:
         if folder is not None or settings or seed is not None or keep or out is not None:
-            raise InvalidValue(f"Expected --resume {file} alone: it goes on as it began. Is {file} a file? There is none.")
+            raise InvalidValue(
+                f"Expected --resume {file} alone: it goes on as it began. Is {file} a file? There is none."
+            )
         begun = _named(file)
         config = _stored(begun)
         found = identity({"study": config})
@@ -111,20 +147,30 @@ def _tell(study: Study) -> None:
             continue
         for guarantee in guarantees:
             OUT.print(f"{label}: {guarantee.words()}", markup=False)
-    meaning = explained([g.words() for algorithm in study.algorithms.values() for g in algorithm.certificate.guarantees])
+    meaning = explained(
+        [
+            g.words()
+            for algorithm in study.algorithms.values()
+            for g in algorithm.certificate.guarantees
+        ]
+    )
     if meaning:
         OUT.print(meaning, markup=False)
 
 
 def _listed(runs: Sequence[Unfinished]) -> str:
-    return ", ".join(f"{run.final} ({run.words()})" for run in runs[:3]) + (f" and {len(runs) - 3} more" if len(runs) > 3 else "")
+    return ", ".join(f"{run.final} ({run.words()})" for run in runs[:3]) + (
+        f" and {len(runs) - 3} more" if len(runs) > 3 else ""
+    )
 
 
 def _tell_unfinished(name: str) -> None:
     """A new run leaves an interrupted one as it is, and says so."""
     runs = all_unfinished(RUNS, name)
     if runs:
-        told = f"Unfinished: {_listed(runs)}. This is a new run; to go on instead: {runs[0].command}"
+        told = (
+            f"Unfinished: {_listed(runs)}. This is a new run; to go on instead: {runs[0].command}"
+        )
         ERR.print(told, markup=False, soft_wrap=True)
 
 
@@ -133,19 +179,27 @@ def _named(folder: Path) -> Unfinished:
     if found is not None:
         return found
     if (folder / "config.toml").is_file():
-        raise InvalidValue(f"Expected {folder} to be unfinished, it is complete: there is nothing to resume.")
+        raise InvalidValue(
+            f"Expected {folder} to be unfinished, it is complete: there is nothing to resume."
+        )
     others = all_unfinished(folder.parent)
-    raise InvalidValue(f"Expected a study file or an unfinished run at {folder}, there is none; unfinished: {_listed(others) or 'none'}.")
+    raise InvalidValue(
+        f"Expected a study file or an unfinished run at {folder}, there is none; unfinished: {_listed(others) or 'none'}."
+    )
 
 
 def _same(name: str, study: dict[str, object]) -> Unfinished:
     """The one unfinished run of a study file under `runs/`; among several, the one with this configuration."""
     runs = all_unfinished(RUNS, name)
     if not runs:
-        raise InvalidValue(f"Expected an unfinished run of {name} in {RUNS}/, there is none; without --resume a new one begins.")
+        raise InvalidValue(
+            f"Expected an unfinished run of {name} in {RUNS}/, there is none; without --resume a new one begins."
+        )
     same = [run for run in runs if run.study == study]
     if len(same) > 1 or (not same and len(runs) > 1):
-        raise InvalidValue(f"Expected one unfinished run of {name}, there are {_listed(same or runs)}: name one after --resume.")
+        raise InvalidValue(
+            f"Expected one unfinished run of {name}, there are {_listed(same or runs)}: name one after --resume."
+        )
     return (same or runs)[0]
 
 
@@ -157,5 +211,7 @@ def _stored(run: Unfinished) -> StudyConfig:
         return from_table(run.study)
     except InvalidValue as error:
         if different:
-            raise InvalidValue(f"Expected {run.final} to be resumed as it began; {'; '.join(different[:6])}.") from error
+            raise InvalidValue(
+                f"Expected {run.final} to be resumed as it began; {'; '.join(different[:6])}."
+            ) from error
         raise

@@ -22,16 +22,39 @@ from hedgerow.studies.storage.finished import finished_record
 
 
 def statement(
-    run: Annotated[Path, typer.Argument(help="A run folder, as `hedgerow run` or `record_deployment` writes it.")],
-    algorithm: Annotated[str | None, typer.Option("--algorithm", help="Only the algorithm with this label. Default: all of them.")] = None,
+    run: Annotated[
+        Path,
+        typer.Argument(help="A run folder, as `hedgerow run` or `record_deployment` writes it."),
+    ],
+    algorithm: Annotated[
+        str | None,
+        typer.Option(
+            "--algorithm", help="Only the algorithm with this label. Default: all of them."
+        ),
+    ] = None,
     details: Annotated[
-        Path | None, typer.Option("--details", metavar="FILE.toml", help="What software cannot know; see examples/statement_details.toml.")
+        Path | None,
+        typer.Option(
+            "--details",
+            metavar="FILE.toml",
+            help="What software cannot know; see examples/statement_details.toml.",
+        ),
     ] = None,
-    audit: Annotated[bool, typer.Option("--audit", help="Attack the algorithms now, and state the result.")] = False,
+    audit: Annotated[
+        bool, typer.Option("--audit", help="Attack the algorithms now, and state the result.")
+    ] = False,
     audit_file: Annotated[
-        Path | None, typer.Option("--audit-file", metavar="FILE.json", help="State the result of `hedgerow audit NAME --json > FILE.json`.")
+        Path | None,
+        typer.Option(
+            "--audit-file",
+            metavar="FILE.json",
+            help="State the result of `hedgerow audit NAME --json > FILE.json`.",
+        ),
     ] = None,
-    out: Annotated[Path | None, typer.Option("--out", help="Folder for the statements. Default: RUN/statement.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="Folder for the statements. Default: RUN/statement."),
+    ] = None,
     json: Json = False,
     plugin: Plugins = None,
     debug: Debug = False,
@@ -60,7 +83,10 @@ def statement(
         print_json(
             {
                 "out": str(place),
-                "statements": [{"folder": str(place / names[label]), **document(said)} for label, said in statements.items()],
+                "statements": [
+                    {"folder": str(place / names[label]), **document(said)}
+                    for label, said in statements.items()
+                ],
             }
         )
         return 1 if failed else 0
@@ -70,11 +96,15 @@ def statement(
             OUT.print(f"  {told}", markup=False, style="red" if is_loud(told) else None)
         OUT.print(f"  audit: {audit_words(said)}", markup=False)
     if added.open:
-        OUT.print(f"Open, to be filled in with --details FILE.toml: {', '.join(added.open)}", markup=False)
+        OUT.print(
+            f"Open, to be filled in with --details FILE.toml: {', '.join(added.open)}", markup=False
+        )
     return 1 if failed else 0
 
 
-def _audits(algorithms: list[AlgorithmRecord], now: bool, file: Path | None) -> dict[str, Audit | None]:
+def _audits(
+    algorithms: list[AlgorithmRecord], now: bool, file: Path | None
+) -> dict[str, Audit | None]:
     """The audit of each algorithm by label; one from a file must be of an algorithm that is stated."""
     found: dict[str, Audit | None] = {algorithm.label: None for algorithm in algorithms}
     if now and file is not None:
@@ -90,7 +120,10 @@ def _audits(algorithms: list[AlgorithmRecord], now: bool, file: Path | None) -> 
         with ERR.status("auditing") as status:
             done: list[tuple[AlgorithmRecord, Audit | None]] = []
             for algorithm in algorithms:
-                same = next((audited for earlier, audited in done if earlier.choices == algorithm.choices), None)
+                same = next(
+                    (audited for earlier, audited in done if earlier.choices == algorithm.choices),
+                    None,
+                )
                 done.append((algorithm, same or audit_now(algorithm, status.update)))
         return {algorithm.label: audited for algorithm, audited in done}
     return found

@@ -7,13 +7,18 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from hedgerow.evaluation.table import cells, printed_columns
-from hedgerow.studies.run import Study
+from hedgerow.studies.study import Study
 
 VERDICTS = {True: "[green]yes[/green]", False: "[red]no[/red]", None: ""}
 
 
 def new_table(
-    texts: Sequence[str], numbers: Sequence[str] = (), more_texts: Sequence[str] = (), *, title: str | None = None, caption: str = ""
+    texts: Sequence[str],
+    numbers: Sequence[str] = (),
+    more_texts: Sequence[str] = (),
+    *,
+    title: str | None = None,
+    caption: str = "",
 ) -> Table:
     """An empty table with these columns, in this order; long text is folded."""
     table = Table(title=title, title_justify="left", title_style="bold")
@@ -32,8 +37,12 @@ def summary(study: Study) -> Table:
     """The summary table of a study, with the columns of a printed one."""
     rows = study.summary()
     columns = printed_columns(rows)
-    caption = "\n".join(f"{column.heading}: {column.meaning}" for column in columns if column.name == "regret_bound")
-    table = new_table([""], [column.heading for column in columns], title=study.config.title, caption=caption)
+    caption = "\n".join(
+        f"{column.heading}: {column.meaning}" for column in columns if column.name == "regret_bound"
+    )
+    table = new_table(
+        [""], [column.heading for column in columns], title=study.config.title, caption=caption
+    )
     for row in rows:
         table.add_row(row.label, *cells(row, columns))
     return table
@@ -42,7 +51,9 @@ def summary(study: Study) -> Table:
 def comparators(study: Study) -> Table | None:
     """The losses of the algorithms and, beside them, of the comparators on the same losses; a column for each stream of losses."""
     streams = study.streams()
-    table = new_table([""], [f"loss ({name})" if name else "loss" for name in streams], title="comparators")
+    table = new_table(
+        [""], [f"loss ({name})" if name else "loss" for name in streams], title="comparators"
+    )
     for part in ("algorithms", "comparators"):
         paid = [getattr(stream, part) for stream in streams.values()]
         for label in dict.fromkeys(label for losses in paid for label in losses):

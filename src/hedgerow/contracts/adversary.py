@@ -14,7 +14,9 @@ import numpy as np
 
 from hedgerow.core.lattice import Array
 
-Levels = list[np.ndarray]  # for each round the first transcript of every class; the last level has each transcript alone
+Levels = list[
+    np.ndarray
+]  # for each round the first transcript of every class; the last level has each transcript alone
 
 
 def by_round(transcript: Any, rounds: int) -> tuple[tuple[str, ...], ...]:
@@ -32,11 +34,16 @@ def told_apart(seen: Sequence[tuple[Any, ...]], rounds: int) -> tuple[np.ndarray
     """
     order = sorted(range(len(seen)), key=seen.__getitem__)
     ordered = [seen[i] for i in order]
-    begins = [[i for i, one in enumerate(ordered) if i == 0 or one[: r + 1] != ordered[i - 1][: r + 1]] for r in range(rounds)]
+    begins = [
+        [i for i, one in enumerate(ordered) if i == 0 or one[: r + 1] != ordered[i - 1][: r + 1]]
+        for r in range(rounds)
+    ]
     return np.array(order), [*map(np.array, begins), np.arange(len(order))]
 
 
-def largest_delta(chances: Array, levels: Levels, pairs: Sequence[tuple[int, int]], epsilon: float) -> float:
+def largest_delta(
+    chances: Array, levels: Levels, pairs: Sequence[tuple[int, int]], epsilon: float
+) -> float:
     """max of P(E) - e^epsilon Q(E) over events and adversaries; `chances` has an axis for the vector of each round, then transcripts.
 
     `pairs` are the vectors that the datum may turn into each other.
@@ -47,7 +54,9 @@ def largest_delta(chances: Array, levels: Levels, pairs: Sequence[tuple[int, int
     """
     rounds, (one, other), worst = chances.ndim - 1, np.array(pairs).T, 0.0
     for datum in range(rounds):
-        value = np.maximum(chances.take(one, axis=datum) - np.exp(epsilon) * chances.take(other, axis=datum), 0.0)
+        value = np.maximum(
+            chances.take(one, axis=datum) - np.exp(epsilon) * chances.take(other, axis=datum), 0.0
+        )
         for last in reversed(range(rounds)):
             starts = np.searchsorted(levels[last + 1], levels[last])
             value = np.add.reduceat(value, starts, axis=-1).max(axis=last)

@@ -61,7 +61,9 @@ def games(spec: AlgorithmSpec) -> Iterator[tuple[Environment, Algorithm]]:
             yield environment, algorithm
 
 
-def _transcript(algorithm: Algorithm, environment: Environment, seed: int, engine: EngineName, **options: Any) -> tuple[Any, ...]:
+def _transcript(
+    algorithm: Algorithm, environment: Environment, seed: int, engine: EngineName, **options: Any
+) -> tuple[Any, ...]:
     everything = Everything()
     counters = simulate(algorithm, environment, seed, sinks=[everything], engine=engine, **options)
     sizes = (counters.exchanged, counters.uploaded_bytes, counters.broadcast_bytes)
@@ -77,12 +79,19 @@ def same_on_every_engine(spec: AlgorithmSpec) -> None:
                 _transcript(algorithm, environment, seed, "in_process"),
                 _transcript(algorithm, environment, seed, "vectorised", fused=False),
             ):
-                for what, a, b in zip(("plays", "messages", "traffic"), vectorised, other, strict=True):
-                    demand(same(a, b), f"{what} differ between engines on {environment} with seed {seed}")
+                for what, a, b in zip(
+                    ("plays", "messages", "traffic"), vectorised, other, strict=True
+                ):
+                    demand(
+                        same(a, b),
+                        f"{what} differ between engines on {environment} with seed {seed}",
+                    )
             _sizes_as_counted(algorithm, vectorised[1], vectorised[2])
 
 
-def _sizes_as_counted(algorithm: Algorithm, messages: list[tuple[int, Any, Any]], sizes: tuple[int, int, int]) -> None:
+def _sizes_as_counted(
+    algorithm: Algorithm, messages: list[tuple[int, Any, Any]], sizes: tuple[int, int, int]
+) -> None:
     sent = heard = 0
     for _, uploads, broadcast in messages:
         heard += len(encode(broadcast))
@@ -91,8 +100,13 @@ def _sizes_as_counted(algorithm: Algorithm, messages: list[tuple[int, Any, Any]]
             sent += len(encode(one))
     demand(sent == sizes[1], f"uploads of {sent} bytes were counted as {sizes[1]}")
     opening = traffic_of(algorithm).broadcast_bytes
-    listeners = algorithm.setting.clients + (0 if algorithm.decider is None else algorithm.setting.players)
-    demand((heard + opening) * listeners == sizes[2], f"broadcasts of {heard + opening} bytes were counted as {sizes[2] / listeners}")
+    listeners = algorithm.setting.clients + (
+        0 if algorithm.decider is None else algorithm.setting.players
+    )
+    demand(
+        (heard + opening) * listeners == sizes[2],
+        f"broadcasts of {heard + opening} bytes were counted as {sizes[2] / listeners}",
+    )
 
 
 def same_for_every_block(spec: AlgorithmSpec) -> None:
@@ -100,12 +114,24 @@ def same_for_every_block(spec: AlgorithmSpec) -> None:
     for environment, algorithm in games(spec):
         for seed in SEEDS:
             found = []
-            for block, fused in ((None, False), (None, True), (1, True), (3, True), (7, False), (environment.setting.horizon, True)):
+            for block, fused in (
+                (None, False),
+                (None, True),
+                (1, True),
+                (3, True),
+                (7, False),
+                (environment.setting.horizon, True),
+            ):
                 digest = Digest()
-                counters = simulate(algorithm, environment, seed, sinks=[digest], block_rounds=block, fused=fused)
+                counters = simulate(
+                    algorithm, environment, seed, sinks=[digest], block_rounds=block, fused=fused
+                )
                 found.append((digest.hex, counters.exchanged, block, fused))
             for hexes in found[1:]:
-                demand(hexes[:2] == found[0][:2], f"blocks of {hexes[2]} (fused: {hexes[3]}) change the run on {environment}, seed {seed}")
+                demand(
+                    hexes[:2] == found[0][:2],
+                    f"blocks of {hexes[2]} (fused: {hexes[3]}) change the run on {environment}, seed {seed}",
+                )
             if not environment.traits.sees_plays:
                 _states_agree(algorithm, environment, seed, 7)
 
@@ -122,7 +148,9 @@ def same_by_sums(spec: AlgorithmSpec) -> None:
         found = []
         for engine in ("vectorised", "summed"):
             recorder = Recorder(environment.setting, environment.family, points=7)
-            result = recorder.result("", seed, simulate(algorithm, environment, seed, sinks=[recorder], engine=engine))
+            result = recorder.result(
+                "", seed, simulate(algorithm, environment, seed, sinks=[recorder], engine=engine)
+            )
             found.append((result.loss, result.regret, result.switches, result.exchanges))
         demand(same(*found), f"the game differs when only sums are seen, with seed {seed}")
 
@@ -142,22 +170,34 @@ def causal(spec: AlgorithmSpec) -> None:
         for data in (losses, changed):
             environment = RecordedArray(data)
             algorithm = spec.build(environment.setting)
-            paths: tuple[tuple[bool, EngineName], ...] = ((True, "vectorised"), (False, "vectorised"), (False, "in_process"))
+            paths: tuple[tuple[bool, EngineName], ...] = (
+                (True, "vectorised"),
+                (False, "vectorised"),
+                (False, "in_process"),
+            )
             for fused, engine in paths:
                 digest = Everything(wants_messages=False)
                 simulate(algorithm, environment, trial, sinks=[digest], fused=fused, engine=engine)
                 plays.append(digest.all_plays())
         for before, after in zip(plays[:3], plays[3:], strict=True):
-            demand(np.array_equal(before[: cut + 1], after[: cut + 1]), f"a play up to round {cut} depends on losses from round {cut} on")
+            demand(
+                np.array_equal(before[: cut + 1], after[: cut + 1]),
+                f"a play up to round {cut} depends on losses from round {cut} on",
+            )
 
 
 def _states_agree(algorithm: Algorithm, environment: Environment, seed: int, size: int) -> None:
     """After every block the fast path leaves the states that the plain loop leaves."""
-    fast, plain = (Engine.vectorised(algorithm, SeededNoise(seed), fused) for fused in (True, False))
+    fast, plain = (
+        Engine.vectorised(algorithm, SeededNoise(seed), fused) for fused in (True, False)
+    )
     first, second = fast.start(), plain.start()
     for block in _blocks(environment, seed, size):
         first, second = fast.advance(first, block, []), plain.advance(second, block, [])
-        demand(same(first, second), f"after round {first.round} of {environment} the fast path leaves another state")
+        demand(
+            same(first, second),
+            f"after round {first.round} of {environment} the fast path leaves another state",
+        )
 
 
 def _blocks(environment: Environment, seed: int, size: int) -> list[Any]:
@@ -182,8 +222,13 @@ def pure(spec: AlgorithmSpec) -> None:
             saved = source.snapshot()
             frozen = json.dumps(saved), encode(run.clients), encode(run.server)
             after = engine.advance(run, block, [])
-            demand((encode(run.clients), encode(run.server)) == frozen[1:], "a state was changed in place")
-            again = Engine.vectorised(algorithm, SeededNoise.restore(json.loads(frozen[0])), fused).advance(run, block, [])
+            demand(
+                (encode(run.clients), encode(run.server)) == frozen[1:],
+                "a state was changed in place",
+            )
+            again = Engine.vectorised(
+                algorithm, SeededNoise.restore(json.loads(frozen[0])), fused
+            ).advance(run, block, [])
             demand(same(after, again), "the same state and noise gave two results")
             run = after
 
@@ -211,9 +256,15 @@ def _through_codec(run: RunState) -> RunState:
     def copy(state: Any) -> Any:
         if state is None:
             return None
-        return tuple(copy(one) for one in state) if isinstance(state, tuple) else decode(type(state), encode(state))
+        return (
+            tuple(copy(one) for one in state)
+            if isinstance(state, tuple)
+            else decode(type(state), encode(state))
+        )
 
-    return RunState(run.round, copy(run.clients), copy(run.deciders), copy(run.server), run.remaining)
+    return RunState(
+        run.round, copy(run.clients), copy(run.deciders), copy(run.server), run.remaining
+    )
 
 
 def valid_plays(spec: AlgorithmSpec) -> None:
@@ -260,7 +311,11 @@ def absent_clients(spec: AlgorithmSpec) -> None:
     environment = Absent(of=Switching(clients=3, experts=5, horizon=61), rate=0.4)
     algorithm = spec.build(environment.setting)
     _supported_or_refused(Feature.ABSENT_CLIENTS, algorithm, environment)
-    paths: tuple[tuple[bool, EngineName], ...] = ((True, "vectorised"), (False, "vectorised"), (False, "in_process"))
+    paths: tuple[tuple[bool, EngineName], ...] = (
+        (True, "vectorised"),
+        (False, "vectorised"),
+        (False, "in_process"),
+    )
     for seed in SEEDS:
         block, _ = environment.block(environment.start(seed), environment.setting.horizon, None)
         present = np.asarray(block.present)
@@ -271,7 +326,10 @@ def absent_clients(spec: AlgorithmSpec) -> None:
                 simulate(algorithm, game, seed, sinks=[plays], engine=engine, fused=fused)
                 played.append(plays.all_plays())
             demand(bool((played[0][~present] == ABSENT).all()), "somebody played in absence")
-            demand(same(played[0][present], played[1][present]), f"absence changes other plays ({engine}, fused: {fused})")
+            demand(
+                same(played[0][present], played[1][present]),
+                f"absence changes other plays ({engine}, fused: {fused})",
+            )
 
 
 class _Drowsy(RecordedArray):

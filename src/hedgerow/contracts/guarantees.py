@@ -10,10 +10,27 @@ import numpy as np
 from scipy.special import bdtr, bdtrc
 
 from hedgerow.contracts.adversary import by_round, largest_delta, told_apart
-from hedgerow.contracts.neighbours import SEEDED, SETTING, Randomness, budget_of, changed, neighbours, private, promises, record
+from hedgerow.contracts.neighbours import (
+    SEEDED,
+    SETTING,
+    Randomness,
+    budget_of,
+    changed,
+    neighbours,
+    private,
+    promises,
+    record,
+)
 from hedgerow.contracts.outcome import NotApplicable, demand, same
 from hedgerow.contracts.recording import all_paths
-from hedgerow.core.certificate import DEFAULT_VIEWS, ENTROPY, IDEAL_REALS, Channel, Guarantee, Observer
+from hedgerow.core.certificate import (
+    DEFAULT_VIEWS,
+    ENTROPY,
+    IDEAL_REALS,
+    Channel,
+    Guarantee,
+    Observer,
+)
 from hedgerow.core.lattice import round_to_lattice
 from hedgerow.core.messages import field_names
 from hedgerow.core.noise import SeededNoise
@@ -24,7 +41,9 @@ from hedgerow.engines.broadcasts import broadcasts_of
 
 AUDIT_GAMES = (Setting(clients=1, experts=2, horizon=4), Setting(clients=2, experts=2, horizon=3))
 LEAST_POWER = 0.5
-EPSILONS = 7  # so many points of a curve are compared with exact deltas, from 0 to the stated epsilon
+EPSILONS = (
+    7  # so many points of a curve are compared with exact deltas, from 0 to the stated epsilon
+)
 LEAST_EXPECTED = 25
 FREE_COINS = frozenset({"uniform"})
 
@@ -34,17 +53,28 @@ def covers_every_message(spec: AlgorithmSpec) -> None:
     algorithm = spec.build(SETTING)
     certificate = algorithm.certificate
     for name in (*field_names(algorithm.upload), *field_names(algorithm.broadcast)):
-        demand(name in certificate.channels, f"the certificate does not cover the message field {name}")
+        demand(
+            name in certificate.channels, f"the certificate does not cover the message field {name}"
+        )
     observers = [guarantee.observer for guarantee in certificate.guarantees]
-    demand(sorted(o.value for o in observers) == sorted(o.value for o in Observer), "expected exactly one guarantee for each observer")
+    demand(
+        sorted(o.value for o in observers) == sorted(o.value for o in Observer),
+        "expected exactly one guarantee for each observer",
+    )
     seen: set[Channel] = set()
     for guarantee in certificate.guarantees:
         least = DEFAULT_VIEWS[guarantee.observer]
         if Channel.SUM in guarantee.view:
             least = least - {Channel.UPLOADS}
         missing = sorted(channel.value for channel in least - guarantee.view)
-        demand(not missing, f"the {guarantee.observer.value} also sees {missing}, its guarantee leaves that out")
-        demand(not guarantee.protects or guarantee.proof is not None, f"no proof for the {guarantee.observer.value}")
+        demand(
+            not missing,
+            f"the {guarantee.observer.value} also sees {missing}, its guarantee leaves that out",
+        )
+        demand(
+            not guarantee.protects or guarantee.proof is not None,
+            f"no proof for the {guarantee.observer.value}",
+        )
         seen |= guarantee.view
     unseen = sorted(channel.value for channel in set(certificate.channels.values()) - seen)
     demand(not unseen, f"nobody's view holds {unseen}")
@@ -69,13 +99,24 @@ def within_the_budget(spec: AlgorithmSpec) -> None:
         raise NotApplicable("it has no field for epsilon: nobody asked for a budget")
     algorithm = spec.build(SETTING)
     if algorithm.certificate.calibration == "published":
-        raise NotApplicable("its constants are the published ones, its certificate says what they really give")
+        raise NotApplicable(
+            "its constants are the published ones, its certificate says what they really give"
+        )
     if not promises(algorithm):
         raise NotApplicable(f"{algorithm.name} protects nobody")
-    protected = [guarantee for built in (algorithm, *map(spec.build, AUDIT_GAMES)) for guarantee in promises(built)]
+    protected = [
+        guarantee
+        for built in (algorithm, *map(spec.build, AUDIT_GAMES))
+        for guarantee in promises(built)
+    ]
     for guarantee in protected:
-        spent, asked = guarantee.curve.delta(epsilon), f"epsilon={epsilon} and delta={delta} were asked for"
-        text = f"the {guarantee.observer.value} is promised {guarantee.curve.words()}, where {asked}"
+        spent, asked = (
+            guarantee.curve.delta(epsilon),
+            f"epsilon={epsilon} and delta={delta} were asked for",
+        )
+        text = (
+            f"the {guarantee.observer.value} is promised {guarantee.curve.words()}, where {asked}"
+        )
         demand(spent <= delta, f"{text}: at this epsilon delta is {spent:.3g}")
         stated = guarantee.curve.stated()
         demand(stated[0] <= epsilon and stated[1] <= delta, f"{text}: it is quoted as {stated}")
@@ -87,7 +128,10 @@ def sensitivities_hold(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> None:
     for trial, losses, neighbour in neighbours(60):
         first = record(algorithm, losses, noise.source(trial))
         second = record(algorithm, neighbour, noise.source(trial), first)
-        demand(len(first.releases) == len(second.releases), "neighbouring inputs give another number of releases on the same outputs")
+        demand(
+            len(first.releases) == len(second.releases),
+            "neighbouring inputs give another number of releases on the same outputs",
+        )
         for a, b in zip(first.releases, second.releases, strict=True):
             moved = a.mechanism.distance(a.value, b.value)
             allowed = a.mechanism.sensitivity * (1 + 1e-9)
@@ -106,8 +150,13 @@ def nothing_raw_in_a_view(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> No
         ledger = record(algorithm, losses, noise.source(trial), None, (first,))
         record(algorithm, neighbour, noise.source(trial), ledger, (second,))
         for guarantee in protected:
-            for (name, a), (_, b) in zip(_seen(algorithm, guarantee, first), _seen(algorithm, guarantee, second), strict=True):
-                demand(same(a, b), f"the {guarantee.observer.value} sees {name}, which depends on data beyond what was released")
+            for (name, a), (_, b) in zip(
+                _seen(algorithm, guarantee, first), _seen(algorithm, guarantee, second), strict=True
+            ):
+                demand(
+                    same(a, b),
+                    f"the {guarantee.observer.value} sees {name}, which depends on data beyond what was released",
+                )
 
 
 def _seen(algorithm: Algorithm, guarantee: Guarantee, kept: Everything) -> list[tuple[str, Any]]:
@@ -119,22 +168,35 @@ def _seen(algorithm: Algorithm, guarantee: Guarantee, kept: Everything) -> list[
     if Channel.TIMING in view:
         seen.append(("the times of exchanges", [when for when, _, _ in kept.messages]))
     for message, position in ((algorithm.upload, 1), (algorithm.broadcast, 2)):
-        for name, short in zip(field_names(message), (f.name for f in fields(message)), strict=True):
+        for name, short in zip(
+            field_names(message), (f.name for f in fields(message)), strict=True
+        ):
             if channels.get(name) not in view:
                 continue
             values = [getattr(entry[position], short) for entry in kept.messages]
-            seen.append((name, [np.sum(v, axis=0) for v in values] if channels[name] is Channel.SUM else values))
+            seen.append(
+                (
+                    name,
+                    [np.sum(v, axis=0) for v in values]
+                    if channels[name] is Channel.SUM
+                    else values,
+                )
+            )
     return seen
 
 
-def _releases(algorithm: Algorithm, seeds: int, noise: Randomness) -> tuple[dict[Any, list[Any]], set[tuple[str, str]]]:
+def _releases(
+    algorithm: Algorithm, seeds: int, noise: Randomness
+) -> tuple[dict[Any, list[Any]], set[tuple[str, str]]]:
     """Releases of many runs by mechanism, and what was drawn outside of any."""
     rng = np.random.default_rng(7)
     found: dict[Any, list[Any]] = {}
     bare: set[tuple[str, str]] = set()
     setting = algorithm.setting
     for seed in range(seeds):
-        losses = rng.random((setting.horizon, setting.clients, setting.experts)) * np.linspace(0, 1, setting.experts)
+        losses = rng.random((setting.horizon, setting.clients, setting.experts)) * np.linspace(
+            0, 1, setting.experts
+        )
         losses *= (1.0, 0.2)[seed % 2]
         ledger = record(algorithm, losses, noise.source(seed))
         bare |= {(law, purpose) for _, law, purpose, _ in ledger.coins}
@@ -150,19 +212,30 @@ def noise_follows_its_law(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> No
     """
     algorithm = private(spec, replace(SETTING, clients=2, horizon=60))
     unused = _releases_follow(algorithm, noise)
-    for louder in _loud(spec) if unused else ():  # a threshold may be so far away that no short run comes near it
+    for louder in (
+        _loud(spec) if unused else ()
+    ):  # a threshold may be so far away that no short run comes near it
         unused &= _releases_follow(louder.build(algorithm.setting), noise)
-    demand(not unused, f"the certificate names the mechanism {min(unused, default='')!r}, no run released through it")
+    demand(
+        not unused,
+        f"the certificate names the mechanism {min(unused, default='')!r}, no run released through it",
+    )
     coins = np.random.default_rng(8)
     for mechanism in algorithm.certificate.mechanisms:
         purpose = mechanism.purpose
         probe, server = round_to_lattice(mechanism.probe()), noise.source(12).server()
         samples = [(probe, mechanism.sample(probe, server)) for _ in range(3000)]
         p = _p_value(mechanism, samples, coins)
-        demand(p > noise.alarm, f"{purpose}: the sampler does not follow the declared law (p = {p:.1e})")
+        demand(
+            p > noise.alarm,
+            f"{purpose}: the sampler does not follow the declared law (p = {p:.1e})",
+        )
         for factor in (2 / 3, 3 / 2):
             p = _p_value(mechanism.scaled(factor), samples, coins)
-            demand(p < 1e-4, f"{purpose}: the sampler may as well have {factor:.2f} of the noise (p = {p:.1e})")
+            demand(
+                p < 1e-4,
+                f"{purpose}: the sampler may as well have {factor:.2f} of the noise (p = {p:.1e})",
+            )
 
 
 def _releases_follow(algorithm: Algorithm, noise: Randomness) -> set[str]:
@@ -172,15 +245,24 @@ def _releases_follow(algorithm: Algorithm, noise: Randomness) -> set[str]:
         demand(law in FREE_COINS, f"{law} noise for {purpose!r} is drawn outside any mechanism")
     declared, coins = algorithm.certificate.mechanisms, np.random.default_rng(8)
     for used, releases in found.items():
-        demand(used in declared, f"{used.purpose}: released by {used}, which the certificate does not name")
+        demand(
+            used in declared,
+            f"{used.purpose}: released by {used}, which the certificate does not name",
+        )
         p = _p_value(used, [(r.value, r.output) for r in releases], coins)
-        demand(p > noise.alarm, f"{used.purpose}: the releases do not follow the declared law (p = {p:.1e})")
+        demand(
+            p > noise.alarm,
+            f"{used.purpose}: the releases do not follow the declared law (p = {p:.1e})",
+        )
     return {mechanism.purpose for mechanism in declared if mechanism not in found}
 
 
 def _p_value(law: Any, pairs: list[tuple[Any, Any]], coins: np.random.Generator) -> float:
     flips = coins.random(len(pairs))
-    mapped = [law.uniformise(value, output, coin) for (value, output), coin in zip(pairs, flips, strict=True)]
+    mapped = [
+        law.uniformise(value, output, coin)
+        for (value, output), coin in zip(pairs, flips, strict=True)
+    ]
     from scipy.stats import kstest
 
     return float(kstest(mapped, "uniform").pvalue)
@@ -201,11 +283,17 @@ def exact_ratio_below_certificate(spec: AlgorithmSpec, noise: Randomness = SEEDE
         raise NotApplicable(f"{algorithm.name} protects nobody")
     alone = algorithm.certificate.composition != "sum"
     if algorithm.log_likelihood is None:
-        demand(not alone, "a finite epsilon with neither an exact likelihood nor a compositional proof cannot be checked")
+        demand(
+            not alone,
+            "a finite epsilon with neither an exact likelihood nor a compositional proof cannot be checked",
+        )
         raise NotApplicable("the proof is compositional: held by the ledger")
     if alone:
         _all_in_broadcasts(algorithm)
-    closest = max(_audit_game(variant.build(setting), setting, noise) for variant, setting in product(_loud(spec), AUDIT_GAMES))
+    closest = max(
+        _audit_game(variant.build(setting), setting, noise)
+        for variant, setting in product(_loud(spec), AUDIT_GAMES)
+    )
     if closest < LEAST_POWER:
         weak = f"the tiny games reach only {closest:.2f} of the certificate: offer audit_variants()"
         demand(not alone, weak)
@@ -214,19 +302,28 @@ def exact_ratio_below_certificate(spec: AlgorithmSpec, noise: Randomness = SEEDE
 
 def _loud(spec: AlgorithmSpec) -> tuple[AlgorithmSpec, ...]:
     """A large epsilon brings the worst ratio close to the certificate; with a small one frequencies tell more."""
-    return spec.audit_variants() or tuple(changed(spec, epsilon=epsilon, interval=1) for epsilon in (24.0, 3.0))
+    return spec.audit_variants() or tuple(
+        changed(spec, epsilon=epsilon, interval=1) for epsilon in (24.0, 3.0)
+    )
 
 
 def _all_in_broadcasts(algorithm: Algorithm) -> None:
     """The likelihood speaks of broadcasts: not of what clients send, nor of what they play by noise of their own."""
     for guarantee in promises(algorithm):
-        beyond = sorted(channel.value for channel in guarantee.view & {Channel.UPLOADS, Channel.SUM})
+        beyond = sorted(
+            channel.value for channel in guarantee.view & {Channel.UPLOADS, Channel.SUM}
+        )
         text = f"the {guarantee.observer.value} sees {beyond}, of which the likelihood of broadcasts says nothing"
         demand(not beyond, f"{text}, and the proof is not compositional")
     setting = algorithm.setting
-    released = record(algorithm, np.ones((setting.horizon, setting.clients, setting.experts)), SeededNoise(0)).releases
+    released = record(
+        algorithm, np.ones((setting.horizon, setting.clients, setting.experts)), SeededNoise(0)
+    ).releases
     text = "clients release noise of their own, of which the likelihood of broadcasts says nothing"
-    demand(all(release.client is None for release in released), f"{text}, and the proof is not compositional")
+    demand(
+        all(release.client is None for release in released),
+        f"{text}, and the proof is not compositional",
+    )
 
 
 def _audit_game(algorithm: Algorithm, setting: Setting, noise: Randomness) -> float:
@@ -253,10 +350,16 @@ def _audit_game(algorithm: Algorithm, setting: Setting, noise: Randomness) -> fl
     table = np.array([[likelihood(t, stream(game)) for t in transcripts] for game in games])
     chances = np.exp(table)
     totals = chances.sum(axis=1)
-    demand(bool(np.allclose(totals, 1.0, atol=1e-9)), f"likelihoods sum to {totals.min():.6f}..{totals.max():.6f}, not to 1")
+    demand(
+        bool(np.allclose(totals, 1.0, atol=1e-9)),
+        f"likelihoods sum to {totals.min():.6f}..{totals.max():.6f}, not to 1",
+    )
     index = {game: i for i, game in enumerate(games)}
     pairs = np.array(
-        [(index[game], index[(*game[:when], other, *game[when + 1 :])]) for game, when, other in product(games, range(choosing), range(4))]
+        [
+            (index[game], index[(*game[:when], other, *game[when + 1 :])])
+            for game, when, other in product(games, range(choosing), range(4))
+        ]
     )
     with np.errstate(invalid="ignore"):
         ratios = np.abs(table[pairs[:, 0]] - table[pairs[:, 1]])
@@ -264,21 +367,33 @@ def _audit_game(algorithm: Algorithm, setting: Setting, noise: Randomness) -> fl
     closest, by_vector = 0.0, chances.reshape(*[len(vectors)] * choosing, -1)
     for curve in curves:
         pure, stated = curve.epsilon(0.0), curve.stated()[0]
-        demand(worst <= pure * (1 + 1e-6), f"a transcript has log-ratio {worst:.4f}, a certificate says {pure:.4f}")
+        demand(
+            worst <= pure * (1 + 1e-6),
+            f"a transcript has log-ratio {worst:.4f}, a certificate says {pure:.4f}",
+        )
         closest = max(closest, worst / pure) if pure < np.inf else closest
         for epsilon in np.linspace(0.0, stated, EPSILONS).tolist():
             exact = largest_delta(by_vector, levels, list(permutations(range(4), 2)), epsilon)
             allowed = curve.delta(epsilon)
             text = f"two neighbours have delta = {exact:.3e} at epsilon = {epsilon:.4f}"
-            demand(exact <= allowed * (1 + 1e-6) + 1e-12, f"{text}, a certificate says {allowed:.3e}")
-            closest = max(closest, exact / allowed) if allowed > 1e-9 and pure == np.inf else closest
+            demand(
+                exact <= allowed * (1 + 1e-6) + 1e-12, f"{text}, a certificate says {allowed:.3e}"
+            )
+            closest = (
+                max(closest, exact / allowed) if allowed > 1e-9 and pure == np.inf else closest
+            )
     loud = (1, 2, 1)[:choosing]
     _frequencies_match(algorithm, transcripts, np.exp(table[index[loud]]), stream(loud), noise)
     return closest
 
 
 def _frequencies_match(
-    algorithm: Algorithm, transcripts: list[Any], expected: np.ndarray, losses: np.ndarray, noise: Randomness, runs: int = 800
+    algorithm: Algorithm,
+    transcripts: list[Any],
+    expected: np.ndarray,
+    losses: np.ndarray,
+    noise: Randomness,
+    runs: int = 800,
 ) -> None:
     index = {repr(t): i for i, t in enumerate(transcripts)}
     counts = np.zeros(len(transcripts))

@@ -21,7 +21,9 @@ from hedgerow.privacy.composition.steps import PureComposition
 from hedgerow.privacy.curves import ApproximateDP, BoundedRange, LaplaceDP, PureDP
 from hedgerow.privacy.odometer import Odometer
 
-Costs = frozenset[tuple[PrivacyCurve, int]]  # what the releases that count cost, and how many cost that
+Costs = frozenset[
+    tuple[PrivacyCurve, int]
+]  # what the releases that count cost, and how many cost that
 _ROUNDING = 1e-9
 
 
@@ -57,20 +59,32 @@ def ledger_composes(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> None:
             _stays_below(guarantee, costs, planned=len(plans) == 1)
 
 
-def _counted(algorithm: Algorithm, noise: Randomness) -> Iterator[tuple[tuple[Any, ...], list[Release]]]:
+def _counted(
+    algorithm: Algorithm, noise: Randomness
+) -> Iterator[tuple[tuple[Any, ...], list[Release]]]:
     """For each run its mechanisms in order, and the releases that count for the datum in which its neighbour differs."""
     for trial, losses, neighbour in neighbours(60):
         first = record(algorithm, losses, noise.source(trial))
         second = record(algorithm, neighbour, noise.source(trial), first)
-        demand(len(first.releases) == len(second.releases), "neighbouring inputs give another number of releases on the same outputs")
-        counted = [a for a, b in zip(first.releases, second.releases, strict=True) if not same(a.value, b.value)]
+        demand(
+            len(first.releases) == len(second.releases),
+            "neighbouring inputs give another number of releases on the same outputs",
+        )
+        counted = [
+            a
+            for a, b in zip(first.releases, second.releases, strict=True)
+            if not same(a.value, b.value)
+        ]
         yield tuple(release.mechanism for release in first.releases), counted
 
 
 def _hidden_by_others(guarantee: Guarantee, counted: list[Release]) -> None:
     if guarantee.observer is Observer.SERVER and guarantee.view & {Channel.UPLOADS, Channel.SUM}:
         for release in counted:
-            demand(release.client is not None, f"the server is protected by noise that it draws itself ({release.mechanism.purpose})")
+            demand(
+                release.client is not None,
+                f"the server is protected by noise that it draws itself ({release.mechanism.purpose})",
+            )
 
 
 def _cost(release: Release) -> PrivacyCurve:
@@ -78,7 +92,9 @@ def _cost(release: Release) -> PrivacyCurve:
     mechanism = release.mechanism
     cost = mechanism.curve
     if cost is None:
-        raise BrokenContract(f"{mechanism.purpose}: a release without a cost of its own cannot be part of a sum")
+        raise BrokenContract(
+            f"{mechanism.purpose}: a release without a cost of its own cannot be part of a sum"
+        )
     return cost
 
 
@@ -95,7 +111,11 @@ def _stays_below(guarantee: Guarantee, costs: Costs, planned: bool) -> None:
                 break
         else:
             spent = " and ".join(sorted(f"{count} of {cost.words()}" for cost, count in costs))
-            rest = f"which compose to delta = {least:.4g} there" if least < 1 else "for which no rule of composition is proven"
+            rest = (
+                f"which compose to delta = {least:.4g} there"
+                if least < 1
+                else "for which no rule of composition is proven"
+            )
             text = f"the {guarantee.observer.value} is promised delta = {allowed:.4g} at epsilon = {epsilon:.4g}"
             raise BrokenContract(f"{text}; a datum enters {spent}, {rest}")
 

@@ -35,7 +35,11 @@ SECURE = Randomness(lambda _: SecureNoise(), 1e-9)
 
 
 def _fields_of(spec: AlgorithmSpec) -> dict[str | None, Any]:
-    return {f.name: getattr(spec, f.name) for f in fields(spec) if f.init} if is_dataclass(spec) else {}
+    return (
+        {f.name: getattr(spec, f.name) for f in fields(spec) if f.init}
+        if is_dataclass(spec)
+        else {}
+    )
 
 
 def budget_of(spec: AlgorithmSpec) -> tuple[float | None, float]:
@@ -44,10 +48,16 @@ def budget_of(spec: AlgorithmSpec) -> tuple[float | None, float]:
     return choices.get(traits.epsilon), choices.get(traits.delta, 0.0)
 
 
-def changed(spec: AlgorithmSpec, *, epsilon: float | None = None, interval: int | None = None) -> AlgorithmSpec:
+def changed(
+    spec: AlgorithmSpec, *, epsilon: float | None = None, interval: int | None = None
+) -> AlgorithmSpec:
     """The spec with another epsilon or another interval, where it has a field for it (`SpecTraits`)."""
     known, wanted = _fields_of(spec), {spec.traits.epsilon: epsilon, spec.traits.interval: interval}
-    choices = {name: value for name, value in wanted.items() if name is not None and name in known and value is not None}
+    choices = {
+        name: value
+        for name, value in wanted.items()
+        if name is not None and name in known and value is not None
+    }
     return replace(spec, **choices) if choices else spec  # pyright: ignore[reportArgumentType]
 
 
@@ -63,7 +73,9 @@ def promises(algorithm: Algorithm) -> list[Guarantee]:
     """The guarantees that protect. Neighbours here differ in one loss vector: a promise about more than that is checked by nobody."""
     protected = [guarantee for guarantee in algorithm.certificate.guarantees if guarantee.protects]
     for guarantee in protected:
-        text = f"the {guarantee.observer.value} is promised a guarantee for {guarantee.unit.words()}"
+        text = (
+            f"the {guarantee.observer.value} is promised a guarantee for {guarantee.unit.words()}"
+        )
         demand(isinstance(guarantee.unit, Event), f"{text}, which no contract can check")
     return protected
 
@@ -73,7 +85,11 @@ def neighbours(trials: int) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
     rng = np.random.default_rng(11)
     rounds, clients, experts = SETTING.horizon, SETTING.clients, SETTING.experts
     for trial in range(trials):
-        losses = rng.random((rounds, clients, experts)) if trial % 2 else rng.integers(0, 2, (rounds, clients, experts)).astype(float)
+        losses = (
+            rng.random((rounds, clients, experts))
+            if trial % 2
+            else rng.integers(0, 2, (rounds, clients, experts)).astype(float)
+        )
         neighbour = losses.copy()
         when, who = int(rng.integers(rounds)) if trial % 3 else 0, int(rng.integers(clients))
         losses[when, who] = rng.integers(0, 2, experts) if trial % 4 else 0.0
@@ -82,7 +98,11 @@ def neighbours(trials: int) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
 
 
 def record(
-    algorithm: Algorithm, losses: np.ndarray, source: NoiseSource, replay: Ledger | None = None, sinks: tuple[Sink, ...] = ()
+    algorithm: Algorithm,
+    losses: np.ndarray,
+    source: NoiseSource,
+    replay: Ledger | None = None,
+    sinks: tuple[Sink, ...] = (),
 ) -> Ledger:
     """What one run releases; with `replay`, on the outputs of an earlier run."""
     noise = RecordingNoise(source, replay)

@@ -24,9 +24,15 @@ def demand(holds: bool, text: str) -> None:
 def same(first: Any, second: Any) -> bool:
     """Equal bit for bit: arrays, numbers, dataclasses and tuples of them."""
     if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
-        return np.array_equal(np.asarray(first), np.asarray(second), equal_nan=np.asarray(first).dtype.kind == "f")
+        return np.array_equal(
+            np.asarray(first), np.asarray(second), equal_nan=np.asarray(first).dtype.kind == "f"
+        )
     if hasattr(first, "__dataclass_fields__"):
-        return type(first) is type(second) and all(same(getattr(first, f.name), getattr(second, f.name)) for f in fields(first))
+        return type(first) is type(second) and all(
+            same(getattr(first, f.name), getattr(second, f.name)) for f in fields(first)
+        )
     if isinstance(first, tuple | list):
-        return len(first) == len(second) and all(same(a, b) for a, b in zip(first, second, strict=True))
+        return len(first) == len(second) and all(
+            same(a, b) for a, b in zip(first, second, strict=True)
+        )
     return bool(first == second)

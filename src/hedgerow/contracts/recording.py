@@ -46,7 +46,9 @@ def _rows(value: Any, batch: tuple[int, ...]) -> list[Any]:
     if not batch:
         return [value]
     if np.shape(value)[:1] != batch:
-        raise AssertionError(f"a value of shape {np.shape(value)} was released for {batch[0]} clients at once")
+        raise AssertionError(
+            f"a value of shape {np.shape(value)} was released for {batch[0]} clients at once"
+        )
     return list(value)
 
 
@@ -68,8 +70,17 @@ class _Watched:
     def batch(self) -> tuple[int, ...]:
         return self.inner.batch
 
-    def draw(self, law: str, purpose: str, shape: tuple[int, ...] = (), rounds: int | None = None, scale: float | None = None) -> Any:
-        return self._noted(law, purpose, lambda: self.inner.draw(law, purpose, shape, rounds, scale))
+    def draw(
+        self,
+        law: str,
+        purpose: str,
+        shape: tuple[int, ...] = (),
+        rounds: int | None = None,
+        scale: float | None = None,
+    ) -> Any:
+        return self._noted(
+            law, purpose, lambda: self.inner.draw(law, purpose, shape, rounds, scale)
+        )
 
     def lattice(self, value: Any) -> Any:
         return self.inner.lattice(value)
@@ -90,7 +101,9 @@ class _Watched:
 
     def release(self, mechanism: Any, value: Any) -> Any:
         output = self.answer(self.players, mechanism, value, self.inner)
-        for who, own, out in zip(self.players, _rows(value, self.batch), _rows(output, self.batch), strict=True):
+        for who, own, out in zip(
+            self.players, _rows(value, self.batch), _rows(output, self.batch), strict=True
+        ):
             self.ledger.releases.append(Release(mechanism, own, out, who))
         return output
 
@@ -112,7 +125,9 @@ class RecordingNoise:
         for players, law, purpose, drawn in () if replay is None else replay.coins:
             self._coins.setdefault((players, law, purpose), deque()).append(drawn)
 
-    def _coin(self, players: tuple[Who, ...], law: str, purpose: str, draw: Callable[[], Any]) -> Any:
+    def _coin(
+        self, players: tuple[Who, ...], law: str, purpose: str, draw: Callable[[], Any]
+    ) -> Any:
         left = self._coins.get((players, law, purpose))
         return left.popleft() if left else draw()
 
@@ -123,7 +138,9 @@ class RecordingNoise:
         for who in players:
             left = self._script.get(who)
             if not left or left[0].mechanism != mechanism:
-                raise AssertionError("the sequence of releases depends on data beyond what was released")
+                raise AssertionError(
+                    "the sequence of releases depends on data beyond what was released"
+                )
             outputs.append(left.popleft().output)
         return _joined(outputs, noise.batch)
 
@@ -134,7 +151,9 @@ class RecordingNoise:
         return self._watched(self.inner.server(), SERVER)
 
     def everyone(self, role: str, count: int) -> Noise:
-        return self._watched(self.inner.everyone(role, count), *((role, index) for index in range(count)))
+        return self._watched(
+            self.inner.everyone(role, count), *((role, index) for index in range(count))
+        )
 
     def single(self, role: str, index: int, count: int) -> Noise:
         return self._watched(self.inner.single(role, index, count), (role, index))
@@ -147,7 +166,14 @@ class _Scripted:
     source: ScriptedNoise
     batch: tuple[int, ...]
 
-    def draw(self, law: str, purpose: str, shape: tuple[int, ...] = (), rounds: int | None = None, scale: float | None = None) -> Any:
+    def draw(
+        self,
+        law: str,
+        purpose: str,
+        shape: tuple[int, ...] = (),
+        rounds: int | None = None,
+        scale: float | None = None,
+    ) -> Any:
         if law != "uniform" or shape or rounds is not None or scale is not None:
             raise AssertionError(f"cannot enumerate a bare {law} draw for {purpose!r}")
         choice = self.source.next(self.source.experts)

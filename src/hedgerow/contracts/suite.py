@@ -37,7 +37,9 @@ CONTRACTS: dict[str, Contract] = {
 }
 
 # those that take their noise as an argument; the others have no noise or compare runs on the same one, which is never secure
-ON_BOTH_SOURCES = tuple(name for name, check in CONTRACTS.items() if "noise" in signature(check).parameters)
+ON_BOTH_SOURCES = tuple(
+    name for name, check in CONTRACTS.items() if "noise" in signature(check).parameters
+)
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,10 @@ def noiseless_is_reference(spec: AlgorithmSpec) -> None:
             digest = Digest()
             simulate(one, environment, seed, sinks=[digest], noise=NoNoise())
             plays.append(digest.hex)
-        demand(plays[0] == plays[1], f"without noise the plays differ from those of {algorithm.reference.name}")
+        demand(
+            plays[0] == plays[1],
+            f"without noise the plays differ from those of {algorithm.reference.name}",
+        )
 
 
 STREAMS: tuple[Environment, ...] = (
@@ -42,7 +45,9 @@ STREAMS: tuple[Environment, ...] = (
     Switching(clients=3, experts=8, horizon=400),
     Realizable(clients=1, experts=8, horizon=400),
 )
-LONG_AND_EASY = Bernoulli(clients=3, experts=2, horizon=4000, mean=0.9, gap=0.8)  # where even large constants say something
+LONG_AND_EASY = Bernoulli(
+    clients=3, experts=2, horizon=4000, mean=0.9, gap=0.8
+)  # where even large constants say something
 
 
 def regret_below_bound(spec: AlgorithmSpec) -> None:
@@ -50,9 +55,13 @@ def regret_below_bound(spec: AlgorithmSpec) -> None:
 
     A stream on which a blind guess would keep the bound says nothing and is left out.
     """
-    told = sum(_keeps_bound(spec, environment) for environment in STREAMS) or _keeps_bound(spec, LONG_AND_EASY)
+    told = sum(_keeps_bound(spec, environment) for environment in STREAMS) or _keeps_bound(
+        spec, LONG_AND_EASY
+    )
     if not told:
-        raise NotApplicable("on every stream that the bound covers, if any, a blind guess would keep it too")
+        raise NotApplicable(
+            "on every stream that the bound covers, if any, a blind guess would keep it too"
+        )
 
 
 def _keeps_bound(spec: AlgorithmSpec, environment: Environment) -> bool:
@@ -64,7 +73,10 @@ def _keeps_bound(spec: AlgorithmSpec, environment: Environment) -> bool:
     if not covered(bound, environment) or _guessing(environment).low <= bound.value:
         return False
     found = _regret(algorithm, environment)
-    demand(found.low <= bound.value, f"mean regret {found} on {environment} is above the bound {bound.value:.4g}")
+    demand(
+        found.low <= bound.value,
+        f"mean regret {found} on {environment} is above the bound {bound.value:.4g}",
+    )
     return True
 
 
@@ -72,7 +84,11 @@ def _regret(algorithm: Algorithm, environment: Environment) -> Estimate:
     regrets = []
     for seed in range(30):
         recorder = Recorder(environment.setting, environment.family, points=2)
-        regrets.append(recorder.result("", seed, simulate(algorithm, environment, seed, sinks=[recorder])).final_regret)
+        regrets.append(
+            recorder.result(
+                "", seed, simulate(algorithm, environment, seed, sinks=[recorder])
+            ).final_regret
+        )
     return Estimate.of(regrets)
 
 

@@ -56,7 +56,9 @@ class Block:
         """Losses in which an expert that sleeps is charged what its client pays (`proofs/masks.md#sleeping-experts`)."""
         if self.awake is None:
             return self.losses
-        return np.where(self.awake, self.losses, np.take_along_axis(self.losses, plays[..., None], axis=-1))
+        return np.where(
+            self.awake, self.losses, np.take_along_axis(self.losses, plays[..., None], axis=-1)
+        )
 
     def sums(self, plays: np.ndarray) -> Units:
         """`segments`, of the losses as they are answered where experts sleep."""
@@ -72,8 +74,14 @@ class Block:
 
 def _check_shape(name: str, records: Array, rounds: int, rows: int, width: int | None) -> None:
     if not isinstance(records, np.ndarray) or records.dtype != np.float64 or records.ndim != 3:
-        kind = f"{records.dtype} of shape {records.shape}" if isinstance(records, np.ndarray) else type(records).__name__
-        raise InvalidValue(f"Expected {name} to be float64 of shape (rounds, sites, width), got {kind}.")
+        kind = (
+            f"{records.dtype} of shape {records.shape}"
+            if isinstance(records, np.ndarray)
+            else type(records).__name__
+        )
+        raise InvalidValue(
+            f"Expected {name} to be float64 of shape (rounds, sites, width), got {kind}."
+        )
     expected = (rounds, rows, records.shape[2] if width is None else width)
     if records.shape != expected:
         raise InvalidValue(f"Expected {name} of shape {expected}, got {records.shape}.")
@@ -81,7 +89,11 @@ def _check_shape(name: str, records: Array, rounds: int, rows: int, width: int |
 
 def _check_mask(name: str, mask: np.ndarray, shape: tuple[int, ...]) -> None:
     if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_ or mask.shape != shape:
-        kind = f"{mask.dtype} of shape {mask.shape}" if isinstance(mask, np.ndarray) else type(mask).__name__
+        kind = (
+            f"{mask.dtype} of shape {mask.shape}"
+            if isinstance(mask, np.ndarray)
+            else type(mask).__name__
+        )
         raise InvalidValue(f"Expected {name} to be boolean of shape {shape}, got {kind}.")
 
 
@@ -91,18 +103,24 @@ def _check_masks(block: Block, first_round: int) -> None:
     if awake is None and present is None:
         return
     if block.reports is not losses and awake is not None:
-        raise InvalidValue("Expected clients to see their own losses at once where experts sleep, this environment reports others.")
+        raise InvalidValue(
+            "Expected clients to see their own losses at once where experts sleep, this environment reports others."
+        )
     if present is not None:
         _check_mask("present", present, losses.shape[:2])
         paying = np.argwhere(~present & losses.any(axis=-1))
         if len(paying):
-            raise InvalidValue(f"Expected zero losses of who is absent (round {paying[0][0] + first_round}, site {paying[0][1]}).")
+            raise InvalidValue(
+                f"Expected zero losses of who is absent (round {paying[0][0] + first_round}, site {paying[0][1]})."
+            )
     if awake is not None:
         _check_mask("awake", awake, losses.shape)
         nobody = ~awake.any(axis=-1)
         asleep = np.argwhere(nobody if present is None else nobody & present)
         if len(asleep):
-            raise InvalidValue(f"Expected an expert to be awake (round {asleep[0][0] + first_round}, site {asleep[0][1]}), all sleep.")
+            raise InvalidValue(
+                f"Expected an expert to be awake (round {asleep[0][0] + first_round}, site {asleep[0][1]}), all sleep."
+            )
 
 
 def check_unit_range(name: str, values: Array, first_round: int = 0) -> None:
@@ -119,11 +137,22 @@ def check_unit_range(name: str, values: Array, first_round: int = 0) -> None:
     bad = np.argwhere(~((values >= 0.0) & (values <= 1.0)))
     if len(bad):
         where = tuple(int(i) for i in bad[0])
-        place = f"round {where[0] + first_round}, site {where[1]}, expert {where[2]}" if len(where) == 3 else f"{where}"
+        place = (
+            f"round {where[0] + first_round}, site {where[1]}, expert {where[2]}"
+            if len(where) == 3
+            else f"{where}"
+        )
         raise InvalidValue(f"Expected {name}={float(values[where])!r} in [0, 1] ({place}).")
 
 
-def check(block: Block, family: Family, setting: Setting, first_round: int, rounds: int, marks: Sequence[int] = ()) -> Block:
+def check(
+    block: Block,
+    family: Family,
+    setting: Setting,
+    first_round: int,
+    rounds: int,
+    marks: Sequence[int] = (),
+) -> Block:
     """Validate a block and fill in its sums; linear losses must be finite and in [0, 1].
 
     Rounding them to the lattice is the environment's duty. It is checked for every loss of the block's first piece and, for
@@ -139,21 +168,30 @@ def check(block: Block, family: Family, setting: Setting, first_round: int, roun
     _check_masks(block, first_round)
     if not linear:
         if not (np.isfinite(block.losses).all() and np.isfinite(block.reports).all()):
-            raise InvalidValue(f"Expected finite records, found NaN or infinity in rounds {first_round}..{first_round + rounds - 1}.")
+            raise InvalidValue(
+                f"Expected finite records, found NaN or infinity in rounds {first_round}..{first_round + rounds - 1}."
+            )
         return block
     if own_reports:
         check_unit_range("report", block.reports, first_round)
-    cuts = (*(mark - first_round for mark in marks if first_round < mark < first_round + rounds), rounds)
+    cuts = (
+        *(mark - first_round for mark in marks if first_round < mark < first_round + rounds),
+        rounds,
+    )
     step = max(1, CACHE_ELEMENTS // (deciders * width))
     sums = np.zeros((len(cuts), deciders, width))
     start = 0
     for piece, cut in enumerate(cuts):
-        while start < cut:  # checked and summed in one go, while the losses are in the innermost cache
+        while (
+            start < cut
+        ):  # checked and summed in one go, while the losses are in the innermost cache
             stop = min(start + step, cut)
             part = block.losses[start:stop]
             check_unit_range("loss", part, first_round + start)
             if start == 0:
-                to_units(part)  # every loss of the first piece; of the others the sums tell whether they were rounded
+                to_units(
+                    part
+                )  # every loss of the first piece; of the others the sums tell whether they were rounded
             sums[piece] += part.sum(axis=0)
             start = stop
     return replace(block, segments=to_units(sums), cuts=cuts)

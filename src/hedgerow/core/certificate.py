@@ -32,7 +32,9 @@ class Channel(Enum):
 
 
 DEFAULT_VIEWS: Mapping[Observer, frozenset[Channel]] = {
-    Observer.SERVER: frozenset({Channel.UPLOADS, Channel.BROADCASTS, Channel.PLAYS, Channel.TIMING}),
+    Observer.SERVER: frozenset(
+        {Channel.UPLOADS, Channel.BROADCASTS, Channel.PLAYS, Channel.TIMING}
+    ),
     Observer.PEER: frozenset({Channel.BROADCASTS, Channel.PLAYS, Channel.TIMING}),
     Observer.PUBLIC: frozenset({Channel.PLAYS, Channel.TIMING}),
 }
@@ -77,9 +79,12 @@ class Assumption:
     meaning: str
 
 
-TRUSTED_SERVER = Assumption("TRUSTED_SERVER", "the server follows the protocol and discloses nothing but its broadcasts")
+TRUSTED_SERVER = Assumption(
+    "TRUSTED_SERVER", "the server follows the protocol and discloses nothing but its broadcasts"
+)
 IDEAL_REALS = Assumption(
-    "IDEAL_REALS", "noise is independent, secret and drawn from the exact real law, and compared exactly: no floating-point effects"
+    "IDEAL_REALS",
+    "noise is independent, secret and drawn from the exact real law, and compared exactly: no floating-point effects",
 )
 
 
@@ -89,17 +94,28 @@ ENTROPY = Assumption(
     "copy of the running machine (a snapshot or clone of a virtual machine) is started again: it would draw the same noise twice",
 )
 ARITHMETIC = Assumption(
-    "ARITHMETIC", "the library functions behind the samplers are as accurate as `proofs/secure_noise.md#floats` says, which is tested"
+    "ARITHMETIC",
+    "the library functions behind the samplers are as accurate as `proofs/secure_noise.md#floats` says, which is tested",
 )
-PUBLIC_PARAMETERS = Assumption("PUBLIC_PARAMETERS", "every parameter was chosen without looking at the data")
+PUBLIC_PARAMETERS = Assumption(
+    "PUBLIC_PARAMETERS", "every parameter was chosen without looking at the data"
+)
 PUBLIC_PRESENCE = Assumption(
     "PUBLIC_PRESENCE",
     "who takes part in which round is not protected (a missing play shows it) and does not depend on the protected record; "
     "sites without a case still answer when an exchange is due",
 )
-PUBLIC_SLEEP = Assumption("PUBLIC_SLEEP", "which experts sleep in which round is not protected and does not depend on the protected record")
-PUBLIC_DELAYS = Assumption("PUBLIC_DELAYS", "when a loss is reported is not protected and does not depend on the protected record")
-NO_CARRY_OVER = Assumption("NO_CARRY_OVER", "later losses depend on the protected record only through what was broadcast")
+PUBLIC_SLEEP = Assumption(
+    "PUBLIC_SLEEP",
+    "which experts sleep in which round is not protected and does not depend on the protected record",
+)
+PUBLIC_DELAYS = Assumption(
+    "PUBLIC_DELAYS",
+    "when a loss is reported is not protected and does not depend on the protected record",
+)
+NO_CARRY_OVER = Assumption(
+    "NO_CARRY_OVER", "later losses depend on the protected record only through what was broadcast"
+)
 
 
 @dataclass(frozen=True)
@@ -197,7 +213,9 @@ class Certificate:
 def with_exact_noise(certificate: Certificate) -> Certificate:
     """The same guarantees where the noise is exact on the lattice: real entropy is assumed, ideal real numbers no longer."""
     guarantees = tuple(
-        replace(g, assumes=(g.assumes - {IDEAL_REALS}) | {ENTROPY, ARITHMETIC}) if IDEAL_REALS in g.assumes else g
+        replace(g, assumes=(g.assumes - {IDEAL_REALS}) | {ENTROPY, ARITHMETIC})
+        if IDEAL_REALS in g.assumes
+        else g
         for g in certificate.guarantees
     )
     return replace(certificate, guarantees=guarantees)
@@ -207,10 +225,16 @@ ONE_LOSS_VECTOR = "replace one loss vector l_(i,t) in [0,1]^d of one client in o
 PRESENCE_STAYS = "; who takes part stays as it is"
 
 
-def with_public_mask(certificate: Certificate, assumption: Assumption, narrower: str = "") -> Certificate:
+def with_public_mask(
+    certificate: Certificate, assumption: Assumption, narrower: str = ""
+) -> Certificate:
     """The same guarantees in a game with a mask, or delays, that everybody may know (`proofs/masks.md`)."""
     guarantees = tuple(
-        replace(g, assumes=g.assumes | {assumption} if g.protects else g.assumes, adjacency=g.adjacency + narrower)
+        replace(
+            g,
+            assumes=g.assumes | {assumption} if g.protects else g.assumes,
+            adjacency=g.adjacency + narrower,
+        )
         for g in certificate.guarantees
     )
     return replace(certificate, guarantees=guarantees)
@@ -219,7 +243,10 @@ def with_public_mask(certificate: Certificate, assumption: Assumption, narrower:
 def not_private(reason: str, channels: Mapping[str, Channel]) -> Certificate:
     """The certificate of an algorithm that protects nothing: it says so to every observer."""
     raw = NoGuarantee(reason)
-    guarantees = tuple(Guarantee(observer, view, Event(), ONE_LOSS_VECTOR, raw) for observer, view in DEFAULT_VIEWS.items())
+    guarantees = tuple(
+        Guarantee(observer, view, Event(), ONE_LOSS_VECTOR, raw)
+        for observer, view in DEFAULT_VIEWS.items()
+    )
     return Certificate("none", "none", guarantees, channels)
 
 
@@ -241,7 +268,16 @@ def trusted_server(
     Noise is the server's alone, so clients who put together what they know learn no more than the public.
     """
     raw = NoGuarantee("clients send the server exact sums of their losses")
-    guarantees = [Guarantee(Observer.SERVER, DEFAULT_VIEWS[Observer.SERVER], Event(), ONE_LOSS_VECTOR, raw, horizon=setting.horizon)]
+    guarantees = [
+        Guarantee(
+            Observer.SERVER,
+            DEFAULT_VIEWS[Observer.SERVER],
+            Event(),
+            ONE_LOSS_VECTOR,
+            raw,
+            horizon=setting.horizon,
+        )
+    ]
     for observer in (Observer.PEER, Observer.PUBLIC):
         guarantees.append(
             Guarantee(
@@ -257,4 +293,13 @@ def trusted_server(
                 assumes=frozenset({TRUSTED_SERVER, IDEAL_REALS, PUBLIC_PARAMETERS, NO_CARRY_OVER}),
             )
         )
-    return Certificate("central", calibration, tuple(guarantees), channels, mechanisms, composition, when_spent, entered)
+    return Certificate(
+        "central",
+        calibration,
+        tuple(guarantees),
+        channels,
+        mechanisms,
+        composition,
+        when_spent,
+        entered,
+    )

@@ -26,7 +26,9 @@ class Feature(Enum):
     LATE_REPORTS = "late reports"
 
 
-MASKS_AND_DELAYS = frozenset({Feature.SLEEPING_EXPERTS, Feature.ABSENT_CLIENTS, Feature.LATE_REPORTS})
+MASKS_AND_DELAYS = frozenset(
+    {Feature.SLEEPING_EXPERTS, Feature.ABSENT_CLIENTS, Feature.LATE_REPORTS}
+)
 """What `proofs/masks.md` covers, for every algorithm that uses nothing of a client but its reports."""
 
 

@@ -32,7 +32,9 @@ def round_to_lattice(losses: npt.ArrayLike) -> Array:
     return rounded
 
 
-def clip_to_lattice(values: npt.ArrayLike, bound: float, norm: Literal["l1", "l2", "linf"] = "l2") -> Array:
+def clip_to_lattice(
+    values: npt.ArrayLike, bound: float, norm: Literal["l1", "l2", "linf"] = "l2"
+) -> Array:
     """Every vector (last axis) on lattice points, its norm at most `bound` exactly: for a sensitivity that holds to the last bit.
 
     A vector that is short enough is rounded to the nearest points. Another is scaled down and its coordinates are rounded towards
@@ -47,17 +49,23 @@ def clip_to_lattice(values: npt.ArrayLike, bound: float, norm: Literal["l1", "l2
     if norm not in ("l1", "l2", "linf"):
         raise InvalidValue(f"Expected norm={norm!r} in ('l1', 'l2', 'linf').")
     if not 1 <= bound * UNITS_PER_LOSS <= 2**50:
-        raise InvalidValue(f"Expected bound={bound!r} in [2^-20, 2^30]: at least one step, and small enough for exact numbers.")
+        raise InvalidValue(
+            f"Expected bound={bound!r} in [2^-20, 2^30]: at least one step, and small enough for exact numbers."
+        )
     limit = np.floor(bound * UNITS_PER_LOSS)
     peak = np.abs(given).max(axis=-1, keepdims=True, initial=0.0)
-    safe = given * np.minimum(1.0, 2.0**20 * bound / np.where(peak > 0, peak, 1.0))  # no squares beyond what floats hold
+    safe = given * np.minimum(
+        1.0, 2.0**20 * bound / np.where(peak > 0, peak, 1.0)
+    )  # no squares beyond what floats hold
     units = np.rint(safe * UNITS_PER_LOSS)
     if norm == "linf":
         return np.clip(units, -limit, limit) / UNITS_PER_LOSS
     power, most = (1, 2.0**52) if norm == "l1" else (2, 2.0**26)
     totals = (np.abs(units) ** power).sum(axis=-1, keepdims=True)
     sizes, slack = totals ** (1 / power), 1 + (given.shape[-1] + 16) * 2.0**-51
-    long = totals > limit**power if limit < most else sizes * slack > limit  # whole numbers below 2^53 add up without an error
+    long = (
+        totals > limit**power if limit < most else sizes * slack > limit
+    )  # whole numbers below 2^53 add up without an error
     shrunk = np.trunc(units * (limit / np.where(long, sizes * slack * slack, 1.0)))
     return np.where(long, shrunk, units) / UNITS_PER_LOSS
 
@@ -68,7 +76,9 @@ def to_units(sums: npt.ArrayLike) -> Units:
     units = scaled.astype(np.int64)
     if (units != scaled).any():
         off = float(np.ravel(sums)[np.ravel(units != scaled).argmax()])
-        raise InvalidValue(f"Expected a sum of losses={off!r} on the lattice 2^-20 (environments round losses with round_to_lattice).")
+        raise InvalidValue(
+            f"Expected a sum of losses={off!r} on the lattice 2^-20 (environments round losses with round_to_lattice)."
+        )
     return units
 
 

@@ -70,7 +70,9 @@ class Linear:
     def value(self, records: Array, plays: np.ndarray) -> Array:
         if plays.dtype.kind == "i":
             one = common_plays(plays)
-            if one is not None and one.size and (one == one[0]).all():  # everybody follows one expert: a column, no gathering
+            if (
+                one is not None and one.size and (one == one[0]).all()
+            ):  # everybody follows one expert: a column, no gathering
                 return records[..., int(one[0])]
             rows = records.reshape(-1, records.shape[-1])
             return rows[np.arange(len(rows)), plays.reshape(-1)].reshape(plays.shape)
@@ -103,7 +105,9 @@ class SquaredError:
 
     def _residual(self, records: Array, plays: Array) -> Array:
         if plays.shape[-1] + 1 != records.shape[-1]:
-            raise InvalidValue(f"Expected points of width {records.shape[-1] - 1}, got width {plays.shape[-1]}.")
+            raise InvalidValue(
+                f"Expected points of width {records.shape[-1] - 1}, got width {plays.shape[-1]}."
+            )
         return np.einsum("...d,...d->...", records[..., :-1], plays) - records[..., -1]
 
     def value(self, records: Array, plays: Array) -> Array:
@@ -130,7 +134,9 @@ class SquaredError:
         low, high = 0.0, float(np.linalg.norm(pull)) / self.radius
         if np.linalg.norm(point(0.0)) > self.radius:
             while low < (middle := (low + high) / 2) < high:  # the norm falls in mu
-                low, high = (middle, high) if np.linalg.norm(point(middle)) > self.radius else (low, middle)
+                low, high = (
+                    (middle, high) if np.linalg.norm(point(middle)) > self.radius else (low, middle)
+                )
             return axes @ point(high)
         return axes @ point(0.0)
 

@@ -60,9 +60,13 @@ def encode(message: Any) -> bytes:
             continue
         array = np.asarray(value)
         if array.dtype.kind not in "bifu":
-            raise InvalidValue(f"Expected {type(message).__name__}.{f.name} to be numeric, got {array.dtype}.")
+            raise InvalidValue(
+                f"Expected {type(message).__name__}.{f.name} to be numeric, got {array.dtype}."
+            )
         kind = array.dtype.newbyteorder("<").str
-        header.append([f.name, kind if isinstance(value, np.ndarray) else f"={kind}", list(array.shape)])
+        header.append(
+            [f.name, kind if isinstance(value, np.ndarray) else f"={kind}", list(array.shape)]
+        )
         body.append(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
     head = json.dumps([type(message).__name__, header], separators=(",", ":")).encode()
     return b"".join([MAGIC, bytes([VERSION]), len(head).to_bytes(_LENGTH, "little"), head, *body])
@@ -74,18 +78,24 @@ def decode(kind: type[Record], data: bytes) -> Record:
         raise TypeError(f"{kind} is not a dataclass")
     name = kind.__name__
     if len(data) < _START or data[: len(MAGIC)] != MAGIC:
-        raise InvalidValue(f"Expected a {name} message, got {len(data)} bytes that do not start with {MAGIC!r}.")
+        raise InvalidValue(
+            f"Expected a {name} message, got {len(data)} bytes that do not start with {MAGIC!r}."
+        )
     if data[len(MAGIC)] != VERSION:
         raise InvalidValue(f"Expected message version {VERSION}, got {data[len(MAGIC)]}.")
     end = _START + int.from_bytes(data[_START - _LENGTH : _START], "little")
     try:
         sent, header = json.loads(data[_START:end])
-        layout = [(str(field), str(dtype), tuple(int(n) for n in shape)) for field, dtype, shape in header]
+        layout = [
+            (str(field), str(dtype), tuple(int(n) for n in shape)) for field, dtype, shape in header
+        ]
     except (ValueError, TypeError, OverflowError) as error:
         raise InvalidValue(f"Expected a {name} message, its header is damaged.") from error
     expected = [f.name for f in fields(kind)]
     if sent != name or [field for field, _, _ in layout] != expected:
-        raise InvalidValue(f"Expected {name}{expected}, got {sent}{[field for field, _, _ in layout]}.")
+        raise InvalidValue(
+            f"Expected {name}{expected}, got {sent}{[field for field, _, _ in layout]}."
+        )
     values: dict[str, Any] = {}
     for field, dtype, shape in layout:
         if dtype == "~<i8":
@@ -94,12 +104,20 @@ def decode(kind: type[Record], data: bytes) -> Record:
             continue
         plain = dtype.removeprefix("=")
         if plain not in DTYPES or (plain != dtype and shape):
-            raise InvalidValue(f"Expected {name}.{field} to be numeric, got {dtype} of shape {shape}.")
+            raise InvalidValue(
+                f"Expected {name}.{field} to be numeric, got {dtype} of shape {shape}."
+            )
         numeric = np.dtype(plain)
         size = numeric.itemsize * prod(shape)
         if min(shape, default=0) < 0 or max(shape, default=0) > len(data) or end + size > len(data):
-            raise InvalidValue(f"Expected {name}.{field} of {size} bytes, the message is truncated.")
-        array = np.frombuffer(data, numeric, prod(shape), end).reshape(shape).astype(numeric.newbyteorder("="))
+            raise InvalidValue(
+                f"Expected {name}.{field} of {size} bytes, the message is truncated."
+            )
+        array = (
+            np.frombuffer(data, numeric, prod(shape), end)
+            .reshape(shape)
+            .astype(numeric.newbyteorder("="))
+        )
         values[field] = array[()].item() if plain != dtype else array
         end += size
     if end != len(data):

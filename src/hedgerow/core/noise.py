@@ -39,7 +39,14 @@ class Noise(Protocol):
     @property
     def batch(self) -> tuple[int, ...]: ...
 
-    def draw(self, law: str, purpose: str, shape: tuple[int, ...] = (), rounds: int | None = None, scale: float | None = None) -> Array:
+    def draw(
+        self,
+        law: str,
+        purpose: str,
+        shape: tuple[int, ...] = (),
+        rounds: int | None = None,
+        scale: float | None = None,
+    ) -> Array:
         """Noise of shape (*batch, *shape), of that scale (of scale 1 if None); with `rounds` so many draws, stacked in front."""
         ...
 
@@ -158,22 +165,31 @@ class SeededNoise:
 
     def _generator(self, name: str) -> np.random.Generator:
         words = np.frombuffer(hashlib.blake2b(name.encode(), digest_size=16).digest(), "<u4")
-        return np.random.Generator(np.random.PCG64(np.random.SeedSequence([self.seed, *map(int, words)])))
+        return np.random.Generator(
+            np.random.PCG64(np.random.SeedSequence([self.seed, *map(int, words)]))
+        )
 
-    def take(self, name: str, law: str, lanes: int, width: int, lane: int | None, rounds: int) -> Array:
+    def take(
+        self, name: str, law: str, lanes: int, width: int, lane: int | None, rounds: int
+    ) -> Array:
         stream = self._streams.get(name)
         if stream is None:
             readers = 1 if lane is None else lanes
             stream = _Stream(self._generator(name), law, lanes, width, [0] * readers)
             self._streams[name] = stream
         if (len(stream.cursors) > 1) != (lane is not None and lanes > 1):
-            raise InvalidValue(f"The stream {name!r} is read for everyone at once or one by one, not both")
+            raise InvalidValue(
+                f"The stream {name!r} is read for everyone at once or one by one, not both"
+            )
         rows = stream.take(lane or 0, rounds)
         return rows if lane is None else rows[:, lane : lane + 1]
 
     def snapshot(self) -> dict[str, Any]:
         """Plain values from which `restore` continues every stream exactly."""
-        return {"seed": self.seed, "streams": {name: stream.snapshot() for name, stream in self._streams.items()}}
+        return {
+            "seed": self.seed,
+            "streams": {name: stream.snapshot() for name, stream in self._streams.items()},
+        }
 
     @classmethod
     def restore(cls, saved: dict[str, Any]) -> SeededNoise:
@@ -181,7 +197,9 @@ class SeededNoise:
         for name, s in saved["streams"].items():
             rng = source._generator(name)
             rng.bit_generator.state = s["state"]
-            source._streams[name] = _Stream(rng, s["law"], s["lanes"], s["width"], list(s["cursors"]), s["first"])
+            source._streams[name] = _Stream(
+                rng, s["law"], s["lanes"], s["width"], list(s["cursors"]), s["first"]
+            )
         return source
 
 
@@ -195,10 +213,19 @@ class _View:
     lanes: int
     lane: int | None
 
-    def draw(self, law: str, purpose: str, shape: tuple[int, ...] = (), rounds: int | None = None, scale: float | None = None) -> Array:
+    def draw(
+        self,
+        law: str,
+        purpose: str,
+        shape: tuple[int, ...] = (),
+        rounds: int | None = None,
+        scale: float | None = None,
+    ) -> Array:
         width = prod(shape)
         name = f"{self.role}/{purpose}/{law}/{width}"
-        rows = self.source.take(name, law, self.lanes, width, self.lane, 1 if rounds is None else rounds)
+        rows = self.source.take(
+            name, law, self.lanes, width, self.lane, 1 if rounds is None else rounds
+        )
         drawn = rows.reshape(len(rows), *self.batch, *shape)
         drawn = drawn[0] if rounds is None else drawn
         return drawn if scale is None else scale * drawn
@@ -210,7 +237,9 @@ class _View:
         return best(self.draw(law, purpose, np.shape(gaps)[len(self.batch) :]) - rate * gaps)
 
     def flip(self, gaps: Array | float, rate: float, purpose: str) -> Any:
-        shown = self.draw("uniform", purpose, np.shape(gaps)[len(self.batch) :]) < np.exp(-rate * np.asarray(gaps))
+        shown = self.draw("uniform", purpose, np.shape(gaps)[len(self.batch) :]) < np.exp(
+            -rate * np.asarray(gaps)
+        )
         return shown if np.ndim(shown) else bool(shown)
 
     def index(self, count: int, purpose: str) -> Any:
@@ -225,7 +254,14 @@ class _View:
 class _Silence:
     batch: tuple[int, ...]
 
-    def draw(self, law: str, purpose: str, shape: tuple[int, ...] = (), rounds: int | None = None, scale: float | None = None) -> Array:
+    def draw(
+        self,
+        law: str,
+        purpose: str,
+        shape: tuple[int, ...] = (),
+        rounds: int | None = None,
+        scale: float | None = None,
+    ) -> Array:
         del purpose, scale
         full = (*self.batch, *shape) if rounds is None else (rounds, *self.batch, *shape)
         return np.full(full, 0.5 if law == "uniform" else 0.0)

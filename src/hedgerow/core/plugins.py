@@ -36,7 +36,9 @@ def load_plugin(path: str) -> None:
         raise
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise HedgerowError(f"Plugin {path} failed to import: {type(error).__name__}: {error}") from error
+        raise HedgerowError(
+            f"Plugin {path} failed to import: {type(error).__name__}: {error}"
+        ) from error
     _loaded.append(str(file))
 
 

@@ -130,7 +130,9 @@ class Algorithm:
     def __post_init__(self) -> None:
         for name in (*field_names(self.upload), *field_names(self.broadcast)):
             if name not in self.certificate.channels:
-                raise InvalidValue(f"Expected the certificate of {self.name} to cover the message field {name}; give it a channel.")
+                raise InvalidValue(
+                    f"Expected the certificate of {self.name} to cover the message field {name}; give it a channel."
+                )
 
     @property
     def has_mechanisms(self) -> bool:

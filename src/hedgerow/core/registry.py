@@ -45,7 +45,9 @@ class Registry(Generic[Thing]):
         if name in self._things and not _is(self._things[name], thing):
             raise InvalidValue(f"Expected a new {self.kind} name, {name!r} is already taken.")
         if self.base is not None and not (isinstance(thing, type) and issubclass(thing, self.base)):
-            raise InvalidValue(f"Expected the {self.kind} {name!r} to be a class that inherits from {self.base.__name__}, got {thing!r}.")
+            raise InvalidValue(
+                f"Expected the {self.kind} {name!r} to be a class that inherits from {self.base.__name__}, got {thing!r}."
+            )
         self._things[name] = thing
 
     def _load_plugins(self) -> None:
@@ -58,7 +60,9 @@ class Registry(Generic[Thing]):
             except HedgerowError:
                 raise
             except Exception as error:
-                raise HedgerowError(f"Plugin {point.value!r} failed to load: {type(error).__name__}: {error}") from error
+                raise HedgerowError(
+                    f"Plugin {point.value!r} failed to load: {type(error).__name__}: {error}"
+                ) from error
 
     def __getitem__(self, name: str) -> Thing:
         self._load_plugins()
@@ -86,4 +90,6 @@ class Registry(Generic[Thing]):
         for name, known in sorted(self._things.items()):
             if _is(known, thing) or _is(known, type(thing)):
                 return name
-        raise InvalidValue(f"Expected a registered {self.kind}, got {type(thing).__name__}; register it with add().")
+        raise InvalidValue(
+            f"Expected a registered {self.kind}, got {type(thing).__name__}; register it with add()."
+        )

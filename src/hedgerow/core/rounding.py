@@ -20,7 +20,11 @@ def round_up(exact: Fraction) -> float:
     (True, 0.5)
     """
     nearest = _nearest(exact)
-    return nearest if nearest == inf or (nearest > -inf and Fraction(nearest) >= exact) else nextafter(nearest, inf)
+    return (
+        nearest
+        if nearest == inf or (nearest > -inf and Fraction(nearest) >= exact)
+        else nextafter(nearest, inf)
+    )
 
 
 def round_down(exact: Fraction) -> float:
@@ -35,7 +39,9 @@ def root_down(square: Fraction) -> float:
     (1.5, True)
     """
     top, bottom = square.numerator, square.denominator
-    shift = max(0, 66 + (bottom.bit_length() - top.bit_length()) // 2)  # so the root below has at least 64 binary digits
+    shift = max(
+        0, 66 + (bottom.bit_length() - top.bit_length()) // 2
+    )  # so the root below has at least 64 binary digits
     return round_down(Fraction(isqrt((top << 2 * shift) // bottom), 1 << shift))
 
 

@@ -22,7 +22,9 @@ class Setting:
         at_least("experts", self.experts, 1)
         at_least("horizon", self.horizon, 1)
         losses = max(self.clients, self.players) * self.horizon
-        expect(losses <= MOST_LOSSES, "clients * horizon", losses, f"<= {MOST_LOSSES} (64-bit sums)")
+        expect(
+            losses <= MOST_LOSSES, "clients * horizon", losses, f"<= {MOST_LOSSES} (64-bit sums)"
+        )
         if self.deciders is not None:
             at_least("deciders", self.deciders, 1)
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from hedgerow.core.certificate import PRESENCE_STAYS, PUBLIC_DELAYS, PUBLIC_PRESENCE, PUBLIC_SLEEP, with_public_mask
+from hedgerow.core.certificate import (
+    PRESENCE_STAYS,
+    PUBLIC_DELAYS,
+    PUBLIC_PRESENCE,
+    PUBLIC_SLEEP,
+    with_public_mask,
+)
 from hedgerow.core.environment import Environment, Feature
 from hedgerow.core.errors import Unsupported
 from hedgerow.core.protocol import Algorithm
@@ -22,13 +28,25 @@ def require_exact_noise(algorithm: Algorithm, instead: str = "") -> None:
     for mechanism in algorithm.certificate.mechanisms:
         if mechanism.exact is not True:
             hint = f"; take {instead}" if instead else ""
-            raise Unsupported(f"{algorithm.name} needs {type(mechanism).__name__}, which has no exact sampler for secure noise{hint}.")
+            raise Unsupported(
+                f"{algorithm.name} needs {type(mechanism).__name__}, which has no exact sampler for secure noise{hint}."
+            )
 
 
-def require_support(algorithm: Algorithm, environment: Environment, able: Callable[[Feature], Iterable[str]] | None = None) -> None:
+def require_support(
+    algorithm: Algorithm,
+    environment: Environment,
+    able: Callable[[Feature], Iterable[str]] | None = None,
+) -> None:
     """Refuse a game that the algorithm does not support, by name. `able`: who does, where the caller knows them."""
-    for feature in sorted(environment.traits.features - algorithm.supports, key=lambda feature: feature.value):
-        others = "`hedgerow list` shows which algorithms do" if able is None else f"take one of {', '.join(able(feature))}"
+    for feature in sorted(
+        environment.traits.features - algorithm.supports, key=lambda feature: feature.value
+    ):
+        others = (
+            "`hedgerow list` shows which algorithms do"
+            if able is None
+            else f"take one of {', '.join(able(feature))}"
+        )
         raise Unsupported(f"{algorithm.name} does not support {feature.value}; {others}.")
 
 
@@ -44,6 +62,8 @@ def certified_for(algorithm: Algorithm, environment: Environment) -> Algorithm:
     for feature, (assumption, narrower) in SHOWN_BY_THE_GAME.items():
         if feature in features:
             certificate = with_public_mask(certificate, assumption, narrower)
-    plain_only = {name: value for name, value in algorithm.parameters.items() if not name.endswith("_at_most")}
+    plain_only = {
+        name: value for name, value in algorithm.parameters.items() if not name.endswith("_at_most")
+    }
     bound = None if Feature.LATE_REPORTS in features else algorithm.regret_bound
     return replace(algorithm, certificate=certificate, parameters=plain_only, regret_bound=bound)

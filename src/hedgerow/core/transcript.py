@@ -98,7 +98,9 @@ class Digest(Sink):
 
     def rounds(self, first_round: int, block: Block, plays: np.ndarray) -> None:
         del first_round, block
-        self._hash.update(np.ascontiguousarray(plays).astype(plays.dtype.newbyteorder("<"), copy=False))
+        self._hash.update(
+            np.ascontiguousarray(plays).astype(plays.dtype.newbyteorder("<"), copy=False)
+        )
 
     @property
     def hex(self) -> str:

@@ -35,11 +35,23 @@ class Learner:
     array([1, 1])
     """
 
-    def __init__(self, algorithm: AlgorithmSpec, *, clients: int, experts: int, horizon: int, seed: int = 0) -> None:
-        self._begin(algorithm, algorithm.build(Setting(clients, experts, horizon)), SeededNoise(seed))
+    def __init__(
+        self, algorithm: AlgorithmSpec, *, clients: int, experts: int, horizon: int, seed: int = 0
+    ) -> None:
+        self._begin(
+            algorithm, algorithm.build(Setting(clients, experts, horizon)), SeededNoise(seed)
+        )
 
     @classmethod
-    def private(cls, algorithm: AlgorithmSpec, *, clients: int, experts: int, horizon: int, source: SecureNoise) -> Learner:
+    def private(
+        cls,
+        algorithm: AlgorithmSpec,
+        *,
+        clients: int,
+        experts: int,
+        horizon: int,
+        source: SecureNoise,
+    ) -> Learner:
         """For real data: exact noise from the operating system's entropy, and a certificate that says so.
 
         >>> from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
@@ -51,9 +63,15 @@ class Learner:
         learner = cls.__new__(cls)
         built = algorithm.build(Setting(clients, experts, horizon))
         if not any(guarantee.protects for guarantee in built.certificate.guarantees):
-            raise InvalidValue(f"Expected an algorithm that protects somebody, {built.name} protects nobody.")
+            raise InvalidValue(
+                f"Expected an algorithm that protects somebody, {built.name} protects nobody."
+            )
         require_exact_noise(built, algorithm.traits.exact)
-        learner._begin(algorithm, replace(built, certificate=with_exact_noise(built.certificate)), require_secure(source))
+        learner._begin(
+            algorithm,
+            replace(built, certificate=with_exact_noise(built.certificate)),
+            require_secure(source),
+        )
         return learner
 
     def _begin(self, spec: AlgorithmSpec, algorithm: Algorithm, source: NoiseSource) -> None:
@@ -61,11 +79,15 @@ class Learner:
         self._engine = Engine.vectorised(algorithm, source, fused=False)
         self._run = self._engine.start()
         self._waiting: np.ndarray | None = None
-        self._lock = RLock()  # two threads that ask for the same round must be given the same answer
+        self._lock = (
+            RLock()
+        )  # two threads that ask for the same round must be given the same answer
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         if isinstance(self.source, SecureNoise):
-            raise TypeError("A private learner cannot be copied or saved: the copy would answer the same round again with other noise.")
+            raise TypeError(
+                "A private learner cannot be copied or saved: the copy would answer the same round again with other noise."
+            )
         return super().__reduce_ex__(protocol)
 
     def __getstate__(self) -> dict[str, Any]:
@@ -108,7 +130,9 @@ class Learner:
         with self._lock:
             if self._waiting is None:
                 if self._run.round >= self.algorithm.setting.horizon:
-                    raise InvalidValue(f"Expected round={self._run.round} < horizon={self.algorithm.setting.horizon}: the game is over.")
+                    raise InvalidValue(
+                        f"Expected round={self._run.round} < horizon={self.algorithm.setting.horizon}: the game is over."
+                    )
                 ready, _ = self._engine.exchange(self._run, [])
                 self._waiting, self._run = self._engine.play(ready, Context(ready.round))
             return np.array(self._waiting)
@@ -117,13 +141,17 @@ class Learner:
         """The losses of all experts at all clients, (clients, experts), after `predict`."""
         setting, given = self.algorithm.setting, np.array(losses, np.float64)
         if given.shape != (setting.clients, setting.experts):
-            raise InvalidValue(f"Expected losses of shape {(setting.clients, setting.experts)}, (clients, experts), got {given.shape}.")
+            raise InvalidValue(
+                f"Expected losses of shape {(setting.clients, setting.experts)}, (clients, experts), got {given.shape}."
+            )
         if isinstance(self.source, SecureNoise):
             _check_quietly(given)
         with self._lock:
             if self._waiting is None:
                 raise InvalidValue("Expected predict() before observe().")
-            block = check(Block.of(round_to_lattice(given[None])), Linear(), setting, self._run.round, 1)
+            block = check(
+                Block.of(round_to_lattice(given[None])), Linear(), setting, self._run.round, 1
+            )
             self._run = self._engine.observe(self._run, block.reports[0])
             self._waiting = None
 
@@ -132,4 +160,6 @@ def _check_quietly(losses: np.ndarray) -> None:
     """Private losses do not belong into error messages, which end up in logs: only the place of a wrong one is named."""
     wrong = np.argwhere(~((losses >= 0) & (losses <= 1)))
     if len(wrong):
-        raise InvalidValue(f"Expected losses in [0, 1], the one at {tuple(map(int, wrong[0]))} (site, expert) is not.")
+        raise InvalidValue(
+            f"Expected losses in [0, 1], the one at {tuple(map(int, wrong[0]))} (site, expert) is not."
+        )

@@ -53,7 +53,11 @@ class Engine:
 
     def advance(self, run: RunState, block: Block, sinks: list[Sink]) -> RunState:
         """Play all rounds of a checked block."""
-        fused = self.algorithm.advance if self.fused and not any(sink.wants_messages for sink in sinks) else None
+        fused = (
+            self.algorithm.advance
+            if self.fused and not any(sink.wants_messages for sink in sinks)
+            else None
+        )
         plain = block.awake is None and block.reports is block.losses
         if fused is not None and plain and block.segments is not None:
             after, trace = fused(run, block, self.source)
@@ -62,13 +66,19 @@ class Engine:
             after, plays, exchanges = self._advance(run, block, sinks)
         self._check_plays(plays, block)
         if block.present is not None:
-            plays = np.where(block.present, plays, ABSENT) if plays.ndim == 2 else plays * block.present[..., None]
+            plays = (
+                np.where(block.present, plays, ABSENT)
+                if plays.ndim == 2
+                else plays * block.present[..., None]
+            )
         for sink in sinks:
             sink.exchanges(exchanges)
             sink.rounds(run.round, block, plays)
         return after
 
-    def _advance(self, run: RunState, block: Block, sinks: list[Sink]) -> tuple[RunState, np.ndarray, int]:
+    def _advance(
+        self, run: RunState, block: Block, sinks: list[Sink]
+    ) -> tuple[RunState, np.ndarray, int]:
         plays: list[np.ndarray] = []
         exchanges = at = 0
         client, everyone = self.algorithm.client, self.clients
@@ -88,7 +98,9 @@ class Engine:
                 at += length
                 continue
             play, run = self.play(run, Context(run.round, _choice(block, at)))
-            run = self.observe(run, block.reports[at] if block.awake is None else _answers(block, at, play))
+            run = self.observe(
+                run, block.reports[at] if block.awake is None else _answers(block, at, play)
+            )
             plays.append(play[None])
             at += 1
         return run, np.concatenate(plays), exchanges
@@ -100,7 +112,9 @@ class Engine:
             run = self._exchange(run, sinks)
             made += 1
             if made > EXCHANGES_AT_ONCE:
-                raise InvalidValue(f"Expected {self.algorithm.name} to play at last, it asked for {made} exchanges in a row.")
+                raise InvalidValue(
+                    f"Expected {self.algorithm.name} to play at last, it asked for {made} exchanges in a row."
+                )
         return run, made
 
     def play(self, run: RunState, context: Context) -> tuple[np.ndarray, RunState]:
@@ -129,12 +143,16 @@ class Engine:
 
     def _check_type(self, what: str, message: Any, declared: type[Any]) -> None:
         if type(message) is not declared:
-            raise InvalidValue(f"Expected {self.algorithm.name} to {what} {declared.__name__}, it sent {type(message).__name__}.")
+            raise InvalidValue(
+                f"Expected {self.algorithm.name} to {what} {declared.__name__}, it sent {type(message).__name__}."
+            )
 
     def _receive(self, run: RunState, broadcast: Any) -> RunState:
         self._check_type("broadcast", broadcast, self.algorithm.broadcast)
         if broadcast.rounds is not None and broadcast.rounds < 0:
-            raise InvalidValue(f"Expected {self.algorithm.name} to broadcast rounds={broadcast.rounds} >= 0 or None.")
+            raise InvalidValue(
+                f"Expected {self.algorithm.name} to broadcast rounds={broadcast.rounds} >= 0 or None."
+            )
         clients = self.clients.receive(self.algorithm.client, run.clients, broadcast)
         deciders = None
         if self.deciders is not None:
@@ -145,14 +163,20 @@ class Engine:
         name, width = self.algorithm.name, block.losses.shape[-1]
         if self.algorithm.plays == "point":
             if plays.shape[:2] != block.losses.shape[:2] or not np.isfinite(plays).all():
-                raise InvalidValue(f"Expected {name} to play finite points for {block.losses.shape[:2]}, got shape {plays.shape}.")
+                raise InvalidValue(
+                    f"Expected {name} to play finite points for {block.losses.shape[:2]}, got shape {plays.shape}."
+                )
             return
         if plays.shape != block.losses.shape[:2] or plays.dtype.kind != "i":
-            raise InvalidValue(f"Expected {name} to play one expert each for {block.losses.shape[:2]}, got {plays.dtype} {plays.shape}.")
+            raise InvalidValue(
+                f"Expected {name} to play one expert each for {block.losses.shape[:2]}, got {plays.dtype} {plays.shape}."
+            )
         common = common_plays(plays)
         low, high = (plays.min(), plays.max()) if common is None else (common.min(), common.max())
         if low < 0 or high >= width:
-            raise InvalidValue(f"Expected {name} to play experts in [0, {width}), got {low}..{high}.")
+            raise InvalidValue(
+                f"Expected {name} to play experts in [0, {width}), got {low}..{high}."
+            )
         if block.awake is not None:
             followed = np.take_along_axis(block.awake, plays[..., None], axis=-1)[..., 0]
             if not (followed if block.present is None else followed | ~block.present).all():
@@ -168,11 +192,17 @@ def _choice(block: Block, at: int) -> np.ndarray | None:
 
 def _answers(block: Block, at: int, play: np.ndarray) -> np.ndarray:
     """What clients see of one round in which experts sleep."""
-    one = Block(block.losses[at : at + 1], block.losses[at : at + 1], None if block.awake is None else block.awake[at : at + 1])
+    one = Block(
+        block.losses[at : at + 1],
+        block.losses[at : at + 1],
+        None if block.awake is None else block.awake[at : at + 1],
+    )
     return one.answered(play[None])[0]
 
 
-def _populations(kind: Any, algorithm: Algorithm, source: NoiseSource) -> tuple[Population, Population | None]:
+def _populations(
+    kind: Any, algorithm: Algorithm, source: NoiseSource
+) -> tuple[Population, Population | None]:
     setting = algorithm.setting
     clients = kind(source, "client", setting.clients)
     if algorithm.decider is None:

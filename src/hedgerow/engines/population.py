@@ -32,7 +32,12 @@ class Population(Protocol):
 def stack(messages: Sequence[Any]) -> Any:
     """One message with a leading axis from many."""
     kind = type(messages[0])
-    return kind(**{f.name: np.stack([np.asarray(getattr(m, f.name)) for m in messages]) for f in fields(kind)})
+    return kind(
+        **{
+            f.name: np.stack([np.asarray(getattr(m, f.name)) for m in messages])
+            for f in fields(kind)
+        }
+    )
 
 
 def combine(algorithm: Algorithm, uploads: Any) -> Any:
@@ -99,7 +104,10 @@ class Separate:
         return np.stack([play for play, _ in played]), tuple(one for _, one in played)
 
     def observe(self, player: Any, state: Any, reports: np.ndarray) -> Any:
-        return tuple(player.observe(one, r, noise) for one, r, noise in zip(state, reports, self._noises(), strict=True))
+        return tuple(
+            player.observe(one, r, noise)
+            for one, r, noise in zip(state, reports, self._noises(), strict=True)
+        )
 
     def upload(self, player: Any, state: Any) -> tuple[Any, Any]:
         sent = [player.upload(one, noise) for one, noise in zip(state, self._noises(), strict=True)]

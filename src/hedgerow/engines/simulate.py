@@ -23,7 +23,9 @@ from hedgerow.privacy.secure import SecureNoise
 
 EngineName = Literal["vectorised", "in_process", "summed"]
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
-BLOCK_ELEMENTS = 2**22  # 32 MiB of float64: so many rounds that the Python around them does not count
+BLOCK_ELEMENTS = (
+    2**22
+)  # 32 MiB of float64: so many rounds that the Python around them does not count
 
 
 class LastPlays(Sink):
@@ -42,7 +44,9 @@ def make_engine(name: str, algorithm: Algorithm, source: NoiseSource, fused: boo
     expect(name in drivers, "engine", name, f"in {drivers}: no other plays losses one by one")
     if name == "in_process":
         return Engine.in_process(algorithm, source)
-    seeded = isinstance(source, SeededNoise | NoNoise)  # fast paths take coins from uniform floats, which are not exact
+    seeded = isinstance(
+        source, SeededNoise | NoNoise
+    )  # fast paths take coins from uniform floats, which are not exact
     return Engine.vectorised(algorithm, source, fused and seeded)
 
 
@@ -78,7 +82,9 @@ def simulate(
     """
     setting, traits = environment.setting, environment.traits
     if setting != algorithm.setting:
-        raise InvalidValue(f"Expected {algorithm.name} built for {setting}, it was built for {algorithm.setting}.")
+        raise InvalidValue(
+            f"Expected {algorithm.name} built for {setting}, it was built for {algorithm.setting}."
+        )
     require_support(algorithm, environment)
     if isinstance(noise, SecureNoise):
         require_exact_noise(algorithm)
@@ -88,8 +94,14 @@ def simulate(
             f"{algorithm.name} lets {'the clients' if algorithm.decider is None else 'separate deciders'} play, this game does not."
         )
     if algorithm.plays == "expert" and not isinstance(environment.family, Linear):
-        raise Unsupported(f"{algorithm.name} chooses experts and needs linear losses, not {type(environment.family).__name__}.")
-    rounds = max(1, BLOCK_ELEMENTS // (setting.players * setting.experts)) if block_rounds is None else block_rounds
+        raise Unsupported(
+            f"{algorithm.name} chooses experts and needs linear losses, not {type(environment.family).__name__}."
+        )
+    rounds = (
+        max(1, BLOCK_ELEMENTS // (setting.players * setting.experts))
+        if block_rounds is None
+        else block_rounds
+    )
     at_least("block_rounds", rounds, 1)
     if traits.sees_plays:
         rounds = 1
@@ -97,8 +109,15 @@ def simulate(
     last = LastPlays()
     watching: list[Sink] = [counters, *sinks, *([last] if traits.sees_plays else [])]
     if engine == "summed":
-        expect(block_rounds is None and fused, "block_rounds", block_rounds, "None, and fused=True, where only sums are drawn")
-        play_sums(algorithm, environment, seed, SeededNoise(seed) if noise is None else noise, watching)
+        expect(
+            block_rounds is None and fused,
+            "block_rounds",
+            block_rounds,
+            "None, and fused=True, where only sums are drawn",
+        )
+        play_sums(
+            algorithm, environment, seed, SeededNoise(seed) if noise is None else noise, watching
+        )
         return counters
     driver = make_engine(engine, algorithm, SeededNoise(seed) if noise is None else noise, fused)
     marks = sorted({mark for sink in watching for mark in sink.marks})
@@ -107,7 +126,14 @@ def simulate(
     while run.round < setting.horizon:
         wanted = min(rounds, setting.horizon - run.round)
         block, state = environment.block(state, wanted, last.last)
-        block = check(block, environment.family, setting, run.round, wanted, marks[bisect_right(marks, run.round) :][:wanted])
+        block = check(
+            block,
+            environment.family,
+            setting,
+            run.round,
+            wanted,
+            marks[bisect_right(marks, run.round) :][:wanted],
+        )
         _check_declared(environment, traits.features, block)
         run = driver.advance(run, block, watching)
     return counters
@@ -115,8 +141,18 @@ def simulate(
 
 def _check_declared(environment: Environment, declared: frozenset[Feature], block: Block) -> None:
     """Certificates are made from what an environment declares, so a mask must be declared."""
-    late = block.reports if block.reports is not block.losses and environment.setting.deciders is None else None
-    masks = ((block.awake, Feature.SLEEPING_EXPERTS), (block.present, Feature.ABSENT_CLIENTS), (late, Feature.LATE_REPORTS))
+    late = (
+        block.reports
+        if block.reports is not block.losses and environment.setting.deciders is None
+        else None
+    )
+    masks = (
+        (block.awake, Feature.SLEEPING_EXPERTS),
+        (block.present, Feature.ABSENT_CLIENTS),
+        (late, Feature.LATE_REPORTS),
+    )
     for mask, feature in masks:
         if mask is not None and feature not in declared:
-            raise InvalidValue(f"Expected {type(environment).__name__} to declare {feature.value} in its traits, it hands them out.")
+            raise InvalidValue(
+                f"Expected {type(environment).__name__} to declare {feature.value} in its traits, it hands them out."
+            )

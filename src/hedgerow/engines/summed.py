@@ -33,7 +33,11 @@ def why_not_by_sums(algorithm: Algorithm, environment: Environment) -> str | Non
     reason = _needs_single_clients(algorithm)
     found = [None if reason is None else f"{algorithm.name} cannot be played by sums, {reason}"]
     able = draws_sums(type(environment))
-    found.append(environment.traits.why_no_sums if able else f"{type(environment).__name__} cannot draw sums of losses directly")
+    found.append(
+        environment.traits.why_no_sums
+        if able
+        else f"{type(environment).__name__} cannot draw sums of losses directly"
+    )
     return "; ".join(reason for reason in found if reason) or None
 
 
@@ -50,7 +54,13 @@ def _needs_single_clients(algorithm: Algorithm) -> str | None:
     return "it does not say which one expert all clients play until the next exchange (common_play)"
 
 
-def play_sums(algorithm: Algorithm, environment: Environment, seed: int, source: NoiseSource, sinks: Sequence[Sink]) -> None:
+def play_sums(
+    algorithm: Algorithm,
+    environment: Environment,
+    seed: int,
+    source: NoiseSource,
+    sinks: Sequence[Sink],
+) -> None:
     """Play the whole horizon, from exchange to exchange and from mark to mark of the sinks."""
     follow = algorithm.common_play
     why = why_not_by_sums(algorithm, environment)
@@ -67,11 +77,15 @@ def play_sums(algorithm: Algorithm, environment: Environment, seed: int, source:
     while at < horizon:
         made = 0
         while remaining == 0:
-            broadcast, server = algorithm.server.aggregate(server, _upload(algorithm, gathered), noise)
+            broadcast, server = algorithm.server.aggregate(
+                server, _upload(algorithm, gathered), noise
+            )
             gathered, remaining, made = np.zeros_like(gathered), broadcast.rounds, made + 1
             counted = _counted(algorithm, broadcast)
             if made > EXCHANGES_AT_ONCE:
-                raise InvalidValue(f"Expected {algorithm.name} to play at last, it asked for {made} exchanges in a row.")
+                raise InvalidValue(
+                    f"Expected {algorithm.name} to play at last, it asked for {made} exchanges in a row."
+                )
         rounds = marks[bisect_right(marks, at)] - at
         rounds = min(rounds, horizon if remaining is None else remaining, counted or horizon)
         totals, state = environment.sums(state, rounds)
@@ -87,7 +101,11 @@ def play_sums(algorithm: Algorithm, environment: Environment, seed: int, source:
 
 def _counted(algorithm: Algorithm, broadcast: Any) -> int:
     """How many rounds after a broadcast enter the next upload: all, if the algorithm says nothing else."""
-    return algorithm.setting.horizon if algorithm.common_rounds is None else algorithm.common_rounds(broadcast)
+    return (
+        algorithm.setting.horizon
+        if algorithm.common_rounds is None
+        else algorithm.common_rounds(broadcast)
+    )
 
 
 def _upload(algorithm: Algorithm, gathered: np.ndarray) -> Any:

@@ -31,7 +31,11 @@ class BestSequence:
         before = alone - losses
         lowest: Units | None = None  # the least of one level less, before each of the rounds
         for level in self.least:
-            gained = level if lowest is None else np.minimum(np.minimum.accumulate(lowest[:, None] - before, axis=0), level)
+            gained = (
+                level
+                if lowest is None
+                else np.minimum(np.minimum.accumulate(lowest[:, None] - before, axis=0), level)
+            )
             reached = gained + alone
             lowest = np.append(level.min(), reached[:-1].min(axis=1))
             level[:] = reached[-1]

@@ -78,7 +78,10 @@ def _last_known(plays: np.ndarray) -> np.ndarray:
 def _mean_of_awake(losses: Array, awake: np.ndarray) -> float:
     """In lattice units: in every round the mean over the experts awake, summed; nothing where there is none."""
     count = awake.sum(axis=-1)
-    return float((np.where(awake, losses, 0.0).sum(axis=-1) / np.maximum(count, 1)).sum()) * UNITS_PER_LOSS
+    return (
+        float((np.where(awake, losses, 0.0).sum(axis=-1) / np.maximum(count, 1)).sum())
+        * UNITS_PER_LOSS
+    )
 
 
 class Recorder(Sink):
@@ -87,7 +90,13 @@ class Recorder(Sink):
     Comparators that change their expert are found only for the numbers of changes in `switches`: they cost another pass.
     """
 
-    def __init__(self, setting: Setting, family: Family, points: int = CURVE_POINTS, switches: Sequence[int] = ()) -> None:
+    def __init__(
+        self,
+        setting: Setting,
+        family: Family,
+        points: int = CURVE_POINTS,
+        switches: Sequence[int] = (),
+    ) -> None:
         self.players, self.experts = setting.players, setting.experts
         self.family = family
         self.linear = isinstance(family, Linear)
@@ -99,7 +108,11 @@ class Recorder(Sink):
         self._totals = np.zeros(setting.experts, np.int64)
         self._own: Units | None = None
         self._plain_losses, self._mean_awake = 0, 0.0
-        self._sequence = BestSequence(self.experts, min(max(self.switches), setting.horizon - 1)) if self.switches else None
+        self._sequence = (
+            BestSequence(self.experts, min(max(self.switches), setting.horizon - 1))
+            if self.switches
+            else None
+        )
         self._moments: np.ndarray | None = None
         self._loss: list[float] = []
         self._best: list[float] = []
@@ -108,7 +121,10 @@ class Recorder(Sink):
 
     def rounds(self, first_round: int, block: Block, plays: np.ndarray) -> None:
         charged = np.einsum("ri->r", self.family.value(block.losses, plays))
-        low, high = bisect_right(self.marks, first_round), bisect_right(self.marks, first_round + block.rounds)
+        low, high = (
+            bisect_right(self.marks, first_round),
+            bisect_right(self.marks, first_round + block.rounds),
+        )
         marks = np.array(self.marks[low:high], np.int64) - first_round
         self._pay(charged, marks, exact=self.linear and plays.dtype.kind == "i")
         if self.linear:
@@ -122,7 +138,9 @@ class Recorder(Sink):
 
     def span(self, first_round: int, rounds: int, play: int, totals: Units) -> None:
         if self._sequence is not None:
-            raise Unsupported("Comparators that change their expert need every loss, and here only sums are drawn.")
+            raise Unsupported(
+                "Comparators that change their expert need every loss, and here only sums are drawn."
+            )
         self._paid = int(self._paid) + int(totals[play])
         self._totals = self._totals + totals
         self._plain_losses += int(totals.sum())
@@ -165,7 +183,9 @@ class Recorder(Sink):
             return
         if absent:
             known = _last_known(plays if self._last is None else np.vstack([self._last, plays]))
-            self._changes += int(((known[1:] != known[:-1]) & (known[:-1] != ABSENT)).sum())  # a first play is no change
+            self._changes += int(
+                ((known[1:] != known[:-1]) & (known[:-1] != ABSENT)).sum()
+            )  # a first play is no change
             self._last = known[-1]
             return
         if self._last is not None:
@@ -180,7 +200,11 @@ class Recorder(Sink):
     def comparators(self) -> dict[str, float]:
         """The loss of every comparator, mean over clients; none for a family that is neither linear nor quadratic."""
         if isinstance(self.family, Quadratic):
-            return {} if self._moments is None else {BEST_POINT: self.family.least(self._moments) / self.players}
+            return (
+                {}
+                if self._moments is None
+                else {BEST_POINT: self.family.least(self._moments) / self.players}
+            )
         if not self.linear:
             return {}
         units: dict[str, float] = {BEST_EXPERT: int(self._totals.min())}

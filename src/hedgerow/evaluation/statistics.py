@@ -70,7 +70,11 @@ def welch(larger: Estimate, smaller: Estimate) -> Estimate:
     total, mean, fewest = sum(variances), larger.mean - smaller.mean, min(e.count for e in sides)
     if total == 0:
         return Estimate(mean, 0.0, fewest)
-    freedom = total**2 / sum(v**2 / (e.count - 1) for v, e in zip(variances, sides, strict=True)) if fewest > 1 else nan
+    freedom = (
+        total**2 / sum(v**2 / (e.count - 1) for v, e in zip(variances, sides, strict=True))
+        if fewest > 1
+        else nan
+    )
     return Estimate(mean, float(stdtrit(freedom, LEVEL) * np.sqrt(total)), fewest)
 
 
@@ -91,7 +95,9 @@ class Ratio:
         """
         above, below = np.asarray(over, float), np.asarray(under, float)
         if above.shape != below.shape:
-            raise ValueError(f"Expected as many values over as under, got {len(above)} and {len(below)}.")
+            raise ValueError(
+                f"Expected as many values over as under, got {len(above)} and {len(below)}."
+            )
         if min(above.mean(), below.mean()) <= 0:
             return cls(nan, nan, nan)
         value = float(above.mean() / below.mean())
@@ -102,7 +108,11 @@ class Ratio:
         return cls(value, value * exp(-half), value * exp(half))
 
     def __str__(self) -> str:
-        return f"{self.value:.3g}" if np.isnan(self.low) else f"{self.value:.3g} ({self.low:.3g} to {self.high:.3g})"
+        return (
+            f"{self.value:.3g}"
+            if np.isnan(self.low)
+            else f"{self.value:.3g} ({self.low:.3g} to {self.high:.3g})"
+        )
 
 
 def exponent(points: Mapping[float, Values]) -> Estimate:
@@ -121,7 +131,11 @@ def exponent(points: Mapping[float, Values]) -> Estimate:
         return Estimate(nan, nan, values.shape[1])
     centred = np.log(places) - np.log(places).mean()
     weights = centred / (centred**2).sum()
-    return Estimate(float(weights @ np.log(means)), Estimate.of((weights / means) @ values).half_width, values.shape[1])
+    return Estimate(
+        float(weights @ np.log(means)),
+        Estimate.of((weights / means) @ values).half_width,
+        values.shape[1],
+    )
 
 
 @dataclass(frozen=True)

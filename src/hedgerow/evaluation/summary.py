@@ -36,12 +36,20 @@ class Stream:
         labels = dict.fromkeys(result.label for result in results)
         first = [result for result in results if result.label == results[0].label]
         return cls(
-            {label: Estimate.of([float(r.loss[-1]) for r in results if r.label == label]) for label in labels},
-            {name: Estimate.of([r.comparators[name] for r in first]) for name in results[0].comparators},
+            {
+                label: Estimate.of([float(r.loss[-1]) for r in results if r.label == label])
+                for label in labels
+            },
+            {
+                name: Estimate.of([r.comparators[name] for r in first])
+                for name in results[0].comparators
+            },
         )
 
 
-def summarise(results: Iterable[RunResult], bounds: Mapping[str, float | None] | None = None) -> list[SummaryRow]:
+def summarise(
+    results: Iterable[RunResult], bounds: Mapping[str, float | None] | None = None
+) -> list[SummaryRow]:
     """One row for each label, in order of first appearance; `bounds` are proven regrets by label."""
     groups: dict[str, list[RunResult]] = {}
     for result in results:

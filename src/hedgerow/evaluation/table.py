@@ -38,9 +38,15 @@ def bound_words(value: float) -> str:
 
 def estimate_json(estimate: Estimate) -> dict[str, Any]:
     """An estimate as plain values; a missing half-width (one seed) or mean (no comparator) is null with a reason."""
-    line: dict[str, Any] = {"mean": finite(estimate.mean), "half_width": finite(estimate.half_width), "seeds": estimate.count}
+    line: dict[str, Any] = {
+        "mean": finite(estimate.mean),
+        "half_width": finite(estimate.half_width),
+        "seeds": estimate.count,
+    }
     if not isfinite(estimate.mean):
-        line["reason"] = "this loss family has no finite set of comparators, or only sums over all clients were drawn"
+        line["reason"] = (
+            "this loss family has no finite set of comparators, or only sums over all clients were drawn"
+        )
     elif not isfinite(estimate.half_width):
         line["reason"] = "one seed gives no confidence interval"
     return line
@@ -70,13 +76,23 @@ class Column:
 
 
 COLUMNS = (
-    Column("regret", "regret", "loss beyond that of the best expert in hindsight, mean over clients"),
-    Column("regret_bound", "bound", "what is proven of the expected regret on these losses", _bound),
-    Column("own_best_regret", "own-best regret", "loss beyond that of each client's own best expert, mean over clients"),
+    Column(
+        "regret", "regret", "loss beyond that of the best expert in hindsight, mean over clients"
+    ),
+    Column(
+        "regret_bound", "bound", "what is proven of the expected regret on these losses", _bound
+    ),
+    Column(
+        "own_best_regret",
+        "own-best regret",
+        "loss beyond that of each client's own best expert, mean over clients",
+    ),
     Column("loss", "loss", "what a client paid, mean over clients", printed=False),
     Column("switches", "switches", "changes of expert by one client", _tenths),
     Column("exchanges", "exchanges", "times at which clients and server talked", _whole),
-    Column("numbers_sent", "numbers sent", "numbers in all messages, uploads and broadcasts", _whole),
+    Column(
+        "numbers_sent", "numbers sent", "numbers in all messages, uploads and broadcasts", _whole
+    ),
     Column("bytes_sent", "bytes sent", "bytes of all messages, uploads and broadcasts", _whole),
 )
 
@@ -84,7 +100,9 @@ COLUMNS = (
 def printed_columns(rows: Sequence[SummaryRow]) -> tuple[Column, ...]:
     """What is shown to people: the bound only where one is proven."""
     proven = any(row.regret_bound is not None for row in rows)
-    return tuple(column for column in COLUMNS if column.printed and (proven or column.name != "regret_bound"))
+    return tuple(
+        column for column in COLUMNS if column.printed and (proven or column.name != "regret_bound")
+    )
 
 
 def cells(row: SummaryRow, columns: Sequence[Column]) -> list[str]:
@@ -97,20 +115,47 @@ def summary_json(rows: Sequence[SummaryRow]) -> list[dict[str, Any]]:
     def plain(value: Estimate | float | None) -> Any:
         return estimate_json(value) if isinstance(value, Estimate) else value
 
-    return [{"label": row.label, **{column.name: plain(getattr(row, column.name)) for column in COLUMNS}} for row in rows]
+    return [
+        {
+            "label": row.label,
+            **{column.name: plain(getattr(row, column.name)) for column in COLUMNS},
+        }
+        for row in rows
+    ]
 
 
 def summary_text(rows: Sequence[SummaryRow]) -> str:
     """The table in plain text. A heading that is wider than its column is written on several lines."""
     columns = printed_columns(rows)
     body = [[row.label, *cells(row, columns)] for row in rows]
-    headings = [[""], *(_broken(column.heading, max(len(line[i]) for line in body)) for i, column in enumerate(columns, start=1))]
+    headings = [
+        [""],
+        *(
+            _broken(column.heading, max(len(line[i]) for line in body))
+            for i, column in enumerate(columns, start=1)
+        ),
+    ]
     height = max(map(len, headings))
     above = [[""] * (height - len(words)) + words for words in headings]
-    lines = [*map(list, zip(*above, strict=True)), *body]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(headings))]
-    aligned = [[line[0].ljust(widths[0]), *(cell.rjust(w) for cell, w in zip(line[1:], widths[1:], strict=True))] for line in lines]
-    return "\n".join(GAP.join(line).rstrip() for line in aligned)
+    return aligned([*map(list, zip(*above, strict=True)), *body])
+
+
+def aligned(lines: Sequence[Sequence[str]]) -> str:
+    """Lines of cells as columns: the first to the left, the others to the right.
+
+    >>> print(aligned([["", "regret"], ["private", "7.5"]]))
+             regret
+    private     7.5
+    """
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    rows = [
+        [
+            line[0].ljust(widths[0]),
+            *(cell.rjust(w) for cell, w in zip(line[1:], widths[1:], strict=True)),
+        ]
+        for line in lines
+    ]
+    return "\n".join(GAP.join(row).rstrip() for row in rows)
 
 
 def _broken(heading: str, width: int) -> list[str]:

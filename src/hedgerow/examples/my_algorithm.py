@@ -54,12 +54,18 @@ class PhaseClient:
     experts: int
 
     def start(self, noise: Noise) -> ClientState:
-        return ClientState(np.zeros(noise.batch, np.int64), np.zeros((*noise.batch, self.experts), np.int64))
+        return ClientState(
+            np.zeros(noise.batch, np.int64), np.zeros((*noise.batch, self.experts), np.int64)
+        )
 
     def receive(self, state: ClientState, broadcast: NextExpert) -> ClientState:
-        return ClientState(np.full_like(state.expert, broadcast.expert), np.zeros_like(state.losses))
+        return ClientState(
+            np.full_like(state.expert, broadcast.expert), np.zeros_like(state.losses)
+        )
 
-    def play(self, state: ClientState, context: Context, noise: Noise) -> tuple[np.ndarray, ClientState]:
+    def play(
+        self, state: ClientState, context: Context, noise: Noise
+    ) -> tuple[np.ndarray, ClientState]:
         return state.expert, state
 
     def observe(self, state: ClientState, reports: np.ndarray, noise: Noise) -> ClientState:
@@ -80,7 +86,9 @@ class PhaseServer:
         first = noise.index(self.experts, "first expert")
         return NextExpert(self.every, first), ServerState(0)
 
-    def aggregate(self, state: ServerState, uploads: PhaseLosses, noise: Noise) -> tuple[NextExpert, ServerState]:
+    def aggregate(
+        self, state: ServerState, uploads: PhaseLosses, noise: Noise
+    ) -> tuple[NextExpert, ServerState]:
         expert = noise.release(self.selection, from_units(uploads.losses))
         return NextExpert(self.every, expert), ServerState(state.phases + 1)
 
@@ -150,7 +158,9 @@ def audit_cases(spec: EqualPhases) -> tuple[AuditCase, ...]:
     return (
         AuditCase("null: the same stream twice", WHOLE, algorithm, certified, first, first, sent),
         AuditCase("worst transcript", WHOLE, algorithm, certified, first, second, sent),
-        AuditCase("half the noise", WHOLE, bug, certified, first, second, sent, expected="violated"),
+        AuditCase(
+            "half the noise", WHOLE, bug, certified, first, second, sent, expected="violated"
+        ),
     )
 
 

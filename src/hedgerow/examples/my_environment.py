@@ -23,10 +23,14 @@ class Weekly(Generated):
     def plan(self, rng: np.random.Generator) -> int:
         return int(rng.integers(self.experts))
 
-    def draw(self, rng: np.random.Generator, plan: int, first_round: int, rounds: int) -> np.ndarray:
+    def draw(
+        self, rng: np.random.Generator, plan: int, first_round: int, rounds: int
+    ) -> np.ndarray:
         days = np.arange(first_round, first_round + rounds) % 7
         means = np.where(days >= 5, self.weekend, 0.3)
-        losses = (rng.random((rounds, self.clients, self.experts)) < means[:, None, None]).astype(float)
+        losses = (rng.random((rounds, self.clients, self.experts)) < means[:, None, None]).astype(
+            float
+        )
         losses[..., plan] = 0.0
         return losses
 

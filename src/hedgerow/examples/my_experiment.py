@@ -37,7 +37,9 @@ def judge(done: Studies) -> Verdict:
 def draw(done: Studies, path: Path) -> None:
     points = {"private": {float(m): done[f"m={m}"].regret("private") for m in CLIENTS}}
     title, note = "Regret against the number of clients", footer(done, studies)
-    plot_regret_against(points, path, title, "clients", slope=-1, slope_name="theory: 1/m", note=note)
+    plot_regret_against(
+        points, path, title, "clients", slope=-1, slope_name="theory: 1/m", note=note
+    )
 
 
 hr.EXPERIMENTS.add(

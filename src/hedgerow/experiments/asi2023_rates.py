@@ -53,13 +53,19 @@ def guessing(horizon: int) -> float:
 
 def _planned(study: str, quick: bool) -> list[tuple[int, float]]:
     horizon, epsilon = BASE
-    return [(t, epsilon) for t in (HORIZONS[:-1] if quick else HORIZONS)] if study == "horizon" else [(horizon, e) for e in EPSILONS]
+    return (
+        [(t, epsilon) for t in (HORIZONS[:-1] if quick else HORIZONS)]
+        if study == "horizon"
+        else [(horizon, e) for e in EPSILONS]
+    )
 
 
 def _points(done: Studies, study: str) -> list[tuple[int, float]]:
     """The (T, epsilon) that were played."""
     played = {entry.label for entry in done[study].config.algorithms}
-    return [point for point in _planned(study, quick=False) if label(CERTIFIED[0], *point) in played]
+    return [
+        point for point in _planned(study, quick=False) if label(CERTIFIED[0], *point) in played
+    ]
 
 
 def studies(quick: bool) -> dict[str, StudyConfig]:
@@ -84,26 +90,70 @@ def judge(done: Studies) -> Verdict:
     for series, most, corollary in (("approximate", 480.0, 9528.0), ("pure", 1750.0, 9215.0)):
         ours, printed = f"{series}, certified", f"{series}, printed"
         unbatched = replace(SERIES[ours], every=1).build(Setting(1, EXPERTS, BASE[0]))
-        checks.append(Check(f"{series}/bound at T=10000, groups of one round", unbatched.regret_at_most, "<=", most, corollary))
+        checks.append(
+            Check(
+                f"{series}/bound at T=10000, groups of one round",
+                unbatched.regret_at_most,
+                "<=",
+                most,
+                corollary,
+            )
+        )
         chosen = done["horizon"].algorithms[label(ours, *BASE)]
-        checks.append(Check(f"{series}/bound at T=10000, groups chosen", chosen.regret_at_most, "<=", most, corollary))
+        checks.append(
+            Check(
+                f"{series}/bound at T=10000, groups chosen",
+                chosen.regret_at_most,
+                "<=",
+                most,
+                corollary,
+            )
+        )
         really = spent(done["horizon"].algorithms[label(printed, *BASE)])
         checks.append(Check(f"{printed}/epsilon really spent", really, "<=", 1.0, 1.0))
         for study in ("horizon", "epsilon"):
             for point in _points(done, study):
-                obtained, theirs = done[study].regret(label(ours, *point)), done[study].regret(label(printed, *point))
+                obtained, theirs = (
+                    done[study].regret(label(ours, *point)),
+                    done[study].regret(label(printed, *point)),
+                )
                 bound = done[study].algorithms[label(ours, *point)].regret_at_most
-                claimed = done[study].algorithms[label(printed, *point)].parameters["printed_regret_bound"]
+                claimed = (
+                    done[study]
+                    .algorithms[label(printed, *point)]
+                    .parameters["printed_regret_bound"]
+                )
                 if (study, point) == ("epsilon", BASE):  # it is that of the other study
                     continue
                 points += 1
                 if bound <= ROOM * guessing(point[0]):
-                    checks.append(Check(f"{label(ours, *point)}/lower end of the mean, limit the proven bound", obtained.low, "<=", bound))
+                    checks.append(
+                        Check(
+                            f"{label(ours, *point)}/lower end of the mean, limit the proven bound",
+                            obtained.low,
+                            "<=",
+                            bound,
+                        )
+                    )
                 if claimed <= ROOM * guessing(point[0]):
                     within.append(theirs.low <= claimed)
-                over[series] = max(over.get(series, 0.0), obtained.mean / rate(series, point[0], point[1]))
-    gain = Ratio.of(*(done["horizon"].regrets(label(f"approximate, {constants}", *BASE)) for constants in ("printed", "certified")))
-    checks.append(Check(f"approximate/T={BASE[0]}/gap={GAP:g}/printed regret over certified, lower end", gain.low, ">=", 5.0))
+                over[series] = max(
+                    over.get(series, 0.0), obtained.mean / rate(series, point[0], point[1])
+                )
+    gain = Ratio.of(
+        *(
+            done["horizon"].regrets(label(f"approximate, {constants}", *BASE))
+            for constants in ("printed", "certified")
+        )
+    )
+    checks.append(
+        Check(
+            f"approximate/T={BASE[0]}/gap={GAP:g}/printed regret over certified, lower end",
+            gain.low,
+            ">=",
+            5.0,
+        )
+    )
     told = " and ".join(f"{ratio:.2g} times ({series})" for series, ratio in over.items())
     note = (
         f"printed bounds are at most {ROOM:g} of what guessing blindly costs, so that they can be missed, at {len(within)} of {points} "
@@ -119,16 +169,25 @@ def draw(done: Studies, path: Path) -> None:
 
     for study, index, parameter in (("horizon", 0, "rounds"), ("epsilon", 1, "epsilon")):
         points: dict[str, dict[float, Estimate]] = {
-            series: {float(point[index]): done[study].regret(label(series, *point)) for point in _points(done, study)} for series in SERIES
+            series: {
+                float(point[index]): done[study].regret(label(series, *point))
+                for point in _points(done, study)
+            }
+            for series in SERIES
         }
         bounds = {
-            series: {float(point[index]): done[study].algorithms[label(series, *point)].regret_at_most for point in _points(done, study)}
+            series: {
+                float(point[index]): done[study].algorithms[label(series, *point)].regret_at_most
+                for point in _points(done, study)
+            }
             for series in CERTIFIED
         }
         fixed = f"epsilon = {BASE[1]:g}" if index == 0 else f"T = {BASE[0]}"
         title = f"Regret against {parameter}, printed and certified constants (1 client, d = {EXPERTS}, {fixed}, delta = 0 or {DELTA:g})"
         target = path if index == 0 else sibling(path, study)
-        plot_regret_against(points, target, title, parameter, bounds=bounds, note=footer(done, studies))
+        plot_regret_against(
+            points, target, title, parameter, bounds=bounds, note=footer(done, studies)
+        )
 
 
 EXPERIMENT = Experiment(

@@ -37,7 +37,7 @@ from hedgerow.evaluation.statistics import Estimate, exponent
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, spent
 from hedgerow.experiments.pictures import footer, sibling
 from hedgerow.studies.config import Entry, StudyConfig
-from hedgerow.studies.run import Study
+from hedgerow.studies.study import Study
 
 EPSILON, DELTA, EXPERTS, SMALL = 1.0, 1e-6, 100, 0.1
 HORIZONS, COLUMN_HORIZONS = (500, 2000, 8000), (125, 500, 2000)
@@ -57,14 +57,26 @@ LEARNERS: dict[str, AlgorithmSpec] = {
     "potential": Potential(epsilon=SMALL),
 }
 GAMES: dict[str, tuple[Callable[[int], Environment], dict[str, AlgorithmSpec]]] = {
-    FIXED: (lambda horizon: Bernoulli(clients=1, experts=EXPERTS, horizon=horizon, mean=0.5, gap=0.3), {**PRIVATE, HEDGE: Hedge()}),
-    CHASING: (lambda horizon: PlayChasing(clients=1, experts=EXPERTS, horizon=horizon), {**PRIVATE, HEDGE: Hedge()}),
+    FIXED: (
+        lambda horizon: Bernoulli(clients=1, experts=EXPERTS, horizon=horizon, mean=0.5, gap=0.3),
+        {**PRIVATE, HEDGE: Hedge()},
+    ),
+    CHASING: (
+        lambda horizon: PlayChasing(clients=1, experts=EXPERTS, horizon=horizon),
+        {**PRIVATE, HEDGE: Hedge()},
+    ),
     COLUMNS: (
-        lambda horizon: ConsensusColumns(clients=1, experts=2 * ceil(horizon / MOST_USED), horizon=horizon),
+        lambda horizon: ConsensusColumns(
+            clients=1, experts=2 * ceil(horizon / MOST_USED), horizon=horizon
+        ),
         {**LEARNERS, BLIND: Uniform(), HEDGE: Hedge(), FAST: Hedge(rate=50.0)},
     ),
 }
-LINEAR, SUBLINEAR, LITTLE = 0.95, 0.9, 0.05  # exponents of the horizon; regret per round of whoever is not private
+LINEAR, SUBLINEAR, LITTLE = (
+    0.95,
+    0.9,
+    0.05,
+)  # exponents of the horizon; regret per round of whoever is not private
 
 
 def label(algorithm: str, horizon: int) -> str:
@@ -74,19 +86,30 @@ def label(algorithm: str, horizon: int) -> str:
 def studies(quick: bool) -> dict[str, StudyConfig]:
     made = {}
     for game, (make, specs) in GAMES.items():
-        horizons = [horizon // 4 if quick else horizon for horizon in (COLUMN_HORIZONS if game == COLUMNS else HORIZONS)]
+        horizons = [
+            horizon // 4 if quick else horizon
+            for horizon in (COLUMN_HORIZONS if game == COLUMNS else HORIZONS)
+        ]
         about = f"losses {game}, epsilon = {EPSILON:g}, d = {EXPERTS}"
         made[game] = StudyConfig(
-            f"The columns of Theorem 10, epsilon = {SMALL:g}" if game == COLUMNS else f"Shrinking dartboard: {about}",
+            f"The columns of Theorem 10, epsilon = {SMALL:g}"
+            if game == COLUMNS
+            else f"Shrinking dartboard: {about}",
             make(horizons[0]),
-            tuple(Entry(label(name, horizon), spec, make(horizon)) for name, spec in specs.items() for horizon in horizons),
+            tuple(
+                Entry(label(name, horizon), spec, make(horizon))
+                for name, spec in specs.items()
+                for horizon in horizons
+            ),
             seeds=3 if quick else 20,
         )
     return made
 
 
 def _horizons(study: Study) -> list[int]:
-    return sorted({study.config.environment_of(entry).setting.horizon for entry in study.config.algorithms})
+    return sorted(
+        {study.config.environment_of(entry).setting.horizon for entry in study.config.algorithms}
+    )
 
 
 def _series(study: Study, algorithm: str) -> dict[float, Estimate]:
@@ -105,7 +128,12 @@ def _per_round(study: Study, algorithm: str, horizon: int) -> Estimate:
 
 def _little_without_privacy(study: Study, game: str, algorithm: str) -> Check:
     last = _horizons(study)[-1]
-    return Check(f"{game}/{algorithm}/T={last}/upper end of regret per round", _per_round(study, algorithm, last).high, "<=", LITTLE)
+    return Check(
+        f"{game}/{algorithm}/T={last}/upper end of regret per round",
+        _per_round(study, algorithm, last).high,
+        "<=",
+        LITTLE,
+    )
 
 
 def _judge_laziness(fixed: Study, chasing: Study) -> tuple[list[Check], list[Check]]:
@@ -113,15 +141,35 @@ def _judge_laziness(fixed: Study, chasing: Study) -> tuple[list[Check], list[Che
     claimed, expected, last = [], [], _horizons(fixed)[-1]
     for name in PRIVATE:
         claimed += [
-            Check(f"{CHASING}/{name}/lower end of exponent", growth(chasing, name).low, ">=", LINEAR),
-            Check(f"{FIXED}/{name}/upper end of exponent", growth(fixed, name).high, "<=", SUBLINEAR),
+            Check(
+                f"{CHASING}/{name}/lower end of exponent", growth(chasing, name).low, ">=", LINEAR
+            ),
+            Check(
+                f"{FIXED}/{name}/upper end of exponent", growth(fixed, name).high, "<=", SUBLINEAR
+            ),
         ]
-        bound, found = fixed.algorithms[label(name, last)].regret_at_most, fixed.regret(label(name, last))
+        bound, found = (
+            fixed.algorithms[label(name, last)].regret_at_most,
+            fixed.regret(label(name, last)),
+        )
         expected += [
-            Check(f"{CHASING}/{name}/T={last}/lower end of regret per round", _per_round(chasing, name, last).low, ">=", 0.8),
-            Check(f"{FIXED}/{name}/T={last}/lower end of mean regret, limit the proven bound", found.low, "<=", bound),
+            Check(
+                f"{CHASING}/{name}/T={last}/lower end of regret per round",
+                _per_round(chasing, name, last).low,
+                ">=",
+                0.8,
+            ),
+            Check(
+                f"{FIXED}/{name}/T={last}/lower end of mean regret, limit the proven bound",
+                found.low,
+                "<=",
+                bound,
+            ),
         ]
-    expected += [_little_without_privacy(study, game, HEDGE) for game, study in ((FIXED, fixed), (CHASING, chasing))]
+    expected += [
+        _little_without_privacy(study, game, HEDGE)
+        for game, study in ((FIXED, fixed), (CHASING, chasing))
+    ]
     return claimed, expected
 
 
@@ -129,13 +177,29 @@ def _judge_columns(columns: Study) -> tuple[list[Check], list[Check]]:
     """No mean below the bound, growth like T, and a reference that is far below the bound because it may look."""
     claimed, costs = [], []
     for name in (*LEARNERS, BLIND):
-        claimed.append(Check(f"{COLUMNS}/{name}/lower end of exponent", growth(columns, name).low, ">=", LINEAR))
+        claimed.append(
+            Check(
+                f"{COLUMNS}/{name}/lower end of exponent", growth(columns, name).low, ">=", LINEAR
+            )
+        )
         found = {t: columns.regret(label(name, t)) for t in _horizons(columns)}
         over = min(regret.high / consensus_regret(t, SMALL) for t, regret in found.items())
-        claimed.append(Check(f"{COLUMNS}/{name}/upper end of regret over the proven least, at any T", over, ">=", 1.0))
+        claimed.append(
+            Check(
+                f"{COLUMNS}/{name}/upper end of regret over the proven least, at any T",
+                over,
+                ">=",
+                1.0,
+            )
+        )
         costs += [spent(columns.algorithms[label(name, t)]) for t in found]
-    most = Check(f"{COLUMNS}/largest certified epsilon of those held to the bound", max(costs), "<=", SMALL)
-    return claimed, [most, *(_little_without_privacy(columns, COLUMNS, name) for name in (HEDGE, FAST))]
+    most = Check(
+        f"{COLUMNS}/largest certified epsilon of those held to the bound", max(costs), "<=", SMALL
+    )
+    return claimed, [
+        most,
+        *(_little_without_privacy(columns, COLUMNS, name) for name in (HEDGE, FAST)),
+    ]
 
 
 def _told(columns: Study) -> str:
@@ -173,16 +237,27 @@ def draw(done: Studies, path: Path) -> None:
         plot_regret_against(points, target, title, "rounds", note=footer(done, studies))
     columns = done[COLUMNS]
     horizons = _horizons(columns)
-    least = {float(t): min((columns.regret(label(name, t)) for name in LEARNERS), key=lambda found: found.mean) for t in horizons}
+    least = {
+        float(t): min(
+            (columns.regret(label(name, t)) for name in LEARNERS), key=lambda found: found.mean
+        )
+        for t in horizons
+    }
     points = {
         f"{len(LEARNERS)} private learners: the least mean": least,
         f"{BLIND} (sees no data)": _series(columns, BLIND),
         f"Hedge, {HEDGE}": _series(columns, HEDGE),
         f"Hedge, {FAST}": _series(columns, FAST),
     }
-    bound = {f"no {SMALL:g}-DP algorithm is below (proven)": {float(t): consensus_regret(t, SMALL) for t in horizons}}
+    bound = {
+        f"no {SMALL:g}-DP algorithm is below (proven)": {
+            float(t): consensus_regret(t, SMALL) for t in horizons
+        }
+    }
     title = f"Theorem 10: guess the signs of columns, none twice (pure, epsilon = {SMALL:g})"
-    plot_regret_against(points, sibling(path, COLUMNS), title, "rounds", bounds=bound, note=footer(done, studies))
+    plot_regret_against(
+        points, sibling(path, COLUMNS), title, "rounds", bounds=bound, note=footer(done, studies)
+    )
 
 
 EXPERIMENT = Experiment(

@@ -44,7 +44,9 @@ CLIENTS = {ANY: 1, GOOD: 10}
 SHOWN = 0.3
 PRINTED, CERTIFIED, AS_PROVEN = "printed", "certified", "certified, epsilon as proven"
 DOUBLING, PHASED = "doubling", "phased selection"
-PROMISED = {("dartboard (approximate)", SHOWN): 5.0}  # how many times more the printed constants must lose
+PROMISED = {
+    ("dartboard (approximate)", SHOWN): 5.0
+}  # how many times more the printed constants must lose
 
 
 @dataclass(frozen=True)
@@ -60,20 +62,26 @@ class Pair:
 def pairs(horizon: int) -> dict[str, Pair]:
     """All of them; `horizon` is that of the streams with a perfect expert."""
     return {
-        "dartboard (pure)": Pair(ANY, ShrinkingDartboard(calibration="published"), ShrinkingDartboard()),
+        "dartboard (pure)": Pair(
+            ANY, ShrinkingDartboard(calibration="published"), ShrinkingDartboard()
+        ),
         "dartboard (approximate)": Pair(
             ANY,
             ShrinkingDartboard(delta=DELTA, calibration="published", every=1),
             ShrinkingDartboard(delta=DELTA),
         ),
-        "sparse vector (pure)": Pair(GOOD, SparseVector(calibration="published", rho=RHO), SparseVector()),
+        "sparse vector (pure)": Pair(
+            GOOD, SparseVector(calibration="published", rho=RHO), SparseVector()
+        ),
         "sparse vector (approximate)": Pair(
             GOOD,
             SparseVector(delta=DELTA, calibration="published", rho=RHO),
             SparseVector(delta=DELTA),
         ),
         "potential (pure)": Pair(GOOD, Potential(test="potential"), Potential()),
-        "potential (approximate)": Pair(GOOD, Potential(delta=DELTA, test="potential"), Potential(delta=DELTA)),
+        "potential (approximate)": Pair(
+            GOOD, Potential(delta=DELTA, test="potential"), Potential(delta=DELTA)
+        ),
         DOUBLING: Pair(GOOD, doubling_in_print(CLIENTS[GOOD], horizon), Doubling(), judged=False),
         PHASED: Pair(ANY, PhasedSelection(choice="exponential"), PhasedSelection(), judged=False),
     }
@@ -98,7 +106,9 @@ def study_name(kind: str, gap: float) -> str:
 def stream(kind: str, gap: float, horizon: int) -> Generated:
     if kind == ANY:
         return Bernoulli(clients=CLIENTS[ANY], experts=EXPERTS, horizon=horizon, mean=0.5, gap=gap)
-    return Realizable(clients=CLIENTS[GOOD], experts=EXPERTS, horizon=horizon, mean=gap, law="bernoulli")
+    return Realizable(
+        clients=CLIENTS[GOOD], experts=EXPERTS, horizon=horizon, mean=gap, law="bernoulli"
+    )
 
 
 def sides(pair: Pair, horizon: int) -> dict[str, Any]:
@@ -153,30 +163,53 @@ def judge(done: Studies) -> Verdict:
         if pair.judged:
             claims[name] = proven <= EPSILON
             least = _least(done, name, AS_PROVEN)
-            checks.append(Check(f"{name}/ratio at the epsilon as proven, least upper end", least, ">=", 1.0))
-        checks.append(Check(f"{name}/epsilon of the certified constants", _epsilon(done, name, pair, CERTIFIED), "<=", EPSILON))
+            checks.append(
+                Check(f"{name}/ratio at the epsilon as proven, least upper end", least, ">=", 1.0)
+            )
+        checks.append(
+            Check(
+                f"{name}/epsilon of the certified constants",
+                _epsilon(done, name, pair, CERTIFIED),
+                "<=",
+                EPSILON,
+            )
+        )
         for gap in GAPS:
             found, promised = ratio(done, name, gap), PROMISED.get((name, gap))
             text = f"{name}/gap={gap:g}/printed regret over certified"
-            checks.append(Check(f"{text}, upper end", found.high, ">=", 1.0))  # below 1 the printed constants would be better
+            checks.append(
+                Check(f"{text}, upper end", found.high, ">=", 1.0)
+            )  # below 1 the printed constants would be better
             if promised is not None:
                 checks.append(Check(f"{text}, lower end", found.low, ">=", promised))
         told.append(_told(done, name, pair))
-    given_up = max(run.switches for gap in GAPS for run in done[study_name(GOOD, gap)].of(label(DOUBLING, PRINTED)))
+    given_up = max(
+        run.switches
+        for gap in GAPS
+        for run in done[study_name(GOOD, gap)].of(label(DOUBLING, PRINTED))
+    )
     checks.append(Check(f"{DOUBLING}/experts given up with printed constants", given_up, "<=", 0.0))
     unconfirmed = ", ".join(name for name, kept in claims.items() if not kept)
     head = f"the printed privacy is confirmed in {sum(claims.values())} of {len(claims)} cases"
-    head += f", not for {unconfirmed}: the certificate exceeds the claim, a violation is not shown" if unconfirmed else ""
+    head += (
+        f", not for {unconfirmed}: the certificate exceeds the claim, a violation is not shown"
+        if unconfirmed
+        else ""
+    )
     return Verdict(all(claims.values()), tuple(checks), "; ".join([head, *told]))
 
 
 def _told(done: Studies, name: str, pair: Pair) -> str:
     proven = _epsilon(done, name, pair)
-    words = f"{name}: " + ("nothing in print, so the exponential mechanism is taken for it, " if name == PHASED else "")
+    words = f"{name}: " + (
+        "nothing in print, so the exponential mechanism is taken for it, " if name == PHASED else ""
+    )
     if pair.judged:
         words += f"claimed epsilon = {EPSILON:g}, proven {proven:.3g} ({'confirmed' if proven <= EPSILON else 'not confirmed'}), "
     words += f"printed regret at gap {SHOWN:g} is {ratio(done, name, SHOWN)} times the certified"
-    return words + (f", {ratio(done, name, SHOWN, AS_PROVEN)} at the epsilon as proven" if pair.judged else "")
+    return words + (
+        f", {ratio(done, name, SHOWN, AS_PROVEN)} at the epsilon as proven" if pair.judged else ""
+    )
 
 
 def _heading(done: Studies, name: str, pair: Pair) -> tuple[str, str]:
@@ -208,7 +241,11 @@ def draw(done: Studies, path: Path) -> None:
     figure = Figure(figsize=(14.0, 8.2), layout="constrained")
     grid = figure.subplots(2, ceil(len(found) / 2), sharex=True, sharey=True, squeeze=False)
     bars = {
-        (name, side): [Bar(gap * shift, r.low, r.value, r.high) for gap in GAPS for r in [ratio(done, name, gap, side)]]
+        (name, side): [
+            Bar(gap * shift, r.low, r.value, r.high)
+            for gap in GAPS
+            for r in [ratio(done, name, gap, side)]
+        ]
         for name, pair in found.items()
         for side, shift in ((CERTIFIED, 1 / 1.02), (AS_PROVEN, 1.02))[: 2 if pair.judged else 1]
     }
@@ -223,20 +260,40 @@ def draw(done: Studies, path: Path) -> None:
                 lines[side], beyond = draw_bars(axes, bars[name, side], limits, colour=colour)
                 cut = cut or beyond
         words, colour = _heading(done, name, pair)
-        axes.set_title(f"{name[0].upper()}{name[1:]}", fontsize=11, fontweight="bold", loc="left", pad=34)
+        axes.set_title(
+            f"{name[0].upper()}{name[1:]}", fontsize=11, fontweight="bold", loc="left", pad=34
+        )
         axes.text(0.0, 1.09, words, transform=axes.transAxes, fontsize=9, color=colour, va="bottom")
-        axes.text(0.0, 1.02, _played(done, pair), transform=axes.transAxes, fontsize=9, color="#555555", va="bottom")
+        axes.text(
+            0.0,
+            1.02,
+            _played(done, pair),
+            transform=axes.transAxes,
+            fontsize=9,
+            color="#555555",
+            va="bottom",
+        )
         axes.xaxis.set_minor_locator(NullLocator())
         axes.set_xticks(GAPS, [f"{gap:g}" for gap in GAPS])
     for axes in grid[-1]:
         axes.set_xlabel("gap")
     for axes in grid[:, 0]:
         axes.set_ylabel("printed regret / certified regret")
-    names = {CERTIFIED: f"certified for the claimed epsilon = {EPSILON:g}", AS_PROVEN: "certified for the epsilon in brackets"}
-    figure.legend(list(lines.values()), [names[side] for side in lines], loc="outside upper right", frameon=False)
+    names = {
+        CERTIFIED: f"certified for the claimed epsilon = {EPSILON:g}",
+        AS_PROVEN: "certified for the epsilon in brackets",
+    }
+    figure.legend(
+        list(lines.values()),
+        [names[side] for side in lines],
+        loc="outside upper right",
+        frameon=False,
+    )
     title = f"How many times more the printed constants lose than certified ones on the same streams (d = {EXPERTS})"
     head(figure, title)
-    means = footer(done, studies, "bars: 95 % intervals of the ratio, paired by seed") + (f"; {CUT}" if cut else "")
+    means = footer(done, studies, "bars: 95 % intervals of the ratio, paired by seed") + (
+        f"; {CUT}" if cut else ""
+    )
     note = (
         "gap: what every other expert loses a round beyond the best one; a perfect expert never loses; "
         "[in brackets]: the epsilon that is proven for the printed constants; "

@@ -30,14 +30,16 @@ from hedgerow.evaluation.statistics import Estimate, Ratio
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
 from hedgerow.experiments.pictures import footer, sibling
 from hedgerow.studies.config import Entry, StudyConfig
-from hedgerow.studies.run import Study
+from hedgerow.studies.study import Study
 
 EPSILON, EXPERTS, MEAN = 1.0, 100, 0.5
 EPSILONS = (0.01, 0.1, EPSILON)
 CLIENTS, GAPS = (1, 10), (0.02, 0.05, 0.2)
 LOGS = (12, 13, 14, 15, 16, 17, 18, 19, 20)  # of the horizons that are read, to base 2
 FLAT = 18  # from here on m n gap^2 is above 16 ln(d) on every stream with a gap, and the proof leaves hardly anything to add
-RARE = 0.05  # the share of runs that may still lose something after 2^FLAT rounds, at 95 % confidence
+RARE = (
+    0.05  # the share of runs that may still lose something after 2^FLAT rounds, at 95 % confidence
+)
 GROWN = 0.1  # of the regret at 2^FLAT: the least growth that the stream without a gap must show
 PHASED, OPEN = f"phased selection, epsilon = {EPSILON:g}", "random prefix without privacy"
 
@@ -46,7 +48,9 @@ def prefix(epsilon: float = EPSILON) -> str:
     return f"random prefix, epsilon = {epsilon:g}"
 
 
-SPECS: dict[str, AlgorithmSpec] = {prefix(epsilon): RandomPrefix(epsilon=epsilon) for epsilon in EPSILONS}
+SPECS: dict[str, AlgorithmSpec] = {
+    prefix(epsilon): RandomPrefix(epsilon=epsilon) for epsilon in EPSILONS
+}
 SPECS |= {OPEN: RandomPrefix(epsilon=1e6), PHASED: PhasedSelection(epsilon=EPSILON)}
 STREAMS = {"one-gap": Bernoulli, "ladder-of-gaps": GapLadder}
 CONTROL = "no-gap"
@@ -64,18 +68,25 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
         return StudyConfig(
             f"Choices from blocks, {study}, d = {EXPERTS}",
             stream(kind, 1, gaps[0]),
-            tuple(Entry(label(n, m, g), SPECS[n], stream(kind, m, g)) for n, m, g in product(SPECS, CLIENTS, gaps)),
+            tuple(
+                Entry(label(n, m, g), SPECS[n], stream(kind, m, g))
+                for n, m, g in product(SPECS, CLIENTS, gaps)
+            ),
             seeds=5 if quick else 100,
             engine="summed",
         )
 
-    return {study: config(study, kind, GAPS) for study, kind in STREAMS.items()} | {CONTROL: config(CONTROL, Bernoulli, (0.0,))}
+    return {study: config(study, kind, GAPS) for study, kind in STREAMS.items()} | {
+        CONTROL: config(CONTROL, Bernoulli, (0.0,))
+    }
 
 
 def regret_at(study: Study, name: str, logarithm: int) -> np.ndarray:
     """The regret of every seed after 2^logarithm rounds."""
     runs, rounds = study.of(name), 2**logarithm
-    assert all(rounds in run.rounds for run in runs), f"no regret of {name} was written down after {rounds} rounds"
+    assert all(rounds in run.rounds for run in runs), (
+        f"no regret of {name} was written down after {rounds} rounds"
+    )
     return np.array([run.regret[np.searchsorted(run.rounds, rounds)] for run in runs])
 
 
@@ -94,7 +105,11 @@ def share_growing(study: Study, name: str) -> float:
 
 def late_guessing(study: Study, name: str) -> float:
     """What guessing blindly regrets in expectation, from the comparators of the same runs."""
-    return float(np.mean([run.comparators[MEAN_EXPERT] - run.comparators[BEST_EXPERT] for run in study.of(name)]))
+    return float(
+        np.mean(
+            [run.comparators[MEAN_EXPERT] - run.comparators[BEST_EXPERT] for run in study.of(name)]
+        )
+    )
 
 
 def privacy_term(clients: int, epsilon: float) -> float:
@@ -105,29 +120,67 @@ def privacy_term(clients: int, epsilon: float) -> float:
 def judge(done: Studies) -> Verdict:
     checks, flat, printed = [], [], []
     for study, m, gap, epsilon in product(STREAMS, CLIENTS, GAPS, EPSILONS):
-        name, point = label(prefix(epsilon), m, gap), f"{study}/m={m}/gap={gap:g}/epsilon={epsilon:g}"
+        name, point = (
+            label(prefix(epsilon), m, gap),
+            f"{study}/m={m}/gap={gap:g}/epsilon={epsilon:g}",
+        )
         still, late = share_growing(done[study], name), done[study].regret(name)
         added = Estimate.of(done[study].regrets(name) - done[study].regrets(label(OPEN, m, gap)))
         flat.append(still <= RARE)
-        checks.append(Check(f"{point}/share of runs that lose after 2^{FLAT}, upper end", still, "<=", RARE))
-        bound, claim = gap_regret(Setting(m, EXPERTS, 2 ** LOGS[-1]), epsilon, gap), 1000 * log(EXPERTS) * (1 / gap + 1 / epsilon)
+        checks.append(
+            Check(f"{point}/share of runs that lose after 2^{FLAT}, upper end", still, "<=", RARE)
+        )
+        bound, claim = (
+            gap_regret(Setting(m, EXPERTS, 2 ** LOGS[-1]), epsilon, gap),
+            1000 * log(EXPERTS) * (1 / gap + 1 / epsilon),
+        )
         published = claim if m == 1 else None
-        checks.append(Check(f"{point}/lower end of mean regret, limit the proven bound", late.low, "<=", bound, published))
-        checks.append(Check(f"{point}/what privacy adds, upper end, limit its term", added.high, "<=", privacy_term(m, epsilon)))
-        if m == 1 and claim < late_guessing(done[study], name):  # elsewhere no algorithm could miss it
+        checks.append(
+            Check(
+                f"{point}/lower end of mean regret, limit the proven bound",
+                late.low,
+                "<=",
+                bound,
+                published,
+            )
+        )
+        checks.append(
+            Check(
+                f"{point}/what privacy adds, upper end, limit its term",
+                added.high,
+                "<=",
+                privacy_term(m, epsilon),
+            )
+        )
+        if m == 1 and claim < late_guessing(
+            done[study], name
+        ):  # elsewhere no algorithm could miss it
             printed.append(late.low <= claim)
     for m in CLIENTS:
         grown = growth(done[CONTROL], label(prefix(), m, 0.0))
-        checks.append(Check(f"{CONTROL}/m={m}/growth from 2^{FLAT} to 2^{LOGS[-1]}, lower end", grown.low, ">=", GROWN))
+        checks.append(
+            Check(
+                f"{CONTROL}/m={m}/growth from 2^{FLAT} to 2^{LOGS[-1]}, lower end",
+                grown.low,
+                ">=",
+                GROWN,
+            )
+        )
     alone = len(flat) // len(CLIENTS)
     judged = f"the published bound, for one player, is below the cost of guessing at {len(printed)} of {alone} points"
-    return Verdict(all(flat) and all(printed), tuple(checks), f"{_added(done)}; {_beside(done)}; {judged}")
+    return Verdict(
+        all(flat) and all(printed), tuple(checks), f"{_added(done)}; {_beside(done)}; {judged}"
+    )
 
 
 def _added(done: Studies) -> str:
     """What privacy adds, over its term of the bound: the range over all points."""
     shares = [
-        (done[study].regret(label(prefix(epsilon), m, gap)).mean - done[study].regret(label(OPEN, m, gap)).mean) / privacy_term(m, epsilon)
+        (
+            done[study].regret(label(prefix(epsilon), m, gap)).mean
+            - done[study].regret(label(OPEN, m, gap)).mean
+        )
+        / privacy_term(m, epsilon)
         for study, m, gap, epsilon in product(STREAMS, CLIENTS, GAPS, EPSILONS)
     ]
     return f"privacy adds {min(shares):.2f} to {max(shares):.2f} of its term in the proven bound"
@@ -137,25 +190,43 @@ def _beside(done: Studies) -> str:
     """How plain phased selection does at the longest horizon, as the ratio of regrets."""
 
     def ratios(study: Study) -> str:
-        found = [Ratio.of(study.regrets(label(PHASED, *pair)), study.regrets(label(prefix(), *pair))) for pair in product(CLIENTS, GAPS)]
+        found = [
+            Ratio.of(study.regrets(label(PHASED, *pair)), study.regrets(label(prefix(), *pair)))
+            for pair in product(CLIENTS, GAPS)
+        ]
         return f"between {min(found, key=lambda one: one.value)} and {max(found, key=lambda one: one.value)}"
 
-    return "; ".join(f"{name}: {PHASED} has {ratios(done[name])} times the regret of {prefix()}" for name in STREAMS)
+    return "; ".join(
+        f"{name}: {PHASED} has {ratios(done[name])} times the regret of {prefix()}"
+        for name in STREAMS
+    )
 
 
 def draw(done: Studies, path: Path) -> None:
     from hedgerow.evaluation.plots.lines import plot_regret_against
 
     def curve(study: str, name: str, clients: int, gap: float) -> dict[float, Estimate]:
-        return {float(2**k): Estimate.of(regret_at(done[study], label(name, clients, gap), k)) for k in LOGS[::2]}
+        return {
+            float(2**k): Estimate.of(regret_at(done[study], label(name, clients, gap), k))
+            for k in LOGS[::2]
+        }
 
     for m in CLIENTS:
         points = {f"{prefix()}, no gap": curve(CONTROL, prefix(), m, 0.0)}
         points |= {f"{prefix()}, gap {gap:g}": curve("one-gap", prefix(), m, gap) for gap in GAPS}
-        points |= {f"{name}, gap {GAPS[1]:g}": curve("one-gap", name, m, GAPS[1]) for name in (PHASED, *map(prefix, EPSILONS[:-1]))}
+        points |= {
+            f"{name}, gap {GAPS[1]:g}": curve("one-gap", name, m, GAPS[1])
+            for name in (PHASED, *map(prefix, EPSILONS[:-1]))
+        }
         clients = "1 client" if m == 1 else f"{m} clients"
         title = f"With a gap regret stops growing ({clients}, d = {EXPERTS})"
-        plot_regret_against(points, path if m == 1 else sibling(path, f"m={m}"), title, "rounds", note=footer(done, studies))
+        plot_regret_against(
+            points,
+            path if m == 1 else sibling(path, f"m={m}"),
+            title,
+            "rounds",
+            note=footer(done, studies),
+        )
 
 
 EXPERIMENT = Experiment(

@@ -11,7 +11,7 @@ from hedgerow.core.certificate import Observer
 from hedgerow.core.protocol import Algorithm
 from hedgerow.evaluation.statistics import Estimate, welch
 from hedgerow.studies.config import StudyConfig
-from hedgerow.studies.run import Study
+from hedgerow.studies.study import Study
 
 Studies = Mapping[str, Study]
 

@@ -43,7 +43,13 @@ def command_of(name: str, quick: bool, options: Sequence[str]) -> str:
 
 
 def exhibit(
-    name: str, experiment: Experiment, *, quick: bool, workers: int | None, options: Sequence[str] = (), progress: Progress | None = None
+    name: str,
+    experiment: Experiment,
+    *,
+    quick: bool,
+    workers: int | None,
+    options: Sequence[str] = (),
+    progress: Progress | None = None,
 ) -> Exhibit:
     """The fresh result of an experiment, or a new one; a full result is shown even where a quick one would do."""
     for form in (False, True) if quick else (False,):
@@ -52,11 +58,30 @@ def exhibit(
             if found is not None:
                 outcome = {**found.verdict, "run": str(found.folder)}
                 shown, command = _read(found.folder, experiment), command_of(name, form, options)
-                return Exhibit(experiment.title, experiment.claim, command, outcome, found.seconds, shown, found.written)
-    note = None if progress is None else (lambda study, done, total: progress(name, study, done, total))
+                return Exhibit(
+                    experiment.title,
+                    experiment.claim,
+                    command,
+                    outcome,
+                    found.seconds,
+                    shown,
+                    found.written,
+                )
+    note = (
+        None
+        if progress is None
+        else (lambda study, done, total: progress(name, study, done, total))
+    )
     done = reproduce(experiment, quick=quick, out=None, workers=workers, progress=note)
     shown = () if done.folder is None else _read(done.folder, experiment)
-    return Exhibit(experiment.title, experiment.claim, command_of(name, quick, options), done.to_dict(), done.seconds, shown)
+    return Exhibit(
+        experiment.title,
+        experiment.claim,
+        command_of(name, quick, options),
+        done.to_dict(),
+        done.seconds,
+        shown,
+    )
 
 
 def _read(folder: Path, experiment: Experiment) -> tuple[bytes, ...]:
@@ -76,7 +101,16 @@ def exhibits(
     shown: list[Exhibit] = []
     for name, experiment in experiments.items():
         try:
-            shown.append(exhibit(name, experiment, quick=quick, workers=workers, options=options, progress=progress))
+            shown.append(
+                exhibit(
+                    name,
+                    experiment,
+                    quick=quick,
+                    workers=workers,
+                    options=options,
+                    progress=progress,
+                )
+            )
         except KeyboardInterrupt as stop:
             done = sum(bool(exhibit.pictures) for exhibit in shown)
             kept = f"{done} of {len(experiments)} experiments are done and need not run again"

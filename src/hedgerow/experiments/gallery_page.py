@@ -56,7 +56,11 @@ def duration(seconds: float) -> str:
     if seconds < 60:
         return f"{seconds:.1f} s"
     minutes = round(seconds) // 60
-    return f"{minutes} min {round(seconds) % 60} s" if minutes < 60 else f"{round(seconds / 60) // 60} h {round(seconds / 60) % 60} min"
+    return (
+        f"{minutes} min {round(seconds) % 60} s"
+        if minutes < 60
+        else f"{round(seconds / 60) // 60} h {round(seconds / 60) % 60} min"
+    )
 
 
 def state(exhibit: Exhibit) -> str:
@@ -70,7 +74,12 @@ def state(exhibit: Exhibit) -> str:
 
 
 def _check(check: dict[str, Any]) -> str:
-    numbers = (_number(check["published"]), _number(check["obtained"], "not finite"), check["op"], _number(check["limit"]))
+    numbers = (
+        _number(check["published"]),
+        _number(check["obtained"], "not finite"),
+        check["op"],
+        _number(check["limit"]),
+    )
     cells = "".join(f'<td class="number">{escape(cell)}</td>' for cell in numbers)
     return f"<tr><td>{escape(check['name'])}</td>{cells}<td>{_word(check['passed'])}</td></tr>"
 
@@ -80,7 +89,9 @@ def _verdict(outcome: dict[str, Any]) -> str:
         said = "Failed" if outcome["status"] == "error" else "Not run, its data is missing"
         return f'<p class="error">{said}: {escape(outcome["message"])}</p>'
     rows = "".join(map(_check, outcome["checks"]))
-    heads = "".join(f'<th class="number">{head}</th>' for head in ("published", "obtained", "", "limit"))
+    heads = "".join(
+        f'<th class="number">{head}</th>' for head in ("published", "obtained", "", "limit")
+    )
     told = f"Reproduces the paper's claim: {_word(outcome['reproduces'])}. Our expectations hold: {_word(outcome['passed'])}."
     quick = " Quick: fewer seeds, shown but not judged." if outcome["status"] == "quick" else ""
     note = f'<p class="quiet">Note: {escape(outcome["message"])}</p>' if outcome["message"] else ""
@@ -89,10 +100,16 @@ def _verdict(outcome: dict[str, Any]) -> str:
 
 def _article(exhibit: Exhibit) -> str:
     outcome = exhibit.outcome
-    took = f"Took {duration(exhibit.seconds)}" + ("" if exhibit.written is None else f", run of {exhibit.written}")
+    took = f"Took {duration(exhibit.seconds)}" + (
+        "" if exhibit.written is None else f", run of {exhibit.written}"
+    )
     where = "" if outcome["run"] is None else f"; results in <code>{escape(outcome['run'])}</code>"
-    sources = (f"data:image/png;base64,{b64encode(picture).decode()}" for picture in exhibit.pictures)
-    figures = "".join(f'<figure><img src="{source}" alt="{escape(exhibit.title)}"></figure>' for source in sources)
+    sources = (
+        f"data:image/png;base64,{b64encode(picture).decode()}" for picture in exhibit.pictures
+    )
+    figures = "".join(
+        f'<figure><img src="{source}" alt="{escape(exhibit.title)}"></figure>' for source in sources
+    )
     return (
         f'<article id="{escape(exhibit.id)}"><h2>{escape(exhibit.title)}</h2>'
         f"<p>Claim: {escape(exhibit.claim)}</p>{figures}{_verdict(outcome)}"
@@ -117,7 +134,9 @@ def html(exhibits: Sequence[Exhibit], made_by: str) -> str:
     columns = "<th>experiment</th><th></th><th>claim seen</th><th>expectations</th><th>took</th>"
     lines = "\n".join(map(_line, exhibits))
     listed = (
-        f"<table><thead><tr>{columns}</tr></thead><tbody>\n{lines}\n</tbody></table>" if exhibits else "<p>No experiment is registered.</p>"
+        f"<table><thead><tr>{columns}</tr></thead><tbody>\n{lines}\n</tbody></table>"
+        if exhibits
+        else "<p>No experiment is registered.</p>"
     )
     articles = "\n".join(map(_article, exhibits))
     body = f'<h1>Experiments</h1>\n<p class="quiet">{escape(made_by)}</p>\n{listed}\n{articles}'

@@ -11,7 +11,14 @@ from pathlib import Path
 
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.environments.drawn.realizable import Halving, Realizable
-from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, lower_end_of_difference, spent
+from hedgerow.experiments.experiment import (
+    Check,
+    Experiment,
+    Studies,
+    Verdict,
+    lower_end_of_difference,
+    spent,
+)
 from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
 
@@ -28,7 +35,9 @@ def label(calibration: str, clients: int, every: int) -> str:
 
 def _stream(name: str, clients: int) -> Realizable | Halving:
     if name == FIGURE:
-        return Realizable(clients=clients, experts=EXPERTS, horizon=HORIZON, mean=0.5, law="uniform")
+        return Realizable(
+            clients=clients, experts=EXPERTS, horizon=HORIZON, mean=0.5, law="uniform"
+        )
     if name == "halving":
         return Halving(clients=clients, experts=EXPERTS, horizon=HORIZON)
     rate = float(name.removeprefix("bernoulli="))
@@ -42,7 +51,11 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
     made = {}
     for stream in STREAMS:
         entries = tuple(
-            Entry(label(calibration, m, n), SparseVector(epsilon=EPSILON, every=n, calibration=calibration), _stream(stream, m))
+            Entry(
+                label(calibration, m, n),
+                SparseVector(epsilon=EPSILON, every=n, calibration=calibration),
+                _stream(stream, m),
+            )
             for calibration in ("published", "certified")
             for m, n in (SETTINGS if stream == FIGURE else ROBUST)
         )
@@ -62,17 +75,32 @@ def judge(done: Studies) -> Verdict:
     for m, about, most, halving in ((1, 190.0, 25.0, 60.0), (10, 20.0, 2.6, 12.0)):
         printed = figure.regret(label("published", m, 1)).mean
         checks.append(Check(f"{label('published', m, 1)}/regret", printed, "<=", about * 1.25))
-        checks.append(Check(f"{label('published', m, 1)}/regret/at-least", printed, ">=", about * 0.75))
+        checks.append(
+            Check(f"{label('published', m, 1)}/regret/at-least", printed, ">=", about * 0.75)
+        )
         ours = label("certified", m, 1)
         checks.append(Check(f"{ours}/regret", figure.regret(ours).mean, "<=", most))
-        checks.append(Check(f"{ours}/halving/regret", done["halving"].regret(ours).mean, "<=", halving))
+        checks.append(
+            Check(f"{ours}/halving/regret", done["halving"].regret(ours).mean, "<=", halving)
+        )
         for stream in STREAMS[2:]:
-            checks.append(Check(f"{ours}/{stream}/regret", done[stream].regret(ours).mean, "<=", most))
+            checks.append(
+                Check(f"{ours}/{stream}/regret", done[stream].regret(ours).mean, "<=", most)
+            )
         checks.append(Check(f"{ours}/epsilon", spent(figure.algorithms[ours]), "<=", EPSILON))
     for n in (30, 50):
         printed = figure.regret(label("published", 10, n)).mean
-        checks.append(Check(f"{label('certified', 10, n)}/regret", figure.regret(label("certified", 10, n)).mean, "<=", printed))
-    return Verdict(all(separated), tuple(checks), "heights of the printed figure are not in the paper's text")
+        checks.append(
+            Check(
+                f"{label('certified', 10, n)}/regret",
+                figure.regret(label("certified", 10, n)).mean,
+                "<=",
+                printed,
+            )
+        )
+    return Verdict(
+        all(separated), tuple(checks), "heights of the printed figure are not in the paper's text"
+    )
 
 
 def draw(done: Studies, path: Path) -> None:
@@ -80,7 +108,8 @@ def draw(done: Studies, path: Path) -> None:
 
     groups = {
         f"m={m}, N={n}" + ("" if stream == FIGURE else f", {stream}"): {
-            calibration: done[stream].regret(label(calibration, m, n)) for calibration in ("published", "certified")
+            calibration: done[stream].regret(label(calibration, m, n))
+            for calibration in ("published", "certified")
         }
         for stream in STREAMS
         for m, n in (SETTINGS if stream == FIGURE else ROBUST)

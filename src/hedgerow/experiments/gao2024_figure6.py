@@ -26,10 +26,17 @@ from typing import Literal
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.environments.recorded.movielens import HIGHEST, MovieLensGenres, locate
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, lower_end_of_difference, spent
+from hedgerow.experiments.experiment import (
+    Check,
+    Experiment,
+    Studies,
+    Verdict,
+    lower_end_of_difference,
+    spent,
+)
 from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
-from hedgerow.studies.run import Study
+from hedgerow.studies.study import Study
 
 Calibration = Literal["published", "certified"]
 Unrated = Literal["zero", "user_mean"]
@@ -47,7 +54,10 @@ def label(calibration: Calibration, clients: int, every: int) -> str:
 
 
 def _entries(
-    calibration: Calibration, settings: Sequence[tuple[int, int]], epsilon: float = EPSILON, unrated: Unrated = "zero"
+    calibration: Calibration,
+    settings: Sequence[tuple[int, int]],
+    epsilon: float = EPSILON,
+    unrated: Unrated = "zero",
 ) -> tuple[Entry, ...]:
     return tuple(
         Entry(
@@ -61,15 +71,29 @@ def _entries(
 
 def studies(quick: bool) -> dict[str, StudyConfig]:
     locate()
-    everywhere, stream = MovieLensGenres(clients=CLIENTS, horizon=HORIZON), f"MovieLens-1M genres, T = {HORIZON}"
+    everywhere, stream = (
+        MovieLensGenres(clients=CLIENTS, horizon=HORIZON),
+        f"MovieLens-1M genres, T = {HORIZON}",
+    )
     seeds = 10 if quick else 1000
     figure = (*_entries(PUBLISHED, SETTINGS), *_entries(CERTIFIED, SETTINGS))
     unscaled = _entries(PUBLISHED, SETTINGS, epsilon=HIGHEST * EPSILON)
-    filled = tuple(entry for c in (PUBLISHED, CERTIFIED) for entry in _entries(c, SETTINGS[:2], unrated="user_mean"))
+    filled = tuple(
+        entry
+        for c in (PUBLISHED, CERTIFIED)
+        for entry in _entries(c, SETTINGS[:2], unrated="user_mean")
+    )
     return {
         FIGURE: StudyConfig(f"{stream}, epsilon = {EPSILON:g}", everywhere, figure, seeds),
-        UNSCALED: StudyConfig(f"{stream}, losses not rescaled: epsilon = {HIGHEST * EPSILON:g}", everywhere, unscaled, seeds),
-        USER_MEAN: StudyConfig(f"{stream}, epsilon = {EPSILON:g}, unrated: user's own mean", everywhere, filled, seeds),
+        UNSCALED: StudyConfig(
+            f"{stream}, losses not rescaled: epsilon = {HIGHEST * EPSILON:g}",
+            everywhere,
+            unscaled,
+            seeds,
+        ),
+        USER_MEAN: StudyConfig(
+            f"{stream}, epsilon = {EPSILON:g}, unrated: user's own mean", everywhere, filled, seeds
+        ),
     }
 
 
@@ -89,9 +113,19 @@ def _spent(study: Study, calibration: Calibration) -> float:
 def judge(done: Studies) -> Verdict:
     figure = done[FIGURE]
     alone = figure.regret(label(PUBLISHED, 1, 1))
-    separated = {n: lower_end_of_difference(alone, figure.regret(label(PUBLISHED, m, n))) for m, n in SETTINGS[1:]}
-    checks = [Check(f"{label(PUBLISHED, CLIENTS, n)}/below-single-player", low, ">=", 0.0) for n, low in separated.items()]
-    printed, ours, raw = gain(figure, PUBLISHED), gain(figure, CERTIFIED), gain(done[UNSCALED], PUBLISHED)
+    separated = {
+        n: lower_end_of_difference(alone, figure.regret(label(PUBLISHED, m, n)))
+        for m, n in SETTINGS[1:]
+    }
+    checks = [
+        Check(f"{label(PUBLISHED, CLIENTS, n)}/below-single-player", low, ">=", 0.0)
+        for n, low in separated.items()
+    ]
+    printed, ours, raw = (
+        gain(figure, PUBLISHED),
+        gain(figure, CERTIFIED),
+        gain(done[UNSCALED], PUBLISHED),
+    )
     filled = gain(done[USER_MEAN], CERTIFIED)
     checks += [
         Check("certified/N=1/times-below-single-player", ours.mean, ">=", FIVE_TIMES),
@@ -101,7 +135,11 @@ def judge(done: Studies) -> Verdict:
         Check("certified/m=10/N=1/epsilon", _spent(figure, CERTIFIED), "<=", EPSILON),
     ]
     single = figure.regret(label(CERTIFIED, 1, 1))
-    worse = [n for m, n in SETTINGS[1:] if lower_end_of_difference(figure.regret(label(CERTIFIED, m, n)), single) > 0]
+    worse = [
+        n
+        for m, n in SETTINGS[1:]
+        if lower_end_of_difference(figure.regret(label(CERTIFIED, m, n)), single) > 0
+    ]
     cost = _spent(done[UNSCALED], PUBLISHED)
     notes = [
         f"N = 1 loses {ours} times less than one player with certified constants, {printed} with printed ones on rescaled losses",
@@ -116,9 +154,18 @@ def draw(done: Studies, path: Path) -> None:
     from hedgerow.evaluation.plots.panels import plot_panels
 
     panels: dict[str, tuple[Study, Calibration]] = {
-        f"printed constants\n(really epsilon = {_spent(done[FIGURE], PUBLISHED):g})": (done[FIGURE], PUBLISHED),
-        f"printed, losses not rescaled\n(really epsilon = {_spent(done[UNSCALED], PUBLISHED):g})": (done[UNSCALED], PUBLISHED),
-        f"certified constants\n(epsilon = {_spent(done[FIGURE], CERTIFIED):g})": (done[FIGURE], CERTIFIED),
+        f"printed constants\n(really epsilon = {_spent(done[FIGURE], PUBLISHED):g})": (
+            done[FIGURE],
+            PUBLISHED,
+        ),
+        f"printed, losses not rescaled\n(really epsilon = {_spent(done[UNSCALED], PUBLISHED):g})": (
+            done[UNSCALED],
+            PUBLISHED,
+        ),
+        f"certified constants\n(epsilon = {_spent(done[FIGURE], CERTIFIED):g})": (
+            done[FIGURE],
+            CERTIFIED,
+        ),
     }
     named = {(1, 1): "one player", **{(m, n): f"together, N = {n}" for m, n in SETTINGS[1:]}}
     lines = {

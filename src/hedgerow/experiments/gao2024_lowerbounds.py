@@ -29,7 +29,11 @@ CLIENTS = (1, 4, 16, 64)
 BOUND = CLIENTS[:-1]  # where privacy costs more than the first guess
 COINS, HIDDEN = "common coins", "hidden expert"
 PHASED, SVT, OPEN = "phased selection", "Fed-SVT", "the leader (not private)"
-SPECS: dict[str, AlgorithmSpec] = {PHASED: PhasedSelection(epsilon=EPSILON), SVT: SparseVector(epsilon=EPSILON), OPEN: FollowTheLeader()}
+SPECS: dict[str, AlgorithmSpec] = {
+    PHASED: PhasedSelection(epsilon=EPSILON),
+    SVT: SparseVector(epsilon=EPSILON),
+    OPEN: FollowTheLeader(),
+}
 STREAMS: dict[str, type[CommonCoins | HiddenExpert]] = {COINS: CommonCoins, HIDDEN: HiddenExpert}
 
 
@@ -41,7 +45,9 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
     def study(stream: str) -> StudyConfig:
         kind = STREAMS[stream]
         frames = {m: kind(clients=m, experts=EXPERTS, horizon=HORIZON) for m in CLIENTS}
-        entries = tuple(Entry(label(name, m), spec, frames[m]) for name, spec in SPECS.items() for m in CLIENTS)
+        entries = tuple(
+            Entry(label(name, m), spec, frames[m]) for name, spec in SPECS.items() for m in CLIENTS
+        )
         title = f"{stream}, epsilon = {EPSILON:g}, d = {EXPERTS}, T = {HORIZON}"
         return StudyConfig(title, frames[1], entries, seeds=5 if quick else 100)
 
@@ -58,7 +64,14 @@ def judge(done: Studies) -> Verdict:
         for m in CLIENTS:
             found = done[COINS].regret(label(name, m))
             offs.append(abs(found.mean - exact) / found.half_width)
-            checks.append(Check(f"{COINS}/{label(name, m)}/off the exact value, in half-widths", offs[-1], "<=", 2.0))
+            checks.append(
+                Check(
+                    f"{COINS}/{label(name, m)}/off the exact value, in half-widths",
+                    offs[-1],
+                    "<=",
+                    2.0,
+                )
+            )
     above = []
     for m in BOUND:
         for name in (PHASED, SVT):
@@ -67,11 +80,22 @@ def judge(done: Studies) -> Verdict:
             text = f"{HIDDEN}/{label(name, m)}/upper end, limit what every private one must pay"
             checks.append(Check(text, found.high, ">=", floor(m)))
         free = done[HIDDEN].regret(label(OPEN, m))
-        checks.append(Check(f"{HIDDEN}/{label(OPEN, m)}/upper end, limit what private ones must pay", free.high, "<=", floor(m)))
+        checks.append(
+            Check(
+                f"{HIDDEN}/{label(OPEN, m)}/upper end, limit what private ones must pay",
+                free.high,
+                "<=",
+                floor(m),
+            )
+        )
     helped = done[HIDDEN].regret(label(PHASED, CLIENTS[-1]))
     text = f"{HIDDEN}/{label(PHASED, CLIENTS[-1])}/upper end, limit a quarter of ln(d)/epsilon"
     checks.append(Check(text, helped.high, "<=", log(EXPERTS) / EPSILON / 4))
-    ratios = {label(name, m): done[HIDDEN].regret(label(name, m)).mean / floor(m) for name in (PHASED, SVT) for m in BOUND}
+    ratios = {
+        label(name, m): done[HIDDEN].regret(label(name, m)).mean / floor(m)
+        for name in (PHASED, SVT)
+        for m in BOUND
+    }
     nearest = min(ratios, key=lambda name: ratios[name])
     message = (
         f"{COINS}: at most {max(offs):.2g} half-widths from the exact value {exact:.2f}; {HIDDEN}: nearest to what no {EPSILON:g}-DP "
@@ -84,11 +108,16 @@ def judge(done: Studies) -> Verdict:
 def draw(done: Studies, path: Path) -> None:
     from hedgerow.evaluation.plots.lines import plot_regret_against
 
-    points = {f"{name}, {HIDDEN}": {float(m): done[HIDDEN].regret(label(name, m)) for m in CLIENTS} for name in SPECS}
+    points = {
+        f"{name}, {HIDDEN}": {float(m): done[HIDDEN].regret(label(name, m)) for m in CLIENTS}
+        for name in SPECS
+    }
     points[f"{PHASED}, {COINS}"] = {float(m): done[COINS].regret(label(PHASED, m)) for m in CLIENTS}
     bounds = {
         f"no {EPSILON:g}-DP algorithm is below, {HIDDEN}": {float(m): floor(m) for m in CLIENTS},
-        f"what every algorithm pays, {COINS}": {float(m): coin_regret(EXPERTS, HORIZON) for m in CLIENTS},
+        f"what every algorithm pays, {COINS}": {
+            float(m): coin_regret(EXPERTS, HORIZON) for m in CLIENTS
+        },
     }
     title = f"Clients help where there is something to find (epsilon = {EPSILON:g}, d = {EXPERTS}, T = {HORIZON})"
     plot_regret_against(points, path, title, "clients", bounds=bounds, note=footer(done, studies))

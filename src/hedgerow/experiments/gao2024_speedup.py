@@ -40,7 +40,11 @@ EPSILON, EXPERTS = 1.0, 100
 CLIENTS = (1, 2, 4, 8, 16, 32, 64)
 FIGURE, FACTOR = 2**14, 6.0
 PHASED, PREFIX, SVT = "phased selection", "random prefix", "Fed-SVT"
-THEOREMS = {PHASED: -0.5, PREFIX: None, SVT: -1.0}  # slopes of the leading terms; random prefix is not in the paper
+THEOREMS = {
+    PHASED: -0.5,
+    PREFIX: None,
+    SVT: -1.0,
+}  # slopes of the leading terms; random prefix is not in the paper
 RHO = 0.05  # the failure probability of Theorem 2.6
 FORECAST = "bernoulli 0.5"  # the calibration's reference stream with the mean of the one played
 
@@ -56,17 +60,41 @@ def _stochastic(clients: int, horizon: int) -> Environment:
 def studies(quick: bool) -> dict[str, StudyConfig]:
     seeds = 4 if quick else 40
     horizons = (2**10, 2**9) if quick else (2**12, 2**12)
-    specs: dict[str, AlgorithmSpec] = {PHASED: PhasedSelection(epsilon=EPSILON), PREFIX: RandomPrefix(epsilon=EPSILON)}
-    blocks = tuple(Entry(label(name, m), spec, _stochastic(m, horizons[0])) for name, spec in specs.items() for m in CLIENTS)
+    specs: dict[str, AlgorithmSpec] = {
+        PHASED: PhasedSelection(epsilon=EPSILON),
+        PREFIX: RandomPrefix(epsilon=EPSILON),
+    }
+    blocks = tuple(
+        Entry(label(name, m), spec, _stochastic(m, horizons[0]))
+        for name, spec in specs.items()
+        for m in CLIENTS
+    )
     realizable = tuple(
-        Entry(label(SVT, m), SparseVector(epsilon=EPSILON), Realizable(clients=m, experts=EXPERTS, horizon=horizons[1])) for m in CLIENTS
+        Entry(
+            label(SVT, m),
+            SparseVector(epsilon=EPSILON),
+            Realizable(clients=m, experts=EXPERTS, horizon=horizons[1]),
+        )
+        for m in CLIENTS
     )
     figure = tuple(Entry(label(PHASED, m), specs[PHASED], _stochastic(m, FIGURE)) for m in (1, 10))
     tail = f"epsilon = {EPSILON:g}, d = {EXPERTS}"
     return {
-        "stochastic": StudyConfig(f"Choices from blocks, {tail}", _stochastic(1, horizons[0]), blocks, seeds=seeds),
-        "realizable": StudyConfig(f"Fed-SVT, {tail}", Realizable(experts=EXPERTS, horizon=horizons[1]), realizable, seeds=seeds),
-        "figure": StudyConfig(f"One client and ten, {tail}, T = {FIGURE}", _stochastic(1, FIGURE), figure, seeds=4 * seeds),
+        "stochastic": StudyConfig(
+            f"Choices from blocks, {tail}", _stochastic(1, horizons[0]), blocks, seeds=seeds
+        ),
+        "realizable": StudyConfig(
+            f"Fed-SVT, {tail}",
+            Realizable(experts=EXPERTS, horizon=horizons[1]),
+            realizable,
+            seeds=seeds,
+        ),
+        "figure": StudyConfig(
+            f"One client and ten, {tail}, T = {FIGURE}",
+            _stochastic(1, FIGURE),
+            figure,
+            seeds=4 * seeds,
+        ),
     }
 
 
@@ -88,7 +116,9 @@ def theorem_26(setting: Setting) -> float:
 def forecast(setting: Setting) -> float:
     """What Fed-SVT's calibration expects to regret."""
     clients, experts, horizon = setting.clients, setting.experts, setting.horizon
-    chosen = choose(clients=clients, experts=experts, horizon=horizon, every=1, best_loss=0.0, epsilon=EPSILON)
+    chosen = choose(
+        clients=clients, experts=experts, horizon=horizon, every=1, best_loss=0.0, epsilon=EPSILON
+    )
     return dict(chosen.expected)[FORECAST]
 
 
@@ -98,7 +128,11 @@ def limit(done: Studies, name: str) -> float:
     for entry in done[_study_of(name)].config.algorithms:
         setting = done[_study_of(name)].config.environment_of(entry).setting
         if entry.label == label(name, setting.clients):
-            bound = theorem_26(setting) if name == SVT else entry.algorithm.build(setting).regret_at_most
+            bound = (
+                theorem_26(setting)
+                if name == SVT
+                else entry.algorithm.build(setting).regret_at_most
+            )
             bounds[float(setting.clients)] = [bound]
     return exponent(bounds).mean
 
@@ -112,17 +146,31 @@ def forecast_slope(done: Studies) -> float:
 def judge(done: Studies) -> Verdict:
     checks, steep, told = [], [], []
     for name, theorem in THEOREMS.items():
-        one, most = (done[_study_of(name)].regrets(label(name, m)) for m in (CLIENTS[0], CLIENTS[-1]))
+        one, most = (
+            done[_study_of(name)].regrets(label(name, m)) for m in (CLIENTS[0], CLIENTS[-1])
+        )
         fall = Estimate.of(one - most)
-        checks.append(Check(f"{name}/m=1-above-m={CLIENTS[-1]}/lower end, paired", fall.low, ">=", 0.0))
+        checks.append(
+            Check(f"{name}/m=1-above-m={CLIENTS[-1]}/lower end, paired", fall.low, ">=", 0.0)
+        )
         found, least = slope(done, name), limit(done, name)
         if theorem is not None:
             steep.append(found.high <= least)
         told.append(f"{name} {found} (its bound {least:.2f})")
-        checks.append(Check(f"{name}/upper end of slope, limit that of its bound", found.high, "<=", least, theorem))
+        checks.append(
+            Check(
+                f"{name}/upper end of slope, limit that of its bound",
+                found.high,
+                "<=",
+                least,
+                theorem,
+            )
+        )
     found, expected = slope(done, SVT), forecast_slope(done)
     off = abs(found.mean - expected) / found.half_width
-    checks.append(Check(f"{SVT}/slope off the calibration's forecast, in half-widths", off, "<=", 2.0))
+    checks.append(
+        Check(f"{SVT}/slope off the calibration's forecast, in half-widths", off, "<=", 2.0)
+    )
     between = exponent({float(m): done["figure"].regrets(label(PHASED, m)) for m in (1, 10)})
     factor, low, high = (10**-end for end in (between.mean, between.high, between.low))
     checks.append(Check(f"{PHASED}/T={FIGURE}/m=1-over-m=10/lower end", low, ">=", FACTOR))
@@ -139,13 +187,30 @@ def draw(done: Studies, path: Path) -> None:
     def named(name: str) -> str:
         theorem = THEOREMS[name]
         shown = f"{name}, perfect expert" if name == SVT else name
-        return f"{shown} (slope {slope(done, name).mean:.2f}" + ("" if theorem is None else f", leading term {theorem:g}") + ")"
+        return (
+            f"{shown} (slope {slope(done, name).mean:.2f}"
+            + ("" if theorem is None else f", leading term {theorem:g}")
+            + ")"
+        )
 
-    points = {named(name): {float(m): done[_study_of(name)].regret(label(name, m)) for m in CLIENTS} for name in THEOREMS}
-    drawn, perfect = (done[part].config.environment.setting.horizon for part in ("stochastic", "realizable"))
+    points = {
+        named(name): {float(m): done[_study_of(name)].regret(label(name, m)) for m in CLIENTS}
+        for name in THEOREMS
+    }
+    drawn, perfect = (
+        done[part].config.environment.setting.horizon for part in ("stochastic", "realizable")
+    )
     rounds = f"{drawn:,}" if drawn == perfect else f"{drawn:,}, {SVT} {perfect:,}"
     title = f"Regret falls with the number of clients (epsilon = {EPSILON:g}, d = {EXPERTS}, T = {rounds})"
-    plot_regret_against(points, path, title, "clients", slope=-0.5, slope_name="slope -1/2", note=footer(done, studies))
+    plot_regret_against(
+        points,
+        path,
+        title,
+        "clients",
+        slope=-0.5,
+        slope_name="slope -1/2",
+        note=footer(done, studies),
+    )
 
 
 EXPERIMENT = Experiment(

@@ -21,10 +21,16 @@ from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.environments.drawn.heterogeneous import Heterogeneous
 from hedgerow.evaluation.statistics import Contest, Crossing, Estimate, first_root
-from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, lower_end_of_difference
+from hedgerow.experiments.experiment import (
+    Check,
+    Experiment,
+    Studies,
+    Verdict,
+    lower_end_of_difference,
+)
 from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
-from hedgerow.studies.run import Study
+from hedgerow.studies.study import Study
 
 EPSILON, CLIENTS, EXPERTS, HORIZON = 1.0, 20, 20, 500
 PRIVATE, OPEN = "private", "not private"
@@ -47,7 +53,9 @@ def _names(kind: str) -> tuple[str, str]:
 
 
 def _stream(clients: int, heterogeneity: float) -> Heterogeneous:
-    return Heterogeneous(clients=clients, experts=EXPERTS, horizon=HORIZON, heterogeneity=heterogeneity)
+    return Heterogeneous(
+        clients=clients, experts=EXPERTS, horizon=HORIZON, heterogeneity=heterogeneity
+    )
 
 
 def studies(quick: bool) -> dict[str, StudyConfig]:
@@ -55,10 +63,16 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
     for kind, algorithm in ALGORITHMS.items():
         together, alone = _names(kind)
         seeds, seeds_alone = (QUICK_SEEDS if quick else SEEDS)[kind]
-        frame = f"{kind}, d = {EXPERTS}, T = {HORIZON}" + (f", epsilon = {EPSILON:g}" if kind == PRIVATE else "")
+        frame = f"{kind}, d = {EXPERTS}, T = {HORIZON}" + (
+            f", epsilon = {EPSILON:g}" if kind == PRIVATE else ""
+        )
         sweep = tuple(Entry(label(h), algorithm, _stream(CLIENTS, h)) for h in SWEEP[kind])
-        made[together] = StudyConfig(f"{CLIENTS} clients together, {frame}", _stream(CLIENTS, 0.0), sweep, seeds)
-        made[alone] = StudyConfig(f"One client alone, {frame}", _stream(1, 0.0), (Entry("alone", algorithm),), seeds_alone)
+        made[together] = StudyConfig(
+            f"{CLIENTS} clients together, {frame}", _stream(CLIENTS, 0.0), sweep, seeds
+        )
+        made[alone] = StudyConfig(
+            f"One client alone, {frame}", _stream(1, 0.0), (Entry("alone", algorithm),), seeds_alone
+        )
     return made
 
 
@@ -77,7 +91,10 @@ def crossing(curve: Mapping[float, Estimate], level: Estimate) -> Crossing:
 
 def contest(done: Studies, kind: str) -> Contest:
     together, alone = (done[name] for name in _names(kind))
-    curve, level = {h: _own_best(together, label(h)) for h in SWEEP[kind]}, _own_best(alone, "alone")
+    curve, level = (
+        {h: _own_best(together, label(h)) for h in SWEEP[kind]},
+        _own_best(alone, "alone"),
+    )
     return Contest(curve, f"{kind}, together", level, f"{kind}, alone", crossing(curve, level))
 
 
@@ -89,7 +106,12 @@ def judge(done: Studies) -> Verdict:
         Check("private/heterogeneity=1/times-above-alone", apart.mean / level.mean, ">=", 2.0),
         Check("private/even-at/low-end", private.crossing.low, ">=", 0.1),
         Check("private/even-at/high-end", private.crossing.high, "<=", 0.3),
-        Check("private/even-at/beyond-not-private", private.crossing.low - free.crossing.high, ">=", 0.0),
+        Check(
+            "private/even-at/beyond-not-private",
+            private.crossing.low - free.crossing.high,
+            ">=",
+            0.0,
+        ),
     )
     message = (
         f"learning together in private is better than alone, on average over the clients, until a part {private.crossing} of them"

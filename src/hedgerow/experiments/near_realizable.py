@@ -15,14 +15,26 @@ from hedgerow.algorithms.sparse_vector.doubling import Doubling
 from hedgerow.algorithms.sparse_vector.potential import Potential
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.environments.drawn.realizable import Halving, NearRealizable
-from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, lower_end_of_difference, spent
+from hedgerow.experiments.experiment import (
+    Check,
+    Experiment,
+    Studies,
+    Verdict,
+    lower_end_of_difference,
+    spent,
+)
 from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
 
 EPSILON, CLIENTS, EXPERTS, HORIZON, MEAN = 1.0, 10, 100, 2048, 0.5
 BEST_LOSSES = (1.0, 5.0, 20.0, 80.0, 200.0, 400.0, 700.0)
 LARGE = (80.0, 200.0, 400.0)
-KNOWN, ZERO, DOUBLING, POTENTIAL = "sparse_vector, L* known", "sparse_vector, L* taken for 0", "doubling", "potential"
+KNOWN, ZERO, DOUBLING, POTENTIAL = (
+    "sparse_vector, L* known",
+    "sparse_vector, L* taken for 0",
+    "doubling",
+    "potential",
+)
 PRINTED, HEDGE = "potential, printed test", "hedge, not private"
 LABELS = (KNOWN, ZERO, DOUBLING, POTENTIAL, PRINTED, HEDGE)
 HALVING = "halving"
@@ -44,10 +56,20 @@ def _entries(best_loss: float) -> tuple[Entry, ...]:
 
 
 def studies(quick: bool) -> dict[str, StudyConfig]:
-    seeds, about = 8 if quick else 40, f"epsilon = {EPSILON:g}, m = {CLIENTS}, d = {EXPERTS}, T = {HORIZON}"
+    seeds, about = (
+        8 if quick else 40,
+        f"epsilon = {EPSILON:g}, m = {CLIENTS}, d = {EXPERTS}, T = {HORIZON}",
+    )
     made = {}
     for best_loss in BEST_LOSSES:
-        stream = NearRealizable(clients=CLIENTS, experts=EXPERTS, horizon=HORIZON, mean=MEAN, law="bernoulli", best_loss=best_loss)
+        stream = NearRealizable(
+            clients=CLIENTS,
+            experts=EXPERTS,
+            horizon=HORIZON,
+            mean=MEAN,
+            law="bernoulli",
+            best_loss=best_loss,
+        )
         title = f"Near-realizable, {name(best_loss)}, {about}"
         made[name(best_loss)] = StudyConfig(title, stream, _entries(best_loss), seeds=seeds)
     halving = Halving(clients=CLIENTS, experts=EXPERTS, horizon=HORIZON)
@@ -65,27 +87,76 @@ def judge(done: Studies) -> Verdict:
         low = lower_end_of_difference(done[stream].regret(larger), done[stream].regret(smaller))
         return Check(f"{stream}/{smaller} below {larger}", low, ">=", 0.0)
 
-    below = [gap(name(best_loss), KNOWN, unknown) for best_loss in LARGE for unknown in (POTENTIAL, DOUBLING)]
+    below = [
+        gap(name(best_loss), KNOWN, unknown)
+        for best_loss in LARGE
+        for unknown in (POTENTIAL, DOUBLING)
+    ]
     checks = [
         *below,
         gap(name(200.0), POTENTIAL, DOUBLING),
-        Check(f"{last}/{DOUBLING} over {POTENTIAL}", mean(last, DOUBLING) / mean(last, POTENTIAL), ">=", 1.0),
+        Check(
+            f"{last}/{DOUBLING} over {POTENTIAL}",
+            mean(last, DOUBLING) / mean(last, POTENTIAL),
+            ">=",
+            1.0,
+        ),
         gap(name(700.0), ZERO, DOUBLING),
         Check(f"{KNOWN}/growth with L*", mean(last, KNOWN) / mean(first, KNOWN), ">=", 10.0),
-        Check(f"{POTENTIAL}/growth with L*", mean(last, POTENTIAL) / mean(first, POTENTIAL), "<=", 1.25),
-        Check(f"{first}/{DOUBLING} over {KNOWN}", mean(first, DOUBLING) / mean(first, KNOWN), "<=", 1.25),
+        Check(
+            f"{POTENTIAL}/growth with L*",
+            mean(last, POTENTIAL) / mean(first, POTENTIAL),
+            "<=",
+            1.25,
+        ),
+        Check(
+            f"{first}/{DOUBLING} over {KNOWN}",
+            mean(first, DOUBLING) / mean(first, KNOWN),
+            "<=",
+            1.25,
+        ),
         Check(f"{first}/{DOUBLING}/regret", mean(first, DOUBLING), "<=", 20.0),
         Check(f"{name(200.0)}/{DOUBLING}/regret", mean(name(200.0), DOUBLING), "<=", 30.0),
-        *(Check(f"{stream}/{POTENTIAL}/regret", mean(stream, POTENTIAL), "<=", 40.0) for stream in (first, last)),
-        Check(f"{HALVING}/{DOUBLING} over {KNOWN}", mean(HALVING, DOUBLING) / mean(HALVING, KNOWN), "<=", 1.25),
-        Check(f"{first}/{PRINTED} over a random expert", mean(first, PRINTED) / (MEAN * HORIZON - BEST_LOSSES[0]), ">=", 0.8),
-        Check(f"{HALVING}/{PRINTED} over {POTENTIAL}", mean(HALVING, PRINTED) / mean(HALVING, POTENTIAL), ">=", 5.0),
+        *(
+            Check(f"{stream}/{POTENTIAL}/regret", mean(stream, POTENTIAL), "<=", 40.0)
+            for stream in (first, last)
+        ),
+        Check(
+            f"{HALVING}/{DOUBLING} over {KNOWN}",
+            mean(HALVING, DOUBLING) / mean(HALVING, KNOWN),
+            "<=",
+            1.25,
+        ),
+        Check(
+            f"{first}/{PRINTED} over a random expert",
+            mean(first, PRINTED) / (MEAN * HORIZON - BEST_LOSSES[0]),
+            ">=",
+            0.8,
+        ),
+        Check(
+            f"{HALVING}/{PRINTED} over {POTENTIAL}",
+            mean(HALVING, PRINTED) / mean(HALVING, POTENTIAL),
+            ">=",
+            5.0,
+        ),
     ]
     for label in (KNOWN, DOUBLING, POTENTIAL):
-        checks.append(Check(f"{label}/epsilon", spent(done[first].algorithms[label]), "<=", EPSILON))
-    checks.append(Check(f"{PRINTED}/epsilon proven", spent(done[first].algorithms[PRINTED]), "<=", 2 * EPSILON, published=EPSILON))
+        checks.append(
+            Check(f"{label}/epsilon", spent(done[first].algorithms[label]), "<=", EPSILON)
+        )
+    checks.append(
+        Check(
+            f"{PRINTED}/epsilon proven",
+            spent(done[first].algorithms[PRINTED]),
+            "<=",
+            2 * EPSILON,
+            published=EPSILON,
+        )
+    )
     private = [label for label in LABELS if label != HEDGE]
-    winners = {best: min((mean(name(best), label), label) for label in private)[1] for best in BEST_LOSSES}
+    winners = {
+        best: min((mean(name(best), label), label) for label in private)[1] for best in BEST_LOSSES
+    }
     least = ", ".join(f"{best:g}: {label}" for best, label in winners.items())
     message = (
         f"the least private regret, by L*: {least}. The paper's claim is about growth with d and L* together; d is fixed here, so "
@@ -97,9 +168,18 @@ def judge(done: Studies) -> Verdict:
 def draw(done: Studies, path: Path) -> None:
     from hedgerow.evaluation.plots.lines import plot_regret_against
 
-    points = {label: {best_loss: done[name(best_loss)].regret(label) for best_loss in BEST_LOSSES} for label in LABELS}
+    points = {
+        label: {best_loss: done[name(best_loss)].regret(label) for best_loss in BEST_LOSSES}
+        for label in LABELS
+    }
     title = f"Regret when the best expert loses L*: epsilon = {EPSILON:g}, m = {CLIENTS}, d = {EXPERTS}, T = {HORIZON}"
-    plot_regret_against(points, path, title, "L*, loss of the best expert at each client", note=footer(done, studies))
+    plot_regret_against(
+        points,
+        path,
+        title,
+        "L*, loss of the best expert at each client",
+        note=footer(done, studies),
+    )
 
 
 EXPERIMENT = Experiment(

@@ -25,7 +25,10 @@ def sibling(path: Path, name: str) -> Path:
 def pictures(folder: Path, id: str) -> list[Path]:
     """All pictures of an experiment in its folder, the main one first."""
     main = folder / f"{id}.png"
-    return [*([main] if main.is_file() else []), *sorted(file for file in folder.glob(f"{id}-*.png") if file.is_file())]
+    return [
+        *([main] if main.is_file() else []),
+        *sorted(file for file in folder.glob(f"{id}-*.png") if file.is_file()),
+    ]
 
 
 def is_quick(done: Studies, studies: Callable[[bool], Mapping[str, StudyConfig]]) -> bool:
@@ -34,7 +37,9 @@ def is_quick(done: Studies, studies: Callable[[bool], Mapping[str, StudyConfig]]
     return any(study.config.seeds < full[name].seeds for name, study in done.items())
 
 
-def footer(done: Studies, studies: Callable[[bool], Mapping[str, StudyConfig]], bars: str = BARS) -> str:
+def footer(
+    done: Studies, studies: Callable[[bool], Mapping[str, StudyConfig]], bars: str = BARS
+) -> str:
     """The sentence for a picture of what was `done`: how many seeds, what the bars are, that it is a simulation, and if it is quick."""
     quick = "; quick form: smaller than the full one, not judged" if is_quick(done, studies) else ""
     return f"means over {_seeds(done)}; {bars}; {STAMP}{quick}"

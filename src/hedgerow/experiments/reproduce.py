@@ -69,14 +69,25 @@ class Outcome:
                     "op": check.op,
                     "limit": check.limit,
                     "passed": check.passed if judged else None,
-                    **({} if finite(check.obtained) is not None else {"reason": "not a finite number"}),
+                    **(
+                        {}
+                        if finite(check.obtained) is not None
+                        else {"reason": "not a finite number"}
+                    ),
                 }
                 for check in checks
             ],
         }
 
 
-def reproduce(experiment: Experiment, *, quick: bool, out: Path | None, workers: int | None, progress: Progress | None = None) -> Outcome:
+def reproduce(
+    experiment: Experiment,
+    *,
+    quick: bool,
+    out: Path | None,
+    workers: int | None,
+    progress: Progress | None = None,
+) -> Outcome:
     """Run one experiment into a folder of its own."""
     began = perf_counter()
     try:
@@ -84,7 +95,9 @@ def reproduce(experiment: Experiment, *, quick: bool, out: Path | None, workers:
     except MissingData as error:
         outcome = Outcome(experiment.id, "no-data", str(error))
     except Exception as error:  # whatever an experiment does wrong, the others are still reported
-        told = str(error) if isinstance(error, HedgerowError) else f"{type(error).__name__}: {error}"
+        told = (
+            str(error) if isinstance(error, HedgerowError) else f"{type(error).__name__}: {error}"
+        )
         outcome = Outcome(experiment.id, "error", told)
     return replace(outcome, seconds=perf_counter() - began)
 
@@ -99,24 +112,53 @@ def _data(experiment: Experiment) -> dict[str, str]:
 
 
 def _reproduce(
-    experiment: Experiment, quick: bool, out: Path | None, workers: int | None, progress: Progress | None, began: float
+    experiment: Experiment,
+    quick: bool,
+    out: Path | None,
+    workers: int | None,
+    progress: Progress | None,
+    began: float,
 ) -> Outcome:
     data = _data(experiment)
     with fresh_folder(out, experiment.id) as folder:
         configs, studies = experiment.studies(quick), {}
         now = identity(configs)
-        origin = {"format": FORMAT, "id": experiment.id, "quick": quick, "identity": {**now, "data": data}}
+        origin = {
+            "format": FORMAT,
+            "id": experiment.id,
+            "quick": quick,
+            "identity": {**now, "data": data},
+        }
         for name, config in configs.items():
-            note = None if progress is None else (lambda done, total, name=name: progress(name, done, total))
+            note = (
+                None
+                if progress is None
+                else (lambda done, total, name=name: progress(name, done, total))
+            )
             studies[name] = run_study(config, workers=workers, progress=note)
             (folder.path / name).mkdir()
             write_study(studies[name], folder.path / name, folder.final / name, now["losses"][name])
         verdict = experiment.judge(studies)
         experiment.draw(studies, folder.path / f"{experiment.id}.png")
-        streams = {name: {own or study.config.own_name(): s for own, s in study.streams().items()} for name, study in studies.items()}
-        outcome = Outcome(experiment.id, "quick" if quick else "ran", verdict.message, verdict, folder.final, streams=streams)
-        (folder.path / VERDICT).write_text(json.dumps(outcome.to_dict(), indent=2, allow_nan=False), encoding="utf-8")
-        origin |= {"written": datetime.now(UTC).isoformat(timespec="seconds"), "seconds": perf_counter() - began}
+        streams = {
+            name: {own or study.config.own_name(): s for own, s in study.streams().items()}
+            for name, study in studies.items()
+        }
+        outcome = Outcome(
+            experiment.id,
+            "quick" if quick else "ran",
+            verdict.message,
+            verdict,
+            folder.final,
+            streams=streams,
+        )
+        (folder.path / VERDICT).write_text(
+            json.dumps(outcome.to_dict(), indent=2, allow_nan=False), encoding="utf-8"
+        )
+        origin |= {
+            "written": datetime.now(UTC).isoformat(timespec="seconds"),
+            "seconds": perf_counter() - began,
+        }
         (folder.path / ORIGIN).write_text(tomli_w.dumps(origin), encoding="utf-8")
     return outcome
 
@@ -135,7 +177,12 @@ def _read(folder: Path, experiment: Experiment, quick: bool, now: Table) -> Repr
     """None where a folder is not this experiment with the same configuration, code, versions and losses, or not whole."""
     try:
         origin = tomllib.loads((folder / ORIGIN).read_text(encoding="utf-8"))
-        if (origin["format"], origin["id"], origin["quick"], origin["identity"]) != (FORMAT, experiment.id, quick, now):
+        if (origin["format"], origin["id"], origin["quick"], origin["identity"]) != (
+            FORMAT,
+            experiment.id,
+            quick,
+            now,
+        ):
             return None
         verdict = json.loads((folder / VERDICT).read_text(encoding="utf-8"))
         if not (folder / f"{experiment.id}.png").is_file():
@@ -147,7 +194,9 @@ def _read(folder: Path, experiment: Experiment, quick: bool, now: Table) -> Repr
 
 def fresh_result(experiment: Experiment, quick: bool, place: Path) -> Reproduction | None:
     """The latest result in a folder of runs that still is what running the experiment again would give."""
-    now = tomllib.loads(tomli_w.dumps({**identity(experiment.studies(quick)), "data": _data(experiment)}))
+    now = tomllib.loads(
+        tomli_w.dumps({**identity(experiment.studies(quick)), "data": _data(experiment)})
+    )
     found = (_read(file.parent, experiment, quick, now) for file in _latest_first(place))
     return next((result for result in found if result is not None), None)
 

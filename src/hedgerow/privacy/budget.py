@@ -15,7 +15,14 @@ from typing import Literal
 from hedgerow.core.certificate import PrivacyCurve
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.validate import expect, positive
-from hedgerow.privacy.curves import BoundedRange, GaussianDP, LaplaceDP, PureDP, Quoted, ZeroConcentratedDP
+from hedgerow.privacy.curves import (
+    BoundedRange,
+    GaussianDP,
+    LaplaceDP,
+    PureDP,
+    Quoted,
+    ZeroConcentratedDP,
+)
 from hedgerow.privacy.curves.base import Composed
 
 Currency = Literal["pure", "concentrated", "gaussian"]
@@ -58,14 +65,26 @@ class Budget:
         given = [name for name in ("epsilon", "mu", "rho") if getattr(self, name) is not None]
         if len(given) != 1:
             named = f"got {', '.join(given)}" if given else "got none"
-            raise InvalidValue(f"Expected one of epsilon (with an optional delta), mu or rho in a budget, {named}.")
+            raise InvalidValue(
+                f"Expected one of epsilon (with an optional delta), mu or rho in a budget, {named}."
+            )
         positive(given[0], getattr(self, given[0]))
         expect(getattr(self, given[0]) <= LARGEST, given[0], getattr(self, given[0]), "<= 2^60")
         if self.epsilon is None:
-            expect(self.delta is None, "delta", self.delta, f"to be absent beside {given[0]}: only epsilon has a delta")
+            expect(
+                self.delta is None,
+                "delta",
+                self.delta,
+                f"to be absent beside {given[0]}: only epsilon has a delta",
+            )
         else:
             object.__setattr__(self, "delta", 0.0 if self.delta is None else self.delta)
-            expect(isfinite(self.failure) and 0 <= self.failure < 1, "delta", self.delta, ">= 0 and < 1")
+            expect(
+                isfinite(self.failure) and 0 <= self.failure < 1,
+                "delta",
+                self.delta,
+                ">= 0 and < 1",
+            )
 
     @property
     def kind(self) -> Literal["epsilon", "mu", "rho"]:
@@ -118,7 +137,9 @@ def event_of(cost: PrivacyCurve) -> tuple[str, float]:
         case GaussianDP():
             return "gaussian", cost.mu
         case _:
-            raise Unsupported(f"No rule for adaptive composition is proven for {cost!r}; known: {', '.join(EVENTS)}.")
+            raise Unsupported(
+                f"No rule for adaptive composition is proven for {cost!r}; known: {', '.join(EVENTS)}."
+            )
 
 
 def cost_of(event: str, value: float) -> PrivacyCurve:
@@ -149,7 +170,11 @@ def steps_of(cost: PrivacyCurve) -> tuple[tuple[PrivacyCurve, int], ...]:
         return steps_of(cost.curve)
     if not isinstance(cost, Composed):
         return ((cost, 1),)
-    return tuple((step, count * times) for part, times in cost.composed_of() for step, count in steps_of(part))
+    return tuple(
+        (step, count * times)
+        for part, times in cost.composed_of()
+        for step, count in steps_of(part)
+    )
 
 
 def charge(cost: PrivacyCurve, currency: Currency) -> tuple[str, int]:
@@ -159,7 +184,9 @@ def charge(cost: PrivacyCurve, currency: Currency) -> tuple[str, int]:
     pure bound itself (`proofs/odometer.md#concentrated-filter`, `proofs/odometer.md#gaussian-filter`).
     """
     event, value = event_of(cost)
-    if not 0 < value <= LARGEST:  # asked here first: the message is built for every release otherwise
+    if (
+        not 0 < value <= LARGEST
+    ):  # asked here first: the message is built for every release otherwise
         positive(f"the cost {event}", value)
         expect(value <= LARGEST, f"the cost {event}", value, "<= 2^60")
     top, bottom = float(value).as_integer_ratio()

@@ -38,7 +38,9 @@ def cost(curve: PrivacyCurve, delta: float) -> float:
     between("delta", delta, 0.0, 1.0)
     epsilon = curve.epsilon(delta)
     if not epsilon >= 0:
-        raise InvalidValue(f"Expected epsilon={epsilon!r} >= 0 at delta={delta!r} from the curve {curve!r}.")
+        raise InvalidValue(
+            f"Expected epsilon={epsilon!r} >= 0 at delta={delta!r} from the curve {curve!r}."
+        )
     return epsilon
 
 
@@ -49,10 +51,14 @@ def fits(curve: PrivacyCurve, budget: Budget) -> bool:
     (True, False)
     """
     if budget.epsilon is None:
-        costs = [(step, count) for step, count in steps_of(curve) if count > 0 and event_of(step)[1] > 0]
+        costs = [
+            (step, count) for step, count in steps_of(curve) if count > 0 and event_of(step)[1] > 0
+        ]
         if any(event_of(step)[1] > LARGEST for step, _ in costs):
             return False
-        return sum(count * price(step, budget.currency) for step, count in costs) <= exact_capacity(budget)
+        return sum(count * price(step, budget.currency) for step, count in costs) <= exact_capacity(
+            budget
+        )
     if budget.failure == 0:  # not delta(epsilon) == 0: a tail that underflows is no pure guarantee
         return curve.epsilon(0.0) <= budget.epsilon
     return curve.delta(budget.epsilon) <= budget.failure
@@ -67,7 +73,9 @@ def exact_capacity(budget: Budget) -> int:
     return (top << UNIT_BITS) // bottom
 
 
-def least_noise(mechanism_at: CurveAt, budget: Budget, low: float, high: float, tolerance: float = TOLERANCE) -> float:
+def least_noise(
+    mechanism_at: CurveAt, budget: Budget, low: float, high: float, tolerance: float = TOLERANCE
+) -> float:
     """The smallest noise scale in [low, high] whose curve fits the budget, within a relative `tolerance` and never on its far side.
 
     >>> from hedgerow.privacy.curves import PureDP
@@ -77,7 +85,9 @@ def least_noise(mechanism_at: CurveAt, budget: Budget, low: float, high: float, 
     return _search(mechanism_at, budget, low, high, tolerance, "least_noise")
 
 
-def largest_rate(mechanism_at: CurveAt, budget: Budget, low: float, high: float, tolerance: float = TOLERANCE) -> float:
+def largest_rate(
+    mechanism_at: CurveAt, budget: Budget, low: float, high: float, tolerance: float = TOLERANCE
+) -> float:
     """The largest rate in [low, high] (a learning rate, an inverse temperature) whose curve fits the budget.
 
     >>> round(largest_rate(lambda rate: ZeroConcentratedDP(rate), Budget(rho=0.25), 1e-6, 1.0), 6)
@@ -86,7 +96,9 @@ def largest_rate(mechanism_at: CurveAt, budget: Budget, low: float, high: float,
     return _search(mechanism_at, budget, low, high, tolerance, "largest_rate")
 
 
-def _search(mechanism_at: CurveAt, budget: Budget, low: float, high: float, tolerance: float, name: str) -> float:
+def _search(
+    mechanism_at: CurveAt, budget: Budget, low: float, high: float, tolerance: float, name: str
+) -> float:
     positive("low", low)
     positive("high", high)
     expect(low <= high, "low", low, f"<= high={high!r}")
@@ -117,7 +129,9 @@ def largest_mu(budget: Budget) -> float:
     if budget.rho is not None:
         return root_down(2 * Fraction(budget.rho))
     if budget.failure == 0:
-        raise NothingFits(f"Nothing fits the budget {budget.words()}: Gaussian noise has no pure guarantee; allow a delta > 0.")
+        raise NothingFits(
+            f"Nothing fits the budget {budget.words()}: Gaussian noise has no pure guarantee; allow a delta > 0."
+        )
     return _outermost(GaussianDP, budget)
 
 
@@ -127,7 +141,9 @@ def largest_rho(budget: Budget) -> float:
     if budget.rho is not None:
         return budget.rho
     if budget.epsilon is None or budget.failure == 0:
-        raise NothingFits(f"Nothing fits the budget {budget.words()}: zero-concentrated DP does not imply it for any rho > 0.")
+        raise NothingFits(
+            f"Nothing fits the budget {budget.words()}: zero-concentrated DP does not imply it for any rho > 0."
+        )
     return _outermost(ZeroConcentratedDP, budget)
 
 
@@ -140,7 +156,9 @@ def _outermost(curve_at: CurveAt, budget: Budget) -> float:
     while not fits(curve_at(good), budget):
         good, bad = good / 2, good
         if good < 1e-150:
-            raise NothingFits(f"Nothing fits the budget {budget.words()}: even a parameter of {good!r} exceeds it.")
+            raise NothingFits(
+                f"Nothing fits the budget {budget.words()}: even a parameter of {good!r} exceeds it."
+            )
     return closest(lambda at: fits(curve_at(at), budget), good, bad, 0.0)
 
 
@@ -174,7 +192,9 @@ def laplace_scale(budget: Budget, sensitivity: float = 1.0) -> float:
 def _scale(curve_at: CurveAt, shift: float, budget: Budget, sensitivity: float) -> float:
     """sensitivity / shift, settled with the mechanism's own curve, computed as the mechanism does."""
     scale = round_up(Fraction(sensitivity) / Fraction(shift))
-    return settled(scale, lambda at: curve_at(round_up(Fraction(sensitivity) / Fraction(at))), budget)
+    return settled(
+        scale, lambda at: curve_at(round_up(Fraction(sensitivity) / Fraction(at))), budget
+    )
 
 
 def settled(scale: float, curve_at: CurveAt, budget: Budget) -> float:
@@ -187,7 +207,10 @@ def settled(scale: float, curve_at: CurveAt, budget: Budget) -> float:
     True
     """
     step = 2.0**-53
-    while not (fits(curve := curve_at(scale), budget) and (budget.epsilon is None or curve.epsilon(budget.failure) <= budget.epsilon)):
+    while not (
+        fits(curve := curve_at(scale), budget)
+        and (budget.epsilon is None or curve.epsilon(budget.failure) <= budget.epsilon)
+    ):
         scale, step = nextafter(scale * (1 + step), inf), 2 * step
     return scale
 
@@ -207,7 +230,9 @@ def surrogate_mu(epsilon: float, delta: float, pure: float = 0.0) -> float:
     return closest(enough, high, 0.0, 1e-6)
 
 
-def largest_range(steps: int, budget: Budget, *, pure: float = 0.0, tolerance: float = 0.005) -> float:
+def largest_range(
+    steps: int, budget: Budget, *, pure: float = 0.0, tolerance: float = 0.005
+) -> float:
     """The largest range, up to `tolerance`, that so many adaptive steps may have within the budget; the answer is certified.
 
     One `pure`-DP step may come first (`AfterPureStep`). For (epsilon, delta) the search runs on the surrogate, corrected by the ratio
@@ -221,7 +246,13 @@ def largest_range(steps: int, budget: Budget, *, pure: float = 0.0, tolerance: f
     between("tolerance", tolerance, 1e-4, 0.1)
     if budget.epsilon is None:
         expect(isfinite(pure) and pure >= 0, "pure", pure, ">= 0 and finite")
-        return largest_rate(lambda at: AfterPureStep(AdaptiveBoundedRange(at, steps), pure), budget, 1e-75, WIDEST, tolerance)
+        return largest_rate(
+            lambda at: AfterPureStep(AdaptiveBoundedRange(at, steps), pure),
+            budget,
+            1e-75,
+            WIDEST,
+            tolerance,
+        )
     epsilon, delta = budget.epsilon, budget.failure
     between("pure", pure, 0.0, epsilon)
     good = min(WIDEST, round_down((Fraction(epsilon) - Fraction(pure)) / steps))

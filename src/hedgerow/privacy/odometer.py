@@ -19,7 +19,19 @@ from hedgerow.core.certificate import PrivacyCurve
 from hedgerow.core.errors import HedgerowError, InvalidValue, Unsupported
 from hedgerow.core.rounding import root_down, root_up, round_down, round_up
 from hedgerow.core.validate import at_least, expect, positive
-from hedgerow.privacy.budget import CURRENCIES, EVENTS, UNIT, UNIT_BITS, Budget, Currency, amount, charge, cost_of, price, steps_of
+from hedgerow.privacy.budget import (
+    CURRENCIES,
+    EVENTS,
+    UNIT,
+    UNIT_BITS,
+    Budget,
+    Currency,
+    amount,
+    charge,
+    cost_of,
+    price,
+    steps_of,
+)
 from hedgerow.privacy.calibrate import exact_capacity, largest_mu, largest_rho
 from hedgerow.privacy.curves import GaussianDP, PureDP, ZeroConcentratedDP
 
@@ -54,10 +66,20 @@ class Odometer:
     counts: tuple[int, ...] = (0,) * len(EVENTS)
 
     def __post_init__(self) -> None:
-        expect(self.currency in CURRENCIES, "currency", self.currency, f"to be one of {', '.join(CURRENCIES)}")
+        expect(
+            self.currency in CURRENCIES,
+            "currency",
+            self.currency,
+            f"to be one of {', '.join(CURRENCIES)}",
+        )
         positive("expected", self.expected)
         at_least("units", self.units, 0)
-        expect(len(self.counts) == len(EVENTS), "counts", self.counts, f"to hold one number for each of {', '.join(EVENTS)}")
+        expect(
+            len(self.counts) == len(EVENTS),
+            "counts",
+            self.counts,
+            f"to hold one number for each of {', '.join(EVENTS)}",
+        )
         for count in self.counts:
             at_least("counts", count, 0)
 
@@ -79,7 +101,9 @@ class Odometer:
         after._set(self.currency, self.expected, self.units + count * units, counts)
         return after
 
-    def _set(self, currency: Currency, expected: float, units: int, counts: tuple[int, ...]) -> None:
+    def _set(
+        self, currency: Currency, expected: float, units: int, counts: tuple[int, ...]
+    ) -> None:
         object.__setattr__(self, "currency", currency)
         object.__setattr__(self, "expected", expected)
         object.__setattr__(self, "units", units)
@@ -150,12 +174,24 @@ class Filter:
     odometer: Odometer
     capacity: int = field(repr=False)  # the whole budget in units of the currency, rounded down
 
-    def __init__(self, budget: Budget, currency: Currency | None = None, odometer: Odometer | None = None) -> None:
+    def __init__(
+        self, budget: Budget, currency: Currency | None = None, odometer: Odometer | None = None
+    ) -> None:
         if odometer is None:
             odometer = Odometer(budget.currency if currency is None else currency)
-        expect(currency in (None, odometer.currency), "currency", currency, f"to be that of the odometer, {odometer.currency!r}")
+        expect(
+            currency in (None, odometer.currency),
+            "currency",
+            currency,
+            f"to be that of the odometer, {odometer.currency!r}",
+        )
         whole = capacity(budget, odometer.currency)
-        expect(odometer.units <= whole, "the odometer's sum", float(amount(odometer.units)), f"within the budget {budget.words()}")
+        expect(
+            odometer.units <= whole,
+            "the odometer's sum",
+            float(amount(odometer.units)),
+            f"within the budget {budget.words()}",
+        )
         self._set(budget, odometer, whole)
 
     def _set(self, budget: Budget, odometer: Odometer, whole: int) -> None:
@@ -188,7 +224,9 @@ class Filter:
         PureDP(bound=0.25)
         """
         at_least("releases", releases, 1)
-        return _curve_below(Fraction((self.capacity - self.odometer.units) // releases, UNIT), self.currency)
+        return _curve_below(
+            Fraction((self.capacity - self.odometer.units) // releases, UNIT), self.currency
+        )
 
     def would_exceed(self, cost: PrivacyCurve) -> bool:
         """Would this release be refused?"""
@@ -198,7 +236,12 @@ class Filter:
         """The filter after this release, or `BudgetSpent`."""
         meter, later = self.odometer, self.odometer.record(cost)
         if later.units > self.capacity:
-            sums = (self.capacity - meter.units, later.units - meter.units, meter.units, self.capacity)
+            sums = (
+                self.capacity - meter.units,
+                later.units - meter.units,
+                meter.units,
+                self.capacity,
+            )
             left, asked, used, whole = (f"{float(amount(each)):.6g}" for each in sums)
             releases = f"{meter.releases} release{'' if meter.releases == 1 else 's'}"
             raise BudgetSpent(
@@ -242,15 +285,26 @@ def capacity(budget: Budget, currency: Currency) -> int:
     elif budget.rho is not None and currency == "gaussian":
         units = 2 * exact_capacity(budget)
     elif budget.failure > 0 and currency != "pure":
-        value = Fraction(largest_rho(budget)) if currency == "concentrated" else Fraction(largest_mu(budget)) ** 2
+        value = (
+            Fraction(largest_rho(budget))
+            if currency == "concentrated"
+            else Fraction(largest_mu(budget)) ** 2
+        )
         # The curve behind it is computed in floating point: give up 2^-30 of the budget, far more than its error, and keep few digits,
         # so that the same budget has the same capacity on every machine.
         units = int(value * (1 - Fraction(1, 2**30)) * UNIT)
         cut = max(0, units.bit_length() - 36)
         units = units >> cut << cut
     else:
-        raise Unsupported(f"A budget of {budget.words()} cannot be counted in the {currency} currency.")
-    expect(units > 0, "budget", budget.words(), f"to hold at least 2^-{UNIT_BITS} of the {currency} currency")
+        raise Unsupported(
+            f"A budget of {budget.words()} cannot be counted in the {currency} currency."
+        )
+    expect(
+        units > 0,
+        "budget",
+        budget.words(),
+        f"to hold at least 2^-{UNIT_BITS} of the {currency} currency",
+    )
     return units
 
 
@@ -275,10 +329,20 @@ _ABSENT = float("nan")
 
 
 def _pack(odometer: Odometer, budget: Budget | None) -> bytes:
-    parts: list[Any] = [None] * 4 if budget is None else [budget.epsilon, budget.delta, budget.mu, budget.rho]
+    parts: list[Any] = (
+        [None] * 4 if budget is None else [budget.epsilon, budget.delta, budget.mu, budget.rho]
+    )
     numbers = [_ABSENT if part is None else part for part in parts]
     units = odometer.units.to_bytes(64, "big")
-    head = _HEAD.pack(_MAGIC, _VERSION, CURRENCIES.index(odometer.currency), odometer.expected, *numbers, units, len(EVENTS))
+    head = _HEAD.pack(
+        _MAGIC,
+        _VERSION,
+        CURRENCIES.index(odometer.currency),
+        odometer.expected,
+        *numbers,
+        units,
+        len(EVENTS),
+    )
     body = head + b"".join(_ENTRY.pack(code, count) for code, count in enumerate(odometer.counts))
     return body + blake2b(body, digest_size=_DIGEST).digest()
 
@@ -288,9 +352,13 @@ def _unpack(state: bytes) -> tuple[Odometer, Budget | None]:
         raise DamagedState(f"Expected the bytes of a state, got {type(state).__name__}.")
     state = bytes(state)
     if not state.startswith(_MAGIC):
-        raise DamagedState(f"Expected a state that begins with {_MAGIC!r}, got {bytes(state[: len(_MAGIC)])!r}.")
+        raise DamagedState(
+            f"Expected a state that begins with {_MAGIC!r}, got {bytes(state[: len(_MAGIC)])!r}."
+        )
     if len(state) < _HEAD.size + _DIGEST:
-        raise DamagedState(f"Expected a state of at least {_HEAD.size + _DIGEST} bytes, got {len(state)}: it was cut short.")
+        raise DamagedState(
+            f"Expected a state of at least {_HEAD.size + _DIGEST} bytes, got {len(state)}: it was cut short."
+        )
     body, digest = state[:-_DIGEST], state[-_DIGEST:]
     if blake2b(body, digest_size=_DIGEST).digest() != digest:
         raise DamagedState("The checksum of the state does not match: it was cut short or altered.")
@@ -298,17 +366,25 @@ def _unpack(state: bytes) -> tuple[Odometer, Budget | None]:
     if version != _VERSION:
         raise DamagedState(f"Expected a state of version {_VERSION}, got version {version}.")
     if len(body) != _HEAD.size + entries * _ENTRY.size:
-        raise DamagedState(f"Expected {entries} events in the state, got {len(body) - _HEAD.size} bytes of them.")
+        raise DamagedState(
+            f"Expected {entries} events in the state, got {len(body) - _HEAD.size} bytes of them."
+        )
     found = dict(_ENTRY.unpack_from(body, _HEAD.size + i * _ENTRY.size) for i in range(entries))
     unknown = sorted(code for code in found if code >= len(EVENTS))
     if unknown:
-        raise DamagedState(f"The state counts releases of an unknown event {unknown[0]}; known: {', '.join(EVENTS)}.")
+        raise DamagedState(
+            f"The state counts releases of an unknown event {unknown[0]}; known: {', '.join(EVENTS)}."
+        )
     if len(found) != entries or len(found) != len(EVENTS) or currency >= len(CURRENCIES):
-        raise DamagedState("The state names its events or its currency in a way this version does not write.")
+        raise DamagedState(
+            "The state names its events or its currency in a way this version does not write."
+        )
     given = [None if isnan(number) else number for number in numbers]
     counts = tuple(found[code] for code in range(len(EVENTS)))
     try:
         budget = None if all(number is None for number in given) else Budget(*given)
-        return Odometer(CURRENCIES[currency], expected, int.from_bytes(units, "big"), counts), budget
+        return Odometer(
+            CURRENCIES[currency], expected, int.from_bytes(units, "big"), counts
+        ), budget
     except HedgerowError as problem:
         raise DamagedState(f"The state holds values that no odometer has: {problem}") from problem

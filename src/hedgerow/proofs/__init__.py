@@ -18,14 +18,20 @@ SYMBOLS = {f"\\{name}": sign for name, sign in zip(_NAMES[::2], _NAMES[1::2], st
     **{r"\|": "‖", r"\{": "{", r"\}": "}"},
     **{r"\,": " ", r"\;": " ", r"\ ": " ", r"\!": "", r"\quad": "   ", r"\qquad": "      "},
 }
-UNSAID = r"\\(left|right|[bB]igg?[lr]?|displaystyle|limits|begin\{\w+\*?\}|end\{\w+\*?\})(?![A-Za-z])"
+UNSAID = (
+    r"\\(left|right|[bB]igg?[lr]?|displaystyle|limits|begin\{\w+\*?\}|end\{\w+\*?\})(?![A-Za-z])"
+)
 NAMED = r"\\(?:text|mathrm|mathbb|mathcal|mathbf|operatorname|textbf)\{([^{}]*)\}"
 FRACTION = r"\\[td]?frac\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}"
 
 
 def names() -> list[str]:
     """All proofs by name."""
-    return sorted(file.name.removesuffix(".md") for file in files(__name__).iterdir() if file.name.endswith(".md"))
+    return sorted(
+        file.name.removesuffix(".md")
+        for file in files(__name__).iterdir()
+        if file.name.endswith(".md")
+    )
 
 
 def read(name: str, anchor: str | None = None) -> str:
@@ -69,7 +75,12 @@ def in_unicode(text: str) -> str:
     >>> in_unicode(r"If $q_j \le \frac{a + b}{2}$, then $e^{-\eta x} \in [0, 1]$.")
     'If q_j ≤ (a + b)/2, then e^{-η x} ∈ [0, 1].'
     """
-    displayed = re.sub(r"^ *\$\$\n?(.*?)\n? *\$\$$", lambda m: _indented(_formula(m[1])), text, flags=re.DOTALL | re.MULTILINE)
+    displayed = re.sub(
+        r"^ *\$\$\n?(.*?)\n? *\$\$$",
+        lambda m: _indented(_formula(m[1])),
+        text,
+        flags=re.DOTALL | re.MULTILINE,
+    )
     return re.sub(r"\$([^$]+)\$", lambda m: _formula(m[1]), displayed)
 
 
@@ -78,12 +89,18 @@ def _indented(formula: str) -> str:
 
 
 def _formula(text: str) -> str:
-    text = re.sub(UNSAID, "", re.sub(r"\\(cr(?![A-Za-z])|\\(\[[^\]]*\])?) *\n?", "\n", text)).replace("&", "")
+    text = re.sub(
+        UNSAID, "", re.sub(r"\\(cr(?![A-Za-z])|\\(\[[^\]]*\])?) *\n?", "\n", text)
+    ).replace("&", "")
     for _ in range(4):  # inner fractions and names first
         text = re.sub(NAMED, r"\1", text)
         text = re.sub(FRACTION, lambda m: f"{_grouped(m[1])}/{_grouped(m[2])}", text)
     for name in sorted(SYMBOLS, key=len, reverse=True):
-        text = re.sub(re.escape(name) + (r"(?![A-Za-z])" if name[-1].isalpha() else ""), lambda _, name=name: SYMBOLS[name], text)
+        text = re.sub(
+            re.escape(name) + (r"(?![A-Za-z])" if name[-1].isalpha() else ""),
+            lambda _, name=name: SYMBOLS[name],
+            text,
+        )
     text = re.sub(r"\\([A-Za-z]+)", r"\1", text)  # exp, ln, max, Pr
     return re.sub(r"([_^]) ?\{(.)\}", r"\1\2", text)
 

@@ -25,7 +25,15 @@ from hedgerow.records.schema import (
 )
 
 FALSE_ALARMS = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, *(i / 20 for i in range(3, 21)))
-SHARES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)  # of the stated epsilon: where the table of deltas is read
+SHARES = (
+    0.0,
+    0.25,
+    0.5,
+    0.75,
+    1.0,
+    1.5,
+    2.0,
+)  # of the stated epsilon: where the table of deltas is read
 TANGENTS = 48  # lines by which a curve is drawn from above
 STEEPEST = 700.0  # the largest epsilon of such a line
 
@@ -33,31 +41,47 @@ STEEPEST = 700.0  # the largest epsilon of such a line
 def plain(value: Any) -> Any:
     """Numbers, text and structures of them; what is neither is named."""
     if is_dataclass(value) and not isinstance(value, type):
-        return {"kind": type(value).__name__, **{f.name: plain(getattr(value, f.name)) for f in fields(value)}}
+        return {
+            "kind": type(value).__name__,
+            **{f.name: plain(getattr(value, f.name)) for f in fields(value)},
+        }
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
         return [plain(item) for item in value]
     if isinstance(value, float) and not isfinite(value):
         return str(value)
-    return value if value is None or isinstance(value, bool | int | float | str) else getattr(value, "__name__", repr(value))
+    return (
+        value
+        if value is None or isinstance(value, bool | int | float | str)
+        else getattr(value, "__name__", repr(value))
+    )
 
 
 def _parameters(thing: Any) -> dict[str, Any]:
-    return {key: value for key, value in plain(thing).items() if key != "kind"} if is_dataclass(thing) else {}
+    return (
+        {key: value for key, value in plain(thing).items() if key != "kind"}
+        if is_dataclass(thing)
+        else {}
+    )
 
 
 def _outline(curve: PrivacyCurve) -> list[Attack]:
     """The corners of the region below the lines found = delta(e) + e^e alarms and found = 1 - e^-e (1 - delta(e) - alarms)."""
     stated, pure = min(curve.stated()[0], STEEPEST), curve.epsilon(0.0)
     lines = [(1.0, 0.0)]  # height without false alarms, and slope
-    for place in {*(stated * i / TANGENTS for i in range(TANGENTS + 1)), pure if pure < STEEPEST else 0.0}:
+    for place in {
+        *(stated * i / TANGENTS for i in range(TANGENTS + 1)),
+        pure if pure < STEEPEST else 0.0,
+    }:
         delta, growth = curve.delta(place), exp(place)
         lines += [(delta, growth), (1 - (1 - delta) / growth, 1 / growth)]
     start, slope = min(lines)
     corners = [Attack(0.0, start)]
     while slope > 0:
-        at, slope, start = min(((other - start) / (slope - rise), rise, other) for other, rise in lines if rise < slope)
+        at, slope, start = min(
+            ((other - start) / (slope - rise), rise, other) for other, rise in lines if rise < slope
+        )
         if at >= 1:
             break
         corners.append(Attack(at, start + slope * at))
@@ -85,8 +109,13 @@ def _worked_out(curve: PrivacyCurve) -> CurveRecord | None:
         return None
     places = [share * epsilon for share in SHARES] if epsilon > 0 else [0.0]
     even_guess = (1 + curve.delta(0.0)) / 2
-    alarms = sorted({*FALSE_ALARMS, 1 - even_guess})  # with as many misses as false alarms: where curves have their kink
-    detections = [min(1.0, max(a, 1 - float(miss))) for a, miss in zip(alarms, trade_off(curve, alarms), strict=True)]
+    alarms = sorted(
+        {*FALSE_ALARMS, 1 - even_guess}
+    )  # with as many misses as false alarms: where curves have their kink
+    detections = [
+        min(1.0, max(a, 1 - float(miss)))
+        for a, miss in zip(alarms, trade_off(curve, alarms), strict=True)
+    ]
     return CurveRecord(
         kind=type(curve).__name__,
         words=curve.words(),
@@ -121,7 +150,9 @@ def guarantee_record(guarantee: Guarantee, runs: int = 1) -> GuaranteeRecord:
     return GuaranteeRecord(
         observer=guarantee.observer.value,
         sees=sorted(channel.value for channel in guarantee.view),
-        unit=UnitRecord(type(guarantee.unit).__name__, guarantee.unit.words(), _parameters(guarantee.unit)),
+        unit=UnitRecord(
+            type(guarantee.unit).__name__, guarantee.unit.words(), _parameters(guarantee.unit)
+        ),
         adjacency=guarantee.adjacency,
         colluding=guarantee.colluding,
         horizon=guarantee.horizon,
@@ -130,7 +161,9 @@ def guarantee_record(guarantee: Guarantee, runs: int = 1) -> GuaranteeRecord:
         total=_total(guarantee, runs),
         reason=_reason(guarantee.curve),
         claimed=claimed,
-        claim_holds=None if claimed is None else guarantee.curve.delta(claimed.epsilon) <= claimed.delta,
+        claim_holds=None
+        if claimed is None
+        else guarantee.curve.delta(claimed.epsilon) <= claimed.delta,
         assumes={a.name: a.meaning for a in sorted(guarantee.assumes, key=lambda a: a.name)},
         proof=None if guarantee.proof is None else guarantee.proof.words(),
     )
@@ -149,7 +182,11 @@ def _mechanism(mechanism: Mechanism) -> MechanismRecord:
 
 def choices_of(spec: Any) -> dict[str, Any]:
     """The parameters of a specification that are set."""
-    values = {f.name: getattr(spec, f.name) for f in fields(spec) if f.init} if is_dataclass(spec) else {}
+    values = (
+        {f.name: getattr(spec, f.name) for f in fields(spec) if f.init}
+        if is_dataclass(spec)
+        else {}
+    )
     return {name: value for name, value in values.items() if value is not None}
 
 
@@ -171,7 +208,11 @@ def algorithm_record(
         trust=certificate.trust,
         composition=certificate.composition,
         when_spent=certificate.when_spent,
-        setting={"clients": setting.clients, "experts": setting.experts, "horizon": setting.horizon},
+        setting={
+            "clients": setting.clients,
+            "experts": setting.experts,
+            "horizon": setting.horizon,
+        },
         choices=plain(choices),
         parameters=plain(algorithm.parameters),
         data=data,

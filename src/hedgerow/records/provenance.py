@@ -43,7 +43,12 @@ class NoiseRecord:
     def __post_init__(self) -> None:
         known = (SEEDED, SECURE)
         expect(self.source in known, "source", self.source, f"in {known}")
-        expect(self.secure == (self.source == SECURE), "secure", self.secure, f"to agree with the source {self.source!r}")
+        expect(
+            self.secure == (self.source == SECURE),
+            "secure",
+            self.secure,
+            f"to agree with the source {self.source!r}",
+        )
 
 
 def hash_of(folder: Path) -> tuple[str, int]:
@@ -59,7 +64,13 @@ def hash_of(folder: Path) -> tuple[str, int]:
 
 def _git(*arguments: str) -> str | None:
     try:
-        done = subprocess.run(["git", "-C", str(PACKAGE), *arguments], capture_output=True, text=True, timeout=10, check=False)
+        done = subprocess.run(
+            ["git", "-C", str(PACKAGE), *arguments],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=False,
+        )
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip() if done.returncode == 0 else None
@@ -71,7 +82,10 @@ def code() -> Code:
     tracked = _git("ls-files", "--error-unmatch", "__init__.py") is not None
     commit = _git("rev-parse", "HEAD") if tracked else None
     changed = None if commit is None else _git("status", "--porcelain", "--", ".") != ""
-    plugins = {Path(file).name: hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in loaded_plugins()}
+    plugins = {
+        Path(file).name: hashlib.sha256(Path(file).read_bytes()).hexdigest()
+        for file in loaded_plugins()
+    }
     return Code(sha256, files, commit, changed, plugins)
 
 
@@ -89,7 +103,11 @@ def versions() -> dict[str, str]:
 def seeded_noise(first: int, count: int) -> NoiseRecord:
     """What simulations draw from."""
     seeds = f"seed {first}" if count == 1 else f"seeds {first} to {first + count - 1}"
-    return NoiseRecord(SEEDED, False, f"pseudo-random numbers from public seeds ({seeds}): whoever knows a seed can take the noise away")
+    return NoiseRecord(
+        SEEDED,
+        False,
+        f"pseudo-random numbers from public seeds ({seeds}): whoever knows a seed can take the noise away",
+    )
 
 
 def secure_noise(source: NoiseSource) -> NoiseRecord:

@@ -20,13 +20,17 @@ def check_format(file: Path, known: str) -> None:
         return  # not a record at all: whoever validates it says where
     if isinstance(found, dict) and found.get("format") != known:
         rule = f"to be {known!r}, which hedgerow {__version__} reads"
-        raise InvalidValue(f"Expected format={found.get('format')!r} in {file} {rule}: run it again, or use the version that wrote it.")
+        raise InvalidValue(
+            f"Expected format={found.get('format')!r} in {file} {rule}: run it again, or use the version that wrote it."
+        )
 
 
 def read_record(run: Path) -> RunRecord:
     """The record of a run folder."""
     if run.is_file():
-        raise InvalidValue(f"Expected a run folder, {run} is a file: give the folder, {run.parent}.")
+        raise InvalidValue(
+            f"Expected a run folder, {run} is a file: give the folder, {run.parent}."
+        )
     if not run.is_dir():
         raise InvalidValue(f"Expected a run folder at {run}, there is none.")
     file = run / FILE
@@ -47,10 +51,14 @@ def read_record(run: Path) -> RunRecord:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
         told = first["msg"].removeprefix("Value error, ").rstrip(".")
-        raise InvalidValue(f"Expected {file} as `hedgerow run` writes it; {where}: {told}.") from error
+        raise InvalidValue(
+            f"Expected {file} as `hedgerow run` writes it; {where}: {told}."
+        ) from error
     for algorithm in record.algorithms:
         if not algorithm.guarantees:
-            raise InvalidValue(f"Expected a certificate for {algorithm.label!r} in {file}, it has no guarantee for anybody.")
+            raise InvalidValue(
+                f"Expected a certificate for {algorithm.label!r} in {file}, it has no guarantee for anybody."
+            )
     if not record.algorithms:
         raise InvalidValue(f"Expected a certificate in {file}, it names no algorithm.")
     return record

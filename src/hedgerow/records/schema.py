@@ -148,13 +148,26 @@ class RunRecord:
     def __post_init__(self) -> None:
         """A simulation is stamped; only real data with exact noise from entropy are not."""
         if self.stamp is None and not self.noise.secure:
-            raise InvalidValue(f"Expected the stamp {STAMP!r} on a record whose noise is {self.noise.source}.")
+            raise InvalidValue(
+                f"Expected the stamp {STAMP!r} on a record whose noise is {self.noise.source}."
+            )
         if self.noise.secure:
-            promises = [g for algorithm in self.algorithms for g in algorithm.guarantees if g.curve is not None and g.curve.epsilon > 0]
-            simulated = any(algorithm.data != "real" or algorithm.environment for algorithm in self.algorithms)
-            if simulated or any(IDEAL_REALS.name in g.assumes or ENTROPY.name not in g.assumes for g in promises):
+            promises = [
+                g
+                for algorithm in self.algorithms
+                for g in algorithm.guarantees
+                if g.curve is not None and g.curve.epsilon > 0
+            ]
+            simulated = any(
+                algorithm.data != "real" or algorithm.environment for algorithm in self.algorithms
+            )
+            if simulated or any(
+                IDEAL_REALS.name in g.assumes or ENTROPY.name not in g.assumes for g in promises
+            ):
                 rule = "for real data, under ENTROPY and not under IDEAL_REALS"
-                raise InvalidValue(f"Expected secure noise only {rule}; this record says otherwise.")
+                raise InvalidValue(
+                    f"Expected secure noise only {rule}; this record says otherwise."
+                )
 
 
 def to_json(record: RunRecord | AlgorithmRecord) -> dict[str, Any]:

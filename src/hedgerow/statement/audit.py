@@ -68,19 +68,25 @@ def audit_now(algorithm: AlgorithmRecord, progress: Progress) -> Audit | None:
     if name not in AUDITS:
         return None
     spec = typed(ALGORITHMS[name], choices_of(algorithm), name)
-    return TypeAdapter(Audit).validate_python(audit_document(name, spec, audit_rows(name, spec, progress)))
+    return TypeAdapter(Audit).validate_python(
+        audit_document(name, spec, audit_rows(name, spec, progress))
+    )
 
 
 def read_audit(path: Path) -> Audit:
     """An audit from a file."""
     if not path.is_file():
-        raise InvalidValue(f"Expected an audit at {path}, there is none; `hedgerow audit NAME --json` writes one.")
+        raise InvalidValue(
+            f"Expected an audit at {path}, there is none; `hedgerow audit NAME --json` writes one."
+        )
     try:
         audit = TypeAdapter(Audit).validate_json(path.read_bytes())
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
-        raise InvalidValue(f"Expected {path} as `hedgerow audit NAME --json` writes it; {where}: {first['msg']}.") from error
+        raise InvalidValue(
+            f"Expected {path} as `hedgerow audit NAME --json` writes it; {where}: {first['msg']}."
+        ) from error
     if not audit.rows:
         raise InvalidValue(f"Expected {path} to hold at least one audit case, it has none.")
     return audit

@@ -70,7 +70,11 @@ class Details:
     @property
     def open(self) -> tuple[str, ...]:
         """The names of what nobody has filled in; a name, notes and people to sign may stay empty."""
-        given = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("name", "notes", "sign_offs")}
+        given = {
+            f.name: getattr(self, f.name)
+            for f in fields(self)
+            if f.name not in ("name", "notes", "sign_offs")
+        }
         return tuple(name for name, value in given.items() if not value or not str(value).strip())
 
 
@@ -89,7 +93,9 @@ def read_details(path: Path | None, today: date) -> Details:
         _checked({key: value}, path, text, key)
     details = _checked(table, path, text, "expires")
     if details.expires is not None and details.expires <= today:
-        raise InvalidValue(f"{path}, line {_line_of(text, 'expires')}: Expected expires={details.expires} to lie after today, {today}.")
+        raise InvalidValue(
+            f"{path}, line {_line_of(text, 'expires')}: Expected expires={details.expires} to lie after today, {today}."
+        )
     return details
 
 
@@ -102,4 +108,6 @@ def _checked(table: dict[str, Any], path: Path, text: str, key: str) -> Details:
 
 def _line_of(text: str, key: str) -> int:
     pattern = re.compile(rf"^\s*(\[\[?\s*)?[\"']?{re.escape(key)}\b")
-    return next((number for number, line in enumerate(text.splitlines(), 1) if pattern.match(line)), 1)
+    return next(
+        (number for number, line in enumerate(text.splitlines(), 1) if pattern.match(line)), 1
+    )

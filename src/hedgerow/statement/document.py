@@ -21,7 +21,11 @@ def document(statement: Statement) -> dict[str, Any]:
     """The statement as plain values; numbers are those of the certificate, unrounded."""
     run, details = statement.run, statement.details
     persons = None
-    if statement.by_person and details.records_per_site is not None and statement.all_runs is not None:
+    if (
+        statement.by_person
+        and details.records_per_site is not None
+        and statement.all_runs is not None
+    ):
         persons = {
             "records_per_site": details.records_per_site,
             "sites_per_person": details.sites_per_person,
@@ -35,14 +39,24 @@ def document(statement: Statement) -> dict[str, Any]:
         "written": str(statement.written),
         "expires": None if details.expires is None else str(details.expires),
         "plain_words": plain_words(statement),
-        "run": {"folder": run.run, "title": run.title, "written": run.written, "played": run.played},
+        "run": {
+            "folder": run.run,
+            "title": run.title,
+            "written": run.written,
+            "played": run.played,
+        },
         **asdict(statement.algorithm),
         "person": persons,
         "noise": asdict(run.noise),
         "versions": run.versions,
         "code": asdict(run.code),
         "ledger": None,
-        "audit": None if statement.audit is None else {**asdict(statement.audit), "passed": statement.audit.passed},
-        "details": {key: str(value) if isinstance(value, date) else value for key, value in asdict(details).items()},
+        "audit": None
+        if statement.audit is None
+        else {**asdict(statement.audit), "passed": statement.audit.passed},
+        "details": {
+            key: str(value) if isinstance(value, date) else value
+            for key, value in asdict(details).items()
+        },
         "open": list(details.open),
     }

@@ -16,7 +16,9 @@ from hedgerow.records.schema import Attack, CurveRecord, Total
 
 SHOWN_ALARMS = (0.01, 0.05, 0.1)
 LARGE = 1e-3  # a delta of which the outline may know less
-FOLLOWED = 1000  # records up to which the whole curve is followed: beyond, nothing is left to protect
+FOLLOWED = (
+    1000  # records up to which the whole curve is followed: beyond, nothing is left to protect
+)
 
 
 class Point(Protocol):
@@ -48,7 +50,10 @@ def outline(curve: CurveRecord, total: Total | None, records: int) -> list[Attac
         one = _two_lines(_grown(total or curve, records if records > FOLLOWED else 1))
     if records == 1 or records > FOLLOWED:
         return one
-    return [Attack(*corner) for corner in group_attacks([(a.false_alarms, a.detections) for a in one], records)]
+    return [
+        Attack(*corner)
+        for corner in group_attacks([(a.false_alarms, a.detections) for a in one], records)
+    ]
 
 
 def _two_lines(point: Point) -> list[Attack]:
@@ -83,9 +88,17 @@ class Exposure:
 def exposure(curve: CurveRecord, total: Total | None, records: int) -> Exposure:
     """An even bet is won most often at a corner of the outline."""
     if records == 1 and total is None:
-        return Exposure(1, curve.epsilon, curve.delta, curve.even_guess, tuple(map(curve.detections, SHOWN_ALARMS)))
+        return Exposure(
+            1,
+            curve.epsilon,
+            curve.delta,
+            curve.even_guess,
+            tuple(map(curve.detections, SHOWN_ALARMS)),
+        )
     corners = outline(curve, total, records)
-    found = np.interp(SHOWN_ALARMS, [a.false_alarms for a in corners], [a.detections for a in corners])
+    found = np.interp(
+        SHOWN_ALARMS, [a.false_alarms for a in corners], [a.detections for a in corners]
+    )
     even_guess = (1 + max(a.detections - a.false_alarms for a in corners)) / 2
     point = of_records(curve, total, records)
     return Exposure(records, point.epsilon, point.delta, even_guess, tuple(found.tolist()))

@@ -34,10 +34,16 @@ def rendered(statement: Statement) -> dict[str, str]:
 
 def _is_ours(folder: Path) -> bool:
     """Whether a folder holds a statement and nothing else."""
-    if folder.is_symlink() or not folder.is_dir() or not {file.name for file in folder.iterdir()} <= set(FILES):
+    if (
+        folder.is_symlink()
+        or not folder.is_dir()
+        or not {file.name for file in folder.iterdir()} <= set(FILES)
+    ):
         return False
     try:
-        return json.loads((folder / "statement.json").read_text(encoding="utf-8"))["format"] == FORMAT
+        return (
+            json.loads((folder / "statement.json").read_text(encoding="utf-8"))["format"] == FORMAT
+        )
     except (OSError, ValueError, KeyError, TypeError):
         return False
 
@@ -48,7 +54,9 @@ def check_out(out: Path) -> None:
         raise InvalidValue(f"Expected --out {out} to be a folder, it is a file.")
     for inside in sorted(out.iterdir()) if out.is_dir() else []:
         if not _is_ours(inside):
-            raise InvalidValue(f"Expected --out {out} to hold statements and nothing else, it holds {inside.name!r}.")
+            raise InvalidValue(
+                f"Expected --out {out} to hold statements and nothing else, it holds {inside.name!r}."
+            )
 
 
 def write(statements: Mapping[str, Mapping[str, str]], out: Path) -> None:

@@ -64,42 +64,75 @@ class Page:
 def page_of(statement: Statement) -> Page:
     algorithm, run = statement.algorithm, statement.run
     guaranteed = bool(statement.protecting)
-    name = algorithm.algorithm if algorithm.label == algorithm.algorithm else f"{algorithm.label}: {algorithm.algorithm}"
+    name = (
+        algorithm.algorithm
+        if algorithm.label == algorithm.algorithm
+        else f"{algorithm.label}: {algorithm.algorithm}"
+    )
     subtitle = f"{name}, calibration {algorithm.calibration}; {words.recorded_words(statement)}"
     subtitle += f" as {run.title!r}, " if statement.title != run.title else ", "
     subtitle += f"statement of {statement.written}, expires {statement.details.said('expires')}"
     sections = [
-        Section("In plain words", (*map(_said, words.plain_words(statement)), Text(words.VOCABULARY)), True),
+        Section(
+            "In plain words",
+            (*map(_said, words.plain_words(statement)), Text(words.VOCABULARY)),
+            True,
+        ),
         Section("Who sees what, and what is guaranteed", (_observers(statement),), True),
         Section("For whom and for what", (Text(" ".join(words.purpose_words(statement))),), True),
         Section("How well an attack can do", _attacks(statement)),
         Section(
             "What is protected",
             (
-                Text(f"Unit: {'; '.join(g.unit.words for g in statement.units)}. {words.person_words(statement)}"),
-                *(Text(f"Neighbours: {words.neighbours(g)}; losses in [{g.bounds[0]:g}, {g.bounds[1]:g}].") for g in statement.units),
+                Text(
+                    f"Unit: {'; '.join(g.unit.words for g in statement.units)}. {words.person_words(statement)}"
+                ),
+                *(
+                    Text(
+                        f"Neighbours: {words.neighbours(g)}; losses in [{g.bounds[0]:g}, {g.bounds[1]:g}]."
+                    )
+                    for g in statement.units
+                ),
                 Text(f"Guarantee: {words.DEFINITION}." if guaranteed else ""),
-                Text(words.explained([words.curve_words(curve) for curve, _ in statement.protecting])),
+                Text(
+                    words.explained([words.curve_words(curve) for curve, _ in statement.protecting])
+                ),
             ),
         ),
         Section("Holds only if", _assumptions(statement)),
         Section(
             "Trust and collusion",
-            (Text(f"{words.TRUST.get(algorithm.trust, algorithm.trust)} {words.collusion_words(statement)} {words.dropout(statement)}"),),
+            (
+                Text(
+                    f"{words.TRUST.get(algorithm.trust, algorithm.trust)} {words.collusion_words(statement)} {words.dropout(statement)}"
+                ),
+            ),
         ),
-        Section("How long, and what adds up", (Bullets((*words.horizon_words(statement), words.composition_words(statement))),)),
+        Section(
+            "How long, and what adds up",
+            (Bullets((*words.horizon_words(statement), words.composition_words(statement))),),
+        ),
         Section("Not protected", (Bullets(tuple(words.unprotected(statement))),)),
         Section("Parameters and mechanisms", _parameters(statement)),
         Section("Audit", (_said(words.audit_words(statement)),)),
         Section("Where it comes from", (_provenance(statement),), True),
         Section("Sign-off", (Text(_open(statement), True), _sign_offs(statement)), True),
     ]
-    return Page(f"Privacy statement: {statement.title}", subtitle, statement.stamp, tuple(filter(None, map(_filled, sections))))
+    return Page(
+        f"Privacy statement: {statement.title}",
+        subtitle,
+        statement.stamp,
+        tuple(filter(None, map(_filled, sections))),
+    )
 
 
 def _filled(section: Section) -> Section | None:
     """The section without blocks that say nothing; None where nothing is left."""
-    blocks = tuple(block for block in section.blocks if not (isinstance(block, Text) and not block.text.strip()))
+    blocks = tuple(
+        block
+        for block in section.blocks
+        if not (isinstance(block, Text) and not block.text.strip())
+    )
     return replace(section, blocks=blocks) if blocks else None
 
 
@@ -109,12 +142,29 @@ def _said(text: str) -> Text:
 
 def _observers(statement: Statement) -> Grid:
     published = statement.claimed is not None
-    head = ("observer", "sees", *(("claimed by the paper", "truth, proven here") if published else ("guarantee",)), "proof")
+    head = (
+        "observer",
+        "sees",
+        *(("claimed by the paper", "truth, proven here") if published else ("guarantee",)),
+        "proof",
+    )
     rows = []
     for guarantee in statement.algorithm.guarantees:
-        claim = ("" if guarantee.claimed is None else words.curve_words(guarantee.claimed),) if published else ()
+        claim = (
+            ("" if guarantee.claimed is None else words.curve_words(guarantee.claimed),)
+            if published
+            else ()
+        )
         who = words.observer_words(guarantee)
-        rows.append((who, ", ".join(guarantee.sees), *claim, words.guarantee_words(guarantee), guarantee.proof or "none"))
+        rows.append(
+            (
+                who,
+                ", ".join(guarantee.sees),
+                *claim,
+                words.guarantee_words(guarantee),
+                guarantee.proof or "none",
+            )
+        )
     return Grid(head, tuple(rows))
 
 
@@ -125,7 +175,11 @@ def _columns(statement: Statement) -> list[tuple[str, CurveRecord, Total | None]
         found = [("" if statement.claimed is None else ": truth", curve, members[0].total)]
     else:
         found = [
-            (f": {words.listed([words.observer_words(g) for g in members])}", curve, members[0].total)
+            (
+                f": {words.listed([words.observer_words(g) for g in members])}",
+                curve,
+                members[0].total,
+            )
             for curve, members in statement.protecting
         ]
     return found if statement.claimed is None else [*found, (": claimed", statement.claimed, None)]
@@ -134,10 +188,17 @@ def _columns(statement: Statement) -> list[tuple[str, CurveRecord, Total | None]
 def _attacks(statement: Statement) -> tuple[Block, ...]:
     if not statement.protecting:
         return (Text("No observer gets a guarantee: assume that an attack always succeeds.", True),)
-    told = "An attack says A or B of a person; above a line is impossible. Found: B is said and true; "
+    told = (
+        "An attack says A or B of a person; above a line is impossible. Found: B is said and true; "
+    )
     told += "false alarm: B is said, A is true. Below: even bets won, and truths found at so many false alarms, at most."
     same = Text("One record in one run, at other epsilons: what is left as delta.")
-    return (Picture(PICTURE, told), _persons(statement), same, *(_deltas(name, curve) for name, curve, _ in _columns(statement)))
+    return (
+        Picture(PICTURE, told),
+        _persons(statement),
+        same,
+        *(_deltas(name, curve) for name, curve, _ in _columns(statement)),
+    )
 
 
 def _persons(statement: Statement) -> Grid:
@@ -149,11 +210,16 @@ def _persons(statement: Statement) -> Grid:
             shown = exposure(curve, total, count)
             who = f"{words.counted(count, 'round')}{name}"
             rates = (shown.even_guess, *shown.found)
-            point = (rounded_up(shown.epsilon, 3), *((rounded_up(shown.delta, 2),) if approximate else ()))
+            point = (
+                rounded_up(shown.epsilon, 3),
+                *((rounded_up(shown.delta, 2),) if approximate else ()),
+            )
             rows.append((who, *point, *(f"{words.percent(rate)} %" for rate in rates)))
     point = ("epsilon", "delta") if approximate else ("epsilon",)
     alarms = (f"found at {first} %", *(f"at {share} %" for share in others))
-    return Grid(("person in" if statement.by_person else "unit", *point, "bet won", *alarms), tuple(rows))
+    return Grid(
+        ("person in" if statement.by_person else "unit", *point, "bet won", *alarms), tuple(rows)
+    )
 
 
 def _deltas(name: str, curve: CurveRecord) -> Grid:
@@ -187,7 +253,9 @@ def _choices(statement: Statement, choices: Mapping[str, Any], name: str) -> str
     if asked is None or one is None or one.epsilon > WELL_BELOW * asked:
         return pairs(choices, name)
     others = {key: value for key, value in choices.items() if key != "epsilon"}
-    told = f"asked for at most epsilon = {number(asked)}; this choice needs {rounded_up(one.epsilon)}"
+    told = (
+        f"asked for at most epsilon = {number(asked)}; this choice needs {rounded_up(one.epsilon)}"
+    )
     return f"{pairs(others, name)}; {told}" if others else told
 
 
@@ -195,17 +263,32 @@ def _parameters(statement: Statement) -> tuple[Block, ...]:
     algorithm = statement.algorithm
     name = str(algorithm.choices["name"])
     choices = choices_of(algorithm)
-    derived = {key: value for key, value in algorithm.parameters.items() if key not in choices or choices[key] != value}
-    told = [f"Setting: {pairs(algorithm.setting, name)}.", f"Chosen: {_choices(statement, choices, name)}."]
+    derived = {
+        key: value
+        for key, value in algorithm.parameters.items()
+        if key not in choices or choices[key] != value
+    }
+    told = [
+        f"Setting: {pairs(algorithm.setting, name)}.",
+        f"Chosen: {_choices(statement, choices, name)}.",
+    ]
     if derived:
         told.append(f"Derived: {pairs(derived, name)}.")
     if not algorithm.mechanisms:
         return (Text(" ".join(told)),)
     rows = tuple(
-        (m.name, m.purpose, m.law, *("-" if value is None else number(value) for value in (m.scale, m.sensitivity)))
+        (
+            m.name,
+            m.purpose,
+            m.law,
+            *("-" if value is None else number(value) for value in (m.scale, m.sensitivity)),
+        )
         for m in algorithm.mechanisms
     )
-    return (Text(" ".join(told)), Grid(("mechanism", "purpose", "law", "scale", "sensitivity"), rows))
+    return (
+        Text(" ".join(told)),
+        Grid(("mechanism", "purpose", "law", "scale", "sensitivity"), rows),
+    )
 
 
 def _provenance(statement: Statement) -> Bullets:

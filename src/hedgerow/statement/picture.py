@@ -23,11 +23,19 @@ def draw(statement: Statement) -> Figure:
     figure = Figure(figsize=(3.64, 1.55), layout="constrained")
     axes = figure.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)
-    axes.plot([0, 100], [0, 100], color="#999999", linewidth=1, linestyle=":", label="blind guessing")
+    axes.plot(
+        [0, 100], [0, 100], color="#999999", linewidth=1, linestyle=":", label="blind guessing"
+    )
     for i, (curve, members) in enumerate(statement.protecting):
         who = words.listed([words.observer_words(g) for g in members], "or")
         x, y = _line(curve.outline)
-        axes.plot(x, y, color=COLOURS[i], linewidth=1.8, label=f"{who}\n{words.quoted(curve.epsilon, curve.delta)}")
+        axes.plot(
+            x,
+            y,
+            color=COLOURS[i],
+            linewidth=1.8,
+            label=f"{who}\n{words.quoted(curve.epsilon, curve.delta)}",
+        )
         axes.fill_between(x, x, y, color=COLOURS[i], alpha=0.10, linewidth=0)
         total, records = members[0].total, statement.lead
         if total is not None or records > 1:
@@ -46,13 +54,27 @@ def draw(statement: Statement) -> Figure:
         axes.plot(*_line(statement.claimed.outline), color="#6d597a", linestyle=":", label=label)
     if statement.unguarded:
         who = words.listed([words.observer_words(g) for g in statement.unguarded])
-        axes.plot([0, 0, 100], [0, 100, 100], color=WITHOUT, linewidth=1.8, clip_on=False, label=f"{who}\nno guarantee")
+        axes.plot(
+            [0, 0, 100],
+            [0, 100, 100],
+            color=WITHOUT,
+            linewidth=1.8,
+            clip_on=False,
+            label=f"{who}\nno guarantee",
+        )
     axes.set_xlim(0, 100)
     axes.set_ylim(0, 100)
     axes.set_xlabel("false alarms in 100", fontsize=8)
     axes.set_ylabel("found in 100, at most", fontsize=8)
     axes.tick_params(labelsize=8)
-    figure.legend(loc="outside right upper", frameon=False, fontsize=8, labelspacing=0.7, handlelength=1.2, handletextpad=0.5)
+    figure.legend(
+        loc="outside right upper",
+        frameon=False,
+        fontsize=8,
+        labelspacing=0.7,
+        handlelength=1.2,
+        handletextpad=0.5,
+    )
     if statement.stamp is not None:
         figure.text(0.99, 0.02, statement.stamp, ha="right", va="bottom", fontsize=8, color=WITHOUT)
     return figure

@@ -36,13 +36,18 @@ def record(statement: Statement) -> dict[str, Any]:
     rounds, clients = algorithm.setting["horizon"], algorithm.setting["clients"]
     stamp = "" if statement.stamp is None else f"{statement.stamp}. "
     return {
-        "url_slug": re.sub(r"[^a-z0-9]+", "-", f"{statement.title} {algorithm.label}".lower()).strip("-"),
+        "url_slug": re.sub(
+            r"[^a-z0-9]+", "-", f"{statement.title} {algorithm.label}".lower()
+        ).strip("-"),
         "status": "Draft",
         "tier": 3,
         "deployment": {
             "basic": {
                 "name": statement.title,
-                "data_curators": [{"data_curator_name": c["name"], "data_curator_type": c["type"]} for c in details.data_curators]
+                "data_curators": [
+                    {"data_curator_name": c["name"], "data_curator_type": c["type"]}
+                    for c in details.data_curators
+                ]
                 or [{"data_curator_name": OPEN, "data_curator_type": OPEN}],
                 "intended_use": details.said("intended_use"),
                 "data_product_type": details.said("data_product_type"),
@@ -68,7 +73,8 @@ def record(statement: Statement) -> dict[str, Any]:
                 "model_name_details": f"{words.TRUST.get(algorithm.trust, algorithm.trust)} {words.collusion_words(statement)} "
                 f"{words.dropout(statement)}",
                 "actors": _lines(
-                    f"{words.observer_words(g)} sees {', '.join(g.sees)}: {words.guarantee_words(g)}" for g in algorithm.guarantees
+                    f"{words.observer_words(g)} sees {', '.join(g.sees)}: {words.guarantee_words(g)}"
+                    for g in algorithm.guarantees
                 ),
                 "release_type": "Many releases",
                 "release_type_details": " ".join(words.horizon_words(statement)),
@@ -106,17 +112,29 @@ def _numbers(statement: Statement) -> dict[str, float]:
 
 
 def _parameter_details(statement: Statement) -> list[str]:
-    told = [] if statement.all_runs is None else [f"the parameters are for {'; '.join(g.unit.words for g in statement.units)}"]
+    told = (
+        []
+        if statement.all_runs is None
+        else [f"the parameters are for {'; '.join(g.unit.words for g in statement.units)}"]
+    )
     if statement.lead > 1 and told:
         told.append(words.person_words(statement))
     for curve, members in statement.protecting:
         who = words.listed([words.observer_words(g) for g in members])
         told.append(f"against {who}: {words.curve_words(curve)} (proof: {members[0].proof})")
-        row = "; ".join(f"{rounded_up(point.delta, 3)} at {rounded_up(point.epsilon, 3)}" for point in curve.table)
+        row = "; ".join(
+            f"{rounded_up(point.delta, 3)} at {rounded_up(point.epsilon, 3)}"
+            for point in curve.table
+        )
         told.append(f"delta at epsilon: {row}")
         if members[0].total is not None:
-            told.append(f"all {members[0].total.runs} runs on the same data together: {members[0].total.words}")
-    told += [f"against {words.observer_words(g)}: {words.guarantee_words(g)}" for g in statement.unguarded]
+            told.append(
+                f"all {members[0].total.runs} runs on the same data together: {members[0].total.words}"
+            )
+    told += [
+        f"against {words.observer_words(g)}: {words.guarantee_words(g)}"
+        for g in statement.unguarded
+    ]
     if statement.claimed is not None:
         told.append(words.claim_words(statement))
     name = str(statement.algorithm.choices["name"])
@@ -162,7 +180,9 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", text, style="|" if "\n" in text else None)
+    return dumper.represent_scalar(
+        "tag:yaml.org,2002:str", text, style="|" if "\n" in text else None
+    )
 
 
 _Dumper.add_representer(str, _text)
@@ -171,4 +191,6 @@ _Dumper.add_representer(str, _text)
 def to_yaml(statement: Statement) -> str:
     """The record as a YAML file; a simulation says so in its first line."""
     first = "" if statement.stamp is None else f"# {statement.stamp}\n"
-    return first + yaml.dump(record(statement), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
+    return first + yaml.dump(
+        record(statement), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120
+    )

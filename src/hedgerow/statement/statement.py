@@ -35,9 +35,19 @@ class Statement:
 
     def __post_init__(self) -> None:
         sites, clients = self.details.sites_per_person, self.algorithm.setting["clients"]
-        expect(sites is None or sites <= clients, "sites_per_person", sites, f"<= the {clients} clients of the run")
+        expect(
+            sites is None or sites <= clients,
+            "sites_per_person",
+            sites,
+            f"<= the {clients} clients of the run",
+        )
         records, rounds = self.details.records_per_site, self.algorithm.setting["horizon"]
-        expect(records is None or records <= rounds, "records_per_site", records, f"<= the {rounds} rounds of the run")
+        expect(
+            records is None or records <= rounds,
+            "records_per_site",
+            records,
+            f"<= the {rounds} rounds of the run",
+        )
 
     @property
     def stamp(self) -> str | None:
@@ -93,7 +103,11 @@ class Statement:
 
     def of_records(self, records: int) -> Quote | None:
         """The same for somebody with so many records."""
-        return largest(of_records(g.curve, g.total, records) for g in self.algorithm.guarantees if g.curve is not None)
+        return largest(
+            of_records(g.curve, g.total, records)
+            for g in self.algorithm.guarantees
+            if g.curve is not None
+        )
 
     @property
     def repeats(self) -> bool:
@@ -107,7 +121,9 @@ class Statement:
         if mine.data != "recorded":
             return []
         others = [a for a in self.run.algorithms if a is not mine and a.data == "recorded"]
-        return [a for a in others if a.losses is None or mine.losses is None or a.losses == mine.losses]
+        return [
+            a for a in others if a.losses is None or mine.losses is None or a.losses == mine.losses
+        ]
 
     @property
     def by_person(self) -> bool:
@@ -140,7 +156,11 @@ class Statement:
 
     @property
     def assumptions(self) -> dict[str, str]:
-        return {name: meaning for guarantee in self.algorithm.guarantees for name, meaning in sorted(guarantee.assumes.items())}
+        return {
+            name: meaning
+            for guarantee in self.algorithm.guarantees
+            for name, meaning in sorted(guarantee.assumes.items())
+        }
 
 
 def chosen(run: RunRecord, label: str | None) -> list[AlgorithmRecord]:
@@ -149,7 +169,9 @@ def chosen(run: RunRecord, label: str | None) -> list[AlgorithmRecord]:
         return run.algorithms
     found = [algorithm for algorithm in run.algorithms if algorithm.label == label]
     if not found:
-        raise InvalidValue(f"Unknown algorithm {label!r} in {run.run}; {nearest(label, [a.label for a in run.algorithms])}")
+        raise InvalidValue(
+            f"Unknown algorithm {label!r} in {run.run}; {nearest(label, [a.label for a in run.algorithms])}"
+        )
     return found
 
 

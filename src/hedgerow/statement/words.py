@@ -53,7 +53,15 @@ PLAIN = {  # assumptions whose wording in a certificate is for those who check t
 ONE_GAME = "THESE DATA ARE USED IN NO OTHER GAME: each would add its epsilon."
 COMMON = {"every": "rounds between exchanges"}
 WEAK = "close to no protection"
-LOUD = ("NO GUARANTEE", "NOT SECURE", "THE CLAIM IS NOT", "NOT EVERY VERDICT", "NO OTHER GAME", WEAK, STAMP)
+LOUD = (
+    "NO GUARANTEE",
+    "NOT SECURE",
+    "THE CLAIM IS NOT",
+    "NOT EVERY VERDICT",
+    "NO OTHER GAME",
+    WEAK,
+    STAMP,
+)
 WORTHLESS = 0.99  # an even guess that is right so often leaves nothing to protect
 CERTAIN = 0.999  # and beyond this no number is worth printing
 
@@ -101,14 +109,22 @@ def observer_words(guarantee: GuaranteeRecord) -> str:
 
 def explained(told: Sequence[str]) -> str:
     """A word that some of these curves use and that explains itself to nobody; nothing where it is not used."""
-    return f"{BOUNDED_RANGE[0].upper()}{BOUNDED_RANGE[1:]}." if any("(bounded range)" in text for text in told) else ""
+    return (
+        f"{BOUNDED_RANGE[0].upper()}{BOUNDED_RANGE[1:]}."
+        if any("(bounded range)" in text for text in told)
+        else ""
+    )
 
 
 def guarantee_words(guarantee: GuaranteeRecord) -> str:
     if guarantee.curve is None:
         return f"NO GUARANTEE: {guarantee.reason}"
     told, total = curve_words(guarantee.curve), guarantee.total
-    return told if total is None else f"{told}; all {total.runs} runs: {quoted(total.epsilon, total.delta)}"
+    return (
+        told
+        if total is None
+        else f"{told}; all {total.runs} runs: {quoted(total.epsilon, total.delta)}"
+    )
 
 
 def formula(unit: UnitRecord) -> str:
@@ -124,12 +140,18 @@ def neighbours(guarantee: GuaranteeRecord) -> str:
 def dropout(statement: Statement) -> str:
     """What happens to the guarantee when a site drops out."""
     shows = " That it has no case in a round shows, and must not depend on the protected record."
-    return DROPOUT.get(statement.algorithm.trust, "") + (shows if "PUBLIC_PRESENCE" in statement.assumptions else "")
+    return DROPOUT.get(statement.algorithm.trust, "") + (
+        shows if "PUBLIC_PRESENCE" in statement.assumptions else ""
+    )
 
 
 def _subject(statement: Statement, unit: UnitRecord) -> str:
     """Whom a bet is about; that there is a case at all may be seen."""
-    known = ", given that the site had a case in that round" if "PUBLIC_PRESENCE" in statement.assumptions else ""
+    known = (
+        ", given that the site had a case in that round"
+        if "PUBLIC_PRESENCE" in statement.assumptions
+        else ""
+    )
     return (SUBJECT if statement.by_person else unit.words) + known
 
 
@@ -153,7 +175,9 @@ def plain_words(statement: Statement) -> list[str]:
 
 def _attacker(statement: Statement, curve: CurveRecord, members: Sequence[GuaranteeRecord]) -> str:
     """What an even bet becomes: first about the person who is worst off, as far as it is known who that may be."""
-    who = listed([WHO.get(members[0].observer, members[0].observer), *map(observer_words, members[1:])], "or")
+    who = listed(
+        [WHO.get(members[0].observer, members[0].observer), *map(observer_words, members[1:])], "or"
+    )
     unit, total = members[0].unit, members[0].total
     if curve.epsilon == 0 and curve.delta == 0:
         return f"{who} learns nothing about {_subject(statement, unit)}: what can be seen does not depend on the data."
@@ -164,7 +188,9 @@ def _attacker(statement: Statement, curve: CurveRecord, members: Sequence[Guaran
         begin, subject = f"{_worst_off(statement, worst)} ", "such a person"
     elif total is not None:
         begin = f"All {total.runs} runs on the same data together: {_numbers(worst)}. "
-    seen = "all rounds" if total is None else f"all rounds of all {total.runs} runs on the same data"
+    seen = (
+        "all rounds" if total is None else f"all rounds of all {total.runs} runs on the same data"
+    )
     bet = _bet(worst, seen, said=bool(begin))
     return f"{begin}{who} may bet on which of two things is true of {subject}. {bet}{_others(statement, worst, shown)}"
 
@@ -175,7 +201,9 @@ def _worst_off(statement: Statement, worst: Exposure) -> str:
     if statement.most is None:
         allowed = f"{counted(worst.records, 'record')} at one site (at how many sites: {OPEN})"
     else:
-        allowed = counted(worst.records, "record") + (f" ({records} at each of {sites} sites)" if sites is not None and sites > 1 else "")
+        allowed = counted(worst.records, "record") + (
+            f" ({records} at each of {sites} sites)" if sites is not None and sites > 1 else ""
+        )
     return f"A person may have {allowed}, one for every round: {_numbers(worst)}."
 
 
@@ -200,7 +228,12 @@ def _others(statement: Statement, worst: Exposure, shown: Mapping[int, Exposure]
     """The same for people with more or fewer records."""
     if not shown:
         return ""
-    told = listed([f"in {counted(count, 'round')} {at_most(each.even_guess)}" for count, each in shown.items()])
+    told = listed(
+        [
+            f"in {counted(count, 'round')} {at_most(each.even_guess)}"
+            for count, each in shown.items()
+        ]
+    )
     if statement.lead > 1:
         return f" For somebody with fewer: {told} times in 100."
     if statement.details.records_per_site is not None or worst.even_guess >= WORTHLESS:
@@ -230,19 +263,25 @@ def person_words(statement: Statement) -> str:
     if statement.most == 1:
         return f"{begin} A person has at most one."
     here = _point_words(statement.of_records(records))
-    one = f"{begin} A person with at most {counted(records, 'record')} at one site: {here} (per site)"
+    one = (
+        f"{begin} A person with at most {counted(records, 'record')} at one site: {here} (per site)"
+    )
     if statement.most is None:
         return f"{one}; sites one person may be at: {OPEN}."
     return f"{one}; at up to {counted(sites or 1, 'site')}: {_point_words(statement.of_records(statement.most))} (across sites)."
 
 
 def _point_words(point: Quote | None) -> str:
-    return "NO GUARANTEE" if point is None or point.delta >= 1 else quoted(point.epsilon, point.delta)
+    return (
+        "NO GUARANTEE" if point is None or point.delta >= 1 else quoted(point.epsilon, point.delta)
+    )
 
 
 def assumption_words(statement: Statement) -> list[str]:
     """What must be true: in plain words, with the name by which the proof knows it."""
-    return [f"{PLAIN.get(meaning, meaning)} ({name})" for name, meaning in statement.assumptions.items()]
+    return [
+        f"{PLAIN.get(meaning, meaning)} ({name})" for name, meaning in statement.assumptions.items()
+    ]
 
 
 def one_game(statement: Statement) -> bool:
@@ -255,7 +294,11 @@ def recorded_words(statement: Statement) -> str:
     run, rounds = statement.run, statement.algorithm.setting["horizon"]
     if run.played is None:
         return f"run of {run.written[:10]}"
-    when = f"before the first of {rounds} rounds" if run.played == 0 else f"after round {run.played} of {rounds}"
+    when = (
+        f"before the first of {rounds} rounds"
+        if run.played == 0
+        else f"after round {run.played} of {rounds}"
+    )
     return f"recorded on {run.written[:10]}, {when}"
 
 
@@ -263,10 +306,14 @@ def purpose_words(statement: Statement) -> list[str]:
     """For whom and for what: what people filled in, and nothing of what is open."""
     details = statement.details
     told = {
-        "Curator": listed([f"{c['name']} ({c['type']})" for c in details.data_curators]) if details.data_curators else OPEN,
+        "Curator": listed([f"{c['name']} ({c['type']})" for c in details.data_curators])
+        if details.data_curators
+        else OPEN,
         "Use": details.said("intended_use"),
         "Product": ", ".join(
-            text for name in ("data_product_type", "data_product_sector", "data_product_region") if (text := details.said(name)) != OPEN
+            text
+            for name in ("data_product_type", "data_product_sector", "data_product_region")
+            if (text := details.said(name)) != OPEN
         )
         or OPEN,
         "Why this epsilon": details.said("justification"),
@@ -275,7 +322,11 @@ def purpose_words(statement: Statement) -> list[str]:
         "Sources": details.said("sources"),
         "Published": details.said("publication_date"),
     }
-    return [f"{what}: {text}{'' if text.endswith('.') else '.'}" for what, text in told.items() if text != OPEN]
+    return [
+        f"{what}: {text}{'' if text.endswith('.') else '.'}"
+        for what, text in told.items()
+        if text != OPEN
+    ]
 
 
 def collusion_words(statement: Statement) -> str:
@@ -285,13 +336,24 @@ def collusion_words(statement: Statement) -> str:
             by.setdefault(guarantee.colluding, []).append(observer_words(guarantee))
     if not by:
         return "There is no guarantee that collusion could break."
-    alone = "while no other site helps them" if statement.algorithm.setting["clients"] > 1 else "(there is no other site)"
-    told = [f"against {listed(who)} " + (_helpers(count) if count else alone) for count, who in by.items()]
+    alone = (
+        "while no other site helps them"
+        if statement.algorithm.setting["clients"] > 1
+        else "(there is no other site)"
+    )
+    told = [
+        f"against {listed(who)} " + (_helpers(count) if count else alone)
+        for count, who in by.items()
+    ]
     return f"The guarantee holds {listed(told)}."
 
 
 def _helpers(count: int) -> str:
-    others = "1 other site adds its data and its" if count == 1 else f"{count} other sites add their data and their"
+    others = (
+        "1 other site adds its data and its"
+        if count == 1
+        else f"{count} other sites add their data and their"
+    )
     return f"also if {'' if count == 1 else 'up to '}{others} own random numbers"
 
 
@@ -304,9 +366,13 @@ def horizon_words(statement: Statement) -> list[str]:
         + f"After round {rounds} the game is over; a new game, or going on, needs a statement of its own.",
     ]
     if statement.algorithm.when_spent:
-        told.append(f"When the budget is spent: {statement.algorithm.when_spent}; nothing further is charged.")
+        told.append(
+            f"When the budget is spent: {statement.algorithm.when_spent}; nothing further is charged."
+        )
     elif guaranteed:
-        told.append("When the budget is spent: the stated numbers cover every release up to the horizon, so that none goes beyond them.")
+        told.append(
+            "When the budget is spent: the stated numbers cover every release up to the horizon, so that none goes beyond them."
+        )
     if statement.algorithm.data == "real" and guaranteed:
         told.append(
             "If the process dies the game is over too: it cannot be saved; the stated numbers cover what was released. A new learner on "
@@ -348,10 +414,15 @@ def _beside(statement: Statement) -> str:
     labels = listed([f"{algorithm.label!r}" for algorithm in statement.also])
     by: dict[str, list[str]] = {}
     for guarantee in statement.algorithm.guarantees:
-        points = [_against(algorithm, guarantee.observer) for algorithm in (statement.algorithm, *statement.also)]
+        points = [
+            _against(algorithm, guarantee.observer)
+            for algorithm in (statement.algorithm, *statement.also)
+        ]
         known = [point for point in points if point is not None]
         summed = quoted(sum(p.epsilon for p in known), min(1.0, sum(p.delta for p in known)))
-        by.setdefault(summed if len(known) == len(points) else "NO GUARANTEE", []).append(observer_words(guarantee))
+        by.setdefault(summed if len(known) == len(points) else "NO GUARANTEE", []).append(
+            observer_words(guarantee)
+        )
     together = "; ".join(f"for {listed(who)}: {numbers}" for numbers, who in by.items())
     return f" The study ran {labels} on the same data too; together, {together}."
 
@@ -379,19 +450,29 @@ def audit_words(statement: Statement) -> str:
     audit = statement.audit
     if audit is None:
         return "not audited"
-    attacks, planted = ([row for row in audit.rows if (row.expected == "violated") is bad] for bad in (False, True))
+    attacks, planted = (
+        [row for row in audit.rows if (row.expected == "violated") is bad] for bad in (False, True)
+    )
     caught = sum(row.verdict == "violated" for row in planted)
-    wrong = [f"{row.case} ({row.verdict}, expected {row.expected})" for row in audit.rows if not row.passed]
+    wrong = [
+        f"{row.case} ({row.verdict}, expected {row.expected})"
+        for row in audit.rows
+        if not row.passed
+    ]
     errors = f"{caught} of {len(planted)} planted errors {'was' if len(planted) == 1 else 'were'} caught."
     if wrong:
         told = [f"NOT EVERY VERDICT AS EXPECTED: {', '.join(wrong)}. {errors}"]
     else:
         sure = min((row.confidence for row in attacks), default=1.0)
-        told = [f"No attack got past the guarantee: {len(attacks)} tried, confidence {sure:g} for each. {errors}"]
+        told = [
+            f"No attack got past the guarantee: {len(attacks)} tried, confidence {sure:g} for each. {errors}"
+        ]
     told += [*_strongest(attacks), *_louder(audit, attacks)]
     if audit.code != statement.run.code.sha256:
         told.append(f"The audited code (sha256 {audit.code[:12]}) is not that of the run.")
-    told.append("Audits play small worst cases with seeded noise, not this run; they support the proof and never replace it.")
+    told.append(
+        "Audits play small worst cases with seeded noise, not this run; they support the proof and never replace it."
+    )
     return " ".join(told)
 
 
@@ -399,7 +480,11 @@ def _strongest(attacks: Sequence[AuditedCase]) -> list[str]:
     """The attack that showed most, by method, among those on the promise itself."""
     told = []
     for method in dict.fromkeys(row.method for row in attacks):
-        rows = [row for row in attacks if row.method == method and row.of_the_promise and row.audited_epsilon is not None]
+        rows = [
+            row
+            for row in attacks
+            if row.method == method and row.of_the_promise and row.audited_epsilon is not None
+        ]
         if rows:
             worst = max(rows, key=lambda row: row.audited_epsilon or 0.0)
             played = f", played with {_values(worst)}" if worst.parameters else ""
@@ -416,13 +501,22 @@ def _louder(audit: Audit, attacks: Sequence[AuditedCase]) -> list[str]:
     for method in dict.fromkeys(row.method for row in audit.rows):
         rows = [row for row in attacks if row.method == method and BUDGET & set(row.parameters)]
         if rows:
-            held = "it held" if all(row.verdict == "holds" for row in rows) else "it did not hold everywhere"
-            told.append(f"By {method} a version with other parameters ({_values(rows[-1])}) was attacked: {held}.")
+            held = (
+                "it held"
+                if all(row.verdict == "holds" for row in rows)
+                else "it did not hold everywhere"
+            )
+            told.append(
+                f"By {method} a version with other parameters ({_values(rows[-1])}) was attacked: {held}."
+            )
     return told
 
 
 def _values(row: AuditedCase) -> str:
-    return ", ".join(f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}" for name, value in row.parameters.items())
+    return ", ".join(
+        f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}"
+        for name, value in row.parameters.items()
+    )
 
 
 def code_words(statement: Statement) -> str:
@@ -442,4 +536,6 @@ def floating_point_words(statement: Statement) -> str:
         return "assumed exact (IDEAL_REALS): its effects are not covered"
     if not statement.run.noise.secure:
         return "covered by the certificate"
-    return "exact integers; weights compared in floats within a proven margin (proofs/secure_noise.md)"
+    return (
+        "exact integers; weights compared in floats within a proven margin (proofs/secure_noise.md)"
+    )

@@ -7,9 +7,11 @@ hold 95 % each, not all together.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
 from math import isfinite
+from pathlib import Path
 from string import ascii_uppercase
 from typing import Any, Literal
 
@@ -17,13 +19,16 @@ import numpy as np
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.evaluation.statistics import Estimate, welch
-from hedgerow.evaluation.table import estimate_json, finite
+from hedgerow.evaluation.table import aligned, estimate_json, finite
 from hedgerow.studies.storage.fingerprints import ADAPTIVE
-from hedgerow.studies.storage.finished import FinishedRun
-from hedgerow.studies.storage.identity import flat
+from hedgerow.studies.storage.finished import FinishedRun, read_run
+from hedgerow.studies.storage.identity import flat, shown
 
 FEWEST = 2
 """Common seeds for a paired difference."""
+HEADINGS = ("label", "run", "regret", "seeds", "difference from A", "times A", "interval")
+NOTHING = ("-", "-", "-")
+NO_CHANGES = "Nothing differs in configuration, privacy, code and versions."
 
 
 @dataclass(frozen=True)
@@ -40,6 +45,19 @@ class Difference:
     def estimate(self) -> Estimate:
         return Estimate(self.mean, self.half_width, self.seeds)
 
+    def cells(self) -> tuple[str, str, str]:
+        """The difference, the ratio and the kind of interval, as a table shows them."""
+        if not isfinite(self.mean):
+            return NOTHING
+        ratio = "-" if self.ratio is None else f"{self.ratio:.3g}"
+        how = (
+            f"paired, {self.seeds} seed{'s' if self.seeds > 1 else ''}"
+            if self.method == "paired"
+            else "Welch"
+        )
+        interval = how if isfinite(self.half_width) else f"{how}: none, one seed"
+        return self.estimate.words(sign=True), ratio, interval
+
 
 @dataclass(frozen=True)
 class Row:
@@ -50,10 +68,28 @@ class Row:
     regret: Estimate
     difference: Difference | None
 
+    def cells(self) -> tuple[str, ...]:
+        """One value for each of `HEADINGS`."""
+        regret = str(self.regret) if isfinite(self.regret.mean) else "no comparator"
+        difference = NOTHING if self.difference is None else self.difference.cells()
+        return (self.label, self.run, regret, str(self.regret.count), *difference)
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Comparison:
-    """`changes`: what differs between the runs, by name, with one value for each run. `notes`: what the reader must know."""
+    """Finished runs side by side. Print it for the table.
+
+    Parameters
+    ----------
+    names
+        The folders by letter; A is the run the others are compared with.
+    rows
+        The regret of every label in every run, and its difference from A.
+    changes
+        What differs between the runs, by name, with one value for each run.
+    notes
+        What a reader must know, such as labels that did not see the same losses.
+    """
 
     names: dict[str, str]
     rows: list[Row]
@@ -61,12 +97,84 @@ class Comparison:
     notes: list[str]
 
     def to_dict(self) -> dict[str, Any]:
+        """Plain values, as `hedgerow compare --json` prints them."""
         return {
             "runs": self.names,
             "rows": [_row_table(row) for row in self.rows],
-            "changes": {name: dict(zip(self.names, map(_plain, values), strict=True)) for name, values in self.changes.items()},
+            "changes": {
+                name: dict(zip(self.names, map(_plain, values), strict=True))
+                for name, values in self.changes.items()
+            },
             "notes": self.notes,
         }
+
+    def change_lines(self) -> list[str]:
+        """What differs between the runs, one line each."""
+        return [
+            f"{name}: {'; '.join(f'{letter} {_short(value)}' for letter, value in zip(self.names, values, strict=True))}"
+            for name, values in self.changes.items()
+        ]
+
+    def plot(self, path: str | Path) -> None:
+        """Draw the regrets and their differences into a PNG file, which appears when it is complete."""
+        from hedgerow.evaluation.plots.comparison import plot_comparison
+
+        regrets: dict[str, dict[str, Estimate]] = {}
+        differences: dict[str, dict[str, Estimate]] = {}
+        for row in self.rows:
+            regrets.setdefault(row.label, {})[row.run] = row.regret
+            away = differences.setdefault(row.label, {})
+            if row.difference is not None:
+                away[row.run] = row.difference.estimate
+        picture = Path(path)
+        draft = picture.with_name(f".{picture.name}.draft")
+        try:
+            picture.parent.mkdir(parents=True, exist_ok=True)
+            plot_comparison(self.names, regrets, differences, draft)
+            draft.replace(picture)
+        except OSError as error:
+            raise InvalidValue(f"Cannot write to {picture}: {error.strerror}.") from error
+        finally:
+            with suppress(OSError):
+                draft.unlink()
+
+    def __str__(self) -> str:
+        runs = [f"{letter} = {name}" for letter, name in self.names.items()]
+        table = aligned([HEADINGS, *(row.cells() for row in self.rows)])
+        changes = (
+            ["What differs:", *(f"  {line}" for line in self.change_lines())]
+            if self.changes
+            else [NO_CHANGES]
+        )
+        return "\n".join([*runs, table, *(f"Note: {note}" for note in self.notes), *changes])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def compare(folders: Sequence[str | Path]) -> Comparison:
+    """Compare finished runs: the regret of every label, its difference from the first run, and what differs.
+
+    Parameters
+    ----------
+    folders
+        Two or more run folders; the others are compared with the first.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> hr.compare(["runs/before"])
+    Traceback (most recent call last):
+    ...
+    hedgerow.core.errors.InvalidValue: Expected a run folder at runs/before, there is none.
+    """
+    if isinstance(folders, str | Path):
+        raise InvalidValue(f"Expected a list of run folders, got {folders}.")
+    return compare_runs([read_run(Path(folder)) for folder in folders])
+
+
+def _short(value: Any) -> str:
+    return f"{value:g}" if isinstance(value, float) else shown(value)
 
 
 def _plain(value: Any) -> Any:
@@ -75,8 +183,17 @@ def _plain(value: Any) -> Any:
 
 def _row_table(row: Row) -> dict[str, Any]:
     away = row.difference
-    how = None if away is None else {**estimate_json(away.estimate), "ratio": away.ratio, "method": away.method}
-    return {"label": row.label, "run": row.run, "regret": estimate_json(row.regret), "difference": how}
+    how = (
+        None
+        if away is None
+        else {**estimate_json(away.estimate), "ratio": away.ratio, "method": away.method}
+    )
+    return {
+        "label": row.label,
+        "run": row.run,
+        "regret": estimate_json(row.regret),
+        "difference": how,
+    }
 
 
 def same_losses(one: FinishedRun, other: FinishedRun, label: str) -> bool:
@@ -97,14 +214,22 @@ def paired(first: Sequence[float], second: Sequence[float]) -> Difference:
     """
     one, other = np.asarray(first, float), np.asarray(second, float)
     estimate = Estimate.of(other - one)
-    return Difference(estimate.mean, estimate.half_width, _ratio(float(other.mean()), float(one.mean())), "paired", len(one))
+    return Difference(
+        estimate.mean,
+        estimate.half_width,
+        _ratio(float(other.mean()), float(one.mean())),
+        "paired",
+        len(one),
+    )
 
 
 def unpaired(first: Sequence[float], second: Sequence[float]) -> Difference:
     """Second minus first, as independent samples of unequal variance."""
     one, other = Estimate.of(first), Estimate.of(second)
     found = welch(other, one)
-    return Difference(found.mean, found.half_width, _ratio(other.mean, one.mean), "Welch", found.count)
+    return Difference(
+        found.mean, found.half_width, _ratio(other.mean, one.mean), "Welch", found.count
+    )
 
 
 def difference(first: FinishedRun, other: FinishedRun, label: str) -> Difference:
@@ -118,7 +243,9 @@ def difference(first: FinishedRun, other: FinishedRun, label: str) -> Difference
 def compare_runs(runs: Sequence[FinishedRun]) -> Comparison:
     """Two or more runs; the first is what the others are compared with."""
     if not 2 <= len(runs) <= len(ascii_uppercase):
-        raise InvalidValue(f"Expected 2 to {len(ascii_uppercase)} run folders to compare, got {len(runs)}.")
+        raise InvalidValue(
+            f"Expected 2 to {len(ascii_uppercase)} run folders to compare, got {len(runs)}."
+        )
     for one, other in combinations(runs, 2):
         if one.path.resolve() == other.path.resolve():
             raise InvalidValue(f"Expected different run folders, {one.path} is given twice.")
@@ -128,8 +255,14 @@ def compare_runs(runs: Sequence[FinishedRun]) -> Comparison:
     for label in labels:
         for letter, run in zip(letters, runs, strict=True):
             if label in run.regrets:
-                against = difference(runs[0], run, label) if run is not runs[0] and label in runs[0].regrets else None
-                rows.append(Row(label, letter, Estimate.of(list(run.regrets[label].values())), against))
+                against = (
+                    difference(runs[0], run, label)
+                    if run is not runs[0] and label in runs[0].regrets
+                    else None
+                )
+                rows.append(
+                    Row(label, letter, Estimate.of(list(run.regrets[label].values())), against)
+                )
     names = {letter: str(run.path) for letter, run in zip(letters, runs, strict=True)}
     return Comparison(names, rows, changes(runs), _notes(runs, letters))
 
@@ -139,17 +272,33 @@ def _notes(runs: Sequence[FinishedRun], letters: str) -> list[str]:
     for letter, run in zip(letters[1:], runs[1:], strict=True):
         common = [label for label in first.regrets if label in run.regrets]
         if not common:
-            notes.append(f"A and {letter} have no label in common, so there is no difference to show.")
-        if not any(_share_losses(first, run, one, other) for one in first.regrets for other in run.regrets):
-            notes.append(f"A and {letter} have no losses in common: their regrets are not on the same streams.")
+            notes.append(
+                f"A and {letter} have no label in common, so there is no difference to show."
+            )
+        if not any(
+            _share_losses(first, run, one, other) for one in first.regrets for other in run.regrets
+        ):
+            notes.append(
+                f"A and {letter} have no losses in common: their regrets are not on the same streams."
+            )
             continue
         apart = [label for label in common if not same_losses(first, run, label)]
         if apart:
             notes.append(f"Not on the same streams in A and {letter}: {', '.join(apart)}.")
-        few = [c for c in common if c not in apart and len(first.regrets[c].keys() & run.regrets[c].keys()) < FEWEST]
+        few = [
+            c
+            for c in common
+            if c not in apart and len(first.regrets[c].keys() & run.regrets[c].keys()) < FEWEST
+        ]
         if few:
-            notes.append(f"Fewer than {FEWEST} common seeds in A and {letter}, so not paired: {', '.join(few)}.")
-        if any(np.isnan(list(r.regrets[label].values())).any() for label in common for r in (first, run)):
+            notes.append(
+                f"Fewer than {FEWEST} common seeds in A and {letter}, so not paired: {', '.join(few)}."
+            )
+        if any(
+            np.isnan(list(r.regrets[label].values())).any()
+            for label in common
+            for r in (first, run)
+        ):
             notes.append(f"Some regrets in A or {letter} have no comparator and are not shown.")
     return notes
 
@@ -168,12 +317,18 @@ def changes(runs: Sequence[FinishedRun]) -> dict[str, list[Any]]:
         if label not in common:
             for run, table in zip(runs, tables, strict=True):
                 table[f"label {label!r}"] = "there" if label in run.regrets else "not there"
-        elif all(run.environment(label) == runs[0].environment(label) for run in runs):  # else it goes without saying
+        elif all(
+            run.environment(label) == runs[0].environment(label) for run in runs
+        ):  # else it goes without saying
             for run, table in zip(runs, tables, strict=True):
                 table[f"{label}: losses"] = run.losses[label]
     names = dict.fromkeys(name for table in tables for name in table)
     found = {name: [table.get(name) for table in tables] for name in names}
-    return {name: values for name, values in found.items() if any(value != values[0] for value in values[1:])}
+    return {
+        name: values
+        for name, values in found.items()
+        if any(value != values[0] for value in values[1:])
+    }
 
 
 def _described(run: FinishedRun, labels: Sequence[str]) -> dict[str, Any]:
@@ -187,9 +342,15 @@ def _described(run: FinishedRun, labels: Sequence[str]) -> dict[str, Any]:
         if label not in labels:
             continue
         told |= {f"{label}: {name}": value for name, value in flat(run.algorithm(label)).items()}
-        told |= {f"{label}: environment {name}": v for name, v in flat(run.environment(label)).items() if v != common.get(name)}
+        told |= {
+            f"{label}: environment {name}": v
+            for name, v in flat(run.environment(label)).items()
+            if v != common.get(name)
+        }
         for guarantee in record.guarantees:
-            told[f"{label}: privacy towards {guarantee.observer}"] = "none" if guarantee.curve is None else guarantee.curve.words
+            told[f"{label}: privacy towards {guarantee.observer}"] = (
+                "none" if guarantee.curve is None else guarantee.curve.words
+            )
     told["code"] = run.record.code.sha256
     told |= {f"plugin {name}": value for name, value in run.record.code.plugins.items()}
     return told | {f"version of {name}": value for name, value in run.record.versions.items()}

@@ -51,7 +51,12 @@ class StudyConfig:
         expect(len(self.algorithms) > 0, "algorithms", [], "to name at least one algorithm")
         labels = [entry.label for entry in self.algorithms]
         for label in labels:
-            expect(labels.count(label) == 1, "label", label, 'to be used once; give each algorithm a label = "..." of its own')
+            expect(
+                labels.count(label) == 1,
+                "label",
+                label,
+                'to be used once; give each algorithm a label = "..." of its own',
+            )
 
     def environment_of(self, entry: Entry) -> Environment:
         return self.environment if entry.environment is None else entry.environment
@@ -67,12 +72,18 @@ class StudyConfig:
         environment = self.environment_of(self.algorithms[index])
         if self._reacts(environment):
             return index
-        return next(i for i, entry in enumerate(self.algorithms) if _same(self.environment_of(entry), environment))
+        return next(
+            i
+            for i, entry in enumerate(self.algorithms)
+            if _same(self.environment_of(entry), environment)
+        )
 
     @staticmethod
     def _reacts(environment: Environment) -> bool:
         """Whether losses depend on the plays; where experts sleep, those of comparators do."""
-        return environment.traits.sees_plays or Feature.SLEEPING_EXPERTS in environment.traits.features
+        return (
+            environment.traits.sees_plays or Feature.SLEEPING_EXPERTS in environment.traits.features
+        )
 
     def stream_name(self, index: int) -> str:
         """What sets the losses of an entry apart from the study's own: nothing, a few values, or everything."""
@@ -86,7 +97,12 @@ class StudyConfig:
     def own_name(self) -> str:
         """What sets the study's own losses apart from those of entries with others of the same kind; nothing where there are none."""
         others = [self.environment_of(entry) for entry in self.algorithms]
-        told = [value for other in others if type(other) is type(self.environment) for value in _differences(self.environment, other)]
+        told = [
+            value
+            for other in others
+            if type(other) is type(self.environment)
+            for value in _differences(self.environment, other)
+        ]
         return ", ".join(dict.fromkeys(told))
 
 
@@ -110,7 +126,15 @@ def _differences(own: Any, common: Any) -> list[str]:
     return told
 
 
-_TOP = ("title", "seeds", "first_seed", "engine", "comparator_switches", "environment", "algorithms")
+_TOP = (
+    "title",
+    "seeds",
+    "first_seed",
+    "engine",
+    "comparator_switches",
+    "environment",
+    "algorithms",
+)
 
 
 _BARE = re.compile(r"^([+-]?)\.(\d)")  # TOML wants a digit before the point
@@ -128,7 +152,9 @@ def typed(kind: type[Any], table: Mapping[str, Any], where: str) -> Any:
             values[key] = _named(ENVIRONMENTS, value, f"{where}.{key}")
             continue
         try:
-            values[key] = TypeAdapter(hints[key]).validate_python(tuple(value) if isinstance(value, list) else value, strict=True)
+            values[key] = TypeAdapter(hints[key]).validate_python(
+                tuple(value) if isinstance(value, list) else value, strict=True
+            )
         except ValidationError as error:
             reason = error.errors()[0]["msg"]
             raise InvalidValue(f"Expected {where}.{key}={value!r} to fit: {reason}.") from error
@@ -143,7 +169,11 @@ def _named(registry: Any, table: Any, where: str, extra: Sequence[str] = ()) -> 
         raise InvalidValue(f"Expected [{where}] to be a table with a name, got {table!r}.")
     if "name" not in table:
         raise InvalidValue(f"Expected [{where}] to have a name; valid: {', '.join(registry)}.")
-    return typed(registry[table["name"]], {k: v for k, v in table.items() if k != "name" and k not in extra}, where)
+    return typed(
+        registry[table["name"]],
+        {k: v for k, v in table.items() if k != "name" and k not in extra},
+        where,
+    )
 
 
 def _own_environment(common: Mapping[str, Any], changes: Any, where: str) -> Any:
@@ -157,7 +187,9 @@ def _changed(common: Mapping[str, Any], changes: Mapping[str, Any]) -> Mapping[s
     """Changes reach into the environment that another is made of."""
     if changes.get("name", common.get("name")) != common.get("name"):
         return changes
-    both = {k for k in changes if isinstance(changes[k], Mapping) and isinstance(common.get(k), Mapping)}
+    both = {
+        k for k in changes if isinstance(changes[k], Mapping) and isinstance(common.get(k), Mapping)
+    }
     return {**common, **changes, **{k: _changed(common[k], changes[k]) for k in both}}
 
 
@@ -170,28 +202,47 @@ def from_table(table: Mapping[str, Any], title: str = "Untitled") -> StudyConfig
     environment = _named(ENVIRONMENTS, environment_table, "environment")
     rows = table.get("algorithms", [])
     if not isinstance(rows, list):
-        named = [key for key, value in rows.items() if isinstance(value, Mapping)] if isinstance(rows, Mapping) else []
+        named = (
+            [key for key, value in rows.items() if isinstance(value, Mapping)]
+            if isinstance(rows, Mapping)
+            else []
+        )
         first = next(iter(named), "hedge")
         name = rows.get("name") or first if isinstance(rows, Mapping) else first
         label, lines = "", "the next"
         if named and name == first and (own := rows[first].get("name", first)) != first:
             name, label, lines = own, f'label = "{first}" and ', "the next two"
         form = f'[[algorithms]] in one line, {label}name = "{name}" in {lines}, then its parameters'
-        raise InvalidValue(f"Expected algorithms to be a list of tables, got {'one table' if named or rows else repr(rows)}: write {form}.")
+        raise InvalidValue(
+            f"Expected algorithms to be a list of tables, got {'one table' if named or rows else repr(rows)}: write {form}."
+        )
     entries = []
     for i, row in enumerate(rows):
         where = f"algorithms.{i}"
         spec = _named(ALGORITHMS, row, where, ("label", "environment"))
-        own = None if row.get("environment") is None else _own_environment(environment_table, row["environment"], f"{where}.environment")
+        own = (
+            None
+            if row.get("environment") is None
+            else _own_environment(environment_table, row["environment"], f"{where}.environment")
+        )
         entries.append(Entry(str(row.get("label", row["name"])), spec, own))
     plain = {k: v for k, v in table.items() if k in ("title", "seeds", "first_seed", "engine")}
     for key, kind in (("title", str), ("seeds", int), ("first_seed", int), ("engine", str)):
         if key in plain and (not isinstance(plain[key], kind) or isinstance(plain[key], bool)):
-            raise InvalidValue(f"Expected {key}={plain[key]!r} to be {'text' if kind is str else 'a whole number'}.")
+            raise InvalidValue(
+                f"Expected {key}={plain[key]!r} to be {'text' if kind is str else 'a whole number'}."
+            )
     counts = table.get("comparator_switches", [])
     if not isinstance(counts, list):
-        raise InvalidValue(f"Expected comparator_switches={counts!r} to be a list of whole numbers.")
-    return StudyConfig(**{"title": title, **plain}, environment=environment, algorithms=tuple(entries), comparator_switches=tuple(counts))
+        raise InvalidValue(
+            f"Expected comparator_switches={counts!r} to be a list of whole numbers."
+        )
+    return StudyConfig(
+        **{"title": title, **plain},
+        environment=environment,
+        algorithms=tuple(entries),
+        comparator_switches=tuple(counts),
+    )
 
 
 def to_table(config: StudyConfig) -> dict[str, Any]:
@@ -201,7 +252,10 @@ def to_table(config: StudyConfig) -> dict[str, Any]:
         hints = get_type_hints(type(thing))
         values = {f.name: getattr(thing, f.name) for f in fields(thing) if f.init}
         values |= {k: plain(ENVIRONMENTS, v) for k, v in values.items() if hints[k] is Environment}
-        return {"name": registry.name_of(thing), **{k: v for k, v in values.items() if v is not None}}
+        return {
+            "name": registry.name_of(thing),
+            **{k: v for k, v in values.items() if v is not None},
+        }
 
     rows = []
     for entry in config.algorithms:
@@ -243,10 +297,16 @@ def override(table: dict[str, Any], path: str, value: Any) -> None:
     place: Any = table
     for i, step in enumerate(parents):
         if isinstance(place, list):
-            by_label = {str(row.get("label", row.get("name"))): row for row in place if isinstance(row, dict)}
+            by_label = {
+                str(row.get("label", row.get("name"))): row
+                for row in place
+                if isinstance(row, dict)
+            }
             rows = {**by_label, **{str(n): row for n, row in enumerate(place)}}
             if step not in rows:
-                raise InvalidValue(f"Unknown {'.'.join(parents[: i + 1])} in --set {path}; {nearest(step, rows)}")
+                raise InvalidValue(
+                    f"Unknown {'.'.join(parents[: i + 1])} in --set {path}; {nearest(step, rows)}"
+                )
             place = rows[step]
         elif isinstance(place, dict):
             place = place.setdefault(step, {})

@@ -32,7 +32,11 @@ def deployment_record(learner: Learner, title: str, folder: Path = Path()) -> Ru
         noise=noise,
         code=code(),
         versions=versions(),
-        algorithms=[algorithm_record(name, learner.algorithm, {"name": name, **choices_of(learner.spec)}, "real")],
+        algorithms=[
+            algorithm_record(
+                name, learner.algorithm, {"name": name, **choices_of(learner.spec)}, "real"
+            )
+        ],
     )
 
 
@@ -44,10 +48,17 @@ def record_deployment(learner: Learner, folder: str | Path, *, title: str) -> Pa
     from hedgerow.studies.storage.folder import fresh_folder
 
     out = Path(folder)
-    expect(learner not in _recorded, "folder", str(out), f"not to be a second record: this learner has one in {_recorded.get(learner)}")
+    expect(
+        learner not in _recorded,
+        "folder",
+        str(out),
+        f"not to be a second record: this learner has one in {_recorded.get(learner)}",
+    )
     expect(not out.exists(), "folder", str(out), "to be new, it exists")
     record = deployment_record(learner, title, out)
     with fresh_folder(out, out.name) as place:
-        (place.path / FILE).write_text(json.dumps(to_json(record), indent=2, allow_nan=False), encoding="utf-8")
+        (place.path / FILE).write_text(
+            json.dumps(to_json(record), indent=2, allow_nan=False), encoding="utf-8"
+        )
     _recorded[learner] = str(out)
     return out

@@ -12,7 +12,11 @@ from hedgerow.environments.hard.lower_bounds import hidden_expert_regret
 def notes(algorithm: Algorithm, environment: Environment) -> list[str]:
     """Everything that there is to tell about an algorithm in this game; often nothing."""
     outside = _not_covered(algorithm, environment)
-    return [*(outside or _idle_bound(algorithm)), *_too_private(algorithm), *_large_delta(algorithm)]
+    return [
+        *(outside or _idle_bound(algorithm)),
+        *_too_private(algorithm),
+        *_large_delta(algorithm),
+    ]
 
 
 def budget_notes(algorithm: Algorithm) -> list[str]:
@@ -25,7 +29,9 @@ def _idle_bound(algorithm: Algorithm) -> list[str]:
     bound, rounds = algorithm.regret_bound, algorithm.setting.horizon
     if bound is None or bound.value < rounds:
         return []
-    return [f"the regret bound of {algorithm.name} says nothing here: it is the number of rounds, {rounds:,}, and no regret is larger"]
+    return [
+        f"the regret bound of {algorithm.name} says nothing here: it is the number of rounds, {rounds:,}, and no regret is larger"
+    ]
 
 
 def _not_covered(algorithm: Algorithm, environment: Environment) -> list[str]:
@@ -33,7 +39,9 @@ def _not_covered(algorithm: Algorithm, environment: Environment) -> list[str]:
     if bound is None or covered(bound, environment):
         return []
     text = f"the regret bound of {algorithm.name} is for {BOUND_HOLDS_FOR[bound.covers]}"
-    return [f"{text}; here are {BOUND_HOLDS_FOR[environment.traits.adversary]}, for which nothing is proven"]
+    return [
+        f"{text}; here are {BOUND_HOLDS_FOR[environment.traits.adversary]}, for which nothing is proven"
+    ]
 
 
 def _too_private(algorithm: Algorithm) -> list[str]:
@@ -42,14 +50,19 @@ def _too_private(algorithm: Algorithm) -> list[str]:
     epsilon, delta = guarantee.curve.stated()
     if not guarantee.protects or epsilon <= 0:
         return []
-    least, guessing = hidden_expert_regret(setting, epsilon, delta), setting.horizon * (1 - 1 / setting.experts)
+    least, guessing = (
+        hidden_expert_regret(setting, epsilon, delta),
+        setting.horizon * (1 - 1 / setting.experts),
+    )
     if least <= guessing / 2 or setting.horizon <= 2:  # two rounds are too few for anybody
         return []
     clients = "1 client" if setting.clients == 1 else f"{setting.clients} clients"
     budget = f"epsilon = {epsilon:.3g}" + (f", delta = {delta:.3g}" if delta > 0 else "")
     game = f"{budget} with {clients}, {setting.experts} experts and {setting.horizon} rounds"
     text = "is too little to learn from: even where one expert is never wrong and all others always are (`hidden_expert`)"
-    return [f"{game} {text}, every algorithm with this guarantee regrets at least {least:.3g}, and guessing {guessing:.3g}"]
+    return [
+        f"{game} {text}, every algorithm with this guarantee regrets at least {least:.3g}, and guessing {guessing:.3g}"
+    ]
 
 
 def _large_delta(algorithm: Algorithm) -> list[str]:

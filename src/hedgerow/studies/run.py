@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,79 +18,16 @@ from hedgerow.core.transcript import Everything
 from hedgerow.core.validate import at_least
 from hedgerow.engines.simulate import simulate
 from hedgerow.engines.summed import what_instead, why_not_by_sums
-from hedgerow.environments.adversaries import covered
 from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.evaluation.recorder import Recorder, RunResult
-from hedgerow.evaluation.statistics import Estimate
-from hedgerow.evaluation.summary import Stream, SummaryRow, summarise
-from hedgerow.evaluation.table import summary_text
-from hedgerow.records.schema import STAMP
 from hedgerow.studies.config import Entry, StudyConfig
-from hedgerow.studies.notes import notes
 from hedgerow.studies.storage.results import Kept, Pair, ResultStore, message_rows
+from hedgerow.studies.study import Study
 from hedgerow.studies.workers import run_in_processes
 
 WORTH_A_PROCESS = 3e8  # loss values below which starting processes costs more than it saves
 
 Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True)
-class Study:
-    """A configuration, its algorithms as built, and the result of every (label, seed)."""
-
-    config: StudyConfig
-    algorithms: dict[str, Algorithm]
-    results: list[RunResult]
-    kept: list[Kept]
-
-    def summary(self) -> list[SummaryRow]:
-        """One row for each label; the columns are described in `hedgerow.evaluation.table`."""
-        return summarise(self.results, self.regret_bounds())
-
-    def streams(self) -> dict[str, Stream]:
-        """What algorithms and comparators paid, for every stream of losses; the study's own has the name ""."""
-        groups: dict[int, list[RunResult]] = {}
-        for index, entry in enumerate(self.config.algorithms):
-            groups.setdefault(self.config.stream_of(index), []).extend(self.of(entry.label))
-        streams: dict[str, Stream] = {}
-        for index, group in groups.items():
-            name = self.config.stream_name(index)
-            streams[name if name not in streams else self.config.algorithms[index].label] = Stream.of(group)
-        return streams
-
-    def of(self, label: str) -> list[RunResult]:
-        """The results of one label, by seed."""
-        return [result for result in self.results if result.label == label]
-
-    def regrets(self, label: str) -> np.ndarray:
-        """The final regret of one label, a value for each seed."""
-        return np.array([result.final_regret for result in self.of(label)])
-
-    def regret(self, label: str) -> Estimate:
-        return Estimate.of(self.regrets(label))
-
-    def regret_bounds(self) -> dict[str, float | None]:
-        """What is proven of the regret of each algorithm on these losses, by label; None: nothing."""
-        bounds = {e.label: (self.algorithms[e.label].regret_bound, self.config.environment_of(e)) for e in self.config.algorithms}
-        return {label: bound.value if bound is not None and covered(bound, game) else None for label, (bound, game) in bounds.items()}
-
-    def notes(self) -> dict[str, list[str]]:
-        """What should be known of each algorithm here, by label, where there is something: a bound that does not hold, a small budget."""
-        told = {e.label: notes(self.algorithms[e.label], self.config.environment_of(e)) for e in self.config.algorithms}
-        return {label: said for label, said in told.items() if said}
-
-    def plot(self, path: str | Path, title: str | None = None) -> None:
-        """Regret over time with 95 % bands, as a PNG."""
-        from hedgerow.evaluation.plots.over_time import plot_regret_over_time
-
-        seeds = f"{self.config.seeds} seed{'s' if self.config.seeds > 1 else ''}"
-        note = f"mean over {seeds}, band: 95 % confidence of the mean; {STAMP}"
-        plot_regret_over_time(self.results, Path(path), self.config.title if title is None else title, note)
-
-    def __str__(self) -> str:
-        told = [f"{label}: note: {note}" for label, said in self.notes().items() for note in said]
-        return "\n".join([summary_text(self.summary()), *told, STAMP])
 
 
 def run_one(
@@ -107,17 +43,25 @@ def run_one(
     recorder = Recorder(algorithm.setting, environment.family, switches=switches)
     everything = Everything() if keep else None
     sinks = [recorder, *([] if everything is None else [everything])]
-    result = recorder.result(label, seed, simulate(algorithm, environment, seed, sinks=sinks, engine=engine))
-    return result, None if everything is None else Kept(label, seed, everything.all_plays(), message_rows(everything.messages))
+    result = recorder.result(
+        label, seed, simulate(algorithm, environment, seed, sinks=sinks, engine=engine)
+    )
+    return result, None if everything is None else Kept(
+        label, seed, everything.all_plays(), message_rows(everything.messages)
+    )
 
 
-def _task(config: StudyConfig, keep: bool, store: ResultStore | None, index: int, seeds: Sequence[int]) -> list[Pair]:
+def _task(
+    config: StudyConfig, keep: bool, store: ResultStore | None, index: int, seeds: Sequence[int]
+) -> list[Pair]:
     entry = config.algorithms[index]
     environment, algorithm = config.environment_of(entry), config.build(entry)
     switches = config.comparator_switches if config.stream_of(index) == index else ()
     pairs = []
     for seed in seeds:
-        pairs.append(run_one(algorithm, environment, entry.label, seed, config.engine, keep, switches))
+        pairs.append(
+            run_one(algorithm, environment, entry.label, seed, config.engine, keep, switches)
+        )
         if store is not None:
             store.save(index, pairs[-1])
     return pairs
@@ -126,8 +70,13 @@ def _task(config: StudyConfig, keep: bool, store: ResultStore | None, index: int
 def _share_comparators(config: StudyConfig, results: list[RunResult]) -> list[RunResult]:
     """Comparators that were found once for several algorithms on the same losses, told to all of them."""
     found = {(result.label, result.seed): result.comparators for result in results}
-    first = {e.label: config.algorithms[config.stream_of(i)].label for i, e in enumerate(config.algorithms)}
-    return [replace(r, comparators={**found[first[r.label], r.seed], **r.comparators}) for r in results]
+    first = {
+        e.label: config.algorithms[config.stream_of(i)].label
+        for i, e in enumerate(config.algorithms)
+    }
+    return [
+        replace(r, comparators={**found[first[r.label], r.seed], **r.comparators}) for r in results
+    ]
 
 
 def _elements(config: StudyConfig) -> float:
@@ -140,10 +89,15 @@ def _elements(config: StudyConfig) -> float:
 def check_engine(config: StudyConfig) -> None:
     """Refuse a study whose engine cannot play all of it, before anything is played; all reasons at once."""
     if config.engine == "summed":
-        found = {e.label: why_not_by_sums(config.build(e), config.environment_of(e)) for e in config.algorithms}
+        found = {
+            e.label: why_not_by_sums(config.build(e), config.environment_of(e))
+            for e in config.algorithms
+        }
         reasons = [f"{label}: {why}" for label, why in found.items() if why is not None]
         if reasons:
-            raise Unsupported(f"Only sums are drawn with the engine 'summed'. {'. '.join(reasons)}. {what_instead()}.")
+            raise Unsupported(
+                f"Only sums are drawn with the engine 'summed'. {'. '.join(reasons)}. {what_instead()}."
+            )
 
 
 def run_study(
@@ -168,7 +122,15 @@ def run_study(
     found: dict[tuple[int, int], Pair] = {}
     tasks = []
     for index in range(len(config.algorithms)):
-        stored = {} if store is None else {(index, seed): pair for seed in seeds if (pair := store.load(index, seed)) is not None}
+        stored = (
+            {}
+            if store is None
+            else {
+                (index, seed): pair
+                for seed in seeds
+                if (pair := store.load(index, seed)) is not None
+            }
+        )
         found |= stored
         missing = [seed for seed in seeds if (index, seed) not in stored]
         tasks += [(index, missing[s : s + size]) for s in range(0, len(missing), size)]
@@ -186,7 +148,11 @@ def run_study(
             note(index, play(index, part))
     elif tasks:
         run_in_processes(
-            play, tasks, min(workers, len(tasks)), lambda task, pairs: note(task[0], pairs), partial(load_plugins, loaded_plugins())
+            play,
+            tasks,
+            min(workers, len(tasks)),
+            lambda task, pairs: note(task[0], pairs),
+            partial(load_plugins, loaded_plugins()),
         )
     ordered = [found[key] for key in sorted(found)]
     results = _share_comparators(config, [r for r, _ in ordered])
@@ -210,11 +176,17 @@ def run(
     if isinstance(environment, np.ndarray):
         environment = RecordedArray(environment)
     if not isinstance(environment, Environment):
-        raise InvalidValue(f"Expected an environment such as hr.Realizable(...) or an array of losses, got {type(environment).__name__}.")
+        raise InvalidValue(
+            f"Expected an environment such as hr.Realizable(...) or an array of losses, got {type(environment).__name__}."
+        )
     if not isinstance(algorithms, Mapping):
-        raise InvalidValue(f'Expected algorithms by label, such as {{"private": hr.SparseVector()}}, got {type(algorithms).__name__}.')
+        raise InvalidValue(
+            f'Expected algorithms by label, such as {{"private": hr.SparseVector()}}, got {type(algorithms).__name__}.'
+        )
     for label, spec in algorithms.items():
         if not isinstance(spec, AlgorithmSpec):
-            raise InvalidValue(f"Expected {label!r} to be an algorithm such as hr.Hedge(), got {spec!r}.")
+            raise InvalidValue(
+                f"Expected {label!r} to be an algorithm such as hr.Hedge(), got {spec!r}."
+            )
     entries = tuple(Entry(label, spec) for label, spec in algorithms.items())
     return run_study(StudyConfig(title, environment, entries, seeds), workers=workers)

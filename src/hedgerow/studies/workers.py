@@ -49,7 +49,9 @@ def run_in_processes(
 
         def give(connection: Any, *before: Any) -> None:
             for task in islice(waiting, 1):
-                with suppress(OSError):  # where a worker has ended, what it said is still to be read
+                with suppress(
+                    OSError
+                ):  # where a worker has ended, what it said is still to be read
                     for message in (*before, task):
                         connection.send(message)
                 busy[connection] = task
@@ -93,7 +95,9 @@ def _answer(connection: Any, process: BaseProcess) -> Any:
         result, error, where = connection.recv()
     except (EOFError, OSError):
         process.join()
-        if process.exitcode == -signal.SIGTERM:  # everybody was told to end, and a worker was the first to do it
+        if (
+            process.exitcode == -signal.SIGTERM
+        ):  # everybody was told to end, and a worker was the first to do it
             raise KeyboardInterrupt from None
         raise WorkerEnded(
             f"A worker process ended in the middle of its task (exit code {process.exitcode}), as one does that runs out of memory. "

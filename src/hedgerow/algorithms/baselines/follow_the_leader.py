@@ -6,7 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hedgerow.algorithms.shared.totals import Adder, ClientState, LossSums, Summing, Totals, check_interval, raw_certificate
+from hedgerow.algorithms.shared.totals import (
+    Adder,
+    ClientState,
+    LossSums,
+    Summing,
+    Totals,
+    check_interval,
+    raw_certificate,
+)
 from hedgerow.core.environment import MASKS_AND_DELAYS
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context
@@ -18,12 +26,20 @@ from hedgerow.core.validate import at_least
 class Leader(Adder):
     """Plays the leader of the last broadcast, among those awake; ties go to the lowest number."""
 
-    def play(self, state: ClientState, context: Context, noise: Noise) -> tuple[np.ndarray, ClientState]:
+    def play(
+        self, state: ClientState, context: Context, noise: Noise
+    ) -> tuple[np.ndarray, ClientState]:
         del noise
-        totals = state.totals if context.awake is None else np.where(context.awake, state.totals, np.iinfo(np.int64).max)
+        totals = (
+            state.totals
+            if context.awake is None
+            else np.where(context.awake, state.totals, np.iinfo(np.int64).max)
+        )
         return np.argmin(totals, axis=-1), state
 
-    def play_many(self, state: ClientState, rounds: int, noise: Noise) -> tuple[np.ndarray, ClientState]:
+    def play_many(
+        self, state: ClientState, rounds: int, noise: Noise
+    ) -> tuple[np.ndarray, ClientState]:
         del noise
         leader = np.argmin(state.totals, axis=-1)
         return np.broadcast_to(leader, (rounds, *leader.shape)), state

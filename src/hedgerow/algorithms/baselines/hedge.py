@@ -8,7 +8,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from hedgerow.algorithms.shared.totals import Adder, ClientState, LossSums, Summing, Totals, check_interval, raw_certificate
+from hedgerow.algorithms.shared.totals import (
+    Adder,
+    ClientState,
+    LossSums,
+    Summing,
+    Totals,
+    check_interval,
+    raw_certificate,
+)
 from hedgerow.core.certificate import Proof
 from hedgerow.core.environment import MASKS_AND_DELAYS
 from hedgerow.core.lattice import Array, from_units
@@ -25,11 +33,17 @@ class Sampler(Adder):
 
     rate: float
 
-    def play(self, state: ClientState, context: Context, noise: Noise) -> tuple[np.ndarray, ClientState]:
+    def play(
+        self, state: ClientState, context: Context, noise: Noise
+    ) -> tuple[np.ndarray, ClientState]:
         coins = noise.draw("uniform", "play")
-        return self._choose(state, coins) if context.awake is None else self._choose_awake(state, coins, context.awake), state
+        return self._choose(state, coins) if context.awake is None else self._choose_awake(
+            state, coins, context.awake
+        ), state
 
-    def play_many(self, state: ClientState, rounds: int, noise: Noise) -> tuple[np.ndarray, ClientState]:
+    def play_many(
+        self, state: ClientState, rounds: int, noise: Noise
+    ) -> tuple[np.ndarray, ClientState]:
         return self._choose(state, noise.draw("uniform", "play", rounds=rounds)), state
 
     def _choose(self, state: ClientState, coins: Array) -> np.ndarray:
@@ -80,6 +94,10 @@ class Hedge(AlgorithmSpec):
             upload=LossSums,
             broadcast=Totals,
             supports=MASKS_AND_DELAYS,
-            regret_bound=RegretBound(entropy / rate + rate * every**2 * batches / 8, "adaptive", Proof("hedge.md", "regret")),
+            regret_bound=RegretBound(
+                entropy / rate + rate * every**2 * batches / 8,
+                "adaptive",
+                Proof("hedge.md", "regret"),
+            ),
             parameters={"rate": rate},
         )

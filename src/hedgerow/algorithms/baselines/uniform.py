@@ -6,7 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hedgerow.core.certificate import DEFAULT_VIEWS, Certificate, Channel, Event, Guarantee, Observer, Proof
+from hedgerow.core.certificate import (
+    DEFAULT_VIEWS,
+    Certificate,
+    Channel,
+    Event,
+    Guarantee,
+    Observer,
+    Proof,
+)
 from hedgerow.core.environment import MASKS_AND_DELAYS
 from hedgerow.core.lattice import Array
 from hedgerow.core.messages import Broadcast, Upload
@@ -42,7 +50,9 @@ class Dreamer:
 
     def play(self, state: NoState, context: Context, noise: Noise) -> tuple[np.ndarray, NoState]:
         coins = noise.draw("uniform", "play")
-        return self._choose(coins) if context.awake is None else self._choose_awake(coins, context.awake), state
+        return self._choose(coins) if context.awake is None else self._choose_awake(
+            coins, context.awake
+        ), state
 
     def play_many(self, state: NoState, rounds: int, noise: Noise) -> tuple[np.ndarray, NoState]:
         return self._choose(noise.draw("uniform", "play", rounds=rounds)), state
@@ -75,7 +85,9 @@ class Silent:
         del noise
         return Broadcast(None), NoState()
 
-    def aggregate(self, state: NoState, uploads: Nothing, noise: Noise) -> tuple[Broadcast, NoState]:
+    def aggregate(
+        self, state: NoState, uploads: Nothing, noise: Noise
+    ) -> tuple[Broadcast, NoState]:
         del uploads, noise
         return Broadcast(None), state
 
@@ -87,7 +99,16 @@ class Uniform(AlgorithmSpec):
     def build(self, setting: Setting) -> Algorithm:
         adjacency, proof = "replace any data", Proof("composition.md", "no-data")
         guarantees = tuple(
-            Guarantee(observer, DEFAULT_VIEWS[observer], Event(), adjacency, PureDP(0.0), proof, setting.clients - 1, setting.horizon)
+            Guarantee(
+                observer,
+                DEFAULT_VIEWS[observer],
+                Event(),
+                adjacency,
+                PureDP(0.0),
+                proof,
+                setting.clients - 1,
+                setting.horizon,
+            )
             for observer in Observer
         )
         return Algorithm(
@@ -95,7 +116,9 @@ class Uniform(AlgorithmSpec):
             setting=setting,
             client=Dreamer(setting.experts),
             server=Silent(),
-            certificate=Certificate("local", "none", guarantees, {"Broadcast.rounds": Channel.TIMING}),
+            certificate=Certificate(
+                "local", "none", guarantees, {"Broadcast.rounds": Channel.TIMING}
+            ),
             upload=Nothing,
             broadcast=Broadcast,
             supports=MASKS_AND_DELAYS,

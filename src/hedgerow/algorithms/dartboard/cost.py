@@ -21,12 +21,18 @@ from hedgerow.privacy.composition.random_draws import CoinThenDraws
 from hedgerow.privacy.mechanisms import Coin, ExponentialMechanism
 
 
-def cost_of(setting: Setting, every: int, draws: int | None, coin: Coin, selection: ExponentialMechanism) -> CoinThenDraws:
+def cost_of(
+    setting: Setting, every: int, draws: int | None, coin: Coin, selection: ExponentialMechanism
+) -> CoinThenDraws:
     """The privacy cost of one loss vector against an observer of all broadcasts: `proofs/dartboard.md#approximate-dp`, `#pure-dp`."""
     later = max(0, ceil(setting.horizon / every) - 2)
-    likeliest = min(1.0, -expm1(-coin.rate * (coin.base + setting.clients * every)) * (1 + 1e-14))  # to leave, rounded up
+    likeliest = min(
+        1.0, -expm1(-coin.rate * (coin.base + setting.clients * every)) * (1 + 1e-14)
+    )  # to leave, rounded up
     gap = coin.rate * coin.base * (1 - 2.0**-51)
-    return CoinThenDraws(gap, coin.rate * coin.sensitivity, selection.epsilon, later, likeliest, draws)
+    return CoinThenDraws(
+        gap, coin.rate * coin.sensitivity, selection.epsilon, later, likeliest, draws
+    )
 
 
 @dataclass(frozen=True)
@@ -65,7 +71,11 @@ class Choice:
     def formula(self, setting: Setting) -> float:
         """The proven bound as it is written, which may exceed the horizon."""
         most = self.groups(setting) - 1 if self.draws is None else self.draws
-        return float(regret_bounds(setting, self.every, np.array(self.rate), np.array(self.leave), np.array(most)))
+        return float(
+            regret_bounds(
+                setting, self.every, np.array(self.rate), np.array(self.leave), np.array(most)
+            )
+        )
 
 
 def with_chance(rate: float, chance: float, every: int, draws: int | None) -> Choice:
@@ -81,7 +91,11 @@ def regret_bounds(setting: Setting, every: int, rate: Array, p: Array, draws: Ar
     with np.errstate(divide="ignore"):
         learning = entropy(setting) / together + together * every**2 * groups / 8
     chance = 1 - (1 - p) * np.exp(-together * every)
-    tail = bdtrc(np.minimum(draws, max(0, exchanges - 1)), max(1, exchanges), np.minimum(1.0, chance * (1 + 1e-13)))
+    tail = bdtrc(
+        np.minimum(draws, max(0, exchanges - 1)),
+        max(1, exchanges),
+        np.minimum(1.0, chance * (1 + 1e-13)),
+    )
     tail = np.where(draws >= exchanges * chance, tail, 1.0)
     return learning + setting.horizon * np.where(draws < exchanges, tail, 0.0)
 

@@ -53,20 +53,28 @@ class DartboardServer:
         return self.draws is not None and draws >= self.draws
 
     def open(self, noise: Noise) -> tuple[CurrentExpert, ServerState]:
-        state = ServerState(np.zeros(self.experts, np.int64), noise.index(self.experts, "first expert"), 0)
+        state = ServerState(
+            np.zeros(self.experts, np.int64), noise.index(self.experts, "first expert"), 0
+        )
         return self.message(state), state
 
     def message(self, state: ServerState) -> CurrentExpert:
-        return CurrentExpert(None if self.over(state.switches) else self.every, state.expert, state.switches)
+        return CurrentExpert(
+            None if self.over(state.switches) else self.every, state.expert, state.switches
+        )
 
-    def aggregate(self, state: ServerState, uploads: LossSums, noise: Noise) -> tuple[CurrentExpert, ServerState]:
+    def aggregate(
+        self, state: ServerState, uploads: LossSums, noise: Noise
+    ) -> tuple[CurrentExpert, ServerState]:
         state = replace(state, totals=state.totals + uploads.losses)
         if not noise.release(self.coin, float(from_units(int(uploads.losses[state.expert])))):
             state = self.switched(state, from_units(state.totals), noise)
         return self.message(state), state
 
     def switched(self, state: ServerState, scores: Array, noise: Noise) -> ServerState:
-        return replace(state, expert=noise.release(self.selection, scores), switches=state.switches + 1)
+        return replace(
+            state, expert=noise.release(self.selection, scores), switches=state.switches + 1
+        )
 
     def advance(self, run: RunState, block: Block, source: NoiseSource) -> tuple[RunState, Trace]:
         """Many exchanges at once: only coins that could show "leave" look at losses, and every loss is added once for the draws.
@@ -76,12 +84,24 @@ class DartboardServer:
         """
         noise, losses = source.server(), block.losses
         rounds, state = len(losses), run.server
-        due = np.arange(0) if run.remaining is None else np.arange(run.remaining, rounds, self.every)
+        due = (
+            np.arange(0) if run.remaining is None else np.arange(run.remaining, rounds, self.every)
+        )
         if len(due) == 0:
             left = None if run.remaining is None else run.remaining - rounds
-            return _after(run, state, run.clients.losses + block.own_totals, left, np.full(rounds, state.expert), 0)
+            return _after(
+                run,
+                state,
+                run.clients.losses + block.own_totals,
+                left,
+                np.full(rounds, state.expert),
+                0,
+            )
         head = run.clients.losses.sum(axis=0) + block.totals_before(int(due[0]))
-        anchors, scores = _Anchors.of(block, state.totals + run.clients.losses.sum(axis=0)), from_units(state.totals + head)
+        anchors, scores = (
+            _Anchors.of(block, state.totals + run.clients.losses.sum(axis=0)),
+            from_units(state.totals + head),
+        )
         coins = _Coins.of(self, losses, due, head, noise)
         summed, done, changed, followed = int(due[0]), 0, [0], [state.expert]
         while done < len(due) and not self.over(state.switches):
@@ -103,9 +123,15 @@ class DartboardServer:
     def log_likelihood(self, broadcasts: list[CurrentExpert], reports: Array) -> float:
         """Exact log-probability of the broadcasts: a coin for each exchange, a draw where the number of draws went up."""
         now, result = broadcasts[0], -log(self.experts)
-        for sent, (lost, chances) in zip(broadcasts[1:], _steps(self, reports.shape, reports.tobytes()), strict=False):
+        for sent, (lost, chances) in zip(
+            broadcasts[1:], _steps(self, reports.shape, reports.tobytes()), strict=False
+        ):
             draws = sent.switches - now.switches
-            if self.over(now.switches) or draws not in (0, 1) or (draws == 0 and sent.expert != now.expert):
+            if (
+                self.over(now.switches)
+                or draws not in (0, 1)
+                or (draws == 0 and sent.expert != now.expert)
+            ):
                 return -np.inf
             result += self.coin.log_probability(lost[now.expert], draws == 0)
             result += chances[sent.expert] if draws else 0.0
@@ -114,11 +140,18 @@ class DartboardServer:
 
     def grouped(self, lost: Array) -> Array:
         """Losses (rounds, experts) by group."""
-        return np.stack([lost[first : first + self.every].sum(axis=0) for first in range(0, len(lost), self.every)])
+        return np.stack(
+            [
+                lost[first : first + self.every].sum(axis=0)
+                for first in range(0, len(lost), self.every)
+            ]
+        )
 
 
 @lru_cache(maxsize=4)
-def _steps(server: DartboardServer, shape: tuple[int, ...], reports: bytes) -> list[tuple[list[float], list[float]]]:
+def _steps(
+    server: DartboardServer, shape: tuple[int, ...], reports: bytes
+) -> list[tuple[list[float], list[float]]]:
     """For the exchange after each group: the losses of every expert in it, and ln of the chance that it is drawn."""
     lost = from_units(to_units(np.frombuffer(reports).reshape(shape).sum(axis=1)))
     groups = server.grouped(lost)
@@ -126,7 +159,9 @@ def _steps(server: DartboardServer, shape: tuple[int, ...], reports: bytes) -> l
     return list(zip(groups.tolist(), chances.tolist(), strict=True))
 
 
-def _after(run: RunState, state: ServerState, losses: Units, left: int | None, plays: np.ndarray, done: int) -> tuple[RunState, Trace]:
+def _after(
+    run: RunState, state: ServerState, losses: Units, left: int | None, plays: np.ndarray, done: int
+) -> tuple[RunState, Trace]:
     clients = len(losses)
     kept = ClientState(np.full(clients, state.expert), losses)
     after = RunState(run.round + len(plays), kept, None, state, left)
@@ -145,7 +180,9 @@ class _Coins:
     lost: Array
 
     @classmethod
-    def of(cls, server: DartboardServer, losses: Array, due: np.ndarray, head: Units, noise: Noise) -> _Coins:
+    def of(
+        cls, server: DartboardServer, losses: Array, due: np.ndarray, head: Units, noise: Noise
+    ) -> _Coins:
         """`head` is what was lost before the first exchange since the last one."""
         _, clients, experts = losses.shape
         uniform = server.coin.draw_uniform(len(due), noise)
@@ -153,7 +190,9 @@ class _Coins:
         exchanges = np.flatnonzero(uniform >= surely)
         groups = losses[due[0] : due[-1]].reshape(-1, server.every * clients, experts)
         first = int(len(exchanges) > 0 and exchanges[0] == 0)
-        lost = np.concatenate([from_units(head)[None][:first], _sums(groups, exchanges[first:] - 1)])
+        lost = np.concatenate(
+            [from_units(head)[None][:first], _sums(groups, exchanges[first:] - 1)]
+        )
         return cls(server, exchanges.tolist(), uniform[exchanges], lost)
 
     def first_leaving(self, expert: int, start: int) -> int | None:
@@ -166,11 +205,16 @@ class _Coins:
 
 def _sums(groups: Array, chosen: np.ndarray) -> Array:
     """The sums over the middle axis of some groups, a few of them at a time, always in the same place in the cache."""
-    found, step = np.empty((len(chosen), groups.shape[2])), max(1, CACHE_ELEMENTS // max(1, groups[:1].size))
+    found, step = (
+        np.empty((len(chosen), groups.shape[2])),
+        max(1, CACHE_ELEMENTS // max(1, groups[:1].size)),
+    )
     some = np.empty((min(step, len(chosen)), *groups.shape[1:]))
     for at in range(0, len(chosen), step):
         part = some[: len(chosen) - at]
-        np.take(groups, chosen[at : at + step], axis=0, out=part, mode="clip")  # any mode but this one copies once more
+        np.take(
+            groups, chosen[at : at + step], axis=0, out=part, mode="clip"
+        )  # any mode but this one copies once more
         np.add.reduce(part, axis=1, out=found[at : at + step])
     return found
 
@@ -187,7 +231,10 @@ class _Anchors:
         """From the sums that were made when the block was checked, on top of what was lost before it."""
         assert block.segments is not None
         pieces = np.cumsum(block.segments.sum(axis=1), axis=0)
-        return cls((0, *map(int, block.cuts)), from_units(before + np.vstack([np.zeros_like(before), pieces])))
+        return cls(
+            (0, *map(int, block.cuts)),
+            from_units(before + np.vstack([np.zeros_like(before), pieces])),
+        )
 
     def totals(self, losses: Array, at: int, summed: int, scores: Array) -> Array:
         """The total losses before round `at`, from the nearest round for which they are known; for `summed` they are `scores`."""
@@ -195,5 +242,7 @@ class _Anchors:
         for known in (right - 1, right):
             if known >= 0 and abs(at - self.at[known]) < abs(at - summed):
                 summed, scores = self.at[known], self.scores[known]
-        between = np.add.reduce(losses[min(at, summed) : max(at, summed)].reshape(-1, losses.shape[-1]))
+        between = np.add.reduce(
+            losses[min(at, summed) : max(at, summed)].reshape(-1, losses.shape[-1])
+        )
         return scores + between if at > summed else scores - between

@@ -30,7 +30,9 @@ from hedgerow.privacy.curves import ApproximateDP, PureDP, Quoted
 RAREST = 1e-9  # smallest chance to leave that may be given: the lattice of losses has few below it
 
 
-def printed(setting: Setting, epsilon: float, delta: float, every: int | None) -> tuple[Choice, float]:
+def printed(
+    setting: Setting, epsilon: float, delta: float, every: int | None
+) -> tuple[Choice, float]:
     """The printed constants for the mean loss of all clients, and the regret bound printed with them.
 
     Corollary 4 for delta = 0; otherwise Corollary 6, which for groups of one round is Corollary 3. Groups of another size than
@@ -44,14 +46,29 @@ def printed(setting: Setting, epsilon: float, delta: float, every: int | None) -
         eta = p * epsilon / 20
     else:
         tail = log(1 / delta)
-        size = every or max(1, min(horizon, round(tail**0.4 * log(experts) ** 0.6 / (horizon**0.2 * epsilon**0.6))))
+        size = every or max(
+            1, min(horizon, round(tail**0.4 * log(experts) ** 0.6 / (horizon**0.2 * epsilon**0.6)))
+        )
         game = horizon / size
-        p, name = (game * tail) ** (-1 / 3), "Corollary 6" if every is None and size > 1 else "Corollary 3"
+        p, name = (
+            (game * tail) ** (-1 / 3),
+            "Corollary 6" if every is None and size > 1 else "Corollary 3",
+        )
         most = tail ** (1 / 3) * game ** (-1 / 6) * log(experts) ** 0.5
         eta = size * p * epsilon / 40 if name == "Corollary 6" else p * min(epsilon / 2, most) / 20
     rule = f"so large that {name} has p <= 1/2 in {game:.4g} rounds, which Theorems 2 and 5 need; it has p = {p:.4g}"
-    expect(p <= LARGEST_CHANCE, "delta" if delta > 0 else "horizon", delta if delta > 0 else horizon, _smaller(rule, delta))
-    expect(eta < 0.5, "epsilon", epsilon, f"so small that {name} has eta < 1/2, which Theorems 2 and 5 need; it has eta = {eta:.4g}")
+    expect(
+        p <= LARGEST_CHANCE,
+        "delta" if delta > 0 else "horizon",
+        delta if delta > 0 else horizon,
+        _smaller(rule, delta),
+    )
+    expect(
+        eta < 0.5,
+        "epsilon",
+        epsilon,
+        f"so small that {name} has eta < 1/2, which Theorems 2 and 5 need; it has eta = {eta:.4g}",
+    )
     rate = -log1p(-eta) / (setting.clients * size)
     bound = eta * horizon + size * log(experts) / eta + 2 * horizon * exp(-game * p / 3)
     return with_chance(rate, p, size, max(1, ceil(4 * game * p) - 1)), bound
@@ -118,15 +135,25 @@ class ShrinkingDartboard(AlgorithmSpec):
         """Loud versions whose tiny games come close to the certificate: by draws, and by the first coin alone; for a delta one without
         a cap, so that coins decide how many draws there are.
         """
-        loud = replace(self, epsilon=200.0 if self.calibration == "certified" else self.epsilon, every=1)
-        other = replace(loud, rate=0.7, leave=0.3, draws=None) if self.delta > 0 else replace(loud, rate=0.3, leave=0.02, draws=1)
+        loud = replace(
+            self, epsilon=200.0 if self.calibration == "certified" else self.epsilon, every=1
+        )
+        other = (
+            replace(loud, rate=0.7, leave=0.3, draws=None)
+            if self.delta > 0
+            else replace(loud, rate=0.3, leave=0.02, draws=1)
+        )
         return replace(loud, rate=2.0, leave=0.05, draws=2), other
 
     def build(self, setting: Setting) -> Algorithm:
         if self.every is not None:
-            expect(self.every <= setting.horizon, "every", self.every, f"<= horizon={setting.horizon}")
+            expect(
+                self.every <= setting.horizon, "every", self.every, f"<= horizon={setting.horizon}"
+            )
         choice, claimed_bound = self._choice(setting)
-        server = DartboardServer(setting.experts, choice.every, choice.draws, choice.coin, choice.selection)
+        server = DartboardServer(
+            setting.experts, choice.every, choice.draws, choice.coin, choice.selection
+        )
         if self.calibration == "certified":
             self.afford(choice, server.cost(setting))
         return Algorithm(
@@ -140,7 +167,9 @@ class ShrinkingDartboard(AlgorithmSpec):
             advance=server.advance,
             common_play=attrgetter("expert"),
             log_likelihood=server.log_likelihood,
-            regret_bound=RegretBound(choice.regret_bound(setting), "oblivious", Proof("dartboard.md", "regret")),
+            regret_bound=RegretBound(
+                choice.regret_bound(setting), "oblivious", Proof("dartboard.md", "regret")
+            ),
             parameters=_shown(choice, claimed_bound),
         )
 
@@ -154,20 +183,35 @@ class ShrinkingDartboard(AlgorithmSpec):
         if self.rate is not None and self.leave is not None and self.every is not None:
             return with_chance(self.rate, self.leave, self.every, self.draws), None
         if self.calibration == "certified":
-            return choose(setting, self.epsilon, self.delta, self.every, Given(self.rate, self.leave, self.draws)), None
+            return choose(
+                setting,
+                self.epsilon,
+                self.delta,
+                self.every,
+                Given(self.rate, self.leave, self.draws),
+            ), None
         found, bound = printed(setting, self.epsilon, self.delta, self.every)
         if not self.by_hand:
             return found, bound
         draws = found.draws if self.draws is None else self.draws
-        return with_chance(self.rate or found.rate, self.leave or found.leave, found.every, draws), None
+        return with_chance(
+            self.rate or found.rate, self.leave or found.leave, found.every, draws
+        ), None
 
     def afford(self, choice: Choice, cost: CoinThenDraws) -> None:
         """Refuses a choice whose server costs more than the budget; names what was given of it, or all where nothing was."""
         if cost.pure <= self.epsilon if self.delta == 0 else cost.delta(self.epsilon) <= self.delta:
             return
-        hints = {"rate": "a smaller rate", "leave": "a larger leave", "draws": "fewer draws", "every": "a larger every"}
+        hints = {
+            "rate": "a smaller rate",
+            "leave": "a larger leave",
+            "draws": "fewer draws",
+            "every": "a larger every",
+        }
         given = {name: getattr(self, name) for name in hints if getattr(self, name) is not None}
-        given = given or {name: getattr(choice, name) for name in hints if getattr(choice, name) is not None}
+        given = given or {
+            name: getattr(choice, name) for name in hints if getattr(choice, name) is not None
+        }
         told = ", ".join(f"{name}={value!r}" for name, value in given.items())
         change = ", ".join(hints[name] for name in given)
         rule = f"within epsilon={self.epsilon}, delta={self.delta}: this choice costs {self.curve(cost).words()} or more"
@@ -177,7 +221,9 @@ class ShrinkingDartboard(AlgorithmSpec):
         return PureDP(cost.pure) if self.delta == 0 else Quoted(cost, self.delta)
 
     def _certificate(self, setting: Setting, server: DartboardServer) -> Certificate:
-        claimed = PureDP(self.epsilon) if self.delta == 0 else ApproximateDP(self.epsilon, self.delta)
+        claimed = (
+            PureDP(self.epsilon) if self.delta == 0 else ApproximateDP(self.epsilon, self.delta)
+        )
         return trusted_server(
             setting=setting,
             curve=self.curve(server.cost(setting)),
@@ -192,7 +238,12 @@ class ShrinkingDartboard(AlgorithmSpec):
 
 def _shown(choice: Choice, printed_bound: float | None) -> dict[str, Any]:
     """The parameters that a built algorithm shows."""
-    found: dict[str, Any] = {"rate": choice.rate, "base": choice.base, "leave": choice.leave, "every": choice.every}
+    found: dict[str, Any] = {
+        "rate": choice.rate,
+        "base": choice.base,
+        "leave": choice.leave,
+        "every": choice.every,
+    }
     maybe = {"draws": choice.draws, "printed_regret_bound": printed_bound}
     return found | {name: value for name, value in maybe.items() if value is not None}
 

@@ -30,12 +30,25 @@ from hedgerow.privacy.composition.table_cache import load, store
 from hedgerow.privacy.curves import base
 from hedgerow.privacy.mechanisms import coin, selection
 
-RESTS_ON: Any = (cost, coin, selection, bisection, base, bounded_range, lattice, rounding)  # and on this file
+RESTS_ON: Any = (
+    cost,
+    coin,
+    selection,
+    bisection,
+    base,
+    bounded_range,
+    lattice,
+    rounding,
+)  # and on this file
 CLOSE = 0.97  # of delta: near enough to stop the search
 ROUNDS_OF_CORRECTION = 4
 CHANCES, CAPS, ZOOMS = 49, 49, 3
 LARGEST_CHANCE = 0.5
-SPREAD = ((-sqrt(3), 1 / 6), (0.0, 2 / 3), (sqrt(3), 1 / 6))  # three points that stand for a normal law
+SPREAD = (
+    (-sqrt(3), 1 / 6),
+    (0.0, 2 / 3),
+    (sqrt(3), 1 / 6),
+)  # three points that stand for a normal law
 
 
 @dataclass(frozen=True)
@@ -67,7 +80,9 @@ def best_of(setting: Setting, found: list[Choice]) -> Choice:
 
 
 @lru_cache(maxsize=256)
-def choose(setting: Setting, epsilon: float, delta: float, every: int | None, given: Given = FREE) -> Choice:
+def choose(
+    setting: Setting, epsilon: float, delta: float, every: int | None, given: Given = FREE
+) -> Choice:
     """The smallest regret bound that the search finds within the budget; kept on disk with delta > 0, where it takes time.
 
     A given rate may be too large for every budget: then the choice is one that costs little, and too much.
@@ -77,11 +92,27 @@ def choose(setting: Setting, epsilon: float, delta: float, every: int | None, gi
     key = f"choice {setting} epsilon={float(epsilon).hex()} delta={float(delta).hex()} every={every} {given} code={_code()}"
     kept = load(key)
     if kept is not None and len(kept) == 4:
-        return Choice(float(kept[0]), float(kept[1]), int(kept[2]), None if kept[3] < 0 else int(kept[3]))
-    pure, found = choose_pure(setting, epsilon, every, given), choose_approximate(setting, epsilon, delta, every, given)
+        return Choice(
+            float(kept[0]), float(kept[1]), int(kept[2]), None if kept[3] < 0 else int(kept[3])
+        )
+    pure, found = (
+        choose_pure(setting, epsilon, every, given),
+        choose_approximate(setting, epsilon, delta, every, given),
+    )
     fits = found is not None and (given.rate is None or found.cost(setting).delta(epsilon) <= delta)
-    found = pure if found is None or not fits else found if pure.cost(setting).pure > epsilon else best_of(setting, [found, pure])
-    store(key, np.array([found.rate, found.base, found.every, -1 if found.draws is None else found.draws], float))
+    found = (
+        pure
+        if found is None or not fits
+        else found
+        if pure.cost(setting).pure > epsilon
+        else best_of(setting, [found, pure])
+    )
+    store(
+        key,
+        np.array(
+            [found.rate, found.base, found.every, -1 if found.draws is None else found.draws], float
+        ),
+    )
     return found
 
 
@@ -89,10 +120,15 @@ def choose(setting: Setting, epsilon: float, delta: float, every: int | None, gi
 def _code() -> str:
     """Of all that a choice rests on: a choice that other code has made is another choice."""
     files = [__file__, *(part.__file__ for part in RESTS_ON)]
-    return random_draws.digest() + hashlib.sha256(b"".join(Path(file).read_bytes() for file in files)).hexdigest()
+    return (
+        random_draws.digest()
+        + hashlib.sha256(b"".join(Path(file).read_bytes() for file in files)).hexdigest()
+    )
 
 
-def _fitting(setting: Setting, epsilon: float, rate: float, chosen: Callable[[float], Choice]) -> Choice:
+def _fitting(
+    setting: Setting, epsilon: float, rate: float, chosen: Callable[[float], Choice]
+) -> Choice:
     """What is chosen with this rate, or with less of it where a rounding, of p above all, has made the pure cost too large."""
 
     def fits(at: float) -> bool:
@@ -107,7 +143,11 @@ def _fitting(setting: Setting, epsilon: float, rate: float, chosen: Callable[[fl
 def choose_pure(setting: Setting, epsilon: float, every: int | None, given: Given = FREE) -> Choice:
     found = [_pure(setting, epsilon, size, given) for size in candidates(setting, every)]
     fitting = [choice for choice in found if choice.cost(setting).pure <= epsilon]
-    return best_of(setting, fitting) if fitting else min(found, key=lambda choice: choice.cost(setting).pure)
+    return (
+        best_of(setting, fitting)
+        if fitting
+        else min(found, key=lambda choice: choice.cost(setting).pure)
+    )
 
 
 def _pure(setting: Setting, epsilon: float, every: int, given: Given) -> Choice:
@@ -116,18 +156,28 @@ def _pure(setting: Setting, epsilon: float, every: int, given: Given) -> Choice:
     What is given has one place on the grid. With a given rate that fits nowhere, the cheapest place.
     """
     exchanges = max(1, ceil(setting.horizon / every) - 1)
-    chances, caps = np.geomspace(0.01 / exchanges, LARGEST_CHANCE, CHANCES), np.geomspace(1, exchanges, CAPS)
+    chances, caps = (
+        np.geomspace(0.01 / exchanges, LARGEST_CHANCE, CHANCES),
+        np.geomspace(1, exchanges, CAPS),
+    )
     if given.draws is not None:
         caps = np.full(CAPS, float(min(given.draws, exchanges)))
     best = (inf, given.rate or 0.0, LARGEST_CHANCE, 1)
     for _ in range(ZOOMS):
         p, draws = np.meshgrid(_chances(chances, given), np.unique(np.rint(caps)), indexing="ij")
         largest = _largest_pure_rate(p, draws, epsilon * (1 if given.rate is None else 1 - 1e-12))
-        rate = np.minimum(largest, fastest(setting, every)) if given.rate is None else np.full_like(p, given.rate)
+        rate = (
+            np.minimum(largest, fastest(setting, every))
+            if given.rate is None
+            else np.full_like(p, given.rate)
+        )
         bound = np.where(rate <= largest, regret_bounds(setting, every, rate, p, draws), inf)
         at = np.unravel_index(int(np.argmin(bound)), bound.shape)
         best = min(best, (float(bound[at]), float(rate[at]), float(p[at]), int(draws[at])))
-        ratio_p, ratio_k = (chances[1] / chances[0]) ** 1.5, (caps[1] / caps[0]) ** 1.5 if exchanges > 1 else 1.0
+        ratio_p, ratio_k = (
+            (chances[1] / chances[0]) ** 1.5,
+            (caps[1] / caps[0]) ** 1.5 if exchanges > 1 else 1.0,
+        )
         chances = np.geomspace(best[2] / ratio_p, best[2] * ratio_p, CHANCES)
         caps = np.clip(np.geomspace(best[3] / ratio_k, best[3] * ratio_k, CAPS), 1, exchanges)
 
@@ -157,7 +207,9 @@ def _largest_pure_rate(p: Array, draws: Array, epsilon: float) -> Array:
     return low
 
 
-def choose_approximate(setting: Setting, epsilon: float, delta: float, every: int | None, given: Given = FREE) -> Choice | None:
+def choose_approximate(
+    setting: Setting, epsilon: float, delta: float, every: int | None, given: Given = FREE
+) -> Choice | None:
     """The best group size and p by approximation, then the largest rate that is certified there, or the one that is given.
 
     None where the given rate is too large for every p.
@@ -165,22 +217,40 @@ def choose_approximate(setting: Setting, epsilon: float, delta: float, every: in
     best = (inf, inf, given.rate or 0.0, LARGEST_CHANCE, 1)
     for size in candidates(setting, every):
         p = _chances(np.geomspace(1e-6, LARGEST_CHANCE, 2 * CHANCES), given)
-        rate = _largest_rate(setting, size, p, epsilon, delta) if given.rate is None else np.full_like(p, given.rate)
-        bound = regret_bounds(setting, size, rate, p, np.full_like(p, inf if given.draws is None else given.draws))
-        spent = np.zeros_like(p) if given.rate is None else approximate_delta(setting, size, rate, p, epsilon)
+        rate = (
+            _largest_rate(setting, size, p, epsilon, delta)
+            if given.rate is None
+            else np.full_like(p, given.rate)
+        )
+        bound = regret_bounds(
+            setting, size, rate, p, np.full_like(p, inf if given.draws is None else given.draws)
+        )
+        spent = (
+            np.zeros_like(p)
+            if given.rate is None
+            else approximate_delta(setting, size, rate, p, epsilon)
+        )
         at = min(range(len(p)), key=lambda i: (spent[i] > delta, bound[i], spent[i]))
         if spent[at] <= delta:
-            best = min(best, (float(bound[at]), float(spent[at]), float(rate[at]), float(p[at]), size))
+            best = min(
+                best, (float(bound[at]), float(spent[at]), float(rate[at]), float(p[at]), size)
+            )
     rate, p, size = best[2:]
     if best[0] == inf:
         return None
     if given.rate is not None:
         return with_chance(rate, given.leave or p, size, given.draws)
-    return replace(_certified(setting, epsilon, delta, rate, p, size), draws=given.draws)  # a cap makes nothing dearer
+    return replace(
+        _certified(setting, epsilon, delta, rate, p, size), draws=given.draws
+    )  # a cap makes nothing dearer
 
 
 def _gaussian(epsilon: Array, mu: Array) -> Array:
-    return np.maximum(0.0, ndtr(mu / 2 - epsilon / mu) - np.exp(np.minimum(700.0, epsilon + log_ndtr(-mu / 2 - epsilon / mu))))
+    return np.maximum(
+        0.0,
+        ndtr(mu / 2 - epsilon / mu)
+        - np.exp(np.minimum(700.0, epsilon + log_ndtr(-mu / 2 - epsilon / mu))),
+    )
 
 
 def approximate_delta(setting: Setting, every: int, rate: Array, p: Array, epsilon: float) -> Array:
@@ -192,8 +262,12 @@ def approximate_delta(setting: Setting, every: int, rate: Array, p: Array, epsil
     more, told, hidden = leave * np.exp(up), np.zeros_like(p), np.zeros_like(p)
     for deviations, weight in SPREAD:
         mu = rate * np.sqrt(1 + np.maximum(0.0, mean + deviations * np.sqrt(variance)))
-        told += weight * (more * _gaussian(epsilon - up, mu) + (1 - more) * _gaussian(epsilon + rate, mu))
-        hidden += weight * (leave * _gaussian(epsilon + up, mu) + (1 - leave) * _gaussian(epsilon - rate, mu))
+        told += weight * (
+            more * _gaussian(epsilon - up, mu) + (1 - more) * _gaussian(epsilon + rate, mu)
+        )
+        hidden += weight * (
+            leave * _gaussian(epsilon + up, mu) + (1 - leave) * _gaussian(epsilon - rate, mu)
+        )
     return np.maximum(told, hidden)
 
 
@@ -208,7 +282,9 @@ def _largest_rate(setting: Setting, every: int, p: Array, epsilon: float, delta:
     return np.maximum(low, 1e-12 * high)
 
 
-def _certified(setting: Setting, epsilon: float, delta: float, rate: float, p: float, every: int) -> Choice:
+def _certified(
+    setting: Setting, epsilon: float, delta: float, rate: float, p: float, every: int
+) -> Choice:
     """The largest rate at this p whose certified curve fits: the approximation is corrected by what it got wrong the last time."""
     best, chance = None, np.array([p])
     for _ in range(ROUNDS_OF_CORRECTION):

@@ -20,7 +20,11 @@ from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import Context, RunState, Trace
 
-ANNOUNCED = {"NextBlock.rounds": Channel.TIMING, "NextBlock.expert": Channel.BROADCASTS, "NextBlock.counted": Channel.BROADCASTS}
+ANNOUNCED = {
+    "NextBlock.rounds": Channel.TIMING,
+    "NextBlock.expert": Channel.BROADCASTS,
+    "NextBlock.counted": Channel.BROADCASTS,
+}
 
 
 @dataclass(frozen=True)
@@ -60,23 +64,37 @@ class BlockClient:
 
     def receive(self, state: ClientState, broadcast: NextBlock) -> ClientState:
         left = np.full_like(state.left, broadcast.counted)
-        return ClientState(np.full_like(state.expert, broadcast.expert), left, np.zeros_like(state.losses))
+        return ClientState(
+            np.full_like(state.expert, broadcast.expert), left, np.zeros_like(state.losses)
+        )
 
-    def play(self, state: ClientState, context: Context, noise: Noise) -> tuple[np.ndarray, ClientState]:
+    def play(
+        self, state: ClientState, context: Context, noise: Noise
+    ) -> tuple[np.ndarray, ClientState]:
         del context, noise
         return state.expert, state
 
     def observe(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
         del noise
         counts = np.asarray(state.left > 0, np.int64)
-        return replace(state, left=np.asarray(state.left - counts), losses=state.losses + to_units(reports) * counts[..., None])
+        return replace(
+            state,
+            left=np.asarray(state.left - counts),
+            losses=state.losses + to_units(reports) * counts[..., None],
+        )
 
-    def observe_span(self, state: ClientState, block: Block, first: int, rounds: int) -> ClientState:
+    def observe_span(
+        self, state: ClientState, block: Block, first: int, rounds: int
+    ) -> ClientState:
         """All clients observe so many rounds of a checked block at once."""
         counted = min(int(state.left[0]), rounds)
         if counted == 0:
             return state
-        sums = block.own_totals if counted == block.rounds else to_units(block.losses[first : first + counted].sum(axis=0))
+        sums = (
+            block.own_totals
+            if counted == block.rounds
+            else to_units(block.losses[first : first + counted].sum(axis=0))
+        )
         return replace(state, left=state.left - counted, losses=state.losses + sums)
 
     def upload(self, state: ClientState, noise: Noise) -> tuple[LossSums | NoisySums, ClientState]:
@@ -123,7 +141,9 @@ class BlockServer:
     def open(self, noise: Noise) -> tuple[NextBlock, ServerState]:
         return self._announce(0, noise.index(self.experts, "first expert"), noise)
 
-    def aggregate(self, state: ServerState, uploads: LossSums | NoisySums, noise: Noise) -> tuple[NextBlock, ServerState]:
+    def aggregate(
+        self, state: ServerState, uploads: LossSums | NoisySums, noise: Noise
+    ) -> tuple[NextBlock, ServerState]:
         if self.selection is None:
             expert = int(np.argmin(uploads.losses))
         else:
@@ -143,7 +163,9 @@ class BlockServer:
         """Exact log-probability of the broadcasts of a server that chooses privately."""
         result = -np.log(self.experts) + self.counting.log_probability(1, broadcasts[0].counted)
         for block, (said, then) in enumerate(pairwise(broadcasts)):
-            result += self.selection.log_probability(self.scores(block, said.counted, reports), then.expert)
+            result += self.selection.log_probability(
+                self.scores(block, said.counted, reports), then.expert
+            )
             result += self.counting.log_probability(then.rounds or 0, then.counted)
         return float(result)
 
@@ -165,15 +187,24 @@ class Spans:
             length = min(run.remaining, rounds - at)
             plays[at : at + length] = run.clients.expert[0]
             observed = self.client.observe_span(run.clients, block, at, length)
-            run = replace(run, round=run.round + length, clients=observed, remaining=run.remaining - length)
+            run = replace(
+                run, round=run.round + length, clients=observed, remaining=run.remaining - length
+            )
             at += length
         return run, Trace(np.broadcast_to(plays[:, None], (rounds, clients)), exchanges)
 
     def _exchange(self, run: RunState, source: NoiseSource) -> RunState:
         everyone = source.everyone("client", len(run.clients.expert))
         uploads, clients = self.client.upload(run.clients, everyone)
-        broadcast, server = self.server.aggregate(run.server, type(uploads)(uploads.losses.sum(axis=0)), source.server())
-        return replace(run, clients=self.client.receive(clients, broadcast), server=server, remaining=broadcast.rounds)
+        broadcast, server = self.server.aggregate(
+            run.server, type(uploads)(uploads.losses.sum(axis=0)), source.server()
+        )
+        return replace(
+            run,
+            clients=self.client.receive(clients, broadcast),
+            server=server,
+            remaining=broadcast.rounds,
+        )
 
 
 def exchanges_in(horizon: int) -> int:
@@ -191,4 +222,6 @@ def later_blocks(horizon: int) -> list[tuple[int, int]]:
     >>> later_blocks(10)
     [(1, 2), (2, 4), (4, 3)]
     """
-    return [(2**k, min(2 ** (k + 1), horizon - 2 ** (k + 1) + 1)) for k in range(exchanges_in(horizon))]
+    return [
+        (2**k, min(2 ** (k + 1), horizon - 2 ** (k + 1) + 1)) for k in range(exchanges_in(horizon))
+    ]

@@ -15,7 +15,16 @@ from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
-from hedgerow.algorithms.phases.blocks import ANNOUNCED, BlockClient, BlockServer, NextBlock, NoisySums, Spans, WholeBlock, later_blocks
+from hedgerow.algorithms.phases.blocks import (
+    ANNOUNCED,
+    BlockClient,
+    BlockServer,
+    NextBlock,
+    NoisySums,
+    Spans,
+    WholeBlock,
+    later_blocks,
+)
 from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.core.certificate import (
     DEFAULT_VIEWS,
@@ -41,7 +50,13 @@ from hedgerow.core.validate import at_least, check_budget, expect
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.calibrate import gaussian_scale, laplace_scale, settled
 from hedgerow.privacy.curves import GaussianDP, Quoted
-from hedgerow.privacy.mechanisms import AdditiveNoise, ExponentialMechanism, GaussianNoise, KNorm, NoisyMax
+from hedgerow.privacy.mechanisms import (
+    AdditiveNoise,
+    ExponentialMechanism,
+    GaussianNoise,
+    KNorm,
+    NoisyMax,
+)
 from hedgerow.privacy.mechanisms.shares import GaussianShare
 
 PROOF = "phased_selection.md"
@@ -92,41 +107,92 @@ class PhasedSelection(AlgorithmSpec):
 
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)
-        options = {"trust": get_args(Trust), "choice": (None, *get_args(Choice)), "report": (None, *get_args(Report))}
+        options = {
+            "trust": get_args(Trust),
+            "choice": (None, *get_args(Choice)),
+            "report": (None, *get_args(Report)),
+        }
         for name, allowed in options.items():
             words = tuple(word for word in allowed if word is not None)
             expect(getattr(self, name) in allowed, name, getattr(self, name), f"in {words}")
-        expect(self.choice is None or self.trust == "central", "choice", self.choice, "only with trust='central', where the server chooses")
-        expect(self.report is None or self.trust == "local", "report", self.report, "only with trust='local', where clients add the noise")
+        expect(
+            self.choice is None or self.trust == "central",
+            "choice",
+            self.choice,
+            "only with trust='central', where the server chooses",
+        )
+        expect(
+            self.report is None or self.trust == "local",
+            "report",
+            self.report,
+            "only with trust='local', where clients add the noise",
+        )
         gaussian = self.trust == "distributed" or self.report == "gaussian"
-        expect(self.delta > 0 or not gaussian, "delta", self.delta, "> 0, as delta = 1e-6: Gaussian noise has no pure guarantee")
+        expect(
+            self.delta > 0 or not gaussian,
+            "delta",
+            self.delta,
+            "> 0, as delta = 1e-6: Gaussian noise has no pure guarantee",
+        )
         pure = "trust='central'" if self.trust == "central" else f"report={self.report!r}"
-        needless = self.delta > 0 and (self.trust == "central" or self.report in ("k_norm", "laplace"))
-        expect(not needless, "delta", self.delta, f"to be 0 with {pure}, which is epsilon-DP: only Gaussian reports spend a delta")
+        needless = self.delta > 0 and (
+            self.trust == "central" or self.report in ("k_norm", "laplace")
+        )
+        expect(
+            not needless,
+            "delta",
+            self.delta,
+            f"to be 0 with {pure}, which is epsilon-DP: only Gaussian reports spend a delta",
+        )
         if self.honest is not None:
-            expect(self.trust == "distributed", "honest", self.honest, "only with trust='distributed', where noise is shared")
+            expect(
+                self.trust == "distributed",
+                "honest",
+                self.honest,
+                "only with trust='distributed', where noise is shared",
+            )
             at_least("honest", self.honest, 1)
 
     def build(self, setting: Setting) -> Algorithm:
         if self.honest is not None:
             most = _all_but_one(setting)
-            expect(self.honest <= most, "honest", self.honest, f"<= {most} with clients={setting.clients}: a peer knows its own share")
-        selection, reporting = (self._selection(), None) if self.trust == "central" else (None, self._reporting(setting))
-        client, server = BlockClient(setting.experts, reporting), BlockServer(setting.experts, selection, WholeBlock())
+            expect(
+                self.honest <= most,
+                "honest",
+                self.honest,
+                f"<= {most} with clients={setting.clients}: a peer knows its own share",
+            )
+        selection, reporting = (
+            (self._selection(), None)
+            if self.trust == "central"
+            else (None, self._reporting(setting))
+        )
+        client, server = (
+            BlockClient(setting.experts, reporting),
+            BlockServer(setting.experts, selection, WholeBlock()),
+        )
         exact = reporting is None
         return Algorithm(
             name="phased_selection",
             setting=setting,
             client=client,
             server=server,
-            certificate=self._central(setting, selection) if exact else self._noisy_reports(setting, reporting),
+            certificate=self._central(setting, selection)
+            if exact
+            else self._noisy_reports(setting, reporting),
             upload=LossSums if exact else NoisySums,
             broadcast=NextBlock,
             advance=Spans(client, server).advance,
             common_play=attrgetter("expert") if exact else None,
             log_likelihood=server.log_likelihood if exact else None,
-            regret_bound=RegretBound(regret_bound(setting, self._excess(setting, reporting)), "stochastic", Proof(PROOF, "regret")),
-            parameters={"choice": self._chosen} if exact else _noise_on_reports(setting.experts, reporting),
+            regret_bound=RegretBound(
+                regret_bound(setting, self._excess(setting, reporting)),
+                "stochastic",
+                Proof(PROOF, "regret"),
+            ),
+            parameters={"choice": self._chosen}
+            if exact
+            else _noise_on_reports(setting.experts, reporting),
         )
 
     def audit_variants(self) -> tuple[PhasedSelection, ...]:
@@ -150,17 +216,29 @@ class PhasedSelection(AlgorithmSpec):
 
     def _reporting(self, setting: Setting) -> Any:
         """Among the laws that the budget allows the one with the smallest proven excess: public values alone decide."""
-        return min((spec._noise(setting) for spec in self.laws()), key=lambda noise: leader_excess(setting, noise))
+        return min(
+            (spec._noise(setting) for spec in self.laws()),
+            key=lambda noise: leader_excess(setting, noise),
+        )
 
     def _noise(self, setting: Setting) -> Any:
         """One loss vector moves every coordinate of its client's sum by at most 1, so all of them by sqrt(d) in the l2 norm."""
         experts, across = setting.experts, root_up(Fraction(setting.experts))
         if self.trust == "distributed":
-            return _share(Budget(self.epsilon, self.delta), across, self.honest or _all_but_one(setting))
+            return _share(
+                Budget(self.epsilon, self.delta), across, self.honest or _all_but_one(setting)
+            )
         if self.report == "gaussian":
-            return GaussianNoise("report", gaussian_scale(Budget(self.epsilon, self.delta), across), across)
+            return GaussianNoise(
+                "report", gaussian_scale(Budget(self.epsilon, self.delta), across), across
+            )
         if self.report == "laplace":
-            return AdditiveNoise("report", "laplace", laplace_scale(Budget(self.epsilon), float(experts)), float(experts))
+            return AdditiveNoise(
+                "report",
+                "laplace",
+                laplace_scale(Budget(self.epsilon), float(experts)),
+                float(experts),
+            )
         return KNorm("report", round_up(1 / Fraction(self.epsilon)))
 
     def _excess(self, setting: Setting, reporting: Any) -> float:
@@ -191,7 +269,10 @@ class PhasedSelection(AlgorithmSpec):
             honest = reporting.honest
             colluding, seen, anchor = setting.clients - honest, Channel.SUM, "shared-noise"
             assumes.add(_secure_aggregation(honest))
-        views = {**DEFAULT_VIEWS, Observer.SERVER: DEFAULT_VIEWS[Observer.SERVER] - {Channel.UPLOADS} | {seen}}
+        views = {
+            **DEFAULT_VIEWS,
+            Observer.SERVER: DEFAULT_VIEWS[Observer.SERVER] - {Channel.UPLOADS} | {seen},
+        }
         guarantees = tuple(
             Guarantee(
                 observer,
@@ -207,7 +288,9 @@ class PhasedSelection(AlgorithmSpec):
             for observer, view in views.items()
         )
         channels = {"NoisySums.losses": seen, **ANNOUNCED}
-        return Certificate(self.trust, "certified", guarantees, channels, (reporting,), "sum", entered=1)
+        return Certificate(
+            self.trust, "certified", guarantees, channels, (reporting,), "sum", entered=1
+        )
 
 
 def _share(budget: Budget, sensitivity: float, honest: int) -> GaussianShare:
@@ -225,7 +308,10 @@ def _noise_on_reports(experts: int, reporting: Any) -> dict[str, Any]:
     if isinstance(reporting, GaussianNoise):
         return {"report_noise": "gaussian", "report_deviation": reporting.scale}
     if isinstance(reporting, KNorm):
-        return {"report_noise": "k_norm", "report_deviation": reporting.scale * sqrt((experts + 1) * (experts + 2) / 3)}
+        return {
+            "report_noise": "k_norm",
+            "report_deviation": reporting.scale * sqrt((experts + 1) * (experts + 2) / 3),
+        }
     return {"report_noise": "laplace", "report_deviation": reporting.scale * sqrt(2)}
 
 
@@ -253,7 +339,9 @@ def regret_bound(setting: Setting, excess: float) -> float:
         return 0.0
     entropy, total = log(experts), 1.0
     for before, rounds in later_blocks(horizon):
-        total += rounds * min(1.0, sqrt(entropy / (2 * before * clients)) + excess / (before * clients))
+        total += rounds * min(
+            1.0, sqrt(entropy / (2 * before * clients)) + excess / (before * clients)
+        )
     return min(float(horizon), total + sqrt(horizon * entropy / (2 * clients)))
 
 

@@ -13,7 +13,14 @@ from operator import attrgetter
 
 import numpy as np
 
-from hedgerow.algorithms.phases.blocks import ANNOUNCED, BlockClient, BlockServer, NextBlock, Spans, later_blocks
+from hedgerow.algorithms.phases.blocks import (
+    ANNOUNCED,
+    BlockClient,
+    BlockServer,
+    NextBlock,
+    Spans,
+    later_blocks,
+)
 from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.core.certificate import Certificate, Channel, Proof, trusted_server
 from hedgerow.core.noise import Noise
@@ -55,7 +62,10 @@ class RandomPrefix(AlgorithmSpec):
 
     def build(self, setting: Setting) -> Algorithm:
         selection = ExponentialMechanism("selection", self.epsilon)
-        client, server = BlockClient(setting.experts), BlockServer(setting.experts, selection, LaterHalf())
+        client, server = (
+            BlockClient(setting.experts),
+            BlockServer(setting.experts, selection, LaterHalf()),
+        )
         return Algorithm(
             name="random_prefix",
             setting=setting,
@@ -68,7 +78,11 @@ class RandomPrefix(AlgorithmSpec):
             common_play=attrgetter("expert"),
             common_rounds=attrgetter("counted"),
             log_likelihood=server.log_likelihood,
-            regret_bound=RegretBound(gap_regret(setting, self.epsilon, 0.0), "stochastic", Proof("random_prefix.md", "regret")),
+            regret_bound=RegretBound(
+                gap_regret(setting, self.epsilon, 0.0),
+                "stochastic",
+                Proof("random_prefix.md", "regret"),
+            ),
         )
 
     def audit_variants(self) -> tuple[RandomPrefix, ...]:
@@ -102,7 +116,10 @@ def gap_regret(setting: Setting, epsilon: float, gap: float) -> float:
     if experts == 1:
         return 0.0
     entropy = log(experts)
-    hindsight = min(horizon * overrated(clients * horizon / 2, experts, gap), sqrt(horizon * entropy / (2 * clients)))
+    hindsight = min(
+        horizon * overrated(clients * horizon / 2, experts, gap),
+        sqrt(horizon * entropy / (2 * clients)),
+    )
 
     def bound(factor: int) -> float:
         total = 1.0 + 8 * factor * entropy / (clients * epsilon) + hindsight
@@ -131,5 +148,7 @@ def overrated(rate: float, experts: int, gap: float) -> float:
     others = log(experts - 1) if experts > 2 else 0.0
     even = sqrt(others / rate)  # where the bound on the probability passes 1
     start = max(gap, even)
-    tail = exp(others - rate * start**2) * (min(1 / (2 * rate * start), sqrt(np.pi / rate) / 2) if start > 0 else sqrt(np.pi / rate) / 2)
+    tail = exp(others - rate * start**2) * (
+        min(1 / (2 * rate * start), sqrt(np.pi / rate) / 2) if start > 0 else sqrt(np.pi / rate) / 2
+    )
     return max(0.0, even - gap) + tail

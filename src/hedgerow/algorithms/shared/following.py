@@ -42,12 +42,18 @@ class Follower:
     experts: int
 
     def start(self, noise: Noise) -> ClientState:
-        return ClientState(np.zeros(noise.batch, np.int64), np.zeros((*noise.batch, self.experts), np.int64))
+        return ClientState(
+            np.zeros(noise.batch, np.int64), np.zeros((*noise.batch, self.experts), np.int64)
+        )
 
     def receive(self, state: ClientState, broadcast: CurrentExpert) -> ClientState:
-        return ClientState(np.full_like(state.expert, broadcast.expert), np.zeros_like(state.losses))
+        return ClientState(
+            np.full_like(state.expert, broadcast.expert), np.zeros_like(state.losses)
+        )
 
-    def play(self, state: ClientState, context: Context, noise: Noise) -> tuple[np.ndarray, ClientState]:
+    def play(
+        self, state: ClientState, context: Context, noise: Noise
+    ) -> tuple[np.ndarray, ClientState]:
         del noise
         if context.awake is None:
             return state.expert, state

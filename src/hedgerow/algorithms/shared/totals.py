@@ -47,7 +47,9 @@ class Adder:
         return ClientState(zeros, zeros)
 
     def receive(self, state: ClientState, broadcast: Totals) -> ClientState:
-        return ClientState(np.broadcast_to(broadcast.losses, state.losses.shape), np.zeros_like(state.losses))
+        return ClientState(
+            np.broadcast_to(broadcast.losses, state.losses.shape), np.zeros_like(state.losses)
+        )
 
     def observe(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
         del noise
@@ -79,7 +81,9 @@ class Summing:
         totals = np.zeros(self.experts, np.int64)
         return Totals(self.every, totals), ServerState(totals)
 
-    def aggregate(self, state: ServerState, uploads: LossSums, noise: Noise) -> tuple[Totals, ServerState]:
+    def aggregate(
+        self, state: ServerState, uploads: LossSums, noise: Noise
+    ) -> tuple[Totals, ServerState]:
         del noise
         totals = state.totals + uploads.losses
         return Totals(self.every, totals), ServerState(totals)
@@ -91,5 +95,9 @@ def check_interval(every: int, setting: Setting) -> None:
 
 def raw_certificate() -> Certificate:
     """Nothing is protected."""
-    channels = {"LossSums.losses": Channel.UPLOADS, "Totals.rounds": Channel.TIMING, "Totals.losses": Channel.BROADCASTS}
+    channels = {
+        "LossSums.losses": Channel.UPLOADS,
+        "Totals.rounds": Channel.TIMING,
+        "Totals.losses": Channel.BROADCASTS,
+    }
     return not_private("a non-private reference: exact losses are exchanged", channels)

@@ -47,7 +47,15 @@ class Guesser(Restarting):
         return np.maximum(super().epoch_scores(state), self.guess(state.switches))
 
 
-def wrong_doubling(*, experts: int, exchanges: int, switches: int, margin: float, sparse_epsilon: float, selection_epsilon: float) -> float:
+def wrong_doubling(
+    *,
+    experts: int,
+    exchanges: int,
+    switches: int,
+    margin: float,
+    sparse_epsilon: float,
+    selection_epsilon: float,
+) -> float:
     """A bound on the probability that an epoch ends although some expert loses no more than its guess.
 
     The least over `part`, the share of the margin that is left to query noise: `proofs/doubling.md#soundness`.
@@ -103,7 +111,9 @@ class Doubling(AlgorithmSpec):
             positive("first_guess", self.first_guess)
 
     def _same_budget(self) -> SparseVector:
-        return SparseVector(self.epsilon, self.delta, self.every, switches=self.switches, threshold=self.threshold)
+        return SparseVector(
+            self.epsilon, self.delta, self.every, switches=self.switches, threshold=self.threshold
+        )
 
     def audit_variants(self) -> tuple[Doubling, ...]:
         """Loud versions whose tiny games, with several guesses in them, come close to the certificate."""
@@ -117,10 +127,24 @@ class Doubling(AlgorithmSpec):
         known = self._same_budget().build(setting)
         chosen, alike, most = known.parameters, known.server, float(clients * horizon)
         assert isinstance(alike, Selector)
-        first = min(max(alike.threshold, float(clients * self.every)), most) if self.first_guess is None else self.first_guess
+        first = (
+            min(max(alike.threshold, float(clients * self.every)), most)
+            if self.first_guess is None
+            else self.first_guess
+        )
         between("first_guess", first, 0.0, most)
         first = float(round_to_lattice(first))
-        server = Guesser(experts, self.every, alike.switches, alike.threshold, 0.0, alike.sparse, alike.selection, first, most)
+        server = Guesser(
+            experts,
+            self.every,
+            alike.switches,
+            alike.threshold,
+            0.0,
+            alike.sparse,
+            alike.selection,
+            first,
+            most,
+        )
         wrong = wrong_doubling(
             experts=experts,
             exchanges=ceil(horizon / self.every) - 1,

@@ -22,11 +22,23 @@ import numpy.typing as npt
 from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follower
 from hedgerow.algorithms.shared.totals import LossSums, check_interval
 from hedgerow.algorithms.sparse_vector.restarting import EpochState, Restarting
-from hedgerow.algorithms.sparse_vector.sparse_vector import ServerState, SparseVector, affordable, cost
+from hedgerow.algorithms.sparse_vector.sparse_vector import (
+    ServerState,
+    SparseVector,
+    affordable,
+    cost,
+)
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import PrivacyCurve, Proof, trusted_server
 from hedgerow.core.environment import MASKS_AND_DELAYS
-from hedgerow.core.lattice import UNITS_PER_LOSS, Array, Units, from_units, round_to_lattice, to_units
+from hedgerow.core.lattice import (
+    UNITS_PER_LOSS,
+    Array,
+    Units,
+    from_units,
+    round_to_lattice,
+    to_units,
+)
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.rounding import round_up
 from hedgerow.core.setting import Setting
@@ -64,14 +76,20 @@ class PotentialTest(Restarting):
         assert isinstance(state, EpochState)
         return float(from_units(int(self.potential(state.totals - state.origin)) - state.base))
 
-    def queries(self, state: ServerState, block: Block, earlier: Units, due: npt.NDArray[np.int64]) -> Array:
+    def queries(
+        self, state: ServerState, block: Block, earlier: Units, due: npt.NDArray[np.int64]
+    ) -> Array:
         assert isinstance(state, EpochState)
         sums = np.zeros((block.rounds + 1, self.experts))
         np.cumsum(block.losses.sum(axis=1), axis=0, out=sums[1:])
-        return from_units(self.potential(to_units(sums[due]) + (earlier - state.origin)) - state.base)
+        return from_units(
+            self.potential(to_units(sums[due]) + (earlier - state.origin)) - state.base
+        )
 
 
-def printed_cost(switches: int, sparse: AboveThreshold, selection_epsilon: float, delta: float) -> PrivacyCurve:
+def printed_cost(
+    switches: int, sparse: AboveThreshold, selection_epsilon: float, delta: float
+) -> PrivacyCurve:
     """The datum's own run, later ones that it moves twice as far, a selection after each: `proofs/potential.md#printed-cost`."""
     answers = 1 / Fraction(sparse.threshold_scale) + 2 / Fraction(sparse.query_scale)
     own, later = (round_up(answers * (moved + Fraction(SLACK))) for moved in (1, 2))
@@ -79,8 +97,12 @@ def printed_cost(switches: int, sparse: AboveThreshold, selection_epsilon: float
     pure = pure_sum([*map(PureDP, runs), *[PureDP(selection_epsilon)] * switches])
     if delta == 0 or 2 * max(runs) > WIDEST or selection_epsilon > WIDEST:
         return pure
-    composed = Quoted(BoundedRangeSequence(tuple(r for run in runs for r in (2 * run, selection_epsilon))), delta)
-    return min(pure, composed, key=lambda curve: curve.stated()[0])  # few large costs: delta buys less than the bounded range loses
+    composed = Quoted(
+        BoundedRangeSequence(tuple(r for run in runs for r in (2 * run, selection_epsilon))), delta
+    )
+    return min(
+        pure, composed, key=lambda curve: curve.stated()[0]
+    )  # few large costs: delta buys less than the bounded range loses
 
 
 @dataclass(frozen=True)
@@ -92,7 +114,9 @@ class Plan:
     sparse_epsilon: float
 
 
-def plan(*, clients: int, experts: int, horizon: int, every: int, epsilon: float, delta: float) -> Plan:
+def plan(
+    *, clients: int, experts: int, horizon: int, every: int, epsilon: float, delta: float
+) -> Plan:
     """The least proven cost of an epoch on a grid, from public values: `proofs/potential.md#switches`.
 
     An epoch has twice the draws that the potential of d experts lasts for, so a full one costs the best expert, too.
@@ -174,7 +198,11 @@ class Potential(AlgorithmSpec):
 
     def build(self, setting: Setting) -> Algorithm:
         check_interval(self.every, setting)
-        server, price = (self._printed(setting), printed_cost) if self.printed else (self._certified(setting), cost)
+        server, price = (
+            (self._printed(setting), printed_cost)
+            if self.printed
+            else (self._certified(setting), cost)
+        )
         claim = PureDP(self.epsilon) if self.delta == 0 else ApproximateDP(self.epsilon, self.delta)
         anchor = "printed-cost" if self.printed else "whole-algorithm"
         return Algorithm(
@@ -189,7 +217,11 @@ class Potential(AlgorithmSpec):
                 proof=Proof("potential.md", anchor),
                 calibration="published" if self.printed else "certified",
                 channels=CHANNELS,
-                mechanisms=(server.sparse.threshold_noise, server.sparse.comparison, server.selection),
+                mechanisms=(
+                    server.sparse.threshold_noise,
+                    server.sparse.comparison,
+                    server.selection,
+                ),
             ),
             upload=LossSums,
             broadcast=CurrentExpert,
@@ -218,17 +250,25 @@ class Potential(AlgorithmSpec):
         )
         sparse = AboveThreshold("exponential", 1 / chosen.sparse_epsilon, 1 / chosen.sparse_epsilon)
         switches = self.switches or chosen.switches
-        threshold = float(round_to_lattice(chosen.threshold if self.threshold is None else self.threshold))
-        selection = ExponentialMechanism("selection", affordable(self.epsilon, self.delta, switches, sparse))
+        threshold = float(
+            round_to_lattice(chosen.threshold if self.threshold is None else self.threshold)
+        )
+        selection = ExponentialMechanism(
+            "selection", affordable(self.epsilon, self.delta, switches, sparse)
+        )
         return Restarting(setting.experts, self.every, switches, threshold, 0.0, sparse, selection)
 
     def _printed(self, setting: Setting) -> Restarting:
         """K = 2 ln d, eps0 = eps / K (approximate: eps / sqrt(K ln(1/delta))), eta = eps0 / (56 ln T), a fall of 2."""
         switches = self.switches or max(1, ceil(2 * log(setting.experts)))
-        each = self.epsilon / (switches if self.delta == 0 else sqrt(switches * log(1 / self.delta)))
+        each = self.epsilon / (
+            switches if self.delta == 0 else sqrt(switches * log(1 / self.delta))
+        )
         rate = each / (56 * log(max(2, setting.horizon))) if self.rate is None else self.rate
         expect(rate >= SLOWEST, "rate", rate, f">= {SLOWEST}")
         threshold = float(round_to_lattice(2 / rate if self.threshold is None else self.threshold))
         sparse = AboveThreshold("laplace", 2 / each, 4 / each, 2 + SLACK)
         selection = ExponentialMechanism("selection", 2 * rate)
-        return PotentialTest(setting.experts, self.every, switches, threshold, 0.0, sparse, selection)
+        return PotentialTest(
+            setting.experts, self.every, switches, threshold, 0.0, sparse, selection
+        )

@@ -51,17 +51,28 @@ class Restarting(Selector):
 
     def open(self, noise: Noise) -> tuple[CurrentExpert, EpochState]:
         message, state = super().open(noise)
-        return message, EpochState(state.totals, state.expert, state.base, state.noisy_threshold, 0, state.totals)
+        return message, EpochState(
+            state.totals, state.expert, state.base, state.noisy_threshold, 0, state.totals
+        )
 
     def switch(self, state: ServerState, noise: Noise) -> EpochState:
         assert isinstance(state, EpochState)
         expert = noise.release(self.selection, self.epoch_scores(state))
-        return self.next_run(state, expert, self.sparse.begin(self.limit(state.switches + 1), noise))
+        return self.next_run(
+            state, expert, self.sparse.begin(self.limit(state.switches + 1), noise)
+        )
 
     def next_run(self, state: EpochState, expert: int, noisy_threshold: float) -> EpochState:
         used = state.switches + 1
         origin = state.totals if used % self.switches == 0 else state.origin
-        return EpochState(state.totals, expert, self.base(state.totals, origin, expert), noisy_threshold, used, origin)
+        return EpochState(
+            state.totals,
+            expert,
+            self.base(state.totals, origin, expert),
+            noisy_threshold,
+            used,
+            origin,
+        )
 
     def log_likelihood(self, broadcasts: list[CurrentExpert], reports: Array) -> float:
         """Exact log-probability of the broadcasts: threshold noise integrated out, one run after the other."""
@@ -81,4 +92,6 @@ class Restarting(Selector):
             result += self.sparse.log_probability(queries, self.limit(state.switches), ended=True)
             result += self.selection.log_probability(self.epoch_scores(state), sent.expert)
             state, queries = self.next_run(state, sent.expert, np.nan), []
-        return float(result + self.sparse.log_probability(queries, self.limit(state.switches), ended=False))
+        return float(
+            result + self.sparse.log_probability(queries, self.limit(state.switches), ended=False)
+        )

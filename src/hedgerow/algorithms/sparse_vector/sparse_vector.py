@@ -60,19 +60,25 @@ class Selector:
 
     def open(self, noise: Noise) -> tuple[CurrentExpert, ServerState]:
         first = noise.index(self.experts, "first expert")
-        state = ServerState(np.zeros(self.experts, np.int64), first, 0, self.sparse.begin(self.threshold, noise), 0)
+        state = ServerState(
+            np.zeros(self.experts, np.int64), first, 0, self.sparse.begin(self.threshold, noise), 0
+        )
         return self.message(state), state
 
     def spent(self, state: ServerState) -> bool:
         return state.switches >= self.switches
 
     def message(self, state: ServerState) -> CurrentExpert:
-        return CurrentExpert(None if self.spent(state) else self.every, state.expert, state.switches)
+        return CurrentExpert(
+            None if self.spent(state) else self.every, state.expert, state.switches
+        )
 
     def query(self, state: ServerState) -> float:
         return float(from_units(int(state.totals[state.expert]) - state.base))
 
-    def queries(self, state: ServerState, block: Block, earlier: Units, due: npt.NDArray[np.int64]) -> Array:
+    def queries(
+        self, state: ServerState, block: Block, earlier: Units, due: npt.NDArray[np.int64]
+    ) -> Array:
         """`query` before each of the rounds `due` of a block, while the run lasts; `earlier` are the totals before the block."""
         column = np.zeros(block.rounds + 1)
         np.cumsum(np.einsum("ri->r", block.losses[:, :, state.expert]), out=column[1:])
@@ -88,7 +94,9 @@ class Selector:
         fresh = self.sparse.begin(self.threshold, noise) if used < self.switches else np.inf
         return ServerState(state.totals, expert, int(state.totals[expert]), fresh, used)
 
-    def aggregate(self, state: ServerState, uploads: LossSums, noise: Noise) -> tuple[CurrentExpert, ServerState]:
+    def aggregate(
+        self, state: ServerState, uploads: LossSums, noise: Noise
+    ) -> tuple[CurrentExpert, ServerState]:
         state = replace(state, totals=state.totals + uploads.losses)
         if self.sparse.above(self.query(state), state.noisy_threshold, noise):
             state = self.switch(state, noise)
@@ -106,7 +114,11 @@ class Selector:
         pending = run.clients.losses.sum(axis=0)
         start_totals = state.totals + pending
         plays = np.full(rounds, state.expert, np.int64)
-        boundaries = np.arange(rounds, rounds) if run.remaining is None else np.arange(run.remaining, rounds, self.every)
+        boundaries = (
+            np.arange(rounds, rounds)
+            if run.remaining is None
+            else np.arange(run.remaining, rounds, self.every)
+        )
         drawn = self.sparse.draw_queries(len(boundaries), noise)
         done = 0
         while done < len(boundaries) and not self.spent(state):
@@ -118,7 +130,9 @@ class Selector:
                 break
             done += first + 1
             at = int(due[first])
-            state = self.switch(replace(state, totals=start_totals + block.totals_before(at)), noise)
+            state = self.switch(
+                replace(state, totals=start_totals + block.totals_before(at)), noise
+            )
             plays[at:] = state.expert
         if done:
             last = int(boundaries[done - 1])
@@ -130,7 +144,13 @@ class Selector:
         else:
             sums = run.clients.losses + block.own_totals
             remaining = None if run.remaining is None else run.remaining - rounds
-        after = RunState(run.round + rounds, ClientState(np.full(clients, state.expert), sums), None, state, remaining)
+        after = RunState(
+            run.round + rounds,
+            ClientState(np.full(clients, state.expert), sums),
+            None,
+            state,
+            remaining,
+        )
         return after, Trace(np.broadcast_to(plays[:, None], (rounds, clients)), done)
 
     def log_likelihood(self, broadcasts: list[CurrentExpert], reports: Array) -> float:
@@ -158,14 +178,22 @@ def total_cost(switches: int, sparse: AboveThreshold, selection_epsilon: float) 
     return pure_sum([sparse.curve, *[PureDP(selection_epsilon)] * switches])
 
 
-def approximate_cost(switches: int, sparse: AboveThreshold, selection_epsilon: float, delta: float) -> PrivacyCurve:
+def approximate_cost(
+    switches: int, sparse: AboveThreshold, selection_epsilon: float, delta: float
+) -> PrivacyCurve:
     """The sparse-vector part, then adaptive selections of bounded range: `proofs/sparse_vector.md#approximate-dp`."""
-    if selection_epsilon > WIDEST:  # beyond the recursion's tables, where it would gain nothing anyway
+    if (
+        selection_epsilon > WIDEST
+    ):  # beyond the recursion's tables, where it would gain nothing anyway
         return total_cost(switches, sparse, selection_epsilon)
-    return Quoted(AfterPureStep(AdaptiveBoundedRange(selection_epsilon, switches), sparse.curve.bound), delta)
+    return Quoted(
+        AfterPureStep(AdaptiveBoundedRange(selection_epsilon, switches), sparse.curve.bound), delta
+    )
 
 
-def cost(switches: int, sparse: AboveThreshold, selection_epsilon: float, delta: float) -> PrivacyCurve:
+def cost(
+    switches: int, sparse: AboveThreshold, selection_epsilon: float, delta: float
+) -> PrivacyCurve:
     """What a run of the algorithm costs; delta = 0 asks for pure privacy."""
     if delta == 0:
         return total_cost(switches, sparse, selection_epsilon)
@@ -176,7 +204,9 @@ def affordable(epsilon: float, delta: float, switches: int, sparse: AboveThresho
     """The largest epsilon of a selection that the budget leaves, beside the sparse-vector part."""
     eta = (epsilon - sparse.curve.bound) / switches
     if delta > 0 and eta < WIDEST:
-        eta = largest_range(switches, Budget(epsilon, delta), pure=sparse.curve.bound, tolerance=5e-4)
+        eta = largest_range(
+            switches, Budget(epsilon, delta), pure=sparse.curve.bound, tolerance=5e-4
+        )
     while cost(switches, sparse, eta, delta).delta(epsilon) > delta:  # a last bit, if any
         eta = nextafter(eta, 0.0)
     return eta
@@ -252,7 +282,10 @@ class SparseVector(AlgorithmSpec):
         expect(self.every <= horizon, "every", self.every, f"<= horizon={horizon}")
         between("best_loss", self.best_loss, 0.0, float(horizon))
         switches, eta, threshold, sparse = self._parameters(clients, experts, horizon)
-        threshold, floor = float(round_to_lattice(threshold)), float(round_to_lattice(clients * self.best_loss))
+        threshold, floor = (
+            float(round_to_lattice(threshold)),
+            float(round_to_lattice(clients * self.best_loss)),
+        )
         selection = ExponentialMechanism("selection", eta)
         server = Selector(experts, self.every, switches, threshold, floor, sparse, selection)
         parameters = {
@@ -278,15 +311,26 @@ class SparseVector(AlgorithmSpec):
             parameters=parameters,
         )
 
-    def _parameters(self, clients: int, experts: int, horizon: int) -> tuple[int, float, float, AboveThreshold]:
+    def _parameters(
+        self, clients: int, experts: int, horizon: int
+    ) -> tuple[int, float, float, AboveThreshold]:
         if self.calibration == "published":
             switches = self.switches or ceil(3 * ceil(log2(experts)) + 24 * log(1 / self.rho))
             pure = self.delta == 0
-            eta = self.epsilon / (2 * switches) if pure else self.epsilon / sqrt(switches * log(1 / self.delta))
+            eta = (
+                self.epsilon / (2 * switches)
+                if pure
+                else self.epsilon / sqrt(switches * log(1 / self.delta))
+            )
             wait = 8 * log(2 * (horizon / self.every) ** 2 / self.rho) / self.epsilon
             printed = clients * self.best_loss + wait + 4 / eta
             threshold = printed if self.threshold is None else self.threshold
-            return switches, eta, threshold, AboveThreshold("laplace", 4 / self.epsilon, 8 / self.epsilon)
+            return (
+                switches,
+                eta,
+                threshold,
+                AboveThreshold("laplace", 4 / self.epsilon, 8 / self.epsilon),
+            )
         chosen = choose(
             clients=clients,
             experts=experts,
@@ -305,12 +349,20 @@ class SparseVector(AlgorithmSpec):
     def _claim(self) -> PrivacyCurve:
         return PureDP(self.epsilon) if self.delta == 0 else ApproximateDP(self.epsilon, self.delta)
 
-    def _certificate(self, setting: Setting, switches: int, sparse: AboveThreshold, selection: ExponentialMechanism) -> Certificate:
+    def _certificate(
+        self,
+        setting: Setting,
+        switches: int,
+        sparse: AboveThreshold,
+        selection: ExponentialMechanism,
+    ) -> Certificate:
         return trusted_server(
             setting=setting,
             curve=cost(switches, sparse, selection.epsilon, self.delta),
             claimed=self._claim() if self.calibration == "published" else None,
-            proof=Proof("sparse_vector.md", "whole-algorithm" if self.delta == 0 else "approximate-dp"),
+            proof=Proof(
+                "sparse_vector.md", "whole-algorithm" if self.delta == 0 else "approximate-dp"
+            ),
             calibration=self.calibration,
             channels=CHANNELS,
             mechanisms=(sparse.threshold_noise, sparse.comparison, selection),

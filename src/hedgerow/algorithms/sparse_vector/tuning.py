@@ -79,13 +79,26 @@ class _Group:
 
 
 @lru_cache(maxsize=256)
-def choose(*, clients: int, experts: int, horizon: int, every: int, best_loss: float, epsilon: float, delta: float = 0.0) -> Choice:
+def choose(
+    *,
+    clients: int,
+    experts: int,
+    horizon: int,
+    every: int,
+    best_loss: float,
+    epsilon: float,
+    delta: float = 0.0,
+) -> Choice:
     """Choose the parameters for these public values; deterministic, about a second at most."""
     least = float(clients * best_loss)
     problem = _Problem(clients, experts, horizon, every, least, epsilon, delta)
     fewest = max(1, (experts - 1).bit_length())
     unit = 1.0 + math.log1p(horizon / every)
-    axes = ([fewest + extra for extra in (MORE_SWITCHES if delta > 0 else EXTRA_SWITCHES)], FRACTIONS, unit * np.array(MARGINS))
+    axes = (
+        [fewest + extra for extra in (MORE_SWITCHES if delta > 0 else EXTRA_SWITCHES)],
+        FRACTIONS,
+        unit * np.array(MARGINS),
+    )
     # Rows of the grid: kappa, eps_s / epsilon, eps_s (L - m L*).
     grid = np.stack([axis.ravel() for axis in np.meshgrid(*axes, indexing="ij")], axis=1)
     regret = np.empty((0, 0))
@@ -124,7 +137,12 @@ def _expected_regret(problem: _Problem, grid: Array, replicates: int) -> Array:
     for switches in np.unique(grid[:, 0]):
         index = np.flatnonzero(grid[:, 0] == switches)
         sparse = problem.epsilon * grid[index, 1, None, None]
-        group = _Group(int(switches), sparse, _selection(problem, sparse, int(switches)), grid[index, 2, None, None])
+        group = _Group(
+            int(switches),
+            sparse,
+            _selection(problem, sparse, int(switches)),
+            grid[index, 2, None, None],
+        )
         for columns, streams, tail in (
             (slice(0, -1), _bernoulli(problem), _bernoulli_tail),
             (slice(-1, None), _halving(problem), _halving_tail),
@@ -145,7 +163,9 @@ def _selection(problem: _Problem, sparse: Array, switches: int) -> Array:
     if problem.delta == 0:
         return pure
     shares, where = np.unique(sparse, return_inverse=True)
-    mu = np.array([_mu(problem.epsilon, problem.delta, float(share)) for share in shares])[where].reshape(sparse.shape)
+    mu = np.array([_mu(problem.epsilon, problem.delta, float(share)) for share in shares])[
+        where
+    ].reshape(sparse.shape)
     return np.maximum(pure, OF_NORMAL_LIMIT * 2 * mu / np.sqrt(switches))
 
 
@@ -164,7 +184,9 @@ def _nodes(dimensions: int, count: int) -> Array:
     return np.clip(np.fmod(steps * (np.arange(count) + 0.5), 1.0), 1e-9, 1.0 - 1e-9)
 
 
-def _surrogate(problem: _Problem, streams: _Streams, group: _Group, nodes: Array) -> tuple[Array, Array]:
+def _surrogate(
+    problem: _Problem, streams: _Streams, group: _Group, nodes: Array
+) -> tuple[Array, Array]:
     """Mean loss before and after the last switch, two arrays of shape (candidates, streams).
 
     Works on arrays of shape (candidates, streams, replicates).
@@ -198,7 +220,9 @@ def _log_factor(rate: Array, selection: Array) -> Array:
     return np.log1p(np.maximum(rate * np.expm1(-selection / 2.0), -1.0 + 1e-15))
 
 
-def _pick(streams: _Streams, decay: Array, clip: Array, now: Array, pick: Array) -> npt.NDArray[np.int64]:
+def _pick(
+    streams: _Streams, decay: Array, clip: Array, now: Array, pick: Array
+) -> npt.NDArray[np.int64]:
     """Cohort drawn at time ``now``, with an upper bound for E exp(-eta max(S, m L*) / 2)."""
     logs = []
     for cohort, size in enumerate(np.log(np.maximum(streams.size, 1e-300)).T[:, :, None]):
@@ -209,7 +233,9 @@ def _pick(streams: _Streams, decay: Array, clip: Array, now: Array, pick: Array)
     return np.minimum(below, len(logs) - 1)
 
 
-def _exchanges(problem: _Problem, group: _Group, noise: Array, *, quiet: Array, first: Array, drift: Array) -> Array:
+def _exchanges(
+    problem: _Problem, group: _Group, noise: Array, *, quiet: Array, first: Array, drift: Array
+) -> Array:
     """Number of exchanges until q + g > L + z; ``noise`` holds uniform nodes for z and g.
 
     In the quiet exchanges the hazard is exp(-eps_s (L - m L* + z)), as if m L* were lost already
@@ -236,7 +262,9 @@ def _exchanges(problem: _Problem, group: _Group, noise: Array, *, quiet: Array, 
     return total
 
 
-def _bad_run(problem: _Problem, streams: _Streams, group: _Group, nodes: Array) -> tuple[Array, Array]:
+def _bad_run(
+    problem: _Problem, streams: _Streams, group: _Group, nodes: Array
+) -> tuple[Array, Array]:
     """Mean rounds of a run on a losing expert, and E exp(-eta/2 * loss of another in that time)."""
     rate = streams.rate[:, :1]
     drift = problem.clients * problem.every * rate
@@ -246,7 +274,9 @@ def _bad_run(problem: _Problem, streams: _Streams, group: _Group, nodes: Array) 
     return rounds.mean(axis=2), np.exp(decay * rounds).mean(axis=2)
 
 
-def _bernoulli_tail(problem: _Problem, streams: _Streams, group: _Group, rounds: Array, factor: Array) -> Array:
+def _bernoulli_tail(
+    problem: _Problem, streams: _Streams, group: _Group, rounds: Array, factor: Array
+) -> Array:
     """Expected loss after picking a losing expert kappa + 1 times, as independent picks."""
     chance = np.ones_like(factor)
     for runs in range(group.switches + 1):
@@ -255,7 +285,9 @@ def _bernoulli_tail(problem: _Problem, streams: _Streams, group: _Group, rounds:
     return chance * streams.rate[:, 0] * np.maximum(problem.horizon - group.switches * rounds, 0.0)
 
 
-def _halving_tail(problem: _Problem, streams: _Streams, group: _Group, rounds: Array, factor: Array) -> Array:
+def _halving_tail(
+    problem: _Problem, streams: _Streams, group: _Group, rounds: Array, factor: Array
+) -> Array:
     """Expected loss after the last switch from the distribution of the switches used per phase.
 
     In a phase of T/8 rounds a false alarm (a Poisson number) costs one switch and finds a living

@@ -11,7 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.algorithms.phases.blocks import BlockClient, BlockServer, ClientState, NextBlock, ServerState
+from hedgerow.algorithms.phases.blocks import (
+    BlockClient,
+    BlockServer,
+    ClientState,
+    NextBlock,
+    ServerState,
+)
 from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.audits.case import WHOLE, AuditCase, Verdict
 from hedgerow.audits.cases.parts import peer_curve
@@ -71,7 +77,9 @@ class OpenServer(BlockServer):
         said, state = super().open(noise)
         return said, OpenState(state.block, np.zeros(self.experts, np.int64))
 
-    def aggregate(self, state: ServerState, uploads: Any, noise: Noise) -> tuple[NextBlock, OpenState]:
+    def aggregate(
+        self, state: ServerState, uploads: Any, noise: Noise
+    ) -> tuple[NextBlock, OpenState]:
         assert isinstance(state, OpenState)
         totals = state.totals + np.asarray(uploads.losses, np.int64)
         said, after = super().aggregate(state, LossSums(totals), noise)
@@ -137,6 +145,13 @@ def exact_cases(spec: AlgorithmSpec) -> tuple[AuditCase, ...]:
         case("null: the same stream twice", algorithm, first, "holds"),
         case("worst transcript", algorithm, second, "holds"),
         case("half the noise", half_noise(algorithm), second, "violated"),
-        case("overlapping groups: a datum in two blocks", overlapping(algorithm), second, "violated"),
-        case("blocks never closed: a datum in every choice", open_blocks(algorithm), second, "violated"),
+        case(
+            "overlapping groups: a datum in two blocks", overlapping(algorithm), second, "violated"
+        ),
+        case(
+            "blocks never closed: a datum in every choice",
+            open_blocks(algorithm),
+            second,
+            "violated",
+        ),
     )

@@ -16,26 +16,43 @@ from hedgerow.algorithms.dartboard.server import DartboardServer, ServerState
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.shared.following import CurrentExpert
 from hedgerow.audits.case import WHOLE, AuditCase, Method, Verdict, changes
-from hedgerow.audits.cases.parts import Streams, half_selection, peer_curve, with_bug, with_curve, with_server
+from hedgerow.audits.cases.parts import (
+    Streams,
+    half_selection,
+    peer_curve,
+    with_bug,
+    with_curve,
+    with_server,
+)
 from hedgerow.core.lattice import UNITS_PER_LOSS, Array
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.composition.random_draws import CoinThenDraws
 
 SETTING = Setting(clients=1, experts=1000, horizon=512)
-BATCH, ENOUGH = 4, 3  # rounds of a group where the calibration has groups of one, or fewer exchanges than this
+BATCH, ENOUGH = (
+    4,
+    3,
+)  # rounds of a group where the calibration has groups of one, or fewer exchanges than this
 CAPPED = 12  # draws of the approximate version, which otherwise has no cap to be off by one
 SAMPLED = Setting(clients=1, experts=16, horizon=20)
 OUTSIDE = Setting(clients=1, experts=2, horizon=2)
 READ_AT = 1e-3  # where approximate certificates are compared with their audits
 MANY_DRAWS = Setting(clients=1, experts=2, horizon=32)
-READ_MANY_AT = 0.1  # the same for a game of many draws, of which 800 runs tell much at a large delta
+READ_MANY_AT = (
+    0.1  # the same for a game of many draws, of which 800 runs tell much at a large delta
+)
 
 
 class OverlappingGroups(DartboardServer):
     """The bug: the printed group sums, from Bt to B(t+1) inclusive. The loss at a boundary is in two groups."""
 
     def grouped(self, lost: Array) -> Array:
-        return np.stack([lost[max(0, first - 1) : first + self.every].sum(axis=0) for first in range(0, len(lost), self.every)])
+        return np.stack(
+            [
+                lost[max(0, first - 1) : first + self.every].sum(axis=0)
+                for first in range(0, len(lost), self.every)
+            ]
+        )
 
 
 class CountedTwice(DartboardServer):
@@ -74,13 +91,17 @@ def _exchanges(server: DartboardServer) -> int:
 
 def _capped(spec: ShrinkingDartboard) -> ShrinkingDartboard:
     """With a cap on draws, which the approximate version need not have."""
-    return spec if spec.delta == 0 or _server(spec).draws is not None else replace(spec, draws=CAPPED)
+    return (
+        spec if spec.delta == 0 or _server(spec).draws is not None else replace(spec, draws=CAPPED)
+    )
 
 
 def _in_more_groups(spec: ShrinkingDartboard) -> ShrinkingDartboard:
     """With groups of several rounds and several exchanges, for bugs that need both."""
     server = _server(spec)
-    return _capped(spec if server.every > 1 and _exchanges(server) >= ENOUGH else replace(spec, every=BATCH))
+    return _capped(
+        spec if server.every > 1 and _exchanges(server) >= ENOUGH else replace(spec, every=BATCH)
+    )
 
 
 def _transcript(server: DartboardServer, *, stays: int = 0) -> tuple[CurrentExpert, ...]:
@@ -107,12 +128,25 @@ def _worst(server: DartboardServer) -> Streams:
 
 
 def _whole(
-    spec: ShrinkingDartboard, played: ShrinkingDartboard, name: str, audited: DartboardServer, expected: Verdict, streams: Streams
+    spec: ShrinkingDartboard,
+    played: ShrinkingDartboard,
+    name: str,
+    audited: DartboardServer,
+    expected: Verdict,
+    streams: Streams,
 ) -> AuditCase:
     """A case for the whole certificate of the algorithm that is played, with the server that is audited."""
     algorithm, parameters = played.build(SETTING), changes(spec, played)
     built = with_server(algorithm, audited)
-    return AuditCase(name, WHOLE, built, peer_curve(algorithm), *streams, expected=expected, parameters=parameters)
+    return AuditCase(
+        name,
+        WHOLE,
+        built,
+        peer_curve(algorithm),
+        *streams,
+        expected=expected,
+        parameters=parameters,
+    )
 
 
 def _exact(spec: ShrinkingDartboard) -> Iterator[AuditCase]:
@@ -123,10 +157,14 @@ def _exact(spec: ShrinkingDartboard) -> Iterator[AuditCase]:
     def case(name: str, audited: DartboardServer, expected: Verdict) -> AuditCase:
         return _whole(spec, played, name, audited, expected, worst)
 
-    yield _whole(spec, played, "null: the same stream twice", server, "holds", (worst[0], worst[0], worst[2]))
+    yield _whole(
+        spec, played, "null: the same stream twice", server, "holds", (worst[0], worst[0], worst[2])
+    )
     yield case("worst transcripts", server, "holds")
     yield case("half the selection noise", half_selection(server), "violated")
-    yield case("never leaves without a reason (p -> 0)", _never_without_a_reason(server), "violated")
+    yield case(
+        "never leaves without a reason (p -> 0)", _never_without_a_reason(server), "violated"
+    )
     yield _one_too_many(spec, played, _exchanges(server))
     grouped = _in_more_groups(spec)
     if grouped != played:
@@ -137,10 +175,16 @@ def _exact(spec: ShrinkingDartboard) -> Iterator[AuditCase]:
     yield case("a datum in two groups", with_bug(server, CountedTwice), "violated")
 
 
-def _one_too_many(spec: ShrinkingDartboard, played: ShrinkingDartboard, exchanges: int) -> AuditCase:
+def _one_too_many(
+    spec: ShrinkingDartboard, played: ShrinkingDartboard, exchanges: int
+) -> AuditCase:
     draws = _server(played).draws
     if draws is None or draws >= exchanges:
-        played = replace(played, draws=exchanges - 1) if exchanges > 1 else _capped(replace(spec, every=BATCH))
+        played = (
+            replace(played, draws=exchanges - 1)
+            if exchanges > 1
+            else _capped(replace(spec, every=BATCH))
+        )
     server = _server(played)
     assert server.draws is not None
     more = replace(server, draws=server.draws + 1)
@@ -154,7 +198,9 @@ def _loud(spec: ShrinkingDartboard, **choices: Any) -> ShrinkingDartboard:
 
 
 def _glass_box(spec: ShrinkingDartboard) -> Iterator[AuditCase]:
-    yield from _sampled(spec, _loud(spec, rate=0.25, leave=0.1, draws=None), SAMPLED, "glass box", 2000, READ_AT)
+    yield from _sampled(
+        spec, _loud(spec, rate=0.25, leave=0.1, draws=None), SAMPLED, "glass box", 2000, READ_AT
+    )
 
 
 def _many_draws(spec: ShrinkingDartboard) -> Iterator[AuditCase]:
@@ -165,15 +211,24 @@ def _many_draws(spec: ShrinkingDartboard) -> Iterator[AuditCase]:
     server: Any = honest.algorithm.server
     algorithm = with_curve(honest.algorithm, played.curve(half_the_chance(server.cost(MANY_DRAWS))))
     name = "a certificate with half the chance of a draw"
-    yield replace(honest, name=name, algorithm=algorithm, certified=peer_curve(algorithm), expected="violated")
+    yield replace(
+        honest, name=name, algorithm=algorithm, certified=peer_curve(algorithm), expected="violated"
+    )
 
 
 def _black_box(spec: ShrinkingDartboard) -> Iterator[AuditCase]:
-    yield from _sampled(spec, _loud(spec, delta=0.0, rate=1.0, leave=0.25, draws=1), OUTSIDE, "black box", 8000, 0.0)
+    yield from _sampled(
+        spec, _loud(spec, delta=0.0, rate=1.0, leave=0.25, draws=1), OUTSIDE, "black box", 8000, 0.0
+    )
 
 
 def _sampled(
-    spec: ShrinkingDartboard, played: ShrinkingDartboard, setting: Setting, method: Method, runs: int, delta: float
+    spec: ShrinkingDartboard,
+    played: ShrinkingDartboard,
+    setting: Setting,
+    method: Method,
+    runs: int,
+    delta: float,
 ) -> Iterator[AuditCase]:
     """Half of the experts are favoured in each world; later everybody loses everywhere, so that draws are many."""
     algorithm = played.build(setting)
@@ -187,7 +242,12 @@ def _sampled(
     plans: tuple[tuple[str, Any, np.ndarray, Verdict], ...] = (
         (f"null, {where}", server, first, "holds"),
         (f"one datum, {where}", server, second, "holds"),
-        (f"never leaves without a reason, {where}", _never_without_a_reason(server), second, "violated"),
+        (
+            f"never leaves without a reason, {where}",
+            _never_without_a_reason(server),
+            second,
+            "violated",
+        ),
     )
     for name, audited, other, expected in plans:
         yield AuditCase(

@@ -21,13 +21,17 @@ AnyServer = TypeVar("AnyServer", bound=Any)
 
 def with_server(algorithm: Algorithm, server: Any) -> Algorithm:
     """The algorithm with another server, and its certificate left as it is."""
-    return replace(algorithm, server=server, advance=server.advance, log_likelihood=server.log_likelihood)
+    return replace(
+        algorithm, server=server, advance=server.advance, log_likelihood=server.log_likelihood
+    )
 
 
 def with_curve(algorithm: Algorithm, curve: PrivacyCurve) -> Algorithm:
     """The algorithm as it is, promising another curve to whoever is promised anything."""
     certificate = algorithm.certificate
-    guarantees = tuple(replace(given, curve=curve) if given.protects else given for given in certificate.guarantees)
+    guarantees = tuple(
+        replace(given, curve=curve) if given.protects else given for given in certificate.guarantees
+    )
     return replace(algorithm, certificate=replace(certificate, guarantees=guarantees))
 
 

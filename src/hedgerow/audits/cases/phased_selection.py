@@ -65,8 +65,15 @@ def _from_outside(spec: PhasedSelection) -> tuple[AuditCase, ...]:
     return (
         case("null, from outside", algorithm, _two_experts(gap, 2)[:1] * 2, "holds"),
         case("one choice, from outside", algorithm, _two_experts(gap, 2), "holds"),
-        case("half the noise, from outside", half_noise(algorithm), _two_experts(gap, 2), "violated"),
-        case("a datum in two blocks, from outside", overlapping(algorithm), _two_experts(gap, 4), "violated"),
+        case(
+            "half the noise, from outside", half_noise(algorithm), _two_experts(gap, 2), "violated"
+        ),
+        case(
+            "a datum in two blocks, from outside",
+            overlapping(algorithm),
+            _two_experts(gap, 4),
+            "violated",
+        ),
     )
 
 
@@ -81,7 +88,9 @@ def _noisy_reports(spec: PhasedSelection, law: PhasedSelection) -> tuple[AuditCa
     return (
         case(f"null, from outside{of}", algorithm, streams[:1] * 2, "holds"),
         case(f"one choice, from outside{of}", algorithm, streams, "holds"),
-        case(f"{cut} the noise, from outside{of}", less_noise(algorithm, factor), streams, "violated"),
+        case(
+            f"{cut} the noise, from outside{of}", less_noise(algorithm, factor), streams, "violated"
+        ),
     )
 
 
@@ -95,7 +104,9 @@ class CuriousPeer(BlockClient):
 
 
 def _by_peer(algorithm: Algorithm, reporting: Any) -> Algorithm:
-    return replace(algorithm, client=CuriousPeer(algorithm.setting.experts, reporting), advance=None)
+    return replace(
+        algorithm, client=CuriousPeer(algorithm.setting.experts, reporting), advance=None
+    )
 
 
 def _all_counted(share: GaussianShare, clients: int) -> GaussianShare:
@@ -115,7 +126,12 @@ def _curious_peer(spec: PhasedSelection) -> tuple[AuditCase, ...]:
     too_little = _all_counted(share, algorithm.setting.clients)
     return (
         case("a peer that takes its own share off", _by_peer(algorithm, share), streams, "holds"),
-        case("a peer's own share counted as secret", _by_peer(algorithm, too_little), streams, "violated"),
+        case(
+            "a peer's own share counted as secret",
+            _by_peer(algorithm, too_little),
+            streams,
+            "violated",
+        ),
     )
 
 
@@ -127,7 +143,9 @@ class _BlackBox:
     parameters: dict[str, Any]
     delta: float = 0.0
 
-    def __call__(self, name: str, audited: Algorithm, streams: tuple[Array, ...], expected: Verdict) -> AuditCase:
+    def __call__(
+        self, name: str, audited: Algorithm, streams: tuple[Array, ...], expected: Verdict
+    ) -> AuditCase:
         return AuditCase(
             name,
             WHOLE,

@@ -15,7 +15,15 @@ from hedgerow.algorithms.sparse_vector.doubling import Doubling
 from hedgerow.algorithms.sparse_vector.potential import Potential, PotentialTest, printed_cost
 from hedgerow.algorithms.sparse_vector.restarting import EpochState, Restarting
 from hedgerow.audits.case import WHOLE, AuditCase, Verdict, changes
-from hedgerow.audits.cases.parts import Streams, half_selection, peer_curve, quiet, telling, with_bug, with_server
+from hedgerow.audits.cases.parts import (
+    Streams,
+    half_selection,
+    peer_curve,
+    quiet,
+    telling,
+    with_bug,
+    with_server,
+)
 from hedgerow.core.certificate import PrivacyCurve
 from hedgerow.core.setting import Setting
 
@@ -58,13 +66,33 @@ def cases(spec: Doubling | Potential) -> tuple[AuditCase, ...]:
     printed = isinstance(server, PotentialTest)
     one_run: PrivacyCurve = printed_cost(1, sparse, 1e-9, 0.0) if printed else sparse.curve
 
-    def whole(name: str, audited: Restarting, expected: Verdict, streams: Streams = worst) -> AuditCase:
-        return AuditCase(name, WHOLE, with_server(algorithm, audited), certified, *streams, expected=expected, parameters=parameters)
+    def whole(
+        name: str, audited: Restarting, expected: Verdict, streams: Streams = worst
+    ) -> AuditCase:
+        return AuditCase(
+            name,
+            WHOLE,
+            with_server(algorithm, audited),
+            certified,
+            *streams,
+            expected=expected,
+            parameters=parameters,
+        )
 
     def answers(name: str, audited: Restarting, expected: Verdict) -> AuditCase:
-        return AuditCase(name, ANSWERS, with_server(algorithm, audited), one_run, *belows, expected=expected, parameters=parameters)
+        return AuditCase(
+            name,
+            ANSWERS,
+            with_server(algorithm, audited),
+            one_run,
+            *belows,
+            expected=expected,
+            parameters=parameters,
+        )
 
-    share, noisy = ("a quarter", 4) if printed else ("half", 2)  # the printed threshold noise is more than its share
+    share, noisy = (
+        ("a quarter", 4) if printed else ("half", 2)
+    )  # the printed threshold noise is more than its share
     thin = replace(server, sparse=replace(sparse, threshold_scale=sparse.threshold_scale / noisy))
     found = (
         whole("null: the same stream twice", server, "holds", (worst[0], worst[0], worst[2])),

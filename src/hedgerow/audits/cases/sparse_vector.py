@@ -15,7 +15,14 @@ import numpy as np
 from hedgerow.algorithms.shared.following import CurrentExpert
 from hedgerow.algorithms.sparse_vector.sparse_vector import Selector, SparseVector
 from hedgerow.audits.case import WHOLE, AuditCase, Verdict, changes
-from hedgerow.audits.cases.parts import Streams, half_selection, peer_curve, quiet, telling, with_server
+from hedgerow.audits.cases.parts import (
+    Streams,
+    half_selection,
+    peer_curve,
+    quiet,
+    telling,
+    with_server,
+)
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.curves import PureDP
@@ -23,7 +30,9 @@ from hedgerow.privacy.mechanisms import AboveThreshold
 
 SETTING = Setting(clients=1, experts=100, horizon=512)
 HALVES = 16  # experts of the sampled games
-OUTSIDE = 4.0  # epsilon of the game that is seen from outside: frequencies tell little about a small one
+OUTSIDE = (
+    4.0  # epsilon of the game that is seen from outside: frequencies tell little about a small one
+)
 READ_AT = 1e-3  # where approximate certificates are compared with their audits
 ANSWERS, SELECTION = "answers alone", "one selection alone"
 
@@ -37,7 +46,9 @@ class PrintedComparison(AboveThreshold):
         return threshold
 
     def log_probability(self, queries: object, threshold: float, ended: bool) -> float:
-        above = np.array([self.comparison.probability(q - threshold) for q in np.asarray(queries, float)])
+        above = np.array(
+            [self.comparison.probability(q - threshold) for q in np.asarray(queries, float)]
+        )
         with np.errstate(divide="ignore"):
             below = np.log1p(-above)
             return float(below[:-1].sum() + np.log(above[-1])) if ended else float(below.sum())
@@ -45,7 +56,10 @@ class PrintedComparison(AboveThreshold):
 
 def _worst(server: Selector) -> Streams:
     runs = range(1, server.switches + 1)
-    sent = (CurrentExpert(1, 1, 0), *(CurrentExpert(None if k == server.switches else 1, 0, k) for k in runs))
+    sent = (
+        CurrentExpert(1, 1, 0),
+        *(CurrentExpert(None if k == server.switches else 1, 0, k) for k in runs),
+    )
     return *telling(SETTING, server.switches), (sent,)
 
 
@@ -89,21 +103,45 @@ def cases(spec: SparseVector) -> tuple[AuditCase, ...]:
 def _exact(spec: SparseVector) -> tuple[AuditCase, ...]:
     plain = replace(spec, best_loss=0.0, every=1)
     level = max(1, int(_server(plain.build(SETTING)).threshold))
-    played = replace(plain, threshold=level + 0.5)  # queries are whole numbers: none stands right at it
+    played = replace(
+        plain, threshold=level + 0.5
+    )  # queries are whole numbers: none stands right at it
     algorithm = played.build(SETTING)
     server, certified = _server(algorithm), peer_curve(algorithm)
     worst, belows = _worst(server), quiet(SETTING, server.threshold)
     sparse = server.sparse
-    half_threshold = replace(server, sparse=replace(sparse, threshold_scale=sparse.threshold_scale / 2))
+    half_threshold = replace(
+        server, sparse=replace(sparse, threshold_scale=sparse.threshold_scale / 2)
+    )
     half_query = replace(server, sparse=replace(sparse, query_scale=sparse.query_scale / 2))
-    printed = replace(server, sparse=PrintedComparison(sparse.law, sparse.threshold_scale, sparse.query_scale))
+    printed = replace(
+        server, sparse=PrintedComparison(sparse.law, sparse.threshold_scale, sparse.query_scale)
+    )
     parameters = changes(spec, played)
 
-    def whole(name: str, audited: Selector, expected: Verdict, streams: Streams = worst) -> AuditCase:
-        return AuditCase(name, WHOLE, with_server(algorithm, audited), certified, *streams, expected=expected, parameters=parameters)
+    def whole(
+        name: str, audited: Selector, expected: Verdict, streams: Streams = worst
+    ) -> AuditCase:
+        return AuditCase(
+            name,
+            WHOLE,
+            with_server(algorithm, audited),
+            certified,
+            *streams,
+            expected=expected,
+            parameters=parameters,
+        )
 
     def answers(name: str, audited: Selector, expected: Verdict) -> AuditCase:
-        return AuditCase(name, ANSWERS, with_server(algorithm, audited), sparse.curve, *belows, expected=expected, parameters=parameters)
+        return AuditCase(
+            name,
+            ANSWERS,
+            with_server(algorithm, audited),
+            sparse.curve,
+            *belows,
+            expected=expected,
+            parameters=parameters,
+        )
 
     found = (
         whole("null: the same stream twice", server, "holds", (worst[0], worst[0], worst[2])),
@@ -113,7 +151,9 @@ def _exact(spec: SparseVector) -> tuple[AuditCase, ...]:
         answers("printed comparison with L", printed, "violated"),
         whole("half the selection noise", half_selection(server), "violated"),
     )
-    if half_query.sparse.curve.bound <= sparse.curve.bound:  # the printed query noise is twice of what is needed: no harm done
+    if (
+        half_query.sparse.curve.bound <= sparse.curve.bound
+    ):  # the printed query noise is twice of what is needed: no harm done
         return found
     return (*found, whole("half the query noise", half_query, "violated"))
 
@@ -127,7 +167,9 @@ def _glass_box(spec: SparseVector) -> tuple[AuditCase, ...]:
     delta = READ_AT * min(1.0, spec.epsilon)  # a small epsilon has all its deltas below READ_AT
     parameters = changes(spec, loud)
 
-    def case(name: str, audited: Selector, other: np.ndarray, runs: int, expected: Verdict) -> AuditCase:
+    def case(
+        name: str, audited: Selector, other: np.ndarray, runs: int, expected: Verdict
+    ) -> AuditCase:
         return AuditCase(
             name,
             WHOLE,
@@ -151,11 +193,15 @@ def _glass_box(spec: SparseVector) -> tuple[AuditCase, ...]:
 
 def _black_box(spec: SparseVector) -> tuple[AuditCase, ...]:
     clients = 64
-    loud = replace(spec, epsilon=OUTSIDE, delta=0.0, every=1, threshold=0.0, switches=1, best_loss=0.0)
+    loud = replace(
+        spec, epsilon=OUTSIDE, delta=0.0, every=1, threshold=0.0, switches=1, best_loss=0.0
+    )
     algorithm = loud.build(Setting(clients, 2, 256))
     server = _server(algorithm)
     half = half_selection(server)
-    curve = PureDP(server.selection.epsilon)  # the switch itself is all but certain and tells next to nothing
+    curve = PureDP(
+        server.selection.epsilon
+    )  # the switch itself is all but certain and tells next to nothing
     parameters = changes(spec, loud)
 
     def case(name: str, audited: Selector, same: bool, expected: Verdict) -> AuditCase:

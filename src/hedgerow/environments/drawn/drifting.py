@@ -27,7 +27,12 @@ class Drifting(Generated):
         super().__post_init__()
         between("mean", self.mean, 0.0, 1.0)
         room = min(self.mean, 1 - self.mean)
-        expect(0 <= self.swing <= room, "swing", self.swing, f"in [0, {room:g}], so that mean={self.mean:g} stays in [0, 1]")
+        expect(
+            0 <= self.swing <= room,
+            "swing",
+            self.swing,
+            f"in [0, {room:g}], so that mean={self.mean:g} stays in [0, 1]",
+        )
         positive("cycles", self.cycles)
 
     def plan(self, rng: np.random.Generator) -> Array:
@@ -36,7 +41,10 @@ class Drifting(Generated):
 
     def means(self, phases: Array, first_round: int, rounds: int) -> Array:
         """The means (rounds, experts) of consecutive rounds."""
-        turns = self.cycles * np.arange(first_round, first_round + rounds)[:, None] / self.horizon + phases
+        turns = (
+            self.cycles * np.arange(first_round, first_round + rounds)[:, None] / self.horizon
+            + phases
+        )
         return self.mean + self.swing * np.sin(2 * np.pi * turns)
 
     def draw(self, rng: np.random.Generator, plan: Array, first_round: int, rounds: int) -> Array:

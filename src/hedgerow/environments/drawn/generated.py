@@ -24,7 +24,9 @@ _PLAN, _CHUNK, _SUMS = 1, 2, 3
 
 def generator(seed: int, *key: int) -> np.random.Generator:
     """The generator of one part of an environment; independent of every noise stream."""
-    return np.random.Generator(np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(0x656E76, *key))))
+    return np.random.Generator(
+        np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(0x656E76, *key)))
+    )
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,9 @@ class Generated(Frame):
     def start(self, seed: int) -> Stream:
         return Stream(seed, 0, self.plan(generator(seed, _PLAN)))
 
-    def block(self, state: Stream, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, Stream]:
+    def block(
+        self, state: Stream, rounds: int, past_plays: np.ndarray | None
+    ) -> tuple[Block, Stream]:
         del past_plays
         size = self.chunk_rounds
         chunk, losses = state.chunk, state.losses
@@ -120,10 +124,14 @@ class Generated(Frame):
             if wanted != chunk or losses is None:
                 first = wanted * size
                 count = min(size, self.horizon - first)
-                drawn = np.asarray(self.draw(generator(state.seed, _CHUNK, wanted), state.plan, first, count))
+                drawn = np.asarray(
+                    self.draw(generator(state.seed, _CHUNK, wanted), state.plan, first, count)
+                )
                 expected = (count, self.clients, self.experts)
                 if drawn.shape != expected:
-                    raise InvalidValue(f"Expected {type(self).__name__}.draw to return shape {expected}, got {drawn.shape}.")
+                    raise InvalidValue(
+                        f"Expected {type(self).__name__}.draw to return shape {expected}, got {drawn.shape}."
+                    )
                 chunk, losses = wanted, round_to_lattice(drawn)
             piece = losses[at - wanted * size : stop - wanted * size]
             pieces.append(piece)
@@ -136,11 +144,15 @@ class Generated(Frame):
 class Counted(Generated):
     """Losses are 0 or 1, so that the sums of many rounds can be drawn directly (`counts`), without drawing a single loss."""
 
-    def counts(self, rng: np.random.Generator, plan: Any, first_round: int, rounds: int) -> np.ndarray:
+    def counts(
+        self, rng: np.random.Generator, plan: Any, first_round: int, rounds: int
+    ) -> np.ndarray:
         """How often each expert loses in these rounds, at all clients together: the law of the sum of what `draw` gives."""
         raise NotImplementedError
 
     def sums(self, state: Stream, rounds: int) -> tuple[Units, Stream]:
         """Other spans of rounds give other sums, of the same law."""
-        counted = self.counts(generator(state.seed, _SUMS, state.round), state.plan, state.round, rounds)
+        counted = self.counts(
+            generator(state.seed, _SUMS, state.round), state.plan, state.round, rounds
+        )
         return UNITS_PER_LOSS * counted.astype(np.int64), replace(state, round=state.round + rounds)

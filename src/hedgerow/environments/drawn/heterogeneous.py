@@ -32,7 +32,12 @@ class Heterogeneous(Generated):
         between("heterogeneity", self.heterogeneity, 0.0, 1.0)
         if self.clusters is not None:
             at_least("clusters", self.clusters, 1)
-            expect(self.clusters <= self.clients, "clusters", self.clusters, f"<= clients={self.clients}")
+            expect(
+                self.clusters <= self.clients,
+                "clusters",
+                self.clusters,
+                f"<= clients={self.clients}",
+            )
         between("mean", self.mean, 0.0, 1.0)
         expect(0 <= self.gap <= self.mean, "gap", self.gap, f"in [0, mean={self.mean}]")
 
@@ -49,7 +54,9 @@ class Heterogeneous(Generated):
         best[rng.permutation(clusters)[:own]] = np.resize(others, own)
         return best[np.arange(self.clients) * clusters // self.clients]
 
-    def draw(self, rng: np.random.Generator, plan: np.ndarray, first_round: int, rounds: int) -> Array:
+    def draw(
+        self, rng: np.random.Generator, plan: np.ndarray, first_round: int, rounds: int
+    ) -> Array:
         del first_round
         means = np.full((self.clients, self.experts), self.mean)
         means[np.arange(self.clients), plan] -= self.gap

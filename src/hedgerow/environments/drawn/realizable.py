@@ -32,7 +32,11 @@ class Realizable(Counted):
 
     @property
     def traits(self) -> Traits:
-        why_not = None if self.law == "bernoulli" else f"sums of losses of law={self.law!r} cannot be drawn directly; law='bernoulli' can"
+        why_not = (
+            None
+            if self.law == "bernoulli"
+            else f"sums of losses of law={self.law!r} cannot be drawn directly; law='bernoulli' can"
+        )
         return replace(super().traits, adversary="stochastic", why_no_sums=why_not)
 
     def plan(self, rng: np.random.Generator) -> Any:
@@ -49,7 +53,9 @@ class Realizable(Counted):
         losses[..., plan] = 0.0
         return losses
 
-    def counts(self, rng: np.random.Generator, plan: Any, first_round: int, rounds: int) -> np.ndarray:
+    def counts(
+        self, rng: np.random.Generator, plan: Any, first_round: int, rounds: int
+    ) -> np.ndarray:
         del first_round
         counted = rng.binomial(rounds * self.clients, self.mean, self.experts)
         counted[plan] = 0
@@ -70,7 +76,12 @@ class NearRealizable(Realizable):
     def __post_init__(self) -> None:
         super().__post_init__()
         between("best_loss", self.best_loss, 0.0, float(self.horizon))
-        expect(not self.exact or self.horizon <= LONGEST, "horizon", self.horizon, f"<= {LONGEST} where exact=True")
+        expect(
+            not self.exact or self.horizon <= LONGEST,
+            "horizon",
+            self.horizon,
+            f"<= {LONGEST} where exact=True",
+        )
 
     @property
     def traits(self) -> Traits:
@@ -85,20 +96,32 @@ class NearRealizable(Realizable):
     def plan(self, rng: np.random.Generator) -> tuple[int, Scattered, np.ndarray]:
         """The best expert, the rounds in which it loses, and which of them, at each client, takes what is left."""
         best, count = int(rng.integers(self.experts)), ceil(self.best_loss)
-        losing = Scattered(int(rng.integers(2**63)), self.clients, self.horizon, self.chunk_rounds, count)
+        losing = Scattered(
+            int(rng.integers(2**63)), self.clients, self.horizon, self.chunk_rounds, count
+        )
         return best, losing, rng.integers(max(1, count), size=self.clients)
 
-    def draw(self, rng: np.random.Generator, plan: tuple[int, Scattered, np.ndarray], first_round: int, rounds: int) -> Array:
+    def draw(
+        self,
+        rng: np.random.Generator,
+        plan: tuple[int, Scattered, np.ndarray],
+        first_round: int,
+        rounds: int,
+    ) -> Array:
         best, losing, partial = plan
         losses = super().draw(rng, best, first_round, rounds)
         if not self.exact:
             losses[..., best] = rng.random((rounds, self.clients)) < self.best_loss / self.horizon
             return losses
         number = losing.number(rng, first_round, rounds)
-        losses[..., best] = np.where(number == partial, self.best_loss + 1 - losing.count, 1.0) * (number >= 0)
+        losses[..., best] = np.where(number == partial, self.best_loss + 1 - losing.count, 1.0) * (
+            number >= 0
+        )
         return losses
 
-    def counts(self, rng: np.random.Generator, plan: Any, first_round: int, rounds: int) -> np.ndarray:
+    def counts(
+        self, rng: np.random.Generator, plan: Any, first_round: int, rounds: int
+    ) -> np.ndarray:
         best, _, _ = plan
         counted = super().counts(rng, best, first_round, rounds)
         counted[best] = rng.binomial(rounds * self.clients, self.best_loss / self.horizon)
@@ -119,11 +142,15 @@ class Halving(Counted):
             alive = alive[fallen:]
         return death
 
-    def draw(self, rng: np.random.Generator, plan: np.ndarray, first_round: int, rounds: int) -> Array:
+    def draw(
+        self, rng: np.random.Generator, plan: np.ndarray, first_round: int, rounds: int
+    ) -> Array:
         del rng
         lost = np.arange(first_round, first_round + rounds)[:, None] >= plan
         return np.repeat(lost[:, None, :].astype(np.float64), self.clients, axis=1)
 
-    def counts(self, rng: np.random.Generator, plan: np.ndarray, first_round: int, rounds: int) -> np.ndarray:
+    def counts(
+        self, rng: np.random.Generator, plan: np.ndarray, first_round: int, rounds: int
+    ) -> np.ndarray:
         del rng
         return self.clients * np.clip(first_round + rounds - plan, 0, rounds)

@@ -46,7 +46,9 @@ class Scattered:
         before = np.zeros(self.clients, np.int64)
         for level in range(self.levels):
             if chunk >> level & 1:
-                before += _inside(self, level + 1, chunk >> level + 1) - _inside(self, level, chunk >> level)
+                before += _inside(self, level + 1, chunk >> level + 1) - _inside(
+                    self, level, chunk >> level
+                )
         place = rng.permuted(np.repeat(np.arange(rounds)[:, None], self.clients, axis=1), axis=0)
         chosen = place < _inside(self, 0, chunk)
         return np.where(chosen, before + np.cumsum(chosen, axis=0) - 1, -1)
@@ -60,5 +62,7 @@ def _inside(scattered: Scattered, level: int, index: int) -> npt.NDArray[np.int3
     parent = (level + 1, index // 2)
     whole = _inside(scattered, *parent)
     first = scattered.length(level, 2 * parent[1])
-    earlier = generator(scattered.seed, *parent).hypergeometric(whole, scattered.length(*parent) - whole, first)
+    earlier = generator(scattered.seed, *parent).hypergeometric(
+        whole, scattered.length(*parent) - whole, first
+    )
     return (whole - earlier if index % 2 else earlier).astype(np.int32)

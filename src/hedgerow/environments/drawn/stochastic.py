@@ -37,7 +37,9 @@ class Bernoulli(Counted):
         del first_round
         return (rng.random((rounds, self.clients, self.experts)) < plan).astype(np.float64)
 
-    def counts(self, rng: np.random.Generator, plan: Array, first_round: int, rounds: int) -> np.ndarray:
+    def counts(
+        self, rng: np.random.Generator, plan: Array, first_round: int, rounds: int
+    ) -> np.ndarray:
         del first_round
         return rng.binomial(rounds * self.clients, plan)
 
@@ -55,7 +57,11 @@ class GapLadder(Bernoulli):
         expect(0 < self.gap <= self.widest, "gap", self.gap, f"in (0, widest={self.widest}]")
 
     def plan(self, rng: np.random.Generator) -> Array:
-        behind = np.append(0.0, np.geomspace(self.gap, self.widest, self.experts - 1)) if self.experts > 1 else np.zeros(1)
+        behind = (
+            np.append(0.0, np.geomspace(self.gap, self.widest, self.experts - 1))
+            if self.experts > 1
+            else np.zeros(1)
+        )
         return rng.permutation(self.mean - self.widest + behind)
 
 
@@ -94,7 +100,9 @@ class GaussianSoftmax(Generated):
     def plan(self, rng: np.random.Generator) -> tuple[Array, Array]:
         return rng.random(self.experts), np.sqrt(rng.random(self.experts))
 
-    def draw(self, rng: np.random.Generator, plan: tuple[Array, Array], first_round: int, rounds: int) -> Array:
+    def draw(
+        self, rng: np.random.Generator, plan: tuple[Array, Array], first_round: int, rounds: int
+    ) -> Array:
         del first_round
         means, deviations = plan
         scores = rng.standard_normal((rounds, self.clients, self.experts))

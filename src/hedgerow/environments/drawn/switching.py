@@ -22,7 +22,9 @@ class Switching(Counted):
     def __post_init__(self) -> None:
         super().__post_init__()
         at_least("segments", self.segments, 1)
-        expect(self.segments <= self.horizon, "segments", self.segments, f"<= horizon={self.horizon}")
+        expect(
+            self.segments <= self.horizon, "segments", self.segments, f"<= horizon={self.horizon}"
+        )
         between("mean", self.mean, 0.0, 1.0)
         expect(0 <= self.gap <= self.mean, "gap", self.gap, f"in [0, mean={self.mean}]")
 
@@ -33,16 +35,22 @@ class Switching(Counted):
                 best[i] = (best[i] + 1 + rng.integers(self.experts - 1)) % self.experts
         return best
 
-    def draw(self, rng: np.random.Generator, plan: np.ndarray, first_round: int, rounds: int) -> Array:
+    def draw(
+        self, rng: np.random.Generator, plan: np.ndarray, first_round: int, rounds: int
+    ) -> Array:
         losses = rng.random((rounds, self.clients, self.experts))
         segment = np.arange(first_round, first_round + rounds) * self.segments // self.horizon
         means = np.full((rounds, 1, self.experts), self.mean)
         means[np.arange(rounds), 0, plan[segment]] -= self.gap
         return (losses < means).astype(np.float64)
 
-    def counts(self, rng: np.random.Generator, plan: np.ndarray, first_round: int, rounds: int) -> np.ndarray:
+    def counts(
+        self, rng: np.random.Generator, plan: np.ndarray, first_round: int, rounds: int
+    ) -> np.ndarray:
         last = first_round + rounds
-        starts = -(-np.arange(self.segments + 1) * self.horizon // self.segments)  # segment s begins where t * segments // horizon = s
+        starts = -(
+            -np.arange(self.segments + 1) * self.horizon // self.segments
+        )  # segment s begins where t * segments // horizon = s
         lengths = np.diff(np.clip(starts, first_round, last))
         counted = rng.binomial(rounds * self.clients, self.mean, self.experts)
         for best in np.unique(plan[lengths > 0]):

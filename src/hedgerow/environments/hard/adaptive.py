@@ -47,7 +47,9 @@ class PlayChasing(Frame):
         del seed
         return Chase(np.zeros((self.clients, self.experts)))
 
-    def block(self, state: Chase, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, Chase]:
+    def block(
+        self, state: Chase, rounds: int, past_plays: np.ndarray | None
+    ) -> tuple[Block, Chase]:
         charged = state.charged.copy() if self.lasting else np.zeros_like(state.charged)
         charged[last_played(past_plays)] = 1.0
         losses = np.zeros((rounds, self.clients, self.experts))

@@ -99,11 +99,15 @@ class SignEstimation(Frame):
         signs = signs[:, rng.permutation(self.columns)]
         return ColumnState(signs, rng.permutation(self.rows), np.zeros(self.columns, bool), 0)
 
-    def block(self, state: ColumnState, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, ColumnState]:
+    def block(
+        self, state: ColumnState, rounds: int, past_plays: np.ndarray | None
+    ) -> tuple[Block, ColumnState]:
         gone = state.gone.copy()
         gone[self.columns_of(last_played(past_plays)[1])] = True
         row = state.signs[state.order[state.round % self.rows]]
-        losses = np.broadcast_to(self.losses(row, gone), (rounds, self.clients, self.experts)).copy()
+        losses = np.broadcast_to(
+            self.losses(row, gone), (rounds, self.clients, self.experts)
+        ).copy()
         return Block.of(losses), replace(state, gone=gone, round=state.round + rounds)
 
     def columns_of(self, plays: np.ndarray) -> np.ndarray:
@@ -125,7 +129,12 @@ class ConsensusColumns(SignEstimation):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        expect(self.padding == 1.0, "padding", self.padding, "= 1: all columns agree (sign_estimation has others)")
+        expect(
+            self.padding == 1.0,
+            "padding",
+            self.padding,
+            "= 1: all columns agree (sign_estimation has others)",
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,7 +157,12 @@ class ColumnSubsets(SignEstimation):
     def _check_experts(self) -> None:
         below, above = (self._count(self.columns + step) for step in (0, 1))
         formula = f"2^{self.subset} binomial(p, {self.subset})"
-        expect(self.experts == below, "experts", self.experts, f"to be {formula} for some p, as {below} or {above}")
+        expect(
+            self.experts == below,
+            "experts",
+            self.experts,
+            f"to be {formula} for some p, as {below} or {above}",
+        )
 
     def _count(self, columns: int) -> int:
         return 2**self.subset * comb(columns, self.subset)

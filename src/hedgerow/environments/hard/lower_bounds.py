@@ -14,7 +14,9 @@ from scipy.special import bdtrc, gammaln
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, between, expect, positive
 
-LARGEST_SUBSET = 4  # of the columns in Theorem 11: games large enough for a larger one cannot be played
+LARGEST_SUBSET = (
+    4  # of the columns in Theorem 11: games large enough for a larger one cannot be played
+)
 
 
 def coin_regret(experts: int, horizon: int) -> float:
@@ -63,7 +65,9 @@ def consensus_regret(horizon: int, epsilon: float, clients: int = 1) -> float:
     at_least("horizon", horizon, 1)
     at_least("clients", clients, 1)
     positive("epsilon", epsilon)
-    return float(np.abs(np.expm1(np.minimum(0.0, clients * epsilon * horizon + _log_tails(horizon)))).sum())
+    return float(
+        np.abs(np.expm1(np.minimum(0.0, clients * epsilon * horizon + _log_tails(horizon)))).sum()
+    )
 
 
 def sign_estimation_regret(horizon: int, epsilon: float, delta: float = 0.0) -> float:
@@ -78,7 +82,9 @@ def sign_estimation_regret(horizon: int, epsilon: float, delta: float = 0.0) -> 
     low, high = 1, horizon + 1
     while high - low > 1:  # the rule gets stricter with T0
         middle = (low + high) // 2
-        low, high = (middle, high) if epsilon * 200 * sqrt(middle) * log(middle) <= 1 else (low, middle)
+        low, high = (
+            (middle, high) if epsilon * 200 * sqrt(middle) * log(middle) <= 1 else (low, middle)
+        )
     return low / 1000 if low > 1 else 0.0
 
 
@@ -97,11 +103,20 @@ def column_subsets_regret(horizon: int, subset: int, epsilon: float, delta: floa
 
 def _small_delta(theorem: str, delta: float, horizon: int) -> None:
     most = float(horizon) ** -3
-    expect(0 <= delta <= most, "delta", delta, f"in [0, {most:.4g}]: {theorem} of Asi et al. 2023 needs delta <= T^-3, T = {horizon}")
+    expect(
+        0 <= delta <= most,
+        "delta",
+        delta,
+        f"in [0, {most:.4g}]: {theorem} of Asi et al. 2023 needs delta <= T^-3, T = {horizon}",
+    )
 
 
 def _log_tails(count: int) -> np.ndarray:
     """ln of the chances that at least count, count - 1, ..., 1 of so many fair coins show heads; in logarithms, as they get tiny."""
     heads = np.arange(count, 0, -1)
-    chances = gammaln(count + 1) - gammaln(heads + 1) - gammaln(count - heads + 1) - count * log(2.0)
-    return np.logaddexp.accumulate(chances) + 1e-13 * gammaln(count + 1)  # more than rounding may have taken away
+    chances = (
+        gammaln(count + 1) - gammaln(heads + 1) - gammaln(count - heads + 1) - count * log(2.0)
+    )
+    return np.logaddexp.accumulate(chances) + 1e-13 * gammaln(
+        count + 1
+    )  # more than rounding may have taken away

@@ -28,7 +28,9 @@ class CommonCoins(Counted):
         coins = (rng.random((rounds, 1, self.experts)) < 0.5).astype(np.float64)
         return np.repeat(coins, self.clients, axis=1)
 
-    def counts(self, rng: np.random.Generator, plan: None, first_round: int, rounds: int) -> np.ndarray:
+    def counts(
+        self, rng: np.random.Generator, plan: None, first_round: int, rounds: int
+    ) -> np.ndarray:
         del plan, first_round
         return self.clients * rng.binomial(rounds, 0.5, self.experts)
 
@@ -54,7 +56,9 @@ class HiddenExpert(Counted):
         losses[..., plan] = 0.0
         return losses
 
-    def counts(self, rng: np.random.Generator, plan: int, first_round: int, rounds: int) -> np.ndarray:
+    def counts(
+        self, rng: np.random.Generator, plan: int, first_round: int, rounds: int
+    ) -> np.ndarray:
         del rng, first_round
         counted = np.full(self.experts, rounds * self.clients)
         counted[plan] = 0

@@ -25,7 +25,12 @@ def _named(variable: str) -> list[Path]:
 
 def directories(here: bool = False) -> list[Path]:
     """The places to look in, in order; `here` adds the current folder after `--data`."""
-    return [*_named(CHOSEN), *([Path()] if here else []), *_named(VARIABLE), user_data_path("hedgerow")]
+    return [
+        *_named(CHOSEN),
+        *([Path()] if here else []),
+        *_named(VARIABLE),
+        user_data_path("hedgerow"),
+    ]
 
 
 def find(name: str, source: str = "whoever recorded it", *, here: bool = False) -> Path:
@@ -41,7 +46,9 @@ def find_any(names: Sequence[str], source: str, *, here: bool = False) -> Path:
             if (place / name).is_file():
                 return place / name
     looked = " or ".join(str((place / names[0]).absolute()) for place in places)
-    raise MissingData(f"Data file {names[0]!r} not found: get it from {source} and put it at {looked} (or use --data DIR).")
+    raise MissingData(
+        f"Data file {names[0]!r} not found: get it from {source} and put it at {looked} (or use --data DIR)."
+    )
 
 
 def fingerprint_of(*parts: np.ndarray | str | None) -> str:

@@ -66,9 +66,13 @@ class RecordedArray(_Replay):
     def __post_init__(self) -> None:
         given = np.asarray(self.losses)
         if given.ndim != 3 or given.dtype.kind not in "biuf":
-            raise InvalidValue(f"Expected losses as numbers of shape (rounds, clients, experts), got {given.dtype} of shape {given.shape}.")
+            raise InvalidValue(
+                f"Expected losses as numbers of shape (rounds, clients, experts), got {given.dtype} of shape {given.shape}."
+            )
         if 0 in given.shape:
-            raise InvalidValue(f"Expected at least one round, client and expert, got shape {given.shape}.")
+            raise InvalidValue(
+                f"Expected at least one round, client and expert, got shape {given.shape}."
+            )
         values = np.ascontiguousarray(given, np.float64)
         check_unit_range("loss", values)
         object.__setattr__(self, "losses", round_to_lattice(values))
@@ -101,26 +105,38 @@ def read_losses(path: Path) -> tuple[Array, list[str]]:
     table = _read_table(path)
     for column in ("round", "client"):
         if column not in table:
-            raise InvalidValue(f"Expected a column {column!r} in {path} (columns are separated by commas), found {', '.join(table)}.")
+            raise InvalidValue(
+                f"Expected a column {column!r} in {path} (columns are separated by commas), found {', '.join(table)}."
+            )
     experts = [name for name in table if name not in ("round", "client")]
     if not experts:
-        raise InvalidValue(f"Expected at least one expert column beside round and client in {path}.")
+        raise InvalidValue(
+            f"Expected at least one expert column beside round and client in {path}."
+        )
     numbers = table["round"]
     if not len(numbers):
         raise InvalidValue(f"Expected at least one row in {path}.")
     if numbers.dtype.kind not in "iu":
-        raise InvalidValue(f"Expected whole round numbers 0, 1, 2, ... in {path}, got {numbers.dtype}.")
+        raise InvalidValue(
+            f"Expected whole round numbers 0, 1, 2, ... in {path}, got {numbers.dtype}."
+        )
     names = table["client"]
-    clients, client = np.unique(names if names.dtype.kind in "iu" else names.astype(str), return_inverse=True)
+    clients, client = np.unique(
+        names if names.dtype.kind in "iu" else names.astype(str), return_inverse=True
+    )
     if numbers.min() != 0:
-        raise InvalidValue(f"Expected rounds to be numbered from 0 in {path}, the first is {numbers.min()}.")
+        raise InvalidValue(
+            f"Expected rounds to be numbered from 0 in {path}, the first is {numbers.min()}."
+        )
     rounds = int(numbers.max()) + 1
     position = numbers.astype(np.int64) * len(clients) + client
     order = np.argsort(position, kind="stable")
     repeated = np.flatnonzero(np.diff(position[order]) == 0)
     if len(repeated):
         row = int(order[repeated[0] + 1])
-        raise InvalidValue(f"Expected one row for round {numbers[row]} and client {names[row]!r} in {path}, line {row + 2} repeats it.")
+        raise InvalidValue(
+            f"Expected one row for round {numbers[row]} and client {names[row]!r} in {path}, line {row + 2} repeats it."
+        )
     if len(numbers) != rounds * len(clients):
         gap = (
             int(np.flatnonzero(position[order] != np.arange(len(order)))[0])
@@ -128,12 +144,16 @@ def read_losses(path: Path) -> tuple[Array, list[str]]:
             else len(order)
         )
         when, who = divmod(gap, len(clients))
-        raise InvalidValue(f"Expected every client in every round of {path}, round {when} of client {clients[who].item()!r} is missing.")
+        raise InvalidValue(
+            f"Expected every client in every round of {path}, round {when} of client {clients[who].item()!r} is missing."
+        )
     wide = np.empty((len(numbers), len(experts)))
     for i, name in enumerate(experts):
         column = table[name]
         if column.dtype.kind not in "biuf":
-            raise InvalidValue(f"Expected numbers in column {name!r} of {path}, got {column.dtype}.")
+            raise InvalidValue(
+                f"Expected numbers in column {name!r} of {path}, got {column.dtype}."
+            )
         bad = np.flatnonzero(~((column >= 0) & (column <= 1)))
         if len(bad):
             place = f"line {bad[0] + 2}, column {name!r} of {path}; an empty cell counts as nan"
@@ -157,8 +177,12 @@ def _read_table(path: Path) -> dict[str, Any]:
         raise HedgerowError(f"Cannot read {path}: {str(error).splitlines()[0]}") from error
     for name in table.column_names:
         if table.column_names.count(name) > 1:
-            raise InvalidValue(f"Expected every column once in {path}, the column {name!r} repeats.")
+            raise InvalidValue(
+                f"Expected every column once in {path}, the column {name!r} repeats."
+            )
     for name in table.column_names:
         if pa.types.is_binary(table.schema.field(name).type):
-            raise InvalidValue(f"Expected UTF-8 text in column {name!r} of {path}; save the file as UTF-8.")
+            raise InvalidValue(
+                f"Expected UTF-8 text in column {name!r} of {path}; save the file as UTF-8."
+            )
     return {name: table[name].to_numpy() for name in table.column_names}

@@ -27,8 +27,28 @@ from hedgerow.environments.recorded.data import find_any, fingerprint_of
 OFFICIAL, DERIVED = "ml-1m/ratings.dat", "movielens1m/user_genre.npz"
 SOURCE = "https://grouplens.org/datasets/movielens/1m/ (unpack ml-1m.zip; movies.dat must lie beside ratings.dat)"
 GENRES = (
-    *("Action", "Adventure", "Animation", "Children's", "Comedy", "Crime", "Documentary", "Drama", "Fantasy"),
-    *("Film-Noir", "Horror", "Musical", "Mystery", "Romance", "Sci-Fi", "Thriller", "War", "Western"),
+    *(
+        "Action",
+        "Adventure",
+        "Animation",
+        "Children's",
+        "Comedy",
+        "Crime",
+        "Documentary",
+        "Drama",
+        "Fantasy",
+    ),
+    *(
+        "Film-Noir",
+        "Horror",
+        "Musical",
+        "Mystery",
+        "Romance",
+        "Sci-Fi",
+        "Thriller",
+        "War",
+        "Western",
+    ),
 )
 LOWEST, HIGHEST = 1, 5
 
@@ -67,7 +87,12 @@ class MovieLensGenres(Environment):
 
     def __post_init__(self) -> None:
         _ = self.setting
-        expect(self.unrated in ("zero", "user_mean"), "unrated", self.unrated, "in ('zero', 'user_mean')")
+        expect(
+            self.unrated in ("zero", "user_mean"),
+            "unrated",
+            self.unrated,
+            "in ('zero', 'user_mean')",
+        )
 
     @property
     def setting(self) -> Setting:
@@ -83,11 +108,20 @@ class MovieLensGenres(Environment):
     def start(self, seed: int) -> tuple[Array, int]:
         losses = load(self.unrated)
         wanted = self.clients * self.horizon
-        expect(wanted <= len(losses), "clients * horizon", wanted, f"<= {len(losses)}, the number of users")
-        order = generator(seed, 1).permutation(len(losses)) if self.shuffled else np.arange(len(losses))
+        expect(
+            wanted <= len(losses),
+            "clients * horizon",
+            wanted,
+            f"<= {len(losses)}, the number of users",
+        )
+        order = (
+            generator(seed, 1).permutation(len(losses)) if self.shuffled else np.arange(len(losses))
+        )
         return losses[order[:wanted]].reshape(self.horizon, self.clients, len(GENRES)), 0
 
-    def block(self, state: tuple[Array, int], rounds: int, past_plays: np.ndarray | None) -> tuple[Block, tuple[Array, int]]:
+    def block(
+        self, state: tuple[Array, int], rounds: int, past_plays: np.ndarray | None
+    ) -> tuple[Block, tuple[Array, int]]:
         del past_plays
         losses, at = state
         return Block.of(losses[at : at + rounds]), (losses, at + rounds)
@@ -115,22 +149,30 @@ def load(unrated: str) -> Array:
 @lru_cache(maxsize=4)
 def _load(path: Path, changed: int, unrated: str) -> Array:
     del changed
-    return user_losses(read_derived(path) if path.suffix == ".npz" else read_official(path), unrated)
+    return user_losses(
+        read_derived(path) if path.suffix == ".npz" else read_official(path), unrated
+    )
 
 
 def read_derived(path: Path) -> GenreRatings:
     """A NumPy archive with `rating_sum` and `rating_count` (users x genres) and `genres`."""
     try:
         with np.load(path, allow_pickle=False) as archive:
-            sums, counts, genres = (archive[name] for name in ("rating_sum", "rating_count", "genres"))
+            sums, counts, genres = (
+                archive[name] for name in ("rating_sum", "rating_count", "genres")
+            )
     except (OSError, ValueError, KeyError, BadZipFile) as error:
         raise HedgerowError(f"Cannot read {path}: {str(error).splitlines()[0]}") from error
     if tuple(genres) != GENRES:
-        raise InvalidValue(f"Expected the 18 genres {', '.join(GENRES)} in {path}, got {', '.join(map(str, genres))}.")
+        raise InvalidValue(
+            f"Expected the 18 genres {', '.join(GENRES)} in {path}, got {', '.join(map(str, genres))}."
+        )
     for name, table in (("rating_sum", sums), ("rating_count", counts)):
         if table.shape != (len(counts), len(GENRES)) or table.dtype.kind not in "iu":
             found = f"{table.dtype} of shape {table.shape}"
-            raise InvalidValue(f"Expected {name} in {path} to be whole numbers of shape (users, {len(GENRES)}), got {found}.")
+            raise InvalidValue(
+                f"Expected {name} in {path} to be whole numbers of shape (users, {len(GENRES)}), got {found}."
+            )
     bad = np.argwhere((counts < 0) | (sums < LOWEST * counts) | (sums > HIGHEST * counts))
     if len(bad):
         user, genre = (int(i) for i in bad[0])
@@ -143,7 +185,9 @@ def read_official(path: Path) -> GenreRatings:
     """`ratings.dat`, with `movies.dat` beside it. The first broken line is named."""
     films = path.with_name("movies.dat")
     if not films.is_file():
-        raise MissingData(f"Data file {films} not found: it belongs beside {path.name}; get it from {SOURCE}.")
+        raise MissingData(
+            f"Data file {films} not found: it belongs beside {path.name}; get it from {SOURCE}."
+        )
     genres = _read_films(films)
     row_of = {film: row for row, film in enumerate(genres)}
     rows: list[tuple[int, int, int]] = []
@@ -163,7 +207,9 @@ def _add_up(rows: Units, genres: Units, path: Path) -> GenreRatings:
     order = np.argsort(pair, kind="stable")
     repeated = np.flatnonzero(np.diff(pair[order]) == 0)
     if len(repeated):
-        raise _broken(path, int(order[repeated + 1].min()) + 1, "this user rated this film in an earlier line")
+        raise _broken(
+            path, int(order[repeated + 1].min()) + 1, "this user rated this film in an earlier line"
+        )
     sums = np.zeros((int(user.max()) + 1, len(GENRES)), np.int64)
     counts = np.zeros_like(sums)
     np.add.at(counts, user, genres[rows[:, 1]])
@@ -194,7 +240,9 @@ def _rating(line: str, path: Path, number: int) -> tuple[int, int, int]:
     if len(parts) != 4:
         raise _broken(path, number, f"expected UserID::MovieID::Rating::Timestamp, got {line!r}")
     names = ("UserID", "MovieID", "Rating", "Timestamp")
-    user, film, rating, _ = (_number(part, name, path, number) for part, name in zip(parts, names, strict=True))
+    user, film, rating, _ = (
+        _number(part, name, path, number) for part, name in zip(parts, names, strict=True)
+    )
     if not LOWEST <= rating <= HIGHEST:
         raise _broken(path, number, f"expected Rating={rating} in [{LOWEST}, {HIGHEST}]")
     return user, film, rating
@@ -213,6 +261,8 @@ def _read_films(path: Path) -> dict[int, list[int]]:
         named = parts[-1].split("|")
         for genre in named:
             if genre not in GENRES:
-                raise _broken(path, number, f"expected Genre={genre!r} to be one of {', '.join(GENRES)}")
+                raise _broken(
+                    path, number, f"expected Genre={genre!r} to be one of {', '.join(GENRES)}"
+                )
         films[film] = [int(genre in named) for genre in GENRES]
     return films

@@ -32,9 +32,16 @@ class Absent(Around):
         super().__post_init__()
         expect(0 <= self.rate < 1, "rate", self.rate, "in [0, 1)")
 
-    def block(self, state: Position, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, Position]:
+    def block(
+        self, state: Position, rounds: int, past_plays: np.ndarray | None
+    ) -> tuple[Block, Position]:
         made, inner = self.of.block(state.inner, rounds, past_plays)
-        expect(self.setting.deciders is None, "deciders", self.setting.deciders, "to be the clients, where clients can be absent")
+        expect(
+            self.setting.deciders is None,
+            "deciders",
+            self.setting.deciders,
+            "to be the clients, where clients can be absent",
+        )
         present = coins(state.seed, _KEY, state.round, rounds, self.setting.clients) >= self.rate
         losses: Any = np.where(present[..., None], made.losses, 0.0)
         block = replace(made, losses=losses, reports=losses, present=present)

@@ -47,16 +47,32 @@ class Delayed(Around):
 
     def start(self, seed: int) -> Position:
         horizon, clients = self.setting.horizon, self.setting.clients
-        expect(max(self._each) < horizon, "rounds", self.rounds, f"< horizon={horizon}: a later report would never arrive")
-        expect(not isinstance(self.rounds, tuple) or len(self.rounds) == clients, "rounds", self.rounds, f"for each of {clients} clients")
+        expect(
+            max(self._each) < horizon,
+            "rounds",
+            self.rounds,
+            f"< horizon={horizon}: a later report would never arrive",
+        )
+        expect(
+            not isinstance(self.rounds, tuple) or len(self.rounds) == clients,
+            "rounds",
+            self.rounds,
+            f"for each of {clients} clients",
+        )
         return Position(seed, 0, Waiting(self.of.start(seed)))
 
-    def block(self, state: Position, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, Position]:
+    def block(
+        self, state: Position, rounds: int, past_plays: np.ndarray | None
+    ) -> tuple[Block, Position]:
         made, inner = self.of.block(state.inner.inner, rounds, past_plays)
         late, longest = self._each, max(self._each)
         if longest == 0:
             return made, Position(state.seed, state.round + rounds, Waiting(inner))
-        before = np.zeros((longest, *made.reports.shape[1:])) if state.inner.reports is None else state.inner.reports
+        before = (
+            np.zeros((longest, *made.reports.shape[1:]))
+            if state.inner.reports is None
+            else state.inner.reports
+        )
         known = np.concatenate([before, made.reports])
         if len(late) == 1:
             reports = known[longest - late[0] : longest - late[0] + rounds]

@@ -34,8 +34,13 @@ class Around(Environment):
     of: Environment
 
     def __post_init__(self) -> None:
-        for feature in sorted(self.of.traits.features & (self.not_around | {self.feature}), key=lambda feature: feature.value):
-            raise InvalidValue(f"Expected {type(self).__name__} around an environment without {feature.value}.")
+        for feature in sorted(
+            self.of.traits.features & (self.not_around | {self.feature}),
+            key=lambda feature: feature.value,
+        ):
+            raise InvalidValue(
+                f"Expected {type(self).__name__} around an environment without {feature.value}."
+            )
 
     @property
     def setting(self) -> Setting:

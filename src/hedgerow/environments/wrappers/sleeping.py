@@ -38,10 +38,15 @@ class Sleeping(Around):
         """An expert that sleeps is charged what the client pays, so reports depend on the plays."""
         return replace(super().traits, adversary="adaptive")
 
-    def block(self, state: Position, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, Position]:
+    def block(
+        self, state: Position, rounds: int, past_plays: np.ndarray | None
+    ) -> tuple[Block, Position]:
         made, inner = self.of.block(state.inner, rounds, past_plays)
         players, experts = self.setting.players, self.setting.experts
-        awake = coins(state.seed, _KEY, state.round, rounds, 1 if self.common else players, experts) >= self.rate
+        awake = (
+            coins(state.seed, _KEY, state.round, rounds, 1 if self.common else players, experts)
+            >= self.rate
+        )
         awake |= ~awake.any(axis=-1, keepdims=True)
         awake = np.ascontiguousarray(np.broadcast_to(awake, (rounds, players, experts)))
         return replace(made, awake=awake), Position(state.seed, state.round + rounds, inner)

@@ -23,13 +23,21 @@ def canvas(title: str, width: float = 8.0, height: float = 4.8) -> tuple[Figure,
 
 
 def head(figure: Figure, title: str) -> None:
-    figure.suptitle(fill(title, int(figure.get_figwidth() * 10)).replace("$", r"\$"), x=0.01, ha="left", fontsize=12, fontweight="bold")
+    figure.suptitle(
+        fill(title, int(figure.get_figwidth() * 10)).replace("$", r"\$"),
+        x=0.01,
+        ha="left",
+        fontsize=12,
+        fontweight="bold",
+    )
 
 
 def footnote(figure: Figure, note: str) -> None:
     """Small words below the picture, in as many lines as they need; drawn last, so that it can say what was drawn."""
     if note:
-        figure.supxlabel(fill(note, int(figure.get_figwidth() * 17)), fontsize=8, color=QUIET, x=0.01, ha="left")
+        figure.supxlabel(
+            fill(note, int(figure.get_figwidth() * 17)), fontsize=8, color=QUIET, x=0.01, ha="left"
+        )
 
 
 def tidy(axes: Axes) -> None:

@@ -19,7 +19,9 @@ Estimates = Mapping[str, Mapping[str, Estimate]]
 WIDE = 30.0  # times the smallest value: then a straight axis hides what is small
 
 
-def _draw(axes: Axes, rows: Sequence[str], runs: Sequence[str], estimates: Estimates) -> list[float]:
+def _draw(
+    axes: Axes, rows: Sequence[str], runs: Sequence[str], estimates: Estimates
+) -> list[float]:
     """A dot with its 95 % interval for each label (a row) and run (a colour); returns the sizes drawn."""
     sizes = []
     step = 0.6 / max(1, len(runs) - 1)
@@ -31,8 +33,24 @@ def _draw(axes: Axes, rows: Sequence[str], runs: Sequence[str], estimates: Estim
             half = float(np.nan_to_num(estimate.half_width))
             place = row + (i - (len(runs) - 1) / 2) * step
             colour = COLOURS[i % len(COLOURS)]
-            axes.errorbar(estimate.mean, place, xerr=half, color=colour, marker="o", markersize=5, linewidth=1.6, capsize=3)
-            axes.annotate(f"{estimate.mean:.3g}", (estimate.mean, place), (0, 5), textcoords="offset points", ha="center", fontsize=7)
+            axes.errorbar(
+                estimate.mean,
+                place,
+                xerr=half,
+                color=colour,
+                marker="o",
+                markersize=5,
+                linewidth=1.6,
+                capsize=3,
+            )
+            axes.annotate(
+                f"{estimate.mean:.3g}",
+                (estimate.mean, place),
+                (0, 5),
+                textcoords="offset points",
+                ha="center",
+                fontsize=7,
+            )
             sizes.append(estimate.mean)
     axes.set_yticks(range(len(rows)), [fill(label, 24).replace("$", r"\$") for label in rows])
     for row in range(1, len(rows)):
@@ -44,13 +62,21 @@ def _draw(axes: Axes, rows: Sequence[str], runs: Sequence[str], estimates: Estim
     return sizes
 
 
-def plot_comparison(runs: Mapping[str, str], regrets: Estimates, differences: Estimates, path: Path) -> None:
+def plot_comparison(
+    runs: Mapping[str, str], regrets: Estimates, differences: Estimates, path: Path
+) -> None:
     """`runs`: letter and name, the first is the one compared with; estimates by label and letter."""
     rows, letters = list(regrets), list(runs)
     height = 2.0 + len(rows) * (0.25 + 0.28 * len(letters)) + 0.18 * len(letters)
     figure = Figure(figsize=(10.0, height), layout="constrained")
     left, right = figure.subplots(1, 2, sharey=True)
-    figure.suptitle("Regret in each run, and its difference from A (95 % intervals)", x=0.01, ha="left", fontsize=12, fontweight="bold")
+    figure.suptitle(
+        "Regret in each run, and its difference from A (95 % intervals)",
+        x=0.01,
+        ha="left",
+        fontsize=12,
+        fontweight="bold",
+    )
     sizes = _draw(left, rows, letters, regrets)
     if sizes and min(sizes) > 0 and max(sizes) > WIDE * min(sizes):
         left.set_xscale("log")
@@ -65,7 +91,14 @@ def plot_comparison(runs: Mapping[str, str], regrets: Estimates, differences: Es
         right.set_xscale("symlog", linthresh=min(away))
         right.set_xlabel("difference of regret from A (below 0: less than A; log scale)")
     if not away and not any(differences.values()):
-        right.text(0.5, 0.5, "no label in common with A", transform=right.transAxes, ha="center", color="#666666")
+        right.text(
+            0.5,
+            0.5,
+            "no label in common with A",
+            transform=right.transAxes,
+            ha="center",
+            color="#666666",
+        )
     handles = [
         Line2D(
             [],

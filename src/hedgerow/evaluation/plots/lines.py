@@ -36,13 +36,19 @@ def plot_regret_against(
         for i, (label, series) in enumerate(points.items())
     }
     dashed, first = bounds or {}, next(iter(points.values()))
-    expected = {} if slope is None else {x: first[min(first)].mean * (x / min(first)) ** slope for x in sorted(first)}
+    expected = (
+        {}
+        if slope is None
+        else {x: first[min(first)].mean * (x / min(first)) ** slope for x in sorted(first)}
+    )
     computed = [value for bound in (*dashed.values(), expected) for value in bound.values()]
     limits = span((bar for some in bars.values() for bar in some), computed)
     set_span(axes, limits)
     cut = False
     for i, (label, some) in enumerate(bars.items()):
-        _, beyond = draw_bars(axes, some, limits, colour=COLOURS[i % len(COLOURS)], markersize=5, label=label)
+        _, beyond = draw_bars(
+            axes, some, limits, colour=COLOURS[i % len(COLOURS)], markersize=5, label=label
+        )
         cut = cut or beyond
     labels = list(points)
     for i, (label, bound) in enumerate(dashed.items(), start=len(labels)):
@@ -52,7 +58,14 @@ def plot_regret_against(
         axes.plot(x, [bound[v] for v in x], color=colour, linewidth=1.5, linestyle="--", label=name)
     if expected:
         named = slope_name or f"slope {slope:g}"
-        axes.plot(list(expected), list(expected.values()), color="#999999", linestyle=":", linewidth=1.5, label=named)
+        axes.plot(
+            list(expected),
+            list(expected.values()),
+            color="#999999",
+            linestyle=":",
+            linewidth=1.5,
+            label=named,
+        )
     axes.set_xticks(ticks, [plain(tick) for tick in ticks], fontsize=10 if len(ticks) < 8 else 9)
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xlabel(parameter)
@@ -62,7 +75,9 @@ def plot_regret_against(
     figure.savefig(path, dpi=150)
 
 
-def plot_bars(groups: Mapping[str, Mapping[str, Estimate]], path: Path, title: str, value: str, note: str = "") -> None:
+def plot_bars(
+    groups: Mapping[str, Mapping[str, Estimate]], path: Path, title: str, value: str, note: str = ""
+) -> None:
     """Grouped horizontal bars on a log axis with 95 % intervals: a group for each setting, a bar for each variant."""
     figure, axes = canvas(title, 9.0, 2.0 + 0.45 * len(groups))
     axes.grid(axis="y", visible=False)
@@ -78,15 +93,32 @@ def plot_bars(groups: Mapping[str, Mapping[str, Estimate]], path: Path, title: s
                 continue
             estimate, colour = some[variant], COLOURS[i % len(COLOURS)]
             y = row + (i - (len(variants) - 1) / 2) * height
-            axes.barh(y, max(estimate.mean, 0.0), height * 0.9, color=colour, label=None if variant in named else variant)
+            axes.barh(
+                y,
+                max(estimate.mean, 0.0),
+                height * 0.9,
+                color=colour,
+                label=None if variant in named else variant,
+            )
             named.add(variant)
-            _, beyond = draw_bars(axes, [Bar.of(y, estimate)], limits, sideways=True, colour="#333333", marker="")
+            _, beyond = draw_bars(
+                axes, [Bar.of(y, estimate)], limits, sideways=True, colour="#333333", marker=""
+            )
             cut = cut or beyond
             end = np.nanmax([estimate.mean, estimate.high, limits.low])
-            axes.text(min(end, limits.high) * 1.05, y, plain(estimate.mean), va="center", fontsize=8, color=colour)
+            axes.text(
+                min(end, limits.high) * 1.05,
+                y,
+                plain(estimate.mean),
+                va="center",
+                fontsize=8,
+                color=colour,
+            )
     axes.set_yticks(range(len(groups)), list(groups))
     axes.invert_yaxis()
     axes.set_xlabel(value)
-    axes.legend(frameon=False, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=max(1, len(variants)))
+    axes.legend(
+        frameon=False, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=max(1, len(variants))
+    )
     footnote(figure, "; ".join(filter(None, (note, CUT if cut else ""))))
     figure.savefig(path, dpi=150)

@@ -45,7 +45,9 @@ def span(bars: Iterable[Bar], others: Iterable[float] = ()) -> Span:
     Span(low=2.77..., high=43.1...)
     """
     bars = list(bars)
-    shown = [value for value in (*(bar.mean for bar in bars), *others) if isfinite(value) and value > 0] or [1.0]
+    shown = [
+        value for value in (*(bar.mean for bar in bars), *others) if isfinite(value) and value > 0
+    ] or [1.0]
     low, high = min(shown) / REACH, max(shown) * REACH
     bottom = min([*shown, *(max(bar.low, low) for bar in bars if isfinite(bar.low))])
     top = max([*shown, *(min(bar.high, high) for bar in bars if isfinite(bar.high))])
@@ -60,27 +62,53 @@ def set_span(axes: Axes, limits: Span, sideways: bool = False) -> None:
         axes.set(yscale="log", ylim=limits)
     axis = axes.xaxis if sideways else axes.yaxis
     decades = log10(limits.high / limits.low)
-    axis.set_major_locator(LogLocator(subs=(1, 2, 3, 4, 5, 6, 8) if decades < 1 else (1, 2, 5) if decades < 4 else (1,)))
+    axis.set_major_locator(
+        LogLocator(
+            subs=(1, 2, 3, 4, 5, 6, 8) if decades < 1 else (1, 2, 5) if decades < 4 else (1,)
+        )
+    )
     axis.set_major_formatter(FuncFormatter(lambda value, _: plain(value)))
     axis.set_minor_locator(NullLocator())
 
 
-def draw_bars(axes: Axes, bars: Sequence[Bar], limits: Span, *, sideways: bool = False, colour: str, **style: Any) -> tuple[Line2D, bool]:
+def draw_bars(
+    axes: Axes,
+    bars: Sequence[Bar],
+    limits: Span,
+    *,
+    sideways: bool = False,
+    colour: str,
+    **style: Any,
+) -> tuple[Line2D, bool]:
     """The means as a line (gaps where one is not above 0) and their bars; says whether any bar was cut off."""
 
     def put(place: float | Sequence[float], value: float | Sequence[float], **how: Any) -> Line2D:
         return axes.plot(*((value, place) if sideways else (place, value)), color=colour, **how)[0]
 
     means = [bar.mean if bar.mean > 0 else nan for bar in bars]
-    line = put([bar.place for bar in bars], means, **{"marker": "o", "markersize": 4, "linewidth": 1.8, **style})
+    line = put(
+        [bar.place for bar in bars],
+        means,
+        **{"marker": "o", "markersize": 4, "linewidth": 1.8, **style},
+    )
     whole, below, above = ("|", "<", ">") if sideways else ("_", "v", "^")
     cut = False
     for bar in bars:
-        if not (isfinite(bar.low) and isfinite(bar.high)) or bar.high <= limits.low or bar.low >= limits.high:
+        if (
+            not (isfinite(bar.low) and isfinite(bar.high))
+            or bar.high <= limits.low
+            or bar.low >= limits.high
+        ):
             continue
         ends = max(bar.low, limits.low), min(bar.high, limits.high)
         put([bar.place, bar.place], ends, linewidth=1.2)
         for end, real, arrow in zip(ends, (bar.low, bar.high), (below, above), strict=True):
-            put(bar.place, end, marker=whole if end == real else arrow, markersize=6 if end == real else 5, clip_on=False)
+            put(
+                bar.place,
+                end,
+                marker=whole if end == real else arrow,
+                markersize=6 if end == real else 5,
+                clip_on=False,
+            )
             cut = cut or end != real
     return line, cut

@@ -13,13 +13,32 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from scipy.special import stdtrit
 
-from hedgerow.evaluation.plots.canvas import COLOURS, canvas, footnote, head, plain, spread_labels, tidy
+from hedgerow.evaluation.plots.canvas import (
+    COLOURS,
+    canvas,
+    footnote,
+    head,
+    plain,
+    spread_labels,
+    tidy,
+)
 from hedgerow.evaluation.recorder import RunResult
 
 MOST = len(COLOURS)  # lines in one panel
-WIDTH, HEIGHT, LETTER = 3.5, 3.2, 0.09  # inches: of a panel without its names, and of a letter of a name
+WIDTH, HEIGHT, LETTER = (
+    3.5,
+    3.2,
+    0.09,
+)  # inches: of a panel without its names, and of a letter of a name
 NEAR = 0.97  # of the rounds: such an end is where the names are
-LEADER = {"arrowstyle": "-", "linewidth": 0.8, "linestyle": ":", "shrinkA": 0, "shrinkB": 2, "relpos": (0, 0.5)}
+LEADER = {
+    "arrowstyle": "-",
+    "linewidth": 0.8,
+    "linestyle": ":",
+    "shrinkA": 0,
+    "shrinkB": 2,
+    "relpos": (0, 0.5),
+}
 
 
 @dataclass(frozen=True)
@@ -36,7 +55,11 @@ class Line:
         rounds, mean = np.append(0, group[0].rounds), curves.mean(axis=0)
         if len(group) == 1:
             return cls(rounds, mean, None)
-        return cls(rounds, mean, stdtrit(len(group) - 1, 0.975) * curves.std(axis=0, ddof=1) / np.sqrt(len(group)))
+        return cls(
+            rounds,
+            mean,
+            stdtrit(len(group) - 1, 0.975) * curves.std(axis=0, ddof=1) / np.sqrt(len(group)),
+        )
 
     @property
     def band(self) -> tuple[np.ndarray, np.ndarray]:
@@ -98,7 +121,9 @@ def _at_its_end(line: Line, last: float) -> str:
     """The last value and, where others go on, the round it is of."""
     if not np.isfinite(line.end[1]):
         return "no comparator"
-    return plain(line.end[1]) + (f" by round {plain(line.end[0])}" if line.ends_before(last) else "")
+    return plain(line.end[1]) + (
+        f" by round {plain(line.end[0])}" if line.ends_before(last) else ""
+    )
 
 
 def _name_ends(axes: Axes, lines: Mapping[str, Line], gap: float) -> None:
@@ -109,7 +134,9 @@ def _name_ends(axes: Axes, lines: Mapping[str, Line], gap: float) -> None:
     (low, high), last = axes.get_ylim(), axes.get_xlim()[1]
     heights = [line.end[1] if np.isfinite(line.end[1]) else 0.0 for line in lines.values()]
     places = spread_labels(heights, (high - low) * gap, high)
-    for (name, line), height, place, colour in zip(lines.items(), heights, places, COLOURS, strict=False):
+    for (name, line), height, place, colour in zip(
+        lines.items(), heights, places, COLOURS, strict=False
+    ):
         known = np.isfinite(line.end[1])
         axes.annotate(
             f"{name}  {_at_its_end(line, last)}".replace("$", r"\$"),
@@ -136,7 +163,9 @@ def _several(title: str, count: int, width: float) -> tuple[Figure, list[Axes]]:
     return figure, list(grid.flat[:count])
 
 
-def plot_regret_over_time(results: Sequence[RunResult], path: Path, title: str, note: str = "") -> None:
+def plot_regret_over_time(
+    results: Sequence[RunResult], path: Path, title: str, note: str = ""
+) -> None:
     """Mean regret of every label with a 95 % band over seeds, on one scale."""
     groups: dict[str, list[RunResult]] = {}
     for result in results:
@@ -144,7 +173,11 @@ def plot_regret_over_time(results: Sequence[RunResult], path: Path, title: str, 
     lines = {label: Line.of(group) for label, group in groups.items()}
     shared = panels(list(lines))
     last = max(line.end[0] for line in lines.values())
-    room = LETTER * max(len(name) + max(8, 2 + len(_at_its_end(lines[label], last))) for _, part in shared for label, name in part.items())
+    room = LETTER * max(
+        len(name) + max(8, 2 + len(_at_its_end(lines[label], last)))
+        for _, part in shared
+        for label, name in part.items()
+    )
     if len(shared) == 1:
         figure, axes = canvas(title, max(9.0, 2 * WIDTH + room))
         places = [axes]
@@ -158,6 +191,10 @@ def plot_regret_over_time(results: Sequence[RunResult], path: Path, title: str, 
         axes.set_ylabel("regret (mean over clients)")
     places[0].set_ylim(bottom=min(0.0, lowest))
     for axes, (_, names) in zip(places, shared, strict=True):
-        _name_ends(axes, {name: lines[label] for label, name in names.items()}, 0.055 if len(shared) == 1 else 0.085)
+        _name_ends(
+            axes,
+            {name: lines[label] for label, name in names.items()},
+            0.055 if len(shared) == 1 else 0.085,
+        )
     footnote(figure, note)
     figure.savefig(path, dpi=150)

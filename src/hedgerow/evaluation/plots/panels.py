@@ -10,7 +10,15 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hedgerow.evaluation.plots.canvas import COLOURS, canvas, footnote, head, plain, spread_labels, tidy
+from hedgerow.evaluation.plots.canvas import (
+    COLOURS,
+    canvas,
+    footnote,
+    head,
+    plain,
+    spread_labels,
+    tidy,
+)
 from hedgerow.evaluation.plots.log_axis import CUT, Bar, draw_bars, set_span, span
 from hedgerow.evaluation.plots.over_time import Line
 from hedgerow.evaluation.recorder import RunResult
@@ -20,17 +28,34 @@ from hedgerow.evaluation.statistics import Contest
 def _name_ends(axes: Axes, x: float, ends: Sequence[tuple[float, str, str]]) -> None:
     """Write (height, words, colour) to the right of `x`, moved apart on the log axis where they would overlap."""
     low, high = np.log(axes.get_ylim())
-    heights = spread_labels([float(np.log(height)) for height, _, _ in ends], 0.05 * (high - low), high)
+    heights = spread_labels(
+        [float(np.log(height)) for height, _, _ in ends], 0.05 * (high - low), high
+    )
     for (height, words, colour), place in zip(ends, heights, strict=True):
-        axes.annotate(words, (x, height), (x + 0.02 * x, float(np.exp(place))), va="center", color=colour, annotation_clip=False)
+        axes.annotate(
+            words,
+            (x, height),
+            (x + 0.02 * x, float(np.exp(place))),
+            va="center",
+            color=colour,
+            annotation_clip=False,
+        )
 
 
-def plot_panels(panels: Mapping[str, Mapping[str, Sequence[RunResult]]], path: Path, title: str, value: str, note: str) -> None:
+def plot_panels(
+    panels: Mapping[str, Mapping[str, Sequence[RunResult]]],
+    path: Path,
+    title: str,
+    value: str,
+    note: str,
+) -> None:
     """Regret over time, one panel for each heading, one line for each label, on a common log axis with 95 % bands."""
     figure = Figure(figsize=(3.7 * len(panels) + 1, 4.8), layout="constrained")
     head(figure, title)
     row = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-    lines = [{label: Line.of(group) for label, group in groups.items()} for groups in panels.values()]
+    lines = [
+        {label: Line.of(group) for label, group in groups.items()} for groups in panels.values()
+    ]
     everything = [line for some in lines for line in some.values()]
     lowest = min((float(line.mean[1]) for line in everything if line.mean[1] > 0), default=1.0)
     limits = span([Bar(0.0, nan, *line.top) for line in everything], (lowest,))
@@ -43,22 +68,31 @@ def plot_panels(panels: Mapping[str, Mapping[str, Sequence[RunResult]]], path: P
             axes.plot(line.rounds[1:], line.mean[1:], color=colour, linewidth=2, label=label)
             if line.half is not None:
                 low, high = np.maximum(line.band[0], limits.low), line.band[1]
-                axes.fill_between(line.rounds[1:], low[1:], high[1:], color=colour, alpha=0.2, linewidth=0)
+                axes.fill_between(
+                    line.rounds[1:], low[1:], high[1:], color=colour, alpha=0.2, linewidth=0
+                )
     set_span(row[0], limits)
     row[0].set_ylabel(value)
     for axes, some in zip(row, lines, strict=True):
-        ends = [(line.end[1], plain(line.end[1]), colour) for line, colour in zip(some.values(), COLOURS, strict=False)]
+        ends = [
+            (line.end[1], plain(line.end[1]), colour)
+            for line, colour in zip(some.values(), COLOURS, strict=False)
+        ]
         _name_ends(axes, axes.get_xlim()[1], ends)
     row[-1].legend(loc="best", frameon=False)
     footnote(figure, note)
     figure.savefig(path, dpi=150)
 
 
-def plot_contests(contests: Sequence[Contest], path: Path, title: str, parameter: str, value: str, note: str) -> None:
+def plot_contests(
+    contests: Sequence[Contest], path: Path, title: str, parameter: str, value: str, note: str
+) -> None:
     """Every curve with error bars and its level as a dashed line, in one colour; the crossing as an upright band."""
     figure, axes = canvas(title, 9.0, 5.4)
     bars = [[Bar.of(x, contest.curve[x]) for x in sorted(contest.curve)] for contest in contests]
-    limits = span((bar for some in bars for bar in some), (contest.level.mean for contest in contests))
+    limits = span(
+        (bar for some in bars for bar in some), (contest.level.mean for contest in contests)
+    )
     set_span(axes, limits)
     ends, cut, last = [], False, max(max(contest.curve) for contest in contests)
     for contest, some, colour in zip(contests, bars, COLOURS, strict=False):
@@ -66,7 +100,10 @@ def plot_contests(contests: Sequence[Contest], path: Path, title: str, parameter
         _, beyond = draw_bars(axes, some, limits, colour=colour)
         cut = cut or beyond
         axes.axhline(level.mean, color=colour, linestyle="--", linewidth=1.5)
-        ends += [(some[-1].mean, contest.curve_name, colour), (level.mean, contest.level_name, colour)]
+        ends += [
+            (some[-1].mean, contest.curve_name, colour),
+            (level.mean, contest.level_name, colour),
+        ]
         if np.isfinite([crossing.at, crossing.low, crossing.high]).all():
             axes.axvspan(crossing.low, crossing.high, color=colour, alpha=0.2, linewidth=0)
             axes.annotate(

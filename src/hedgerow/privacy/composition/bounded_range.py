@@ -65,8 +65,13 @@ class _Recursion(Symmetric, Composed):
         if cell >= grid.reach:
             return float(values[-1])
         # linear in exp(epsilon): a chord of a convex function
-        part = max(0.0, min(1.0, expm1(lowered - cell * grid.width) / expm1(grid.width) * (1 - 64 * _ROUNDING)))
-        return min(1.0, float((1 - part) * values[cell] + part * values[cell + 1]) * (1 + 4 * _ROUNDING))
+        part = max(
+            0.0,
+            min(1.0, expm1(lowered - cell * grid.width) / expm1(grid.width) * (1 - 64 * _ROUNDING)),
+        )
+        return min(
+            1.0, float((1 - part) * values[cell] + part * values[cell + 1]) * (1 + 4 * _ROUNDING)
+        )
 
     def epsilon(self, delta: float) -> float:
         between("delta", delta, 0.0, 1.0)
@@ -77,7 +82,9 @@ class _Recursion(Symmetric, Composed):
         values = _table(grid)
         if delta < values[-1]:  # below the reach of the table
             return pure
-        cell = int(np.searchsorted(-values, -delta, side="left")) - 1  # values[cell] > delta >= values[cell + 1]
+        cell = (
+            int(np.searchsorted(-values, -delta, side="left")) - 1
+        )  # values[cell] > delta >= values[cell + 1]
         part = (values[cell] - delta) / (values[cell] - values[cell + 1])
         found, nudge = cell * grid.width + log1p(float(part) * expm1(grid.width)), 4 * _ROUNDING
         while found < pure and self.delta(found) > delta:
@@ -128,7 +135,10 @@ class BoundedRangeSequence(_Recursion):
             _check_range(each)
 
     def _runs(self) -> tuple[tuple[float, int], ...]:
-        return tuple((each, len(list(same))) for each, same in groupby(each for each in self.ranges if each > 0))
+        return tuple(
+            (each, len(list(same)))
+            for each, same in groupby(each for each in self.ranges if each > 0)
+        )
 
     def words(self) -> str:
         return f"{self._quote()} ({len(self.ranges)} steps of bounded range in a fixed order)"

@@ -45,16 +45,30 @@ class Numerical(Symmetric, Composed):
     @property
     def pure(self) -> float:
         bounds = [(part.epsilon(0.0), count) for part, count in self.parts]
-        return inf if any(bound == inf for bound, _ in bounds) else round_up(sum((Fraction(b) * n for b, n in bounds), Fraction(0)))
+        return (
+            inf
+            if any(bound == inf for bound, _ in bounds)
+            else round_up(sum((Fraction(b) * n for b, n in bounds), Fraction(0)))
+        )
 
     @cached_property
     def _distribution(self) -> Any:
-        gaussian = sqrt(fsum(count * part.mu**2 for part, count in self.parts if isinstance(part, GaussianDP)))
-        plds = [_bounded(part, self.interval).self_compose(count) for part, count in self.parts if not isinstance(part, GaussianDP)]
+        gaussian = sqrt(
+            fsum(count * part.mu**2 for part, count in self.parts if isinstance(part, GaussianDP))
+        )
+        plds = [
+            _bounded(part, self.interval).self_compose(count)
+            for part, count in self.parts
+            if not isinstance(part, GaussianDP)
+        ]
         if gaussian > 0:  # adaptive Gaussian steps with fixed mu are one Gaussian step, exactly
             from dp_accounting.pld import privacy_loss_distribution as library
 
-            plds.append(library.from_gaussian_mechanism(1 / (gaussian * (1 + 1e-12)), value_discretization_interval=self.interval))
+            plds.append(
+                library.from_gaussian_mechanism(
+                    1 / (gaussian * (1 + 1e-12)), value_discretization_interval=self.interval
+                )
+            )
         whole = plds[0]
         for each in plds[1:]:
             whole = whole.compose(each)
@@ -63,7 +77,13 @@ class Numerical(Symmetric, Composed):
     def _delta(self, epsilon: float) -> float:
         if epsilon >= self.pure:
             return 0.0
-        return 0.0 if epsilon == inf else min(1.0, max(0.0, float(self._distribution.get_delta_for_epsilon(epsilon))) + self.slack)
+        return (
+            0.0
+            if epsilon == inf
+            else min(
+                1.0, max(0.0, float(self._distribution.get_delta_for_epsilon(epsilon))) + self.slack
+            )
+        )
 
     def epsilon(self, delta: float) -> float:
         between("delta", delta, 0.0, 1.0)
@@ -90,10 +110,14 @@ def _bounded(part: PureDP | LaplaceDP | BoundedRange, interval: float) -> Any:
     bound = part.epsilon(0.0)
     rounded = np.arange(floor(-bound / interval) - 1, ceil(bound / interval) + 2)
     deltas = np.array([part.delta(float(at)) for at in rounded * interval])
-    return library.PrivacyLossDistribution(pld_pmf.create_pmf_pessimistic_connect_dots(interval, rounded, deltas))
+    return library.PrivacyLossDistribution(
+        pld_pmf.create_pmf_pessimistic_connect_dots(interval, rounded, deltas)
+    )
 
 
-def fixed_plan(parts: Iterable[tuple[PrivacyCurve, int]], interval: float | None = None) -> Numerical:
+def fixed_plan(
+    parts: Iterable[tuple[PrivacyCurve, int]], interval: float | None = None
+) -> Numerical:
     """The curve of a plan: (curve of one step, how many such steps), fixed before the first answer.
 
     Knows pure, Laplace, bounded-range and Gaussian steps and refuses everything else. For equal pure steps `PureComposition`,
@@ -107,17 +131,31 @@ def fixed_plan(parts: Iterable[tuple[PrivacyCurve, int]], interval: float | None
     for curve, count in parts:
         part = curve.curve if isinstance(curve, Quoted) else curve
         if not isinstance(part, Part):
-            raise Unsupported(f"Expected part={part!r} to be one of PureDP, LaplaceDP, BoundedRange, GaussianDP.")
-        expect(isinstance(part, GaussianDP) or isfinite(part.epsilon(0.0)), "part", part, "to have a finite bound")
+            raise Unsupported(
+                f"Expected part={part!r} to be one of PureDP, LaplaceDP, BoundedRange, GaussianDP."
+            )
+        expect(
+            isinstance(part, GaussianDP) or isfinite(part.epsilon(0.0)),
+            "part",
+            part,
+            "to have a finite bound",
+        )
         at_least("count", count, 0)
         scale = part.mu if isinstance(part, GaussianDP) else part.epsilon(0.0)
         if count > 0 and scale > 0:
             known.append((part, count))
-    scales = [(part.mu if isinstance(part, GaussianDP) else part.epsilon(0.0), count) for part, count in known]
+    scales = [
+        (part.mu if isinstance(part, GaussianDP) else part.epsilon(0.0), count)
+        for part, count in known
+    ]
     expect(bool(known), "plan", [], "to have a step that costs something")
     # losses spread over about ten standard deviations; a million cells is what a fast Fourier transform does in a second
     spread = sqrt(fsum(count * scale**2 for scale, count in scales))
     finest = (10 * spread + spread**2) / 2**19
-    chosen = max(finest, min(1e-3, min(scale for scale, _ in scales) / 64)) if interval is None else interval
+    chosen = (
+        max(finest, min(1e-3, min(scale for scale, _ in scales) / 64))
+        if interval is None
+        else interval
+    )
     expect(isfinite(chosen) and chosen > 0, "interval", chosen, "> 0 and finite")
     return Numerical(tuple(known), chosen)

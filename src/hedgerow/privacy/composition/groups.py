@@ -13,7 +13,16 @@ from hedgerow.core.validate import at_least, between
 from hedgerow.privacy.bisection import closest
 from hedgerow.privacy.composition.bounded_range import WIDEST, AdaptiveBoundedRange
 from hedgerow.privacy.composition.steps import PureComposition
-from hedgerow.privacy.curves import ApproximateDP, BoundedRange, ByArrival, GaussianDP, LaplaceDP, PureDP, Quoted, ZeroConcentratedDP
+from hedgerow.privacy.curves import (
+    ApproximateDP,
+    BoundedRange,
+    ByArrival,
+    GaussianDP,
+    LaplaceDP,
+    PureDP,
+    Quoted,
+    ZeroConcentratedDP,
+)
 from hedgerow.privacy.curves.base import Symmetric
 
 _UP = 1 + 2.0**-50  # covers the rounding of the few operations below
@@ -67,7 +76,12 @@ def _group_delta(epsilon: float, delta: float, k: int) -> float:
     if k * epsilon > 700:
         return 1.0
     rounding = _UP * (1 + k * epsilon * 2.0**-51)  # of the exponents
-    return min(1.0, rounding * delta * (k if epsilon == 0 else exp(epsilon * (k - 1)) * expm1(-k * epsilon) / expm1(-epsilon)))
+    return min(
+        1.0,
+        rounding
+        * delta
+        * (k if epsilon == 0 else exp(epsilon * (k - 1)) * expm1(-k * epsilon) / expm1(-epsilon)),
+    )
 
 
 @dataclass(frozen=True)
@@ -113,7 +127,11 @@ class Grouped(Symmetric):
             return 0.0
         while high < pure and self._delta(high) > delta:
             high = 1.5 * high if high < _FARTHEST else inf
-        return closest(lambda at: self._delta(at) <= delta, min(high, pure), 0.0, 1e-12) if isfinite(high) and delta > 0 else pure
+        return (
+            closest(lambda at: self._delta(at) <= delta, min(high, pure), 0.0, 1e-12)
+            if isfinite(high) and delta > 0
+            else pure
+        )
 
     def words(self) -> str:
         return f"{self._quote()} ({self.records} records; for one: {self.curve.words()})"
@@ -137,7 +155,9 @@ def appearances(curve: PrivacyCurve, k: int, *, separate_reports: bool = False) 
         case PureDP(bound) | LaplaceDP(bound) if isfinite(bound):
             all_reports = PureComposition(bound, k)
         case BoundedRange(width):
-            all_reports = AdaptiveBoundedRange(width, k) if width <= WIDEST else PureDP(_times(k, width))
+            all_reports = (
+                AdaptiveBoundedRange(width, k) if width <= WIDEST else PureDP(_times(k, width))
+            )
         case GaussianDP(mu):
             all_reports = GaussianDP(root_up(k * Fraction(mu) ** 2))
         case ZeroConcentratedDP(rho):

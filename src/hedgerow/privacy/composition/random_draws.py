@@ -55,8 +55,14 @@ def binomial(count: int, chance: float) -> Mixture:
     relative = np.concatenate([below, [1.0], above])
     weights = relative / relative.sum() * (1 + _WEIGHTS_OUTWARD)
     next_ratio = (count - last) / (last + 1.0) * (chance / (1 - chance))
-    rest = 0.0 if last == count else float(weights[-1]) * next_ratio / (1 - next_ratio) * (1 + _WEIGHTS_OUTWARD)
-    return Mixture(weights * (1 + _WEIGHTS_OUTWARD), rest)  # once more, for the sums in `capped` and `thinned`
+    rest = (
+        0.0
+        if last == count
+        else float(weights[-1]) * next_ratio / (1 - next_ratio) * (1 + _WEIGHTS_OUTWARD)
+    )
+    return Mixture(
+        weights * (1 + _WEIGHTS_OUTWARD), rest
+    )  # once more, for the sums in `capped` and `thinned`
 
 
 def capped(law: Mixture, most: int | None) -> Mixture:
@@ -99,13 +105,19 @@ def digest() -> str:
 
 
 @lru_cache(maxsize=32)
-def _table(width: float, occasions: int, chance: float, cap: int | None) -> tuple[Grid, Values, float, float]:
+def _table(
+    width: float, occasions: int, chance: float, cap: int | None
+) -> tuple[Grid, Values, float, float]:
     """The grid, the mixture on it, the sum of its weights, and the chance that counts as delta = 1."""
     law, first = thinned(capped(binomial(occasions, chance), None if cap is None else cap - 1))
     grid = grid_for(((width, first + len(law.weights)),))
     key = f"{grid.key()} occasions={occasions} chance={chance.hex()} cap={cap} mixed={digest()}"
     values = load(key)
-    if values is None or len(values) != grid.reach + 1 or not np.all(values[1:] <= values[:-1] * (1 + 1e-12)):
+    if (
+        values is None
+        or len(values) != grid.reach + 1
+        or not np.all(values[1:] <= values[:-1] * (1 + 1e-12))
+    ):
         values = compute(grid, law.weights, first)
         store(key, values)
     values.setflags(write=False)
@@ -169,7 +181,9 @@ class CoinThenDraws(Symmetric):
         slack = _OUTWARD * (1 + up + down + epsilon)
         p, s = p * (1 - _OUTWARD), min(1.0, s * (1 + _OUTWARD))
         told = s * self._mixed(epsilon - up - slack) + (1 - s) * self._mixed(epsilon + down - slack)
-        hidden = p * self._mixed(epsilon + up - slack) + (1 - p) * self._mixed(epsilon - down - slack)
+        hidden = p * self._mixed(epsilon + up - slack) + (1 - p) * self._mixed(
+            epsilon - down - slack
+        )
         return min(1.0, max(told, hidden) * (1 + _OUTWARD))
 
     def _mixed(self, epsilon: float) -> float:
@@ -185,7 +199,11 @@ class CoinThenDraws(Symmetric):
         pure = self.pure
         if delta == 0.0 or self.delta(pure * (1 - 1e-12)) > delta:
             return pure
-        return 0.0 if self.delta(0.0) <= delta else closest(lambda at: self.delta(at) <= delta, pure, 0.0, 0.0)
+        return (
+            0.0
+            if self.delta(0.0) <= delta
+            else closest(lambda at: self.delta(at) <= delta, pure, 0.0, 0.0)
+        )
 
     def words(self) -> str:
         coin = rounded_up(max(self._up, self.moved))
@@ -198,5 +216,7 @@ def _between(grid: Grid, values: Values, epsilon: float) -> float:
     cell = int(lowered / grid.width)
     if cell >= grid.reach:
         return float(values[-1])
-    part = max(0.0, min(1.0, expm1(lowered - cell * grid.width) / expm1(grid.width) * (1 - _OUTWARD)))
+    part = max(
+        0.0, min(1.0, expm1(lowered - cell * grid.width) / expm1(grid.width) * (1 - _OUTWARD))
+    )
     return float((1 - part) * values[cell] + part * values[cell + 1]) * (1 + _OUTWARD)

@@ -45,7 +45,14 @@ class Grid:
 
 def _resolution(steps: int, widest: float) -> int:
     """Cells per range. The excess of epsilon is about 1 / (4 cells^2), so long compositions can afford few cells."""
-    cells = next((cells for most, cells in ((3, 128), (12, 64), (60, 32), (300, 16), (2500, 12)) if steps <= most), 8)
+    cells = next(
+        (
+            cells
+            for most, cells in ((3, 128), (12, 64), (60, 32), (300, 16), (2500, 12))
+            if steps <= most
+        ),
+        8,
+    )
     return max(cells, 2 * ceil(4 * widest))
 
 
@@ -78,7 +85,9 @@ class Step:
         self.cells = cells
         t, span = np.arange(cells + 1) * width, cells * width
         self.up = np.expm1((np.arange(cells + 1) - cells) * width) / expm1(-span)  # q_t
-        self.down = np.exp((np.arange(cells + 1) - cells) * width) * np.expm1(-t) / expm1(-span)  # 1 - q_t, without cancellation
+        self.down = (
+            np.exp((np.arange(cells + 1) - cells) * width) * np.expm1(-t) / expm1(-span)
+        )  # 1 - q_t, without cancellation
         self.fall = self.up[:-1] - self.up[1:]
         self.bend = np.exp((np.arange(cells) - cells) * width) * expm1(width) ** 2 / -expm1(-span)
         self.inflation = 1 + 2e-14 * (1 + span)

@@ -7,7 +7,16 @@ from hedgerow.core.validate import at_least
 from hedgerow.privacy.composition.bounded_range import AdaptiveBoundedRange
 from hedgerow.privacy.composition.groups import appearances
 from hedgerow.privacy.composition.steps import pure_sum
-from hedgerow.privacy.curves import ApproximateDP, BoundedRange, ByArrival, GaussianDP, LaplaceDP, PureDP, Quoted, ZeroConcentratedDP
+from hedgerow.privacy.curves import (
+    ApproximateDP,
+    BoundedRange,
+    ByArrival,
+    GaussianDP,
+    LaplaceDP,
+    PureDP,
+    Quoted,
+    ZeroConcentratedDP,
+)
 
 
 def repeated(curve: PrivacyCurve, runs: int) -> PrivacyCurve:
@@ -31,7 +40,9 @@ def repeated(curve: PrivacyCurve, runs: int) -> PrivacyCurve:
             total = appearances(curve, runs, separate_reports=True)
         case ByArrival():
             total = repeated(curve.uniform, runs)
-        case Quoted(curve=AdaptiveBoundedRange() | BoundedRange() | GaussianDP() | ZeroConcentratedDP()):
+        case Quoted(
+            curve=AdaptiveBoundedRange() | BoundedRange() | GaussianDP() | ZeroConcentratedDP()
+        ):
             total = Quoted(repeated(curve.curve, runs), curve.at_delta)
         case _:
             total = appearances(ApproximateDP(*curve.stated()), runs, separate_reports=True)

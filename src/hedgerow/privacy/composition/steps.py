@@ -64,7 +64,10 @@ class AfterPureStep(QuotedAtDelta, Composed):
         expect(not isnan(epsilon), "epsilon", epsilon, "to be a number")
         if not isfinite(epsilon):
             return self.curve.delta(epsilon)
-        told, hidden = (self.curve.delta(round_down(Fraction(epsilon) + sign * Fraction(self.pure))) for sign in (-1, 1))
+        told, hidden = (
+            self.curve.delta(round_down(Fraction(epsilon) + sign * Fraction(self.pure)))
+            for sign in (-1, 1)
+        )
         likely = (1 + 2.0**-50) / (1 + exp(-self.pure))
         return min(1.0, told, (hidden + likely * (told - hidden)) * (1 + 2.0**-50))
 
@@ -76,7 +79,9 @@ class AfterPureStep(QuotedAtDelta, Composed):
         if rest == inf:
             return inf
         high = max(1e-12, round_up(Fraction(rest) + Fraction(self.pure)))
-        while self.delta(high) > delta:  # the roundings of the two curves may differ by a few floats
+        while (
+            self.delta(high) > delta
+        ):  # the roundings of the two curves may differ by a few floats
             high *= 1 + 2.0**-50
         return closest(lambda at: self.delta(at) <= delta, high, 0.0, 1e-12) if delta > 0 else high
 
@@ -127,19 +132,29 @@ class PureComposition(Symmetric, Composed):
         if delta == 0.0:
             return self.pure
         losses, _, log_first_sum, log_second_sum, _ = _randomised_responses(self.bound, self.steps)
-        low, high = 0, len(losses) - 1  # losses fall; the last loss in the sum is the last one whose delta is at most `delta`
+        low, high = (
+            0,
+            len(losses) - 1,
+        )  # losses fall; the last loss in the sum is the last one whose delta is at most `delta`
         while low < high:
             middle = (low + high + 1) // 2
-            low, high = (middle, high) if self.delta(float(losses[middle])) <= delta else (low, middle - 1)
+            low, high = (
+                (middle, high) if self.delta(float(losses[middle])) <= delta else (low, middle - 1)
+            )
         rest = exp(log_first_sum[low]) - delta
         found = max(0.0, log(rest) - float(log_second_sum[low])) if rest > 0 else 0.0
-        found, nudge = max(found, float(losses[low + 1]) if low + 1 < len(losses) else 0.0), 2.0**-51
+        found, nudge = (
+            max(found, float(losses[low + 1]) if low + 1 < len(losses) else 0.0),
+            2.0**-51,
+        )
         while found < self.pure and self.delta(found) > delta:
             found, nudge = found * (1 + nudge) if found > 0 else nudge, 2 * nudge
         return min(found, self.pure)
 
     def words(self) -> str:
-        return f"{self._quote()} ({self.steps} adaptive steps of epsilon = {rounded_up(self.bound)})"
+        return (
+            f"{self._quote()} ({self.steps} adaptive steps of epsilon = {rounded_up(self.bound)})"
+        )
 
 
 @lru_cache(maxsize=64)
@@ -150,8 +165,16 @@ def _randomised_responses(bound: float, steps: int) -> tuple[npt.NDArray[np.floa
     wrong = np.arange(steps + 1.0)
     losses = (steps - 2 * wrong) * bound
     losses += np.abs(losses) * 2.0**-51  # not below the true loss
-    log_first = gammaln(steps + 1.0) - gammaln(wrong + 1) - gammaln(steps - wrong + 1) - wrong * bound - steps * log1p(exp(-bound))
+    log_first = (
+        gammaln(steps + 1.0)
+        - gammaln(wrong + 1)
+        - gammaln(steps - wrong + 1)
+        - wrong * bound
+        - steps * log1p(exp(-bound))
+    )
     size = 3 * steps * log(steps + 2) + 2 * steps * (bound + 1) + 4
-    margin = np.asarray(1 + 16 * 2.0**-53 * size)  # sixteen units in the last place of everything that was added
+    margin = np.asarray(
+        1 + 16 * 2.0**-53 * size
+    )  # sixteen units in the last place of everything that was added
     first, second = np.logaddexp.accumulate(log_first), np.logaddexp.accumulate(log_first - losses)
     return losses, log_first, first, second, margin

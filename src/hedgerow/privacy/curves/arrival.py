@@ -36,11 +36,15 @@ class ByArrival:
         for epsilon in _EPSILONS:
             here, bound = curve.delta(epsilon), self.uniform.delta(epsilon)
             if not here <= bound * (1 + 1e-9):
-                raise InvalidValue(f"Expected delta={here!r} of arrival time={time} at epsilon={epsilon} <= {bound!r}, the uniform delta.")
+                raise InvalidValue(
+                    f"Expected delta={here!r} of arrival time={time} at epsilon={epsilon} <= {bound!r}, the uniform delta."
+                )
         for delta in _DELTAS:
             here, bound = curve.epsilon(delta), self.uniform.epsilon(delta)
             if not here <= bound * (1 + 1e-9):
-                raise InvalidValue(f"Expected epsilon={here!r} of arrival time={time} at delta={delta} <= {bound!r}, the uniform epsilon.")
+                raise InvalidValue(
+                    f"Expected epsilon={here!r} of arrival time={time} at delta={delta} <= {bound!r}, the uniform epsilon."
+                )
         return curve
 
     def delta(self, epsilon: float) -> float:

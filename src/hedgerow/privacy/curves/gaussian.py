@@ -60,7 +60,11 @@ class GaussianDP(Symmetric):
     def _delta(self, epsilon: float) -> float:
         if self.mu == 0 or epsilon == inf:
             return 0.0
-        return _SMALLEST if epsilon > self.mu * (self.mu / 2 + 39) else min(1.0, max(exp(self._log_delta(epsilon)) * _UP, _SMALLEST))
+        return (
+            _SMALLEST
+            if epsilon > self.mu * (self.mu / 2 + 39)
+            else min(1.0, max(exp(self._log_delta(epsilon)) * _UP, _SMALLEST))
+        )
 
     def epsilon(self, delta: float) -> float:
         from scipy.optimize import brentq  # slow to import, and not needed to start
@@ -70,7 +74,9 @@ class GaussianDP(Symmetric):
             return 0.0
         if delta == 0:
             return inf
-        high = max(_SMALLEST, self.mu * (self.mu / 2 - float(ndtri(delta))))  # the first term of delta(high) alone is delta
+        high = max(
+            _SMALLEST, self.mu * (self.mu / 2 - float(ndtri(delta)))
+        )  # the first term of delta(high) alone is delta
         step = 1e-9
         while self.delta(high) > delta:
             high, step = high * (1 + step), 2 * step
@@ -78,7 +84,16 @@ class GaussianDP(Symmetric):
             return high
         if self._log_delta(0.0) <= log(delta):  # only rounding up has brought us here
             return closest(lambda e: self.delta(e) <= delta, high, 0.0, 0.0)
-        found = float(brentq(lambda e: self._log_delta(e) - log(delta), 0.0, high, xtol=1e-300, rtol=1e-15, maxiter=1000))  # pyright: ignore[reportArgumentType]
+        found = float(
+            brentq(
+                lambda e: self._log_delta(e) - log(delta),
+                0.0,
+                high,
+                xtol=1e-300,
+                rtol=1e-15,
+                maxiter=1000,
+            )
+        )  # pyright: ignore[reportArgumentType]
         found, step = max(found, 1e-300), 2.0**-52
         below = found
         while self.delta(found) > delta:  # never on the wrong side

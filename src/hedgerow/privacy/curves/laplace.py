@@ -32,7 +32,11 @@ class LaplaceDP:
 
     def epsilon(self, delta: float) -> float:
         between("delta", delta, 0.0, 1.0)
-        return outward(max(0.0, self.bound + 2 * log1p(-delta)), self.bound, delta, self.delta) if delta < 1 else 0.0
+        return (
+            outward(max(0.0, self.bound + 2 * log1p(-delta)), self.bound, delta, self.delta)
+            if delta < 1
+            else 0.0
+        )
 
     def stated(self) -> tuple[float, float]:
         return self.bound, 0.0

@@ -32,18 +32,30 @@ class PureDP:
     def delta(self, epsilon: float) -> float:
         if epsilon >= self.bound:
             return 0.0
-        return -expm1(epsilon - self.bound) / (1 + exp(-self.bound)) if epsilon > -self.bound else -expm1(epsilon)
+        return (
+            -expm1(epsilon - self.bound) / (1 + exp(-self.bound))
+            if epsilon > -self.bound
+            else -expm1(epsilon)
+        )
 
     def epsilon(self, delta: float) -> float:
         between("delta", delta, 0.0, 1.0)
         lost = delta * (1 + exp(-self.bound))
-        return outward(max(0.0, self.bound + log1p(-lost)), self.bound, delta, self.delta) if lost < 1 else 0.0
+        return (
+            outward(max(0.0, self.bound + log1p(-lost)), self.bound, delta, self.delta)
+            if lost < 1
+            else 0.0
+        )
 
     def stated(self) -> tuple[float, float]:
         return self.bound, 0.0
 
     def words(self) -> str:
-        return "unbounded epsilon" if self.bound == inf else f"epsilon = {rounded_up(self.bound)}, delta = 0"
+        return (
+            "unbounded epsilon"
+            if self.bound == inf
+            else f"epsilon = {rounded_up(self.bound)}, delta = 0"
+        )
 
 
 @dataclass(frozen=True)
@@ -72,7 +84,11 @@ class ApproximateDP:
         between("delta", delta, 0.0, 1.0)
         if delta < self.at_delta:
             return inf
-        return 0.0 if delta == 1 else PureDP(self.at_epsilon).epsilon((delta - self.at_delta) / (1 - self.at_delta))
+        return (
+            0.0
+            if delta == 1
+            else PureDP(self.at_epsilon).epsilon((delta - self.at_delta) / (1 - self.at_delta))
+        )
 
     def stated(self) -> tuple[float, float]:
         return self.at_epsilon, self.at_delta
@@ -100,12 +116,20 @@ class BoundedRange:
     def delta(self, epsilon: float) -> float:
         if epsilon >= self.range:
             return 0.0
-        return expm1((epsilon - self.range) / 2) ** 2 / -expm1(-self.range) if epsilon > -self.range else -expm1(epsilon)
+        return (
+            expm1((epsilon - self.range) / 2) ** 2 / -expm1(-self.range)
+            if epsilon > -self.range
+            else -expm1(epsilon)
+        )
 
     def epsilon(self, delta: float) -> float:
         between("delta", delta, 0.0, 1.0)
         lost = sqrt(delta * -expm1(-self.range))
-        return outward(max(0.0, self.range + 2 * log1p(-lost)), self.range, delta, self.delta) if lost < 1 else 0.0
+        return (
+            outward(max(0.0, self.range + 2 * log1p(-lost)), self.range, delta, self.delta)
+            if lost < 1
+            else 0.0
+        )
 
     def stated(self) -> tuple[float, float]:
         return self.range, 0.0

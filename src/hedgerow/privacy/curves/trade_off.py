@@ -33,7 +33,12 @@ def trade_off(curve: PrivacyCurve, alpha: npt.ArrayLike) -> npt.NDArray[np.float
     """
     alpha = np.asarray(alpha, float)
     inside = (alpha >= 0) & (alpha <= 1)
-    expect(bool(inside.all()), "alpha", float(alpha[~inside].flat[0]) if not inside.all() else 0.0, "in [0, 1]")
+    expect(
+        bool(inside.all()),
+        "alpha",
+        float(alpha[~inside].flat[0]) if not inside.all() else 0.0,
+        "in [0, 1]",
+    )
     match curve:
         case ByArrival(_, inner) | Quoted(inner, _):
             least = trade_off(inner, alpha)
@@ -52,7 +57,9 @@ def trade_off(curve: PrivacyCurve, alpha: npt.ArrayLike) -> npt.NDArray[np.float
     return least
 
 
-def _two_lines(epsilon: float, delta: float, alpha: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _two_lines(
+    epsilon: float, delta: float, alpha: npt.NDArray[np.float64]
+) -> npt.NDArray[np.float64]:
     shrink = exp(-epsilon)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         steep = np.where(alpha > 0, 1 - delta - alpha / shrink, 1 - delta)
@@ -70,7 +77,11 @@ def _laplace(bound: float, alpha: npt.NDArray[np.float64]) -> npt.NDArray[np.flo
     """1 - e^bound alpha, then e^-bound / (4 alpha), then e^-bound (1 - alpha)."""
     shrink = exp(-bound)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        middle = np.where(alpha < shrink / 2, 1 - alpha / shrink, shrink / (4 * alpha)) if shrink > 0 else np.where(alpha > 0, 0.0, 1.0)
+        middle = (
+            np.where(alpha < shrink / 2, 1 - alpha / shrink, shrink / (4 * alpha))
+            if shrink > 0
+            else np.where(alpha > 0, 0.0, 1.0)
+        )
     return np.where(alpha > 0.5, shrink * (1 - alpha), middle)
 
 

@@ -14,4 +14,14 @@ from hedgerow.privacy.mechanisms.laws import Law
 from hedgerow.privacy.mechanisms.selection import ExponentialMechanism, NoisyMax
 from hedgerow.privacy.mechanisms.sparse import AboveThreshold, Comparison
 
-__all__ = ["AboveThreshold", "AdditiveNoise", "Coin", "Comparison", "ExponentialMechanism", "GaussianNoise", "KNorm", "Law", "NoisyMax"]
+__all__ = [
+    "AboveThreshold",
+    "AdditiveNoise",
+    "Coin",
+    "Comparison",
+    "ExponentialMechanism",
+    "GaussianNoise",
+    "KNorm",
+    "Law",
+    "NoisyMax",
+]

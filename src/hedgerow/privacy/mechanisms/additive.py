@@ -77,10 +77,16 @@ class AdditiveNoise(_Additive):
     @property
     def curve(self) -> LaplaceDP | ApproximateDP:
         cost = _cost(self.sensitivity, self.scale)
-        return LaplaceDP(cost) if self.law == "laplace" else ApproximateDP(0.0, min(1.0, nextafter(-expm1(-cost), inf)))
+        return (
+            LaplaceDP(cost)
+            if self.law == "laplace"
+            else ApproximateDP(0.0, min(1.0, nextafter(-expm1(-cost), inf)))
+        )
 
     def sample(self, value: Any, noise: Noise) -> Any:
-        return noise.lattice(value) + noise.draw(self.law, self.purpose, np.shape(value)[len(noise.batch) :], scale=self.scale)
+        return noise.lattice(value) + noise.draw(
+            self.law, self.purpose, np.shape(value)[len(noise.batch) :], scale=self.scale
+        )
 
     def distance(self, value: Any, other: Any) -> float:
         return float(np.abs(np.subtract(value, other)).sum())
@@ -125,14 +131,18 @@ class GaussianNoise(_Additive):
         return GaussianDP(_cost(self.sensitivity, self.scale))
 
     def sample(self, value: Any, noise: Noise) -> Any:
-        return noise.lattice(value) + noise.draw("gaussian", self.purpose, np.shape(value)[len(noise.batch) :], scale=self.scale)
+        return noise.lattice(value) + noise.draw(
+            "gaussian", self.purpose, np.shape(value)[len(noise.batch) :], scale=self.scale
+        )
 
     def distance(self, value: Any, other: Any) -> float:
         return float(np.sqrt(np.square(np.subtract(value, other)).sum()))
 
     def log_density(self, value: Any, output: Any) -> float:
         unit = _unit_noise(value, output, self.scale)
-        return float(-np.square(unit).sum() / 2 - np.size(unit) * (log(self.scale) + log(2 * pi) / 2))
+        return float(
+            -np.square(unit).sum() / 2 - np.size(unit) * (log(self.scale) + log(2 * pi) / 2)
+        )
 
     def uniformise(self, value: Any, output: Any, coin: float) -> float:
         """One number by its distribution function; a vector by its squared length, which is a chi-square variable."""
@@ -173,14 +183,18 @@ class KNorm(_Additive):
         shape = np.shape(value)[len(noise.batch) :]
         radius = noise.draw("exponential", self.purpose, (prod(shape) + 1,)).sum(axis=-1)
         direction = 2 * noise.draw("uniform", self.purpose, shape) - 1
-        return value + self.scale * np.reshape(radius, (*noise.batch, *(1 for _ in shape))) * direction
+        return (
+            value + self.scale * np.reshape(radius, (*noise.batch, *(1 for _ in shape))) * direction
+        )
 
     def distance(self, value: Any, other: Any) -> float:
         return float(np.abs(np.subtract(value, other)).max())
 
     def log_density(self, value: Any, output: Any) -> float:
         unit = _unit_noise(value, output, self.scale)
-        return float(-np.abs(unit).max() - lgamma(np.size(unit) + 1) - np.size(unit) * log(2 * self.scale))
+        return float(
+            -np.abs(unit).max() - lgamma(np.size(unit) + 1) - np.size(unit) * log(2 * self.scale)
+        )
 
     def uniformise(self, value: Any, output: Any, coin: float) -> float:
         """By the largest coordinate, which is a gamma variable."""

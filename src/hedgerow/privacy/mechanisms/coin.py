@@ -53,7 +53,9 @@ class Coin(Mechanism):
         positive("rate", self.rate)
         positive("sensitivity", self.sensitivity)
         expect(self.base * UNITS_PER_LOSS % 1 == 0, "base", self.base, "on the lattice of 2^-20")
-        expect(self.base > 0, "base", self.base, "> 0, or one side of the coin would give data away")
+        expect(
+            self.base > 0, "base", self.base, "> 0, or one side of the coin would give data away"
+        )
 
     @property
     def scale(self) -> float:

@@ -33,7 +33,10 @@ def log_cdf(law: Law, x: npt.ArrayLike) -> Values:
     if law == "exponential":
         positive_part = np.maximum(x, 0.0)
         with np.errstate(divide="ignore"):
-            near, far = np.log(-np.expm1(-positive_part)), np.log1p(-np.exp(-positive_part - (positive_part == 0)))
+            near, far = (
+                np.log(-np.expm1(-positive_part)),
+                np.log1p(-np.exp(-positive_part - (positive_part == 0))),
+            )
         return np.where(x > 0, np.where(positive_part < 0.7, near, far), -np.inf)
     return log_survival(law, -x)
 

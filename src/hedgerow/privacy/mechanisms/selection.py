@@ -70,7 +70,9 @@ class _Selection(Mechanism):
 
     def uniformise(self, value: Any, output: Any, coin: float) -> float:
         probabilities = self.probabilities(value)
-        better = np.asarray(value) < value[output]  # best first: other noise moves mass from one end to the other
+        better = (
+            np.asarray(value) < value[output]
+        )  # best first: other noise moves mass from one end to the other
         tied = np.flatnonzero(np.asarray(value) == value[output])
         before = probabilities[better].sum() + probabilities[tied[tied < output]].sum()
         return float(before + coin * probabilities[output])
@@ -142,7 +144,12 @@ class NoisyMax(_Selection):
     monotone: bool = False
 
     def __post_init__(self) -> None:
-        expect(self.law in ("exponential", "gumbel"), "law", self.law, "to be 'exponential' or 'gumbel'")
+        expect(
+            self.law in ("exponential", "gumbel"),
+            "law",
+            self.law,
+            "to be 'exponential' or 'gumbel'",
+        )
         positive("epsilon", self.epsilon)
         positive("sensitivity", self.sensitivity)
 

@@ -36,4 +36,6 @@ class GaussianShare(GaussianNoise):
 
     @property
     def curve(self) -> GaussianDP:
-        return GaussianDP(root_up((Fraction(self.sensitivity) / Fraction(self.scale)) ** 2 / self.honest))
+        return GaussianDP(
+            root_up((Fraction(self.sensitivity) / Fraction(self.scale)) ** 2 / self.honest)
+        )

@@ -16,7 +16,14 @@ from hedgerow.core.rounding import round_up
 from hedgerow.core.validate import positive
 from hedgerow.privacy.curves import PureDP
 from hedgerow.privacy.mechanisms.additive import AdditiveNoise
-from hedgerow.privacy.mechanisms.laws import Law, Values, check_law, log_cdf, log_density, log_survival
+from hedgerow.privacy.mechanisms.laws import (
+    Law,
+    Values,
+    check_law,
+    log_cdf,
+    log_density,
+    log_survival,
+)
 
 
 @dataclass(frozen=True)
@@ -42,7 +49,9 @@ class Comparison(Mechanism):
         return self.law
 
     def sample(self, value: Any, noise: Noise) -> Any:
-        drawn = noise.draw(self.law, self.purpose, np.shape(value)[len(noise.batch) :], scale=self.scale)
+        drawn = noise.draw(
+            self.law, self.purpose, np.shape(value)[len(noise.batch) :], scale=self.scale
+        )
         answers = self.answers(noise.lattice(value), drawn)
         return answers if np.ndim(answers) else bool(answers)
 
@@ -101,7 +110,11 @@ class AboveThreshold:
 
     @property
     def curve(self) -> PureDP:
-        return PureDP(round_up(Fraction(self.sensitivity) / Fraction(min(self.threshold_scale, self.query_scale))))
+        return PureDP(
+            round_up(
+                Fraction(self.sensitivity) / Fraction(min(self.threshold_scale, self.query_scale))
+            )
+        )
 
     def begin(self, threshold: float, noise: Noise) -> float:
         """A new run: the noisy threshold."""
@@ -131,7 +144,9 @@ class AboveThreshold:
 
 
 @lru_cache(maxsize=4096)
-def _log_probability(run: AboveThreshold, answered: tuple[float, ...], threshold: float, ended: bool) -> float:
+def _log_probability(
+    run: AboveThreshold, answered: tuple[float, ...], threshold: float, ended: bool
+) -> float:
     """The integral behind `AboveThreshold.log_probability`."""
     if not answered:
         return 0.0
@@ -140,9 +155,18 @@ def _log_probability(run: AboveThreshold, answered: tuple[float, ...], threshold
     values, counts = np.unique(below, return_counts=True)
     kinks = np.append(queries, threshold) - threshold
     width = min(run.threshold_scale, run.query_scale)
-    low = kinks.min() - 45 * run.threshold_scale if run.law == "laplace" else max(0.0, *(values - threshold), 0.0)
+    low = (
+        kinks.min() - 45 * run.threshold_scale
+        if run.law == "laplace"
+        else max(0.0, *(values - threshold), 0.0)
+    )
     high = max(low, kinks.max()) + 45 * (run.threshold_scale + run.query_scale)
-    grid = np.concatenate([np.linspace(low, high, 2 + int((high - low) / width)), kinks[(kinks > low) & (kinks < high)]])
+    grid = np.concatenate(
+        [
+            np.linspace(low, high, 2 + int((high - low) / width)),
+            kinks[(kinks > low) & (kinks < high)],
+        ]
+    )
     edges = np.unique(grid)
     nodes, weights = np.polynomial.legendre.leggauss(20)
     half = np.diff(edges)[:, None] / 2

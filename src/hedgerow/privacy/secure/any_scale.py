@@ -22,7 +22,9 @@ def integer(law: LatticeLaw, scale: float, words: SecureWords) -> int:
     if law == "laplace":
         return _sign(words) * whole_part(lambda u: mp.mpf(scale) * -mp.log(u) + mp.mpf(0.5), words)
     if law == "gaussian":
-        return _sign(words) * whole_part(lambda u: mp.mpf(scale) * mp.sqrt(2) * mp.erfinv(1 - u) + mp.mpf(0.5), words)
+        return _sign(words) * whole_part(
+            lambda u: mp.mpf(scale) * mp.sqrt(2) * mp.erfinv(1 - u) + mp.mpf(0.5), words
+        )
     if law == "discrete laplace":
         return _discrete_laplace(scale, words)
     return _discrete_gaussian(scale, words)

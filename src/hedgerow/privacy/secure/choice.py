@@ -15,7 +15,12 @@ from hedgerow.privacy.secure.words import SecureWords
 
 def _check(gaps: Values, rate: float) -> None:
     expect(gaps.ndim == 1 and len(gaps) > 0, "gaps", gaps.shape, "to be one row of scores")
-    expect(bool(np.isfinite(gaps).all()) and gaps.min() == 0, "least gap", float(gaps.min()), "0, and all of them finite")
+    expect(
+        bool(np.isfinite(gaps).all()) and gaps.min() == 0,
+        "least gap",
+        float(gaps.min()),
+        "0, and all of them finite",
+    )
     expect(np.isfinite(rate) and rate > 0, "rate", rate, "> 0 and finite")
 
 
@@ -29,7 +34,11 @@ def exponential(gaps: Values, rate: float, words: SecureWords) -> int:
     found = int(np.searchsorted(sums, target, side="right"))
     unsure = total * (ERROR + len(gaps) * 2.0**-50)
     before = float(sums[found - 1]) if found else -np.inf
-    if found < len(gaps) and target - before > unsure and (found == len(gaps) - 1 or sums[found] - target > unsure):
+    if (
+        found < len(gaps)
+        and target - before > unsure
+        and (found == len(gaps) - 1 or sums[found] - target > unsure)
+    ):
         return found
     return _exponential_exactly(gaps, rate, head, words)
 
@@ -78,7 +87,12 @@ def permutation(count: int, words: SecureWords) -> np.ndarray:
 
 def flips(gaps: Values, rate: float, words: SecureWords) -> Flags:
     """Coins that show True with probability exp(-rate * gap)."""
-    expect(bool((gaps >= 0).all() and np.isfinite(gaps).all()), "least gap", float(gaps.min(initial=0.0)), ">= 0, and all of them finite")
+    expect(
+        bool((gaps >= 0).all() and np.isfinite(gaps).all()),
+        "least gap",
+        float(gaps.min(initial=0.0)),
+        ">= 0, and all of them finite",
+    )
     expect(np.isfinite(rate) and rate > 0, "rate", rate, "> 0 and finite")
     heads = words.take(gaps.size)
     flat = gaps.ravel()

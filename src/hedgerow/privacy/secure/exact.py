@@ -29,14 +29,20 @@ CELLS, SIDES, TRIALS = 2**CELL_BITS, 2**SIDE_BITS, 2**TRIAL_BITS
 SMALLEST_SCALE, LARGEST_SCALE = 1e-3, 2.0**39  # of tables; `any_scale` has no limits
 _PIECE = 2**13
 BATCH = 2**16  # trials that are decided together
-_BEFORE = 2.0**52  # added to a whole number below 2^52, its binary digits are the last ones of the float
+_BEFORE = (
+    2.0**52
+)  # added to a whole number below 2^52, its binary digits are the last ones of the float
 
 
 class _Scratch:
     """Arrays that are made once and used again: fresh memory would cost as much as the noise."""
 
     def __init__(self) -> None:
-        self.words, self.trials, self.lost = np.empty(BATCH, np.uint64), np.empty(BATCH, np.uint16), np.zeros(BATCH, bool)
+        self.words, self.trials, self.lost = (
+            np.empty(BATCH, np.uint64),
+            np.empty(BATCH, np.uint16),
+            np.zeros(BATCH, bool),
+        )
         self.index, self.number, self.limit = (np.empty(_PIECE, np.uint64) for _ in range(3))
         self.won, self.second = np.empty(_PIECE, np.uint16), np.empty(_PIECE, bool)
 
@@ -54,9 +60,16 @@ _SHELF = _Shelf()
 class ExactLaw:
     """A law on the integers, ready to be sampled in multiples of `step`, a power of two."""
 
-    def __init__(self, law: LatticeLaw, scale: float, *, step: float = 1.0, reach: float | None = None) -> None:
+    def __init__(
+        self, law: LatticeLaw, scale: float, *, step: float = 1.0, reach: float | None = None
+    ) -> None:
         expect(law in SHAPES, "law", law, f"in {tuple(SHAPES)}")
-        expect(SMALLEST_SCALE <= scale <= LARGEST_SCALE, "scale", scale, f"in [{SMALLEST_SCALE}, {LARGEST_SCALE:g}] lattice steps")
+        expect(
+            SMALLEST_SCALE <= scale <= LARGEST_SCALE,
+            "scale",
+            scale,
+            f"in [{SMALLEST_SCALE}, {LARGEST_SCALE:g}] lattice steps",
+        )
         self.shape: Shape = SHAPES[law](float(scale))
         self.step = step
         strips = CELLS - 1 if self.shape.one_sided else (CELLS - 2) // 2
@@ -80,14 +93,19 @@ class ExactLaw:
         width, total = 2**self.bits, CELLS * SIDES
         heights = self.shape.weight(near) * (1 + ERROR)
         rates = [self.shape.decay(start) for start in tails]
-        beyond = [float(self.shape.weight(np.array([float(s)]))[0]) / -expm1(-r) / width for s, r in zip(tails, rates, strict=True)]
+        beyond = [
+            float(self.shape.weight(np.array([float(s)]))[0]) / -expm1(-r) / width
+            for s, r in zip(tails, rates, strict=True)
+        ]
         self.unit = (total - 4 * CELLS) / (float(heights.sum()) + sum(beyond)) * (1 - ERROR)
         weights = np.maximum(1, np.ceil(self.unit * heights)).astype(np.int64)
         weights = np.append(weights, [ceil(self.unit * mass * (1 + ERROR)) + 1 for mass in beyond])
         weights[0] += total - int(weights.sum())
         assert len(weights) <= CELLS, "every strip and tail has a cell"
         assert weights[0] >= self.unit * heights[0], "the weights fit into the table"
-        won = np.floor(TRIALS * (1 - 4 * ERROR) * self.unit * self.shape.weight(far) / weights[: len(far)])
+        won = np.floor(
+            TRIALS * (1 - 4 * ERROR) * self.unit * self.shape.weight(far) / weights[: len(far)]
+        )
         self.weights = weights
         self.starts = np.append(starts, [0] * len(tails)).astype(np.int64)
         won = np.append(np.clip(won, 0, TRIALS - 1), [0] * len(tails)).astype(np.uint16)
@@ -138,8 +156,12 @@ class ExactLaw:
         """Strip, offset and the first bits of the trial, for one piece of a batch; marks the places where these did not win it."""
         found = batch[first : first + _PIECE]
         count = len(found)
-        drawn, trial, lost = (array[first : first + count] for array in (here.words, here.trials, here.lost))
-        index, number, limit, second, won = (a[:count] for a in (here.index, here.number, here.limit, here.second, here.won))
+        drawn, trial, lost = (
+            array[first : first + count] for array in (here.words, here.trials, here.lost)
+        )
+        index, number, limit, second, won = (
+            a[:count] for a in (here.index, here.number, here.limit, here.second, here.won)
+        )
         words.fill(drawn)
         cell = index.view(np.int64)
         np.right_shift(drawn, 64 - CELL_BITS, out=index)
@@ -151,10 +173,14 @@ class ExactLaw:
         np.greater_equal(trial, won, out=lost)
         self._starts2.take(cell, out=found, mode="clip")
         np.bitwise_and(drawn, 2**self.bits - 1, out=number)
-        np.bitwise_or(number, self._before, out=number)  # the float (2^52 + offset) step; the starts are less by 2^52 steps
+        np.bitwise_or(
+            number, self._before, out=number
+        )  # the float (2^52 + offset) step; the starts are less by 2^52 steps
         np.add(found, number.view(np.float64), out=found)
 
-    def _decide(self, drawn: Words, trials: Trials, x: Integers, words: SecureWords) -> tuple[Integers, Flags]:
+    def _decide(
+        self, drawn: Words, trials: Trials, x: Integers, words: SecureWords
+    ) -> tuple[Integers, Flags]:
         """The trials that their first bits did not win: more bits, against the law at the very integer. Integers, and which won."""
         cell = (drawn >> np.uint64(64 - CELL_BITS)).view(np.int64)
         second = drawn >= self._limits[cell]
@@ -174,7 +200,11 @@ class ExactLaw:
                 x[i] = value or 0
             else:
                 weight, size = int(self.weights[strip[i]]), abs(int(x[i]))
-                yes[i] = below(head, lambda w=weight, s=size: mp.mpf(self.unit) * self.shape.exact(s) / w, words)
+                yes[i] = below(
+                    head,
+                    lambda w=weight, s=size: mp.mpf(self.unit) * self.shape.exact(s) / w,
+                    words,
+                )
         return x, yes
 
     def _tail(self, side: int, head: int, words: SecureWords) -> int | None:

@@ -16,7 +16,9 @@ Values = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 LatticeLaw = Literal["exponential", "laplace", "gaussian", "discrete laplace", "discrete gaussian"]
 
-ERROR = 2.0**-36  # relative error that every float below stays well under: `proofs/secure_noise.md#floats`
+ERROR = (
+    2.0**-36
+)  # relative error that every float below stays well under: `proofs/secure_noise.md#floats`
 
 
 def decided(trial: Values, chance: Values, error: float) -> tuple[Flags, Flags]:
@@ -24,14 +26,18 @@ def decided(trial: Values, chance: Values, error: float) -> tuple[Flags, Flags]:
 
     Bits not yet drawn count for less than 2^-63; below 2^-60 only more bits can say no.
     """
-    return trial + 2.0**-63 < chance * (1 - error), trial >= np.maximum(chance * (1 + error), 2.0**-60)
+    return trial + 2.0**-63 < chance * (1 - error), trial >= np.maximum(
+        chance * (1 + error), 2.0**-60
+    )
 
 
 class Shape(Protocol):
     """A function f on the integers that falls with |x|: Pr(x) is proportional to f(|x|), for x >= 0 only where `one_sided`."""
 
     one_sided: ClassVar[bool]
-    reach: ClassVar[float]  # the table ends after about so many scales: beyond lies less than 10^-6, for the tails and their digits
+    reach: ClassVar[
+        float
+    ]  # the table ends after about so many scales: beyond lies less than 10^-6, for the tails and their digits
 
     @property
     def scale(self) -> float: ...
@@ -122,7 +128,9 @@ class RoundedGaussian:
     reach: ClassVar[float] = 7.7
 
     def weight(self, size: Values) -> Values:
-        if self.scale < 160:  # from there on the series is better than the difference of two numbers
+        if (
+            self.scale < 160
+        ):  # from there on the series is better than the difference of two numbers
             unit = self.scale * sqrt(2)
             near, far = np.maximum(size - 0.5, 0.0) / unit, (size + 0.5) / unit
             parts = np.where(size == 0, 2 * erf(0.5 / unit), erfc(near) - erfc(far))
@@ -130,7 +138,11 @@ class RoundedGaussian:
         t, s = np.square(size / self.scale), self.scale**2
         if self.scale >= 2**14:
             return np.exp(-t / 2) * (1 + (t - 1) / (24 * s))  # the other terms are below 2^-45
-        series = (t - 1) / (24 * s) + (t * t - 6 * t + 3) / (1920 * s**2) + (t**3 - 15 * t * t + 45 * t - 15) / (322560 * s**3)
+        series = (
+            (t - 1) / (24 * s)
+            + (t * t - 6 * t + 3) / (1920 * s**2)
+            + (t**3 - 15 * t * t + 45 * t - 15) / (322560 * s**3)
+        )
         return np.exp(-t / 2) * (1 + series)
 
     def exact(self, size: int) -> Any:

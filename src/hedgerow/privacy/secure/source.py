@@ -21,7 +21,9 @@ from hedgerow.privacy.secure.laws import SHAPES, Flags, LatticeLaw
 from hedgerow.privacy.secure.words import SecureWords
 
 COARSEST = 8.0  # lattice steps: a smaller scale would leave too few values to hide in
-WIDEST = 2.0**46  # lattice steps: noise reaches 2^53, where floats stop being exact, with probability exp(-128)
+WIDEST = (
+    2.0**46
+)  # lattice steps: noise reaches 2^53, where floats stop being exact, with probability exp(-128)
 _LATTICE = f"the lattice of 2^-{log2(UNITS_PER_LOSS):.0f}"
 _SCALES_KEPT = 64
 _FEW = 16  # draws of a scale before a table is made for it
@@ -54,8 +56,14 @@ class _Store:
             self.table.fill(result[done:], words)
         elif done < count:
             full = len(self.drawn) == BATCH
-            fresh = self.drawn if full else np.empty(min(BATCH, max(256, 2 * len(self.drawn), 2 * count)))
-            self.table.fill(fresh, words)  # if this is interrupted, everything in store still counts as used
+            fresh = (
+                self.drawn
+                if full
+                else np.empty(min(BATCH, max(256, 2 * len(self.drawn), 2 * count)))
+            )
+            self.table.fill(
+                fresh, words
+            )  # if this is interrupted, everything in store still counts as used
             self.drawn, self.used = fresh, count - done
             result[done:] = fresh[: self.used]
         return result
@@ -63,7 +71,9 @@ class _Store:
     def _by_digits(self, words: SecureWords) -> float:
         drawn = integer(self.law, self.scale, words)
         if abs(drawn) >= 2**53:
-            raise Unsupported(f"The noise of scale={self.scale:g} steps came out as {drawn}, which is too large for exact sums.")
+            raise Unsupported(
+                f"The noise of scale={self.scale:g} steps came out as {drawn}, which is too large for exact sums."
+            )
         return drawn * self.step
 
 
@@ -85,7 +95,9 @@ class SecureNoise:
         raise TypeError("SecureNoise cannot be subclassed: a subclass could choose the noise.")
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError("Secure noise cannot be copied or saved: the same noise would be used twice.")
+        raise TypeError(
+            "Secure noise cannot be copied or saved: the same noise would be used twice."
+        )
 
     def server(self) -> Noise:
         return _View(self, ())
@@ -101,12 +113,16 @@ class SecureNoise:
     def uniform(self, count: int) -> Array:
         """Multiples of 2^-53 in [0, 1): for coins that protect nothing."""
         with self._lock:
-            return np.multiply(self._fresh_words().take(count) >> np.uint64(11), 2.0**-53, dtype=np.float64)
+            return np.multiply(
+                self._fresh_words().take(count) >> np.uint64(11), 2.0**-53, dtype=np.float64
+            )
 
     def choose(self, law: str, gaps: Array, rate: float) -> int:
         """An index of one row of gaps."""
         if law not in _CHOOSERS:
-            raise Unsupported(f"There is no exact choice with {law} noise; known: {tuple(_CHOOSERS)}.")
+            raise Unsupported(
+                f"There is no exact choice with {law} noise; known: {tuple(_CHOOSERS)}."
+            )
         with self._lock:
             return _CHOOSERS[law](gaps, rate, self._fresh_words())
 
@@ -132,8 +148,18 @@ class SecureNoise:
         """`count` noise values on the lattice, for a scale in the units of the losses."""
         steps = scale * UNITS_PER_LOSS
         if not COARSEST <= steps <= WIDEST:
-            expect(steps >= COARSEST, "scale", scale, f">= {COARSEST / UNITS_PER_LOSS:g}: {_LATTICE} is too coarse for less")
-            expect(steps <= WIDEST, "scale", scale, f"<= {WIDEST / UNITS_PER_LOSS:g}: noise and sums must stay exact in floats")
+            expect(
+                steps >= COARSEST,
+                "scale",
+                scale,
+                f">= {COARSEST / UNITS_PER_LOSS:g}: {_LATTICE} is too coarse for less",
+            )
+            expect(
+                steps <= WIDEST,
+                "scale",
+                scale,
+                f"<= {WIDEST / UNITS_PER_LOSS:g}: noise and sums must stay exact in floats",
+            )
         return self._take(law, steps, 1.0 / UNITS_PER_LOSS, count)
 
     def integers(self, law: LatticeLaw, scale: float, count: int) -> Units:
@@ -162,12 +188,21 @@ class _View:
     source: SecureNoise
     batch: tuple[int, ...]
 
-    def draw(self, law: str, purpose: str, shape: tuple[int, ...] = (), rounds: int | None = None, scale: float | None = None) -> Array:
+    def draw(
+        self,
+        law: str,
+        purpose: str,
+        shape: tuple[int, ...] = (),
+        rounds: int | None = None,
+        scale: float | None = None,
+    ) -> Array:
         full = (*self.batch, *shape) if rounds is None else (rounds, *self.batch, *shape)
         if law == "uniform" and scale is None:
             return self.source.uniform(prod(full)).reshape(full)
         if law not in SHAPES or scale is None:
-            raise Unsupported(f"There is no exact sampler for {law} noise of scale={scale} ({purpose}); known: {tuple(SHAPES)}.")
+            raise Unsupported(
+                f"There is no exact sampler for {law} noise of scale={scale} ({purpose}); known: {tuple(SHAPES)}."
+            )
         return self.source.additive(law, scale, prod(full)).reshape(full)
 
     def lattice(self, value: Any) -> Any:
@@ -177,7 +212,9 @@ class _View:
         if off.any():
             place = tuple(map(int, np.argwhere(off)[0]))  # the value itself is private
             rule = f"on {_LATTICE} and below {2.0**53 / UNITS_PER_LOSS:g} in size: put it there with core.lattice.clip_to_lattice"
-            raise InvalidValue(f"Expected a released value{f' (entry {place})' if place else ''} {rule}.")
+            raise InvalidValue(
+                f"Expected a released value{f' (entry {place})' if place else ''} {rule}."
+            )
         return value
 
     def choose(self, law: str, gaps: Array, rate: float, purpose: str) -> Any:
@@ -194,7 +231,9 @@ class _View:
         del purpose
         if not self.batch:
             return self.source.index(count)
-        return np.array([self.source.index(count) for _ in range(prod(self.batch))]).reshape(self.batch)
+        return np.array([self.source.index(count) for _ in range(prod(self.batch))]).reshape(
+            self.batch
+        )
 
     def release(self, mechanism: Releasing, value: Any) -> Any:
         return mechanism.sample(value, self)
@@ -204,5 +243,7 @@ def require_secure(source: object) -> SecureNoise:
     """The source itself, if it is a secure one: nothing else may protect real data."""
     if type(source) is not SecureNoise or type(getattr(source, "_words", None)) is not SecureWords:
         way_out = "Write source=SecureNoise(), from hedgerow.privacy."
-        raise InvalidValue(f"Expected SecureNoise for real data, got {type(source).__name__}. {way_out}")
+        raise InvalidValue(
+            f"Expected SecureNoise for real data, got {type(source).__name__}. {way_out}"
+        )
     return source

@@ -27,15 +27,21 @@ def _fresh_cipher() -> Any:
 
         secret = os.urandom(KEY_BYTES + BLOCK_BYTES)
         if len(secret) != KEY_BYTES + BLOCK_BYTES:
-            raise NoEntropy(f"Expected {KEY_BYTES + BLOCK_BYTES} bytes of entropy, the operating system gave {len(secret)}.")
+            raise NoEntropy(
+                f"Expected {KEY_BYTES + BLOCK_BYTES} bytes of entropy, the operating system gave {len(secret)}."
+            )
         return Cipher(algorithms.AES(secret[:KEY_BYTES]), modes.CTR(secret[KEY_BYTES:])).encryptor()
     except NoEntropy:
         raise
     except Exception as error:
-        raise NoEntropy(f"Secure noise needs os.urandom and AES from the package 'cryptography': {error}") from error
+        raise NoEntropy(
+            f"Secure noise needs os.urandom and AES from the package 'cryptography': {error}"
+        ) from error
 
 
-_FORKS: list[None] = []  # one entry for each fork by Python: a process number could come up again, and forks by C are not noticed here
+_FORKS: list[
+    None
+] = []  # one entry for each fork by Python: a process number could come up again, and forks by C are not noticed here
 
 
 def _forked() -> None:
@@ -64,7 +70,9 @@ class SecureWords:
         raise TypeError("SecureWords cannot be subclassed: a subclass could choose the words.")
 
     def __reduce_ex__(self, protocol: Any) -> NoReturn:
-        raise TypeError("Secure noise cannot be copied or saved: the same words would be used twice.")
+        raise TypeError(
+            "Secure noise cannot be copied or saved: the same words would be used twice."
+        )
 
     def _renew(self) -> None:
         self._cipher = _fresh_cipher()

@@ -26,7 +26,9 @@ def fingerprint(environment: Environment, engine: str = "vectorised") -> str:
         return offered
     setting = environment.setting
     if engine == "summed" and draws_sums(type(environment)):
-        return fingerprint_of(environment.sums(environment.start(0), min(setting.horizon, HEAD_ROUNDS))[0])
+        return fingerprint_of(
+            environment.sums(environment.start(0), min(setting.horizon, HEAD_ROUNDS))[0]
+        )
     inner = fingerprint(environment.of) if isinstance(environment, Around) else None
     rounds = min(setting.horizon, max(1, HEAD_ELEMENTS // (setting.players * setting.experts)))
     block, _ = environment.block(environment.start(0), rounds, None)
@@ -37,5 +39,12 @@ def fingerprint(environment: Environment, engine: str = "vectorised") -> str:
 def fingerprints(config: StudyConfig) -> dict[str, str]:
     """One for each label."""
     engine = config.engine
-    common = fingerprint(config.environment, engine) if any(entry.environment is None for entry in config.algorithms) else ""
-    return {e.label: common if e.environment is None else fingerprint(e.environment, engine) for e in config.algorithms}
+    common = (
+        fingerprint(config.environment, engine)
+        if any(entry.environment is None for entry in config.algorithms)
+        else ""
+    )
+    return {
+        e.label: common if e.environment is None else fingerprint(e.environment, engine)
+        for e in config.algorithms
+    }

@@ -33,7 +33,11 @@ class FinishedRun:
         return self._row(label).get("environment", self.config["environment"])
 
     def algorithm(self, label: str) -> dict[str, Any]:
-        return {key: value for key, value in self._row(label).items() if key not in ("label", "environment")}
+        return {
+            key: value
+            for key, value in self._row(label).items()
+            if key not in ("label", "environment")
+        }
 
     def _row(self, label: str) -> dict[str, Any]:
         return next(row for row in self.config["algorithms"] if row["label"] == label)
@@ -54,13 +58,23 @@ def read_run(path: Path) -> FinishedRun:
     try:
         config = tomllib.loads((path / "config.toml").read_text(encoding="utf-8"))
         losses = json.loads((path / "summary.json").read_text(encoding="utf-8"))["losses"]
-        rows = pq.read_table(path / "results.parquet", filters=[("metric", "=", "regret")]).to_pylist()
+        rows = pq.read_table(
+            path / "results.parquet", filters=[("metric", "=", "regret")]
+        ).to_pylist()
     except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as error:
-        raise InvalidValue(f"Cannot read the run folder {path}: {' '.join(str(error).split())}") from error
+        raise InvalidValue(
+            f"Cannot read the run folder {path}: {' '.join(str(error).split())}"
+        ) from error
     regrets: dict[str, dict[int, float]] = {row["label"]: {} for row in config["algorithms"]}
     for row in rows:
         regrets.setdefault(row["label"], {})[row["seed"]] = row["value"]
     for label, found in regrets.items():
-        if not found or label not in losses or not any(row["label"] == label for row in config["algorithms"]):
-            raise InvalidValue(f"Expected {path} to agree with itself: {label!r} is not in all of its files.")
+        if (
+            not found
+            or label not in losses
+            or not any(row["label"] == label for row in config["algorithms"])
+        ):
+            raise InvalidValue(
+                f"Expected {path} to agree with itself: {label!r} is not in all of its files."
+            )
     return FinishedRun(path, config, record, regrets, losses)

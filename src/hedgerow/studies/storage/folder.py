@@ -21,10 +21,10 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.evaluation.table import estimate_json, summary_json
 from hedgerow.records.schema import FILE, STAMP, RunRecord, to_json
 from hedgerow.studies.config import to_table
-from hedgerow.studies.run import Study
 from hedgerow.studies.storage.fingerprints import fingerprints
 from hedgerow.studies.storage.record import record_of
 from hedgerow.studies.storage.results import Kept
+from hedgerow.studies.study import Study
 
 FORMAT = "hedgerow run 2"
 
@@ -44,7 +44,9 @@ def _reserve(out: Path | None, name: str) -> tuple[Path, Path]:
     base = Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{name}" if out is None else out
     for number in count(1):
         final = base if number == 1 or out is not None else base.with_name(f"{base.name}-{number}")
-        partial = final.with_name(f".{final.name}.partial" if out is None else f".{final.name}.partial-{number}")
+        partial = final.with_name(
+            f".{final.name}.partial" if out is None else f".{final.name}.partial-{number}"
+        )
         if final.exists():
             continue
         try:
@@ -82,7 +84,9 @@ def comparator_table(study: Study) -> list[dict[str, Any]]:
         {
             "stream": name,
             "labels": list(stream.algorithms),
-            "losses": {what: estimate_json(estimate) for what, estimate in stream.comparators.items()},
+            "losses": {
+                what: estimate_json(estimate) for what, estimate in stream.comparators.items()
+            },
         }
         for name, stream in study.streams().items()
     ]
@@ -104,7 +108,9 @@ def study_document(study: Study, record: RunRecord) -> dict[str, Any]:
     return {**_summary(study, Path(record.run)), "certificates": certificates}
 
 
-def write_study(study: Study, folder: Path, final: Path, losses: Mapping[str, str] | None = None) -> RunRecord:
+def write_study(
+    study: Study, folder: Path, final: Path, losses: Mapping[str, str] | None = None
+) -> RunRecord:
     """All of a study into an existing folder that will be called `final`; `losses` are its fingerprints, where they are known.
 
     `summary.json` holds figures, `privacy.json` the certificates; their record is returned.
@@ -113,19 +119,37 @@ def write_study(study: Study, folder: Path, final: Path, losses: Mapping[str, st
     curves, finals = [], []
     for r in study.results:
         for metric, values in (("loss", r.loss), ("regret", r.regret)):
-            columns = {"label": [r.label] * len(r.rounds), "seed": [r.seed] * len(r.rounds), "round": r.rounds}
-            curves.append(pa.table({**columns, "metric": [metric] * len(r.rounds), "value": values}))
+            columns = {
+                "label": [r.label] * len(r.rounds),
+                "seed": [r.seed] * len(r.rounds),
+                "round": r.rounds,
+            }
+            curves.append(
+                pa.table({**columns, "metric": [metric] * len(r.rounds), "value": values})
+            )
         other = ("label", "seed", "rounds", "loss", "regret", "comparators")
         single = {f.name: float(getattr(r, f.name)) for f in fields(r) if f.name not in other}
         single |= {f"comparator: {name}": loss for name, loss in r.comparators.items()}
-        finals += [(r.label, r.seed, metric, value) for metric, value in {"regret": r.final_regret, **single}.items()]
+        finals += [
+            (r.label, r.seed, metric, value)
+            for metric, value in {"regret": r.final_regret, **single}.items()
+        ]
     pq.write_table(pa.concat_tables(curves), folder / "curves.parquet")
     names = ("label", "seed", "metric", "value")
-    pq.write_table(pa.table(dict(zip(names, map(list, zip(*finals, strict=True)), strict=True))), folder / "results.parquet")
-    summary = {"format": FORMAT, **_summary(study, final), "losses": losses or fingerprints(study.config)}
+    pq.write_table(
+        pa.table(dict(zip(names, map(list, zip(*finals, strict=True)), strict=True))),
+        folder / "results.parquet",
+    )
+    summary = {
+        "format": FORMAT,
+        **_summary(study, final),
+        "losses": losses or fingerprints(study.config),
+    }
     record = record_of(study, final)
     for name, document in (("summary.json", summary), (FILE, to_json(record))):
-        (folder / name).write_text(json.dumps(document, indent=2, allow_nan=False), encoding="utf-8")
+        (folder / name).write_text(
+            json.dumps(document, indent=2, allow_nan=False), encoding="utf-8"
+        )
     if study.kept:
         _write_kept(study.kept, folder)
     study.plot(folder / "regret.png")
@@ -144,7 +168,9 @@ def _write_kept(kept: list[Kept], folder: Path) -> None:
                     "seed": [run.seed] * (rounds * clients),
                     "round": np.repeat(np.arange(rounds), clients),
                     "client": np.tile(np.arange(clients), rounds),
-                    "play": run.plays.reshape(rounds * clients, -1).tolist() if run.plays.ndim > 2 else run.plays.ravel(),
+                    "play": run.plays.reshape(rounds * clients, -1).tolist()
+                    if run.plays.ndim > 2
+                    else run.plays.ravel(),
                 }
             )
         )

@@ -40,7 +40,11 @@ def flat(value: Any, path: str = "") -> dict[str, Any]:
     >>> flat({"seeds": 2, "algorithms": [{"label": "a", "every": 5}]})
     {'seeds': 2, 'algorithms.a.label': 'a', 'algorithms.a.every': 5}
     """
-    if isinstance(value, list) and value and all(isinstance(item, Mapping) and "label" in item for item in value):
+    if (
+        isinstance(value, list)
+        and value
+        and all(isinstance(item, Mapping) and "label" in item for item in value)
+    ):
         value = {item["label"]: item for item in value}
     if not isinstance(value, Mapping):
         return {path: value}

@@ -10,7 +10,7 @@ from hedgerow.records.build import algorithm_record
 from hedgerow.records.provenance import code, seeded_noise, versions
 from hedgerow.records.schema import FORMAT, STAMP, AlgorithmRecord, RunRecord
 from hedgerow.studies.config import to_table
-from hedgerow.studies.run import Study
+from hedgerow.studies.study import Study
 
 
 def draws_afresh(environment: Environment) -> bool:
@@ -28,11 +28,16 @@ def _algorithms(study: Study) -> list[AlgorithmRecord]:
     algorithms = []
     for row, entry in zip(config["algorithms"], study.config.algorithms, strict=True):
         choices = {key: value for key, value in row.items() if key not in ("label", "environment")}
-        table, environment = row.get("environment", config["environment"]), study.config.environment_of(entry)
+        table, environment = (
+            row.get("environment", config["environment"]),
+            study.config.environment_of(entry),
+        )
         algorithm, fresh = study.algorithms[row["label"]], draws_afresh(environment)
         data, runs = ("drawn", 1) if fresh else ("recorded", study.config.seeds)
         losses = None if fresh else _whole_losses(environment)
-        algorithms.append(algorithm_record(row["label"], algorithm, choices, data, runs, table, losses))
+        algorithms.append(
+            algorithm_record(row["label"], algorithm, choices, data, runs, table, losses)
+        )
     return algorithms
 
 

@@ -43,10 +43,20 @@ def message_rows(messages: list[tuple[int, Any, Any]]) -> list[Message]:
     for number, uploads, broadcast in messages:
         for f in fields(uploads):
             for client, value in enumerate(getattr(uploads, f.name)):
-                rows.append((number, "upload", client, f.name, np.ravel(value).astype(float).tolist()))
+                rows.append(
+                    (number, "upload", client, f.name, np.ravel(value).astype(float).tolist())
+                )
         for f in fields(broadcast):
             value = getattr(broadcast, f.name)
-            rows.append((number, "broadcast", -1, f.name, [] if value is None else np.ravel(value).astype(float).tolist()))
+            rows.append(
+                (
+                    number,
+                    "broadcast",
+                    -1,
+                    f.name,
+                    [] if value is None else np.ravel(value).astype(float).tolist(),
+                )
+            )
     return rows
 
 
@@ -58,7 +68,9 @@ def _arrays(result: RunResult, kept: Kept | None) -> dict[str, np.ndarray]:
     arrays["comparator_names"] = np.array(list(result.comparators), str)
     arrays["comparator_losses"] = np.array(list(result.comparators.values()), np.float64)
     if kept is not None:
-        rounds, directions, clients, names, values = zip(*kept.messages, strict=True) if kept.messages else ((), (), (), (), ())
+        rounds, directions, clients, names, values = (
+            zip(*kept.messages, strict=True) if kept.messages else ((), (), (), (), ())
+        )
         arrays["plays"] = kept.plays
         arrays["message_numbers"] = np.array([rounds, clients, [len(v) for v in values]], np.int64)
         arrays["message_words"] = np.array([directions, names], str)
@@ -71,15 +83,30 @@ def _messages(arrays: dict[str, np.ndarray]) -> list[Message]:
     values = np.split(arrays["message_values"], np.cumsum(sizes)[:-1]) if len(sizes) else []
     directions, names = arrays["message_words"].tolist()
     rows = zip(rounds.tolist(), directions, clients.tolist(), names, values, strict=True)
-    return [(number, direction, client, name, value.tolist()) for number, direction, client, name, value in rows]
+    return [
+        (number, direction, client, name, value.tolist())
+        for number, direction, client, name, value in rows
+    ]
 
 
 def _pair(arrays: dict[str, np.ndarray], seed: int) -> Pair:
     label = str(arrays["label"])
-    single = dict(zip(_WHOLE, arrays["whole"].tolist(), strict=True)) | dict(zip(_REAL, arrays["real"].tolist(), strict=True))
-    comparators = dict(zip(arrays["comparator_names"].tolist(), arrays["comparator_losses"].tolist(), strict=True))
-    result = RunResult(label=label, seed=seed, **{name: arrays[name] for name in _CURVES}, **single, comparators=comparators)
-    return result, Kept(label, seed, arrays["plays"], _messages(arrays)) if "plays" in arrays else None
+    single = dict(zip(_WHOLE, arrays["whole"].tolist(), strict=True)) | dict(
+        zip(_REAL, arrays["real"].tolist(), strict=True)
+    )
+    comparators = dict(
+        zip(arrays["comparator_names"].tolist(), arrays["comparator_losses"].tolist(), strict=True)
+    )
+    result = RunResult(
+        label=label,
+        seed=seed,
+        **{name: arrays[name] for name in _CURVES},
+        **single,
+        comparators=comparators,
+    )
+    return result, Kept(
+        label, seed, arrays["plays"], _messages(arrays)
+    ) if "plays" in arrays else None
 
 
 @dataclass(frozen=True)
@@ -101,7 +128,10 @@ class ResultStore:
     def load(self, algorithm: int, seed: int) -> Pair | None:
         """None where there is no result, or only a damaged one."""
         try:
-            with self._file(algorithm, seed).open("rb") as stream, np.load(stream, allow_pickle=False) as stored:
+            with (
+                self._file(algorithm, seed).open("rb") as stream,
+                np.load(stream, allow_pickle=False) as stored,
+            ):
                 return _pair({name: stored[name] for name in stored.files}, seed)
         except (OSError, EOFError, ValueError, KeyError, zipfile.BadZipFile):
             return None

@@ -83,11 +83,15 @@ def read_unfinished(path: Path) -> Unfinished:
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
         if table.get("format") != FORMAT:
-            raise InvalidValue(f"Expected {path} in the format {FORMAT!r}, it is in {table.get('format')!r}: finish it with that version.")
+            raise InvalidValue(
+                f"Expected {path} in the format {FORMAT!r}, it is in {table.get('format')!r}: finish it with that version."
+            )
         values = {key: table[key] for key in ("name", "total", "seeds", "keep", "identity")}
         return Unfinished(path, options=tuple(table["options"]), **values)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, KeyError) as error:
-        raise InvalidValue(f"Cannot read {file}: {error}. Delete {path}, nothing of it can be used.") from error
+        raise InvalidValue(
+            f"Cannot read {file}: {error}. Delete {path}, nothing of it can be used."
+        ) from error
 
 
 def at_work(path: Path) -> bool:
@@ -125,7 +129,9 @@ def refuse_unfinished(folder: Path) -> None:
     run = None if folder.is_dir() and not (folder / RECORD).exists() else unfinished_at(folder)
     if run is not None:
         how = "it is running now" if at_work(run.path) else f"finish it with `{run.command}`"
-        raise InvalidValue(f"Expected a finished run at {folder}, it is unfinished: {run.words()}; {how}.")
+        raise InvalidValue(
+            f"Expected a finished run at {folder}, it is unfinished: {run.words()}; {how}."
+        )
 
 
 @contextmanager
@@ -136,7 +142,9 @@ def _claimed(path: Path) -> Iterator[None]:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
-                raise InvalidValue(f"Expected {path} to be at rest, another process is running it now.") from error
+                raise InvalidValue(
+                    f"Expected {path} to be at rest, another process is running it now."
+                ) from error
         yield
 
 
@@ -161,17 +169,29 @@ def _check_free(out: Path) -> None:
     if at_work(path):
         raise InvalidValue(f"Expected --out {out} to be new, another process is running it now.")
     run = read_unfinished(path)
-    raise InvalidValue(f"Expected --out {out} to be new, it is unfinished: {run.words()}. To go on: {run.command} (or delete {path}).")
+    raise InvalidValue(
+        f"Expected --out {out} to be new, it is unfinished: {run.words()}. To go on: {run.command} (or delete {path})."
+    )
 
 
 @contextmanager
-def new_run(out: Path | None, name: str, identity: Table, keep: bool = False, options: Sequence[str] = ()) -> Iterator[Unfinished]:
+def new_run(
+    out: Path | None, name: str, identity: Table, keep: bool = False, options: Sequence[str] = ()
+) -> Iterator[Unfinished]:
     """Begin a run; when the body has ended well, what it wrote into `draft` is the run folder `final`."""
     if out is not None:
         _check_free(out)
     study = identity["studies"]["study"]
     seeds, total = study["seeds"], study["seeds"] * len(study["algorithms"])
-    record = {"format": FORMAT, "name": name, "total": total, "seeds": seeds, "keep": keep, "options": list(options), "identity": identity}
+    record = {
+        "format": FORMAT,
+        "name": name,
+        "total": total,
+        "seeds": seeds,
+        "keep": keep,
+        "options": list(options),
+        "identity": identity,
+    }
     parent, new = RUNS if out is None else out.parent, None
     with ExitStack() as held:
         try:
@@ -211,7 +231,9 @@ def _take_name(new: Path, out: Path | None, name: str) -> Path:
 def resumed(run: Unfinished, identity: Table, keep: bool) -> Iterator[Unfinished]:
     """Go on with an unfinished run, which must be the very same."""
     if run.final.exists():
-        raise InvalidValue(f"Expected {run.final} to be unfinished, it is there already; {run.path} can be deleted.")
+        raise InvalidValue(
+            f"Expected {run.final} to be unfinished, it is there already; {run.path} can be deleted."
+        )
     different = _differences(run, identity, keep)
     if different:
         more = f" and {len(different) - 6} more" if len(different) > 6 else ""
