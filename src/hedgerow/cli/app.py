@@ -11,6 +11,7 @@ import typer
 from hedgerow.cli.audit import audit
 from hedgerow.cli.bench import bench
 from hedgerow.cli.certify import certify
+from hedgerow.cli.choose import choose
 from hedgerow.cli.compare import compare
 from hedgerow.cli.contracts import contracts
 from hedgerow.cli.demo import demo
@@ -42,6 +43,7 @@ for name, command in (
     ("run", run),
     ("compare", compare),
     ("certify", certify),
+    ("choose", choose),
     ("reproduce", reproduce),
     ("gallery", gallery),
     ("bench", bench),
