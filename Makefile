@@ -5,7 +5,7 @@ ifneq ($(wildcard ../shared/data),)
 export HEDGEROW_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: setup demo test test-full check bench readme clean
+.PHONY: setup demo test test-full check bench documents docs clean
 
 setup: .venv/.ready
 
@@ -31,11 +31,15 @@ check: setup
 	$(BIN)/basedpyright --warnings
 	$(BIN)/lint-imports
 
-readme: setup
-	$(BIN)/python tools/readme.py
+documents: setup
+	$(BIN)/python tools/documents.py
+
+docs: setup
+	$(BIN)/python -m sphinx -W --keep-going -n -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
 
 bench: setup
 	$(BIN)/hedgerow bench
 
 clean:
-	rm -rf .venv .import_linter_cache build dist src/*.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .import_linter_cache build dist src/*.egg-info .pytest_cache .ruff_cache .hypothesis docs/_build docs/proofs docs/api docs/made

@@ -11,12 +11,12 @@ from rich.table import Table
 from hedgerow.cli.options import Debug, Json
 from hedgerow.cli.output import OUT, bound_words, print_json, progress_bar
 from hedgerow.core.validate import at_least
-from hedgerow.experiments.choose import KINDS, TALKS, TRUSTS, Choice, Kind, Row, choices, measure, streams
+from hedgerow.experiments.choose import KINDS, TALKS, TRUSTS, Choice, Kind, Row, choices, measure, of_kind, streams
 from hedgerow.experiments.choose_record import document
 from hedgerow.studies.run import STAMP
 
 HEADINGS = ("algorithm", "trust", "talk")
-NONE = "none: guessing is as good"
+NONE = "none: hardly better than guessing"
 
 
 def choose(
@@ -24,12 +24,13 @@ def choose(
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Measure every algorithm on common streams, and name the best for each kind of losses, trust and frequency of talk.
+    """Measure every algorithm on common streams and name the best.
 
     Example: hedgerow choose --seeds 20
 
-    Private algorithms have epsilon = 1. The regret of an algorithm for a kind of losses is that on its worst stream of the kind.
-    Named are the algorithm with the smallest one and all within one half-width of it; none, if blind guesses are as good.
+    The best is named for each kind of losses, trust and frequency of talk. Private algorithms have epsilon = 1. What counts is the
+    worst stream of the kind. Algorithms within one half-width of the best are named with it. None is named if the best regrets more
+    than half of what blind guesses do.
     """
     at_least("seeds", seeds, 2)
     with progress_bar("choose") as update:
@@ -51,7 +52,7 @@ def _measured(rows: Sequence[Row], kind: Kind, rounds: dict[str, int]) -> Table:
         table.add_column(heading)
     for heading in (*kind.streams, "proven"):
         table.add_column(heading, justify="right")
-    for row in sorted(rows, key=lambda row: row.worst(kind)[1].mean):
+    for row in sorted(of_kind(rows, kind), key=lambda row: row.worst(kind)[1].mean):
         worst, _ = row.worst(kind)
         cells = [f"[bold]{row.regret[name]}[/bold]" if name == worst else str(row.regret[name]) for name in kind.streams]
         bound = row.proven(kind, rounds)

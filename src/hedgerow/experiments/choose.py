@@ -5,7 +5,8 @@ therefore its worst stream of the kind. A choice is computed for every kind, tru
 
 * Candidates are the private algorithms that need no more trust and no more talk than there is.
 * The best has the smallest mean regret on its worst stream of the kind. Every candidate within the best one's half-width is named.
-* If the best is not better than blind guesses beyond both half-widths, none is named.
+* If the best regrets more than half of what blind guesses do, none is named: it hardly learns.
+* A delta is used only where it helps: where no candidate with delta = 0 is within the half-width.
 
 Nothing here is tuned: streams have the defaults of their environments, and algorithms their own defaults at epsilon = 1.
 """
@@ -62,7 +63,10 @@ class Kind:
 
 @dataclass(frozen=True)
 class Candidate:
-    """An algorithm with its parameters; `trust` is None where nothing is protected."""
+    """An algorithm with its parameters; `trust` is None where nothing is protected.
+
+    `only` is the kind of losses of which somebody knows enough to give these parameters; None: any kind.
+    """
 
     label: str
     name: str
@@ -70,6 +74,7 @@ class Candidate:
     trust: Trust | None
     talk: str
     delta: float = 0.0
+    only: str | None = None
 
     @property
     def private(self) -> bool:
@@ -163,7 +168,7 @@ def candidates() -> list[Candidate]:
     for talk, every in zip(TALKS, (1, PAUSE), strict=False):
         label = f"sparse_vector, best_loss={BEST_LOSS:g}" + ("" if every == 1 else f", every={every}")
         known = SparseVector(epsilon=EPSILON, every=every, best_loss=BEST_LOSS)
-        found.append(Candidate(label, "sparse_vector", known, "central", talk))
+        found.append(Candidate(label, "sparse_vector", known, "central", talk, only="rarely"))
     shared = PhasedSelection(epsilon=EPSILON, delta=DELTA, trust="distributed")
     label = f"phased_selection, trust=distributed, delta={DELTA:g}"
     return [
@@ -214,11 +219,16 @@ def _bound(spec: AlgorithmSpec, environment: Environment) -> float | None:
     return None if bound is None or not covered(bound, environment) else bound.value
 
 
-def admitted(rows: Iterable[Row], trust: Trust, talk: str) -> list[Row]:
-    """The private candidates that need no more trust and no more talk than there is."""
+def of_kind(rows: Iterable[Row], kind: Kind) -> list[Row]:
+    """The rows whose parameters can be known in this kind of losses."""
+    return [row for row in rows if row.candidate.only in (None, kind.id)]
+
+
+def admitted(rows: Iterable[Row], kind: Kind, trust: Trust, talk: str) -> list[Row]:
+    """The private candidates that need no more knowledge, trust and talk than there is."""
     return [
         row
-        for row in rows
+        for row in of_kind(rows, kind)
         if row.candidate.private
         and TRUSTS.index(row.candidate.trust or "central") >= TRUSTS.index(trust)
         and TALKS.index(row.candidate.talk) >= TALKS.index(talk)
@@ -226,12 +236,12 @@ def admitted(rows: Iterable[Row], trust: Trust, talk: str) -> list[Row]:
 
 
 def recommended(rows: Sequence[Row], kind: Kind, guessing: Row) -> tuple[str, ...]:
-    """The labels within one half-width of the smallest worst mean, the smallest first; none if that is no better than guessing."""
+    """The labels within one half-width of the smallest worst mean, the smallest first; none if that is hardly better than guessing."""
     if not rows:
         return ()
     scored = sorted(((row.worst(kind)[1], row.candidate.label) for row in rows), key=lambda scored: scored[0].mean)
     best, blind = scored[0][0], guessing.worst(kind)[1]
-    if best.high >= blind.low:
+    if best.mean > blind.mean / 2:
         return ()
     return tuple(label for score, label in scored if score.mean <= best.high)
 
@@ -244,10 +254,11 @@ def choices(rows: Sequence[Row]) -> list[Choice]:
     for kind in KINDS:
         for trust in TRUSTS:
             for talk in TALKS:
-                some = admitted(rows, trust, talk)
-                pure = [row for row in some if row.candidate.delta == 0]
+                some = admitted(rows, kind, trust, talk)
+                pure = recommended([row for row in some if row.candidate.delta == 0], kind, guessing)
+                either = recommended(some, kind, guessing)
+                helps = not any(row.candidate.label in either for row in some if row.candidate.delta == 0)
                 proven = [(bound, row.candidate.label) for row in some if (bound := row.proven(kind, rounds)) is not None]
                 bound, label = min(proven, default=(None, None))
-                named = recommended(pure, kind, guessing), recommended(some, kind, guessing)
-                found.append(Choice(kind.id, trust, talk, *named, label, bound))
+                found.append(Choice(kind.id, trust, talk, pure, either if helps else pure, label, bound))
     return found

@@ -57,6 +57,7 @@ def _row(row: Row) -> dict[str, Any]:
         "trust": candidate.trust,
         "talk": candidate.talk,
         "delta": candidate.delta,
+        "only": candidate.only,
         "private": candidate.private,
         "regret": {name: _cell(estimate) for name, estimate in row.regret.items()},
         "bound": dict(row.bound),
