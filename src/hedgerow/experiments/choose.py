@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -118,7 +118,7 @@ class Choice:
 
 def streams() -> dict[str, Environment]:
     """The streams by name, with the defaults of their environments wherever possible."""
-    game = {"clients": CLIENTS, "experts": EXPERTS, "horizon": HORIZON}
+    game: dict[str, Any] = {"clients": CLIENTS, "experts": EXPERTS, "horizon": HORIZON}
     columns = ceil(REACTING_HORIZON / MOST_USED)
     return {
         "realizable": Realizable(**game),
@@ -147,7 +147,7 @@ def candidates() -> list[Candidate]:
     found = []
     for delta in (0.0, DELTA):
         more = "" if delta == 0 else f", delta={delta:g}"
-        budget = {"epsilon": EPSILON, "delta": delta}
+        budget: dict[str, Any] = {"epsilon": EPSILON, "delta": delta}
         for talk, every in zip(TALKS, (1, PAUSE), strict=False):
             rare = "" if every == 1 else f", every={every}"
             found += [
