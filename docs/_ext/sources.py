@@ -24,6 +24,7 @@ ROOMS = {
     "audits": "Audits",
     "experiments": "Experiments",
 }
+MOST_CHECKS = 30  # of an experiment that are shown at once
 HIDDEN = "FORMS, MEANINGS, KIND, EXACT, adversary, adaptive, fresh"  # what classes say to the package, not to its users
 EXPORT = re.compile(r"^from \.([\w.]+) import (\w+) as \2$", re.MULTILINE)
 
@@ -71,8 +72,11 @@ def proof_pages() -> dict[str, str]:
 
 def experiment_pages(stored: Path) -> dict[str, str]:
     """One section for each experiment: title, claim, command, and what a stored run obtained."""
-    results = {row["id"]: row for row in json.loads(stored.read_text(encoding="utf-8"))["experiments"]} if stored.exists() else {}
-    lines = ["# All experiments", "", "Every experiment of the package: what was published, how to run it, and what we obtained.", ""]
+    table = json.loads(stored.read_text(encoding="utf-8")) if stored.exists() else {"experiments": []}
+    results = {row["id"]: row for row in table["experiments"]}
+    lines = ["# All experiments", "", "This page lists every experiment of the package: what was published and how to run it.", ""]
+    if results:
+        lines += [f"Numbers are from stored runs of version {table['version']}; where there are none, run the command.", ""]
     for id, experiment in EXPERIMENTS.items():
         lines += [f"## {id}", "", f"{experiment.title}.", "", f"**Claim.** {experiment.claim[:1].upper()}{experiment.claim[1:]}.", ""]
         lines += _result(results[id]) if id in results else []
@@ -84,13 +88,15 @@ def _result(row: dict[str, Any]) -> list[str]:
     words = {True: "yes", False: "no", None: "makes no claim that we can test"}
     lines = [f"**Reproduces:** {words[row['reproduces']]}. **Our expectations:** {'all hold' if row['passed'] else 'not all hold'}.", ""]
     lines += [f"*{row['message'][:1].upper()}{row['message'][1:]}.*", ""] if row["message"] else []
-    lines += ["| what | published | obtained | expected | holds |", "|---|---:|---:|---:|---|"]
+    table = ["| what | published | obtained | expected | holds |", "|---|---:|---:|---:|---|"]
     for check in row["checks"]:
         numbers = ["" if value is None else f"{value:.4g}" for value in (check["published"], check["obtained"])]
         expected = f"{check['op'].replace('<=', '≤').replace('>=', '≥')} {check['limit']:.4g}"
         name = check["name"].replace("|", "\\|").replace("*", "\\*")
-        lines.append(f"| {name} | {numbers[0]} | {numbers[1]} | {expected} | {'yes' if check['passed'] else 'no'} |")
-    return [*lines, ""]
+        table.append(f"| {name} | {numbers[0]} | {numbers[1]} | {expected} | {'yes' if check['passed'] else 'no'} |")
+    if len(row["checks"]) > MOST_CHECKS:
+        table = [f"<details><summary>all {len(row['checks'])} checks</summary>", "", *table, "", "</details>"]
+    return [*lines, *table, ""]
 
 
 def write(folder: Path, pages: dict[str, str]) -> None:
