@@ -5,7 +5,7 @@ ifneq ($(wildcard ../shared/data),)
 export HEDGEROW_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: setup demo test test-full check bench readme wheel clean
+.PHONY: setup demo test test-full check bench documents docs wheel clean
 
 setup: .venv/.ready
 
@@ -31,8 +31,12 @@ check: setup
 	$(BIN)/basedpyright --warnings
 	$(BIN)/lint-imports
 
-readme: setup
-	$(BIN)/python tools/readme.py
+documents: setup
+	$(BIN)/python tools/documents.py
+
+docs: setup
+	$(BIN)/python -m sphinx -W --keep-going -n -q -b html docs docs/_build/html
+	@echo "docs/_build/html/index.html"
 
 wheel: setup
 	rm -rf build dist
@@ -43,4 +47,4 @@ bench: setup
 	$(BIN)/hedgerow bench
 
 clean:
-	rm -rf .venv .import_linter_cache build dist src/*.egg-info .pytest_cache .ruff_cache .hypothesis
+	rm -rf .venv .import_linter_cache build dist src/*.egg-info .pytest_cache .ruff_cache .hypothesis docs/_build docs/proofs docs/api docs/made

@@ -89,9 +89,9 @@ def test_proofs_can_be_read_in_a_terminal(proof: Path) -> None:
 
 
 def test_readme_outputs_are_current() -> None:
-    tool = runpy.run_path(str(ROOT / "tools" / "readme.py"))
+    tool = runpy.run_path(str(ROOT / "tools" / "documents.py"))
     text = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert tool["filled"](text) == text, "run `make readme`"
+    assert tool["filled"](text) == text, "run `make documents`"
 
 
 def test_readme_names_real_commands() -> None:

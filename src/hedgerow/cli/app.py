@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "run": ("run:run", "Run a study from a TOML file and write a run folder."),
     "compare": ("compare:compare", "Compare finished runs: differences and what explains them."),
     "certify": ("certify:certify", "Print who can learn what, at which epsilon, proven where."),
+    "choose": ("choose:choose", "Measure every algorithm on common streams and name the best."),
     "proof": ("proof:proof", "Print the proof that a certificate cites."),
     "reproduce": ("reproduce:reproduce", "Reproduce published figures and judge each claim."),
     "gallery": ("gallery:gallery", "Make one page of all experiments with their verdicts."),

@@ -1,0 +1,44 @@
+"""Docstrings are plain text with `names` in single backticks; this makes valid reStructuredText of them."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from sphinx.application import Sphinx
+
+CODE = re.compile(r"(``.+?``|`[^`]+`|\$[^$]+\$)")
+MARKUP = re.compile(r"([*|\\])|(?<=\w)(_)(?=\W|$)")
+
+
+def readable(lines: list[str]) -> list[str]:
+    """
+    >>> readable(["See `x_` and 2 * y, a_ too", ">>> 2 * 3", "6"])
+    ['See ``x_`` and 2 \\\\* y, a\\\\_ too', '>>> 2 * 3', '6']
+    """
+    made, in_doctest = [], False
+    for line in lines:
+        in_doctest = line.lstrip().startswith(">>>") or (in_doctest and bool(line.strip()))
+        made.append(line if in_doctest else _line(line))
+    return made
+
+
+def _line(line: str) -> str:
+    parts = CODE.split(line)
+    return "".join(_code(part) if index % 2 else MARKUP.sub(r"\\\1\2", part) for index, part in enumerate(parts))
+
+
+def _code(part: str) -> str:
+    if part.startswith("$"):
+        return f":math:`{part[1:-1]}`"
+    return part if part.startswith("``") else f"`{part}`"
+
+
+def clean(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    del app, what, name, thing, options
+    lines[:] = readable(lines)
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    app.connect("autodoc-process-docstring", clean, priority=400)  # before napoleon
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

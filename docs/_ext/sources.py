@@ -1,0 +1,130 @@
+"""Pages that are made from the package when the documentation is built: proofs, the API, the experiments."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+from sphinx.application import Sphinx
+
+import hedgerow
+from hedgerow import privacy
+from hedgerow.experiments.registry import EXPERIMENTS
+
+PACKAGE = Path(hedgerow.__file__).parent
+ROOMS = {
+    "algorithms": "Algorithms",
+    "environments": "Environments",
+    "studies": "Run and compare",
+    "engines": "Play",
+    "core": "Certificates, settings, errors",
+    "privacy": "Privacy",
+    "audits": "Audits",
+    "experiments": "Experiments",
+}
+MOST_CHECKS = 30  # of an experiment that are shown at once
+HIDDEN = "FORMS, MEANINGS, KIND, EXACT, adversary, adaptive, fresh"  # what classes say to the package, not to its users
+EXPORT = re.compile(r"^from \.([\w.]+) import (\w+) as \2$", re.MULTILINE)
+
+
+def exports() -> dict[str, list[str]]:
+    """The public names by room, as `__init__.pyi` lists them."""
+    rooms: dict[str, list[str]] = {}
+    for module, name in EXPORT.findall((PACKAGE / "__init__.pyi").read_text(encoding="utf-8")):
+        if name != "__version__":
+            rooms.setdefault(module.partition(".")[0], []).append(name)
+    return rooms
+
+
+def _entry(where: str, name: str, thing: Any) -> str:
+    again = "\n   :no-index:" if where != "hedgerow" and getattr(hedgerow, name, None) is thing else ""
+    if isinstance(thing, type):
+        options = f"\n   :members:\n   :exclude-members: {HIDDEN}" if not issubclass(thing, Exception) else ""
+        return f".. autoclass:: {where}.{name}{options}{again}\n"
+    return f".. autofunction:: {where}.{name}{again}\n" if callable(thing) else f".. autodata:: {where}.{name}\n   :no-value:\n"
+
+
+def _block(entries: list[str]) -> str:
+    return "```{eval-rst}\n" + "\n".join(entries) + "```\n"
+
+
+def api_pages() -> dict[str, str]:
+    """One page for each room, and one for `hedgerow.privacy`."""
+    pages = {}
+    rooms = exports()
+    for room in sorted(rooms, key=lambda room: list(ROOMS).index(room) if room in ROOMS else len(ROOMS)):
+        title = ROOMS.get(room, room.capitalize())
+        names = sorted(rooms[room], key=lambda name: (name.isupper(), name))
+        text = f"# {title}\n\nUse these names from the package: `import hedgerow as hr`, then `hr.{names[0]}`.\n\n"
+        pages[f"{room}.md"] = text + _block([_entry("hedgerow", name, getattr(hedgerow, name)) for name in names])
+    names = sorted(privacy.__all__)
+    text = "# The privacy core\n\n`hedgerow.privacy` works without the rest of the package: curves, mechanisms, calibration, odometer.\n\n"
+    pages["privacy_core.md"] = text + _block([_entry("hedgerow.privacy", name, getattr(privacy, name)) for name in names])
+    return pages
+
+
+def proof_pages() -> dict[str, str]:
+    """The proofs, as they are in the package."""
+    return {file.name: file.read_text(encoding="utf-8") for file in sorted((PACKAGE / "proofs").glob("*.md"))}
+
+
+def experiment_pages(stored: Path) -> dict[str, str]:
+    """One section for each experiment: title, claim, command, and what a stored run obtained."""
+    table = json.loads(stored.read_text(encoding="utf-8")) if stored.exists() else {"experiments": []}
+    results = {row["id"]: row for row in table["experiments"]}
+    lines = ["# All experiments", "", "This page lists every experiment of the package: what was published and how to run it.", ""]
+    if results:
+        lines += [f"Numbers are from stored runs of version {table['version']}; where there are none, run the command.", ""]
+    for id, experiment in EXPERIMENTS.items():
+        lines += [f"## {id}", "", f"{experiment.title}.", "", f"**Claim.** {experiment.claim[:1].upper()}{experiment.claim[1:]}.", ""]
+        lines += _result(results[id]) if id in results else []
+        lines += ["```text", f"hedgerow reproduce {id}", "```", ""]
+    return {"experiments.md": "\n".join(lines)}
+
+
+def _result(row: dict[str, Any]) -> list[str]:
+    words = {True: "yes", False: "no", None: "makes no claim that we can test"}
+    lines = [f"**Reproduces:** {words[row['reproduces']]}. **Our expectations:** {'all hold' if row['passed'] else 'not all hold'}.", ""]
+    lines += [f"*{row['message'][:1].upper()}{row['message'][1:]}.*", ""] if row["message"] else []
+    table = ["| what | published | obtained | expected | holds |", "|---|---:|---:|---:|---|"]
+    for check in row["checks"]:
+        numbers = ["" if value is None else f"{value:.4g}" for value in (check["published"], check["obtained"])]
+        expected = f"{check['op'].replace('<=', '≤').replace('>=', '≥')} {check['limit']:.4g}"
+        name = check["name"].replace("|", "\\|").replace("*", "\\*")
+        table.append(f"| {name} | {numbers[0]} | {numbers[1]} | {expected} | {'yes' if check['passed'] else 'no'} |")
+    if len(row["checks"]) > MOST_CHECKS:
+        table = [f"<details><summary>all {len(row['checks'])} checks</summary>", "", *table, "", "</details>"]
+    return [*lines, *table, ""]
+
+
+def write(folder: Path, pages: dict[str, str]) -> None:
+    """Only what has changed, so that a second build is quick; pages that are no longer made go away."""
+    folder.mkdir(exist_ok=True)
+    for file in folder.glob("*.md"):
+        if file.name not in pages:
+            file.unlink()
+    for name, text in pages.items():
+        file = folder / name
+        if not file.exists() or file.read_text(encoding="utf-8") != text:
+            file.write_text(text, encoding="utf-8")
+
+
+def make(app: Sphinx) -> None:
+    home = Path(app.srcdir)
+    write(home / "proofs", proof_pages())
+    write(home / "api", api_pages())
+    write(home / "made", experiment_pages(home / "reproductions.json"))
+
+
+def proofs_of_this_build(app: Sphinx, page: str, source: list[str]) -> None:
+    """Pages link to the proofs where they are in the repository; the built pages have them beside themselves."""
+    del app, page
+    source[0] = source[0].replace("](../src/hedgerow/proofs/", "](proofs/")
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    app.connect("builder-inited", make)
+    app.connect("source-read", proofs_of_this_build)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}

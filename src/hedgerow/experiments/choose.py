@@ -1,0 +1,340 @@
+"""Choose an algorithm: the regret of every algorithm on common streams, and what follows from it.
+
+A stream belongs to a kind of losses if somebody who knows no more than the kind could meet it. What counts for an algorithm is
+therefore its worst stream of the kind. A choice is computed for every kind, trust and frequency of talk (`choices`):
+
+* Candidates are the private algorithms that need no more trust and no more talk than there is.
+* The best has the smallest mean regret on its worst stream of the kind. Every candidate within the best one's half-width is named.
+* If the best regrets more than half of what blind guesses do, none is named: it hardly learns.
+* A delta is used only where it helps: where no candidate with delta = 0 is within the half-width.
+
+Nothing here is tuned: streams have the defaults of their environments, and algorithms their own defaults at epsilon = 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Any, Literal
+
+import numpy as np
+
+from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
+from hedgerow.algorithms.baselines.hedge import Hedge
+from hedgerow.algorithms.baselines.uniform import Uniform
+from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
+from hedgerow.algorithms.phases.phased_selection import PhasedSelection
+from hedgerow.algorithms.phases.random_prefix import RandomPrefix
+from hedgerow.algorithms.sparse_vector.doubling import Doubling
+from hedgerow.algorithms.sparse_vector.potential import Potential
+from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
+from hedgerow.core.environment import Environment
+from hedgerow.core.protocol import AlgorithmSpec
+from hedgerow.environments.adversaries import covered
+from hedgerow.environments.drawn.drifting import Drifting
+from hedgerow.environments.drawn.realizable import Halving, NearRealizable, Realizable
+from hedgerow.environments.drawn.stochastic import Bernoulli, GapLadder
+from hedgerow.environments.drawn.switching import Switching
+from hedgerow.environments.hard.columns import MOST_USED, ConsensusColumns
+from hedgerow.environments.recorded.losses import RecordedArray
+from hedgerow.evaluation.statistics import Estimate
+from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow.studies.run import run_study
+
+EPSILON, DELTA, CLIENTS, EXPERTS, HORIZON = 1.0, 1e-6, 10, 100, 1024
+REACTING_HORIZON = 128  # losses that react are made round by round, which is slow
+BEST_LOSS = 20.0  # what the best expert loses where it is rarely wrong
+PAUSE = 32
+
+Trust = Literal["central", "distributed", "local"]
+TRUSTS: tuple[Trust, ...] = ("central", "distributed", "local")  # from the most trust to the least
+TALKS = (
+    "every round",
+    f"every {PAUSE} rounds",
+    "log2(T) exchanges",
+)  # from the most talk to the least
+GUESSING = "uniform"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What somebody knows of the losses, and the streams that it does not exclude."""
+
+    id: str
+    words: str
+    streams: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An algorithm with its parameters; `trust` is None where nothing is protected.
+
+    `only` is the kind of losses of which somebody knows enough to give these parameters; None: any kind.
+    """
+
+    label: str
+    name: str
+    spec: AlgorithmSpec
+    trust: Trust | None
+    talk: str
+    delta: float = 0.0
+    only: str | None = None
+
+    @property
+    def private(self) -> bool:
+        """Whether it may be chosen: it protects somebody, and it learns."""
+        return self.trust is not None and self.name != GUESSING
+
+
+@dataclass(frozen=True)
+class Row:
+    """One candidate, measured: its regret on every stream, and the proven bound where one covers the stream."""
+
+    candidate: Candidate
+    regret: Mapping[str, Estimate]
+    bound: Mapping[str, float | None]
+
+    def worst(self, kind: Kind) -> tuple[str, Estimate]:
+        """The stream of the kind with the largest mean regret."""
+        stream = max(kind.streams, key=lambda name: self.regret[name].mean)
+        return stream, self.regret[stream]
+
+    def proven(self, kind: Kind, rounds: Mapping[str, int]) -> float | None:
+        """The largest bound over the streams of the kind, if all are covered and none is as large as the number of rounds."""
+        bounds = [(self.bound[name], rounds[name]) for name in kind.streams]
+        if any(bound is None or bound >= horizon for bound, horizon in bounds):
+            return None
+        return max(bound for bound, _ in bounds if bound is not None)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What to take: labels with delta = 0, labels where a delta is allowed too, and the one with the smallest proven bound."""
+
+    kind: str
+    trust: Trust
+    talk: str
+    pure: tuple[str, ...]
+    approximate: tuple[str, ...]
+    proven: str | None
+    proven_bound: float | None
+
+
+def streams() -> dict[str, Environment]:
+    """The streams by name, with the defaults of their environments wherever possible."""
+    game: dict[str, Any] = {"clients": CLIENTS, "experts": EXPERTS, "horizon": HORIZON}
+    columns = ceil(REACTING_HORIZON / MOST_USED)
+    return {
+        "realizable": Realizable(**game),
+        "halving": Halving(**game),
+        "near_realizable": NearRealizable(**game, best_loss=BEST_LOSS),
+        "bernoulli": Bernoulli(**game),
+        "gap_ladder": GapLadder(**game),
+        "switching": Switching(**game),
+        "drifting": Drifting(**game),
+        "consensus_columns": ConsensusColumns(
+            clients=1, experts=2 * columns, horizon=REACTING_HORIZON
+        ),
+    }
+
+
+_FIXED = (
+    "realizable",
+    "halving",
+    "near_realizable",
+    "bernoulli",
+    "gap_ladder",
+    "switching",
+    "drifting",
+)
+KINDS = (
+    Kind("never", "one expert is never wrong", ("realizable", "halving")),
+    Kind("rarely", "one expert is rarely wrong", ("realizable", "halving", "near_realizable")),
+    Kind(
+        "law",
+        "losses follow one law, independently at every client",
+        ("realizable", "bernoulli", "gap_ladder"),
+    ),
+    Kind("fixed", "losses are fixed in advance, and that is all we know", _FIXED),
+    Kind("reacting", "losses may react to what we play", ("consensus_columns",)),
+)
+
+
+def candidates() -> list[Candidate]:
+    """Every algorithm in the forms that are measured."""
+    found = []
+    for delta in (0.0, DELTA):
+        more = "" if delta == 0 else f", delta={delta:g}"
+        budget: dict[str, Any] = {"epsilon": EPSILON, "delta": delta}
+        for talk, every in zip(TALKS, (1, PAUSE), strict=False):
+            rare = "" if every == 1 else f", every={every}"
+            found += [
+                Candidate(
+                    f"sparse_vector{rare}{more}",
+                    "sparse_vector",
+                    SparseVector(**budget, every=every),
+                    "central",
+                    talk,
+                    delta,
+                ),
+                Candidate(
+                    f"doubling{rare}{more}",
+                    "doubling",
+                    Doubling(**budget, every=every),
+                    "central",
+                    talk,
+                    delta,
+                ),
+                Candidate(
+                    f"potential{rare}{more}",
+                    "potential",
+                    Potential(**budget, every=every),
+                    "central",
+                    talk,
+                    delta,
+                ),
+                Candidate(
+                    f"shrinking_dartboard{rare}{more}",
+                    "shrinking_dartboard",
+                    ShrinkingDartboard(
+                        **budget, every=None if every == 1 else every
+                    ),  # it knows best how often to talk
+                    "central",
+                    talk,
+                    delta,
+                ),
+            ]
+        local = PhasedSelection(**budget, trust="local")
+        found.append(
+            Candidate(
+                f"phased_selection, trust=local{more}",
+                "phased_selection",
+                local,
+                "local",
+                TALKS[-1],
+                delta,
+            )
+        )
+    for talk, every in zip(TALKS, (1, PAUSE), strict=False):
+        label = f"sparse_vector, best_loss={BEST_LOSS:g}" + (
+            "" if every == 1 else f", every={every}"
+        )
+        known = SparseVector(epsilon=EPSILON, every=every, best_loss=BEST_LOSS)
+        found.append(Candidate(label, "sparse_vector", known, "central", talk, only="rarely"))
+    shared = PhasedSelection(epsilon=EPSILON, delta=DELTA, trust="distributed")
+    label = f"phased_selection, trust=distributed, delta={DELTA:g}"
+    return [
+        *found,
+        Candidate(label, "phased_selection", shared, "distributed", TALKS[-1], DELTA),
+        Candidate(
+            "phased_selection",
+            "phased_selection",
+            PhasedSelection(epsilon=EPSILON),
+            "central",
+            TALKS[-1],
+        ),
+        Candidate(
+            "random_prefix", "random_prefix", RandomPrefix(epsilon=EPSILON), "central", TALKS[-1]
+        ),
+        Candidate(GUESSING, GUESSING, Uniform(), "local", "never"),
+        Candidate("follow_the_leader", "follow_the_leader", FollowTheLeader(), None, TALKS[0]),
+        Candidate("hedge", "hedge", Hedge(), None, TALKS[0]),
+    ]
+
+
+def _same_for_all(environment: Environment, seed: int) -> Environment:
+    """The losses of one seed, drawn once for all algorithms; losses that react cannot be."""
+    if environment.traits.adversary == "adaptive":
+        return environment
+    block, _ = environment.block(environment.start(seed), environment.setting.horizon, None)
+    return RecordedArray(np.asarray(block.losses))
+
+
+def measure(seeds: int, progress: Callable[[str, int, int], None] | None = None) -> list[Row]:
+    """The regret of every candidate on every stream; `progress(stream, done, total)` counts streams times seeds."""
+    everybody, games = candidates(), streams()
+    entries = tuple(Entry(candidate.label, candidate.spec) for candidate in everybody)
+    regrets: dict[tuple[str, str], list[float]] = {}
+    done, total = 0, len(games) * seeds
+    for name, environment in games.items():
+        for seed in range(seeds):
+            if progress is not None:
+                progress(name, done, total)
+            config = StudyConfig(
+                name, _same_for_all(environment, seed), entries, seeds=1, first_seed=seed
+            )
+            for result in run_study(config, workers=1).results:
+                regrets.setdefault((result.label, name), []).append(result.final_regret)
+            done += 1
+    return [
+        Row(
+            candidate,
+            {name: Estimate.of(regrets[candidate.label, name]) for name in games},
+            {name: _bound(candidate.spec, environment) for name, environment in games.items()},
+        )
+        for candidate in everybody
+    ]
+
+
+def _bound(spec: AlgorithmSpec, environment: Environment) -> float | None:
+    bound = spec.build(environment.setting).regret_bound
+    return None if bound is None or not covered(bound, environment) else bound.value
+
+
+def of_kind(rows: Iterable[Row], kind: Kind) -> list[Row]:
+    """The rows whose parameters can be known in this kind of losses."""
+    return [row for row in rows if row.candidate.only in (None, kind.id)]
+
+
+def admitted(rows: Iterable[Row], kind: Kind, trust: Trust, talk: str) -> list[Row]:
+    """The private candidates that need no more knowledge, trust and talk than there is."""
+    return [
+        row
+        for row in of_kind(rows, kind)
+        if row.candidate.private
+        and TRUSTS.index(row.candidate.trust or "central") >= TRUSTS.index(trust)
+        and TALKS.index(row.candidate.talk) >= TALKS.index(talk)
+    ]
+
+
+def recommended(rows: Sequence[Row], kind: Kind, guessing: Row) -> tuple[str, ...]:
+    """The labels within one half-width of the smallest worst mean, the smallest first; none if that is hardly better than guessing."""
+    if not rows:
+        return ()
+    scored = sorted(
+        ((row.worst(kind)[1], row.candidate.label) for row in rows),
+        key=lambda scored: scored[0].mean,
+    )
+    best, blind = scored[0][0], guessing.worst(kind)[1]
+    if best.mean > blind.mean / 2:
+        return ()
+    return tuple(label for score, label in scored if score.mean <= best.high)
+
+
+def choices(rows: Sequence[Row]) -> list[Choice]:
+    """What follows from the measured rows, for every kind, trust and talk."""
+    guessing = next(row for row in rows if row.candidate.name == GUESSING)
+    rounds = {name: environment.setting.horizon for name, environment in streams().items()}
+    found = []
+    for kind in KINDS:
+        for trust in TRUSTS:
+            for talk in TALKS:
+                some = admitted(rows, kind, trust, talk)
+                pure = recommended(
+                    [row for row in some if row.candidate.delta == 0], kind, guessing
+                )
+                either = recommended(some, kind, guessing)
+                helps = not any(
+                    row.candidate.label in either for row in some if row.candidate.delta == 0
+                )
+                proven = [
+                    (bound, row.candidate.label)
+                    for row in some
+                    if (bound := row.proven(kind, rounds)) is not None
+                ]
+                bound, label = min(proven, default=(None, None))
+                found.append(
+                    Choice(kind.id, trust, talk, pure, either if helps else pure, label, bound)
+                )
+    return found

@@ -1,0 +1,90 @@
+"""The measured table of `choose` as one plain document, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields, is_dataclass
+from math import isnan
+from typing import Any
+
+from hedgerow.core.environment import Environment
+from hedgerow.evaluation.statistics import Estimate
+from hedgerow.experiments.choose import (
+    EPSILON,
+    KINDS,
+    TALKS,
+    TRUSTS,
+    Row,
+    candidates,
+    choices,
+    streams,
+)
+from hedgerow.version import __version__
+
+FORMAT = 1
+
+
+def document(rows: Sequence[Row], seeds: int) -> dict[str, Any]:
+    """Everything `hedgerow choose --json` prints."""
+    return {
+        "format": FORMAT,
+        "version": __version__,
+        "command": f"hedgerow choose --seeds {seeds} --json",
+        "seeds": seeds,
+        "epsilon": EPSILON,
+        "trusts": list(TRUSTS),
+        "talks": list(TALKS),
+        "streams": {name: _stream(environment) for name, environment in streams().items()},
+        "kinds": [asdict(kind) for kind in KINDS],
+        "rows": [_row(row) for row in rows],
+        "choices": [asdict(choice) for choice in choices(rows)],
+    }
+
+
+def rows_of(table: Mapping[str, Any]) -> list[Row]:
+    """The measured rows of a document, in the order of today's candidates; KeyError where one was not measured."""
+    stored = {row["label"]: row for row in table["rows"]}
+    found = []
+    for candidate in candidates():
+        row = stored[candidate.label]
+        regret = {name: _estimate(cell, table["seeds"]) for name, cell in row["regret"].items()}
+        found.append(Row(candidate, regret, row["bound"]))
+    return found
+
+
+def _stream(environment: Environment) -> dict[str, Any]:
+    values = (
+        {f.name: getattr(environment, f.name) for f in fields(environment) if f.init}
+        if is_dataclass(environment)
+        else {}
+    )
+    return {"adversary": environment.traits.adversary, **values}
+
+
+def _row(row: Row) -> dict[str, Any]:
+    candidate = row.candidate
+    return {
+        "label": candidate.label,
+        "algorithm": candidate.name,
+        "trust": candidate.trust,
+        "talk": candidate.talk,
+        "delta": candidate.delta,
+        "only": candidate.only,
+        "private": candidate.private,
+        "regret": {name: _cell(estimate) for name, estimate in row.regret.items()},
+        "bound": dict(row.bound),
+    }
+
+
+def _cell(estimate: Estimate) -> dict[str, float | None]:
+    return {
+        "mean": estimate.mean,
+        "half_width": None if isnan(estimate.half_width) else estimate.half_width,
+    }
+
+
+def _estimate(cell: Mapping[str, float | None], seeds: int) -> Estimate:
+    mean, half = cell["mean"], cell["half_width"]
+    return Estimate(
+        float("nan") if mean is None else mean, float("nan") if half is None else half, seeds
+    )

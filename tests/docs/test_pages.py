@@ -1,0 +1,142 @@
+"""The documentation without building it: pages are listed, links resolve, outputs are current, the chart follows from the table."""
+
+from __future__ import annotations
+
+import json
+import re
+import runpy
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hedgerow.algorithms.registry import ALGORITHMS
+from hedgerow.experiments.choose import KINDS, TALKS, TRUSTS, candidates, choices, streams
+from hedgerow.experiments.choose_record import document, rows_of
+from support.paths import PROOFS, ROOT
+
+DOCS = ROOT / "docs"
+PAGES = sorted(DOCS.glob("*.md"))
+MADE_BY_THE_BUILD = ("api/", "proofs/", "made/")
+
+
+def toctree(text: str) -> list[str]:
+    blocks = re.findall(r"```\{toctree\}\n(.*?)```", text, re.DOTALL)
+    return [
+        line.strip()
+        for block in blocks
+        for line in block.splitlines()
+        if line.strip() and not line.startswith(":")
+    ]
+
+
+def anchors(file: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", file.read_text(encoding="utf-8"), re.MULTILINE)
+    return {
+        re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings
+    }
+
+
+def test_every_page_is_in_one_toctree() -> None:
+    listed = [entry for page in PAGES for entry in toctree(page.read_text(encoding="utf-8"))]
+    own = [entry for entry in listed if not entry.startswith(MADE_BY_THE_BUILD)]
+    assert sorted(own) == sorted(page.stem for page in PAGES if page.stem != "index")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_resolve_in_the_repository(page: Path) -> None:
+    text = re.sub(r"```.*?```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)]+)\)", text):
+        path, _, anchor = target.partition("#")
+        file = page if not path else page.parent / path
+        assert file.exists(), f"{page.name} links to {target}"
+        assert not anchor or anchor in anchors(file), f"{page.name} links to {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_begins_with_what_it_is_for(page: Path) -> None:
+    lines = [line for line in page.read_text(encoding="utf-8").splitlines() if line.strip()]
+    assert lines[0].startswith("# ")
+    assert re.match(r"(This (page|part|table)|Hedgerow) ", lines[1]) or page.name == "tried.md", (
+        lines[1]
+    )
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_outputs_are_current(page: Path) -> None:
+    tool = runpy.run_path(str(ROOT / "tools" / "documents.py"))
+    text = page.read_text(encoding="utf-8")
+    assert tool["filled"](text, page) == text, "run `make documents`"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_pages_name_real_commands(page: Path) -> None:
+    known = {file.stem for file in (ROOT / "src" / "hedgerow" / "cli").glob("*.py")} | {
+        "list",
+        "proof",
+        "examples",
+    }
+    shown = re.findall(r"(?:^|`)hedgerow (\w+)", page.read_text(encoding="utf-8"), re.MULTILINE)
+    assert {name for name in shown if name not in known} == set()
+
+
+@pytest.fixture(scope="module")
+def table() -> dict[str, Any]:
+    return json.loads((DOCS / "choose.json").read_text(encoding="utf-8"))
+
+
+def test_the_stored_choices_follow_from_the_stored_measurements(table: dict[str, Any]) -> None:
+    today = json.loads(json.dumps(document(rows_of(table), table["seeds"])))
+    assert {**today, "version": table["version"]} == table, (
+        "run `hedgerow choose --seeds 20 --json > docs/choose.json`"
+    )
+
+
+def test_every_algorithm_is_measured() -> None:
+    built_in = {
+        name for name, kind in ALGORITHMS.items() if kind.__module__.startswith("hedgerow.")
+    }
+    assert {candidate.name for candidate in candidates()} == built_in - {"lazy_experts"}
+
+
+def test_the_chart_names_algorithms_that_fit(
+    table: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Every leaf is a registered algorithm, private, and needs no more trust and talk than its branch has."""
+    monkeypatch.syspath_prepend(str(DOCS / "_ext"))
+    html = runpy.run_path(str(DOCS / "_ext" / "chooser.py"))["chart"](table)
+    leaves = re.findall(r'data-algorithm="(\w+)"', html)
+    assert leaves
+    assert set(leaves) <= set(ALGORITHMS)
+    by_label = {candidate.label: candidate for candidate in candidates()}
+    for choice in choices(rows_of(table)):
+        for label in (*choice.pure, *choice.approximate):
+            found = by_label[label]
+            assert found.private
+            assert found.trust is not None
+            assert TRUSTS.index(found.trust) >= TRUSTS.index(choice.trust)
+            assert TALKS.index(found.talk) >= TALKS.index(choice.talk)
+        assert all(by_label[label].delta == 0 for label in choice.pure)
+
+
+def test_kinds_hold_only_streams_that_fit_them() -> None:
+    found = {kind.id: {streams()[name].traits.adversary for name in kind.streams} for kind in KINDS}
+    assert found["law"] == {"stochastic"}
+    assert "adaptive" not in found["never"] | found["rarely"] | found["fixed"]
+    assert found["reacting"] == {"adaptive"}
+
+
+@pytest.mark.parametrize("proof", sorted(PROOFS.glob("*.md")), ids=lambda proof: proof.name)
+def test_formulas_of_proofs_become_mathml(proof: Path) -> None:
+    mathml = runpy.run_path(str(DOCS / "_ext" / "mathml.py"))["mathml"]
+    text = re.sub(r"```.*?```", "", proof.read_text(encoding="utf-8"), flags=re.DOTALL)
+    for formula in re.findall(r"\$\$(.+?)\$\$", text, re.DOTALL):
+        assert mathml(formula, "block").startswith("<math")
+
+
+def test_formulas_are_refused_where_a_command_is_unknown() -> None:
+    mathml = runpy.run_path(str(DOCS / "_ext" / "mathml.py"))["mathml"]
+    assert "<mtable>" in mathml(r"\begin{aligned} a &= b \\ c &= d \end{aligned}", "block")
+    assert "<munder>" in mathml(r"\min_{x} f(x)", "block")
+    with pytest.raises(Exception, match="not known"):
+        mathml(r"\nosuchcommand x", "inline")

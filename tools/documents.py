@@ -1,0 +1,167 @@
+"""Fill in the parts of README.md and docs/ that come from running code; `--check` fails when they are out of date.
+
+Three kinds of blocks, each ended by `<!-- end -->` (in README.md by `<!-- end:NAME -->`):
+
+* `<!-- run:python -->` holds what the Python block above it prints.
+* `<!-- run:hedgerow ... -->` holds what this command prints. A line `[...]` stands for lines left out after `--lines N`.
+* `<!-- run:NAME -->` holds what the function NAME below makes.
+
+A block that begins with `later:` instead of `run:` is left as it is.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import redirect_stdout
+from functools import lru_cache
+from pathlib import Path
+
+from hedgerow.algorithms.registry import variants
+from hedgerow.core.certificate import Guarantee, Observer
+from hedgerow.core.setting import Setting
+
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+PROOFS = ROOT / "src" / "hedgerow" / "proofs"
+SETTING = Setting(clients=10, experts=100, horizon=512)
+BLOCK = re.compile(r"(<!-- run:([^\n]+?) -->\n)(.*?)(<!-- end(?::\w+)? -->)", re.DOTALL)
+PYTHON = re.compile(r"```python\n(.*?)```", re.DOTALL)
+
+
+def documents() -> list[Path]:
+    """README.md and the pages, without those that are made by the build."""
+    return [README, *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def python(code: str) -> str:
+    """What a piece of Python prints, in an empty folder."""
+    output, home = io.StringIO(), os.getcwd()
+    with tempfile.TemporaryDirectory() as folder, redirect_stdout(output):
+        os.chdir(folder)
+        try:
+            exec(compile(code, "example", "exec"), {})
+        finally:
+            os.chdir(home)
+    return _text(output.getvalue())
+
+
+@lru_cache
+def command(line: str) -> str:
+    """What a command prints on standard output, in an empty folder; `--lines N` keeps the first N lines."""
+    line, _, count = line.partition(" --lines ")
+    words = [sys.executable, "-m", *shlex.split(line)]
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            words,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, "COLUMNS": "100"},
+        )
+    if done.returncode:
+        raise RuntimeError(f"{line}: {done.stderr}")
+    lines = done.stdout.rstrip().splitlines()
+    if count and len(lines) > int(count):
+        lines = [*lines[: int(count)], "[...]"]
+    return _text("\n".join(lines))
+
+
+def _text(printed: str) -> str:
+    return (
+        "```text\n" + "\n".join(line.rstrip() for line in printed.rstrip().splitlines()) + "\n```"
+    )
+
+
+def guarantees(document: Path) -> str:
+    """One row for each algorithm, trust and calibration, at epsilon = 1: what the server may learn, and what everybody else may."""
+    link = Path(os.path.relpath(PROOFS, document.parent)).as_posix()
+    columns = (
+        "algorithm",
+        "trust",
+        "calibration",
+        "to the server",
+        "to other clients and the public",
+        "claimed",
+        "proof",
+    )
+    rows = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
+    for spec in variants().values():
+        algorithm = spec.build(SETTING)
+        certificate = algorithm.certificate
+        server, peer, public = (
+            certificate.guarantee(observer)
+            for observer in (Observer.SERVER, Observer.PEER, Observer.PUBLIC)
+        )
+        assert peer.curve == public.curve, (
+            f"{algorithm.name}: one column for two different guarantees"
+        )
+        cells = [_short(server), _short(peer), "" if peer.claimed is None else peer.claimed.words()]
+        proof = (
+            "" if peer.proof is None else f"[proof]({link}/{peer.proof.file}#{peer.proof.anchor})"
+        )
+        rows.append(
+            f"| {algorithm.name} | {certificate.trust} | {certificate.calibration} | {' | '.join(cells)} | {proof} |"
+        )
+    return "\n".join(rows)
+
+
+def _short(guarantee: Guarantee) -> str:
+    return guarantee.curve.words() if guarantee.protects else "no guarantee"
+
+
+def statement(document: Path) -> str:
+    """What `hedgerow statement` prints for the example deployment."""
+    del document
+    example = ROOT / "src" / "hedgerow" / "examples" / "deployment.py"
+    printed = ""
+    with tempfile.TemporaryDirectory() as folder:
+        for words in ([str(example), "live"], ["-m", "hedgerow", "statement", "live"]):
+            printed = subprocess.run(
+                [sys.executable, *words], cwd=folder, check=True, capture_output=True, text=True
+            ).stdout
+    return _text("$ hedgerow statement live\n" + printed)
+
+
+MADE: dict[str, Callable[[Path], str]] = {"guarantees": guarantees, "statement": statement}
+
+
+def filled(text: str, document: Path = README) -> str:
+    """The document with all its blocks current."""
+
+    def current(found: re.Match[str]) -> str:
+        start, name, _, end = found.groups()
+        if name.startswith("hedgerow "):
+            made = command(name)
+        elif name in ("python", "example"):
+            above = PYTHON.findall(text[: found.start()])
+            assert above, "no Python block above"
+            made = python(above[-1])
+        else:
+            made = MADE[name](document)
+        return f"{start}{made}\n{end}"
+
+    return BLOCK.sub(current, text)
+
+
+def main() -> int:
+    stale = []
+    for file in documents():
+        old = file.read_text(encoding="utf-8")
+        new = filled(old, file)
+        if new != old:
+            stale.append(file)
+            if "--check" not in sys.argv:
+                file.write_text(new, encoding="utf-8")
+    return 1 if stale and "--check" in sys.argv else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
