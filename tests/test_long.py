@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -84,11 +85,11 @@ def test_a_million_rounds_with_a_thousand_experts_stay_under_a_gibibyte() -> Non
 
 
 @pytest.mark.parametrize("calibration", ["certified", "published"])
-def test_transcripts_follow_the_likelihood(calibration: str) -> None:
+def test_transcripts_follow_the_likelihood(calibration: Any) -> None:
     """Ten times the runs of the contract, on the tiny game whose transcripts are all enumerated."""
     algorithm = SparseVector(epsilon=6.0, calibration=calibration, switches=2, threshold=1.0).build(
         Setting(1, 2, 3)
-    )  # pyright: ignore[reportArgumentType]
+    )
     losses = np.array([[[0.0, 1.0]], [[1.0, 0.0]], [[0.0, 1.0]]])
     transcripts = guarantees.all_paths(2, lambda noise: broadcasts_of(algorithm, losses, noise))
     assert algorithm.log_likelihood is not None

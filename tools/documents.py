@@ -18,13 +18,13 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from functools import lru_cache
 from pathlib import Path
 
 from hedgerow.algorithms.registry import variants
-from hedgerow.core.certificate import Guarantee, Observer
+from hedgerow.core.certificate import Guarantee
 from hedgerow.core.setting import Setting
 
 ROOT = Path(__file__).parent.parent
@@ -80,8 +80,26 @@ def _text(printed: str) -> str:
     )
 
 
+SOME = (
+    "sparse_vector",
+    "shrinking_dartboard, approximate",
+    "phased_selection",
+    "phased_selection, local",
+    "follow_the_leader",
+)
+
+
 def guarantees(document: Path) -> str:
-    """One row for each algorithm, trust and calibration, at epsilon = 1: what the server may learn, and what everybody else may."""
+    """One row for each algorithm, trust and calibration: what the server and everybody else may learn."""
+    return _guarantees(document, tuple(variants()))
+
+
+def some_guarantees(document: Path) -> str:
+    """The rows that the README shows."""
+    return _guarantees(document, SOME)
+
+
+def _guarantees(document: Path, names: Sequence[str]) -> str:
     link = Path(os.path.relpath(PROOFS, document.parent)).as_posix()
     columns = (
         "algorithm",
@@ -92,25 +110,40 @@ def guarantees(document: Path) -> str:
         "claimed",
         "proof",
     )
-    rows = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
-    for spec in variants().values():
-        algorithm = spec.build(SETTING)
+    rows = []
+    for name in names:
+        algorithm = variants()[name].build(SETTING)
         certificate = algorithm.certificate
-        server, peer, public = (
-            certificate.guarantee(observer)
-            for observer in (Observer.SERVER, Observer.PEER, Observer.PUBLIC)
-        )
+        server, peer, public = certificate.server, certificate.peer, certificate.public
         assert peer.curve == public.curve, (
             f"{algorithm.name}: one column for two different guarantees"
         )
-        cells = [_short(server), _short(peer), "" if peer.claimed is None else peer.claimed.words()]
+        claimed = "" if peer.claimed is None else peer.claimed.words()
         proof = (
             "" if peer.proof is None else f"[proof]({link}/{peer.proof.file}#{peer.proof.anchor})"
         )
         rows.append(
-            f"| {algorithm.name} | {certificate.trust} | {certificate.calibration} | {' | '.join(cells)} | {proof} |"
+            [
+                algorithm.name,
+                certificate.trust,
+                certificate.calibration,
+                _short(server),
+                _short(peer),
+                claimed,
+                proof,
+            ]
         )
-    return "\n".join(rows)
+    kept = [
+        i
+        for i in range(len(columns))
+        if names is not SOME or columns[i] not in ("calibration", "claimed")
+    ]
+    lines = [
+        [columns[i] for i in kept],
+        ["---"] * len(kept),
+        *([row[i] for i in kept] for row in rows),
+    ]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def _short(guarantee: Guarantee) -> str:
@@ -130,7 +163,11 @@ def statement(document: Path) -> str:
     return _text("$ hedgerow statement live\n" + printed)
 
 
-MADE: dict[str, Callable[[Path], str]] = {"guarantees": guarantees, "statement": statement}
+MADE: dict[str, Callable[[Path], str]] = {
+    "guarantees": guarantees,
+    "some_guarantees": some_guarantees,
+    "statement": statement,
+}
 
 
 def filled(text: str, document: Path = README) -> str:

@@ -12,6 +12,7 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.algorithms.registry import variants
+from hedgerow.contracts.neighbours import changed
 from hedgerow.core.certificate import Observer, Proof
 from hedgerow.core.environment import Environment, Traits
 from hedgerow.core.errors import InvalidValue
@@ -79,9 +80,7 @@ def test_no_bound_lies_below_what_nobody_avoids(name: str) -> None:
     spec = variants()[name]
     if spec.build(Setting(3, 4, 20)).regret_bound is None:
         pytest.skip(f"{name} has no regret bound")
-    louder = (
-        [replace(spec, epsilon=5.0)] if hasattr(spec, "epsilon") and "published" not in name else []
-    )  # pyright: ignore
+    louder = [] if "published" in name else [changed(spec, epsilon=5.0)]
     for game, environment in GAMES.items():
         for one in (spec, *louder):
             assert not too_low(one.build(environment.setting), environment), game

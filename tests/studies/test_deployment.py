@@ -421,9 +421,8 @@ def test_the_way_to_a_secure_source_is_told(tmp_path: Path) -> None:
         InvalidValue,
         match=re.escape("got SeededNoise. Write source=SecureNoise(), from hedgerow.privacy."),
     ):
-        hr.Learner.private(
-            hr.SparseVector(), clients=2, experts=3, horizon=5, source=SeededNoise(0)
-        )  # pyright: ignore[reportArgumentType]
+        seeded: Any = SeededNoise(0)
+        hr.Learner.private(hr.SparseVector(), clients=2, experts=3, horizon=5, source=seeded)
     with pytest.raises(
         InvalidValue,
         match=re.escape("Make the learner with Learner.private(..., source=SecureNoise())"),

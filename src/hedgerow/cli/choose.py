@@ -25,7 +25,7 @@ from hedgerow.experiments.choose import (
     streams,
 )
 from hedgerow.experiments.choose_record import document
-from hedgerow.studies.run import STAMP
+from hedgerow.records.schema import STAMP
 
 HEADINGS = ("algorithm", "trust", "talk")
 NONE = "none: hardly better than guessing"
