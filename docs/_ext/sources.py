@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import ast
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -25,16 +25,16 @@ ROOMS = {
     "experiments": "Experiments",
 }
 MOST_CHECKS = 30  # of an experiment that are shown at once
-HIDDEN = "FORMS, MEANINGS, KIND, EXACT, adversary, adaptive, fresh"  # what classes say to the package, not to its users
-EXPORT = re.compile(r"^from \.([\w.]+) import (\w+) as \2$", re.MULTILINE)
+HIDDEN = "traits"  # what classes say to the package, not to its users
 
 
 def exports() -> dict[str, list[str]]:
     """The public names by room, as `__init__.pyi` lists them."""
     rooms: dict[str, list[str]] = {}
-    for module, name in EXPORT.findall((PACKAGE / "__init__.pyi").read_text(encoding="utf-8")):
-        if name != "__version__":
-            rooms.setdefault(module.partition(".")[0], []).append(name)
+    for line in ast.parse((PACKAGE / "__init__.pyi").read_text(encoding="utf-8")).body:
+        if isinstance(line, ast.ImportFrom) and line.module is not None and line.module != "version":
+            names = [alias.name for alias in line.names]
+            rooms.setdefault(line.module.partition(".")[0], []).extend(names)
     return rooms
 
 
