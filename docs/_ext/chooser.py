@@ -18,7 +18,7 @@ TRUST = {
     ("distributed",): "You trust the server only with the sum of noisy reports (secure aggregation)",
     ("local",): "You trust nobody: every report is noisy",
     ("distributed", "local"): "You do not trust the server with exact sums",
-    ("central", "distributed", "local"): "Whomever you trust",
+    ("central", "distributed", "local"): "Whatever you trust",
 }
 TALK = {
     "every round": "talk every round",
