@@ -1,4 +1,4 @@
-"""The broadcasts of one run, from the code that all engines share; likelihoods and audits use them."""
+"""The broadcasts of one run, as every engine makes them, for likelihoods and audits."""
 
 from __future__ import annotations
 

@@ -149,8 +149,8 @@ class Learner:
             if self._waiting is None:
                 if self._run.round >= self.algorithm.setting.horizon:
                     raise InvalidValue(
-                        f"Expected round={self._run.round} < horizon={self.algorithm.setting.horizon}: "
-                        "the game is over."
+                        f"Expected round={self._run.round} < "
+                        f"horizon={self.algorithm.setting.horizon}: the game is over."
                     )
                 ready, _ = self._engine.exchange(self._run, [])
                 self._waiting, self._run = self._engine.play(ready, Context(ready.round))
@@ -161,16 +161,14 @@ class Learner:
         setting, given = self.algorithm.setting, np.array(losses, np.float64)
         if given.shape != (setting.clients, setting.experts):
             raise InvalidValue(
-                f"Expected losses of shape {(setting.clients, setting.experts)}, (clients, experts), "
-                f"got {given.shape}."
+                f"Expected losses of shape {(setting.clients, setting.experts)}, "
+                f"(clients, experts), got {given.shape}."
             )
         if isinstance(self.source, SecureNoise):
             _check_without_values(given)
         with self._lock:
             if self._waiting is None:
-                raise InvalidValue(
-                    "observe() was called before predict(). Call predict() first in every round."
-                )
+                raise InvalidValue("observe() was called without predict(). Call predict() first.")
             block = check(
                 Block.of(round_to_lattice(given[None])), Linear(), setting, self._run.round, 1
             )

@@ -190,6 +190,6 @@ def _check_declared(environment: Environment, declared: frozenset[Feature], bloc
     for mask, feature in masks:
         if mask is not None and feature not in declared:
             raise InvalidValue(
-                f"{type(environment).__name__} has {feature.value}, which its traits do not declare. "
-                "Add the feature to its traits."
+                f"{type(environment).__name__} has {feature.value} that its traits "
+                "do not declare. Add the feature to its traits."
             )
