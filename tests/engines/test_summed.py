@@ -127,7 +127,8 @@ def test_losses_and_regret_have_the_same_law_on_both_engines() -> None:
 def test_what_cannot_be_played_by_sums_is_refused_by_name() -> None:
     with pytest.raises(
         Unsupported,
-        match=r"hedge cannot be played from sums: .* Omit the engine .*draw sums: bernoulli, common_coins,",
+        match=r"hedge cannot be played from sums: .* Omit the engine "
+        r".*draw sums: bernoulli, common_coins,",
     ):
         simulate(Hedge().build(COUNTED[0].setting), COUNTED[0], 0, engine="summed")
     own_noise = PhasedSelection(trust="local").build(COUNTED[0].setting)
@@ -138,7 +139,8 @@ def test_what_cannot_be_played_by_sums_is_refused_by_name() -> None:
         simulate(own_noise, COUNTED[0], 0, engine="summed")
     with pytest.raises(
         Unsupported,
-        match="follow_the_leader cannot be played from sums: it does not name one expert for all clients",
+        match="follow_the_leader cannot be played from sums: "
+        "it does not name one expert for all clients",
     ):
         simulate(FollowTheLeader().build(COUNTED[0].setting), COUNTED[0], 0, engine="summed")
     uniform = UniformLosses(**SMALL)

@@ -147,11 +147,11 @@ def test_where_all_experts_would_sleep_all_are_awake() -> None:
         (lambda: Sleeping(of=SMALL, rate=-0.1), r"Expected rate=-0\.1 in \[0, 1\)"),
         (
             lambda: Absent(of=Absent(of=SMALL)),
-            "Expected Absent around an environment without absent clients",
+            "Absent cannot wrap an environment with absent clients",
         ),
         (
             lambda: Sleeping(of=Absent(of=Sleeping(of=SMALL))),
-            "Expected Sleeping around an environment without sleeping experts",
+            "Sleeping cannot wrap an environment with sleeping experts",
         ),
     ],
 )
@@ -406,7 +406,8 @@ def test_who_does_not_support_a_mask_refuses_it_by_name_before_it_plays() -> Non
     ):
         with pytest.raises(
             Unsupported,
-            match=f"follow_the_leader does not support {name}; choose one of doubling, follow_the_leader, hedge",
+            match=f"follow_the_leader does not support {name}; "
+            "choose one of doubling, follow_the_leader, hedge",
         ):
             run_study(StudyConfig("x", environment, entries))
         with pytest.raises(
@@ -585,5 +586,7 @@ def test_late_reports_must_be_declared() -> None:
             made, after = self.of.block(state, rounds, past_plays)
             return replace(made, reports=np.zeros_like(made.losses)), after
 
-    with pytest.raises(InvalidValue, match="declare late reports"):
+    with pytest.raises(
+        InvalidValue, match="Secretly has late reports that its traits do not declare"
+    ):
         simulate(SparseVector().build(SMALL.setting), Secretly(SMALL), 0)

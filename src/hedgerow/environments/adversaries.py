@@ -6,7 +6,9 @@ from hedgerow.core.environment import Environment
 from hedgerow.core.regret_bound import ADVERSARIES, Adversary, RegretBound
 
 BOUND_HOLDS_FOR: dict[Adversary, str] = {
-    "stochastic": "losses drawn in every round from one law, independently at every client",
+    "stochastic": (
+        "losses drawn in every round from one law, independently of other rounds and clients"
+    ),
     "oblivious": "losses fixed in advance",
     "adaptive": "losses that may react to the plays",
 }

@@ -40,7 +40,7 @@ class Around(Environment):
         ):
             raise InvalidValue(
                 f"{type(self).__name__} cannot wrap an environment with {feature.value}. "
-                "Wrap one without it."
+                "Wrap an environment without them."
             )
 
     @property
