@@ -442,7 +442,7 @@ def test_the_certificate_says_that_masks_are_not_protected(
     for guarantee, before in zip(certificate.guarantees, plain.guarantees, strict=True):
         assert guarantee.assumes - before.assumes == (assumed if guarantee.protects else set())
         assert guarantee.curve == before.curve
-        stays = "; the same clients take part in each round" if PUBLIC_PRESENCE in assumed else ""
+        stays = "; participation stays the same" if PUBLIC_PRESENCE in assumed else ""
         assert guarantee.adjacency == ONE_LOSS_VECTOR + stays
     if not assumed:
         assert certificate == plain

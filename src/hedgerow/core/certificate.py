@@ -245,7 +245,7 @@ def with_exact_noise(certificate: Certificate) -> Certificate:
 
 
 ONE_LOSS_VECTOR = "replace one loss vector l_(i,t) in [0,1]^d of one client in one round"
-PRESENCE_STAYS = "; the same clients take part in each round"
+PRESENCE_STAYS = "; participation stays the same"
 
 
 def with_public_mask(

@@ -36,13 +36,17 @@ MASKS_AND_DELAYS = frozenset(
 class Traits:
     """What an environment declares about its game; the defaults describe the plain game.
 
-    `adversary` is the weakest class that contains the environment. It is "stochastic" if losses are
-    drawn in every round from one law, independently of other rounds and clients (some regret bounds
-    hold only there). It is "oblivious" if losses are fixed in advance, and "adaptive" if reports
-    may depend on the plays. `sees_plays`: `block` gets the past plays and returns one round at a
-    time. Such an adversary is adaptive. `features` are the features beyond the plain game. `fresh`:
-    every seed draws new data. Otherwise seeds count as runs on the same data. `why_no_sums`: for an
-    environment with `sums`, why sums cannot be drawn with these parameters.
+    * `adversary` is the weakest class that contains the environment: "stochastic" if losses are
+    drawn
+      in every round from one law, independently of other rounds and clients (some regret bounds
+      hold only there), "oblivious" if they are fixed in advance, "adaptive" if reports may depend
+      on plays.
+    * `sees_plays`: `block` gets the past plays and returns one round at a time. Such an adversary
+    is
+      adaptive.
+    * `features` are the features beyond the plain game.
+    * `fresh`: every seed draws new data. Otherwise seeds count as runs on the same data.
+    * `why_no_sums`: for an environment with `sums`, why sums cannot be drawn with these parameters.
     """
 
     adversary: Adversary = "oblivious"

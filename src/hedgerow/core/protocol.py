@@ -202,15 +202,16 @@ class Algorithm:
 
 @dataclass(frozen=True)
 class SpecTraits:
-    """What a spec declares about itself beside its choices.
+    """What a spec declares about itself besides its choices.
 
-    `forms` maps the name of each further form to its choices; tests and the README cover these
-    forms. `meanings` explains the names of fields and of `Algorithm.parameters` that are not
-    obvious. `exact` states which choices have an exact sampler, if not all do. `epsilon` and
-    `delta` name the fields with the budget, `interval` the field with the rounds between exchanges.
-    A spec without a field of that name has none. None means that a field of that name means
-    something else. Contracts change these fields, so that a tiny game reveals much and a long game
-    runs fast.
+    * `forms` maps the name of each further form to its choices; tests and documents cover these
+    forms. * `meanings` explains names of fields and of `Algorithm.parameters` that are not obvious.
+    * `exact` states which choices have an exact sampler, if not all do. * `epsilon` and `delta`
+    name the fields with the budget. * `interval` names the field with the rounds between exchanges.
+
+    For the last three, a spec without a field of that name has none, and None means that a field of
+    that name means something else. Contracts change these fields, so that a tiny game reveals much
+    and a long game runs fast.
     """
 
     forms: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -20,8 +20,8 @@ def last_played(past_plays: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     [[0, 2], [7, 3]]
     """
     plays = np.zeros(0, np.int64) if past_plays is None else past_plays
-    who = np.flatnonzero(plays != ABSENT)
-    return who, plays[who]
+    clients = np.flatnonzero(plays != ABSENT)
+    return clients, plays[clients]
 
 
 @dataclass(frozen=True)

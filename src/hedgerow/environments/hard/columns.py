@@ -221,8 +221,10 @@ class ColumnSubsets(SignEstimation):
     >>> environment.columns
     8
 
-    References ---------- Asi et al. 2023, Theorem 11. The paper prints the sign of the sum of all
-    rows; here it is the sign in one row, because the loss of one person must depend on one row.
+    References
+    ----------
+    Asi et al. 2023, Theorem 11. The paper prints the sign of the sum of all rows; here it is the
+    sign in one row, because the loss of one person must depend on one row.
     """
 
     experts: int = 3120

@@ -139,7 +139,7 @@ def read_losses(path: Path) -> tuple[Array, list[str]]:
     experts = [name for name in table if name not in ("round", "client")]
     if not experts:
         raise InvalidValue(
-            f"Expected at least one expert column beside round and client in {path}."
+            f"Expected at least one expert column besides round and client in {path}."
         )
     numbers = table["round"]
     if not len(numbers):
