@@ -15,9 +15,12 @@ from hedgerow.environments.drawn.generated import Generated
 class Drifting(Generated):
     """Bernoulli losses whose means follow sine waves, so that the best expert changes slowly.
 
-    In round t (from 0) expert k has the mean `mean + swing * sin(2 pi (cycles * t / horizon +
-    phase_k))` at every client. The phases are drawn uniformly at the start. In one round no mean
-    moves by more than 2 pi * swing * cycles / horizon.
+    In round t (from 0) expert k has at every client the mean
+
+        mean + swing * sin(2 pi (cycles * t / horizon + phase_k)).
+
+    The phases are drawn uniformly at the start. In one round no mean moves by more than
+    2 pi * swing * cycles / horizon.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Environments with a good expert: it never loses, or loses little, or is found by halving."""
+"""Environments with a good expert: it never loses, loses little, or survives repeated halving."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class NearRealizable(Realizable):
 
     @property
     def traits(self) -> Traits:
-        """With an exact total, earlier rounds determine later ones.
+        """With an exact total, earlier rounds carry information about later ones.
 
         Such losses are fixed in advance, not drawn independently in every round.
         """
