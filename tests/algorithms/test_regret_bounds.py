@@ -274,7 +274,7 @@ def test_certify_says_for_whom_and_where_it_is_proven(hedgerow: Command) -> None
             "certify", "phased_selection", "--set", "clients=1000", "--set", "epsilon=5"
         ).out.split()
     )
-    law = "losses drawn anew in every round from one law, independently at every client"
+    law = "losses drawn in every round from one law, independently of other rounds and clients"
     assert (
         f"expected regret per client at most 5.594, for {law} proof of this bound: proofs/phased_selection.md#regret"
         in words
@@ -287,7 +287,8 @@ def test_certify_says_for_whom_and_where_it_is_proven(hedgerow: Command) -> None
 def test_coins_in_common_are_labelled() -> None:
     (said,) = notes(hr.RandomPrefix().build(hr.CommonCoins().setting), hr.CommonCoins())
     assert said.startswith(
-        "the regret bound of random_prefix is for losses drawn anew in every round from one law, independently at every"
+        "the regret bound of random_prefix is for losses drawn in every round from one law, "
+        "independently of other"
     )
     assert (
         notes(hr.RandomPrefix().build(hr.CommonCoins(clients=1).setting), hr.CommonCoins(clients=1))

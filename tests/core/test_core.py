@@ -22,7 +22,7 @@ from hedgerow.core.certificate import (
     Guarantee,
     Observer,
     Person,
-    Site,
+    WholeClient,
     not_private,
 )
 from hedgerow.core.errors import HedgerowError, InvalidValue
@@ -85,7 +85,7 @@ def _checked(losses: Any, first: int = 0) -> Block:
 def test_a_bad_loss_is_named_with_round_site_and_expert(bad: float) -> None:
     losses = np.zeros((4, 2, 3))
     losses[2, 1, 0] = bad
-    with pytest.raises(InvalidValue, match=r"loss=.* in \[0, 1\] \(round 7, site 1, expert 0\)"):
+    with pytest.raises(InvalidValue, match=r"loss=.* in \[0, 1\] \(round 7, client 1, expert 0\)"):
         _checked(losses, first=5)
 
 
@@ -196,8 +196,8 @@ def test_a_guarantee_in_words_names_everything_that_matters() -> None:
     assert "one loss vector of one client" in words
     assert "paper claims epsilon = 1" in words
     assert "IDEAL_REALS" in words
-    assert "at most 3 records across sites" in Person(3, True).words()
-    assert Person(3, False).words() != Person(3, True).words() != Site().words()
+    assert "at most 3 records across clients" in Person(3, True).words()
+    assert Person(3, False).words() != Person(3, True).words() != WholeClient().words()
 
 
 def test_an_unprotected_algorithm_says_so_to_everybody() -> None:

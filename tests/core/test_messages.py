@@ -128,7 +128,7 @@ def _with_header(header: object) -> bytes:
         (b"HR\x02" + encode(PAIR)[3:], f"version {VERSION}, got 2"),
         (encode(Broadcast(3)), "got Broadcast"),
         (_with_header(["Pair", [["rounds", "=<i8", []]]]), r"got Pair\['rounds'\]"),
-        (_with_header(["Pair", 5]), "header is damaged"),
+        (_with_header(["Pair", 5]), "The header of this Pair message is damaged"),
     ],
 )
 def test_altered_messages_say_what_is_wrong(data: bytes, reason: str) -> None:

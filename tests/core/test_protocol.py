@@ -141,7 +141,9 @@ def test_several_exchanges_at_one_time_step() -> None:
 
 def test_an_algorithm_that_never_plays_is_stopped() -> None:
     environment = RecordedArray(np.zeros((6, 1, 2)))
-    with pytest.raises(InvalidValue, match=f"asked for {EXCHANGES_AT_ONCE + 1} exchanges in a row"):
+    with pytest.raises(
+        InvalidValue, match=f"requested {EXCHANGES_AT_ONCE + 1} exchanges without playing a round"
+    ):
         simulate(_phased(environment.setting, stuck=True), environment, 0)
 
 

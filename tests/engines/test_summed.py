@@ -127,18 +127,20 @@ def test_losses_and_regret_have_the_same_law_on_both_engines() -> None:
 def test_what_cannot_be_played_by_sums_is_refused_by_name() -> None:
     with pytest.raises(
         Unsupported,
-        match=r"hedge cannot be played by sums.* Leave the engine out .*draw sums: bernoulli, common_coins,",
+        match=r"hedge cannot be played from sums: .* Omit the engine "
+        r".*draw sums: bernoulli, common_coins,",
     ):
         simulate(Hedge().build(COUNTED[0].setting), COUNTED[0], 0, engine="summed")
     own_noise = PhasedSelection(trust="local").build(COUNTED[0].setting)
     with pytest.raises(
         Unsupported,
-        match="phased_selection cannot be played by sums, each of its clients adds noise of its own",
+        match="phased_selection cannot be played from sums: each of its clients adds its own noise",
     ):
         simulate(own_noise, COUNTED[0], 0, engine="summed")
     with pytest.raises(
         Unsupported,
-        match="follow_the_leader cannot be played by sums, it does not say which one expert all clients play",
+        match="follow_the_leader cannot be played from sums: "
+        "it does not name one expert for all clients",
     ):
         simulate(FollowTheLeader().build(COUNTED[0].setting), COUNTED[0], 0, engine="summed")
     uniform = UniformLosses(**SMALL)
@@ -149,7 +151,7 @@ def test_what_cannot_be_played_by_sums_is_refused_by_name() -> None:
     with pytest.raises(Unsupported, match="exact=False can"):
         play(NearRealizable(**SMALL, law="bernoulli"), 0, "summed")
     algorithm = SparseVector().build(COUNTED[0].setting)
-    with pytest.raises(Unsupported, match="Messages of single clients"):
+    with pytest.raises(Unsupported, match="messages of single clients cannot be kept"):
         simulate(algorithm, COUNTED[0], 0, sinks=[Everything()], engine="summed")
 
 

@@ -130,19 +130,19 @@ def test_absence_is_reported_late_as_zeros() -> None:
         ),
         (
             lambda: Delayed(of=Delayed(of=SMALL)),
-            "Expected Delayed around an environment without late reports",
+            "Delayed cannot wrap an environment with late reports",
         ),
         (
             lambda: Delayed(of=Sleeping(of=SMALL)),
-            "Expected Delayed around an environment without sleeping experts",
+            "Delayed cannot wrap an environment with sleeping experts",
         ),
         (
             lambda: Sleeping(of=Delayed(of=SMALL)),
-            "Expected Sleeping around an environment without late reports",
+            "Sleeping cannot wrap an environment with late reports",
         ),
         (
             lambda: Absent(of=Delayed(of=SMALL)),
-            "Expected Absent around an environment without late reports",
+            "Absent cannot wrap an environment with late reports",
         ),
     ],
 )

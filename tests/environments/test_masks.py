@@ -147,11 +147,11 @@ def test_where_all_experts_would_sleep_all_are_awake() -> None:
         (lambda: Sleeping(of=SMALL, rate=-0.1), r"Expected rate=-0\.1 in \[0, 1\)"),
         (
             lambda: Absent(of=Absent(of=SMALL)),
-            "Expected Absent around an environment without absent clients",
+            "Absent cannot wrap an environment with absent clients",
         ),
         (
             lambda: Sleeping(of=Absent(of=Sleeping(of=SMALL))),
-            "Expected Sleeping around an environment without sleeping experts",
+            "Sleeping cannot wrap an environment with sleeping experts",
         ),
     ],
 )
@@ -176,7 +176,7 @@ def _changed(mask: np.ndarray, *where: Any) -> np.ndarray:
     [
         (
             Masked(LOSSES, awake=_changed(ALL, 7, 1)),
-            r"Expected an expert to be awake \(round 7, site 1\), all sleep",
+            r"All experts sleep \(round 7, client 1\)\. Every present client needs an awake expert",
         ),
         (
             Masked(LOSSES, awake=ALL[:, :1]),
@@ -186,19 +186,19 @@ def _changed(mask: np.ndarray, *where: Any) -> np.ndarray:
         (Masked(LOSSES, present=ALL), "Expected present to be boolean of shape"),
         (
             Masked(LOSSES, present=_changed(BOTH, 5, 0)),
-            r"Expected zero losses of who is absent \(round 5, site 0\)",
+            r"Expected zero losses for an absent client \(round 5, client 0\)",
         ),
         (
             Masked(LOSSES, awake=ALL, reports=LOSSES.copy()),
-            "Expected clients to see their own losses at once where experts sleep",
+            "Where experts sleep, every client must see its own losses at once",
         ),
         (
             Masked(LOSSES, awake=ALL, features=frozenset()),
-            "Expected Masked to declare sleeping experts in its traits",
+            "Masked has sleeping experts that its traits do not declare",
         ),
         (
             Masked(LOSSES, present=BOTH, features=frozenset()),
-            "Expected Masked to declare absent clients in its traits",
+            "Masked has absent clients that its traits do not declare",
         ),
     ],
 )
@@ -406,7 +406,8 @@ def test_who_does_not_support_a_mask_refuses_it_by_name_before_it_plays() -> Non
     ):
         with pytest.raises(
             Unsupported,
-            match=f"follow_the_leader does not support {name}; take one of doubling, follow_the_leader, hedge",
+            match=f"follow_the_leader does not support {name}; "
+            "choose one of doubling, follow_the_leader, hedge",
         ):
             run_study(StudyConfig("x", environment, entries))
         with pytest.raises(
@@ -441,7 +442,7 @@ def test_the_certificate_says_that_masks_are_not_protected(
     for guarantee, before in zip(certificate.guarantees, plain.guarantees, strict=True):
         assert guarantee.assumes - before.assumes == (assumed if guarantee.protects else set())
         assert guarantee.curve == before.curve
-        stays = "; who takes part stays as it is" if PUBLIC_PRESENCE in assumed else ""
+        stays = "; participation stays the same" if PUBLIC_PRESENCE in assumed else ""
         assert guarantee.adjacency == ONE_LOSS_VECTOR + stays
     if not assumed:
         assert certificate == plain
@@ -585,5 +586,7 @@ def test_late_reports_must_be_declared() -> None:
             made, after = self.of.block(state, rounds, past_plays)
             return replace(made, reports=np.zeros_like(made.losses)), after
 
-    with pytest.raises(InvalidValue, match="declare late reports"):
+    with pytest.raises(
+        InvalidValue, match="Secretly has late reports that its traits do not declare"
+    ):
         simulate(SparseVector().build(SMALL.setting), Secretly(SMALL), 0)

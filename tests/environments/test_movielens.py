@@ -121,7 +121,7 @@ BROKEN = {
     "film twice": (
         RATINGS,
         FILMS + "7::X::Drama\n",
-        "movies.dat, line 4: film 7 stands in an earlier line",
+        "movies.dat, line 4: film 7 is already in an earlier line",
     ),
     "no film number": (
         RATINGS,

@@ -415,7 +415,9 @@ def test_a_private_learner_cannot_be_copied_and_shows_no_losses() -> None:
         with pytest.raises(TypeError, match="cannot be copied or saved"):
             attempt(learner)
     learner.predict()
-    with pytest.raises(InvalidValue, match=r"the one at \(1, 2\)") as caught:
+    with pytest.raises(
+        InvalidValue, match=r"Expected the loss at \(1, 2\) \(client, expert\) to be in \[0, 1\]"
+    ) as caught:
         learner.observe([[0.0, 0.0, 0.0], [0.0, 0.0, 1.2345]])
     assert "1.2345" not in str(caught.value)
     seeded = Learner(SparseVector(), clients=2, experts=3, horizon=5)

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from matplotlib.text import Text
 
-from hedgerow.core.certificate import Site
+from hedgerow.core.certificate import WholeClient
 from hedgerow.privacy.curves.pure import rounded_up
 from hedgerow.records.schema import STAMP, UnitRecord
 from hedgerow.statement.details import Details, read_details
@@ -85,7 +85,7 @@ def test_nothing_is_promised_where_nothing_is_guaranteed(pages: Pages) -> None:
 
 def test_observers_may_have_units_of_their_own(stated: Stated) -> None:
     statement = stated("pure")
-    site = UnitRecord("Site", Site().words(), {})
+    site = UnitRecord("WholeClient", WholeClient().words(), {})
     first, *others = statement.algorithm.guarantees
     mixed = replace(
         statement,

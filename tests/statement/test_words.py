@@ -12,7 +12,7 @@ from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.phases.random_prefix import RandomPrefix
 from hedgerow.contracts.neighbours import neighbours
 from hedgerow.contracts.neighbours import record as ledger
-from hedgerow.core.certificate import Person, Site
+from hedgerow.core.certificate import Person, WholeClient
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.curves import GaussianDP, PureDP, Quoted
@@ -102,7 +102,7 @@ def test_units_have_a_formula() -> None:
     assert "at most 4 loss vectors" in formula(
         UnitRecord("Person", person.words(), {"appearances": 4, "may_span_sites": True})
     )
-    assert "all other clients" in formula(UnitRecord("Site", Site().words(), {}))
+    assert "all other clients" in formula(UnitRecord("WholeClient", WholeClient().words(), {}))
 
 
 def test_a_claim_is_stated_also_where_nothing_is_proven(stated: Stated) -> None:

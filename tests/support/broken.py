@@ -23,7 +23,14 @@ from hedgerow.algorithms.sparse_vector.sparse_vector import (
 )
 from hedgerow.audits.cases.dartboard import half_the_chance
 from hedgerow.audits.cases.parts import with_curve
-from hedgerow.core.certificate import Channel, NoGuarantee, Observer, PrivacyCurve, Proof, Site
+from hedgerow.core.certificate import (
+    Channel,
+    NoGuarantee,
+    Observer,
+    PrivacyCurve,
+    Proof,
+    WholeClient,
+)
 from hedgerow.core.lattice import Units, from_units
 from hedgerow.core.messages import Broadcast
 from hedgerow.core.noise import Noise, NoiseSource
@@ -628,7 +635,7 @@ class WholeSite(AlgorithmSpec):
 
     def build(self, setting: Setting) -> Algorithm:
         honest = self.inner.build(setting)
-        guarantees = tuple(replace(g, unit=Site()) for g in honest.certificate.guarantees)
+        guarantees = tuple(replace(g, unit=WholeClient()) for g in honest.certificate.guarantees)
         return replace(honest, certificate=replace(honest.certificate, guarantees=guarantees))
 
 

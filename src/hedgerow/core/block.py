@@ -1,4 +1,4 @@
-"""What an environment hands out for some rounds, and the one pass that validates and sums it while it is in cache."""
+"""Blocks of losses: what an environment returns, and the one pass that checks and sums them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hedgerow.core.lattice import Array, Units, to_units
 from hedgerow.core.losses import Family, Linear
 from hedgerow.core.setting import Setting
 
-ABSENT = -1  # the play of a client that does not take part
+ABSENT = -1  # the play of an absent client
 ONE = np.float64(1.0).view(np.uint64)
 CACHE_ELEMENTS = 2**16
 
@@ -22,12 +22,14 @@ CACHE_ELEMENTS = 2**16
 class Block:
     """Records for consecutive rounds.
 
-    `losses` (rounds, deciders, width) is what deciders are charged by; `reports` (rounds, clients, width) is what clients
-    see, usually the same array. Two masks are known before playing, and `None` means all: `awake` (rounds, deciders, experts)
-    says which experts may be chosen, `present` (rounds, deciders) who takes part. Who does not has zero losses and reports.
+    `losses` (rounds, deciders, width) are the charges of the deciders. `reports` (rounds, clients,
+    width) are what the clients see, usually the same array. Two masks are known before a round is
+    played; None means all. `awake` (rounds, deciders, experts) marks the experts that may be
+    chosen. `present` (rounds, deciders) marks the deciders that take part; the others have zero
+    losses and reports.
 
-    When a block is checked it is also summed, once for everybody who needs sums: `segments` (pieces, deciders, experts), in
-    lattice units, holds the losses of the rounds up to each of the `cuts` (which end with the last round).
+    `check` also sums the block, once for all users of sums. `segments` (pieces, deciders, experts),
+    in lattice units, holds the losses between consecutive `cuts`; the last cut is the last round.
     """
 
     losses: Array
@@ -39,7 +41,7 @@ class Block:
 
     @classmethod
     def of(cls, losses: Array) -> Block:
-        """The usual block: every client decides and reports for itself."""
+        """Return the usual block: every client decides, and reports its own losses."""
         return cls(losses, losses)
 
     @property
@@ -48,12 +50,15 @@ class Block:
 
     @cached_property
     def own_totals(self) -> Units:
-        """Losses of every expert at every decider, summed over the block's rounds, in lattice units."""
+        """Losses of each expert at each decider, summed over the rounds, in lattice units."""
         assert self.segments is not None, "only a checked block of linear losses has sums"
         return self.segments[0] if len(self.segments) == 1 else self.segments.sum(axis=0)
 
     def answered(self, plays: np.ndarray) -> Array:
-        """Losses in which an expert that sleeps is charged what its client pays (`proofs/masks.md#sleeping-experts`)."""
+        """Return the losses, with a sleeping expert charged what its client pays.
+
+        Proven in `proofs/masks.md#sleeping-experts`.
+        """
         if self.awake is None:
             return self.losses
         return np.where(
@@ -61,14 +66,14 @@ class Block:
         )
 
     def sums(self, plays: np.ndarray) -> Units:
-        """`segments`, of the losses as they are answered where experts sleep."""
+        """Return `segments`, computed from the answered losses where experts sleep."""
         assert self.segments is not None, "only a checked block of linear losses has sums"
         if self.awake is None:
             return self.segments
         return to_units(np.add.reduceat(self.answered(plays), (0, *self.cuts[:-1]), axis=0))
 
     def totals_before(self, last: int) -> Units:
-        """Losses of every expert in the rounds before `last`, summed over all deciders, in lattice units."""
+        """Sum the losses of each expert before round `last` over all deciders, in lattice units."""
         return to_units(self.losses[:last].sum(axis=(0, 1)))
 
 
@@ -80,7 +85,7 @@ def _check_shape(name: str, records: Array, rounds: int, rows: int, width: int |
             else type(records).__name__
         )
         raise InvalidValue(
-            f"Expected {name} to be float64 of shape (rounds, sites, width), got {kind}."
+            f"Expected {name} to be float64 of shape (rounds, clients, width), got {kind}."
         )
     expected = (rounds, rows, records.shape[2] if width is None else width)
     if records.shape != expected:
@@ -98,36 +103,40 @@ def _check_mask(name: str, mask: np.ndarray, shape: tuple[int, ...]) -> None:
 
 
 def _check_masks(block: Block, first_round: int) -> None:
-    """Nobody who takes part may find all experts asleep; who does not take part neither pays nor reports."""
+    """Every present client needs an awake expert; an absent client neither pays nor reports."""
     awake, present, losses = block.awake, block.present, block.losses
     if awake is None and present is None:
         return
     if block.reports is not losses and awake is not None:
         raise InvalidValue(
-            "Expected clients to see their own losses at once where experts sleep, this environment reports others."
+            "This environment delays or changes reports. "
+            "Where experts sleep, every client must see its own losses at once."
         )
     if present is not None:
         _check_mask("present", present, losses.shape[:2])
         paying = np.argwhere(~present & losses.any(axis=-1))
         if len(paying):
             raise InvalidValue(
-                f"Expected zero losses of who is absent (round {paying[0][0] + first_round}, site {paying[0][1]})."
+                f"Expected zero losses for an absent client "
+                f"(round {paying[0][0] + first_round}, client {paying[0][1]})."
             )
     if awake is not None:
         _check_mask("awake", awake, losses.shape)
-        nobody = ~awake.any(axis=-1)
-        asleep = np.argwhere(nobody if present is None else nobody & present)
+        all_asleep = ~awake.any(axis=-1)
+        asleep = np.argwhere(all_asleep if present is None else all_asleep & present)
         if len(asleep):
             raise InvalidValue(
-                f"Expected an expert to be awake (round {asleep[0][0] + first_round}, site {asleep[0][1]}), all sleep."
+                f"All experts sleep (round {asleep[0][0] + first_round}, client {asleep[0][1]}). "
+                "Every present client needs an awake expert."
             )
 
 
 def check_unit_range(name: str, values: Array, first_round: int = 0) -> None:
-    """Refuse NaN, infinite values and values outside [0, 1], naming the first one.
+    """Refuse NaN, infinite values and values outside [0, 1], and name the first one.
 
-    Non-negative floats order as their bit patterns, and negative values and NaN have larger patterns than 1.0: one integer
-    maximum is the whole test. Only when it fails is the culprit looked for.
+    Non-negative floats have the same order as their bit patterns, and negative values and NaN have
+    larger patterns than 1.0. So one integer maximum is the whole test. The wrong value is searched
+    for only when the test fails.
     """
     if not values.size:
         return
@@ -138,7 +147,7 @@ def check_unit_range(name: str, values: Array, first_round: int = 0) -> None:
     if len(bad):
         where = tuple(int(i) for i in bad[0])
         place = (
-            f"round {where[0] + first_round}, site {where[1]}, expert {where[2]}"
+            f"round {where[0] + first_round}, client {where[1]}, expert {where[2]}"
             if len(where) == 3
             else f"{where}"
         )
@@ -155,10 +164,12 @@ def check(
 ) -> Block:
     """Validate a block and fill in its sums; linear losses must be finite and in [0, 1].
 
-    Rounding them to the lattice is the environment's duty. It is checked for every loss of the block's first piece and, for
-    the rest, on the sums: whoever forgets to round is found out, single losses that cancel in a sum are not.
+    The environment rounds its losses to the lattice. Here each loss of the block's first piece is
+    checked, and for the other pieces only the sums. An environment that does not round is found;
+    single losses off the lattice that cancel in a sum are not.
 
-    `marks` are the numbers of finished rounds, counted from the start of the game, at which somebody wants sums.
+    `marks` are the numbers of finished rounds, counted from the start of the game, at which a sink
+    needs sums.
     """
     clients, deciders, width = setting.clients, setting.players, setting.experts
     linear, own_reports = isinstance(family, Linear), block.reports is not block.losses
@@ -169,7 +180,8 @@ def check(
     if not linear:
         if not (np.isfinite(block.losses).all() and np.isfinite(block.reports).all()):
             raise InvalidValue(
-                f"Expected finite records, found NaN or infinity in rounds {first_round}..{first_round + rounds - 1}."
+                f"Expected finite records, found NaN or infinity in rounds "
+                f"{first_round}..{first_round + rounds - 1}."
             )
         return block
     if own_reports:
@@ -182,16 +194,13 @@ def check(
     sums = np.zeros((len(cuts), deciders, width))
     start = 0
     for piece, cut in enumerate(cuts):
-        while (
-            start < cut
-        ):  # checked and summed in one go, while the losses are in the innermost cache
+        # check and sum in one pass, while the losses are in the innermost cache
+        while start < cut:
             stop = min(start + step, cut)
             part = block.losses[start:stop]
             check_unit_range("loss", part, first_round + start)
             if start == 0:
-                to_units(
-                    part
-                )  # every loss of the first piece; of the others the sums tell whether they were rounded
+                to_units(part)  # checks every loss of the first piece; later pieces: their sums
             sums[piece] += part.sum(axis=0)
             start = stop
     return replace(block, segments=to_units(sums), cuts=cuts)

@@ -1,4 +1,4 @@
-"""Privacy as part of the type: who sees what, which unit is protected, by which curve, under which assumptions, proven where."""
+"""Certificates: who sees what, which unit is protected, by which curve, and where it is proven."""
 
 from __future__ import annotations
 
@@ -14,7 +14,20 @@ from hedgerow.core.setting import Setting
 
 
 class Observer(Enum):
-    """Somebody who may look; each observer gets one guarantee for all it sees, jointly."""
+    """A party that may try to learn about the data; its guarantee covers all that it sees, jointly.
+
+    `SERVER` sees the messages of all clients, `PEER` is another client, and `PUBLIC` sees only the
+    plays and their timing.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> certificate = hr.SparseVector().build(hr.Setting(10, 100, 512)).certificate
+    >>> certificate.guarantee(hr.Observer.PUBLIC).curve.stated()
+    (1.0, 0.0)
+    >>> certificate.guarantee(hr.Observer.SERVER).protects
+    False
+    """
 
     SERVER = "server"
     PEER = "peer"
@@ -50,30 +63,30 @@ class Event:
 
 @dataclass(frozen=True)
 class Person:
-    """The unit is one person with at most so many records, at one site or across sites."""
+    """The unit is one person with at most `appearances` records, at one client or at several."""
 
     appearances: int
     may_span_sites: bool
 
     def words(self) -> str:
-        where = "across sites" if self.may_span_sites else "at one site"
+        where = "across clients" if self.may_span_sites else "at one client"
         return f"one person with at most {self.appearances} records {where}"
 
 
 @dataclass(frozen=True)
-class Site:
+class WholeClient:
     """The unit is everything one client holds."""
 
     def words(self) -> str:
         return "all the data of one client"
 
 
-Unit = Event | Person | Site
+Unit = Event | Person | WholeClient
 
 
 @dataclass(frozen=True)
 class Assumption:
-    """Something that must be true in the world for a guarantee to hold."""
+    """A condition that must hold in the real world for a guarantee to hold."""
 
     name: str
     meaning: str
@@ -84,30 +97,35 @@ TRUSTED_SERVER = Assumption(
 )
 IDEAL_REALS = Assumption(
     "IDEAL_REALS",
-    "noise is independent, secret and drawn from the exact real law, and compared exactly: no floating-point effects",
+    "noise is independent, secret and drawn from the exact real law, and compared exactly: "
+    "no floating-point effects",
 )
 
 
 ENTROPY = Assumption(
     "ENTROPY",
-    "the operating system's entropy is unpredictable, AES-256 in counter mode looks random, the noise stays secret, and no saved "
-    "copy of the running machine (a snapshot or clone of a virtual machine) is started again: it would draw the same noise twice",
+    "the operating system's entropy is unpredictable, AES-256 in counter mode looks random, "
+    "the noise stays secret, and no saved copy of the running machine (a snapshot or clone of "
+    "a virtual machine) is started again: it would draw the same noise twice",
 )
 ARITHMETIC = Assumption(
     "ARITHMETIC",
-    "the library functions behind the samplers are as accurate as `proofs/secure_noise.md#floats` says, which is tested",
+    "the library functions behind the samplers are as accurate as `proofs/secure_noise.md#floats` "
+    "says, which is tested",
 )
 PUBLIC_PARAMETERS = Assumption(
     "PUBLIC_PARAMETERS", "every parameter was chosen without looking at the data"
 )
 PUBLIC_PRESENCE = Assumption(
     "PUBLIC_PRESENCE",
-    "who takes part in which round is not protected (a missing play shows it) and does not depend on the protected record; "
-    "sites without a case still answer when an exchange is due",
+    "which clients take part in which round is not protected (a missing play shows it) and does "
+    "not depend on the protected record; clients without a case still answer when an exchange "
+    "is due",
 )
 PUBLIC_SLEEP = Assumption(
     "PUBLIC_SLEEP",
-    "which experts sleep in which round is not protected and does not depend on the protected record",
+    "which experts sleep in which round is not protected and does not depend on the protected "
+    "record",
 )
 PUBLIC_DELAYS = Assumption(
     "PUBLIC_DELAYS",
@@ -120,7 +138,7 @@ NO_CARRY_OVER = Assumption(
 
 @dataclass(frozen=True)
 class Proof:
-    """Where the guarantee is proven: a file under `proofs/` and a heading anchor in it."""
+    """Where a guarantee is proven: a file under `proofs/` and a heading anchor in it."""
 
     file: str
     anchor: str
@@ -129,16 +147,16 @@ class Proof:
         return f"proofs/{self.file}#{self.anchor}"
 
     def read(self) -> str:
-        """The section itself, in Markdown with LaTeX formulas."""
+        """Return the text of the section, in Markdown with LaTeX formulas."""
         return proofs.read(self.file.removesuffix(".md"), self.anchor)
 
 
 @dataclass(frozen=True)
 class Guarantee:
-    """What one observer can learn about one unit from all it sees together.
+    """What one observer can learn about one unit from all that it sees together.
 
-    `colluding` clients, a peer itself among them, may put their data and coins together with what the observer sees; `bounds` are
-    those of a single loss (others are refused).
+    `colluding` clients (a peer counts as one of them) may combine their data and random draws with
+    what the observer sees. `bounds` limit a single loss; a loss outside them is refused.
     """
 
     observer: Observer
@@ -154,7 +172,7 @@ class Guarantee:
     assumes: frozenset[Assumption] = frozenset()
 
     def words(self) -> str:
-        """One sentence for people who sign but do not calculate."""
+        """State the guarantee in one sentence, for readers who sign but do not calculate."""
         sees = ", ".join(sorted(channel.value for channel in self.view))
         sentence = f"{self.observer.value} (sees {sees}): {self.curve.words()}"
         if self.protects:
@@ -175,10 +193,12 @@ class Guarantee:
 class Certificate:
     """All guarantees of one algorithm with its parameters.
 
-    `channels` maps every field of every message (`"Type.field"`) to its channel; `mechanisms` holds the very objects that draw
-    the noise; `composition` says whether the costs of the releases that one unit enters compose to the claim ("sum") or whether the
-    proof is joint and needs an exact likelihood; `entered` is the largest number of releases that one unit enters, where it is known.
-    `when_spent` says what happens once the budget is used up before the horizon ends.
+    `channels` maps every field of every message (`"Type.field"`) to its channel. `mechanisms` holds
+    the objects that draw the noise, not copies. `composition` is "sum" if the costs of the releases
+    that one unit enters compose to the claim, and "joint" if the proof covers all releases at once
+    and needs an exact likelihood. `entered` is the largest number of releases that one unit enters,
+    if it is known. `when_spent` describes what happens if the budget is spent before the horizon
+    ends.
     """
 
     trust: Literal["none", "central", "distributed", "local"]
@@ -191,7 +211,7 @@ class Certificate:
     entered: int | None = None
 
     def guarantee(self, observer: Observer) -> Guarantee:
-        """What one observer can learn."""
+        """Return what one observer can learn."""
         return next(g for g in self.guarantees if g.observer is observer)
 
     @property
@@ -206,12 +226,15 @@ class Certificate:
 
     @property
     def public(self) -> Guarantee:
-        """What somebody who sees only the plays and their timing can learn."""
+        """What an outsider can learn from the plays and their timing."""
         return self.guarantee(Observer.PUBLIC)
 
 
 def with_exact_noise(certificate: Certificate) -> Certificate:
-    """The same guarantees where the noise is exact on the lattice: real entropy is assumed, ideal real numbers no longer."""
+    """Return the same guarantees for noise that is exact on the lattice.
+
+    They assume real entropy and no longer assume ideal real numbers.
+    """
     guarantees = tuple(
         replace(g, assumes=(g.assumes - {IDEAL_REALS}) | {ENTROPY, ARITHMETIC})
         if IDEAL_REALS in g.assumes
@@ -222,13 +245,13 @@ def with_exact_noise(certificate: Certificate) -> Certificate:
 
 
 ONE_LOSS_VECTOR = "replace one loss vector l_(i,t) in [0,1]^d of one client in one round"
-PRESENCE_STAYS = "; who takes part stays as it is"
+PRESENCE_STAYS = "; participation stays the same"
 
 
 def with_public_mask(
     certificate: Certificate, assumption: Assumption, narrower: str = ""
 ) -> Certificate:
-    """The same guarantees in a game with a mask, or delays, that everybody may know (`proofs/masks.md`)."""
+    """Return the guarantees for a game with public masks or delays (`proofs/masks.md`)."""
     guarantees = tuple(
         replace(
             g,
@@ -241,7 +264,7 @@ def with_public_mask(
 
 
 def not_private(reason: str, channels: Mapping[str, Channel]) -> Certificate:
-    """The certificate of an algorithm that protects nothing: it says so to every observer."""
+    """Return a certificate that states, for every observer, that nothing is protected."""
     raw = NoGuarantee(reason)
     guarantees = tuple(
         Guarantee(observer, view, Event(), ONE_LOSS_VECTOR, raw)
@@ -263,9 +286,10 @@ def trusted_server(
     when_spent: str = "",
     entered: int | None = None,
 ) -> Certificate:
-    """The central model: clients send exact sums, and what the server sends back protects one loss vector from everybody else.
+    """Return a certificate of the central model: clients send exact sums to a trusted server.
 
-    Noise is the server's alone, so clients who put together what they know learn no more than the public.
+    What the server sends back protects one loss vector from everyone else. Only the server adds
+    noise, so clients that combine what they know learn no more than the public.
     """
     raw = NoGuarantee("clients send the server exact sums of their losses")
     guarantees = [

@@ -1,4 +1,4 @@
-"""What a privacy curve can be asked; the curves themselves live in `hedgerow.privacy`."""
+"""The interface of privacy curves; the curves themselves are in `hedgerow.privacy`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Protocol, runtime_checkable
 
 @runtime_checkable
 class PrivacyCurve(Protocol):
-    """delta as a function of epsilon, and back. The curves themselves live in `hedgerow.privacy`."""
+    """delta as a function of epsilon, and epsilon as a function of delta."""
 
     def delta(self, epsilon: float) -> float: ...
 
     def epsilon(self, delta: float) -> float: ...
 
     def stated(self) -> tuple[float, float]:
-        """The (epsilon, delta) by which the curve is quoted."""
+        """Return the (epsilon, delta) that is quoted for this curve."""
         ...
 
     def words(self) -> str: ...
@@ -23,7 +23,7 @@ class PrivacyCurve(Protocol):
 
 @dataclass(frozen=True)
 class NoGuarantee:
-    """The honest curve of whoever sees raw data."""
+    """No protection: this observer sees raw data."""
 
     reason: str
 

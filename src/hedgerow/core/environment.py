@@ -1,4 +1,4 @@
-"""Where losses come from: the base class of environments, and what they say of their game."""
+"""The base class of environments, which produce losses, and the traits of their games."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from hedgerow.core.validate import expect
 
 
 class Feature(Enum):
-    """What a game may have beyond the plain one; an algorithm that does not support it is refused."""
+    """A feature of a game beyond the plain one; algorithms that do not support it are refused."""
 
     SLEEPING_EXPERTS = "sleeping experts"
     ABSENT_CLIENTS = "absent clients"
@@ -29,20 +29,24 @@ class Feature(Enum):
 MASKS_AND_DELAYS = frozenset(
     {Feature.SLEEPING_EXPERTS, Feature.ABSENT_CLIENTS, Feature.LATE_REPORTS}
 )
-"""What `proofs/masks.md` covers, for every algorithm that uses nothing of a client but its reports."""
+"""Covered by `proofs/masks.md`, for every algorithm that uses only the reports of its clients."""
 
 
 @dataclass(frozen=True)
 class Traits:
-    """What an environment says of its game; the defaults are those of the plain one.
+    """What an environment declares about its game; the defaults describe the plain game.
 
-    `adversary` is the weakest adversary that the environment is: "stochastic" where losses are drawn anew in every round from one law,
-    independently at every client (some regret bounds hold only there), "oblivious" where they are fixed in advance, "adaptive" where
-    reports may depend on the plays.
-    `sees_plays`: `block` is handed the past plays and gives one round at a time; such an adversary is adaptive.
-    `features` are those that the game has beyond the plain one.
-    `fresh`: every seed draws data of its own; without this, seeds count as runs on the same data.
-    `why_no_sums`: why sums cannot be drawn with these parameters, where the environment has `sums`.
+    * `adversary` is the weakest class that contains the environment: "stochastic" if losses are
+    drawn
+      in every round from one law, independently of other rounds and clients (some regret bounds
+      hold only there), "oblivious" if they are fixed in advance, "adaptive" if reports may depend
+      on plays.
+    * `sees_plays`: `block` gets the past plays and returns one round at a time. Such an adversary
+    is
+      adaptive.
+    * `features` are the features beyond the plain game.
+    * `fresh`: every seed draws new data. Otherwise seeds count as runs on the same data.
+    * `why_no_sums`: for an environment with `sums`, why sums cannot be drawn with these parameters.
     """
 
     adversary: Adversary = "oblivious"
@@ -58,40 +62,43 @@ class Traits:
 
 
 class Environment(ABC):
-    """Where losses come from: a frozen dataclass of choices. `block` is pure."""
+    """A source of losses: a frozen dataclass of choices. `block` is pure."""
 
     @property
     @abstractmethod
     def setting(self) -> Setting:
-        """How many clients, experts and rounds."""
+        """The number of clients, experts and rounds."""
 
     @property
     @abstractmethod
     def family(self) -> Family:
-        """What a play costs."""
+        """The loss family: what a play costs."""
 
     @property
     def traits(self) -> Traits:
-        """What the game is like; override it where the defaults do not hold."""
+        """The traits of the game; override them where the defaults do not hold."""
         return Traits()
 
     @abstractmethod
     def start(self, seed: int) -> Any:
-        """The state before the first round."""
+        """Return the state before the first round."""
 
     @abstractmethod
     def block(self, state: Any, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, Any]:
-        """The next rounds, and the state after them. `past_plays` are those of the last round, where the environment sees them."""
+        """Return the next rounds and the state after them.
+
+        `past_plays` are the plays of the last round, if the environment sees them.
+        """
 
     def sums(self, state: Any, rounds: int) -> tuple[Units, Any]:
-        """Losses of every expert in the next rounds, summed over all clients, in lattice units.
+        """Return each expert's losses in the next rounds, over all clients, in lattice units.
 
-        Optional: drawn directly, with the law that adding up the losses would give.
+        Optional. The sums are drawn directly, with the law of the sum of the single losses.
         """
         raise Unsupported(f"{type(self).__name__} cannot draw sums of losses directly.")
 
     def fingerprint(self) -> str | None:
-        """A text that differs where the data differ, for environments with data of their own; None for others."""
+        """Return a text that identifies the data; None if the environment has no data."""
         return None
 
 

@@ -1,7 +1,8 @@
-"""Losses live on the lattice 2^-20 Z, so that every sum is exact and no engine differs from another by a rounding.
+"""Losses on the lattice 2^-20 Z: every sum is exact, so all engines give the same numbers.
 
-A loss in [0, 1] is rounded once, where it enters. A float64 holds any sum below 2^33 of such losses exactly, whatever the
-order of addition; sums that outlive a block are kept as int64 lattice units, exact up to 2^43 losses.
+A loss in [0, 1] is rounded once, when it enters. A float64 holds any sum of such losses below 2^33
+exactly, in any order of addition. Sums that outlive a block are int64 lattice units, exact for up
+to 2^43 losses.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ MOST_LOSSES = 2**43 - 1
 
 
 def round_to_lattice(losses: npt.ArrayLike) -> Array:
-    """The nearest lattice points.
+    """Round to the nearest lattice points.
 
     >>> float(round_to_lattice(0.3)), float(round_to_lattice(1.0))
     (0.3000001907348633, 1.0)
@@ -35,53 +36,55 @@ def round_to_lattice(losses: npt.ArrayLike) -> Array:
 def clip_to_lattice(
     values: npt.ArrayLike, bound: float, norm: Literal["l1", "l2", "linf"] = "l2"
 ) -> Array:
-    """Every vector (last axis) on lattice points, its norm at most `bound` exactly: for a sensitivity that holds to the last bit.
+    """Move vectors (last axis) to lattice points with norm at most `bound`, exactly.
 
-    A vector that is short enough is rounded to the nearest points. Another is scaled down and its coordinates are rounded towards
-    zero; the factor is smaller by more than all rounding errors together, so that whole numbers of steps obey the bound.
+    The sensitivity then holds to the last bit. A vector that is short enough is rounded to the
+    nearest points. A longer one is scaled down and its coordinates are rounded towards zero. The
+    scale factor is reduced by more than all rounding errors together, so the integer coordinates
+    obey the bound.
 
     >>> clip_to_lattice([3.0, 4.0], bound=1.0).round(5).tolist()
     [0.6, 0.8]
     """
     given = np.asarray(values, float)
     if not np.isfinite(given).all() or not given.ndim:
-        raise InvalidValue("Expected vectors of finite numbers to clip.")
+        raise InvalidValue("Expected vectors of finite numbers.")
     if norm not in ("l1", "l2", "linf"):
         raise InvalidValue(f"Expected norm={norm!r} in ('l1', 'l2', 'linf').")
     if not 1 <= bound * UNITS_PER_LOSS <= 2**50:
         raise InvalidValue(
-            f"Expected bound={bound!r} in [2^-20, 2^30]: at least one step, and small enough for exact numbers."
+            f"Expected bound={bound!r} in [2^-20, 2^30]: "
+            "at least one step, and small enough for exact numbers."
         )
     limit = np.floor(bound * UNITS_PER_LOSS)
     peak = np.abs(given).max(axis=-1, keepdims=True, initial=0.0)
-    safe = given * np.minimum(
-        1.0, 2.0**20 * bound / np.where(peak > 0, peak, 1.0)
-    )  # no squares beyond what floats hold
+    # scaled so that no square overflows
+    safe = given * np.minimum(1.0, 2.0**20 * bound / np.where(peak > 0, peak, 1.0))
     units = np.rint(safe * UNITS_PER_LOSS)
     if norm == "linf":
         return np.clip(units, -limit, limit) / UNITS_PER_LOSS
     power, most = (1, 2.0**52) if norm == "l1" else (2, 2.0**26)
     totals = (np.abs(units) ** power).sum(axis=-1, keepdims=True)
     sizes, slack = totals ** (1 / power), 1 + (given.shape[-1] + 16) * 2.0**-51
-    long = (
-        totals > limit**power if limit < most else sizes * slack > limit
-    )  # whole numbers below 2^53 add up without an error
+    # whole numbers below 2^53 are added without error
+    long = totals > limit**power if limit < most else sizes * slack > limit
     shrunk = np.trunc(units * (limit / np.where(long, sizes * slack * slack, 1.0)))
     return np.where(long, shrunk, units) / UNITS_PER_LOSS
 
 
 def to_units(sums: npt.ArrayLike) -> Units:
-    """Exact integer lattice units of sums of lattice losses; refuses values that are off the lattice."""
+    """Convert sums of lattice losses to exact integer units; refuse values off the lattice."""
     scaled = np.multiply(sums, UNITS_PER_LOSS, dtype=np.float64)
     units = scaled.astype(np.int64)
     if (units != scaled).any():
         off = float(np.ravel(sums)[np.ravel(units != scaled).argmax()])
         raise InvalidValue(
-            f"Expected a sum of losses={off!r} on the lattice 2^-20 (environments round losses with round_to_lattice)."
+            f"Expected a sum of losses={off!r} on the lattice 2^-20 "
+            "(environments round losses with round_to_lattice)."
         )
     return units
 
 
 def from_units(units: Units | int) -> Array:
-    """Back to losses."""
+    """Convert lattice units back to losses."""
     return np.multiply(units, 1.0 / UNITS_PER_LOSS)

@@ -1,7 +1,7 @@
-"""Loss families: a public rule that turns a record and a play into a charge. The records are the secret part.
+"""Loss families: public rules that turn a record and a play into a charge. The records are secret.
 
-`Linear` is prediction from experts: the record is the loss vector itself. `SquaredError` is the simplest convex family: the
-record holds features and a target, the play is a point, and there is a gradient.
+`Linear` is prediction from experts: the record is the loss vector. `SquaredError` is the simplest
+convex family: the record holds features and a target, the play is a point, and there is a gradient.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from hedgerow.core.validate import positive
 
 
 def common_plays(plays: np.ndarray) -> np.ndarray | None:
-    """The plays (rounds,) of everybody, where an algorithm hands out one column for all deciders as a broadcast view.
+    """Return the plays (rounds,) that all deciders share, or None if they may differ.
+
+    An algorithm signals shared plays by returning one column for all deciders as a broadcast view.
 
     >>> common_plays(np.broadcast_to(np.array([3, 4])[:, None], (2, 5)))
     array([3, 4])
@@ -26,7 +28,7 @@ def common_plays(plays: np.ndarray) -> np.ndarray | None:
 
 
 class Family(Protocol):
-    """What every loss family offers; arrays have leading axes (rounds, deciders)."""
+    """The interface of a loss family; arrays have leading axes (rounds, deciders)."""
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -36,22 +38,25 @@ class Family(Protocol):
     def value(self, records: Array, plays: np.ndarray) -> Array: ...
 
     def gradient(self, records: Array, plays: Array) -> Array:
-        """Gradient in the play, for plays that are points."""
+        """Return the gradient with respect to the play, for plays that are points."""
         ...
 
 
 @runtime_checkable
 class Quadratic(Protocol):
-    """A family whose total over any records is a quadratic function of one fixed point, so that the best point is found exactly."""
+    """A family whose total loss is a quadratic function of one fixed point.
+
+    Its best point can therefore be computed exactly.
+    """
 
     def moments(self, records: Array) -> Array:
-        """What is needed of records, summed over all of them: moments of more records are sums of moments."""
+        """Return sums over the records; moments of more records are sums of moments."""
         ...
 
     def best_point(self, moments: Array) -> Array: ...
 
     def least(self, moments: Array) -> float:
-        """The total charge of the best point."""
+        """Return the total charge of the best point."""
         ...
 
 
@@ -70,9 +75,8 @@ class Linear:
     def value(self, records: Array, plays: np.ndarray) -> Array:
         if plays.dtype.kind == "i":
             one = common_plays(plays)
-            if (
-                one is not None and one.size and (one == one[0]).all()
-            ):  # everybody follows one expert: a column, no gathering
+            # all deciders follow one expert: take a column instead of gathering
+            if one is not None and one.size and (one == one[0]).all():
                 return records[..., int(one[0])]
             rows = records.reshape(-1, records.shape[-1])
             return rows[np.arange(len(rows)), plays.reshape(-1)].reshape(plays.shape)
@@ -87,7 +91,8 @@ class Linear:
 class SquaredError:
     """Charge `(<features, point> - target)^2 / 2`, with records `(features..., target)`.
 
-    Features and points have Euclidean norm at most `feature_norm` and `radius`, targets lie in [-target, target].
+    Features and points have Euclidean norm at most `feature_norm` and `radius`; targets lie in
+    [-target, target].
     """
 
     feature_norm: float = 1.0
@@ -117,12 +122,19 @@ class SquaredError:
         return self._residual(records, plays)[..., None] * records[..., :-1]
 
     def moments(self, records: Array) -> Array:
-        """Z'Z for the rows (features, target) of Z: the total of a point w is (w, -1) Z'Z (w, -1)' / 2."""
+        """Return Z'Z for the rows (features, target) of Z.
+
+        The total of a point w is (w, -1) Z'Z (w, -1)' / 2.
+        """
         rows = records.reshape(-1, records.shape[-1])
         return rows.T @ rows
 
     def best_point(self, moments: Array) -> Array:
-        """The least-squares point in the ball: (A + mu I) w = b with the smallest mu >= 0 that keeps w inside, in A's eigenbasis."""
+        """Return the least-squares point in the ball.
+
+        Solves (A + mu I) w = b in the eigenbasis of A, with the smallest mu >= 0 that keeps w
+        inside.
+        """
         curvatures, axes = np.linalg.eigh(moments[:-1, :-1])
         pull = axes.T @ moments[:-1, -1]
         flat = curvatures <= curvatures.max(initial=0.0) * len(curvatures) * np.finfo(float).eps

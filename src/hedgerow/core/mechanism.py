@@ -1,4 +1,4 @@
-"""The base class of mechanisms: what one release draws, what it costs, and how it can be checked."""
+"""The base class of mechanisms: what one release draws, what it costs and how to check it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from hedgerow.core.noise import Noise
 
 
 class Mechanism(ABC):
-    """A release through `noise.release`: the object that draws it also states its cost.
+    """A release through `noise.release`; the object that draws it also states its cost.
 
-    `purpose` is the name of its noise stream. `sensitivity` is how far the value may move between neighbouring inputs, measured by
-    `distance`. `exact` is True where secure noise has an exact sampler for it.
+    `purpose` names its noise stream. `sensitivity` is the largest move of the value between
+    neighbouring inputs, measured by `distance`. `exact` is True if secure noise has an exact
+    sampler for it.
     """
 
     exact: ClassVar[bool] = False
@@ -22,37 +23,40 @@ class Mechanism(ABC):
 
     @property
     def curve(self) -> PrivacyCurve | None:
-        """The sharpest guarantee of one release that is proven; None where a release has no cost by itself."""
+        """The sharpest proven guarantee of one release; None if a release alone has no cost."""
         return None
 
     def noise_scale(self) -> float | None:
-        """The scale of its noise; None where it has none."""
+        """Return the scale of the noise; None if it has none."""
         return None
 
     def words(self) -> str:
-        """The law of its noise, in words."""
+        """Describe the law of the noise."""
         return "not named"
 
     @abstractmethod
     def sample(self, value: Any, noise: Noise) -> Any:
-        """The release."""
+        """Return one release."""
 
     @abstractmethod
     def distance(self, value: Any, other: Any) -> float:
-        """How far two values are apart, in the norm of the sensitivity."""
+        """Return the distance of two values, in the norm of the sensitivity."""
 
     @abstractmethod
     def uniformise(self, value: Any, output: Any, coin: float) -> float:
-        """A number that is uniform on [0, 1] exactly when the output follows the law; `coin` is uniform, for laws with atoms."""
+        """Return a number that is uniform on [0, 1] exactly when the output follows the law.
+
+        `coin` is a uniform number, used for laws with atoms.
+        """
 
     @abstractmethod
     def outcomes(self, value: Any) -> tuple[Any, ...] | None:
-        """All possible outputs; None where there are infinitely many."""
+        """Return all possible outputs; None if there are infinitely many."""
 
     @abstractmethod
     def probe(self) -> Any:
-        """A value whose output says much about the amount of noise."""
+        """Return a value whose output depends strongly on the amount of noise."""
 
     @abstractmethod
     def scaled(self, factor: float) -> Self:
-        """The same mechanism with `factor` times the noise."""
+        """Return the same mechanism with `factor` times the noise."""

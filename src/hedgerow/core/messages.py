@@ -1,8 +1,9 @@
-"""Messages and their wire form.
+"""Messages and their wire format.
 
-A message is a frozen dataclass of numbers and arrays. Everything that leaves a client is in an `Upload`, everything that
-comes back is in a `Broadcast`; the certificate maps each field to a channel. The codec is versioned and self-describing:
-magic, version, length of a JSON header (type, field names, dtypes, shapes), header, raw little-endian data.
+A message is a frozen dataclass of numbers and arrays. Everything that leaves a client is in an
+`Upload`, and everything that comes back is in a `Broadcast`. The certificate maps each field to a
+channel. The codec is versioned and self-describing: magic, version, length of a JSON header (type,
+field names, dtypes, shapes), header, raw little-endian data.
 """
 
 from __future__ import annotations
@@ -28,28 +29,35 @@ Record = TypeVar("Record")
 
 @dataclass(frozen=True)
 class Upload:
-    """Base of what a client sends; an algorithm adds its fields."""
+    """Base class of what a client sends; an algorithm adds its fields."""
 
 
 @dataclass(frozen=True)
 class Broadcast:
-    """Base of what the server sends: play `rounds` rounds, then upload; 0: upload again at once; None: never again."""
+    """Base class of what the server sends; an algorithm adds its fields.
+
+    Clients play `rounds` rounds and then upload. 0 means upload again at once, None means never
+    again.
+    """
 
     rounds: int | None
 
 
 def field_names(message: type[Any]) -> tuple[str, ...]:
-    """`Type.field` for every field of a message type."""
+    """Return `Type.field` for every field of a message type."""
     return tuple(f"{message.__name__}.{f.name}" for f in fields(message))
 
 
 def scalars(message: Any) -> int:
-    """How many numbers a message carries."""
+    """Count the numbers in a message."""
     return sum(int(np.size(getattr(message, f.name))) for f in fields(message))
 
 
 def encode(message: Any) -> bytes:
-    """Bytes of a flat dataclass whose fields are numbers, booleans, arrays or None (which takes the room of a number)."""
+    """Encode a flat dataclass whose fields are numbers, booleans, arrays or None.
+
+    None takes the space of a number.
+    """
     header: list[Any] = []
     body: list[bytes] = []
     for f in fields(message):
@@ -73,7 +81,7 @@ def encode(message: Any) -> bytes:
 
 
 def decode(kind: type[Record], data: bytes) -> Record:
-    """The message of type `kind` in `data`; anything unexpected is refused, never guessed."""
+    """Decode a message of type `kind`; refuse anything unexpected and never guess."""
     if not is_dataclass(kind):
         raise TypeError(f"{kind} is not a dataclass")
     name = kind.__name__
@@ -90,7 +98,9 @@ def decode(kind: type[Record], data: bytes) -> Record:
             (str(field), str(dtype), tuple(int(n) for n in shape)) for field, dtype, shape in header
         ]
     except (ValueError, TypeError, OverflowError) as error:
-        raise InvalidValue(f"Expected a {name} message, its header is damaged.") from error
+        raise InvalidValue(
+            f"The header of this {name} message is damaged. Send it again."
+        ) from error
     expected = [f.name for f in fields(kind)]
     if sent != name or [field for field, _, _ in layout] != expected:
         raise InvalidValue(
@@ -111,7 +121,7 @@ def decode(kind: type[Record], data: bytes) -> Record:
         size = numeric.itemsize * prod(shape)
         if min(shape, default=0) < 0 or max(shape, default=0) > len(data) or end + size > len(data):
             raise InvalidValue(
-                f"Expected {name}.{field} of {size} bytes, the message is truncated."
+                f"This {name} message is truncated: {field} needs {size} bytes. Send it again."
             )
         array = (
             np.frombuffer(data, numeric, prod(shape), end)

@@ -1,8 +1,9 @@
-"""Noise sources: the one impure object. An engine owns it; mechanisms draw from it by law, scale and purpose.
+"""Noise sources, the only impure objects.
 
-Every (role, purpose, law, width) has its own stream, created when first used. A stream is a sequence of rows with one lane for each
-client, so drawing for all clients at once, for one client at a time, or for many rounds in advance gives the same numbers:
-client i's k-th draw is always entry i of row k.
+An engine owns a source; mechanisms draw from it by law, scale and purpose. Every (role, purpose,
+law, width) has its own stream, created on first use. A stream is a sequence of rows with one lane
+for each client: client i's k-th draw is always entry i of row k. So drawing for all clients at
+once, for one client at a time, or for many rounds in advance gives the same numbers.
 """
 
 from __future__ import annotations
@@ -28,13 +29,16 @@ _CHUNK = 2**15
 
 
 class Releasing(Protocol):
-    """The part of a mechanism that a noise source needs to know."""
+    """The part of a mechanism that a noise source uses."""
 
     def sample(self, value: Any, noise: Noise) -> Any: ...
 
 
 class Noise(Protocol):
-    """What an algorithm is handed: noise for the server, for one client (`batch=()`) or for all of them (`batch=(m,)`)."""
+    """The noise that an algorithm gets.
+
+    It is for the server, for one client (`batch=()`) or for all clients (`batch=(m,)`).
+    """
 
     @property
     def batch(self) -> tuple[int, ...]: ...
@@ -47,32 +51,38 @@ class Noise(Protocol):
         rounds: int | None = None,
         scale: float | None = None,
     ) -> Array:
-        """Noise of shape (*batch, *shape), of that scale (of scale 1 if None); with `rounds` so many draws, stacked in front."""
+        """Return noise of shape (*batch, *shape) and the given scale (None: 1).
+
+        With `rounds`, that number of draws is stacked in front.
+        """
         ...
 
     def lattice(self, value: Any) -> Any:
-        """The value, if noise may be added to it: a secure source demands that it lies on the lattice."""
+        """Return the value if noise may be added; a secure source requires a lattice value."""
         ...
 
     def choose(self, law: str, gaps: Array, rate: float, purpose: str) -> Any:
-        """The index of the largest noise - rate * gap, with unit noise of that law, for one row of gaps or one for each client."""
+        """Return the index of the largest noise - rate * gap, with unit noise of that law.
+
+        `gaps` is one row, or one row for each client.
+        """
         ...
 
     def flip(self, gaps: Array | float, rate: float, purpose: str) -> Any:
-        """Coins that show True with probability exp(-rate * gap): one, or one for each client."""
+        """Return coins that are True with probability exp(-rate * gap): one, or one per client."""
         ...
 
     def index(self, count: int, purpose: str) -> Any:
-        """A uniform index below `count`: one, or one for each client."""
+        """Return a uniform index below `count`: one, or one for each client."""
         ...
 
     def release(self, mechanism: Releasing, value: Any) -> Any:
-        """`mechanism.sample(value, self)`, through the place where releases can be recorded and replayed."""
+        """Return `mechanism.sample(value, self)`; releases can be recorded and replayed here."""
         ...
 
 
 class NoiseSource(Protocol):
-    """What an engine owns: one view for each role."""
+    """The noise that an engine owns: one view for each role."""
 
     def server(self) -> Noise: ...
 
@@ -82,14 +92,17 @@ class NoiseSource(Protocol):
 
 
 def best(noisy: Array) -> Any:
-    """The index of the largest entry, for one vector or a batch of them."""
+    """Return the index of the largest entry, for one vector or a batch of vectors."""
     chosen = np.argmax(noisy, axis=-1)
     return chosen if np.ndim(chosen) else int(chosen)
 
 
 @dataclass
 class _Stream:
-    """Rows of `width` numbers per lane, generated in chunks; each reader has a cursor, and spent chunks are dropped."""
+    """Rows of `width` numbers per lane, generated in chunks.
+
+    Each reader has a cursor. Chunks that all readers have passed are dropped.
+    """
 
     rng: np.random.Generator
     law: str
@@ -148,7 +161,7 @@ class _Stream:
 
 
 class SeededNoise:
-    """Fast reproducible noise. For simulation only: whoever knows the seed knows the noise."""
+    """Fast reproducible noise for simulation only: the seed reveals the noise."""
 
     def __init__(self, seed: int) -> None:
         self.seed = seed
@@ -179,13 +192,13 @@ class SeededNoise:
             self._streams[name] = stream
         if (len(stream.cursors) > 1) != (lane is not None and lanes > 1):
             raise InvalidValue(
-                f"The stream {name!r} is read for everyone at once or one by one, not both"
+                f"The stream {name!r} was read for all clients and for single ones. Choose one."
             )
         rows = stream.take(lane or 0, rounds)
         return rows if lane is None else rows[:, lane : lane + 1]
 
     def snapshot(self) -> dict[str, Any]:
-        """Plain values from which `restore` continues every stream exactly."""
+        """Return plain values from which `restore` continues every stream exactly."""
         return {
             "seed": self.seed,
             "streams": {name: stream.snapshot() for name, stream in self._streams.items()},
@@ -193,6 +206,7 @@ class SeededNoise:
 
     @classmethod
     def restore(cls, saved: dict[str, Any]) -> SeededNoise:
+        """Continue from a snapshot."""
         source = cls(saved["seed"])
         for name, s in saved["streams"].items():
             rng = source._generator(name)
@@ -205,7 +219,7 @@ class SeededNoise:
 
 @dataclass(frozen=True)
 class _View:
-    """One role's window on a seeded source."""
+    """The view of one role on a seeded source."""
 
     source: SeededNoise
     role: str
@@ -252,6 +266,8 @@ class _View:
 
 @dataclass(frozen=True)
 class _Silence:
+    """The view of one role on a source without noise."""
+
     batch: tuple[int, ...]
 
     def draw(
@@ -287,7 +303,11 @@ class _Silence:
 
 
 class NoNoise:
-    """No noise at all: additive noise is 0, selection takes the leader, a coin shows its likelier side, a uniform number is 1/2."""
+    """A source without noise.
+
+    Additive noise is 0, selection takes the leader, a coin shows its likelier side, and a uniform
+    number is 1/2.
+    """
 
     def server(self) -> Noise:
         return _Silence(())

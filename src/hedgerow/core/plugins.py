@@ -1,4 +1,4 @@
-"""A user's own algorithms, environments and experiments, from one Python file."""
+"""Load a user's own algorithms, environments and experiments from a Python file."""
 
 from __future__ import annotations
 
@@ -13,17 +13,20 @@ _loaded: list[str] = []
 
 
 def loaded_plugins() -> tuple[str, ...]:
-    """Files to load again in a worker process."""
+    """Return the files that a worker process must load again."""
     return tuple(_loaded)
 
 
 def load_plugin(path: str) -> None:
-    """Run a plugin file; it registers what it brings with `hedgerow.ALGORITHMS.add(name, class)` and the like."""
+    """Run a plugin file.
+
+    The file registers what it adds, for example with `hedgerow.ALGORITHMS.add(name, class)`.
+    """
     file = Path(path).resolve()
     if str(file) in _loaded:
         return
     if not file.is_file():
-        raise HedgerowError(f"Plugin {path} not found.")
+        raise HedgerowError(f"Plugin {path} not found. Check the path.")
     name = f"hedgerow_plugin_{file.stem}"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
@@ -43,5 +46,6 @@ def load_plugin(path: str) -> None:
 
 
 def load_plugins(paths: Sequence[str]) -> None:
+    """Run several plugin files."""
     for path in paths:
         load_plugin(path)

@@ -1,7 +1,9 @@
-"""The roles. Algorithms implement `Client`, `Server` and perhaps `Decider`; engines drive; a spec is what the user chooses.
+"""The roles in a game: client, server and decider, and the algorithm that combines them.
 
-Methods are pure: they take a state and return the next one, and draw randomness only from the noise they are handed. Client
-arrays have shape (*batch, width) with `batch = noise.batch`: one client, or all clients at once, in the same code.
+Algorithms implement `Client`, `Server` and sometimes `Decider`; engines call them. An
+`AlgorithmSpec` holds the user's choices. Methods are pure: they take a state and return the next
+one, and draw randomness only from the noise that they are given. Client arrays have shape (*batch,
+width) with `batch = noise.batch`, so the same code serves one client or all clients at once.
 """
 
 from __future__ import annotations
@@ -25,26 +27,32 @@ from hedgerow.core.setting import Setting
 
 @dataclass(frozen=True)
 class Context:
-    """What is known before a round is played: its number, and which experts may be chosen (None: all)."""
+    """What is known before a round is played.
+
+    `round` is its number. `awake` marks the experts that may be chosen (None: all).
+    """
 
     round: int
     awake: np.ndarray | None = None
 
 
 class Decider(Protocol):
-    """Plays. Every client is one, unless an algorithm names a separate decider (local trust, silos)."""
+    """A role that plays.
+
+    Every client is a decider unless an algorithm names a separate one (local trust, silos).
+    """
 
     def start(self, noise: Noise) -> Any: ...
 
     def receive(self, state: Any, broadcast: Any) -> Any: ...
 
     def play(self, state: Any, context: Context, noise: Noise) -> tuple[np.ndarray, Any]:
-        """The play and the next state, before the losses are known."""
+        """Return the play and the next state, before the losses are known."""
         ...
 
 
 class Client(Decider, Protocol):
-    """A site: sees its own reports, and everything that leaves it leaves through `upload`."""
+    """A client (a site: hospital, bank, phone). Its data leave it only through `upload`."""
 
     def observe(self, state: Any, reports: np.ndarray, noise: Noise) -> Any: ...
 
@@ -53,9 +61,10 @@ class Client(Decider, Protocol):
 
 @runtime_checkable
 class SpanClient(Client, Protocol):
-    """A client whose plays between two exchanges do not depend on its reports may play and observe many rounds at once.
+    """A client that can play and observe many rounds at once.
 
-    The result must be that of `play` and `observe` round by round, bit for bit; arrays have a leading axis of rounds.
+    Its plays between two exchanges must not depend on its reports. The result must equal that of
+    `play` and `observe` round by round, bit for bit. Arrays have a leading axis of rounds.
     """
 
     def play_many(self, state: Any, rounds: int, noise: Noise) -> tuple[np.ndarray, Any]: ...
@@ -64,7 +73,7 @@ class SpanClient(Client, Protocol):
 
 
 class Server(Protocol):
-    """Sees uploads (or their sum), sends broadcasts."""
+    """The server sees the uploads, or only their sum, and sends broadcasts."""
 
     def open(self, noise: Noise) -> tuple[Any, Any]: ...
 
@@ -73,7 +82,10 @@ class Server(Protocol):
 
 @dataclass(frozen=True)
 class RunState:
-    """Everything needed to go on, beside the noise: `remaining` rounds until the next exchange, None for never."""
+    """Everything needed to continue a game, apart from the noise.
+
+    `remaining` counts the rounds until the next exchange; None means there is no further exchange.
+    """
 
     round: int
     clients: Any
@@ -84,7 +96,7 @@ class RunState:
 
 @dataclass(frozen=True)
 class Trace:
-    """What a fused fast path reports: plays (rounds, deciders) and how many exchanges were made."""
+    """The report of a fused fast path: plays (rounds, deciders) and the number of exchanges."""
 
     plays: np.ndarray
     exchanges: int
@@ -97,15 +109,53 @@ Advance = Callable[[RunState, Block, NoiseSource], tuple[RunState, Trace]]
 class Algorithm:
     """An algorithm with all its public parameters resolved for one setting.
 
-    `combine="sum"` means that the server sees only the sum of the uploads. `advance`, where given, is a fused fast path over
-    many exchanges that must agree with the plain loop bit for bit.
-    `common_play(broadcast)` is the expert that all clients play until the next exchange, for algorithms that know one and whose
-    summed upload is `upload(losses of all clients since the last exchange)`: these can be played by sums alone (`engines.summed`).
-    Where only the first rounds after a broadcast enter the upload, `common_rounds(broadcast)` says how many.
-    `log_likelihood(broadcasts, reports)` is the exact log-probability of a sequence of broadcasts on given data, for audits.
-    `parameters` are what was chosen or follows; those that end with `_at_most` are bounds proven for losses fixed in advance.
-    `regret_bound` is what is proven about its regret, against whom and where; None: nothing, or nothing in this game.
-    `reference` is the algorithm that this one is without noise.
+    Parameters
+    ----------
+    name
+        The registered name.
+    setting
+        The number of clients, experts and rounds.
+    client, server
+        The two roles; their methods are pure.
+    certificate
+        Who can learn what. It must give every message field a channel.
+    upload, broadcast
+        The message types that clients and the server send.
+    decider
+        The role that plays, if it is not the client. None: every client plays.
+    plays
+        `"expert"` for the index of an expert, `"point"` for a vector.
+    combine
+        `"sum"`: the server sees only the sum of the uploads. `"each"`: it sees every upload.
+    supports
+        The features beyond the plain game with which the algorithm works.
+    advance
+        A fused fast path over many exchanges. It must agree with the plain loop bit for bit.
+    common_play
+        `common_play(broadcast)` is the expert that all clients play until the next exchange. Give
+        it only if the summed upload is `upload(losses of all clients since the last exchange)`; the
+        game can then be played from sums alone (`engines.summed`).
+    common_rounds
+        `common_rounds(broadcast)` is the number of rounds after a broadcast that enter the upload.
+        None: all of them.
+    log_likelihood
+        `log_likelihood(broadcasts, reports)` is the exact log-probability of a sequence of
+        broadcasts on given data; audits use it.
+    regret_bound
+        The proven regret bound and the adversaries that it covers. None: nothing is proven, or
+        nothing in this game.
+    reference
+        The same algorithm without noise.
+    parameters
+        The parameters that were chosen or follow from choices. Names that end with `_at_most` are
+        bounds proven for losses fixed in advance.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> algorithm = hr.SparseVector(epsilon=1.0).build(hr.Setting(10, 100, 512))
+    >>> algorithm.name, algorithm.combine, algorithm.certificate.trust
+    ('sparse_vector', 'sum', 'central')
     """
 
     name: str
@@ -131,31 +181,37 @@ class Algorithm:
         for name in (*field_names(self.upload), *field_names(self.broadcast)):
             if name not in self.certificate.channels:
                 raise InvalidValue(
-                    f"Expected the certificate of {self.name} to cover the message field {name}; give it a channel."
+                    f"The certificate of {self.name} does not cover the message field {name}. "
+                    "Give it a channel."
                 )
 
     @property
     def has_mechanisms(self) -> bool:
+        """Whether the algorithm draws noise through mechanisms."""
         return bool(self.certificate.mechanisms)
 
     @property
     def regret_at_most(self) -> float:
-        """The value of the regret bound, for whoever cannot do without one."""
+        """The value of the regret bound. Raises if no bound is proven."""
         if self.regret_bound is None:
-            raise InvalidValue(f"Expected {self.name} to have a proven regret bound, it has none.")
+            raise InvalidValue(
+                f"No regret bound is proven for {self.name} here. Check that regret_bound is set."
+            )
         return self.regret_bound.value
 
 
 @dataclass(frozen=True)
 class SpecTraits:
-    """What a spec says of itself beside its choices.
+    """What a spec declares about itself besides its choices.
 
-    `forms` are the choices of each further form by its name, which tests and the README then know of. `meanings` are words for those
-    names of fields and of `Algorithm.parameters` that do not explain themselves. `exact` says which choices have an exact sampler,
-    where not all have.
-    `epsilon` and `delta` name the fields with the budget, `interval` the field with the rounds between exchanges. A spec without a
-    field of that name has none; None where a field of that name means something else. Contracts change them, to make a tiny game
-    loud and a long one quick.
+    * `forms` maps the name of each further form to its choices; tests and documents cover these
+    forms. * `meanings` explains names of fields and of `Algorithm.parameters` that are not obvious.
+    * `exact` states which choices have an exact sampler, if not all do. * `epsilon` and `delta`
+    name the fields with the budget. * `interval` names the field with the rounds between exchanges.
+
+    For the last three, a spec without a field of that name has none, and None means that a field of
+    that name means something else. Contracts change these fields, so that a tiny game reveals much
+    and a long game runs fast.
     """
 
     forms: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -167,17 +223,18 @@ class SpecTraits:
 
 
 class AlgorithmSpec(ABC):
-    """The user's side of an algorithm: a frozen dataclass of choices that can be built for any setting."""
+    """The user's choices for an algorithm: a frozen dataclass, built for any setting."""
 
     traits: ClassVar[SpecTraits] = SpecTraits()
 
     @abstractmethod
     def build(self, setting: Setting) -> Algorithm:
-        """The algorithm with all its public parameters resolved."""
+        """Return the algorithm with all its public parameters resolved."""
 
     def audit_variants(self) -> tuple[AlgorithmSpec, ...]:
-        """Choices under which a tiny game comes close to the certificate, for the contract that enumerates all its transcripts.
+        """Return choices under which a tiny game comes close to the certificate.
 
-        Without any, the contract takes a large and a small epsilon, and an exchange after every round.
+        They serve the contract that enumerates all transcripts of that game. Without any, the
+        contract takes a large and a small epsilon, and an exchange after every round.
         """
         return ()

@@ -1,4 +1,4 @@
-"""Named things: built in, from an installed package's entry point, or from a user's own file."""
+"""Registries of names: built in, from an entry point of a package, or from a user's file."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Thing = TypeVar("Thing")
 
 
 class _Reference(str):
-    """`"module:attribute"`, not imported yet."""
+    """A reference `"module:attribute"` that is not imported yet."""
 
     def load(self) -> Any:
         module, _, attribute = self.partition(":")
@@ -29,10 +29,11 @@ def _is(known: Any, thing: Any) -> bool:
 
 
 class Registry(Generic[Thing]):
-    """Names and what they stand for.
+    """A mapping from names to classes or functions.
 
-    Built-in things are given by reference (`"module:attribute"`) and imported when they are first used. Entry points of the group
-    `hedgerow.<kind>s` are loaded when a name is first looked up. With a `base`, only its subclasses can be added.
+    Built-in entries are references (`"module:attribute"`), imported on first use. Entry points of
+    the group `hedgerow.<kind>s` are loaded when a name is first looked up. If `base` is given, only
+    its subclasses can be added.
     """
 
     def __init__(self, kind: str, built_in: Mapping[str, str], base: type | None = None) -> None:
@@ -42,11 +43,15 @@ class Registry(Generic[Thing]):
         self._found_plugins = False
 
     def add(self, name: str, thing: Thing) -> None:
+        """Register a thing under a new name."""
         if name in self._things and not _is(self._things[name], thing):
-            raise InvalidValue(f"Expected a new {self.kind} name, {name!r} is already taken.")
+            raise InvalidValue(
+                f"The {self.kind} name {name!r} is already taken. Choose another name."
+            )
         if self.base is not None and not (isinstance(thing, type) and issubclass(thing, self.base)):
             raise InvalidValue(
-                f"Expected the {self.kind} {name!r} to be a class that inherits from {self.base.__name__}, got {thing!r}."
+                f"Expected the {self.kind} {name!r} to be a class that inherits from "
+                f"{self.base.__name__}, got {thing!r}."
             )
         self._things[name] = thing
 
@@ -85,11 +90,12 @@ class Registry(Generic[Thing]):
         return [(name, self[name]) for name in self]
 
     def name_of(self, thing: object) -> str:
-        """The name under which a thing, or the class of an object, is registered."""
+        """Return the registered name of a thing, or of the class of an object."""
         self._load_plugins()
         for name, known in sorted(self._things.items()):
             if _is(known, thing) or _is(known, type(thing)):
                 return name
         raise InvalidValue(
-            f"Expected a registered {self.kind}, got {type(thing).__name__}; register it with add()."
+            f"Expected a registered {self.kind}, got {type(thing).__name__}; "
+            "register it with add()."
         )

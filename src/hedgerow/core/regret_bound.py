@@ -1,4 +1,4 @@
-"""What is proven about regret: how much, against whom, and where."""
+"""Proven regret bounds: the value, the adversaries covered and the proof."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from typing import Literal, get_args
 from hedgerow.core.certificate import Proof
 from hedgerow.core.validate import expect
 
-# losses are drawn anew in every round from one law, independently at every client; fixed in advance; or chosen by somebody who sees
-# the past plays
+# losses are drawn in every round from one law, independently of other rounds and clients; fixed in
+# advance; or chosen by an adversary that sees the past plays
 Adversary = Literal["stochastic", "oblivious", "adaptive"]
 ADVERSARIES: tuple[Adversary, ...] = get_args(Adversary)  # from the weakest to the strongest
 
 
 @dataclass(frozen=True)
 class RegretBound:
-    """Expected regret per client, against the best expert in hindsight, is at most `value` for every adversary up to `covers`.
+    """A bound on the expected regret per client, against the best expert in hindsight.
 
-    Nothing has a default: a bound that does not say whom it covers, and where that is proven, says nothing.
+    The regret is at most `value` for every adversary up to `covers`. No field has a default,
+    because a bound is meaningless without the adversaries that it covers and its proof.
     """
 
     value: float

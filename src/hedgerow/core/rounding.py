@@ -1,4 +1,4 @@
-"""Outward rounding: from exact fractions to the next float on the safe side. Standard library only."""
+"""Outward rounding: from exact fractions to the next float on the safe side (stdlib only)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ def _nearest(exact: Fraction) -> float:
 
 
 def round_up(exact: Fraction) -> float:
-    """The smallest float that is not below an exact value: a certificate never rounds in its own favour.
+    """Return the smallest float that is not below an exact value.
+
+    A certificate must never round in its own favour.
 
     >>> Fraction(round_up(Fraction(1, 3))) > Fraction(1, 3), round_up(Fraction(1, 2))
     (True, 0.5)
@@ -28,24 +30,23 @@ def round_up(exact: Fraction) -> float:
 
 
 def round_down(exact: Fraction) -> float:
-    """The largest float that is not above an exact value."""
+    """Return the largest float that is not above an exact value."""
     return -round_up(-exact)
 
 
 def root_down(square: Fraction) -> float:
-    """The largest float whose square is at most an exact value.
+    """Return the largest float whose square is at most an exact value.
 
     >>> root_down(Fraction(9, 4)), Fraction(root_down(Fraction(2))) ** 2 < 2
     (1.5, True)
     """
     top, bottom = square.numerator, square.denominator
-    shift = max(
-        0, 66 + (bottom.bit_length() - top.bit_length()) // 2
-    )  # so the root below has at least 64 binary digits
+    # chosen so that the root below has at least 64 binary digits
+    shift = max(0, 66 + (bottom.bit_length() - top.bit_length()) // 2)
     return round_down(Fraction(isqrt((top << 2 * shift) // bottom), 1 << shift))
 
 
 def root_up(square: Fraction) -> float:
-    """The smallest float whose square is at least an exact value."""
+    """Return the smallest float whose square is at least an exact value."""
     below = root_down(square)
     return below if Fraction(below) ** 2 == square else nextafter(below, inf)

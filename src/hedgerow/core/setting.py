@@ -1,4 +1,4 @@
-"""The public frame of a game."""
+"""The public size of a game."""
 
 from __future__ import annotations
 
@@ -10,7 +10,28 @@ from hedgerow.core.validate import at_least, expect
 
 @dataclass(frozen=True)
 class Setting:
-    """How many clients, experts and rounds there are; deciders only where they are not the clients."""
+    """The number of clients, experts and rounds of a game; all of it is public.
+
+    Parameters
+    ----------
+    clients
+        The number of clients, at least 1.
+    experts
+        The number of experts, at least 1.
+    horizon
+        The number of rounds, at least 1.
+    deciders
+        The number of players, if they are not the clients. None: every client plays.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> setting = hr.Setting(clients=10, experts=100, horizon=512)
+    >>> setting.players
+    10
+    >>> hr.FollowTheLeader().build(setting).name
+    'follow_the_leader'
+    """
 
     clients: int
     experts: int
@@ -30,5 +51,5 @@ class Setting:
 
     @property
     def players(self) -> int:
-        """How many play: the deciders, where they are not the clients."""
+        """The number of players: the deciders, or the clients if there are no deciders."""
         return self.clients if self.deciders is None else self.deciders

@@ -1,4 +1,4 @@
-"""Which games an algorithm can be played in, and what its certificate says there."""
+"""Which games an algorithm supports, and what its certificate states there."""
 
 from __future__ import annotations
 
@@ -24,12 +24,16 @@ SHOWN_BY_THE_GAME = {
 
 
 def require_exact_noise(algorithm: Algorithm, instead: str = "") -> None:
-    """Secure noise is exact, so every mechanism needs an exact sampler (`exact = True`). `instead`: which choices have one."""
+    """Raise unless every mechanism has an exact sampler (`exact = True`), as secure noise requires.
+
+    `instead` names the choices that have one.
+    """
     for mechanism in algorithm.certificate.mechanisms:
         if mechanism.exact is not True:
-            hint = f"; take {instead}" if instead else ""
+            hint = f" Choose {instead}." if instead else ""
             raise Unsupported(
-                f"{algorithm.name} needs {type(mechanism).__name__}, which has no exact sampler for secure noise{hint}."
+                f"{algorithm.name} needs {type(mechanism).__name__}, "
+                f"which has no exact sampler for secure noise.{hint}"
             )
 
 
@@ -38,21 +42,26 @@ def require_support(
     environment: Environment,
     able: Callable[[Feature], Iterable[str]] | None = None,
 ) -> None:
-    """Refuse a game that the algorithm does not support, by name. `able`: who does, where the caller knows them."""
+    """Raise if the algorithm does not support a feature of the game, and name the feature.
+
+    `able` returns the algorithms that support a feature, if the caller knows them.
+    """
     for feature in sorted(
         environment.traits.features - algorithm.supports, key=lambda feature: feature.value
     ):
         others = (
             "`hedgerow list` shows which algorithms do"
             if able is None
-            else f"take one of {', '.join(able(feature))}"
+            else f"choose one of {', '.join(able(feature))}"
         )
         raise Unsupported(f"{algorithm.name} does not support {feature.value}; {others}.")
 
 
 def certified_for(algorithm: Algorithm, environment: Environment) -> Algorithm:
-    """The algorithm as it is in this game: its certificate says what the game shows of its own (who takes part, who sleeps, who is
-    late), and bounds that are proven for the plain game alone are gone.
+    """Return the algorithm with the certificate that holds in this game.
+
+    The certificate states what the game itself reveals: which clients take part, which experts
+    sleep, which reports are late. Bounds that are proven only for the plain game are removed.
     """
     require_support(algorithm, environment)
     features = environment.traits.features

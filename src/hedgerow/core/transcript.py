@@ -1,4 +1,4 @@
-"""The transcript is a sink: what happened streams through, and only what a sink wants is kept."""
+"""Sinks: a run streams through them, and each keeps only what it needs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from hedgerow.core.messages import encode, scalars
 
 @dataclass(frozen=True)
 class Traffic:
-    """Sizes of one message of each kind, counted once; an algorithm whose messages change in size is not counted exactly."""
+    """The size of one message of each kind, measured once.
+
+    The counts are not exact for an algorithm whose messages change in size.
+    """
 
     upload_scalars: int
     upload_bytes: int
@@ -25,36 +28,43 @@ class Traffic:
 
     @classmethod
     def of(cls, upload: Any, broadcast: Any) -> Traffic:
+        """Measure one upload and one broadcast."""
         return cls(scalars(upload), len(encode(upload)), scalars(broadcast), len(encode(broadcast)))
 
 
 class Sink:
-    """Something that watches a run; subclasses override what they care about.
+    """An object that watches a run; subclasses override the methods they need.
 
-    `wants_messages` makes an engine take every exchange one by one; `marks` are numbers of finished rounds at which the sink
-    wants a block's sums to be split.
+    `wants_messages` makes an engine make every exchange separately. `marks` are the numbers of
+    finished rounds at which the sums of a block are split for this sink.
     """
 
     wants_messages: bool = False
     marks: tuple[int, ...] = ()
 
     def rounds(self, first_round: int, block: Block, plays: np.ndarray) -> None:
-        """Some rounds were played."""
+        """Receive rounds that were played."""
 
     def span(self, first_round: int, rounds: int, play: int, totals: Units) -> None:
-        """Some rounds in which everybody played one expert, known by their `totals` only; a span ends at every mark."""
-        raise Unsupported(f"{type(self).__name__} needs every loss, and here only sums are drawn.")
+        """Receive rounds in which all deciders played one expert, of which only `totals` are known.
+
+        A span ends at every mark.
+        """
+        raise Unsupported(f"{type(self).__name__} needs every loss, but only sums are drawn here.")
 
     def exchanges(self, count: int) -> None:
-        """So many exchanges were made."""
+        """Receive the number of exchanges that were made."""
 
     def message(self, round_number: int, uploads: Any, broadcast: Any) -> None:
-        """One exchange, for sinks that want messages; `uploads` has a leading client axis."""
+        """Receive one exchange, if the sink wants messages.
+
+        `uploads` has a leading client axis.
+        """
 
 
 @dataclass
 class Counters(Sink):
-    """How much was said: rounds played, exchanges made, numbers and bytes sent each way."""
+    """Count the rounds, the exchanges, and the numbers and bytes sent each way."""
 
     clients: int
     listeners: int
@@ -92,7 +102,7 @@ class Counters(Sink):
 
 @dataclass
 class Digest(Sink):
-    """A fingerprint of all plays, whatever the blocks they came in."""
+    """Hash all plays; the hash does not depend on the block size."""
 
     _hash: Any = field(default_factory=hashlib.blake2b)
 
@@ -109,7 +119,7 @@ class Digest(Sink):
 
 @dataclass
 class Everything(Sink):
-    """Keeps all plays and all messages: for `--keep`, replay and tests."""
+    """Keep all plays and messages, for `--keep`, replay and tests."""
 
     wants_messages: bool = True
     plays: list[np.ndarray] = field(default_factory=list)

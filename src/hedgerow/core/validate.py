@@ -1,4 +1,4 @@
-"""Small rules for public parameters. Every message reads `Expected name=value rule.`"""
+"""Rules for public parameters; every message reads `Expected name=value rule.`"""
 
 from __future__ import annotations
 
@@ -25,21 +25,24 @@ def expect(holds: bool, name: str, value: object, rule: str) -> None:
 
 
 def positive(name: str, value: float) -> None:
+    """Require a positive finite number."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     expect(number and math.isfinite(value) and value > 0, name, value, "> 0 and finite")
 
 
 def between(name: str, value: float, low: float, high: float) -> None:
+    """Require low <= value <= high."""
     expect(low <= value <= high, name, value, f"in [{low}, {high}]")
 
 
 def at_least(name: str, value: int, low: int) -> None:
+    """Require a whole number that is at least `low`."""
     whole = isinstance(value, int) and not isinstance(value, bool)
     expect(whole and value >= low, name, value, f"to be a whole number >= {low}")
 
 
 def check_budget(epsilon: float, delta: float = 0.0) -> None:
-    """The range of budgets that algorithms take.
+    """Require a budget in the range that algorithms accept.
 
     >>> check_budget(1.0, delta=1.0)
     Traceback (most recent call last):
@@ -52,7 +55,7 @@ def check_budget(epsilon: float, delta: float = 0.0) -> None:
 
 
 def nearest(word: str, options: Iterable[str]) -> str:
-    """A hint naming the closest valid word, or the whole list when nothing is close.
+    """Return a hint: the closest valid word, or all valid words if none is close.
 
     >>> nearest("epsilom", ["epsilon", "every"])
     "did you mean 'epsilon'?"

@@ -1,4 +1,4 @@
-"""What the server says in one run, from the code that runs everywhere: what likelihoods and audits speak of."""
+"""The broadcasts of one run, as every engine makes them, for likelihoods and audits."""
 
 from __future__ import annotations
 
@@ -12,7 +12,10 @@ from hedgerow.engines.loop import Engine
 
 
 def broadcasts_of(algorithm: Algorithm, losses: Array, noise: NoiseSource) -> list[Any]:
-    """All broadcasts on a stream (rounds, clients, experts), the opening one included. The stream may end before the horizon."""
+    """Return all broadcasts on a stream (rounds, clients, experts), with the opening one.
+
+    The stream may end before the horizon.
+    """
     engine, kept = Engine.vectorised(algorithm, noise, fused=False), Everything()
     opening, run = engine.open()
     for reports in losses:

@@ -1,4 +1,4 @@
-"""A small mutable learner for notebooks and applications: `predict()`, `observe(losses)`, round after round."""
+"""A small mutable learner for notebooks and applications: `predict()`, then `observe(losses)`."""
 
 from __future__ import annotations
 
@@ -24,10 +24,23 @@ from hedgerow.privacy.secure.source import require_secure
 
 
 class Learner:
-    """All clients of one game in one object. Noise is seeded, for simulation, unless a secure `source` is given (`private`).
+    """All clients of one game in one object, played round by round.
 
-    >>> from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
-    >>> learner = Learner(FollowTheLeader(), clients=2, experts=3, horizon=10)
+    The noise is seeded and serves for simulation. For real data use `Learner.private`.
+
+    Parameters
+    ----------
+    algorithm
+        The algorithm and its choices, for example `hr.SparseVector(epsilon=1.0)`.
+    clients, experts, horizon
+        The size of the game: number of clients, experts and rounds.
+    seed
+        The seed of the noise; the same seed gives the same plays.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> learner = hr.Learner(hr.FollowTheLeader(), clients=2, experts=3, horizon=10)
     >>> learner.predict()
     array([0, 0])
     >>> learner.observe([[1, 0, 1], [1, 0, 0]])
@@ -52,19 +65,23 @@ class Learner:
         horizon: int,
         source: SecureNoise,
     ) -> Learner:
-        """For real data: exact noise from the operating system's entropy, and a certificate that says so.
+        """Return a learner for real data: exact noise from the operating system's entropy.
 
-        >>> from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
-        >>> from hedgerow.privacy.secure import SecureNoise
-        >>> learner = Learner.private(SparseVector(), clients=2, experts=3, horizon=10, source=SecureNoise())
-        >>> sorted(assumption.name for assumption in learner.algorithm.certificate.guarantees[1].assumes)
+        The certificate states which assumptions this makes. `source` is the secure noise; the other
+        parameters are those of the class.
+
+        >>> import hedgerow as hr
+        >>> learner = hr.Learner.private(
+        ...     hr.SparseVector(), clients=2, experts=3, horizon=10, source=hr.SecureNoise()
+        ... )
+        >>> sorted(assumption.name for assumption in learner.certificate.peer.assumes)
         ['ARITHMETIC', 'ENTROPY', 'NO_CARRY_OVER', 'PUBLIC_PARAMETERS', 'TRUSTED_SERVER']
         """
         learner = cls.__new__(cls)
         built = algorithm.build(Setting(clients, experts, horizon))
         if not any(guarantee.protects for guarantee in built.certificate.guarantees):
             raise InvalidValue(
-                f"Expected an algorithm that protects somebody, {built.name} protects nobody."
+                f"{built.name} protects nobody. Choose an algorithm with a guarantee."
             )
         require_exact_noise(built, algorithm.traits.exact)
         learner._begin(
@@ -79,14 +96,13 @@ class Learner:
         self._engine = Engine.vectorised(algorithm, source, fused=False)
         self._run = self._engine.start()
         self._waiting: np.ndarray | None = None
-        self._lock = (
-            RLock()
-        )  # two threads that ask for the same round must be given the same answer
+        self._lock = RLock()  # two threads that ask for the same round must get the same answer
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         if isinstance(self.source, SecureNoise):
             raise TypeError(
-                "A private learner cannot be copied or saved: the copy would answer the same round again with other noise."
+                "A private learner cannot be copied or saved: "
+                "the copy would answer the same round again with other noise."
             )
         return super().__reduce_ex__(protocol)
 
@@ -98,11 +114,12 @@ class Learner:
 
     @property
     def spec(self) -> AlgorithmSpec:
-        """The choices the algorithm was built from."""
+        """The choices from which the algorithm was built."""
         return self._spec
 
     @property
     def algorithm(self) -> Algorithm:
+        """The algorithm, built for this game."""
         return self._engine.algorithm
 
     @property
@@ -112,43 +129,46 @@ class Learner:
 
     @property
     def source(self) -> NoiseSource:
-        """Where all noise of this game comes from."""
+        """The source of all noise in this game."""
         return self._engine.source
 
     @property
     def round(self) -> int:
-        """How many rounds are finished."""
+        """The number of finished rounds."""
         return self._run.round
 
     def __repr__(self) -> str:
         setting = self.algorithm.setting
         size = f"clients={setting.clients}, experts={setting.experts}, horizon={setting.horizon}"
-        return f"<Learner of {self._spec!r}, {size}, {type(self.source).__name__}, after round {self.round}>"
+        source = type(self.source).__name__
+        return f"<Learner of {self._spec!r}, {size}, {source}, after round {self.round}>"
 
     def predict(self) -> np.ndarray:
-        """The expert each client follows in this round; asking again gives the same answer."""
+        """Return the expert that each client follows in this round; repeat calls give the same."""
         with self._lock:
             if self._waiting is None:
                 if self._run.round >= self.algorithm.setting.horizon:
                     raise InvalidValue(
-                        f"Expected round={self._run.round} < horizon={self.algorithm.setting.horizon}: the game is over."
+                        f"Expected round={self._run.round} < "
+                        f"horizon={self.algorithm.setting.horizon}: the game is over."
                     )
                 ready, _ = self._engine.exchange(self._run, [])
                 self._waiting, self._run = self._engine.play(ready, Context(ready.round))
             return np.array(self._waiting)
 
     def observe(self, losses: npt.ArrayLike) -> None:
-        """The losses of all experts at all clients, (clients, experts), after `predict`."""
+        """Take the losses (clients, experts) of all experts at all clients, after `predict`."""
         setting, given = self.algorithm.setting, np.array(losses, np.float64)
         if given.shape != (setting.clients, setting.experts):
             raise InvalidValue(
-                f"Expected losses of shape {(setting.clients, setting.experts)}, (clients, experts), got {given.shape}."
+                f"Expected losses of shape {(setting.clients, setting.experts)}, "
+                f"(clients, experts), got {given.shape}."
             )
         if isinstance(self.source, SecureNoise):
-            _check_quietly(given)
+            _check_without_values(given)
         with self._lock:
             if self._waiting is None:
-                raise InvalidValue("Expected predict() before observe().")
+                raise InvalidValue("observe() was called without predict(). Call predict() first.")
             block = check(
                 Block.of(round_to_lattice(given[None])), Linear(), setting, self._run.round, 1
             )
@@ -156,10 +176,14 @@ class Learner:
             self._waiting = None
 
 
-def _check_quietly(losses: np.ndarray) -> None:
-    """Private losses do not belong into error messages, which end up in logs: only the place of a wrong one is named."""
+def _check_without_values(losses: np.ndarray) -> None:
+    """Refuse losses outside [0, 1] without showing them.
+
+    Error messages end up in logs, so they must not contain private losses. Only the place of the
+    wrong loss is named.
+    """
     wrong = np.argwhere(~((losses >= 0) & (losses <= 1)))
     if len(wrong):
         raise InvalidValue(
-            f"Expected losses in [0, 1], the one at {tuple(map(int, wrong[0]))} (site, expert) is not."
+            f"Expected the loss at {tuple(map(int, wrong[0]))} (client, expert) to be in [0, 1]."
         )

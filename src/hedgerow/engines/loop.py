@@ -1,6 +1,7 @@
-"""The loop every engine shares: exchange when it is due, play, observe.
+"""The loop that all engines share: exchange when it is due, play, observe.
 
-An exchange happens just before the round that needs it, so nothing is sent after the last round of a run.
+An exchange takes place just before the round that needs it, so nothing is sent after the last round
+of a run.
 """
 
 from __future__ import annotations
@@ -23,7 +24,10 @@ EXCHANGES_AT_ONCE = 10_000
 
 @dataclass(frozen=True)
 class Engine:
-    """Drives one algorithm. `fused` allows fast paths: the algorithm's own over exchanges, or whole spans between them."""
+    """Drives one algorithm.
+
+    `fused` allows fast paths: the algorithm's own path over exchanges, or whole spans between them.
+    """
 
     algorithm: Algorithm
     source: NoiseSource
@@ -33,19 +37,23 @@ class Engine:
 
     @classmethod
     def vectorised(cls, algorithm: Algorithm, source: NoiseSource, fused: bool = True) -> Engine:
-        """All clients in one array; the default."""
+        """Return the default engine, with all clients in one array."""
         return cls(algorithm, source, *_populations(Batched, algorithm, source), fused)
 
     @classmethod
     def in_process(cls, algorithm: Algorithm, source: NoiseSource) -> Engine:
-        """One state for each client, every message through the codec: slow, and what a deployment does."""
+        """Return an engine with one state for each client and every message encoded.
+
+        It is slow, and does what a deployment does.
+        """
         return cls(algorithm, source, *_populations(Separate, algorithm, source), False)
 
     def start(self) -> RunState:
+        """Return the run after the opening broadcast."""
         return self.open()[1]
 
     def open(self) -> tuple[Any, RunState]:
-        """The opening broadcast, which is no answer to anything, and the run once everybody has it."""
+        """Return the opening broadcast, and the run once all have received it."""
         broadcast, server = self.algorithm.server.open(self.source.server())
         clients = self.clients.start(self.algorithm.client)
         deciders = None if self.deciders is None else self.deciders.start(self.algorithm.decider)
@@ -106,14 +114,15 @@ class Engine:
         return run, np.concatenate(plays), exchanges
 
     def exchange(self, run: RunState, sinks: list[Sink]) -> tuple[RunState, int]:
-        """Exchange as often as is due before the next round; also says how often that was."""
+        """Make all exchanges that are due before the next round, and count them."""
         made = 0
         while run.remaining == 0:
             run = self._exchange(run, sinks)
             made += 1
             if made > EXCHANGES_AT_ONCE:
                 raise InvalidValue(
-                    f"Expected {self.algorithm.name} to play at last, it asked for {made} exchanges in a row."
+                    f"{self.algorithm.name} requested {made} exchanges without playing a round. "
+                    "Its server must broadcast rounds > 0 or None."
                 )
         return run, made
 
@@ -126,7 +135,7 @@ class Engine:
         return play, replace(run, deciders=deciders)
 
     def observe(self, run: RunState, reports: np.ndarray) -> RunState:
-        """Hand every client its report and end the round."""
+        """Give every client its report and end the round."""
         clients = self.clients.observe(self.algorithm.client, run.clients, reports)
         remaining = None if run.remaining is None else run.remaining - 1
         return replace(run, round=run.round + 1, clients=clients, remaining=remaining)
@@ -144,14 +153,16 @@ class Engine:
     def _check_type(self, what: str, message: Any, declared: type[Any]) -> None:
         if type(message) is not declared:
             raise InvalidValue(
-                f"Expected {self.algorithm.name} to {what} {declared.__name__}, it sent {type(message).__name__}."
+                f"Expected {self.algorithm.name} to {what} {declared.__name__}, "
+                f"got {type(message).__name__}."
             )
 
     def _receive(self, run: RunState, broadcast: Any) -> RunState:
         self._check_type("broadcast", broadcast, self.algorithm.broadcast)
         if broadcast.rounds is not None and broadcast.rounds < 0:
             raise InvalidValue(
-                f"Expected {self.algorithm.name} to broadcast rounds={broadcast.rounds} >= 0 or None."
+                f"Expected {self.algorithm.name} to broadcast rounds={broadcast.rounds} "
+                ">= 0 or None."
             )
         clients = self.clients.receive(self.algorithm.client, run.clients, broadcast)
         deciders = None
@@ -164,12 +175,14 @@ class Engine:
         if self.algorithm.plays == "point":
             if plays.shape[:2] != block.losses.shape[:2] or not np.isfinite(plays).all():
                 raise InvalidValue(
-                    f"Expected {name} to play finite points for {block.losses.shape[:2]}, got shape {plays.shape}."
+                    f"Expected {name} to play finite points for {block.losses.shape[:2]}, "
+                    f"got shape {plays.shape}."
                 )
             return
         if plays.shape != block.losses.shape[:2] or plays.dtype.kind != "i":
             raise InvalidValue(
-                f"Expected {name} to play one expert each for {block.losses.shape[:2]}, got {plays.dtype} {plays.shape}."
+                f"Expected {name} to play one expert each for {block.losses.shape[:2]}, "
+                f"got {plays.dtype} {plays.shape}."
             )
         common = common_plays(plays)
         low, high = (plays.min(), plays.max()) if common is None else (common.min(), common.max())
@@ -184,14 +197,17 @@ class Engine:
 
 
 def _choice(block: Block, at: int) -> np.ndarray | None:
-    """The experts that may be chosen in a round; who is absent is asked like the others, and not heard."""
+    """Return the experts that may be chosen in a round.
+
+    An absent client may choose any expert; its play is ignored.
+    """
     if block.awake is None or block.present is None:
         return None if block.awake is None else block.awake[at]
     return block.awake[at] | ~block.present[at, :, None]
 
 
 def _answers(block: Block, at: int, play: np.ndarray) -> np.ndarray:
-    """What clients see of one round in which experts sleep."""
+    """Return what clients see of one round in which experts sleep."""
     one = Block(
         block.losses[at : at + 1],
         block.losses[at : at + 1],

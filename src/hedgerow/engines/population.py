@@ -1,4 +1,4 @@
-"""Clients (or deciders) as an engine sees them: all in one batched state, or one state each with every message on the wire."""
+"""Clients or deciders as an engine sees them: one batched state, or one state each."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from hedgerow.core.protocol import Algorithm, Context
 
 
 class Population(Protocol):
-    """The client side of an exchange, whatever holds the states."""
+    """The client side of an exchange, for any storage of the states."""
 
     def start(self, player: Any) -> Any: ...
 
@@ -25,12 +25,12 @@ class Population(Protocol):
     def observe(self, player: Any, state: Any, reports: np.ndarray) -> Any: ...
 
     def upload(self, player: Any, state: Any) -> tuple[Any, Any]:
-        """The uploads as one message with a leading client axis."""
+        """Return the uploads as one message with a leading client axis."""
         ...
 
 
 def stack(messages: Sequence[Any]) -> Any:
-    """One message with a leading axis from many."""
+    """Combine many messages into one with a leading axis."""
     kind = type(messages[0])
     return kind(
         **{
@@ -41,7 +41,7 @@ def stack(messages: Sequence[Any]) -> Any:
 
 
 def combine(algorithm: Algorithm, uploads: Any) -> Any:
-    """What the server gets: every upload, or only their sum."""
+    """Return what the server gets: every upload, or only their sum."""
     if algorithm.combine == "each":
         return uploads
     kind = type(uploads)
@@ -80,7 +80,7 @@ class Batched:
 
 @dataclass(frozen=True)
 class Separate:
-    """One state for each client; every message is encoded and decoded as it would be on a network."""
+    """One state for each client; every message is encoded and decoded as on a network."""
 
     source: NoiseSource
     role: str

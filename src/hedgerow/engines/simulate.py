@@ -1,4 +1,4 @@
-"""One simulated game from a seed: the environment's blocks through an engine into the sinks, in bounded memory."""
+"""Simulate one game from a seed, in bounded memory."""
 
 from __future__ import annotations
 
@@ -23,13 +23,11 @@ from hedgerow.privacy.secure import SecureNoise
 
 EngineName = Literal["vectorised", "in_process", "summed"]
 ENGINES: tuple[EngineName, ...] = get_args(EngineName)
-BLOCK_ELEMENTS = (
-    2**22
-)  # 32 MiB of float64: so many rounds that the Python around them does not count
+BLOCK_ELEMENTS = 2**22  # 32 MiB of float64: large enough to amortise Python overhead
 
 
 class LastPlays(Sink):
-    """Remembers the last round's plays, for environments that see them."""
+    """Keep the plays of the last round, for environments that see them."""
 
     def __init__(self) -> None:
         self.last: np.ndarray | None = None
@@ -40,18 +38,18 @@ class LastPlays(Sink):
 
 
 def make_engine(name: str, algorithm: Algorithm, source: NoiseSource, fused: bool = True) -> Engine:
+    """Return the engine of that name that plays losses one by one."""
     drivers = ("vectorised", "in_process")
-    expect(name in drivers, "engine", name, f"in {drivers}: no other plays losses one by one")
+    expect(name in drivers, "engine", name, f"in {drivers}, which play losses one by one")
     if name == "in_process":
         return Engine.in_process(algorithm, source)
-    seeded = isinstance(
-        source, SeededNoise | NoNoise
-    )  # fast paths take coins from uniform floats, which are not exact
+    # fast paths make coins from uniform floats, which are not exact
+    seeded = isinstance(source, SeededNoise | NoNoise)
     return Engine.vectorised(algorithm, source, fused and seeded)
 
 
 def traffic_of(algorithm: Algorithm) -> Traffic:
-    """Sizes of the algorithm's messages, from one of each."""
+    """Measure the algorithm's messages, from one of each kind."""
     silent = NoNoise()
     view = silent.single("client", 0, 1)
     upload, _ = algorithm.client.upload(algorithm.client.start(view), view)
@@ -60,6 +58,7 @@ def traffic_of(algorithm: Algorithm) -> Traffic:
 
 
 def counters_of(algorithm: Algorithm) -> Counters:
+    """Return empty counters for an algorithm."""
     setting = algorithm.setting
     separate = 0 if algorithm.decider is None else setting.players
     return Counters(setting.clients, setting.clients + separate, traffic_of(algorithm))
@@ -76,26 +75,63 @@ def simulate(
     fused: bool = True,
     noise: NoiseSource | None = None,
 ) -> Counters:
-    """Play the whole horizon. The result depends on the seed alone, not on the block size, nor on the engine unless it is `summed`.
+    """Play the whole horizon and return the counts of rounds, exchanges and bytes.
 
-    That one draws sums of losses, of the same law, and never a single one.
+    The result depends only on the seed. It does not depend on the block size, and all engines
+    except `"summed"` give the same plays. That engine draws sums of losses, of the same law, and
+    never a single loss.
+
+    Parameters
+    ----------
+    algorithm
+        The algorithm, built for the setting of the environment.
+    environment
+        The source of the losses.
+    seed
+        The seed of the losses and of the noise, at least 0.
+    sinks
+        Objects that watch the run, for example to record regret.
+    engine
+        `"vectorised"` (all clients in one array), `"in_process"` (one state for each client, every
+        message encoded) or `"summed"` (only sums of losses).
+    block_rounds
+        The number of rounds drawn at a time. None: as many as fit in 32 MiB.
+    fused
+        Whether fast paths are allowed; they give the same plays.
+    noise
+        The noise source. None: seeded noise from `seed`.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> environment = hr.Bernoulli(clients=4, experts=3, horizon=20)
+    >>> algorithm = hr.FollowTheLeader().build(environment.setting)
+    >>> counters = hr.simulate(algorithm, environment, seed=0)
+    >>> counters.played, counters.exchanged
+    (20, 19)
     """
     setting, traits = environment.setting, environment.traits
     if setting != algorithm.setting:
         raise InvalidValue(
-            f"Expected {algorithm.name} built for {setting}, it was built for {algorithm.setting}."
+            f"{algorithm.name} was built for {algorithm.setting}, but the game has {setting}. "
+            "Build it for environment.setting."
         )
     require_support(algorithm, environment)
     if isinstance(noise, SecureNoise):
         require_exact_noise(algorithm)
     at_least("seed", seed, 0)
     if (setting.deciders is None) != (algorithm.decider is None):
+        if algorithm.decider is None:
+            raise Unsupported(
+                f"{algorithm.name} lets the clients play, but this game has separate deciders."
+            )
         raise Unsupported(
-            f"{algorithm.name} lets {'the clients' if algorithm.decider is None else 'separate deciders'} play, this game does not."
+            f"{algorithm.name} needs separate deciders, but in this game the clients play."
         )
     if algorithm.plays == "expert" and not isinstance(environment.family, Linear):
         raise Unsupported(
-            f"{algorithm.name} chooses experts and needs linear losses, not {type(environment.family).__name__}."
+            f"{algorithm.name} chooses experts and needs linear losses, "
+            f"not {type(environment.family).__name__}."
         )
     rounds = (
         max(1, BLOCK_ELEMENTS // (setting.players * setting.experts))
@@ -113,7 +149,7 @@ def simulate(
             block_rounds is None and fused,
             "block_rounds",
             block_rounds,
-            "None, and fused=True, where only sums are drawn",
+            "to be None, with fused=True, because the engine 'summed' draws only sums",
         )
         play_sums(
             algorithm, environment, seed, SeededNoise(seed) if noise is None else noise, watching
@@ -140,7 +176,7 @@ def simulate(
 
 
 def _check_declared(environment: Environment, declared: frozenset[Feature], block: Block) -> None:
-    """Certificates are made from what an environment declares, so a mask must be declared."""
+    """Require that masks and delays are declared, because certificates rely on it."""
     late = (
         block.reports
         if block.reports is not block.losses and environment.setting.deciders is None
@@ -154,5 +190,6 @@ def _check_declared(environment: Environment, declared: frozenset[Feature], bloc
     for mask, feature in masks:
         if mask is not None and feature not in declared:
             raise InvalidValue(
-                f"Expected {type(environment).__name__} to declare {feature.value} in its traits, it hands them out."
+                f"{type(environment).__name__} has {feature.value} that its traits "
+                "do not declare. Add the feature to its traits."
             )

@@ -1,8 +1,9 @@
-"""A game in which only sums are ever drawn: for many clients and rounds, where every loss by itself would take too long.
+"""A game in which only sums are drawn.
 
-It needs an algorithm whose clients all play the broadcast expert and upload the sums of their losses, of which the server sees only
-the total (`Algorithm.common_play`), and an environment that draws such totals directly (`Environment.sums`). Server noise is that of
-the other engines.
+It is for many clients and rounds, where drawing every loss would take too long. All clients of the
+algorithm must play the broadcast expert and upload the sums of their losses, and the server must
+see only the total (`Algorithm.common_play`). The environment must draw such totals directly
+(`Environment.sums`). The server's noise is the same as in the other engines.
 """
 
 from __future__ import annotations
@@ -23,15 +24,16 @@ from hedgerow.environments.registry import ENVIRONMENTS
 
 
 def what_instead() -> str:
-    """What to do where only sums cannot be drawn."""
+    """Return advice for games that cannot be played from sums."""
     able = [name for name, kind in ENVIRONMENTS.items() if draws_sums(kind)]
-    return f"Leave the engine out (every loss is then drawn by itself). Environments that draw sums: {', '.join(able)}"
+    names = ", ".join(able)
+    return f"Omit the engine to draw every loss separately. Environments that draw sums: {names}"
 
 
 def why_not_by_sums(algorithm: Algorithm, environment: Environment) -> str | None:
-    """Everything that stands in the way, if anything does."""
+    """Return all reasons why this game cannot be played from sums; None if it can."""
     reason = _needs_single_clients(algorithm)
-    found = [None if reason is None else f"{algorithm.name} cannot be played by sums, {reason}"]
+    found = [None if reason is None else f"{algorithm.name} cannot be played from sums: {reason}"]
     able = draws_sums(type(environment))
     found.append(
         environment.traits.why_no_sums
@@ -42,16 +44,16 @@ def why_not_by_sums(algorithm: Algorithm, environment: Environment) -> str | Non
 
 
 def _needs_single_clients(algorithm: Algorithm) -> str | None:
-    """Why the sums of all clients are not enough for an algorithm, if they are not."""
+    """Return why the sums of all clients do not suffice; None if they do."""
     if algorithm.decider is not None:
-        return "others than its clients play"
+        return "its players are not its clients"
     if algorithm.combine != "sum":
-        return "its server sees every upload by itself"
+        return "its server sees every single upload"
     if algorithm.common_play is not None:
         return None
     if algorithm.certificate.trust in ("local", "distributed") and algorithm.certificate.mechanisms:
-        return "each of its clients adds noise of its own"
-    return "it does not say which one expert all clients play until the next exchange (common_play)"
+        return "each of its clients adds its own noise"
+    return "it does not name one expert for all clients until the next exchange (common_play)"
 
 
 def play_sums(
@@ -65,9 +67,12 @@ def play_sums(
     follow = algorithm.common_play
     why = why_not_by_sums(algorithm, environment)
     if why is not None or follow is None:
-        raise Unsupported(f"Only sums are drawn with the engine 'summed': {why}. {what_instead()}.")
+        raise Unsupported(f"The engine 'summed' draws only sums: {why}. {what_instead()}.")
     if any(sink.wants_messages for sink in sinks):
-        raise Unsupported("Messages of single clients cannot be kept where only sums are drawn.")
+        raise Unsupported(
+            "The engine 'summed' draws only sums, so messages of single clients cannot be kept. "
+            "Use another engine."
+        )
     horizon, noise = algorithm.setting.horizon, source.server()
     marks = sorted({horizon, *(mark for sink in sinks for mark in sink.marks)})
     broadcast, server = algorithm.server.open(noise)
@@ -84,7 +89,8 @@ def play_sums(
             counted = _counted(algorithm, broadcast)
             if made > EXCHANGES_AT_ONCE:
                 raise InvalidValue(
-                    f"Expected {algorithm.name} to play at last, it asked for {made} exchanges in a row."
+                    f"{algorithm.name} requested {made} exchanges without playing a round. "
+                    "Its server must broadcast rounds > 0 or None."
                 )
         rounds = marks[bisect_right(marks, at)] - at
         rounds = min(rounds, horizon if remaining is None else remaining, counted or horizon)
@@ -100,7 +106,7 @@ def play_sums(
 
 
 def _counted(algorithm: Algorithm, broadcast: Any) -> int:
-    """How many rounds after a broadcast enter the next upload: all, if the algorithm says nothing else."""
+    """Return how many rounds after a broadcast enter the next upload; the default is all."""
     return (
         algorithm.setting.horizon
         if algorithm.common_rounds is None
@@ -109,5 +115,5 @@ def _counted(algorithm: Algorithm, broadcast: Any) -> int:
 
 
 def _upload(algorithm: Algorithm, gathered: np.ndarray) -> Any:
-    """What the server sees of the uploads of all clients."""
+    """Return what the server sees of the uploads of all clients."""
     return algorithm.upload(gathered)  # pyright: ignore[reportCallIssue]

@@ -1,4 +1,4 @@
-"""Who chooses the losses, and whether an algorithm's regret bound covers such an adversary."""
+"""Whether a regret bound covers the adversary that chooses the losses."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from hedgerow.core.environment import Environment
 from hedgerow.core.regret_bound import ADVERSARIES, Adversary, RegretBound
 
 BOUND_HOLDS_FOR: dict[Adversary, str] = {
-    "stochastic": "losses drawn anew in every round from one law, independently at every client",
+    "stochastic": (
+        "losses drawn in every round from one law, independently of other rounds and clients"
+    ),
     "oblivious": "losses fixed in advance",
     "adaptive": "losses that may react to the plays",
 }
 
 
 def covered(bound: RegretBound, environment: Environment) -> bool:
-    """Does the bound hold against this adversary?"""
+    """Whether the bound holds against the adversary of this environment."""
     return ADVERSARIES.index(environment.traits.adversary) <= ADVERSARIES.index(bound.covers)

@@ -1,4 +1,4 @@
-"""The environments by name: one line each."""
+"""The environments by name."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ DROPOUT = {
 FORMULAS = {
     "Event": "D ~ D' if, for some client i and round t, l_(j,s) = l'_(j,s) for all (j,s) other than (i,t)",
     "Person": "D ~ D' if they differ in at most {appearances} loss vectors, all of one person",
-    "Site": "D ~ D' if, for some client i, l_(j,s) = l'_(j,s) for all other clients j and all rounds s",
+    "WholeClient": "D ~ D' if, for some client i, l_(j,s) = l'_(j,s) for all other clients j and all rounds s",
 }
 SHOWN = {
     "PUBLIC_PRESENCE": "in which rounds a site has a case at all: a missing play shows it",

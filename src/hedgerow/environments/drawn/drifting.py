@@ -1,4 +1,4 @@
-"""Means that move slowly and smoothly; `switching` has the abrupt kind."""
+"""An environment whose means move slowly and smoothly; in `switching` they jump."""
 
 from __future__ import annotations
 
@@ -13,10 +13,36 @@ from hedgerow.environments.drawn.generated import Generated
 
 @dataclass(frozen=True, kw_only=True)
 class Drifting(Generated):
-    """Bernoulli losses whose means go up and down as sine waves, `cycles` times in the game; the best expert drifts away.
+    """Bernoulli losses whose means follow sine waves, so that the best expert changes slowly.
 
-    In round t (from 0) expert k has the mean `mean + swing * sin(2 pi (cycles * t / horizon + phase_k))` at every client, with
-    phases drawn uniformly at the start. In one round no mean moves by more than 2 pi * swing * cycles / horizon.
+    In round t (from 0) expert k has at every client the mean
+
+        mean + swing * sin(2 pi (cycles * t / horizon + phase_k)).
+
+    The phases are drawn uniformly at the start. In one round no mean moves by more than
+    2 pi * swing * cycles / horizon.
+
+    Parameters
+    ----------
+    clients, experts, horizon
+        The size of the game: number of clients, experts and rounds.
+    mean
+        The mean loss of every expert over a full cycle, in [0, 1].
+    swing
+        The amplitude of the waves. `mean - swing` and `mean + swing` must stay in [0, 1].
+    cycles
+        The number of cycles in the game, above 0.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> environment = hr.Drifting(clients=2, experts=2, horizon=4)
+    >>> phases = environment.start(0).plan
+    >>> environment.means(phases, first_round=0, rounds=4).round(2)
+    array([[0.7 , 0.11],
+           [0.85, 0.59],
+           [0.3 , 0.89],
+           [0.15, 0.41]])
     """
 
     mean: float = 0.5
@@ -36,11 +62,11 @@ class Drifting(Generated):
         positive("cycles", self.cycles)
 
     def plan(self, rng: np.random.Generator) -> Array:
-        """Each expert's phase, as a part of a cycle."""
+        """Draw the phase of each expert, as a fraction of a cycle."""
         return rng.random(self.experts)
 
     def means(self, phases: Array, first_round: int, rounds: int) -> Array:
-        """The means (rounds, experts) of consecutive rounds."""
+        """Return the means (rounds, experts) of consecutive rounds."""
         turns = (
             self.cycles * np.arange(first_round, first_round + rounds)[:, None] / self.horizon
             + phases

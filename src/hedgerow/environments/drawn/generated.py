@@ -1,7 +1,7 @@
-"""Base of environments whose losses are drawn: reproducible from a seed, the same whatever the block size, streaming.
+"""Base classes of environments with drawn losses: reproducible from a seed, for any block size.
 
-Losses are drawn in fixed chunks, each from its own generator keyed by (seed, chunk number), so any block can be made from
-scratch and nothing depends on what was asked for before.
+Losses are drawn in fixed chunks. Each chunk has its own generator, keyed by (seed, chunk number),
+so any block can be made from scratch and does not depend on earlier requests.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _PLAN, _CHUNK, _SUMS = 1, 2, 3
 
 
 def generator(seed: int, *key: int) -> np.random.Generator:
-    """The generator of one part of an environment; independent of every noise stream."""
+    """Return the generator of one part of an environment; it is independent of all noise."""
     return np.random.Generator(
         np.random.PCG64(np.random.SeedSequence(seed, spawn_key=(0x656E76, *key)))
     )
@@ -31,7 +31,7 @@ def generator(seed: int, *key: int) -> np.random.Generator:
 
 @dataclass(frozen=True)
 class Stream:
-    """State of a drawn environment: where it is, what was fixed at the start, and the chunk at hand."""
+    """The state of a drawn environment: position, plan, and the current chunk."""
 
     seed: int
     round: int
@@ -42,7 +42,7 @@ class Stream:
 
 @dataclass(frozen=True, kw_only=True)
 class Frame(Environment):
-    """What every environment with linear losses of its own making has: how many clients, experts and rounds."""
+    """Base class of environments with linear losses: the number of clients, experts and rounds."""
 
     clients: int = 10
     experts: int = 100
@@ -61,8 +61,10 @@ class Frame(Environment):
 
 
 class _Stated(property):
-    """The traits that a class states. The claim to be stochastic is about how this class draws, and not about a subclass that draws in
-    another way, also where the subclass asks for `super().traits`.
+    """The traits that a class states.
+
+    The claim "stochastic" is about how this class draws. A subclass that draws differently does not
+    inherit it, even if the subclass uses `super().traits`.
     """
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
@@ -79,10 +81,12 @@ class _Stated(property):
 
 @dataclass(frozen=True, kw_only=True)
 class Generated(Frame):
-    """Subclasses say what is fixed at the start (`plan`) and draw losses for consecutive rounds (`draw`).
+    """Base class of environments with drawn losses.
 
-    Where, given the plan, losses are drawn anew in every round from one law, independently at every client (their laws may differ), the
-    class that draws them says so in its traits, as the adversary "stochastic". A class that draws in another way does not inherit that.
+    Subclasses fix a `plan` at the start and `draw` losses for consecutive rounds. The adversary is
+    "stochastic" if, given the plan, losses are drawn in every round from one law, independently of
+    other rounds and clients (the laws of clients may differ). The class that draws them states this
+    in its traits. A subclass that draws differently does not inherit it.
     """
 
     def __init_subclass__(cls) -> None:
@@ -96,16 +100,19 @@ class Generated(Frame):
         return Traits(fresh=True)
 
     def plan(self, rng: np.random.Generator) -> Any:
-        """What the whole stream shares, drawn once."""
+        """Draw what the whole stream shares, once."""
         return None
 
     def draw(self, rng: np.random.Generator, plan: Any, first_round: int, rounds: int) -> Array:
-        """Losses in [0, 1] of shape (rounds, clients, experts)."""
+        """Return losses in [0, 1] of shape (rounds, clients, experts)."""
         raise NotImplementedError
 
     @property
     def chunk_rounds(self) -> int:
-        """How many rounds `draw` is asked for at a time: chunk k begins with round k * chunk_rounds, the last may be shorter."""
+        """The number of rounds in one call of `draw`.
+
+        Chunk k begins with round k * chunk_rounds; the last chunk may be shorter.
+        """
         return max(1, CHUNK_ELEMENTS // (self.clients * self.experts))
 
     def start(self, seed: int) -> Stream:
@@ -130,7 +137,8 @@ class Generated(Frame):
                 expected = (count, self.clients, self.experts)
                 if drawn.shape != expected:
                     raise InvalidValue(
-                        f"Expected {type(self).__name__}.draw to return shape {expected}, got {drawn.shape}."
+                        f"Expected {type(self).__name__}.draw to return shape {expected}, "
+                        f"got {drawn.shape}."
                     )
                 chunk, losses = wanted, round_to_lattice(drawn)
             piece = losses[at - wanted * size : stop - wanted * size]
@@ -142,16 +150,22 @@ class Generated(Frame):
 
 @dataclass(frozen=True, kw_only=True)
 class Counted(Generated):
-    """Losses are 0 or 1, so that the sums of many rounds can be drawn directly (`counts`), without drawing a single loss."""
+    """Base class of environments with losses 0 or 1.
+
+    The sums of many rounds can be drawn directly (`counts`), without drawing a single loss.
+    """
 
     def counts(
         self, rng: np.random.Generator, plan: Any, first_round: int, rounds: int
     ) -> np.ndarray:
-        """How often each expert loses in these rounds, at all clients together: the law of the sum of what `draw` gives."""
+        """Return how often each expert loses in these rounds, at all clients together.
+
+        The law must be that of the sum of the losses from `draw`.
+        """
         raise NotImplementedError
 
     def sums(self, state: Stream, rounds: int) -> tuple[Units, Stream]:
-        """Other spans of rounds give other sums, of the same law."""
+        """Draw sums of losses; a different split into spans gives other sums of the same law."""
         counted = self.counts(
             generator(state.seed, _SUMS, state.round), state.plan, state.round, rounds
         )

@@ -1,4 +1,4 @@
-"""Clients that differ: how many of them have a best expert of their own."""
+"""An environment in which some clients have a different best expert."""
 
 from __future__ import annotations
 
@@ -14,12 +14,34 @@ from hedgerow.environments.drawn.generated import Generated
 
 @dataclass(frozen=True, kw_only=True)
 class Heterogeneous(Generated):
-    """Bernoulli(`mean`) losses; `heterogeneity` is the part of the clients with a best expert of their own, the others share one.
+    """Bernoulli losses; a share of the clients has a different best expert than the others.
 
-    A client's best expert loses with probability `mean - gap`, by default never. At 0 all clients have the same best expert, at 1
-    each cluster has its own, and the shared one is nobody's. `clusters` groups of neighbouring clients have their best expert
-    in common; None makes every client a cluster. A number of clusters that is not whole is rounded at random, up or down, so
-    that it is right on average. Own experts differ from the shared one, and from each other while there are enough experts.
+    A client's best expert loses with probability `mean - gap`, by default never. The best experts
+    of these clients differ from the shared one, and from each other while there are enough experts.
+
+    Parameters
+    ----------
+    clients, experts, horizon
+        The size of the game: number of clients, experts and rounds.
+    heterogeneity
+        The share of clusters with their own best expert, in [0, 1]. At 0 all clients share one best
+        expert. At 1 each cluster has its own, and the shared one is best for no client. If the
+        share is not a whole number of clusters, it is rounded up or down at random, so that it is
+        right on average.
+    clusters
+        The number of groups of neighbouring clients with a common best expert. None: every client
+        is a cluster.
+    mean
+        The probability that an expert loses, in [0, 1].
+    gap
+        By how much the best expert is better, in [0, mean].
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> environment = hr.Heterogeneous(clients=6, experts=10, heterogeneity=0.5)
+    >>> environment.start(0).plan  # the best expert of each client
+    array([2, 8, 5, 8, 0, 8])
     """
 
     heterogeneity: float = 0.5
@@ -46,7 +68,7 @@ class Heterogeneous(Generated):
         return replace(super().traits, adversary="stochastic")
 
     def plan(self, rng: np.random.Generator) -> np.ndarray:
-        """The best expert of each client."""
+        """Draw the best expert of each client."""
         clusters = self.clients if self.clusters is None else self.clusters
         shared, *others = rng.permutation(self.experts)
         own = min(clusters, int(self.heterogeneity * clusters + rng.random())) if others else 0

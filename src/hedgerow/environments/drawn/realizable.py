@@ -1,4 +1,4 @@
-"""Streams with a good expert: one that never loses, one that loses little, or survivors that are halved again and again."""
+"""Environments with a good expert: it never loses, loses little, or survives repeated halving."""
 
 from __future__ import annotations
 
@@ -17,9 +17,29 @@ from hedgerow.environments.drawn.scattered import LONGEST, Scattered
 
 @dataclass(frozen=True, kw_only=True)
 class Realizable(Counted):
-    """One expert, drawn at the start, never loses; all others draw Bernoulli(`mean`) or uniform losses of that mean.
+    """One expert, drawn at the start, never loses; the others lose with a given mean.
 
-    `law="uniform"` with `mean=0.5` is uniform on [0, 1], our reading of "random losses" in Gao et al. 2024, Figure 2.
+    Parameters
+    ----------
+    clients, experts, horizon
+        The size of the game: number of clients, experts and rounds.
+    mean
+        The mean loss of the other experts, in [0, 1], or in [0, 0.5] for the uniform law.
+    law
+        `"bernoulli"` or `"uniform"`. Uniform losses lie in [0, 2 * mean].
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> environment = hr.Realizable(clients=100, experts=3, horizon=50)
+    >>> block, _ = environment.block(environment.start(0), 50, None)
+    >>> block.losses.mean(axis=(0, 1)).round(1)
+    array([0.5, 0. , 0.5])
+
+    References
+    ----------
+    Gao et al. 2024, Figure 2: uniform losses on [0, 1] (`mean=0.5`) are our reading of its "random
+    losses".
     """
 
     mean: float = 0.5
@@ -40,7 +60,7 @@ class Realizable(Counted):
         return replace(super().traits, adversary="stochastic", why_no_sums=why_not)
 
     def plan(self, rng: np.random.Generator) -> Any:
-        """The expert that never loses."""
+        """Draw the expert that never loses."""
         return int(rng.integers(self.experts))
 
     def draw(self, rng: np.random.Generator, plan: Any, first_round: int, rounds: int) -> Array:
@@ -64,10 +84,32 @@ class Realizable(Counted):
 
 @dataclass(frozen=True, kw_only=True)
 class NearRealizable(Realizable):
-    """As `Realizable`, but the expert drawn at the start loses `best_loss` in all at every client, in random rounds.
+    """Like `Realizable`, but the best expert has a total loss of `best_loss` at every client.
 
-    It loses 1 in so many rounds, chosen at random and for each client anew, and what is left of `best_loss` in one more. With
-    `exact=False` it loses 1 in every round with probability best_loss / horizon: `best_loss` then only on average.
+    It loses 1 in random rounds, drawn separately for each client, and the fractional rest of
+    `best_loss` in one more.
+
+    Parameters
+    ----------
+    clients, experts, horizon
+        The size of the game: number of clients, experts and rounds.
+    mean
+        The mean loss of the other experts, in [0, 1], or in [0, 0.5] for the uniform law.
+    law
+        `"bernoulli"` or `"uniform"`. Uniform losses lie in [0, 2 * mean].
+    best_loss
+        The total loss of the best expert at each client, in [0, horizon].
+    exact
+        True: the total is exactly `best_loss`. False: the best expert loses 1 in every round with
+        probability best_loss / horizon, so `best_loss` is the mean of the total.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> environment = hr.NearRealizable(clients=2, experts=3, horizon=100, best_loss=2.5)
+    >>> block, _ = environment.block(environment.start(0), 100, None)
+    >>> block.losses.sum(axis=0).min(axis=1)
+    array([2.5, 2.5])
     """
 
     best_loss: float = 5.0
@@ -85,16 +127,25 @@ class NearRealizable(Realizable):
 
     @property
     def traits(self) -> Traits:
-        """Where the loss is exact, earlier rounds tell of later ones: such losses are fixed in advance, not drawn anew."""
+        """With an exact total, earlier rounds carry information about later ones.
+
+        Such losses are fixed in advance, not drawn independently in every round.
+        """
         inherited = replace(super().traits, adversary="stochastic")
         if not self.exact:
             return inherited
-        exactly = "sums where every client's best expert loses exactly best_loss cannot be drawn directly; exact=False can"
+        exactly = (
+            "sums where every client's best expert loses exactly best_loss cannot be drawn "
+            "directly; exact=False can"
+        )
         why_not = "; ".join(filter(None, [inherited.why_no_sums, exactly]))
         return replace(inherited, adversary="oblivious", why_no_sums=why_not)
 
     def plan(self, rng: np.random.Generator) -> tuple[int, Scattered, np.ndarray]:
-        """The best expert, the rounds in which it loses, and which of them, at each client, takes what is left."""
+        """Draw the best expert, the rounds in which it loses, and the fractional one.
+
+        The last array gives, for each client, which of these rounds takes the fractional rest.
+        """
         best, count = int(rng.integers(self.experts)), ceil(self.best_loss)
         losing = Scattered(
             int(rng.integers(2**63)), self.clients, self.horizon, self.chunk_rounds, count
@@ -130,10 +181,26 @@ class NearRealizable(Realizable):
 
 @dataclass(frozen=True, kw_only=True)
 class Halving(Counted):
-    """Every horizon/8 rounds half of the surviving experts start losing 1 in every round at every client."""
+    """Every horizon/8 rounds half of the remaining experts start to lose 1 in every round.
+
+    The losses are the same at all clients.
+
+    Parameters
+    ----------
+    clients, experts, horizon
+        The size of the game: number of clients, experts and rounds.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> environment = hr.Halving(clients=1, experts=16, horizon=80)
+    >>> block, _ = environment.block(environment.start(0), 80, None)
+    >>> block.losses[::10, 0].sum(axis=1)  # how many of the 16 experts lose
+    array([ 0.,  8., 12., 14., 15., 15., 15., 15.])
+    """
 
     def plan(self, rng: np.random.Generator) -> np.ndarray:
-        """The round in which each expert starts to lose (the horizon for the survivors)."""
+        """Draw the round in which each expert starts to lose (the horizon for survivors)."""
         death = np.full(self.experts, self.horizon)
         alive = rng.permutation(self.experts)
         for step in range(1, 8):

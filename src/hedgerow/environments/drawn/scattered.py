@@ -1,8 +1,9 @@
-"""Exactly so many random rounds out of a horizon, for every client, known chunk by chunk without keeping any of them.
+"""A fixed number of random rounds for every client, computed chunk by chunk without storing them.
 
-How many of the rounds fall into the first half of the chunks has the hypergeometric law, and so on in each half. Every split
-has a generator of its own, so that any chunk can be made from scratch, and all sets of rounds are equally likely. The splits
-on the way to the chunk at hand are remembered: chunks in order cost two splits each.
+The number of these rounds in the first half of the chunks has the hypergeometric law, and the same
+holds in each half. Every split has its own generator, so any chunk can be made from scratch, and
+all sets of rounds are equally likely. The splits on the path to the current chunk are cached:
+chunks in order cost two splits each.
 """
 
 from __future__ import annotations
@@ -16,13 +17,16 @@ import numpy.typing as npt
 from hedgerow.core.lattice import Units
 from hedgerow.environments.drawn.generated import generator
 
-LONGEST = 10**9 - 1  # numpy's hypergeometric law ends here
+LONGEST = 10**9 - 1  # the limit of numpy's hypergeometric law
 DEEPEST = LONGEST.bit_length()
 
 
 @dataclass(frozen=True)
 class Scattered:
-    """`count` rounds out of `horizon` for each of the clients; chunks hold `chunk_rounds` rounds, the last perhaps fewer."""
+    """`count` rounds out of `horizon` for each client.
+
+    Chunks hold `chunk_rounds` rounds; the last may hold fewer.
+    """
 
     seed: int
     clients: int
@@ -32,16 +36,19 @@ class Scattered:
 
     @property
     def levels(self) -> int:
-        """How often the chunks must be halved to have one alone."""
+        """How many times the chunks must be halved until one is left."""
         return (-(-self.horizon // self.chunk_rounds) - 1).bit_length()
 
     def length(self, level: int, index: int) -> int:
-        """How many rounds there are in the index-th group of 2^level chunks."""
+        """Count the rounds in the index-th group of 2^level chunks."""
         size = self.chunk_rounds << level
         return min((index + 1) * size, self.horizon) - min(index * size, self.horizon)
 
     def number(self, rng: np.random.Generator, first_round: int, rounds: int) -> Units:
-        """For the rounds of one chunk, (rounds, clients): which of the client's rounds this is, counted from 0; -1 for none."""
+        """Number the chosen rounds of each client, for the rounds of one chunk: (rounds, clients).
+
+        The count starts at 0; -1 means that the round is not chosen.
+        """
         chunk = first_round // self.chunk_rounds
         before = np.zeros(self.clients, np.int64)
         for level in range(self.levels):
@@ -56,7 +63,7 @@ class Scattered:
 
 @lru_cache(maxsize=2 * DEEPEST)
 def _inside(scattered: Scattered, level: int, index: int) -> npt.NDArray[np.int32]:
-    """How many of each client's rounds lie in the index-th group of 2^level chunks."""
+    """Count each client's rounds in the index-th group of 2^level chunks."""
     if level == scattered.levels:
         return np.full(scattered.clients, scattered.count, np.int32)
     parent = (level + 1, index // 2)

@@ -1,4 +1,4 @@
-"""Losses drawn anew in every round: Bernoulli with one gap or a ladder of them, uniform, the Gaussian-softmax recipe of Gao et al."""
+"""Losses drawn from one law in every round: Bernoulli, uniform, and Gaussian softmax."""
 
 from __future__ import annotations
 
@@ -14,7 +14,27 @@ from hedgerow.environments.drawn.generated import Counted, Generated
 
 @dataclass(frozen=True, kw_only=True)
 class Bernoulli(Counted):
-    """Each loss is 1 with probability `mean`, for the best expert (drawn at the start) `mean - gap`."""
+    """Bernoulli losses with one best expert, drawn at the start.
+
+    Each loss is 1 with probability `mean`; for the best expert with probability `mean - gap`.
+
+    Parameters
+    ----------
+    clients, experts, horizon
+        The size of the game: number of clients, experts and rounds.
+    mean
+        The probability that an expert loses, in [0, 1].
+    gap
+        By how much the best expert is better, in [0, mean].
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> environment = hr.Bernoulli(clients=100, experts=3, horizon=100, gap=0.3)
+    >>> block, _ = environment.block(environment.start(0), 100, None)
+    >>> block.losses.mean(axis=(0, 1)).round(1)
+    array([0.5, 0.2, 0.5])
+    """
 
     mean: float = 0.5
     gap: float = 0.2
@@ -29,6 +49,7 @@ class Bernoulli(Counted):
         return replace(super().traits, adversary="stochastic")
 
     def plan(self, rng: np.random.Generator) -> Array:
+        """Draw the best expert; return the mean of each expert."""
         means = np.full(self.experts, self.mean)
         means[rng.integers(self.experts)] -= self.gap
         return means
@@ -46,7 +67,28 @@ class Bernoulli(Counted):
 
 @dataclass(frozen=True, kw_only=True)
 class GapLadder(Bernoulli):
-    """Bernoulli losses with experts at every scale: they trail the best by `gap` to `widest` in equal ratios, the last has `mean`."""
+    """Bernoulli losses whose gaps to the best expert grow in equal ratios from `gap` to `widest`.
+
+    The worst expert has the mean `mean`, the best `mean - widest`.
+
+    Parameters
+    ----------
+    clients, experts, horizon
+        The size of the game: number of clients, experts and rounds.
+    mean
+        The probability that the worst expert loses, in [0, 1].
+    gap
+        The gap of the second best expert, in (0, widest].
+    widest
+        The gap of the worst expert, at most `mean`.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> means = hr.GapLadder(experts=4, gap=0.1, widest=0.4).start(0).plan
+    >>> sorted(means.round(2).tolist())
+    [0.1, 0.2, 0.3, 0.5]
+    """
 
     gap: float = 0.01
     widest: float = 0.4
@@ -57,6 +99,7 @@ class GapLadder(Bernoulli):
         expect(0 < self.gap <= self.widest, "gap", self.gap, f"in (0, widest={self.widest}]")
 
     def plan(self, rng: np.random.Generator) -> Array:
+        """Draw the order of the experts; return the mean of each expert."""
         behind = (
             np.append(0.0, np.geomspace(self.gap, self.widest, self.experts - 1))
             if self.experts > 1
@@ -67,7 +110,21 @@ class GapLadder(Bernoulli):
 
 @dataclass(frozen=True, kw_only=True)
 class UniformLosses(Generated):
-    """Each loss is uniform on [0, 1]: nothing to learn, every expert is as good as the other."""
+    """Each loss is uniform on [0, 1]: all experts are equally good, and there is nothing to learn.
+
+    Parameters
+    ----------
+    clients, experts, horizon
+        The size of the game: number of clients, experts and rounds.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> environment = hr.UniformLosses(clients=100, experts=3, horizon=100)
+    >>> block, _ = environment.block(environment.start(0), 100, None)
+    >>> block.losses.mean(axis=(0, 1)).round(1)
+    array([0.5, 0.5, 0.5])
+    """
 
     @property
     def traits(self) -> Traits:
@@ -80,11 +137,31 @@ class UniformLosses(Generated):
 
 @dataclass(frozen=True, kw_only=True)
 class GaussianSoftmax(Generated):
-    """Gao et al. 2024, section 6, in the linear reading: cross-entropies of softmaxed Gaussian class scores.
+    """Cross-entropy losses of softmaxed Gaussian class scores, as in Gao et al. 2024.
 
-    Means and variances of the scores are uniform on [0, 1] and drawn once; in every round and for every client the true
-    class distribution p is the softmax of a Gaussian score vector, and choosing class k costs -log p(k), divided by `cap`
-    and clipped to [0, 1]. The paper leaves out the ranges and the rescaling.
+    Means and variances of the scores are uniform on [0, 1] and drawn once. In every round and for
+    every client the true class distribution p is the softmax of a Gaussian score vector. Choosing
+    class k costs -log p(k), divided by `cap` and clipped to [0, 1].
+
+    Parameters
+    ----------
+    clients, experts, horizon
+        The size of the game: number of clients, experts and rounds.
+    cap
+        The cross-entropy that counts as loss 1; above 0 and finite.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> environment = hr.GaussianSoftmax(clients=2, experts=5, horizon=10)
+    >>> block, _ = environment.block(environment.start(0), 10, None)
+    >>> block.losses.shape
+    (10, 2, 5)
+
+    References
+    ----------
+    Gao et al. 2024, section 6, in the linear reading. The paper does not give the ranges or the
+    rescaling.
     """
 
     cap: float = 10.0
@@ -98,6 +175,7 @@ class GaussianSoftmax(Generated):
         return replace(super().traits, adversary="stochastic")
 
     def plan(self, rng: np.random.Generator) -> tuple[Array, Array]:
+        """Draw the means and the standard deviations of the scores."""
         return rng.random(self.experts), np.sqrt(rng.random(self.experts))
 
     def draw(

@@ -1,4 +1,4 @@
-"""A best expert that changes."""
+"""An environment whose best expert changes abruptly."""
 
 from __future__ import annotations
 
@@ -13,7 +13,26 @@ from hedgerow.environments.drawn.generated import Counted
 
 @dataclass(frozen=True, kw_only=True)
 class Switching(Counted):
-    """`segments` equal parts, each with its own best expert: Bernoulli(`mean`) losses, the best with `mean - gap`."""
+    """Bernoulli losses; the best expert changes between `segments` equal parts of the game.
+
+    Parameters
+    ----------
+    clients, experts, horizon
+        The size of the game: number of clients, experts and rounds.
+    segments
+        The number of parts, in [1, horizon].
+    mean
+        The probability that an expert loses, in [0, 1].
+    gap
+        By how much the best expert is better, in [0, mean].
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> environment = hr.Switching(clients=10, experts=5, horizon=100, segments=4)
+    >>> environment.start(0).plan  # the best expert of each part
+    array([2, 0, 4, 3])
+    """
 
     segments: int = 4
     mean: float = 0.5
@@ -29,6 +48,7 @@ class Switching(Counted):
         expect(0 <= self.gap <= self.mean, "gap", self.gap, f"in [0, mean={self.mean}]")
 
     def plan(self, rng: np.random.Generator) -> np.ndarray:
+        """Draw the best expert of each part; it differs from that of the part before."""
         best = rng.integers(self.experts, size=self.segments)
         for i in range(1, self.segments):
             if self.experts > 1 and best[i] == best[i - 1]:
@@ -48,9 +68,8 @@ class Switching(Counted):
         self, rng: np.random.Generator, plan: np.ndarray, first_round: int, rounds: int
     ) -> np.ndarray:
         last = first_round + rounds
-        starts = -(
-            -np.arange(self.segments + 1) * self.horizon // self.segments
-        )  # segment s begins where t * segments // horizon = s
+        # segment s begins at the first round t with t * segments // horizon = s
+        starts = -(-np.arange(self.segments + 1) * self.horizon // self.segments)
         lengths = np.diff(np.clip(starts, first_round, last))
         counted = rng.binomial(rounds * self.clients, self.mean, self.experts)
         for best in np.unique(plan[lengths > 0]):

@@ -1,4 +1,4 @@
-"""What adversaries that see the past plays share, and one of them."""
+"""An adversary that sees the past plays, and a helper for all such adversaries."""
 
 from __future__ import annotations
 
@@ -12,29 +12,50 @@ from hedgerow.environments.drawn.generated import Frame
 
 
 def last_played(past_plays: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
-    """Who took part in the last round, and which experts they played; nobody before the first round.
+    """Return the clients that took part in the last round, and the experts they played.
+
+    Both are empty before the first round.
 
     >>> [values.tolist() for values in last_played(np.array([7, ABSENT, 3]))]
     [[0, 2], [7, 3]]
     """
     plays = np.zeros(0, np.int64) if past_plays is None else past_plays
-    who = np.flatnonzero(plays != ABSENT)
-    return who, plays[who]
+    clients = np.flatnonzero(plays != ABSENT)
+    return clients, plays[clients]
 
 
 @dataclass(frozen=True)
 class Chase:
-    """Which experts each client is charged for, (clients, experts)."""
+    """The experts for which each client is charged, (clients, experts)."""
 
     charged: np.ndarray
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlayChasing(Frame):
-    """Charges each client 1 for the expert it has just played, 0 for all others; if `lasting`, for every expert it ever played.
+    """Charges each client 1 for the expert that it has just played, and 0 for all others.
 
-    Staying is punished one round later. With `lasting` nothing is forgiven, as in the lower bounds of
-    Asi et al. 2023 (`columns` has their adversaries themselves). Without it, going to and fro between two experts costs nothing.
+    Staying with an expert is punished one round later.
+
+    Parameters
+    ----------
+    clients, experts, horizon
+        The size of the game: number of clients, experts and rounds.
+    lasting
+        True: a client is charged for every expert that it has ever played, as in the lower bounds
+        of Asi et al. 2023 (`columns` has their exact adversaries). False: alternating between two
+        experts costs nothing.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hedgerow as hr
+    >>> environment = hr.PlayChasing(clients=2, experts=3, horizon=10)
+    >>> _, state = environment.block(environment.start(0), 1, None)
+    >>> block, _ = environment.block(state, 1, np.array([2, 0]))  # the clients played 2 and 0
+    >>> block.losses[0]
+    array([[0., 0., 1.],
+           [1., 0., 0.]])
     """
 
     lasting: bool = False

@@ -1,10 +1,14 @@
-"""Adversaries that make an algorithm guess the signs of the columns of a hidden matrix (Asi et al. 2023, Theorems 9, 10 and 11).
+"""Adversaries that make an algorithm guess the signs of the columns of a hidden matrix.
 
-Every expert stands for a guess. In each round one row of the matrix says which guesses are right. Whoever is played has given away its
-guess, and all experts for the same columns lose 1 from then on: each round needs a new guess. An expert that was never played and is
-right in all rows loses nothing, so regret is the number of wrong or repeated guesses. Guessing many signs right from few rows is
-what privacy forbids. All clients have the same losses; with several clients a column is gone once anybody has played it. The theorems
-are about games in which everybody plays in every round: who is absent uses up nothing and guesses less.
+They are those of Asi et al. 2023, Theorems 9, 10 and 11. Every expert is a guess. In each round one
+row of the matrix decides which guesses are right. A guess is used up once it is played: all experts
+for the same columns lose 1 from then on, so each round needs a new guess. An expert that was never
+played and is right in all rows loses nothing, so regret is the number of wrong or repeated guesses.
+Privacy forbids guessing many signs right from few rows.
+
+All clients have the same losses; with several clients a column is gone once any client has played
+it. In the theorems every client plays in every round. An absent client uses up no column and makes
+fewer guesses.
 """
 
 from __future__ import annotations
@@ -23,12 +27,15 @@ from hedgerow.environments.hard.adaptive import last_played
 from hedgerow.environments.hard.lower_bounds import LARGEST_SUBSET
 
 _MATRIX = 4
-MOST_USED = 0.9  # of the columns, so that good ones are left
+MOST_USED = 0.9  # share of the columns that may be used up, so that good ones are left
 
 
 @dataclass(frozen=True)
 class ColumnState:
-    """The hidden matrix of signs (rows, columns), the order in which its rows are used, the columns that are gone, and the round."""
+    """The hidden matrix of signs (rows, columns), and the position in the game.
+
+    `order` is the order in which rows are used; `gone` marks the columns that are used up.
+    """
 
     signs: np.ndarray
     order: np.ndarray
@@ -38,10 +45,32 @@ class ColumnState:
 
 @dataclass(frozen=True, kw_only=True)
 class SignEstimation(Frame):
-    """Two experts for each column, one for each sign: expert 2j says -1, expert 2j + 1 says +1 (Theorem 9).
+    """Two experts for each column guess its sign: expert 2j guesses -1, expert 2j + 1 guesses +1.
 
-    A share `padding` of the columns has the same sign in all `rows`; the others are those of a Tardos fingerprinting code, which make
-    it costly to betray a row. Rows are used in turn. `lower_bounds.sign_estimation_regret` is the printed bound.
+    Rows are used in turn. `lower_bounds.sign_estimation_regret` is the printed bound.
+
+    Parameters
+    ----------
+    clients, experts, horizon
+        The size of the game: number of clients, experts and rounds. `experts` must be even.
+        In each round every client may use up a column, so the horizon is limited.
+    rows
+        The number of rows of the hidden matrix, at least 1.
+    padding
+        The share of columns with the same sign in all rows, in [0, 1]. The other columns are those
+        of a Tardos fingerprinting code, which make it costly to betray a row.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> environment = hr.SignEstimation(experts=8, horizon=3)
+    >>> block, _ = environment.block(environment.start(0), 1, None)
+    >>> block.losses[0, 0]  # one guess of each pair is right
+    array([1., 0., 1., 0., 0., 1., 0., 1.])
+
+    References
+    ----------
+    Asi et al. 2023, Theorem 9.
     """
 
     clients: int = 1
@@ -56,9 +85,13 @@ class SignEstimation(Frame):
         at_least("rows", self.rows, 1)
         between("padding", self.padding, 0.0, 1.0)
         most = self._most_rounds(self.columns)
-        game = f"so many rounds, in each of which every client may use up another, leave enough of the {self.columns} columns"
-        needed = f"{self.horizon} rounds with {self.clients} client{'s' if self.clients > 1 else ''} need experts >= {self._enough()}"
-        expect(self.horizon <= most, "horizon", self.horizon, f"<= {most}: {game}; {needed}")
+        used = (
+            f"in each round every client may use up {self.at_once} of the {self.columns} columns, "
+            f"and at most {MOST_USED:.0%} may be used up"
+        )
+        clients = f"{self.clients} client{'s' if self.clients > 1 else ''}"
+        needed = f"{self.horizon} rounds with {clients} need experts >= {self._enough()}"
+        expect(self.horizon <= most, "horizon", self.horizon, f"<= {most}: {used}; {needed}")
 
     def _check_experts(self) -> None:
         expect(self.experts % 2 == 0, "experts", self.experts, "to be even: two for each column")
@@ -67,7 +100,7 @@ class SignEstimation(Frame):
         return int(MOST_USED * columns / (self.at_once * self.clients))
 
     def _enough(self) -> int:
-        """The least number of experts for so many rounds and clients."""
+        """Return the least number of experts for this number of rounds and clients."""
         columns = ceil(self.horizon * self.at_once * self.clients / MOST_USED)
         while self._most_rounds(columns) < self.horizon:
             columns += 1
@@ -78,15 +111,16 @@ class SignEstimation(Frame):
 
     @property
     def traits(self) -> Traits:
-        return Traits(sees_plays=True, fresh=True)  # every seed draws columns of its own
+        return Traits(sees_plays=True, fresh=True)  # every seed draws new columns
 
     @property
     def columns(self) -> int:
+        """The number of columns of the hidden matrix."""
         return self.experts // 2
 
     @property
     def at_once(self) -> int:
-        """How many columns one expert speaks of."""
+        """The number of columns that one expert guesses."""
         return 1
 
     def start(self, seed: int) -> ColumnState:
@@ -111,18 +145,41 @@ class SignEstimation(Frame):
         return Block.of(losses), replace(state, gone=gone, round=state.round + rounds)
 
     def columns_of(self, plays: np.ndarray) -> np.ndarray:
-        """The columns that these experts speak of."""
+        """Return the columns that these experts guess."""
         return plays // 2
 
     def losses(self, row: np.ndarray, gone: np.ndarray) -> np.ndarray:
-        """The loss of every expert when this row judges."""
+        """Return the loss of every expert when this row decides."""
         wrong = np.stack([row > 0, row < 0], axis=-1) | gone[:, None]
         return wrong.reshape(-1).astype(np.float64)
 
 
 @dataclass(frozen=True, kw_only=True)
 class ConsensusColumns(SignEstimation):
-    """All rows agree, so that only pure privacy stands in the way (Theorem 10): `lower_bounds.consensus_regret`, with constants."""
+    """Like `SignEstimation`, but all rows agree, so only pure privacy makes guessing hard.
+
+    `lower_bounds.consensus_regret` is the bound, with constants.
+
+    Parameters
+    ----------
+    clients, experts, horizon
+        The size of the game: number of clients, experts and rounds. `experts` must be even.
+    rows
+        The number of rows of the hidden matrix; they are all equal.
+    padding
+        Must be 1: all columns agree.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> environment = hr.ConsensusColumns(experts=8, horizon=3)
+    >>> environment.columns, environment.start(0).signs.shape
+    (4, (1, 4))
+
+    References
+    ----------
+    Asi et al. 2023, Theorem 10.
+    """
 
     rows: int = 1
     padding: float = 1.0
@@ -139,10 +196,35 @@ class ConsensusColumns(SignEstimation):
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnSubsets(SignEstimation):
-    """An expert for every choice of `subset` columns and every way to sign them: 2^k binomial(p, k) experts (Theorem 11).
+    """An expert for every choice of `subset` columns and every way to sign them.
 
-    It loses unless all its signs are right in this round's row and none of its columns is gone. (The paper prints the sign of the sum
-    of all rows; a loss that is one person's must be that of one row.)
+    There are 2^k binomial(p, k) experts, for k = `subset` and p columns. An expert loses unless all
+    its signs are right in the row of this round and none of its columns is gone.
+
+    Parameters
+    ----------
+    clients, experts, horizon
+        The size of the game: number of clients, experts and rounds. `experts` must be 2^k
+        binomial(p, k) for some p.
+    rows
+        The number of rows of the hidden matrix, at least 1.
+    padding
+        The share of columns with the same sign in all rows, in [0, 1]; the others are those of a
+        Tardos fingerprinting code.
+    subset
+        The number k of columns that one expert guesses, in [1, 4].
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> environment = hr.ColumnSubsets(experts=112, horizon=2, subset=2)
+    >>> environment.columns
+    8
+
+    References
+    ----------
+    Asi et al. 2023, Theorem 11. The paper prints the sign of the sum of all rows; here it is the
+    sign in one row, because the loss of one person must depend on one row.
     """
 
     experts: int = 3120
@@ -169,7 +251,7 @@ class ColumnSubsets(SignEstimation):
 
     @property
     def columns(self) -> int:
-        """The largest p with no more experts than there are."""
+        """The largest p for which there are enough experts."""
         columns = self.subset
         while self._count(columns + 1) <= self.experts:
             columns += 1

@@ -1,7 +1,8 @@
-"""Regret that no private algorithm avoids, as functions: theorems of Gao et al. 2024 and of Asi et al. 2023.
+"""Lower bounds on the regret of private algorithms, from Gao et al. 2024 and Asi et al. 2023.
 
-The first three are proven with all constants in `proofs/lower_bounds.md`; the last two repeat the constants of printed proofs, which
-hold only for "sufficiently large" games. Each has an environment on which it can be seen.
+The first three are proven with all constants in `proofs/lower_bounds.md`. The last two repeat the
+constants of printed proofs, which hold only for "sufficiently large" games. Each bound has an
+environment that shows it.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from scipy.special import bdtrc, gammaln
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, between, expect, positive
 
-LARGEST_SUBSET = (
-    4  # of the columns in Theorem 11: games large enough for a larger one cannot be played
-)
+# of the columns in Theorem 11: games that are large enough for a larger subset cannot be played
+LARGEST_SUBSET = 4
 
 
 def coin_regret(experts: int, horizon: int) -> float:
-    """The expected regret of *every* algorithm on `CommonCoins`, private or not, for any number of clients (Gao et al., Theorem 2.4).
+    """Return the expected regret of *every* algorithm, private or not, on `CommonCoins`.
 
-    T/2 - E[the least of d binomial(T, 1/2) numbers], about sqrt(T ln(d) / 2): `proofs/lower_bounds.md#common-coins`.
+    It holds for any number of clients (Gao et al., Theorem 2.4) and equals T/2 - E[the least of d
+    binomial(T, 1/2) numbers], about sqrt(T ln(d) / 2): `proofs/lower_bounds.md#common-coins`.
 
     >>> round(coin_regret(100, 512), 2), round(coin_regret(2, 1), 2)
     (28.34, 0.25)
@@ -34,9 +35,10 @@ def coin_regret(experts: int, horizon: int) -> float:
 
 
 def hidden_expert_regret(setting: Setting, epsilon: float, delta: float = 0.0) -> float:
-    """What every (epsilon, delta)-DP algorithm regrets, per client, on `HiddenExpert` (Gao et al., Theorem 2.7, with constants).
+    """Return the least regret per client of any (epsilon, delta)-DP algorithm on `HiddenExpert`.
 
-    Sum over rounds t of (1 - e^(m t epsilon)/d - delta (e^(m t epsilon) - 1)/(e^epsilon - 1))_+, about ln(d)/(m epsilon):
+    Gao et al., Theorem 2.7, with constants: the sum over rounds t of (1 - e^(m t epsilon)/d - delta
+    (e^(m t epsilon) - 1)/(e^epsilon - 1))_+, about ln(d)/(m epsilon). Proven in
     `proofs/lower_bounds.md#hidden-expert`.
 
     >>> [round(hidden_expert_regret(Setting(m, 100, 512), 0.1), 2) for m in (1, 10)]
@@ -55,9 +57,10 @@ def hidden_expert_regret(setting: Setting, epsilon: float, delta: float = 0.0) -
 
 
 def consensus_regret(horizon: int, epsilon: float, clients: int = 1) -> float:
-    """What every epsilon-DP algorithm regrets, per client, on `ConsensusColumns` (Asi et al., Theorem 10, with constants).
+    """Return the least regret per client of any epsilon-DP algorithm on `ConsensusColumns`.
 
-    Linear in the horizon while clients * epsilon < ln 2: `proofs/lower_bounds.md#consensus-columns`.
+    Asi et al., Theorem 10, with constants. It is linear in the horizon while clients * epsilon < ln
+    2: `proofs/lower_bounds.md#consensus-columns`.
 
     >>> round(consensus_regret(500, 0.1) / 500, 3), consensus_regret(500, 0.7)
     (0.285, 0.0)
@@ -71,10 +74,15 @@ def consensus_regret(horizon: int, epsilon: float, clients: int = 1) -> float:
 
 
 def sign_estimation_regret(horizon: int, epsilon: float, delta: float = 0.0) -> float:
-    """The printed proof of Asi et al., Theorem 9, for delta <= T^-3 and large T: T0/1000 with epsilon <= 1/(200 sqrt(T0) ln T0).
+    """Return the bound in the printed proof of Asi et al., Theorem 9.
 
-    >>> sign_estimation_regret(10**6, 1e-7), sign_estimation_regret(10**6, 1e-5) > 0, sign_estimation_regret(10**6, 1.0)
-    (1000.0, True, 0.0)
+    It is T0/1000 for the largest T0 <= T with epsilon <= 1/(200 sqrt(T0) ln T0), and holds for
+    delta <= T^-3 and large T.
+
+    >>> sign_estimation_regret(10**6, 1e-7), sign_estimation_regret(10**6, 1.0)
+    (1000.0, 0.0)
+    >>> sign_estimation_regret(10**6, 1e-5) > 0
+    True
     """
     at_least("horizon", horizon, 1)
     positive("epsilon", epsilon)
@@ -89,7 +97,10 @@ def sign_estimation_regret(horizon: int, epsilon: float, delta: float = 0.0) -> 
 
 
 def column_subsets_regret(horizon: int, subset: int, epsilon: float, delta: float = 0.0) -> float:
-    """The printed proof of Asi et al., Theorem 11, for delta <= T^-3 and large T: T/1000 if epsilon <= sqrt(k/T)/(200 ln T), else 0.
+    """Return the bound in the printed proof of Asi et al., Theorem 11.
+
+    It is T/1000 if epsilon <= sqrt(k/T)/(200 ln T), and 0 otherwise. It holds for delta <= T^-3 and
+    large T.
 
     >>> column_subsets_regret(1000, 2, 1e-5), column_subsets_regret(1000, 2, 1.0)
     (1.0, 0.0)
@@ -112,11 +123,14 @@ def _small_delta(theorem: str, delta: float, horizon: int) -> None:
 
 
 def _log_tails(count: int) -> np.ndarray:
-    """ln of the chances that at least count, count - 1, ..., 1 of so many fair coins show heads; in logarithms, as they get tiny."""
+    """Return the logarithms of the upper tails of `count` fair coins.
+
+    They are ln of the chances of at least count, count - 1, ..., 1 heads; in logarithms because the
+    chances become tiny.
+    """
     heads = np.arange(count, 0, -1)
     chances = (
         gammaln(count + 1) - gammaln(heads + 1) - gammaln(count - heads + 1) - count * log(2.0)
     )
-    return np.logaddexp.accumulate(chances) + 1e-13 * gammaln(
-        count + 1
-    )  # more than rounding may have taken away
+    # the added term exceeds any loss by rounding
+    return np.logaddexp.accumulate(chances) + 1e-13 * gammaln(count + 1)

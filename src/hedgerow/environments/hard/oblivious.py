@@ -1,4 +1,4 @@
-"""Hard streams that no play can change: those behind the lower bounds of Gao et al. 2024."""
+"""Hard streams that do not react to the plays, from the lower bounds of Gao et al. 2024."""
 
 from __future__ import annotations
 
@@ -13,14 +13,32 @@ from hedgerow.environments.drawn.generated import Counted
 
 @dataclass(frozen=True, kw_only=True)
 class CommonCoins(Counted):
-    """Fair coins for every expert, the same at all clients: nothing can be learnt, and more clients do not help (Theorem 2.4).
+    """Fair coins for every expert, the same at all clients: there is nothing to learn.
 
-    Every algorithm has the same expected regret, `lower_bounds.coin_regret`.
+    More clients do not help. Every algorithm has the same expected regret,
+    `lower_bounds.coin_regret`.
+
+    Parameters
+    ----------
+    clients, experts, horizon
+        The size of the game: number of clients, experts and rounds.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> environment = hr.CommonCoins(clients=3, experts=2, horizon=10)
+    >>> block, _ = environment.block(environment.start(0), 10, None)
+    >>> bool((block.losses == block.losses[:, :1]).all())  # all clients have the same losses
+    True
+
+    References
+    ----------
+    Gao et al. 2024, Theorem 2.4.
     """
 
     @property
     def traits(self) -> Traits:
-        """Coins are tossed anew in every round, but several clients have them in common: they are not independent."""
+        """Coins are drawn in every round, but several clients share them: not independent."""
         return replace(super().traits, adversary="stochastic" if self.clients == 1 else "oblivious")
 
     def draw(self, rng: np.random.Generator, plan: None, first_round: int, rounds: int) -> Array:
@@ -37,10 +55,27 @@ class CommonCoins(Counted):
 
 @dataclass(frozen=True, kw_only=True)
 class HiddenExpert(Counted):
-    """One expert, drawn at the start, never loses; all others lose 1 in every round at every client (Theorem 2.7).
+    """One expert, drawn at the start, never loses; all others always lose 1 at every client.
 
-    One look is enough to find it. A private algorithm may not look so closely: `lower_bounds.hidden_expert_regret`. Once the expert is
-    drawn, losses are what they are in every round at every client, which is one law, and independent.
+    One exact round reveals it. A private algorithm needs more: `lower_bounds.hidden_expert_regret`.
+    Given the expert, all losses are constant, so they follow one law and are independent.
+
+    Parameters
+    ----------
+    clients, experts, horizon
+        The size of the game: number of clients, experts and rounds.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> environment = hr.HiddenExpert(clients=1, experts=4, horizon=10)
+    >>> block, _ = environment.block(environment.start(0), 1, None)
+    >>> block.losses[0, 0]
+    array([1., 1., 0., 1.])
+
+    References
+    ----------
+    Gao et al. 2024, Theorem 2.7.
     """
 
     @property
@@ -48,6 +83,7 @@ class HiddenExpert(Counted):
         return replace(super().traits, adversary="stochastic")
 
     def plan(self, rng: np.random.Generator) -> int:
+        """Draw the expert that never loses."""
         return int(rng.integers(self.experts))
 
     def draw(self, rng: np.random.Generator, plan: int, first_round: int, rounds: int) -> Array:

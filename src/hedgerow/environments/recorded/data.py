@@ -1,6 +1,7 @@
-"""Where data files are looked for: `--data DIR`, then HEDGEROW_DATA, then the user's data folder.
+"""Search paths of data files: `--data DIR`, then HEDGEROW_DATA, then the user's data folder.
 
-`--data` is handed on in a variable of its own, so that worker processes look in the same places.
+`--data` is passed on in its own environment variable, so that worker processes search the same
+places.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ def _named(variable: str) -> list[Path]:
 
 
 def directories(here: bool = False) -> list[Path]:
-    """The places to look in, in order; `here` adds the current folder after `--data`."""
+    """Return the folders to search, in order; `here` adds the current folder after `--data`."""
     return [
         *_named(CHOSEN),
         *([Path()] if here else []),
@@ -33,13 +34,13 @@ def directories(here: bool = False) -> list[Path]:
     ]
 
 
-def find(name: str, source: str = "whoever recorded it", *, here: bool = False) -> Path:
-    """The file called `name` in a data directory; `source` says where a user can get it."""
+def find(name: str, source: str = "its owner", *, here: bool = False) -> Path:
+    """Return the file called `name` in a data folder; `source` states where to get it."""
     return find_any((name,), source, here=here)
 
 
 def find_any(names: Sequence[str], source: str, *, here: bool = False) -> Path:
-    """The first of several files that will all do, in the first data directory that has one."""
+    """Return the first of several equivalent files, in the first data folder that has one."""
     places = directories(here)
     for place in places:
         for name in names:
@@ -47,12 +48,13 @@ def find_any(names: Sequence[str], source: str, *, here: bool = False) -> Path:
                 return place / name
     looked = " or ".join(str((place / names[0]).absolute()) for place in places)
     raise MissingData(
-        f"Data file {names[0]!r} not found: get it from {source} and put it at {looked} (or use --data DIR)."
+        f"Data file {names[0]!r} not found. Get it from {source} and put it at {looked} "
+        "(or use --data DIR)."
     )
 
 
 def fingerprint_of(*parts: np.ndarray | str | None) -> str:
-    """A hash of arrays and texts, to know whether two environments hand out the same."""
+    """Hash arrays and texts, to detect whether two environments have the same data."""
     total = hashlib.sha256()
     for part in parts:
         if isinstance(part, np.ndarray):

@@ -1,8 +1,8 @@
-"""Losses that were recorded: an array, or a CSV or Parquet file.
+"""Recorded losses: an array, or a CSV or Parquet file.
 
-A file has the columns `round` and `client` and one further column for each expert, named after it. Every pair of round
-(0, 1, 2, ...) and client (any whole numbers or names) stands in exactly one row, in any order; losses lie in [0, 1].
-`examples/recorded_losses.csv` is a small file of this form.
+A file has the columns `round` and `client` and one column for each expert, named after the expert.
+Each pair of a round (0, 1, 2, ...) and a client (any whole numbers or names) has exactly one row,
+in any order. Losses lie in [0, 1]. `examples/recorded_losses.csv` is a small file of this form.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hedgerow.environments.recorded.data import find, fingerprint_of
 
 
 class _Replay(Environment):
-    """Hands out consecutive rounds of an array, as views."""
+    """Replays consecutive rounds of an array, as views."""
 
     losses: Array
 
@@ -49,15 +49,24 @@ class _Replay(Environment):
         return fingerprint_of(self.losses)
 
     def sums(self, state: int, rounds: int) -> tuple[Units, int]:
-        """Added up, not drawn: recorded losses are what they are."""
+        """Add up the recorded losses; nothing is drawn."""
         return to_units(self.losses[state : state + rounds].sum(axis=(0, 1))), state + rounds
 
 
 @dataclass(frozen=True, eq=False)
 class RecordedArray(_Replay):
-    """An array (rounds, clients, experts) of losses in [0, 1]; rounded to the lattice once, here.
+    """Losses from an array, rounded to the lattice once.
 
-    >>> RecordedArray(np.zeros((4, 2, 3))).setting
+    Parameters
+    ----------
+    losses
+        Numbers in [0, 1] of shape (rounds, clients, experts).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hedgerow as hr
+    >>> hr.RecordedArray(np.zeros((4, 2, 3))).setting
     Setting(clients=2, experts=3, horizon=4, deciders=None)
     """
 
@@ -67,7 +76,8 @@ class RecordedArray(_Replay):
         given = np.asarray(self.losses)
         if given.ndim != 3 or given.dtype.kind not in "biuf":
             raise InvalidValue(
-                f"Expected losses as numbers of shape (rounds, clients, experts), got {given.dtype} of shape {given.shape}."
+                f"Expected losses as numbers of shape (rounds, clients, experts), "
+                f"got {given.dtype} of shape {given.shape}."
             )
         if 0 in given.shape:
             raise InvalidValue(
@@ -79,7 +89,7 @@ class RecordedArray(_Replay):
 
     @classmethod
     def on_lattice(cls, losses: Array) -> RecordedArray:
-        """Losses that are already rounded, without a copy."""
+        """Use losses that are already rounded, without a copy."""
         made = cls.__new__(cls)
         object.__setattr__(made, "losses", losses)
         return made
@@ -87,7 +97,24 @@ class RecordedArray(_Replay):
 
 @dataclass(frozen=True)
 class Recorded(_Replay):
-    """A CSV or Parquet file of losses, looked for as given and then in the data directories."""
+    """Losses from a CSV or Parquet file.
+
+    The file has the columns `round` and `client` and one column for each expert.
+
+    Parameters
+    ----------
+    path
+        The file, relative to the folder of `--data`, the current folder or a data folder; or
+        absolute.
+
+    Examples
+    --------
+    >>> from importlib.resources import files
+    >>> import hedgerow as hr
+    >>> environment = hr.Recorded(str(files("hedgerow") / "examples" / "recorded_losses.csv"))
+    >>> environment.setting
+    Setting(clients=3, experts=4, horizon=120, deciders=None)
+    """
 
     path: str
 
@@ -96,22 +123,23 @@ class Recorded(_Replay):
         return read_losses(find(self.path, here=True))[0]
 
     def __getstate__(self) -> dict[str, str]:
-        """Worker processes read the file themselves."""
+        """Keep only the path: worker processes read the file themselves."""
         return {"path": self.path}
 
 
 def read_losses(path: Path) -> tuple[Array, list[str]]:
-    """Losses (rounds, clients, experts) and the experts' names."""
+    """Return the losses (rounds, clients, experts) and the names of the experts."""
     table = _read_table(path)
     for column in ("round", "client"):
         if column not in table:
             raise InvalidValue(
-                f"Expected a column {column!r} in {path} (columns are separated by commas), found {', '.join(table)}."
+                f"Expected a column {column!r} in {path} (columns are separated by commas), "
+                f"found {', '.join(table)}."
             )
     experts = [name for name in table if name not in ("round", "client")]
     if not experts:
         raise InvalidValue(
-            f"Expected at least one expert column beside round and client in {path}."
+            f"Expected at least one expert column besides round and client in {path}."
         )
     numbers = table["round"]
     if not len(numbers):
@@ -126,7 +154,7 @@ def read_losses(path: Path) -> tuple[Array, list[str]]:
     )
     if numbers.min() != 0:
         raise InvalidValue(
-            f"Expected rounds to be numbered from 0 in {path}, the first is {numbers.min()}."
+            f"Expected rounds numbered from 0 in {path}, got {numbers.min()} as the first."
         )
     rounds = int(numbers.max()) + 1
     position = numbers.astype(np.int64) * len(clients) + client
@@ -135,7 +163,8 @@ def read_losses(path: Path) -> tuple[Array, list[str]]:
     if len(repeated):
         row = int(order[repeated[0] + 1])
         raise InvalidValue(
-            f"Expected one row for round {numbers[row]} and client {names[row]!r} in {path}, line {row + 2} repeats it."
+            f"Line {row + 2} of {path} repeats round {numbers[row]} of client {names[row]!r}. "
+            "Keep one row for each round and client."
         )
     if len(numbers) != rounds * len(clients):
         gap = (
@@ -143,9 +172,10 @@ def read_losses(path: Path) -> tuple[Array, list[str]]:
             if (position[order] != np.arange(len(order))).any()
             else len(order)
         )
-        when, who = divmod(gap, len(clients))
+        when, which = divmod(gap, len(clients))
         raise InvalidValue(
-            f"Expected every client in every round of {path}, round {when} of client {clients[who].item()!r} is missing."
+            f"Round {when} of client {clients[which].item()!r} is missing in {path}. "
+            "Add one row for each round and client."
         )
     wide = np.empty((len(numbers), len(experts)))
     for i, name in enumerate(experts):
@@ -178,7 +208,7 @@ def _read_table(path: Path) -> dict[str, Any]:
     for name in table.column_names:
         if table.column_names.count(name) > 1:
             raise InvalidValue(
-                f"Expected every column once in {path}, the column {name!r} repeats."
+                f"The column {name!r} occurs more than once in {path}. Rename or remove the others."
             )
     for name in table.column_names:
         if pa.types.is_binary(table.schema.field(name).type):

@@ -1,7 +1,8 @@
-"""MovieLens-1M as a game: users arrive one by one, experts are film genres, and a genre loses where it disappoints the user.
+"""MovieLens-1M as a game: users are rounds, and film genres are experts.
 
-Read from the official files `ml-1m/ratings.dat` and `ml-1m/movies.dat` (GroupLens, Latin-1, fields separated by `::`), or from a
-table of the same sums and counts, `movielens1m/user_genre.npz`. The data may not be redistributed and is never downloaded.
+The data come from the official files `ml-1m/ratings.dat` and `ml-1m/movies.dat` (GroupLens,
+Latin-1, fields separated by `::`), or from a table of the same sums and counts,
+`movielens1m/user_genre.npz`. The data may not be redistributed and are never downloaded.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ from hedgerow.environments.drawn.generated import generator
 from hedgerow.environments.recorded.data import find_any, fingerprint_of
 
 OFFICIAL, DERIVED = "ml-1m/ratings.dat", "movielens1m/user_genre.npz"
-SOURCE = "https://grouplens.org/datasets/movielens/1m/ (unpack ml-1m.zip; movies.dat must lie beside ratings.dat)"
+SOURCE = (
+    "https://grouplens.org/datasets/movielens/1m/ "
+    "(unpack ml-1m.zip; movies.dat must be in the same folder as ratings.dat)"
+)
 GENRES = (
     *(
         "Action",
@@ -55,13 +59,19 @@ LOWEST, HIGHEST = 1, 5
 
 @dataclass(frozen=True, eq=False)
 class GenreRatings:
-    """For every user (by number) and genre: the sum and the count of ratings. A film counts for each of its genres."""
+    """The sum and the count of ratings for every user (by number) and genre.
+
+    A film counts for each of its genres.
+    """
 
     sums: Units
     counts: Units
 
     def means(self, unrated: str) -> Array:
-        """Mean ratings; genres a user never rated count 0, or as that user's own mean over the genres he or she did rate."""
+        """Return mean ratings.
+
+        A genre that a user never rated counts as 0, or as the user's mean over the rated genres.
+        """
         rated = self.counts > 0
         means = np.where(rated, self.sums / np.maximum(self.counts, 1), 0.0)
         if unrated == "user_mean":
@@ -72,12 +82,31 @@ class GenreRatings:
 
 @dataclass(frozen=True, kw_only=True)
 class MovieLensGenres(Environment):
-    """MovieLens-1M after Gao et al. 2024, appendix G: users are rounds, genres are experts, the favourite genre never loses.
+    """MovieLens-1M ratings: users are rounds, genres are experts, the favourite never loses.
 
-    With r(u, g) the mean rating that user u gave to genre g, and g* the genre of the highest mean over all users, genre g
-    costs max(0, r(u, g*) - r(u, g)), divided by its largest possible value so that losses lie in [0, 1]: 5 where unrated genres
-    count 0 (`unrated="zero"`), 4 where they count as the user's own mean (`"user_mean"`). Round t of client i is one user,
-    `shuffled` by the seed or in file order (t * clients + i); 10 clients and 604 rounds use all 6040 users.
+    Let r(u, g) be the mean rating that user u gave to genre g, and g* the genre with the highest
+    mean over all users. Genre g costs max(0, r(u, g*) - r(u, g)), divided by its largest possible
+    value, so that losses lie in [0, 1].
+
+    Parameters
+    ----------
+    clients, horizon
+        The number of clients and rounds. 10 clients and 604 rounds use all 6040 users.
+    unrated
+        How a genre counts that a user never rated: `"zero"` as 0 (losses are divided by 5),
+        `"user_mean"` as the user's mean rating (losses are divided by 4).
+    shuffled
+        True: the seed shuffles the users. False: round t of client i is user t * clients + i.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> hr.MovieLensGenres().setting
+    Setting(clients=10, experts=18, horizon=604, deciders=None)
+
+    References
+    ----------
+    Gao et al. 2024, appendix G.
     """
 
     clients: int = 10
@@ -128,7 +157,7 @@ class MovieLensGenres(Environment):
 
 
 def user_losses(ratings: GenreRatings, unrated: str) -> Array:
-    """What each genre costs each user, (users, genres), on the lattice."""
+    """Return the loss of each genre for each user, (users, genres), on the lattice."""
     means = ratings.means(unrated)
     best = int(means.mean(axis=0).argmax())
     span = HIGHEST if unrated == "zero" else HIGHEST - LOWEST
@@ -136,12 +165,15 @@ def user_losses(ratings: GenreRatings, unrated: str) -> Array:
 
 
 def locate() -> Path:
-    """The ratings: the official file, or the derived table."""
+    """Return the path of the ratings: the official file, or the derived table."""
     return find_any((OFFICIAL, DERIVED), SOURCE)
 
 
 def load(unrated: str) -> Array:
-    """The losses of all users, (users, genres); a file is read once in a process, and again when it has changed."""
+    """Return the losses of all users, (users, genres).
+
+    A file is read once in a process, and again when it has changed.
+    """
     path = locate()
     return _load(path, path.stat().st_mtime_ns, unrated)
 
@@ -155,7 +187,7 @@ def _load(path: Path, changed: int, unrated: str) -> Array:
 
 
 def read_derived(path: Path) -> GenreRatings:
-    """A NumPy archive with `rating_sum` and `rating_count` (users x genres) and `genres`."""
+    """Read a NumPy archive with `rating_sum`, `rating_count` (users, genres) and `genres`."""
     try:
         with np.load(path, allow_pickle=False) as archive:
             sums, counts, genres = (
@@ -165,29 +197,29 @@ def read_derived(path: Path) -> GenreRatings:
         raise HedgerowError(f"Cannot read {path}: {str(error).splitlines()[0]}") from error
     if tuple(genres) != GENRES:
         raise InvalidValue(
-            f"Expected the 18 genres {', '.join(GENRES)} in {path}, got {', '.join(map(str, genres))}."
+            f"Expected the 18 genres {', '.join(GENRES)} in {path}, "
+            f"got {', '.join(map(str, genres))}."
         )
     for name, table in (("rating_sum", sums), ("rating_count", counts)):
         if table.shape != (len(counts), len(GENRES)) or table.dtype.kind not in "iu":
             found = f"{table.dtype} of shape {table.shape}"
             raise InvalidValue(
-                f"Expected {name} in {path} to be whole numbers of shape (users, {len(GENRES)}), got {found}."
+                f"Expected {name} in {path} to be whole numbers of shape "
+                f"(users, {len(GENRES)}), got {found}."
             )
     bad = np.argwhere((counts < 0) | (sums < LOWEST * counts) | (sums > HIGHEST * counts))
     if len(bad):
         user, genre = (int(i) for i in bad[0])
         place = f"row {user}, {GENRES[genre]}: {counts[user, genre]} sum to {sums[user, genre]}"
-        raise InvalidValue(f"Expected ratings in [{LOWEST}, {HIGHEST}] in {path}, {place}.")
+        raise InvalidValue(f"Expected ratings in [{LOWEST}, {HIGHEST}] in {path} ({place}).")
     return GenreRatings(sums.astype(np.int64), counts.astype(np.int64))
 
 
 def read_official(path: Path) -> GenreRatings:
-    """`ratings.dat`, with `movies.dat` beside it. The first broken line is named."""
+    """Read `ratings.dat` and the `movies.dat` beside it; errors name the first broken line."""
     films = path.with_name("movies.dat")
     if not films.is_file():
-        raise MissingData(
-            f"Data file {films} not found: it belongs beside {path.name}; get it from {SOURCE}."
-        )
+        raise MissingData(f"Data file {films} not found. Get it from {SOURCE}.")
     genres = _read_films(films)
     row_of = {film: row for row, film in enumerate(genres)}
     rows: list[tuple[int, int, int]] = []
@@ -235,7 +267,7 @@ def _number(text: str, name: str, path: Path, line: int) -> int:
 
 
 def _rating(line: str, path: Path, number: int) -> tuple[int, int, int]:
-    """`UserID::MovieID::Rating::Timestamp`."""
+    """Parse `UserID::MovieID::Rating::Timestamp`."""
     parts = line.split("::")
     if len(parts) != 4:
         raise _broken(path, number, f"expected UserID::MovieID::Rating::Timestamp, got {line!r}")
@@ -249,7 +281,7 @@ def _rating(line: str, path: Path, number: int) -> tuple[int, int, int]:
 
 
 def _read_films(path: Path) -> dict[int, list[int]]:
-    """`MovieID::Title::Genre|Genre`: for each film a list of 18 zeros and ones."""
+    """Parse lines `MovieID::Title::Genre|Genre`; return 18 zeros and ones for each film."""
     films: dict[int, list[int]] = {}
     for number, line in enumerate(_lines(path), start=1):
         parts = line.split("::")
@@ -257,7 +289,7 @@ def _read_films(path: Path) -> dict[int, list[int]]:
             raise _broken(path, number, f"expected MovieID::Title::Genre|Genre, got {line!r}")
         film = _number(parts[0], "MovieID", path, number)
         if film in films:
-            raise _broken(path, number, f"film {film} stands in an earlier line")
+            raise _broken(path, number, f"film {film} is already in an earlier line")
         named = parts[-1].split("|")
         for genre in named:
             if genre not in GENRES:

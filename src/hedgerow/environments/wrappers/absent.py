@@ -1,4 +1,4 @@
-"""Clients that do not take part in every round."""
+"""A wrapper in which clients miss some rounds."""
 
 from __future__ import annotations
 
@@ -17,10 +17,27 @@ _KEY = 0x616273  # "abs"
 
 @dataclass(frozen=True, kw_only=True)
 class Absent(Around):
-    """Any environment in which each client is absent from a round with probability `rate`, by a coin of its own.
+    """Any environment in which each client misses each round with probability `rate`.
 
-    Who is absent has no case in that round: it plays nothing, pays nothing and reports zeros, but answers when an exchange is
-    due. Rounds without anybody and clients that never take part are possible; they lose nothing and still count in means.
+    The draws are independent. An absent client has no case in that round: it plays nothing, pays
+    nothing and reports zeros, but it answers when an exchange is due. There may be rounds without
+    any client, and clients that never take part; they lose nothing and still count in means.
+
+    Parameters
+    ----------
+    of
+        The environment to wrap; it keeps its losses, clients, experts and rounds.
+    rate
+        The probability that a client is absent from a round, in [0, 1).
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> environment = hr.Absent(of=hr.Bernoulli(clients=4, experts=3, horizon=10), rate=0.5)
+    >>> block, _ = environment.block(environment.start(0), 2, None)
+    >>> block.present
+    array([[ True,  True, False, False],
+           [False,  True, False, False]])
     """
 
     feature: ClassVar[Feature] = Feature.ABSENT_CLIENTS

@@ -1,4 +1,4 @@
-"""Losses that clients see only some rounds after they were charged."""
+"""A wrapper in which clients see their losses some rounds late."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from hedgerow.environments.wrappers.masks import Around, Position
 
 @dataclass(frozen=True)
 class Waiting:
-    """State: the other environment's, and its last reports, as many rounds as the longest delay (None: none yet)."""
+    """The state of the wrapped environment, and its last reports.
+
+    There are as many rounds of reports as the longest delay (None: none yet).
+    """
 
     inner: Any
     reports: Array | None = None
@@ -24,11 +27,28 @@ class Waiting:
 
 @dataclass(frozen=True, kw_only=True)
 class Delayed(Around):
-    """Any environment whose reports arrive `rounds` rounds late: one number for all clients, or one for each.
+    """Any environment whose reports arrive `rounds` rounds late.
 
-    Clients are charged at once, and regret is by what they are charged. Until the first report arrives they see zeros; what
-    would arrive after the last round never does. Every loss vector is still reported at most once, so the protected unit and
-    its cost are those of the plain game (`proofs/masks.md#late-reports`).
+    Clients are charged at once, and regret counts what they are charged. Until the first report
+    arrives they see zeros. A report that would arrive after the last round never does. Every loss
+    vector is still reported at most once, so the protected unit and its cost are those of the plain
+    game (`proofs/masks.md#late-reports`).
+
+    Parameters
+    ----------
+    of
+        The environment to wrap; it keeps its losses, clients, experts and rounds.
+    rounds
+        The delay in rounds, at least 0 and below the horizon: one number for all clients, or a
+        tuple with one number for each client.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> environment = hr.Delayed(of=hr.HiddenExpert(clients=1, experts=3, horizon=10), rounds=2)
+    >>> block, _ = environment.block(environment.start(0), 4, None)
+    >>> block.reports[:, 0].sum(axis=1)  # the losses of two experts, two rounds late
+    array([0., 0., 2., 2.])
     """
 
     feature: ClassVar[Feature] = Feature.LATE_REPORTS

@@ -1,4 +1,4 @@
-"""What environments with masks share: they are made of another environment, and coins are the same whatever the block size."""
+"""The base class of wrappers, and coins that do not depend on the block size."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hedgerow.environments.drawn.generated import generator
 
 @dataclass(frozen=True)
 class Position:
-    """State of an environment that is made of another one: where it is, and the other's state."""
+    """The state of a wrapper: seed, round, and the state of the wrapped environment."""
 
     seed: int
     round: int
@@ -26,7 +26,7 @@ class Position:
 
 @dataclass(frozen=True, kw_only=True)
 class Around(Environment):
-    """An environment made of another one, `of`, which keeps its losses, clients, experts and rounds."""
+    """A wrapper around `of`; it keeps the losses, clients, experts and rounds."""
 
     feature: ClassVar[Feature]
     not_around: ClassVar[frozenset[Feature]]
@@ -39,7 +39,8 @@ class Around(Environment):
             key=lambda feature: feature.value,
         ):
             raise InvalidValue(
-                f"Expected {type(self).__name__} around an environment without {feature.value}."
+                f"{type(self).__name__} cannot wrap an environment with {feature.value}. "
+                "Wrap an environment without them."
             )
 
     @property
@@ -52,7 +53,7 @@ class Around(Environment):
 
     @property
     def traits(self) -> Traits:
-        """Those of the other environment, with one feature more; sums cannot be drawn around it."""
+        """The traits of the wrapped environment plus one feature; sums cannot be drawn."""
         inner = self.of.traits
         return replace(inner, features=inner.features | {self.feature}, why_no_sums=None)
 
@@ -61,7 +62,10 @@ class Around(Environment):
 
 
 def coins(seed: int, key: int, first_round: int, rounds: int, *shape: int) -> Array:
-    """Uniform numbers (rounds, *shape); those of a round depend on the seed and the round alone: the generator jumps there."""
+    """Return uniform numbers (rounds, *shape) that depend only on the seed and the round.
+
+    The generator jumps to the first round.
+    """
     rng = generator(seed, key)
     rng.bit_generator.advance(first_round * int(np.prod(shape)))  # pyright: ignore[reportAttributeAccessIssue]
     return rng.random((rounds, *shape))

@@ -1,4 +1,4 @@
-"""Experts that cannot be followed in every round."""
+"""A wrapper in which some experts cannot be followed in some rounds."""
 
 from __future__ import annotations
 
@@ -17,10 +17,27 @@ _KEY = 0x736C70  # "slp"
 
 @dataclass(frozen=True, kw_only=True)
 class Sleeping(Around):
-    """Any environment in which each expert sleeps with probability `rate`, in every round, and cannot be followed.
+    """Any environment in which each expert sleeps in each round with probability `rate`.
 
-    By a coin for each client and expert, or one for each expert if `common`. Where all experts of a client would sleep, all
-    are awake.
+    A sleeping expert cannot be followed. If all experts of a client would sleep, all are awake.
+
+    Parameters
+    ----------
+    of
+        The environment to wrap; it keeps its losses, clients, experts and rounds.
+    rate
+        The probability that an expert sleeps in a round, in [0, 1).
+    common
+        True: an expert sleeps at all clients at once. False: each client has its own draws.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> environment = hr.Sleeping(of=hr.Bernoulli(clients=1, experts=4, horizon=10), rate=0.5)
+    >>> block, _ = environment.block(environment.start(0), 2, None)
+    >>> block.awake[:, 0]
+    array([[False, False,  True, False],
+           [False, False, False,  True]])
     """
 
     feature: ClassVar[Feature] = Feature.SLEEPING_EXPERTS
@@ -35,7 +52,7 @@ class Sleeping(Around):
 
     @property
     def traits(self) -> Traits:
-        """An expert that sleeps is charged what the client pays, so reports depend on the plays."""
+        """A sleeping expert is charged what the client pays, so reports depend on the plays."""
         return replace(super().traits, adversary="adaptive")
 
     def block(
