@@ -90,8 +90,8 @@ class SecureNoise:
     Guarantee
     ---------
     Integers, choices and coins have exactly the laws that certificates assume, if the random words
-    are uniform, independent and secret. The words come from AES-256 in counter mode under a key from
-    the operating system (`proofs/secure_noise.md`).
+    are uniform, independent and secret. The words come from AES-256 in counter mode, under a key
+    from the operating system (`proofs/secure_noise.md`).
 
     Examples
     --------
