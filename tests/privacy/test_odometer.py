@@ -71,7 +71,7 @@ def test_a_budget_says_what_it_is() -> None:
         ({}, "one of epsilon"),
         ({"epsilon": 1.0, "mu": 1.0}, "got epsilon, mu"),
         ({"delta": 1e-6}, "got none"),
-        ({"mu": 1.0, "delta": 1e-6}, "delta=1e-06 to be absent beside mu"),
+        ({"mu": 1.0, "delta": 1e-6}, "delta=1e-06 to be absent with mu"),
         ({"epsilon": 0.0}, r"epsilon=0\.0 > 0"),
         ({"epsilon": inf}, "epsilon=inf"),
         ({"mu": nan}, "mu=nan"),

@@ -95,7 +95,7 @@ class Budget:
                 self.delta is None,
                 "delta",
                 self.delta,
-                f"to be absent beside {given[0]}: only epsilon has a delta",
+                f"to be absent with {given[0]}: only epsilon has a delta",
             )
         else:
             object.__setattr__(self, "delta", 0.0 if self.delta is None else self.delta)

@@ -91,11 +91,11 @@ class ZeroConcentratedDP(Symmetric):
             return inf
         wanted = -log(delta)
         high = min(sqrt(wanted / self.rho), expm1(min(wanted, 700.0))) * (1 + 1e-9)
-        t = float(
-            brentq(
-                lambda t: self.rho * t * t + log1p(t) - wanted, 0.0, high, xtol=1e-300, rtol=1e-14
-            )
-        )  # pyright: ignore[reportArgumentType]
+
+        def excess(t: float) -> float:
+            return self.rho * t * t + log1p(t) - wanted
+
+        t = float(brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-14))  # pyright: ignore[reportArgumentType]
         return max(0.0, self.rho * (t + 1) - log1p(1 / t) + (wanted - log1p(t)) / t)
 
     def words(self) -> str:

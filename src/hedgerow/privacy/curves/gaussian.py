@@ -96,16 +96,11 @@ class GaussianDP(Symmetric):
             return high
         if self._log_delta(0.0) <= log(delta):  # delta(0) exceeds delta only by rounding
             return closest(lambda e: self.delta(e) <= delta, high, 0.0, 0.0)
-        found = float(
-            brentq(
-                lambda e: self._log_delta(e) - log(delta),
-                0.0,
-                high,
-                xtol=1e-300,
-                rtol=1e-15,
-                maxiter=1000,
-            )
-        )  # pyright: ignore[reportArgumentType]
+
+        def excess(e: float) -> float:
+            return self._log_delta(e) - log(delta)
+
+        found = float(brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-15, maxiter=1000))  # pyright: ignore[reportArgumentType]
         found, step = max(found, 1e-300), 2.0**-52
         below = found
         while self.delta(found) > delta:  # never on the wrong side
