@@ -71,7 +71,7 @@ def test_a_budget_says_what_it_is() -> None:
         ({}, "one of epsilon"),
         ({"epsilon": 1.0, "mu": 1.0}, "got epsilon, mu"),
         ({"delta": 1e-6}, "got none"),
-        ({"mu": 1.0, "delta": 1e-6}, "delta=1e-06 to be absent beside mu"),
+        ({"mu": 1.0, "delta": 1e-6}, "delta=1e-06 to be absent with mu"),
         ({"epsilon": 0.0}, r"epsilon=0\.0 > 0"),
         ({"epsilon": inf}, "epsilon=inf"),
         ({"mu": nan}, "mu=nan"),
@@ -205,7 +205,7 @@ def test_equal_shares_fill_the_budget_and_one_more_is_refused(filtered: Filter, 
     assert after.odometer.units >= filtered.capacity * (1 - Fraction(1, 2**50))
     assert after.would_exceed(share)
     before = after.to_bytes()
-    with pytest.raises(BudgetSpent, match="Expected a release of at most"):
+    with pytest.raises(BudgetSpent, match="The release costs .* Release at most"):
         after.spend(share)
     assert after.to_bytes() == before
 
@@ -248,7 +248,8 @@ def test_the_message_names_what_was_asked_and_what_is_left() -> None:
     with pytest.raises(BudgetSpent) as refusal:
         Filter(Budget(1.0, 0.0)).spend(PureDP(0.75)).spend(PureDP(0.5))
     assert str(refusal.value) == (
-        "Expected a release of at most epsilon = 0.25, asked for 0.5: 0.75 of 1 is spent in 1 release (budget: epsilon = 1, delta = 0)."
+        "The release costs epsilon = 0.5, but 0.75 of 1 is already spent in 1 release "
+        "(budget: epsilon = 1, delta = 0). Release at most epsilon = 0.25."
     )
     assert isinstance(refusal.value, HedgerowError)
 

@@ -67,7 +67,7 @@ ONE_RELEASE = {
     "permute-and-flip (exponential noise)": PhasedSelection(),
     "exponential mechanism (gumbel noise)": RandomPrefix(),
     "laplace": PhasedSelection(trust="local", report="laplace"),
-    "gaussian, a share at each site": PhasedSelection(trust="distributed", delta=1e-6),
+    "gaussian, a share at each client": PhasedSelection(trust="distributed", delta=1e-6),
 }
 
 

@@ -1,4 +1,18 @@
-"""The privacy core: budgets, curves, mechanisms, composition, odometer, calibration, audits, secure noise."""
+"""Privacy accounting and noise: what a release costs, and the code that draws it.
+
+* `budget`: the privacy budget and the exact price of a release.
+* `odometer`: the running sum of a stream of releases, and a filter that keeps it within a budget.
+* `calibrate`: the least noise that fits a budget, and the cost of a curve.
+* `curves`: delta as a function of epsilon, for one release. Trade-off functions are in
+  `curves.trade_off`, guarantees by arrival time in `curves.arrival`.
+* `composition`: curves of several releases (`steps`, `bounded_range`, `random_draws`,
+  `fixed_plan`), of several records (`groups`, `group_attacks`) and of several runs (`repetition`).
+  `recursion` computes the tables of `bounded_range`, and `table_cache` keeps them on disk.
+* `mechanisms`: additive noise, private selection, coins, the sparse vector technique, and noise
+  shared by clients.
+* `secure`: exact noise for real data, from the operating system's entropy.
+* `bisection`: the search that the other modules share.
+"""
 
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.calibrate import (

@@ -7,10 +7,11 @@ from math import sqrt
 
 
 def closest(holds: Callable[[float], bool], good: float, bad: float, tolerance: float) -> float:
-    """The value nearest to `bad`, within a relative `tolerance`, at which `holds` was seen to be true; it is at `good`.
+    """Find the value nearest to `bad` at which `holds` was seen to be true.
 
-    Geometric means while the ends, both >= 0, are far apart, so that a bracket over many powers of ten costs a few steps; the end
-    comes at adjacent floats at the latest.
+    `holds` is true at `good`. Both ends are >= 0. The result is within a relative `tolerance`.
+    While the ends are far apart the search uses geometric means, so a bracket over many powers of
+    ten costs a few steps. It ends at adjacent floats at the latest.
 
     >>> closest(lambda x: x * x <= 2.0, 0.0, 1e300, 1e-6) <= 2**0.5
     True

@@ -1,8 +1,9 @@
-"""A privacy budget as a public value, and the exact price of a release in the currency in which a budget is counted.
+"""The privacy budget, and the exact price of a release in the currency of a budget.
 
-Three currencies have a proven rule for parameters chosen during the run (`proofs/odometer.md`): the pure bound epsilon adds, rho of
-zero-concentrated DP adds, mu^2 of Gaussian DP adds. Prices are whole numbers of `1 / UNIT`: sums of whole numbers are exact, so a
-million releases drift by nothing, and a price that is not a whole number of units is rounded up, so rounding never favours the spender.
+Three currencies have a proven rule for parameters chosen during the run (`proofs/odometer.md`).
+The pure bound epsilon adds, rho of zero-concentrated DP adds, and mu^2 of Gaussian DP adds.
+Prices are whole numbers of `1 / UNIT`. Sums of whole numbers are exact, so a million releases cause
+no drift. Other prices are rounded up, so rounding never favours the spender.
 """
 
 from __future__ import annotations
@@ -28,29 +29,47 @@ from hedgerow.privacy.curves.base import Composed
 Currency = Literal["pure", "concentrated", "gaussian"]
 CURRENCIES: tuple[Currency, ...] = ("pure", "concentrated", "gaussian")
 
-# What a release may cost; the place of a name in this tuple is its code in a stored state, so names are only ever added at the end.
+# The kinds of cost. The index of a name is its code in a stored state: add names only at the end.
 EVENTS = ("pure", "bounded_range", "concentrated", "gaussian")
 
-# Every float above 2^-203 and the square of every float above 2^-75 is a whole number of these units: prices people use are exact.
+# Every float above 2^-203, and the square of every float above 2^-75, is a whole number of units.
+# Prices in practical use are therefore exact.
 UNIT_BITS = 256
 UNIT = 1 << UNIT_BITS
 
-# No budget and no cost is larger, so that every sum of 2^64 prices has a place in a stored state of fixed length.
+# The largest budget and the largest cost. A sum of 2^64 prices then fits a state of fixed length.
 LARGEST = 2.0**60
 
-# 355/113 is above pi by 3e-7, so this is above pi/8: the square of the Gaussian parameter of one unit of bounded range.
+# pi/8 is the squared Gaussian parameter of one unit of bounded range.
+# 355/113 is above pi by 3e-7, so this fraction is above pi/8.
 _PI_OVER_EIGHT = (355, 904)
 
 
 @dataclass(frozen=True)
 class Budget:
-    """What may be spent in all: `Budget(epsilon, delta)`, `Budget(epsilon)` (pure), `Budget(mu=...)` or `Budget(rho=...)`.
+    """The total privacy loss that may be spent.
 
-    >>> Budget(1.0, 1e-6).words()
+    Give exactly one of `epsilon`, `mu` and `rho`. Each is > 0 and at most 2^60.
+
+    Parameters
+    ----------
+    epsilon
+        Budget in (epsilon, delta)-DP; without `delta` the budget is pure.
+    delta
+        In [0, 1), only with `epsilon`. Default: 0.
+    mu
+        Budget in Gaussian DP.
+    rho
+        Budget in zero-concentrated DP.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> hr.Budget(1.0, 1e-6).words()
     'epsilon = 1, delta = 1e-06'
-    >>> Budget(mu=0.5).words()
+    >>> hr.Budget(mu=0.5).words()
     'mu = 0.5 (Gaussian DP)'
-    >>> Budget(mu=-0.5)
+    >>> hr.Budget(mu=-0.5)
     Traceback (most recent call last):
     ...
     hedgerow.core.errors.InvalidValue: Expected mu=-0.5 > 0 and finite.
@@ -66,7 +85,8 @@ class Budget:
         if len(given) != 1:
             named = f"got {', '.join(given)}" if given else "got none"
             raise InvalidValue(
-                f"Expected one of epsilon (with an optional delta), mu or rho in a budget, {named}."
+                "Expected exactly one of epsilon (with an optional delta), mu and rho in a budget, "
+                f"{named}."
             )
         positive(given[0], getattr(self, given[0]))
         expect(getattr(self, given[0]) <= LARGEST, given[0], getattr(self, given[0]), "<= 2^60")
@@ -75,7 +95,7 @@ class Budget:
                 self.delta is None,
                 "delta",
                 self.delta,
-                f"to be absent beside {given[0]}: only epsilon has a delta",
+                f"to be absent with {given[0]}: only epsilon has a delta",
             )
         else:
             object.__setattr__(self, "delta", 0.0 if self.delta is None else self.delta)
@@ -88,22 +108,23 @@ class Budget:
 
     @property
     def kind(self) -> Literal["epsilon", "mu", "rho"]:
-        """Which of the three it is."""
+        """The name of the parameter that is set."""
         return "epsilon" if self.epsilon is not None else "mu" if self.mu is not None else "rho"
 
     @property
     def failure(self) -> float:
-        """delta, or 0 where the budget has none."""
+        """delta, or 0 if the budget has none."""
         return 0.0 if self.delta is None else self.delta
 
     @property
     def currency(self) -> Currency:
-        """The currency that takes the most kinds of releases."""
+        """The currency that can price the most kinds of releases."""
         if self.mu is not None:
             return "gaussian"
         return "concentrated" if self.rho is not None or self.failure > 0 else "pure"
 
     def words(self) -> str:
+        """The budget as text."""
         if self.mu is not None:
             return f"mu = {self.mu:.6g} (Gaussian DP)"
         if self.rho is not None:
@@ -120,9 +141,9 @@ def whole_units(numerator: int, denominator: int) -> int:
 
 
 def event_of(cost: PrivacyCurve) -> tuple[str, float]:
-    """The name and the one parameter of a cost in one step; a curve without a proven adaptive rule is refused.
+    """The name and the parameter of the cost of one step.
 
-    Laplace noise counts by its pure bound.
+    Laplace noise counts by its pure bound. A curve without a proven adaptive rule is refused.
 
     >>> event_of(PureDP(0.5))
     ('pure', 0.5)
@@ -138,17 +159,19 @@ def event_of(cost: PrivacyCurve) -> tuple[str, float]:
             return "gaussian", cost.mu
         case _:
             raise Unsupported(
-                f"No rule for adaptive composition is proven for {cost!r}; known: {', '.join(EVENTS)}."
+                f"No rule for adaptive composition is proven for {cost!r}. "
+                f"Known: {', '.join(EVENTS)}."
             )
 
 
 def cost_of(event: str, value: float) -> PrivacyCurve:
-    """The cost that a ledger wrote down as a name and a number: the inverse of `event_of`.
+    """The cost that a ledger stores as a name and a number: the inverse of `event_of`.
 
     >>> cost_of("shuffled", 0.5)
     Traceback (most recent call last):
     ...
-    hedgerow.core.errors.InvalidValue: Expected event='shuffled' to be one of pure, bounded_range, concentrated, gaussian.
+    hedgerow.core.errors.InvalidValue: Expected event='shuffled' to be one of pure, bounded_range,
+    concentrated, gaussian.
     """
     expect(event in EVENTS, "event", event, f"to be one of {', '.join(EVENTS)}")
     positive(f"the cost {event}", value)
@@ -156,15 +179,16 @@ def cost_of(event: str, value: float) -> PrivacyCurve:
 
 
 def steps_of(cost: PrivacyCurve) -> tuple[tuple[PrivacyCurve, int], ...]:
-    """The steps of which a release is made, and how often each comes; most releases are one step.
+    """The steps of a release, and how often each occurs.
 
-    A `Composed` curve names them. Steps of one release may be chosen adaptively like releases themselves, so their prices add.
+    Most releases are one step. A `Composed` curve lists its steps. Steps of one release may be
+    chosen adaptively, like releases themselves, so their prices add.
 
     >>> from hedgerow.privacy.composition.steps import AfterPureStep, PureComposition
     >>> steps_of(AfterPureStep(PureComposition(0.1, 20), 0.5))
     ((PureDP(bound=0.5), 1), (PureDP(bound=0.1), 20))
     """
-    if isinstance(cost, _ONE_STEP):  # asked first: this is done for every release
+    if isinstance(cost, _ONE_STEP):  # the common case first: this runs for every release
         return ((cost, 1),)
     if isinstance(cost, Quoted):
         return steps_of(cost.curve)
@@ -178,15 +202,15 @@ def steps_of(cost: PrivacyCurve) -> tuple[tuple[PrivacyCurve, int], ...]:
 
 
 def charge(cost: PrivacyCurve, currency: Currency) -> tuple[str, int]:
-    """The event of a release in one step and its price in units: exact, or rounded up.
+    """The event of a one-step release and its price in units, exact or rounded up.
 
-    A pure bound b is a bounded range of 2b. A bounded range R has rho = R^2/8 and mu^2 = pi R^2/8, and rho is never more than the
-    pure bound itself (`proofs/odometer.md#concentrated-filter`, `proofs/odometer.md#gaussian-filter`).
+    A pure bound b is a bounded range of 2b. A bounded range R has rho = R^2/8 and mu^2 = pi R^2/8.
+    rho is never more than the pure bound itself (`proofs/odometer.md#concentrated-filter`,
+    `proofs/odometer.md#gaussian-filter`).
     """
     event, value = event_of(cost)
-    if (
-        not 0 < value <= LARGEST
-    ):  # asked here first: the message is built for every release otherwise
+    # tested here first, so that the message is not built for every release
+    if not 0 < value <= LARGEST:
         positive(f"the cost {event}", value)
         expect(value <= LARGEST, f"the cost {event}", value, "<= 2^60")
     top, bottom = float(value).as_integer_ratio()
@@ -216,5 +240,5 @@ def price(cost: PrivacyCurve, currency: Currency) -> int:
 
 
 def amount(units: int) -> Fraction:
-    """Units as an exact number."""
+    """Convert units to an exact number."""
     return Fraction(units, UNIT)

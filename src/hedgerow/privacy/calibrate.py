@@ -1,7 +1,7 @@
-"""Calibration: the least noise (or the largest rate) that a budget allows, and the reverse question, what a curve costs.
+"""Calibration: the least noise or the largest rate that a budget allows, and the cost of a curve.
 
-One search serves every mechanism. It only ever returns a parameter at which it has seen the curve fit; closed forms shorten it for
-Gaussian and Laplace noise.
+One search serves every mechanism. It returns only a parameter at which it has seen the curve fit.
+Closed forms shorten it for Gaussian and Laplace noise.
 """
 
 from __future__ import annotations
@@ -26,12 +26,22 @@ TOLERANCE = 1e-9
 
 
 class NothingFits(HedgerowError, ValueError):
-    """No parameter of the range asked for keeps within the budget."""
+    """No parameter in the requested range fits the budget."""
 
 
 def cost(curve: PrivacyCurve, delta: float) -> float:
-    """The least epsilon that a curve gives at `delta`; infinite where it gives none.
+    """The least epsilon that a curve gives at `delta`; infinite if it gives none.
 
+    Parameters
+    ----------
+    curve
+        The guarantee to read.
+    delta
+        In [0, 1].
+
+    Examples
+    --------
+    >>> from hedgerow.privacy import GaussianDP, cost
     >>> round(cost(GaussianDP(0.5), 1e-6), 4)
     2.2541
     """
@@ -45,7 +55,9 @@ def cost(curve: PrivacyCurve, delta: float) -> float:
 
 
 def fits(curve: PrivacyCurve, budget: Budget) -> bool:
-    """Is the curve within the budget? A mu or rho budget is compared by exact prices, and refuses curves without one.
+    """Whether the curve is within the budget.
+
+    A mu or rho budget is compared by exact prices. It refuses curves without one.
 
     >>> fits(GaussianDP(0.5), Budget(rho=0.125)), fits(GaussianDP(0.6), Budget(rho=0.125))
     (True, False)
@@ -59,13 +71,13 @@ def fits(curve: PrivacyCurve, budget: Budget) -> bool:
         return sum(count * price(step, budget.currency) for step, count in costs) <= exact_capacity(
             budget
         )
-    if budget.failure == 0:  # not delta(epsilon) == 0: a tail that underflows is no pure guarantee
+    if budget.failure == 0:  # a delta(epsilon) that underflows to 0 is no pure guarantee
         return curve.epsilon(0.0) <= budget.epsilon
     return curve.delta(budget.epsilon) <= budget.failure
 
 
 def exact_capacity(budget: Budget) -> int:
-    """A pure, mu or rho budget in units of its own currency: mu counts squared. Rounded down."""
+    """A pure, mu or rho budget in units of its currency, rounded down; mu counts squared."""
     value = next(value for value in (budget.mu, budget.rho, budget.epsilon) if value is not None)
     top, bottom = float(value).as_integer_ratio()
     if budget.mu is not None:
@@ -76,9 +88,26 @@ def exact_capacity(budget: Budget) -> int:
 def least_noise(
     mechanism_at: CurveAt, budget: Budget, low: float, high: float, tolerance: float = TOLERANCE
 ) -> float:
-    """The smallest noise scale in [low, high] whose curve fits the budget, within a relative `tolerance` and never on its far side.
+    """Find the smallest noise scale in [low, high] whose curve fits the budget.
 
-    >>> from hedgerow.privacy.curves import PureDP
+    The result always fits the budget. Raises `NothingFits` if no scale in [low, high] does.
+
+    Parameters
+    ----------
+    mechanism_at
+        A function from the noise scale to the curve of the mechanism.
+    budget
+        The budget to keep.
+    low
+        The smallest scale to consider, > 0.
+    high
+        The largest scale to consider, finite.
+    tolerance
+        Relative tolerance of the search, in [0, 1). Default: 1e-9.
+
+    Examples
+    --------
+    >>> from hedgerow.privacy import Budget, PureDP, least_noise
     >>> round(least_noise(lambda scale: PureDP(1 / scale), Budget(0.5), 0.01, 100.0), 6)
     2.0
     """
@@ -88,8 +117,27 @@ def least_noise(
 def largest_rate(
     mechanism_at: CurveAt, budget: Budget, low: float, high: float, tolerance: float = TOLERANCE
 ) -> float:
-    """The largest rate in [low, high] (a learning rate, an inverse temperature) whose curve fits the budget.
+    """Find the largest rate in [low, high] whose curve fits the budget.
 
+    A rate is, for example, a learning rate or an inverse temperature. The result always fits the
+    budget. Raises `NothingFits` if no rate in [low, high] does.
+
+    Parameters
+    ----------
+    mechanism_at
+        A function from the rate to the curve of the mechanism.
+    budget
+        The budget to keep.
+    low
+        The smallest rate to consider, > 0.
+    high
+        The largest rate to consider, finite.
+    tolerance
+        Relative tolerance of the search, in [0, 1). Default: 1e-9.
+
+    Examples
+    --------
+    >>> from hedgerow.privacy import Budget, ZeroConcentratedDP, largest_rate
     >>> round(largest_rate(lambda rate: ZeroConcentratedDP(rate), Budget(rho=0.25), 1e-6, 1.0), 6)
     0.25
     """
@@ -112,14 +160,17 @@ def _search(
         return hard
     if not fit(easy):
         raise NothingFits(
-            f"Nothing in [{low!r}, {high!r}] fits the budget {budget.words()}: at {easy!r} the mechanism has {mechanism_at(easy).words()}."
+            f"Nothing in [{low!r}, {high!r}] fits the budget {budget.words()}: "
+            f"at {easy!r} the mechanism has {mechanism_at(easy).words()}."
         )
     return closest(fit, easy, hard, tolerance)
 
 
 @lru_cache(maxsize=1024)
 def largest_mu(budget: Budget) -> float:
-    """The largest Gaussian parameter within the budget: exact for mu and rho, the analytic Gaussian curve for (epsilon, delta).
+    """The largest Gaussian parameter within the budget.
+
+    Exact for mu and rho. For (epsilon, delta) it uses the analytic Gaussian curve.
 
     >>> round(1 / largest_mu(Budget(1.0, 1e-6)), 5)
     4.22468
@@ -130,7 +181,8 @@ def largest_mu(budget: Budget) -> float:
         return root_down(2 * Fraction(budget.rho))
     if budget.failure == 0:
         raise NothingFits(
-            f"Nothing fits the budget {budget.words()}: Gaussian noise has no pure guarantee; allow a delta > 0."
+            f"Nothing fits the budget {budget.words()}: Gaussian noise has no pure guarantee. "
+            "Allow a delta > 0."
         )
     return _outermost(GaussianDP, budget)
 
@@ -142,13 +194,14 @@ def largest_rho(budget: Budget) -> float:
         return budget.rho
     if budget.epsilon is None or budget.failure == 0:
         raise NothingFits(
-            f"Nothing fits the budget {budget.words()}: zero-concentrated DP does not imply it for any rho > 0."
+            f"Nothing fits the budget {budget.words()}: "
+            "zero-concentrated DP does not imply it for any rho > 0."
         )
     return _outermost(ZeroConcentratedDP, budget)
 
 
 def _outermost(curve_at: CurveAt, budget: Budget) -> float:
-    """Double or halve until the budget lies between two values, then search down to adjacent floats."""
+    """Double or halve until two values bracket the budget, then search down to adjacent floats."""
     good = bad = 1.0
     while fits(curve_at(good), budget):
         bad, good = good, 2 * good
@@ -157,27 +210,53 @@ def _outermost(curve_at: CurveAt, budget: Budget) -> float:
         good, bad = good / 2, good
         if good < 1e-150:
             raise NothingFits(
-                f"Nothing fits the budget {budget.words()}: even a parameter of {good!r} exceeds it."
+                f"Nothing fits the budget {budget.words()}: a parameter of {good!r} exceeds it."
             )
     return closest(lambda at: fits(curve_at(at), budget), good, bad, 0.0)
 
 
 def gaussian_scale(budget: Budget, sensitivity: float = 1.0) -> float:
-    """The least standard deviation of Gaussian noise, by the exact curve (Balle and Wang, 2018), not by way of rho.
+    """The least standard deviation of Gaussian noise that fits the budget.
 
+    An (epsilon, delta) budget uses the exact curve, without a conversion through rho.
+
+    Parameters
+    ----------
+    budget
+        The budget of the release. A pure budget is refused: Gaussian noise has no pure guarantee.
+    sensitivity
+        The largest change of the value in the l2 norm. Default: 1.
+
+    Examples
+    --------
+    >>> from hedgerow.privacy import Budget, gaussian_scale
     >>> round(gaussian_scale(Budget(1.0, 1e-6)), 5)
     4.22468
+
+    References
+    ----------
+    Balle and Wang 2018.
     """
     positive("sensitivity", sensitivity)
     return _scale(GaussianDP, largest_mu(budget), budget, sensitivity)
 
 
 def laplace_scale(budget: Budget, sensitivity: float = 1.0) -> float:
-    """The least scale of Laplace noise for this sensitivity in the l1 norm, by the exact curve.
+    """The least scale of Laplace noise that fits the budget, by the exact curve.
 
-    Shift s in units of the scale: delta(epsilon) = 1 - exp((epsilon - s)/2), so s = epsilon - 2 ln(1 - delta). For mu and rho the
-    pure price of s is used, which is an upper bound.
+    With s = sensitivity / scale, delta(epsilon) = 1 - exp((epsilon - s) / 2), so
+    s = epsilon - 2 ln(1 - delta). For mu and rho the pure price of s is used, an upper bound.
 
+    Parameters
+    ----------
+    budget
+        The budget of the release.
+    sensitivity
+        The largest change of the value in the l1 norm. Default: 1.
+
+    Examples
+    --------
+    >>> from hedgerow.privacy import Budget, laplace_scale
     >>> laplace_scale(Budget(0.5)), round(laplace_scale(Budget(1.0, 0.01)), 5)
     (2.0, 0.9803)
     """
@@ -190,7 +269,7 @@ def laplace_scale(budget: Budget, sensitivity: float = 1.0) -> float:
 
 
 def _scale(curve_at: CurveAt, shift: float, budget: Budget, sensitivity: float) -> float:
-    """sensitivity / shift, settled with the mechanism's own curve, computed as the mechanism does."""
+    """sensitivity / shift, settled with the curve computed as the mechanism computes it."""
     scale = round_up(Fraction(sensitivity) / Fraction(shift))
     return settled(
         scale, lambda at: curve_at(round_up(Fraction(sensitivity) / Fraction(at))), budget
@@ -198,11 +277,13 @@ def _scale(curve_at: CurveAt, shift: float, budget: Budget, sensitivity: float) 
 
 
 def settled(scale: float, curve_at: CurveAt, budget: Budget) -> float:
-    """The scale, or one that is larger by a few roundings, at which the curve fits the budget and is quoted within it.
+    """The scale, raised by a few roundings if needed, at which the curve fits and is quoted to fit.
 
-    delta(epsilon) and epsilon(delta) are each rounded outward, so that the first may be within the budget and the second just above.
+    delta(epsilon) and epsilon(delta) are each rounded outward. The first may be within the budget
+    and the second just above it.
 
-    >>> scale = settled(1 / largest_mu(Budget(1.0, 0.9)), lambda at: GaussianDP(1 / at), Budget(1.0, 0.9))
+    >>> budget = Budget(1.0, 0.9)
+    >>> scale = settled(1 / largest_mu(budget), lambda at: GaussianDP(1 / at), budget)
     >>> GaussianDP(1 / scale).epsilon(0.9) <= 1.0
     True
     """
@@ -216,9 +297,10 @@ def settled(scale: float, curve_at: CurveAt, budget: Budget) -> float:
 
 
 def surrogate_mu(epsilon: float, delta: float, pure: float = 0.0) -> float:
-    """The mu whose Gaussian curve, after one `pure`-DP step, has this delta at this epsilon: for searches, it certifies nothing.
+    """The mu whose Gaussian curve, after one `pure`-DP step, has this delta at this epsilon.
 
-    The normal approximation of so many steps of one range has mu = range sqrt(steps) / 2.
+    It is for searches and certifies nothing. The normal approximation of `steps` steps of one range
+    has mu = range sqrt(steps) / 2.
     """
 
     def enough(mu: float) -> bool:
@@ -233,14 +315,28 @@ def surrogate_mu(epsilon: float, delta: float, pure: float = 0.0) -> float:
 def largest_range(
     steps: int, budget: Budget, *, pure: float = 0.0, tolerance: float = 0.005
 ) -> float:
-    """The largest range, up to `tolerance`, that so many adaptive steps may have within the budget; the answer is certified.
+    """Find the largest range that `steps` adaptive steps may have within the budget.
 
-    One `pure`-DP step may come first (`AfterPureStep`). For (epsilon, delta) the search runs on the surrogate, corrected by the ratio
-    found at the last certified point, so the recursion runs two or three times.
+    The result is certified. For (epsilon, delta) the search runs on a Gaussian surrogate, corrected
+    by the ratio found at the last certified point, so the recursion runs two or three times.
 
+    Parameters
+    ----------
+    steps
+        The number of adaptive steps of bounded range, >= 1.
+    budget
+        The budget for all steps together.
+    pure
+        The epsilon of one pure step that comes first (`AfterPureStep`). Default: 0, no such step.
+    tolerance
+        Relative tolerance of the search, in [1e-4, 0.1]. Default: 0.005.
+
+    Examples
+    --------
+    >>> from hedgerow.privacy import AdaptiveBoundedRange, Budget, largest_range
     >>> r = largest_range(10, Budget(1.0, 1e-6))
-    >>> fits(AdaptiveBoundedRange(r, 10), Budget(1.0, 1e-6)), round(r, 3)
-    (True, 0.153)
+    >>> round(r, 3), AdaptiveBoundedRange(r, 10).epsilon(1e-6) <= 1.0
+    (0.153, True)
     """
     at_least("steps", steps, 1)
     between("tolerance", tolerance, 1e-4, 0.1)

@@ -1,7 +1,8 @@
-"""Odometer and filter: what a long adaptive stream of releases has spent, and whether one more still fits.
+"""Odometer and filter: what an adaptive stream of releases has spent, and whether one more fits.
 
-Both keep one exact whole number and a few counts, whatever the number of releases, so the millionth release costs what the first did.
-Only rules proven for parameters chosen during the run are used (`proofs/odometer.md`): pure bounds add, rho adds, mu^2 adds.
+Both keep one exact whole number and a few counts, whatever the number of releases. The millionth
+release therefore takes as much time as the first. Only rules proven for parameters chosen during
+the run are used (`proofs/odometer.md`): pure bounds add, rho adds, mu^2 adds.
 """
 
 from __future__ import annotations
@@ -40,22 +41,50 @@ _STEP = 1.25  # the ratio of the thresholds of the odometer
 
 
 class BudgetSpent(HedgerowError):
-    """A release was refused because it would exceed the budget; nothing was charged."""
+    """A release was refused because it would exceed the budget; nothing was charged.
+
+    Examples
+    --------
+    >>> from hedgerow.privacy import Budget, BudgetSpent, Filter, PureDP
+    >>> try:
+    ...     Filter(Budget(1.0)).spend(PureDP(2.0))
+    ... except BudgetSpent:
+    ...     print("refused")
+    refused
+    """
 
 
 class DamagedState(InvalidValue):
-    """A stored odometer or filter cannot be trusted: cut short, altered, of another version, or with an unknown event."""
+    """A stored odometer or filter cannot be trusted.
+
+    It was truncated or altered, has another version, or contains an unknown event.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Odometer:
-    """What has been spent so far, without a limit.
+    """The running sum of what has been spent, without a limit.
 
-    `spent` is the running sum as a curve. When the costs were fixed in advance it is the guarantee of the whole. When they were
-    chosen during the run, only the pure sum is still a guarantee as it stands; for the other currencies use a `Filter` with a limit
-    set in advance, or `realised`, which pays for not having had one. `expected` is a public guess at the final sum, set in advance:
-    `realised` is sharpest near it.
+    `spent` is the sum as a curve. If the costs were fixed in advance, it is the guarantee of the
+    whole. If they were chosen during the run, only the pure sum is a guarantee. For the other
+    currencies use a `Filter`, with a limit set in advance, or `realised`, which is larger because
+    no limit was set.
 
+    Parameters
+    ----------
+    currency
+        What is added up: "pure" (epsilon), "concentrated" (rho) or "gaussian" (mu^2).
+    expected
+        A public guess at the final sum in rho (mu^2 / 2 for Gaussian DP), set in advance.
+        `realised` is sharpest near it. Default: 1.
+    units
+        The sum so far, in units of 2^-256. Default: 0.
+    counts
+        The number of steps so far of each kind: pure, bounded range, concentrated, Gaussian.
+
+    Examples
+    --------
+    >>> from hedgerow.privacy import Odometer, PureDP
     >>> Odometer("pure").record(PureDP(0.25)).record(PureDP(0.5)).spent
     PureDP(bound=0.75)
     """
@@ -85,6 +114,7 @@ class Odometer:
 
     @property
     def releases(self) -> int:
+        """The number of releases so far, with every step of a composition counted."""
         return sum(self.counts)
 
     def record(self, cost: PrivacyCurve) -> Odometer:
@@ -115,11 +145,12 @@ class Odometer:
         return _curve_above(self.units, self.currency)
 
     def realised(self, delta: float) -> float:
-        """A bound on the privacy loss of what was released so far that holds at all times at once, except with probability `delta`.
+        """Bound the privacy loss so far, at all times at once, except with probability `delta`.
 
-        Pure: the sum itself, on every path and with no exception. Otherwise a threshold of a geometric grid is fixed in advance for
-        every size of the sum, and each gets its share of `delta` (`proofs/odometer.md#odometer`). This bounds the loss of the
-        transcript that was seen, for whoever reads it at any time, also at a time chosen by looking at it.
+        Pure: the sum itself, on every path and with no exception. Otherwise a threshold of a
+        geometric grid is fixed in advance for every size of the sum, and each gets its share of
+        `delta` (`proofs/odometer.md#odometer`). This bounds the loss of the transcript for a reader
+        at any time, even at a time chosen after looking at the transcript.
 
         >>> one = Odometer("concentrated", expected=0.02).record(ZeroConcentratedDP(0.01))
         >>> round(one.realised(1e-6), 3), round(ZeroConcentratedDP(0.01).epsilon(1e-6), 3)
@@ -139,10 +170,12 @@ class Odometer:
         return (threshold + 2 * sqrt(threshold * tail)) * (1 + 1e-12)
 
     def to_bytes(self) -> bytes:
+        """The whole state with a checksum."""
         return _pack(self, None)
 
     @classmethod
     def from_bytes(cls, state: bytes) -> Odometer:
+        """Read a state; raises `DamagedState` if it cannot be trusted."""
         odometer, budget = _unpack(state)
         if budget is not None:
             raise DamagedState("Expected the state of an odometer, got the state of a filter.")
@@ -151,23 +184,39 @@ class Odometer:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Filter:
-    """A budget that refuses: a release is charged before it is made, and refused when the sum would exceed the budget.
+    """A budget that charges every release in advance and refuses one that would exceed it.
 
-    All that is released before the first refusal, and after it, is within `budget`, whatever depended on what
-    (`proofs/odometer.md#pure-filter`, `#concentrated-filter`, `#gaussian-filter`). A value: `spend` returns the next filter and leaves
-    this one as it was, so a caller must keep exactly one, and store it before the release leaves the house.
+    A filter is a value: `spend` returns the next filter and does not change this one. Keep exactly
+    one filter, and store it before the release is published.
 
-    The currency is part of the claim and set in advance. An (epsilon, delta) budget is counted in rho, which takes every kind of
-    release; `currency="gaussian"` is sharper where all releases are Gaussian.
+    Parameters
+    ----------
+    budget
+        The limit for all releases together.
+    currency
+        How costs are added: "pure", "concentrated" or "gaussian". It is part of the claim and set
+        in advance. By default an (epsilon, delta) budget with delta > 0 is counted in rho, which
+        takes every kind of release; "gaussian" is sharper if all releases are Gaussian.
+    odometer
+        What is already spent. Default: nothing.
 
+    Guarantee
+    ---------
+    Everything released before and after the first refusal is within `budget`, however the costs
+    depend on earlier answers (`proofs/odometer.md#pure-filter`, `#concentrated-filter`,
+    `#gaussian-filter`).
+
+    Examples
+    --------
+    >>> from hedgerow.privacy import Budget, Filter, PureDP
     >>> one = Filter(Budget(1.0)).spend(PureDP(0.75))
     >>> one.would_exceed(PureDP(0.25)), one.would_exceed(PureDP(0.26))
     (False, True)
     >>> one.spend(PureDP(0.5))
     Traceback (most recent call last):
     ...
-    hedgerow.privacy.odometer.BudgetSpent: Expected a release of at most epsilon = 0.25, asked for 0.5:
-    0.75 of 1 is spent in 1 release (budget: epsilon = 1, delta = 0).
+    hedgerow.privacy.odometer.BudgetSpent: The release costs epsilon = 0.5, but 0.75 of 1 is already
+    spent in 1 release (budget: epsilon = 1, delta = 0). Release at most epsilon = 0.25.
     """
 
     budget: Budget
@@ -201,24 +250,26 @@ class Filter:
 
     @property
     def currency(self) -> Currency:
+        """How costs are added."""
         return self.odometer.currency
 
     @property
     def releases(self) -> int:
+        """The number of releases so far, with every step of a composition counted."""
         return self.odometer.releases
 
     @property
     def spent(self) -> PrivacyCurve:
-        """The running sum. What may be claimed for the stream is the budget; this says how much of it is used."""
+        """The running sum: how much of the budget is used. The claim is the whole budget."""
         return self.odometer.spent
 
     @property
     def left(self) -> PrivacyCurve:
-        """The largest release of the currency's own kind that still fits."""
+        """The largest release that still fits, as a curve of the currency."""
         return _curve_below(Fraction(self.capacity - self.odometer.units, UNIT), self.currency)
 
     def share(self, releases: int) -> PrivacyCurve:
-        """The largest cost of which so many equal releases still fit.
+        """The largest cost of each of `releases` equal releases that still fit together.
 
         >>> Filter(Budget(1.0)).share(4)
         PureDP(bound=0.25)
@@ -229,11 +280,11 @@ class Filter:
         )
 
     def would_exceed(self, cost: PrivacyCurve) -> bool:
-        """Would this release be refused?"""
+        """Whether this release would be refused."""
         return self.odometer.units + price(cost, self.currency) > self.capacity
 
     def spend(self, cost: PrivacyCurve) -> Filter:
-        """The filter after this release, or `BudgetSpent`."""
+        """The filter after this release; raises `BudgetSpent` if it does not fit."""
         meter, later = self.odometer, self.odometer.record(cost)
         if later.units > self.capacity:
             sums = (
@@ -243,17 +294,21 @@ class Filter:
                 self.capacity,
             )
             left, asked, used, whole = (f"{float(amount(each)):.6g}" for each in sums)
+            name = _NAMES[self.currency]
             releases = f"{meter.releases} release{'' if meter.releases == 1 else 's'}"
             raise BudgetSpent(
-                f"Expected a release of at most {_NAMES[self.currency]} = {left}, asked for {asked}: "
-                f"{used} of {whole} is spent in {releases} (budget: {self.budget.words()})."
+                f"The release costs {name} = {asked}, but {used} of {whole} is already spent in "
+                f"{releases} (budget: {self.budget.words()}). Release at most {name} = {left}."
             )
         after = object.__new__(Filter)  # the checks of the constructor hold by construction
         after._set(self.budget, later, self.capacity)
         return after
 
     def replay(self, ledger: Iterable[tuple[str, float]]) -> Filter:
-        """The filter after every (event, value) of a ledger; an unknown event is refused, and so is a ledger that overspends."""
+        """The filter after every (event, value) of a ledger.
+
+        A ledger with an unknown event, or one that overspends, is refused.
+        """
         after = self
         for event, value in ledger:
             after = after.spend(cost_of(event, value))
@@ -262,12 +317,13 @@ class Filter:
     def to_bytes(self) -> bytes:
         """The whole state with a checksum, of the same length after any number of releases.
 
-        The checksum finds accidents. It does not stop somebody who means to forge a state: for that, sign the bytes.
+        The checksum detects accidents, not forgery. Sign the bytes if forgery is a risk.
         """
         return _pack(self.odometer, self.budget)
 
     @classmethod
     def from_bytes(cls, state: bytes) -> Filter:
+        """Read a state; raises `DamagedState` if it cannot be trusted."""
         odometer, budget = _unpack(state)
         if budget is None:
             raise DamagedState("Expected the state of a filter, got the state of an odometer.")
@@ -279,7 +335,10 @@ class Filter:
 
 @lru_cache(maxsize=1024)
 def capacity(budget: Budget, currency: Currency) -> int:
-    """How much of a currency a budget holds, in units, rounded down; refused where the currency does not imply the budget."""
+    """How many units of a currency a budget holds, rounded down.
+
+    A currency that does not imply the budget is refused.
+    """
     if {"epsilon": "pure", "rho": "concentrated", "mu": "gaussian"}[budget.kind] == currency:
         units = exact_capacity(budget)
     elif budget.rho is not None and currency == "gaussian":
@@ -290,8 +349,8 @@ def capacity(budget: Budget, currency: Currency) -> int:
             if currency == "concentrated"
             else Fraction(largest_mu(budget)) ** 2
         )
-        # The curve behind it is computed in floating point: give up 2^-30 of the budget, far more than its error, and keep few digits,
-        # so that the same budget has the same capacity on every machine.
+        # The curve is computed in floating point. Giving up 2^-30 of the budget, far more than its
+        # error, and keeping few digits gives the same capacity on every machine.
         units = int(value * (1 - Fraction(1, 2**30)) * UNIT)
         cut = max(0, units.bit_length() - 36)
         units = units >> cut << cut
@@ -320,7 +379,7 @@ def _curve_below(exact: Fraction, currency: Currency) -> PrivacyCurve:
     return (PureDP if currency == "pure" else ZeroConcentratedDP)(round_down(exact))
 
 
-# The stored state: a fixed layout, then a checksum of all that stands before it.
+# The stored state: a fixed layout, then a checksum of everything before it.
 _MAGIC, _VERSION = b"hedgerow odometer", 1
 _HEAD = struct.Struct(">17sHBd4d64sB")
 _ENTRY = struct.Struct(">BQ")
@@ -357,27 +416,32 @@ def _unpack(state: bytes) -> tuple[Odometer, Budget | None]:
         )
     if len(state) < _HEAD.size + _DIGEST:
         raise DamagedState(
-            f"Expected a state of at least {_HEAD.size + _DIGEST} bytes, got {len(state)}: it was cut short."
+            f"Expected a state of at least {_HEAD.size + _DIGEST} bytes, got {len(state)}. "
+            "It was truncated. Restore the latest state: an older one would forget releases."
         )
     body, digest = state[:-_DIGEST], state[-_DIGEST:]
     if blake2b(body, digest_size=_DIGEST).digest() != digest:
-        raise DamagedState("The checksum of the state does not match: it was cut short or altered.")
+        raise DamagedState(
+            "The checksum of the state does not match: it was truncated or altered. "
+            "Restore the latest state: an older one would forget releases."
+        )
     _, version, currency, expected, *numbers, units, entries = _HEAD.unpack_from(body)
     if version != _VERSION:
         raise DamagedState(f"Expected a state of version {_VERSION}, got version {version}.")
     if len(body) != _HEAD.size + entries * _ENTRY.size:
         raise DamagedState(
-            f"Expected {entries} events in the state, got {len(body) - _HEAD.size} bytes of them."
+            f"Expected {entries} events in the state, got {len(body) - _HEAD.size} bytes of events."
         )
     found = dict(_ENTRY.unpack_from(body, _HEAD.size + i * _ENTRY.size) for i in range(entries))
     unknown = sorted(code for code in found if code >= len(EVENTS))
     if unknown:
         raise DamagedState(
-            f"The state counts releases of an unknown event {unknown[0]}; known: {', '.join(EVENTS)}."
+            f"The state counts releases of an unknown event {unknown[0]}. "
+            f"Known: {', '.join(EVENTS)}."
         )
     if len(found) != entries or len(found) != len(EVENTS) or currency >= len(CURRENCIES):
         raise DamagedState(
-            "The state names its events or its currency in a way this version does not write."
+            "The state lists its events or its currency in a form that this version does not write."
         )
     given = [None if isnan(number) else number for number in numbers]
     counts = tuple(found[code] for code in range(len(EVENTS)))

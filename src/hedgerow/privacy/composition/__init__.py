@@ -1,0 +1,1 @@
+"""Composition: curves of several releases, of several records and of several runs."""

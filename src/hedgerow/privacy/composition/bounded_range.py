@@ -1,6 +1,7 @@
-"""Curves of adaptive compositions of bounded-range steps (exponential mechanism, Gumbel noise): `proofs/bounded_range.md`.
+"""Curves of adaptive compositions of bounded-range steps (exponential mechanism, Gumbel noise).
 
-A curve reads a table that `recursion` computes at the first question and `table_cache` keeps.
+A curve reads a table. `recursion` computes it on first use and `table_cache` keeps it. The proof is
+`proofs/bounded_range.md`.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from hedgerow.privacy.curves import BoundedRange
 from hedgerow.privacy.curves.base import Composed, Symmetric, rounded_up
 
 WIDEST = 50.0
-"""A step of a larger range protects nothing anybody would sign, and exp(range) loses accuracy."""
+"""The largest range of a step: beyond it the guarantee is vacuous and exp(range) loses accuracy."""
 _ROUNDING = 2.0**-53
 
 
@@ -41,7 +42,7 @@ def _sound(values: Values, grid: Grid) -> bool:
 
 
 class _Recursion(Symmetric, Composed):
-    """Look-ups in a table, rounded outward."""
+    """A curve that is read from a table, rounded outward."""
 
     def _runs(self) -> tuple[tuple[float, int], ...]:
         """(range, number of consecutive steps) without empty runs."""
@@ -52,7 +53,10 @@ class _Recursion(Symmetric, Composed):
 
     @property
     def pure(self) -> float:
-        """A step of range r is r-DP, so the ranges add up: the smallest float that is not below the sum."""
+        """The pure bound: the sum of the ranges, rounded up to a float.
+
+        A step of range r is r-DP, so the ranges add.
+        """
         return round_up(sum((Fraction(each) * count for each, count in self._runs()), Fraction(0)))
 
     def _delta(self, epsilon: float) -> float:
@@ -82,9 +86,8 @@ class _Recursion(Symmetric, Composed):
         values = _table(grid)
         if delta < values[-1]:  # below the reach of the table
             return pure
-        cell = (
-            int(np.searchsorted(-values, -delta, side="left")) - 1
-        )  # values[cell] > delta >= values[cell + 1]
+        # values[cell] > delta >= values[cell + 1]
+        cell = int(np.searchsorted(-values, -delta, side="left")) - 1
         part = (values[cell] - delta) / (values[cell] - values[cell + 1])
         found, nudge = cell * grid.width + log1p(float(part) * expm1(grid.width)), 4 * _ROUNDING
         while found < pure and self.delta(found) > delta:
@@ -94,11 +97,22 @@ class _Recursion(Symmetric, Composed):
 
 @dataclass(frozen=True)
 class AdaptiveBoundedRange(_Recursion):
-    """At most `steps` steps of bounded range `range`, each chosen after seeing the earlier ones; common steps may lie between.
+    """At most `steps` steps of bounded range, each chosen after seeing the earlier ones.
 
-    Holds in both directions and is attained by two-point mechanisms (`proofs/bounded_range.md#recursion`); the table is within
-    1 % of it. Computed at the first question, then kept on disk.
+    Steps that are the same in both worlds may lie between. The curve holds in both directions and
+    is attained by two-point mechanisms (`proofs/bounded_range.md#recursion`). The table is within
+    1 % of it. It is computed on first use and then kept on disk.
 
+    Parameters
+    ----------
+    range
+        The bounded range of each step, in [0, 50].
+    steps
+        The largest number of steps, >= 0.
+
+    Examples
+    --------
+    >>> from hedgerow.privacy import AdaptiveBoundedRange
     >>> curve = AdaptiveBoundedRange(0.125, 8)
     >>> curve.epsilon(0.0), round(curve.epsilon(1e-6), 3)
     (1.0, 0.707)
@@ -120,9 +134,10 @@ class AdaptiveBoundedRange(_Recursion):
 
 @dataclass(frozen=True)
 class BoundedRangeSequence(_Recursion):
-    """Steps of different ranges in an order fixed in advance; what each step asks may depend on the earlier answers.
+    """Steps of different ranges, in an order fixed in advance.
 
-    If the order itself is chosen on the way, use the largest range for all steps (`AdaptiveBoundedRange`), or `fixed_plan`.
+    What each step asks may depend on the earlier answers. If the order itself is chosen during the
+    run, use the largest range for all steps (`AdaptiveBoundedRange`), or `fixed_plan`.
 
     >>> BoundedRangeSequence((0.25, 0.5)).epsilon(0.0)
     0.75

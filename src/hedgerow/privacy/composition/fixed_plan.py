@@ -1,4 +1,7 @@
-"""Plans of mixed steps fixed in advance, composed numerically: `proofs/composition.md#fixed-plans`."""
+"""Numerical composition of plans of mixed steps that are fixed in advance.
+
+The proof is `proofs/composition.md#fixed-plans`.
+"""
 
 from __future__ import annotations
 
@@ -25,11 +28,12 @@ Part = PureDP | LaplaceDP | BoundedRange | GaussianDP
 
 @dataclass(frozen=True)
 class Numerical(Symmetric, Composed):
-    """A plan of steps fixed in advance, composed through privacy-loss distributions (dp-accounting, pessimistic rounding).
+    """A plan of steps fixed in advance, composed through privacy-loss distributions.
 
-    The list of curves and their numbers may not depend on any answer; what each step asks may. Loss values are rounded to multiples
-    of `interval` by chords of the curve, which lie above it; `slack` covers the arithmetic and is added to every delta
-    (`proofs/composition.md#fixed-plans`).
+    The distributions come from dp-accounting, with pessimistic rounding. The list of curves and
+    their numbers must not depend on any answer; what each step asks may. Loss values are rounded to
+    multiples of `interval` by chords of the curve, which lie above it. `slack` covers the
+    arithmetic and is added to every delta (`proofs/composition.md#fixed-plans`).
     """
 
     parts: tuple[tuple[Part, int], ...]
@@ -103,7 +107,10 @@ class Numerical(Symmetric, Composed):
 
 
 def _bounded(part: PureDP | LaplaceDP | BoundedRange, interval: float) -> Any:
-    """The privacy-loss distribution of a part with bounded losses, from its curve: chords between grid points (connect the dots)."""
+    """The privacy-loss distribution of a part with bounded losses.
+
+    It is built from the curve by chords between grid points ("connect the dots").
+    """
     from dp_accounting.pld import pld_pmf
     from dp_accounting.pld import privacy_loss_distribution as library
 
@@ -118,11 +125,22 @@ def _bounded(part: PureDP | LaplaceDP | BoundedRange, interval: float) -> Any:
 def fixed_plan(
     parts: Iterable[tuple[PrivacyCurve, int]], interval: float | None = None
 ) -> Numerical:
-    """The curve of a plan: (curve of one step, how many such steps), fixed before the first answer.
+    """The curve of a plan of steps that is fixed before the first answer.
 
-    Knows pure, Laplace, bounded-range and Gaussian steps and refuses everything else. For equal pure steps `PureComposition`,
-    for bounded-range steps alone `AdaptiveBoundedRange` are sharper.
+    Use `PureComposition` for equal pure steps and `AdaptiveBoundedRange` for bounded-range steps
+    alone: they are sharper.
 
+    Parameters
+    ----------
+    parts
+        Pairs (curve of one step, number of such steps). The curve is pure, Laplace, bounded-range
+        or Gaussian; others are refused.
+    interval
+        The width of the grid of privacy losses, > 0. Default: chosen from the plan.
+
+    Examples
+    --------
+    >>> from hedgerow.privacy import BoundedRange, GaussianDP, LaplaceDP, fixed_plan
     >>> plan = fixed_plan([(GaussianDP(0.1), 20), (LaplaceDP(0.05), 20), (BoundedRange(0.05), 20)])
     >>> round(plan.epsilon(1e-6), 2)
     2.32
@@ -149,7 +167,8 @@ def fixed_plan(
         for part, count in known
     ]
     expect(bool(known), "plan", [], "to have a step that costs something")
-    # losses spread over about ten standard deviations; a million cells is what a fast Fourier transform does in a second
+    # losses spread over about ten standard deviations; a fast Fourier transform handles a million
+    # cells in a second
     spread = sqrt(fsum(count * scale**2 for scale, count in scales))
     finest = (10 * spread + spread**2) / 2**19
     chosen = (

@@ -1,4 +1,7 @@
-"""Several records of one person, or of several people: only rules that are proven, in `proofs/mechanisms.md#curves`."""
+"""Curves of several records of one person or of several people.
+
+Only rules proven in `proofs/mechanisms.md#curves` are used.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,7 @@ from hedgerow.privacy.curves import (
 from hedgerow.privacy.curves.base import Symmetric
 
 _UP = 1 + 2.0**-50  # covers the rounding of the few operations below
-_FARTHEST = 1e4  # no epsilon above it is looked for
+_FARTHEST = 1e4  # the search for epsilon ends here
 
 
 def _times(count: int, value: float) -> float:
@@ -36,9 +39,20 @@ def _times(count: int, value: float) -> float:
 def group(curve: PrivacyCurve, k: int) -> PrivacyCurve:
     """The curve between inputs that differ in k records, however the mechanism uses them.
 
-    Pure: k epsilon. Bounded range: k range. Laplace: k bound. Gaussian: k mu. Zero-concentrated: k^2 rho. Approximate: k epsilon
-    with delta (e^(k epsilon) - 1) / (e^epsilon - 1). By arrival: that of the uniform curve. Any other: `Grouped`.
+    Pure: k epsilon. Bounded range: k range. Laplace: k bound. Gaussian: k mu. Zero-concentrated:
+    k^2 rho. Approximate: k epsilon with delta (e^(k epsilon) - 1) / (e^epsilon - 1). By arrival:
+    the same for the uniform curve. Any other curve: `Grouped`, a bound from the curve alone.
 
+    Parameters
+    ----------
+    curve
+        The curve of one record.
+    k
+        The number of records, >= 1.
+
+    Examples
+    --------
+    >>> from hedgerow.privacy import GaussianDP, PureDP, ZeroConcentratedDP, group
     >>> group(PureDP(0.5), 3), group(ZeroConcentratedDP(0.5), 3), group(GaussianDP(0.5), 3)
     (PureDP(bound=1.5), ZeroConcentratedDP(rho=4.5), GaussianDP(mu=1.5))
     """
@@ -86,11 +100,12 @@ def _group_delta(epsilon: float, delta: float, k: int) -> float:
 
 @dataclass(frozen=True)
 class Grouped(Symmetric):
-    """So many records under any curve that holds for one, from the curve alone.
+    """The curve of `records` records, from the curve of one record alone.
 
-    delta(epsilon) = (1 + e^e + ... + e^((records - 1) e)) curve.delta(e) with e = epsilon / records, or with a smaller e where that
-    is less. A composition of n steps for one record is not one of n wider steps for several: another record may differ in other
-    steps.
+    delta(epsilon) = (1 + e^e + ... + e^((records - 1) e)) curve.delta(e) with
+    e = epsilon / records, or with a smaller e if that gives less. A composition of n steps for one
+    record is not a composition of n wider steps for several records: another record may differ in
+    other steps.
 
     >>> curve = Grouped(AdaptiveBoundedRange(0.125, 8), 2)
     >>> curve.epsilon(0.0), round(curve.epsilon(1e-6), 2)
@@ -117,7 +132,7 @@ class Grouped(Symmetric):
 
     @cached_property
     def _turn(self) -> float:
-        """Where the bound is about least: a curve that hardly falls any more is best used no further out."""
+        """Where the bound is about least; beyond it the curve falls too slowly to help."""
         return min((2 ** (power / 4) for power in range(-40, 41)), key=self._bound)
 
     def epsilon(self, delta: float) -> float:
@@ -138,13 +153,25 @@ class Grouped(Symmetric):
 
 
 def appearances(curve: PrivacyCurve, k: int, *, separate_reports: bool = False) -> PrivacyCurve:
-    """The curve of a person with at most k records: `group(curve, k)`, or less where every record has a report of its own.
+    """The curve of a person with at most k records.
 
-    Declare `separate_reports` only if each record enters one report, with fresh noise, which has this curve given all
-    earlier reports, and nothing else is computed from the record. Then the reports compose: pure and bounded range by their
-    optimal composition, Gaussian sqrt(k) mu, zero-concentrated k rho, approximate (k epsilon, k delta). One report with all k
-    records costs k mu.
+    This is `group(curve, k)`, or less if every record has its own report. Separate reports compose:
+    pure and bounded range by their optimal composition, Gaussian sqrt(k) mu, zero-concentrated
+    k rho, approximate (k epsilon, k delta). One Gaussian report with all k records costs k mu.
 
+    Parameters
+    ----------
+    curve
+        The curve of one record.
+    k
+        The largest number of records of one person, >= 1.
+    separate_reports
+        True only if each record enters one report with fresh noise, the report has this curve given
+        all earlier reports, and nothing else is computed from the record. Default: False.
+
+    Examples
+    --------
+    >>> from hedgerow.privacy import GaussianDP, appearances
     >>> appearances(GaussianDP(0.5), 4, separate_reports=True), appearances(GaussianDP(0.5), 4)
     (GaussianDP(mu=1.0), GaussianDP(mu=2.0))
     """

@@ -1,12 +1,16 @@
-"""The curve of one coin and then draws whose number is left to chance: the shrinking dartboard (`proofs/dartboard.md#approximate-dp`).
+"""The curve of one coin followed by a random number of draws: the shrinking dartboard.
 
-The coin shows "stay" with probability exp(-gap) in one world and exp(-gap - moved) in the other. After it, whatever it shows,
-comes one draw of bounded range `range`, and then one more at each of some occasions with at most a given chance. If C = sum
-over n of w(n) G_(n+1), with w the binomial law of later draws and G_k the recursion of `bounded_range`, then
+The coin shows "stay" with probability exp(-gap) in one world and exp(-gap - moved) in the other.
+Whatever it shows, one draw of bounded range `range` follows. Then, at each of some occasions, one
+more draw happens with at most a given chance. Let C = sum over n of w(n) G_(n+1), with w the
+binomial law of later draws and G_k the recursion of `bounded_range`. Then delta(epsilon) is at most
+the larger of
 
-    delta(epsilon) <= max of  s C(epsilon - up) + (1 - s) C(epsilon + moved)  and  p C(epsilon + up) + (1 - p) C(epsilon - moved),
+    s C(epsilon - up) + (1 - s) C(epsilon + moved)  and
+    p C(epsilon + up) + (1 - p) C(epsilon - moved).
 
-p and s the chances of "no stay" in the two worlds and up = ln(s / p). All roundings are outward.
+Here p and s are the chances of "no stay" in the two worlds and up = ln(s / p). All roundings are
+outward. The proof is `proofs/dartboard.md#approximate-dp`.
 """
 
 from __future__ import annotations
@@ -31,19 +35,24 @@ from hedgerow.privacy.curves.base import Symmetric, rounded_up
 
 _OUTWARD = 1e-13  # more than the errors of a few sums, products and exponentials
 _WEIGHTS_OUTWARD = 1e-9  # more than those of a million products in a row
-_DEVIATIONS = 12.0  # beyond so many standard deviations (and 40 draws) the rest of a binomial law counts as delta = 1
+# beyond this many standard deviations (and 40 draws) the rest of a binomial law counts as delta = 1
+_DEVIATIONS = 12.0
 
 
 @dataclass(frozen=True)
 class Mixture:
-    """Upper bounds of the chances of exactly n draws, n = 0, 1, ..., and of more than all of these."""
+    """Upper bounds on the chances of exactly n draws, n = 0, 1, ..., and of more draws."""
 
     weights: Values
     rest: float
 
 
 def binomial(count: int, chance: float) -> Mixture:
-    """From the mode outward by exact ratios of neighbours; the rest is below a geometric series."""
+    """Bound the binomial law.
+
+    Weights are computed from the mode outward by exact ratios of neighbours. The rest is below a
+    geometric series.
+    """
     if count == 0 or not 0 < chance < 1:
         return Mixture(np.append(np.zeros(count if chance >= 1 else 0), 1 + _WEIGHTS_OUTWARD), 0.0)
     last = min(count, ceil(count * chance + _DEVIATIONS * sqrt(count * chance * (1 - chance))) + 40)
@@ -60,9 +69,8 @@ def binomial(count: int, chance: float) -> Mixture:
         if last == count
         else float(weights[-1]) * next_ratio / (1 - next_ratio) * (1 + _WEIGHTS_OUTWARD)
     )
-    return Mixture(
-        weights * (1 + _WEIGHTS_OUTWARD), rest
-    )  # once more, for the sums in `capped` and `thinned`
+    # raised once more, for the sums in `capped` and `thinned`
+    return Mixture(weights * (1 + _WEIGHTS_OUTWARD), rest)
 
 
 def capped(law: Mixture, most: int | None) -> Mixture:
@@ -73,7 +81,10 @@ def capped(law: Mixture, most: int | None) -> Mixture:
 
 
 def thinned(law: Mixture) -> tuple[Mixture, int]:
-    """Without the first entries that do not matter, whose chance goes to the next one; also says how many were left out."""
+    """Drop the negligible first entries, and return how many were dropped.
+
+    Their chance goes to the next entry.
+    """
     first = int(np.searchsorted(np.cumsum(law.weights), 1e-30))
     if first == 0:
         return law, 0
@@ -83,7 +94,10 @@ def thinned(law: Mixture) -> tuple[Mixture, int]:
 
 
 def compute(grid: Grid, weights: Values, first: int) -> Values:
-    """The mixture of the tables after first + 1, first + 2, ... steps: as `recursion.compute`, with a look at every step."""
+    """The mixture of the tables after first + 1, first + 2, ... steps.
+
+    The loop is that of `recursion.compute`; the table after every step is added.
+    """
     (cells, steps), size = grid.runs[0], grid.reach + 1
     beyond = np.arange(1, cells + 1) * grid.width
     certain, weight = -np.expm1(-beyond), np.exp(-beyond)
@@ -100,7 +114,7 @@ def compute(grid: Grid, weights: Values, first: int) -> Values:
 
 @cache
 def digest() -> str:
-    """Of the code that every answer here rests on."""
+    """A hash of the code that computes the tables of this file."""
     return recursion.digest() + hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
 
 
@@ -108,7 +122,7 @@ def digest() -> str:
 def _table(
     width: float, occasions: int, chance: float, cap: int | None
 ) -> tuple[Grid, Values, float, float]:
-    """The grid, the mixture on it, the sum of its weights, and the chance that counts as delta = 1."""
+    """The grid, the mixture on it, the sum of its weights, and the chance counted as delta = 1."""
     law, first = thinned(capped(binomial(occasions, chance), None if cap is None else cap - 1))
     grid = grid_for(((width, first + len(law.weights)),))
     key = f"{grid.key()} occasions={occasions} chance={chance.hex()} cap={cap} mixed={digest()}"
@@ -126,8 +140,11 @@ def _table(
 
 @dataclass(frozen=True)
 class CoinThenDraws(Symmetric):
-    """`gap` and `moved` are those of the coin, `range` that of a draw. At each of `occasions` later exchanges a draw happens with
-    probability at most `chance`; there are at most `cap` draws in all.
+    """The curve of one coin and then a random number of draws of bounded range.
+
+    `gap` and `moved` are the parameters of the coin, `range` that of a draw. At each of `occasions`
+    later exchanges a draw happens with probability at most `chance`. There are at most `cap` draws
+    in all.
 
     >>> curve = CoinThenDraws(gap=0.25, moved=0.0625, range=0.125, occasions=8, chance=0.25)
     >>> round(curve.pure, 4), round(curve.epsilon(1e-6), 4)
@@ -180,14 +197,16 @@ class CoinThenDraws(Symmetric):
         up, down = self._up, self.moved
         slack = _OUTWARD * (1 + up + down + epsilon)
         p, s = p * (1 - _OUTWARD), min(1.0, s * (1 + _OUTWARD))
-        told = s * self._mixed(epsilon - up - slack) + (1 - s) * self._mixed(epsilon + down - slack)
-        hidden = p * self._mixed(epsilon + up - slack) + (1 - p) * self._mixed(
+        forward = s * self._mixed(epsilon - up - slack) + (1 - s) * self._mixed(
+            epsilon + down - slack
+        )
+        backward = p * self._mixed(epsilon + up - slack) + (1 - p) * self._mixed(
             epsilon - down - slack
         )
-        return min(1.0, max(told, hidden) * (1 + _OUTWARD))
+        return min(1.0, max(forward, backward) * (1 + _OUTWARD))
 
     def _mixed(self, epsilon: float) -> float:
-        """C: chords in exp(epsilon) between grid points, at negative epsilon by exchange of the worlds."""
+        """C: chords in exp(epsilon) between grid points; negative epsilon exchanges the worlds."""
         grid, values, mass, rest = _table(self.range, self.occasions, self.chance, self.cap)
         if epsilon < 0:
             exchanged = -expm1(epsilon) * mass + exp(epsilon) * _between(grid, values, -epsilon)
@@ -207,11 +226,12 @@ class CoinThenDraws(Symmetric):
 
     def words(self) -> str:
         coin = rounded_up(max(self._up, self.moved))
-        return f"{self._quote()} (a coin of epsilon = {coin}, then draws of range {rounded_up(self.range)})"
+        draws = f"draws of range {rounded_up(self.range)}"
+        return f"{self._quote()} (a coin of epsilon = {coin}, then {draws})"
 
 
 def _between(grid: Grid, values: Values, epsilon: float) -> float:
-    """As `bounded_range` looks up: never below the chord."""
+    """Look up a value as `bounded_range` does: never below the chord."""
     lowered = epsilon * (1 - _OUTWARD)
     cell = int(lowered / grid.width)
     if cell >= grid.reach:

@@ -1,11 +1,14 @@
 """The certified recursion for adaptive bounded-range steps, on a grid.
 
-With G_0(u) = (1 - u)_+ and u = exp(epsilon), the least curve that holds for every adaptive composition of k steps of range r is
+With G_0(u) = (1 - u)_+ and u = exp(epsilon), the least curve that holds for every adaptive
+composition of k steps of range r is
 
-    G_k(u) = sup over 0 <= t <= r of q_t G_(k-1)(u e^-t) + (1 - q_t) G_(k-1)(u e^(r-t)),   q_t = (1 - e^(t-r)) / (1 - e^-r).
+    G_k(u) = sup over 0 <= t <= r of q_t G_(k-1)(u e^-t) + (1 - q_t) G_(k-1)(u e^(r-t)),
+    q_t = (1 - e^(t-r)) / (1 - e^-r).
 
-The table below is never under it (`proofs/bounded_range.md#grid`): values between grid points are replaced by chords, which lie
-above a convex function, the supremum over t is taken over all real t, and every rounding is outward.
+The table is never below it (`proofs/bounded_range.md#grid`). Values between grid points are
+replaced by chords, which lie above a convex function. The supremum is taken over all real t. Every
+rounding is outward.
 """
 
 from __future__ import annotations
@@ -27,13 +30,16 @@ _TINY = 1e-290  # far above the subnormal numbers, so every rounding error in th
 
 @cache
 def digest() -> str:
-    """Of this file: a table that other code has computed is another table."""
+    """A hash of this file, so that tables computed by other code are not reused."""
     return hashlib.sha256(Path(__file__).read_bytes()).hexdigest()
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Log-ratios i * width for i = 0..reach; `runs` are (cells per range, number of steps), in the order of the steps."""
+    """Log-ratios i * width for i = 0..reach.
+
+    `runs` are (cells per range, number of steps), in the order of the steps.
+    """
 
     width: float
     runs: tuple[tuple[int, int], ...]
@@ -44,7 +50,10 @@ class Grid:
 
 
 def _resolution(steps: int, widest: float) -> int:
-    """Cells per range. The excess of epsilon is about 1 / (4 cells^2), so long compositions can afford few cells."""
+    """Cells per range.
+
+    The excess of epsilon is about 1 / (4 cells^2), so few cells are enough for long compositions.
+    """
     cells = next(
         (
             cells
@@ -58,9 +67,10 @@ def _resolution(steps: int, widest: float) -> int:
 
 @lru_cache(maxsize=1024)
 def grid_for(ranges: tuple[tuple[float, int], ...], cells: int | None = None) -> Grid:
-    """The coarsest grid on which rounding every range up to whole cells costs at most 1 % (nothing if all ranges are equal).
+    """The coarsest grid on which rounding every range up to whole cells costs at most 1 %.
 
-    If none up to 256 cells does, the finest of them: still an upper bound, only a looser one.
+    It costs nothing if all ranges are equal. If no grid up to 256 cells is fine enough, the finest
+    one is used: still an upper bound, but a looser one.
     """
     steps, widest = sum(count for _, count in ranges), max(each for each, _ in ranges)
     cells = _resolution(steps, widest) if cells is None else cells
@@ -79,7 +89,10 @@ def grid_for(ranges: tuple[tuple[float, int], ...], cells: int | None = None) ->
 
 
 class Step:
-    """One application of the supremum, for a range of so many cells; the formulas are those of `bounded_range.md#grid`."""
+    """One application of the supremum, for a range of `cells` cells.
+
+    The formulas are those of `proofs/bounded_range.md#grid`.
+    """
 
     def __init__(self, width: float, cells: int) -> None:
         self.cells = cells
@@ -93,7 +106,10 @@ class Step:
         self.inflation = 1 + 2e-14 * (1 + span)
 
     def apply(self, padded: Values, pad: int, low: int, scratch: Values) -> None:
-        """Replace the values at grid points `low`.. (counted upwards, epsilon = 0 last) by those after one more step."""
+        """Replace the values at grid points from `low` on by those after one more step.
+
+        Points are counted upwards, with epsilon = 0 last.
+        """
         size = len(padded) - 2 * pad
         count = size - low
         left, right, curvature, gap, best = (row[:count] for row in scratch[:5])
@@ -121,7 +137,8 @@ class Step:
             np.multiply(gap, self.bend[j], out=gap)
             np.add(curvature, gap, out=curvature)
             np.maximum(curvature, _TINY, out=curvature)
-            # the largest value of (1 - s) left + s right + s (1 - s) curvature is the larger end + (curvature - gap)_+^2 / (4 curvature)
+            # the largest value of (1 - s) left + s right + s (1 - s) curvature is
+            # the larger end + (curvature - gap)_+^2 / (4 curvature)
             np.subtract(right, left, out=gap)
             np.abs(gap, out=gap)
             np.subtract(curvature, gap, out=gap)
@@ -150,7 +167,8 @@ def compute(grid: Grid) -> Values:
     for cells, count in reversed(grid.runs):  # the last step is the innermost supremum
         step = Step(grid.width, cells)
         for _ in range(count):
-            # both directions have the same curve, so G(1/u) = 1 - 1/u + G(u)/u gives the values at negative epsilon
+            # both directions have the same curve, so G(1/u) = 1 - 1/u + G(u)/u gives the values at
+            # negative epsilon
             padded[pad + size :] = certain + weight * padded[pad + size - 2 : size - 2 : -1]
             padded[:pad] = padded[pad]
             support += cells

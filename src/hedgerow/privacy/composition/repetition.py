@@ -1,4 +1,4 @@
-"""Several runs on the same data: what all of them give away together."""
+"""The joint guarantee of several runs on the same data."""
 
 from __future__ import annotations
 
@@ -20,13 +20,17 @@ from hedgerow.privacy.curves import (
 
 
 def repeated(curve: PrivacyCurve, runs: int) -> PrivacyCurve:
-    """The curve of so many runs on the same data, each with fresh noise and with this curve whatever the earlier ones gave away.
+    """The curve of several runs on the same data.
 
-    Exact for pure (the sum, `proofs/composition.md#pure-sum`), bounded-range, Gaussian and zero-concentrated guarantees
-    (`groups.appearances`: a run is a report). Of every other curve the quoted (epsilon, delta) is added up.
+    Each run has fresh noise, and has this curve whatever the earlier runs released. Exact for pure
+    (the sum, `proofs/composition.md#pure-sum`), bounded-range, Gaussian and zero-concentrated
+    guarantees (`groups.appearances`, where a run is a report). For every other curve the quoted
+    (epsilon, delta) is added.
 
-    >>> repeated(PureDP(0.5), 3), repeated(ApproximateDP(0.5, 2.0**-20), 4), repeated(GaussianDP(0.5), 4)
-    (PureDP(bound=1.5), ApproximateDP(at_epsilon=2.0, at_delta=3.814697265625e-06), GaussianDP(mu=1.0))
+    >>> repeated(PureDP(0.5), 3), repeated(GaussianDP(0.5), 4)
+    (PureDP(bound=1.5), GaussianDP(mu=1.0))
+    >>> repeated(ApproximateDP(0.5, 2.0**-20), 4)
+    ApproximateDP(at_epsilon=2.0, at_delta=3.814697265625e-06)
     """
     at_least("runs", runs, 1)
     if runs == 1 or isinstance(curve, NoGuarantee):

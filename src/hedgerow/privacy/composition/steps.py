@@ -1,4 +1,6 @@
-"""Composition of guarantees. The rules are proven in `proofs/composition.md`; adaptive bounded-range steps and fixed plans have
+"""Composition of pure guarantees, and of a pure step with any other curve.
+
+The rules are proven in `proofs/composition.md`. Adaptive bounded-range steps and fixed plans have
 their own files.
 """
 
@@ -25,10 +27,18 @@ if TYPE_CHECKING:
 
 
 def pure_sum(parts: Iterable[PrivacyCurve]) -> PureDP:
-    """Pure guarantees add, also when each step is chosen after seeing the earlier ones (`proofs/composition.md#pure-sum`).
+    """The sum of pure guarantees, valid even if each step is chosen after seeing the earlier ones.
 
-    Of every curve the pure guarantee counts, epsilon(0).
+    Each curve counts by its pure guarantee, epsilon(0) (`proofs/composition.md#pure-sum`).
 
+    Parameters
+    ----------
+    parts
+        The curves of the steps.
+
+    Examples
+    --------
+    >>> from hedgerow.privacy import PureDP, pure_sum
     >>> pure_sum([PureDP(0.5), PureDP(0.25)]).bound
     0.75
     >>> pure_sum([PureDP(0.1)] * 3).bound
@@ -40,12 +50,23 @@ def pure_sum(parts: Iterable[PrivacyCurve]) -> PureDP:
 
 @dataclass(frozen=True)
 class AfterPureStep(QuotedAtDelta, Composed):
-    """One step that is `pure`-DP, then steps which have `curve` whatever the first one gave away.
+    """One pure step, then steps that have `curve` whatever the first one released.
 
-    delta(epsilon) = q curve.delta(epsilon - pure) + (1 - q) curve.delta(epsilon + pure), q = 1 / (1 + e^-pure): randomised response
-    is the worst first step (`proofs/composition.md#one-pure-step-first`). Common steps may lie between.
+    delta(epsilon) = q curve.delta(epsilon - pure) + (1 - q) curve.delta(epsilon + pure) with
+    q = 1 / (1 + e^-pure). Randomised response is the worst first step
+    (`proofs/composition.md#one-pure-step-first`). Steps that are the same in both worlds may lie
+    between.
 
-    >>> from hedgerow.privacy.curves import GaussianDP
+    Parameters
+    ----------
+    curve
+        The curve of the later steps together.
+    pure
+        The epsilon of the first step, >= 0 and finite.
+
+    Examples
+    --------
+    >>> from hedgerow.privacy import AfterPureStep, GaussianDP
     >>> both = AfterPureStep(GaussianDP(1.0), 0.5)
     >>> round(both.delta(1.5), 6), round(GaussianDP(1.0).delta(1.0), 6)
     (0.086912, 0.126937)
@@ -64,12 +85,12 @@ class AfterPureStep(QuotedAtDelta, Composed):
         expect(not isnan(epsilon), "epsilon", epsilon, "to be a number")
         if not isfinite(epsilon):
             return self.curve.delta(epsilon)
-        told, hidden = (
+        at_low, at_high = (
             self.curve.delta(round_down(Fraction(epsilon) + sign * Fraction(self.pure)))
             for sign in (-1, 1)
         )
         likely = (1 + 2.0**-50) / (1 + exp(-self.pure))
-        return min(1.0, told, (hidden + likely * (told - hidden)) * (1 + 2.0**-50))
+        return min(1.0, at_low, (at_high + likely * (at_low - at_high)) * (1 + 2.0**-50))
 
     def epsilon(self, delta: float) -> float:
         between("delta", delta, 0.0, 1.0)
@@ -79,26 +100,40 @@ class AfterPureStep(QuotedAtDelta, Composed):
         if rest == inf:
             return inf
         high = max(1e-12, round_up(Fraction(rest) + Fraction(self.pure)))
-        while (
-            self.delta(high) > delta
-        ):  # the roundings of the two curves may differ by a few floats
+        while self.delta(high) > delta:  # the roundings of the two curves may differ by some floats
             high *= 1 + 2.0**-50
         return closest(lambda at: self.delta(at) <= delta, high, 0.0, 1e-12) if delta > 0 else high
 
     def words(self) -> str:
-        return f"{self._quote()} (a step of epsilon = {rounded_up(self.pure)}, then: {self.curve.words()})"
+        first = f"a step of epsilon = {rounded_up(self.pure)}"
+        return f"{self._quote()} ({first}, then: {self.curve.words()})"
 
 
 @dataclass(frozen=True)
 class PureComposition(Symmetric, Composed):
-    """`steps` steps, each `bound`-DP and chosen after seeing the earlier ones: the least curve that holds for all of them.
+    """The least curve of `steps` pure steps, each chosen after seeing the earlier ones.
 
-    delta(epsilon) = sum over l of Pr(l) (1 - exp(epsilon - (k - 2l) b))_+ with l binomial(k, 1 / (1 + e^b)): randomised response
-    k times (Kairouz, Oh and Viswanath 2015; `proofs/composition.md#optimal-composition-of-pure-mechanisms`).
+    With k = steps and b = bound, delta(epsilon) is the sum over l of
+    Pr(l) (1 - exp(epsilon - (k - 2l) b))_+ with l binomial(k, 1 / (1 + e^b)). This is the curve of
+    randomised response k times (`proofs/composition.md#optimal-composition-of-pure-mechanisms`).
 
+    Parameters
+    ----------
+    bound
+        The epsilon of each step, >= 0 and finite.
+    steps
+        The number of steps, >= 0.
+
+    Examples
+    --------
+    >>> from hedgerow.privacy import PureComposition
     >>> curve = PureComposition(0.125, 100)
     >>> round(curve.epsilon(1e-6), 4), curve.epsilon(0.0)
     (6.169, 12.5)
+
+    References
+    ----------
+    Kairouz, Oh and Viswanath 2015.
     """
 
     bound: float
@@ -125,17 +160,18 @@ class PureComposition(Symmetric, Composed):
         return min(1.0, total * float(margin))
 
     def epsilon(self, delta: float) -> float:
-        """On each interval between two losses delta is linear in exp(epsilon), so its inverse is a closed form."""
+        """Invert delta(epsilon).
+
+        Between two losses delta is linear in exp(epsilon), so the inverse has a closed form.
+        """
         between("delta", delta, 0.0, 1.0)
         if self.delta(0.0) <= delta:
             return 0.0
         if delta == 0.0:
             return self.pure
         losses, _, log_first_sum, log_second_sum, _ = _randomised_responses(self.bound, self.steps)
-        low, high = (
-            0,
-            len(losses) - 1,
-        )  # losses fall; the last loss in the sum is the last one whose delta is at most `delta`
+        # losses fall; the last loss in the sum is the last one whose delta is at most `delta`
+        low, high = 0, len(losses) - 1
         while low < high:
             middle = (low + high + 1) // 2
             low, high = (
@@ -159,7 +195,11 @@ class PureComposition(Symmetric, Composed):
 
 @lru_cache(maxsize=64)
 def _randomised_responses(bound: float, steps: int) -> tuple[npt.NDArray[np.float64], ...]:
-    """Losses (falling), log-probabilities in the first world, log cumulative sums in both worlds, and a factor for rounding."""
+    """The law of the privacy loss of `steps` randomised responses.
+
+    Returns the losses (falling), their log-probabilities in the first world, the log cumulative
+    sums in both worlds, and a factor for rounding.
+    """
     from scipy.special import gammaln
 
     wrong = np.arange(steps + 1.0)
@@ -173,8 +213,7 @@ def _randomised_responses(bound: float, steps: int) -> tuple[npt.NDArray[np.floa
         - steps * log1p(exp(-bound))
     )
     size = 3 * steps * log(steps + 2) + 2 * steps * (bound + 1) + 4
-    margin = np.asarray(
-        1 + 16 * 2.0**-53 * size
-    )  # sixteen units in the last place of everything that was added
+    # sixteen units in the last place of everything that was added
+    margin = np.asarray(1 + 16 * 2.0**-53 * size)
     first, second = np.logaddexp.accumulate(log_first), np.logaddexp.accumulate(log_first - losses)
     return losses, log_first, first, second, margin

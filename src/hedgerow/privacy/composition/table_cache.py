@@ -1,4 +1,4 @@
-"""Arrays on disk, found again by a key. A file that is not exactly as it was written is ignored."""
+"""A cache of arrays on disk, by key. A file that is not exactly as it was written is ignored."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Values = npt.NDArray[np.float64]
 
 
 def cache_folder() -> Path:
-    """Where tables are kept: `HEDGEROW_CACHE`, otherwise the user's cache folder."""
+    """The folder of the tables: `HEDGEROW_CACHE` if set, otherwise the user's cache folder."""
     chosen = os.environ.get("HEDGEROW_CACHE")
     if chosen:
         return Path(chosen)
@@ -34,7 +34,7 @@ def _header(key: str, payload: bytes) -> dict[str, str]:
 
 
 def load(key: str) -> Values | None:
-    """The stored values, or None if there are none or anything about them is not as it was written."""
+    """The stored values, or None if there are none or the file is not as it was written."""
     try:
         header, _, payload = cache_file(key).read_bytes().partition(b"\n")
         if json.loads(header) != _header(key, payload):
@@ -45,7 +45,7 @@ def load(key: str) -> Values | None:
 
 
 def store(key: str, values: Values) -> None:
-    """Write beside the final name and rename: a reader, or another writer, sees a whole file or none."""
+    """Write a temporary file and rename it, so that other processes see a whole file or none."""
     payload = values.astype("<f8").tobytes()
     with suppress(OSError):  # a cache that cannot be written costs time, not correctness
         target = cache_file(key)

@@ -1,7 +1,9 @@
-"""Privacy curves: delta as a function of epsilon, for every event and both directions of a neighbouring pair.
+"""Privacy curves: delta as a function of epsilon.
 
-`delta(epsilon)` takes any real epsilon; `epsilon(delta)` is the least epsilon >= 0 with that delta. The conversions are proven
-in `proofs/mechanisms.md#curves`, those of `PureDP` in `proofs/composition.md#randomised-response-curve`.
+A curve holds for every event and both directions of a neighbouring pair. `delta(epsilon)` takes any
+real epsilon. `epsilon(delta)` is the least epsilon >= 0 with that delta. The conversions are proven
+in `proofs/mechanisms.md#curves`, those of `PureDP` in
+`proofs/composition.md#randomised-response-curve`.
 """
 
 from hedgerow.privacy.curves.arrival import ByArrival

@@ -15,10 +15,10 @@ _DELTAS = (0.0, *(10.0**-power for power in range(1, 16)))
 
 @dataclass(frozen=True)
 class ByArrival:
-    """A curve for every arrival time, under one curve that holds for all of them.
+    """A curve for every arrival time, and one uniform curve that holds for all of them.
 
-    delta(epsilon) = uniform.delta(epsilon) >= at(t).delta(epsilon) for every t: whoever does not say when a record arrives
-    gets the uniform curve.
+    delta(epsilon) = uniform.delta(epsilon) >= at(t).delta(epsilon) for every t. If the arrival time
+    is not given, the uniform curve applies.
 
     >>> from hedgerow.privacy.curves import GaussianDP
     >>> curve = ByArrival(lambda time: GaussianDP(1 / (1 + time) ** 0.5), GaussianDP(1.0))
@@ -30,20 +30,25 @@ class ByArrival:
     uniform: PrivacyCurve
 
     def arriving(self, time: int) -> PrivacyCurve:
-        """The curve of a record that arrives at this time; refused where it lies above the uniform one, looked at in many places."""
+        """The curve of a record that arrives at this time.
+
+        The curve is compared with the uniform one at many points. It is refused if it lies above.
+        """
         at_least("time", time, 0)
         curve = self.at(time)
         for epsilon in _EPSILONS:
             here, bound = curve.delta(epsilon), self.uniform.delta(epsilon)
             if not here <= bound * (1 + 1e-9):
                 raise InvalidValue(
-                    f"Expected delta={here!r} of arrival time={time} at epsilon={epsilon} <= {bound!r}, the uniform delta."
+                    f"Expected delta={here!r} of arrival time={time} at epsilon={epsilon} "
+                    f"<= {bound!r}, the uniform delta."
                 )
         for delta in _DELTAS:
             here, bound = curve.epsilon(delta), self.uniform.epsilon(delta)
             if not here <= bound * (1 + 1e-9):
                 raise InvalidValue(
-                    f"Expected epsilon={here!r} of arrival time={time} at delta={delta} <= {bound!r}, the uniform epsilon."
+                    f"Expected epsilon={here!r} of arrival time={time} at delta={delta} "
+                    f"<= {bound!r}, the uniform epsilon."
                 )
         return curve
 

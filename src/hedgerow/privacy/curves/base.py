@@ -1,4 +1,4 @@
-"""What curves share: how they are quoted, and what follows for negative epsilon."""
+"""Base classes of curves: how a curve is quoted, and its values at negative epsilon."""
 
 from __future__ import annotations
 
@@ -10,14 +10,18 @@ from math import exp, expm1, inf, isnan, nextafter
 from hedgerow.core.curve import PrivacyCurve
 from hedgerow.core.validate import expect
 
-QUOTED_DELTA = 1e-6  # where curves without a delta of their own are quoted
+QUOTED_DELTA = 1e-6  # where curves that have no delta are quoted
 
 
 def rounded_up(value: float, digits: int = 4) -> str:
-    """A number for people: so many significant digits, never below the value (but for a floating-point residue of 1e-12).
+    """The value as text with `digits` significant digits, rounded up.
 
-    >>> rounded_up(1.00049), rounded_up(0.75), rounded_up(0.7500000000000001), rounded_up(123449.0), rounded_up(1e-6)
-    ('1.001', '0.75', '0.75', '123500', '1e-6')
+    A floating-point residue of 1e-12 is ignored. Otherwise the text is never below the value.
+
+    >>> rounded_up(1.00049), rounded_up(0.75), rounded_up(0.7500000000000001)
+    ('1.001', '0.75', '0.75')
+    >>> rounded_up(123449.0), rounded_up(1e-6)
+    ('123500', '1e-6')
     """
     if value == 0:
         return "0"
@@ -31,22 +35,22 @@ def rounded_up(value: float, digits: int = 4) -> str:
 
 
 def outward(found: float, bound: float, delta: float, curve: Callable[[float], float]) -> float:
-    """The next float from `found` on, at most `bound`, at which the curve says `delta` or less."""
+    """The first float from `found` on, at most `bound`, at which the curve is `delta` or less."""
     while found < bound and curve(found) > delta:
         found = nextafter(found, inf)
     return min(found, bound)
 
 
 class Composed(ABC):
-    """A curve of several steps, which a budget may count one by one."""
+    """A curve of several steps, which a budget can count one by one."""
 
     @abstractmethod
     def composed_of(self) -> tuple[tuple[PrivacyCurve, int], ...]:
-        """The curve of each kind of step, and how often it comes."""
+        """The curve of each kind of step, and how often it occurs."""
 
 
 class QuotedAtDelta:
-    """A curve without a delta of its own is quoted at `QUOTED_DELTA`."""
+    """A curve that has no delta and is quoted at `QUOTED_DELTA`."""
 
     def epsilon(self, delta: float) -> float:
         raise NotImplementedError
@@ -59,7 +63,10 @@ class QuotedAtDelta:
 
 
 class Symmetric(QuotedAtDelta):
-    """A curve that both directions have, computed for epsilon >= 0: `proofs/mechanisms.md#curves`, (exchange), gives the rest."""
+    """A curve that is the same in both directions, computed for epsilon >= 0.
+
+    Negative epsilon follows from `proofs/mechanisms.md#curves`, (exchange).
+    """
 
     def _delta(self, epsilon: float) -> float:
         """delta for epsilon >= 0."""

@@ -1,4 +1,4 @@
-"""Zero-concentrated DP and its best known conversion."""
+"""The curve of zero-concentrated DP, by the best known conversion."""
 
 from __future__ import annotations
 
@@ -12,23 +12,37 @@ from hedgerow.privacy.curves.base import Symmetric, rounded_up
 
 
 def _log_one_plus_inverse(log_t: float) -> float:
-    """ln(1 + 1/t), also where t or 1/t is no float."""
+    """ln(1 + 1/t), even if t or 1/t is not a float."""
     return float(np.logaddexp(0.0, -log_t))
 
 
 @dataclass(frozen=True)
 class ZeroConcentratedDP(Symmetric):
-    """rho-zCDP: the Rényi divergence of every order alpha > 1 is at most rho * alpha, in both directions.
+    """rho-zCDP: every Rényi divergence of order alpha > 1 is at most rho * alpha, both ways.
 
-    delta(epsilon) = min over alpha of exp((alpha - 1)(alpha rho - epsilon)) (1 - 1/alpha)^(alpha - 1) / alpha, and at most the
-    largest total variation distance, min(sqrt(rho / 2), sqrt(1 - e^-rho)). Where the noise is known to be Gaussian use
-    `GaussianDP(sqrt(2 rho))`: it is exact. At (0.5, 1e-3) the detour through rho costs 1.14 times the noise (1.64 times with the
-    older rho + 2 sqrt(rho ln(1/delta))).
-    Reference: Canonne, Kamath, Steinke 2020, Proposition 12.
+    delta(epsilon) is the minimum over alpha of
+    exp((alpha - 1)(alpha rho - epsilon)) (1 - 1/alpha)^(alpha - 1) / alpha, and at most the largest
+    total variation distance, min(sqrt(rho / 2), sqrt(1 - e^-rho)).
 
+    If the noise is Gaussian, use `GaussianDP(sqrt(2 rho))`, which is exact. At epsilon = 0.5 and
+    delta = 1e-3 the conversion through rho costs 1.14 times the noise (1.64 times with the older
+    rho + 2 sqrt(rho ln(1/delta))).
+
+    Parameters
+    ----------
+    rho
+        The parameter of zCDP, >= 0 and finite.
+
+    Examples
+    --------
+    >>> from hedgerow.privacy import ZeroConcentratedDP
     >>> curve = ZeroConcentratedDP(0.125)
     >>> round(curve.epsilon(1e-6), 4), round(curve.delta(1.0), 6)
     (2.4191, 0.017985)
+
+    References
+    ----------
+    Canonne, Kamath and Steinke 2020, Proposition 12.
     """
 
     rho: float
@@ -38,7 +52,10 @@ class ZeroConcentratedDP(Symmetric):
 
     @property
     def total_variation(self) -> float:
-        """A bound on the total variation distance of the two worlds, from their Kullback-Leibler divergence (at most rho)."""
+        """A bound on the total variation distance of the two worlds.
+
+        It follows from their Kullback-Leibler divergence, which is at most rho.
+        """
         return min(sqrt(self.rho / 2), sqrt(-expm1(-self.rho)))
 
     def _delta(self, epsilon: float) -> float:
@@ -48,7 +65,10 @@ class ZeroConcentratedDP(Symmetric):
             return 0.0
 
         def slope(log_t: float) -> float:
-            """Of the exponent in t = alpha - 1: increasing, so there is one minimum. Any t gives a valid delta."""
+            """The slope of the exponent in t = alpha - 1.
+
+            It increases, so there is one minimum. Any t gives a valid delta.
+            """
             return (2 * exp(log_t) + 1) * self.rho - epsilon - _log_one_plus_inverse(log_t)
 
         high = 1 + max(0.0, log(epsilon + 1) - log(2 * self.rho))
@@ -58,7 +78,10 @@ class ZeroConcentratedDP(Symmetric):
         return min(max(ulp(0.0), exp(exponent)), self.total_variation)
 
     def epsilon(self, delta: float) -> float:
-        """The same minimum for a given delta: with t = alpha - 1 it lies where rho t^2 + ln(1 + t) = ln(1 / delta)."""
+        """The same minimum for a given delta.
+
+        With t = alpha - 1 it lies where rho t^2 + ln(1 + t) = ln(1 / delta).
+        """
         from scipy.optimize import brentq  # slow to import, and not needed to start
 
         between("delta", delta, 0.0, 1.0)
@@ -68,11 +91,11 @@ class ZeroConcentratedDP(Symmetric):
             return inf
         wanted = -log(delta)
         high = min(sqrt(wanted / self.rho), expm1(min(wanted, 700.0))) * (1 + 1e-9)
-        t = float(
-            brentq(
-                lambda t: self.rho * t * t + log1p(t) - wanted, 0.0, high, xtol=1e-300, rtol=1e-14
-            )
-        )  # pyright: ignore[reportArgumentType]
+
+        def excess(t: float) -> float:
+            return self.rho * t * t + log1p(t) - wanted
+
+        t = float(brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-14))  # pyright: ignore[reportArgumentType]
         return max(0.0, self.rho * (t + 1) - log1p(1 / t) + (wanted - log1p(t)) / t)
 
     def words(self) -> str:

@@ -1,4 +1,4 @@
-"""The curve of Gaussian noise, exactly."""
+"""The exact curve of Gaussian noise."""
 
 from __future__ import annotations
 
@@ -19,12 +19,15 @@ _UP = 1 + 2.0**-40  # more than the error of the logarithms
 
 
 def _mills(x: float) -> float:
-    """Pr(Z > x) / density(x) of a standard normal Z: no underflow for large x."""
+    """Pr(Z > x) / density(x) of a standard normal Z, without underflow for large x."""
     return sqrt(pi / 2) * float(erfcx(x / sqrt(2)))
 
 
 def _mills_difference(x: float, width: float) -> float:
-    """mills(x) - mills(x + width). For a small width as the integral of -mills'(y) = 1 - y mills(y): nothing cancels."""
+    """mills(x) - mills(x + width).
+
+    For a small width it is the integral of -mills'(y) = 1 - y mills(y), which avoids cancellation.
+    """
     if width > 1:
         return _mills(x) - _mills(x + width)
     y = x + width * (_NODES + 1) / 2
@@ -33,11 +36,20 @@ def _mills_difference(x: float, width: float) -> float:
 
 @dataclass(frozen=True)
 class GaussianDP(Symmetric):
-    """mu-GDP: the two worlds are as hard to tell apart as N(0, 1) and N(mu, 1); mu = sensitivity / standard deviation.
+    """mu-GDP: the two worlds are as hard to distinguish as N(0, 1) and N(mu, 1).
 
-    delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu), computed through logarithms. No finite
-    epsilon has delta = 0, so the smallest positive float is the least value returned.
+    delta(epsilon) = Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu), computed through
+    logarithms. For mu > 0 no finite epsilon has delta = 0, so the least value returned is the
+    smallest positive float.
 
+    Parameters
+    ----------
+    mu
+        Sensitivity divided by the standard deviation of the noise, >= 0 and finite.
+
+    Examples
+    --------
+    >>> from hedgerow.privacy import GaussianDP
     >>> round(GaussianDP(1.0).delta(1.0), 6), round(GaussianDP(1.0).epsilon(1e-5), 6)
     (0.126937, 4.377178)
     """
@@ -48,9 +60,10 @@ class GaussianDP(Symmetric):
         expect(isfinite(self.mu) and self.mu >= 0, "mu", self.mu, ">= 0 and finite")
 
     def _log_delta(self, epsilon: float) -> float:
-        """For epsilon >= 0, where delta is at least the smallest float.
+        """ln delta(epsilon) for epsilon >= 0, where delta is at least the smallest float.
 
-        With low = epsilon/mu - mu/2 and high = low + mu, e^epsilon density(high) = density(low), so both terms share a factor.
+        With low = epsilon/mu - mu/2 and high = low + mu, e^epsilon density(high) = density(low), so
+        both terms share a factor.
         """
         low = epsilon / self.mu - self.mu / 2
         if low < 0 and self.mu > 1:
@@ -74,26 +87,20 @@ class GaussianDP(Symmetric):
             return 0.0
         if delta == 0:
             return inf
-        high = max(
-            _SMALLEST, self.mu * (self.mu / 2 - float(ndtri(delta)))
-        )  # the first term of delta(high) alone is delta
+        # at `high` the first term of the formula alone is delta
+        high = max(_SMALLEST, self.mu * (self.mu / 2 - float(ndtri(delta))))
         step = 1e-9
         while self.delta(high) > delta:
             high, step = high * (1 + step), 2 * step
         if self._log_delta(high) >= log(delta):
             return high
-        if self._log_delta(0.0) <= log(delta):  # only rounding up has brought us here
+        if self._log_delta(0.0) <= log(delta):  # delta(0) exceeds delta only by rounding
             return closest(lambda e: self.delta(e) <= delta, high, 0.0, 0.0)
-        found = float(
-            brentq(
-                lambda e: self._log_delta(e) - log(delta),
-                0.0,
-                high,
-                xtol=1e-300,
-                rtol=1e-15,
-                maxiter=1000,
-            )
-        )  # pyright: ignore[reportArgumentType]
+
+        def excess(e: float) -> float:
+            return self._log_delta(e) - log(delta)
+
+        found = float(brentq(excess, 0.0, high, xtol=1e-300, rtol=1e-15, maxiter=1000))  # pyright: ignore[reportArgumentType]
         found, step = max(found, 1e-300), 2.0**-52
         below = found
         while self.delta(found) > delta:  # never on the wrong side

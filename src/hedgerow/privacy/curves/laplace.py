@@ -1,4 +1,4 @@
-"""The curve of Laplace noise, exactly."""
+"""The exact curve of Laplace noise."""
 
 from __future__ import annotations
 
@@ -11,11 +11,19 @@ from hedgerow.privacy.curves.base import outward, rounded_up
 
 @dataclass(frozen=True)
 class LaplaceDP:
-    """As hard to tell apart as one number plus Laplace noise and the same moved by `bound` times the noise's scale.
+    """The curve of Laplace noise: it shifts by `bound` times its scale between the two worlds.
 
-    delta(epsilon) = 1 - exp((epsilon - bound) / 2) for |epsilon| < bound. Laplace noise has it in every dimension, with bound =
-    sensitivity in the l1 norm / scale: `proofs/mechanisms.md#laplace`.
+    delta(epsilon) = 1 - exp((epsilon - bound) / 2) for |epsilon| < bound. Laplace noise has this
+    curve in every dimension (`proofs/mechanisms.md#laplace`).
 
+    Parameters
+    ----------
+    bound
+        Sensitivity in the l1 norm divided by the scale of the noise, >= 0 and finite.
+
+    Examples
+    --------
+    >>> from hedgerow.privacy import LaplaceDP
     >>> round(LaplaceDP(1.0).delta(0.0), 6), LaplaceDP(1.0).epsilon(0.0)
     (0.393469, 1.0)
     """

@@ -1,4 +1,7 @@
-"""Curves in closed form: pure, approximate, bounded range. Each is that of the worst mechanism with the claim."""
+"""Curves in closed form: pure DP, approximate DP and bounded range.
+
+Each is the curve of the worst mechanism with that guarantee.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,9 @@ from hedgerow.core.validate import between, expect
 from hedgerow.privacy.curves.base import outward, rounded_up
 
 BOUNDED_RANGE = (
-    "bounded range: by what factor anything seen can become likelier, times by what factor anything can become less likely, is at "
-    "most e^epsilon; epsilon alone would allow each of them that much"
+    "bounded range: the largest factor by which an output can become more likely, times the "
+    "largest factor by which an output can become less likely, is at most e^epsilon; "
+    "epsilon alone would allow e^epsilon for each of them"
 )
 
 
@@ -18,8 +22,17 @@ BOUNDED_RANGE = (
 class PureDP:
     """epsilon-DP: no event is more than e^epsilon times likelier in one world than in the other.
 
-    The curve is that of randomised response, the worst mechanism with this claim.
+    With b = bound, delta(epsilon) = (1 - e^(epsilon - b)) / (1 + e^-b) for |epsilon| < b. This is
+    the curve of randomised response, the worst mechanism with this guarantee.
 
+    Parameters
+    ----------
+    bound
+        The epsilon of the guarantee, >= 0; infinite means no protection.
+
+    Examples
+    --------
+    >>> from hedgerow.privacy import PureDP
     >>> round(PureDP(1.0).delta(0.0), 6), PureDP(1.0).epsilon(0.0)
     (0.462117, 1.0)
     """
@@ -60,11 +73,22 @@ class PureDP:
 
 @dataclass(frozen=True)
 class ApproximateDP:
-    """(epsilon, delta)-DP: as pure DP, except for events of probability delta that may give everything away.
+    """(epsilon, delta)-DP: pure DP, except for events of probability delta that may reveal all.
 
-    With e = at_epsilon and d = at_delta the worst mechanism tells all with probability d and otherwise answers by randomised
-    response: delta(epsilon) = d + (1 - d) PureDP(e).delta(epsilon).
+    With e = at_epsilon and d = at_delta, the worst mechanism reveals everything with probability d
+    and otherwise answers by randomised response:
+    delta(epsilon) = d + (1 - d) PureDP(e).delta(epsilon).
 
+    Parameters
+    ----------
+    at_epsilon
+        The epsilon of the guarantee, >= 0.
+    at_delta
+        The delta of the guarantee, in [0, 1].
+
+    Examples
+    --------
+    >>> from hedgerow.privacy import ApproximateDP
     >>> curve = ApproximateDP(1.0, 1e-6)
     >>> curve.delta(1.0), curve.epsilon(1e-6), curve.epsilon(1e-7)
     (1e-06, 1.0, inf)
@@ -99,11 +123,21 @@ class ApproximateDP:
 
 @dataclass(frozen=True)
 class BoundedRange:
-    """The largest and the smallest log-ratio of a pair of worlds are at most `range` apart: the exponential mechanism.
+    """The largest and the smallest log-ratio of two worlds are at most `range` apart.
 
-    delta(epsilon) = (1 - exp((epsilon - r) / 2))^2 / (1 - exp(-r)) for |epsilon| <= r = range: less than half of the pure
-    curve near epsilon = 0. It holds for one step; k steps have no curve of this family.
+    The exponential mechanism has this guarantee. With r = range,
+    delta(epsilon) = (1 - exp((epsilon - r) / 2))^2 / (1 - exp(-r)) for |epsilon| <= r.
+    At epsilon = 0 this is tanh(r / 4), where the pure curve is tanh(r / 2): for small r, about
+    half. It holds for one step; k steps have no curve of this family.
 
+    Parameters
+    ----------
+    range
+        The largest distance of two log-ratios, >= 0 and finite.
+
+    Examples
+    --------
+    >>> from hedgerow.privacy import BoundedRange
     >>> round(BoundedRange(1.0).delta(0.0), 6), BoundedRange(1.0).epsilon(0.0)
     (0.244919, 1.0)
     """

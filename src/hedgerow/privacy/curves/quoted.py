@@ -1,4 +1,4 @@
-"""Any curve, quoted at the delta its user asked for."""
+"""A curve quoted at a chosen delta."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Quoted:
-    """The same curve; only the point by which it is quoted is chosen.
+    """The same curve, quoted at `at_delta`.
 
     >>> from hedgerow.privacy.curves import GaussianDP
     >>> Quoted(GaussianDP(0.5), 1e-5).words()
@@ -37,4 +37,5 @@ class Quoted:
         return self.curve.epsilon(self.at_delta), self.at_delta
 
     def words(self) -> str:
-        return f"epsilon = {rounded_up(self.curve.epsilon(self.at_delta))}, delta = {rounded_up(self.at_delta)}"
+        epsilon = self.curve.epsilon(self.at_delta)
+        return f"epsilon = {rounded_up(epsilon)}, delta = {rounded_up(self.at_delta)}"

@@ -1,4 +1,4 @@
-"""Trade-off functions: the least rate of misses of any attack, given its rate of false alarms."""
+"""Trade-off functions: the least miss rate of any attack, given its false-alarm rate."""
 
 from __future__ import annotations
 
@@ -24,10 +24,22 @@ _LARGEST_EPSILON = 700.0
 def trade_off(curve: PrivacyCurve, alpha: npt.ArrayLike) -> npt.NDArray[np.float64]:
     """The least type-II error of a test between neighbouring inputs with type-I error alpha.
 
-    f(alpha) = sup over epsilon >= 0 of max(0, 1 - delta - e^epsilon alpha, e^-epsilon (1 - delta - alpha)), delta = delta(epsilon).
-    In closed form for the pure, approximate, bounded-range, Laplace and Gaussian curves. Elsewhere by search: every epsilon
-    gives a valid lower bound, so an imperfect search can only understate the protection.
+    f(alpha) is the supremum over epsilon >= 0 of
+    max(0, 1 - delta - e^epsilon alpha, e^-epsilon (1 - delta - alpha)) with delta = delta(epsilon).
+    Pure, approximate, bounded-range, Laplace and Gaussian curves have a closed form. Other curves
+    need a search. Every epsilon gives a valid lower bound, so an imperfect search can only
+    understate the protection.
 
+    Parameters
+    ----------
+    curve
+        The guarantee.
+    alpha
+        False-alarm rates in [0, 1], one or many.
+
+    Examples
+    --------
+    >>> from hedgerow.privacy import GaussianDP, trade_off
     >>> trade_off(GaussianDP(1.0), [0.0, 0.05, 1.0]).round(6).tolist()
     [1.0, 0.740489, 0.0]
     """

@@ -1,11 +1,12 @@
-"""Mechanisms: the only code that draws noise which protects. One object draws the release and states its cost.
+"""Mechanisms: the only code that draws protective noise.
 
-Each of them is a `Mechanism` (`hedgerow.core.mechanism` says what that offers). Its `curve` is the sharpest guarantee of one release
-that is proven here. A `Comparison` has none: it is paid for as part of its `AboveThreshold`, which is no single release but a run
-of them, with a `curve` for all its answers.
+One object draws the release and states its cost. Each is a `Mechanism`, whose interface is in
+`hedgerow.core.mechanism`. Its `curve` is the sharpest guarantee of one release that is proven here.
+A `Comparison` has no curve: its cost is part of its `AboveThreshold`, which is a sequence of
+releases with one `curve` for all its answers.
 
-Additive noise has a `log_density`, private choices have `probabilities` and `log_probability`, coins and runs have
-`log_probability`.
+Additive noise has a `log_density`. Private choices have `probabilities` and `log_probability`.
+Coins and sparse-vector sequences have `log_probability`.
 """
 
 from hedgerow.privacy.mechanisms.additive import AdditiveNoise, GaussianNoise, KNorm

@@ -1,6 +1,7 @@
-"""Noise added to a number or a vector: Laplace, one-sided exponential, Gaussian, and the l-infinity K-norm mechanism.
+"""Noise added to a number or a vector: Laplace, one-sided exponential, Gaussian, and K-norm.
 
-A value may carry one row for each client in front (`noise.batch`); `distance`, `uniformise` and `log_density` are about one row.
+A value may have one row for each client in front (`noise.batch`). `distance`, `uniformise` and
+`log_density` take one row.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from hedgerow.privacy.mechanisms.laws import Law, Values, check_law, log_cdf, lo
 
 
 class _Additive(Mechanism):
-    """What the additive mechanisms share: a scale, a sensitivity, and outputs of which there are infinitely many."""
+    """Base class of additive mechanisms: a scale, a sensitivity, and infinitely many outputs."""
 
     exact: ClassVar[bool] = True  # secure noise has a sampler for it
     scale: float
@@ -51,15 +52,35 @@ def _cost(sensitivity: float, scale: float) -> float:
 
 @dataclass(frozen=True)
 class AdditiveNoise(_Additive):
-    """value + scale * noise in every coordinate, with Laplace noise or one-sided exponential noise (which only ever raises).
+    """Laplace noise or one-sided exponential noise in every coordinate: value + scale * noise.
 
-    The sensitivity is in the l1 norm. Laplace: the exact curve of one number, in every dimension, with bound = sensitivity / scale
-    (`proofs/mechanisms.md#laplace`).
-    Exponential: an output below the other world's value gives everything away, so only total variation is bounded,
-    delta = 1 - exp(-sensitivity / scale) at epsilon = 0 (`proofs/mechanisms.md#one-sided-noise`).
+    Exponential noise only raises a value.
 
+    Parameters
+    ----------
+    purpose
+        The name of the noise stream.
+    law
+        "laplace" or "exponential".
+    scale
+        The scale of the noise, > 0, in the units of the value.
+    sensitivity
+        The largest change of the value in the l1 norm between neighbouring inputs. Default: 1.
+
+    Guarantee
+    ---------
+    Laplace: the exact curve of one number, in every dimension, with bound = sensitivity / scale
+    (`proofs/mechanisms.md#laplace`). Exponential: an output below the other world's value reveals
+    everything, so only total variation is bounded, delta = 1 - exp(-sensitivity / scale) at
+    epsilon = 0 (`proofs/mechanisms.md#one-sided-noise`).
+
+    Examples
+    --------
+    >>> from hedgerow.privacy import AdditiveNoise
     >>> AdditiveNoise("report", "laplace", scale=2.0, sensitivity=1.0).curve
     LaplaceDP(bound=0.5)
+    >>> AdditiveNoise("report", "exponential", scale=2.0).curve.stated()
+    (0.0, 0.39...)
     """
 
     purpose: str
@@ -96,7 +117,7 @@ class AdditiveNoise(_Additive):
         return float(log_density(self.law, unit).sum() - np.size(unit) * np.log(self.scale))
 
     def uniformise(self, value: Any, output: Any, coin: float) -> float:
-        """One number by its distribution function; a vector by the sum of sizes, which is a gamma variable."""
+        """A number by its distribution function, a vector by the sum of absolute values (gamma)."""
         del coin
         unit = _unit_noise(value, output, self.scale)
         if np.size(unit) == 1:
@@ -111,10 +132,24 @@ class AdditiveNoise(_Additive):
 
 @dataclass(frozen=True)
 class GaussianNoise(_Additive):
-    """value + scale * standard normal noise in every coordinate, exactly mu-GDP with mu = sensitivity / scale.
+    """Gaussian noise in every coordinate: value + scale * standard normal noise.
 
-    The sensitivity is in the l2 norm: `proofs/mechanisms.md#gaussian`.
+    Parameters
+    ----------
+    purpose
+        The name of the noise stream.
+    scale
+        The standard deviation of the noise, > 0, in the units of the value.
+    sensitivity
+        The largest change of the value in the l2 norm between neighbouring inputs. Default: 1.
 
+    Guarantee
+    ---------
+    Exactly mu-GDP with mu = sensitivity / scale (`proofs/mechanisms.md#gaussian`).
+
+    Examples
+    --------
+    >>> from hedgerow.privacy import GaussianNoise
     >>> GaussianNoise("report", scale=2.0, sensitivity=1.0).curve
     GaussianDP(mu=0.5)
     """
@@ -145,7 +180,7 @@ class GaussianNoise(_Additive):
         )
 
     def uniformise(self, value: Any, output: Any, coin: float) -> float:
-        """One number by its distribution function; a vector by its squared length, which is a chi-square variable."""
+        """A number by its distribution function, a vector by its squared length (chi-square)."""
         del coin
         unit = _unit_noise(value, output, self.scale)
         if np.size(unit) == 1:
@@ -158,10 +193,28 @@ class GaussianNoise(_Additive):
 
 @dataclass(frozen=True)
 class KNorm(_Additive):
-    """value + r u with r ~ Gamma(d + 1, scale) and u uniform on the cube [-1, 1]^d: pure, for the l-infinity norm.
+    """The K-norm mechanism for the l-infinity norm, with a pure guarantee.
 
-    epsilon = sensitivity / scale, where Laplace noise would need d times the scale: `proofs/mechanisms.md#k-norm`.
+    It releases value + r u with r ~ Gamma(d + 1, scale) and u uniform on the cube [-1, 1]^d.
+    Laplace noise would need d times the scale.
 
+    Parameters
+    ----------
+    purpose
+        The name of the noise stream.
+    scale
+        The scale of the gamma variable, > 0, in the units of the value.
+    sensitivity
+        The largest change of any coordinate between neighbouring inputs. Default: 1.
+
+    Guarantee
+    ---------
+    epsilon-DP with epsilon = sensitivity / scale (`proofs/mechanisms.md#k-norm`). Secure noise has
+    no exact sampler for it yet.
+
+    Examples
+    --------
+    >>> from hedgerow.privacy import KNorm
     >>> KNorm("report", scale=2.0, sensitivity=1.0).curve
     PureDP(bound=0.5)
     """
@@ -197,7 +250,7 @@ class KNorm(_Additive):
         )
 
     def uniformise(self, value: Any, output: Any, coin: float) -> float:
-        """By the largest coordinate, which is a gamma variable."""
+        """By the largest absolute coordinate, which is a gamma variable."""
         del coin
         unit = _unit_noise(value, output, self.scale)
         return float(gammainc(np.size(unit), np.abs(unit).max()))

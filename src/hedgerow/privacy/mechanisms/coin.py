@@ -1,4 +1,4 @@
-"""A coin whose chance depends on a secret value: keep what there is, or begin anew?"""
+"""A coin whose chance depends on a private value; it decides whether to keep the current choice."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _OUTWARD = 1e-14  # more than the errors of a few products and exponentials
 
 @lru_cache(maxsize=1024)
 def _cost(rate: float, base: float, sensitivity: float) -> float:
-    """The larger of the two log-ratios: of True, rate * sensitivity, and of False, where it is rarest."""
+    """The larger log-ratio: that of True, rate * sensitivity, or that of False at its rarest."""
     moved, rarest = rate * sensitivity, -expm1(-rate * base)
     more = exp(-rate * base) * -expm1(-moved)
     shown = Fraction(rate) * Fraction(sensitivity)
@@ -34,8 +34,9 @@ def _cost(rate: float, base: float, sensitivity: float) -> float:
 class Coin(Mechanism):
     """True with probability exp(-rate * (value + base)), for values >= 0.
 
-    False must happen anyway now and then, or it would give the value away: exp(-rate * base) is the most that True may be
-    certain. `base` lies on the lattice, so that the coin is exact on secure noise. `proofs/dartboard.md#coin`.
+    False must always be possible, or it would reveal the value: the probability of True is at most
+    exp(-rate * base). `base` lies on the lattice, so the coin is exact on secure noise
+    (`proofs/dartboard.md#coin`).
 
     >>> coin = Coin("keep", rate=0.5, base=1.0)
     >>> round(coin.probability(0.0), 4), round(coin.curve.bound, 4)
@@ -53,9 +54,7 @@ class Coin(Mechanism):
         positive("rate", self.rate)
         positive("sensitivity", self.sensitivity)
         expect(self.base * UNITS_PER_LOSS % 1 == 0, "base", self.base, "on the lattice of 2^-20")
-        expect(
-            self.base > 0, "base", self.base, "> 0, or one side of the coin would give data away"
-        )
+        expect(self.base > 0, "base", self.base, "> 0: otherwise one side of the coin reveals data")
 
     @property
     def scale(self) -> float:
@@ -75,15 +74,18 @@ class Coin(Mechanism):
         return noise.flip(noise.lattice(value) + self.base, self.rate, self.purpose)
 
     def shown(self, values: Values, uniform: Values) -> np.ndarray:
-        """Many coins at once, from uniform numbers drawn in advance: what `sample` gives with seeded noise."""
+        """Many coins at once, from uniform numbers drawn in advance.
+
+        The result equals that of `sample` with seeded noise.
+        """
         return uniform < np.exp(-self.rate * (values + self.base))
 
     def hidden(self, values: Values, uniform: Values) -> np.ndarray:
-        """Not `shown`."""
+        """The negation of `shown`."""
         return uniform >= np.exp(-self.rate * (values + self.base))
 
     def draw_uniform(self, count: int, noise: Noise) -> Values:
-        """The uniform numbers of the next `count` coins."""
+        """Draw the uniform numbers of the next `count` coins."""
         return noise.draw("uniform", self.purpose, rounds=count)
 
     def probability(self, value: float) -> float:

@@ -14,7 +14,7 @@ Values = npt.NDArray[np.float64]
 
 
 def check_law(law: str) -> None:
-    """Only these have the guarantees that the mechanisms state."""
+    """Refuse a law for which the stated guarantees are not proven."""
     expect(law in get_args(Law), "law", law, f"to be one of {get_args(Law)}")
 
 
@@ -42,6 +42,7 @@ def log_cdf(law: Law, x: npt.ArrayLike) -> Values:
 
 
 def log_density(law: Law, x: Values) -> Values:
+    """ln of the density at unit scale."""
     if law == "exponential":
         return np.where(x >= 0, -np.maximum(x, 0), -np.inf)
     return -np.abs(x) - np.log(2)

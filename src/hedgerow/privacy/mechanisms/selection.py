@@ -1,4 +1,4 @@
-"""Private choice: the index of a small score."""
+"""Private selection: choose the index of a small score."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ def _rate(epsilon: float, move: Fraction) -> float:
 
 
 class _Selection(Mechanism):
-    """What private choices share, given the exact log-probability of every choice."""
+    """Base class of private selection, given the exact log-probability of every choice."""
 
     exact: ClassVar[bool] = True  # secure noise has a sampler for it
     epsilon: float
 
     @cached_property
     def rate(self) -> float:
-        """How much noise one unit of score is worth."""
+        """Units of noise for each unit of score."""
         return _rate(self.epsilon, 2 * Fraction(self.sensitivity))
 
     @property
     def scale(self) -> float:
-        """How much score one unit of noise is worth."""
+        """Units of score for each unit of noise."""
         return 1 / self.rate
 
     def noise_scale(self) -> float:
@@ -70,9 +70,8 @@ class _Selection(Mechanism):
 
     def uniformise(self, value: Any, output: Any, coin: float) -> float:
         probabilities = self.probabilities(value)
-        better = (
-            np.asarray(value) < value[output]
-        )  # best first: other noise moves mass from one end to the other
+        # best first: another amount of noise moves mass from one end to the other
+        better = np.asarray(value) < value[output]
         tied = np.flatnonzero(np.asarray(value) == value[output])
         before = probabilities[better].sum() + probabilities[tied[tied < output]].sum()
         return float(before + coin * probabilities[output])
@@ -90,11 +89,27 @@ def _softmax(logits: Values) -> Values:
 
 @dataclass(frozen=True)
 class ExponentialMechanism(_Selection):
-    """Choose i with probability proportional to exp(-epsilon * score[i] / (2 * sensitivity)): small scores are good.
+    """The exponential mechanism for scores of which small ones are good.
 
-    Of bounded range epsilon, so epsilon-DP and better, when every score moves by at most `sensitivity`:
-    `proofs/mechanisms.md#exponential-mechanism`.
+    Index i has probability proportional to exp(-epsilon * score[i] / (2 * sensitivity)).
 
+    Parameters
+    ----------
+    purpose
+        The name of the noise stream.
+    epsilon
+        The bounded range of one choice, > 0.
+    sensitivity
+        The largest change of any score between neighbouring inputs. Default: 1.
+
+    Guarantee
+    ---------
+    Bounded range epsilon, which is stronger than epsilon-DP, if no score moves by more than
+    `sensitivity` (`proofs/mechanisms.md#exponential-mechanism`).
+
+    Examples
+    --------
+    >>> from hedgerow.privacy import ExponentialMechanism
     >>> ExponentialMechanism("selection", epsilon=2.0).probabilities([0.0, 1.0]).round(4).tolist()
     [0.7311, 0.2689]
     """
@@ -126,14 +141,37 @@ class ExponentialMechanism(_Selection):
 
 @dataclass(frozen=True)
 class NoisyMax(_Selection):
-    """Choose the smallest of score[i] - scale * noise[i]: report noisy max, for scores of which small ones are good.
+    """Report noisy max for scores of which small ones are good.
 
-    Exponential noise gives permute-and-flip, never worse than the exponential mechanism, which is what Gumbel noise gives. The
-    noise is one-sided and makes scores better; added with the other sign it would protect nothing.
-    scale = 2 sensitivity / epsilon; with `monotone`, where one record moves all scores in the same direction (some
-    perhaps not at all), sensitivity / epsilon. `proofs/mechanisms.md#noisy-max`.
+    It chooses the smallest of score[i] - scale * noise[i] with scale = 2 sensitivity / epsilon, or
+    sensitivity / epsilon with `monotone`. Gumbel noise gives the exponential mechanism. Exponential
+    noise gives permute-and-flip, which is never worse. Exponential noise is one-sided and makes
+    scores better; with the opposite sign it would protect nothing.
 
-    >>> NoisyMax("selection", "exponential", epsilon=2.0).probabilities([0.0, 1.0]).round(4).tolist()
+    Parameters
+    ----------
+    purpose
+        The name of the noise stream.
+    law
+        "exponential" or "gumbel".
+    epsilon
+        The cost of one choice, > 0.
+    sensitivity
+        The largest change of any score between neighbouring inputs. Default: 1.
+    monotone
+        True if one record moves all scores in the same direction; some may not move. Default:
+        False.
+
+    Guarantee
+    ---------
+    Exponential noise: epsilon-DP. Gumbel noise: bounded range epsilon. The proof is
+    `proofs/mechanisms.md#noisy-max`.
+
+    Examples
+    --------
+    >>> from hedgerow.privacy import NoisyMax
+    >>> choice = NoisyMax("selection", "exponential", epsilon=2.0)
+    >>> choice.probabilities([0.0, 1.0]).round(4).tolist()
     [0.8161, 0.1839]
     """
 
@@ -162,11 +200,17 @@ class NoisyMax(_Selection):
 
     @property
     def curve(self) -> BoundedRange | PureDP:
-        """Bounded range for Gumbel noise; the log-ratios of permute-and-flip can be more than epsilon apart."""
+        """Bounded range for Gumbel noise, pure for exponential noise.
+
+        The log-ratios of permute-and-flip can be more than epsilon apart.
+        """
         return BoundedRange(self.epsilon) if self.law == "gumbel" else PureDP(self.epsilon)
 
     def distance(self, value: Any, other: Any) -> float:
-        """The largest move; with `monotone` moves up and down add, so that opposite moves show as too large."""
+        """The largest move.
+
+        With `monotone`, moves up and down add, so opposite moves exceed the sensitivity.
+        """
         moved = np.subtract(other, value)
         if self.monotone:
             return float(max(moved.max(), 0.0) - min(moved.min(), 0.0))
@@ -184,10 +228,12 @@ class NoisyMax(_Selection):
 
 
 def _permute_and_flip(logits: Values) -> Values:
-    """ln of w[i] * integral over u in [0, 1] of the product over j != i of (1 - w[j] u), with w = exp(logits) and largest w 1.
+    """Log-probabilities of permute-and-flip.
 
-    u = exp(-the winning noisy value). The integrand is positive and falls at least as fast as exp(-u (sum of w - 1)), so
-    Gauss-Legendre on panels of width 1 / sum of w is exact to rounding; beyond the last panel it is below e^-40.
+    ln of w[i] * integral over u in [0, 1] of the product over j != i of (1 - w[j] u), with
+    w = exp(logits) and largest w = 1. Here u = exp(-the winning noisy value). The integrand is
+    positive and falls at least as fast as exp(-u (sum of w - 1)). Gauss-Legendre on panels of width
+    1 / sum of w is therefore exact to rounding. Beyond the last panel it is below e^-40.
     """
     weights = np.exp(logits)
     total = weights.sum()

@@ -1,4 +1,4 @@
-"""Noise that several clients add together, for somebody who sees nothing but the sum of what they send."""
+"""Noise that clients add jointly, for an observer that sees only the sum of their uploads."""
 
 from __future__ import annotations
 
@@ -14,16 +14,17 @@ from hedgerow.privacy.mechanisms.additive import GaussianNoise
 
 @dataclass(frozen=True)
 class GaussianShare(GaussianNoise):
-    """A client's share of Gaussian noise: value + scale * standard normal noise in every coordinate.
+    """A client's share of Gaussian noise, added to every coordinate of its upload.
 
-    Its curve is what the *sum* of all uploads gives away if at least `honest` clients draw their share and keep it secret: their noise
-    has standard deviation scale * sqrt(honest). It says nothing about a single upload: `proofs/phased_selection.md#shared-noise`.
+    The curve holds for the *sum* of all uploads if at least `honest` clients draw their share and
+    keep it secret. Their noise has standard deviation scale * sqrt(honest). The curve does not hold
+    for a single upload (`proofs/phased_selection.md#shared-noise`).
 
     >>> GaussianShare("report", scale=2.0, honest=4).curve
     GaussianDP(mu=0.25)
     """
 
-    exact: ClassVar[bool] = False  # sums of lattice noise follow the normal law only nearly
+    exact: ClassVar[bool] = False  # sums of lattice noise are only approximately normal
 
     honest: int = 1
 
@@ -32,7 +33,7 @@ class GaussianShare(GaussianNoise):
         at_least("honest", self.honest, 1)
 
     def words(self) -> str:
-        return "gaussian, a share at each site"
+        return "gaussian, a share at each client"
 
     @property
     def curve(self) -> GaussianDP:

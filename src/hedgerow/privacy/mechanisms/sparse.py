@@ -1,4 +1,4 @@
-"""Sparse vector: is a noisy query above a noisy threshold?"""
+"""The sparse vector technique: compare a noisy query with a noisy threshold."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ from hedgerow.privacy.mechanisms.laws import (
 
 @dataclass(frozen=True)
 class Comparison(Mechanism):
-    """Is margin + scale * noise > 0? The answer to one sparse-vector query; its cost is part of `AboveThreshold`."""
+    """The answer to one sparse-vector query: whether margin + scale * noise > 0.
+
+    Its cost is part of `AboveThreshold`.
+    """
 
     exact: ClassVar[bool] = True  # secure noise has a sampler for it
 
@@ -56,7 +59,7 @@ class Comparison(Mechanism):
         return answers if np.ndim(answers) else bool(answers)
 
     def answers(self, margins: Any, drawn: Any) -> Any:
-        """The comparison itself: one margin or many."""
+        """Compare one margin or many with 0."""
         return margins + drawn > 0
 
     def distance(self, value: Any, other: Any) -> float:
@@ -83,10 +86,36 @@ class Comparison(Mechanism):
 
 @dataclass(frozen=True)
 class AboveThreshold:
-    """Sparse vector with a fresh noisy threshold for every run: q + noise > threshold + noise ends the run.
+    """The sparse vector technique, with a fresh noisy threshold for every sequence of queries.
 
-    One datum moves all later queries of one run by the same constant (and the queries of no other run), so the cost is
-    sensitivity * max(1/threshold_scale, 1/query_scale), once for all runs together: `proofs/sparse_vector.md#one-run`.
+    A sequence ends with the first query for which query + noise > threshold + noise.
+
+    Parameters
+    ----------
+    law
+        The law of both noises: "laplace" or "exponential".
+    threshold_scale
+        The scale of the noise of the threshold, > 0.
+    query_scale
+        The scale of the noise of a query, > 0.
+    sensitivity
+        The largest change of a query between neighbouring inputs. Default: 1.
+
+    Guarantee
+    ---------
+    epsilon-DP with epsilon = sensitivity * max(1 / threshold_scale, 1 / query_scale), once for all
+    sequences together. It holds if one datum moves all later queries of one sequence by the same
+    constant, and no query of another sequence (`proofs/sparse_vector.md#one-run`).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from hedgerow.privacy import AboveThreshold
+    >>> test = AboveThreshold("laplace", threshold_scale=2.0, query_scale=4.0)
+    >>> test.curve
+    PureDP(bound=0.5)
+    >>> round(float(np.exp(test.log_probability([0.0], threshold=0.0, ended=True))), 6)
+    0.5
     """
 
     law: Law
@@ -117,27 +146,28 @@ class AboveThreshold:
         )
 
     def begin(self, threshold: float, noise: Noise) -> float:
-        """A new run: the noisy threshold."""
+        """Begin a sequence: the noisy threshold."""
         return float(noise.release(self.threshold_noise, threshold))
 
     def above(self, query: float, noisy_threshold: float, noise: Noise) -> bool:
-        """One query of the run."""
+        """Answer one query of the sequence."""
         return noise.release(self.comparison, query - noisy_threshold)
 
     def first_above(self, queries: Values, noisy_threshold: float, drawn: Values) -> int | None:
-        """Many queries of one run at once: the index of the first answer "above", if any."""
+        """Answer many queries at once: the index of the first answer "above", if any."""
         answers = self.comparison.answers(queries - noisy_threshold, drawn)
         first = int(np.argmax(answers))
         return first if answers[first] else None
 
     def draw_queries(self, count: int, noise: Noise) -> Values:
-        """The noise of the next `count` queries."""
+        """Draw the noise of the next `count` queries."""
         return noise.draw(self.law, self.comparison.purpose, rounds=count, scale=self.query_scale)
 
     def log_probability(self, queries: npt.ArrayLike, threshold: float, ended: bool) -> float:
-        """Exact log-probability of a run: all queries below, except that the last is above where the run `ended`.
+        """The exact log-probability of a sequence of answers.
 
-        The integral over the threshold noise is split where a factor has a kink, and Gauss-Legendre is exact to rounding on
+        All queries are below, except the last one if the sequence `ended`. The integral over the
+        threshold noise is split where a factor has a kink. Gauss-Legendre is exact to rounding on
         each piece.
         """
         return _log_probability(self, tuple(np.asarray(queries, float).tolist()), threshold, ended)
@@ -147,7 +177,7 @@ class AboveThreshold:
 def _log_probability(
     run: AboveThreshold, answered: tuple[float, ...], threshold: float, ended: bool
 ) -> float:
-    """The integral behind `AboveThreshold.log_probability`."""
+    """Compute the integral for `AboveThreshold.log_probability`."""
     if not answered:
         return 0.0
     queries = np.array(answered)

@@ -1,7 +1,8 @@
-"""Noise for real data: exact laws on integers, from the operating system's entropy through AES-256 in counter mode.
+"""Noise for real data: exact laws on integers, from the operating system's entropy.
 
-`SecureNoise` is the source an engine is given; `exact.ExactLaw` samples integers, `choice` selects and tosses coins. Nothing here
-has a seed. The samplers are proven exact in `proofs/secure_noise.md`.
+The entropy keys AES-256 in counter mode. `SecureNoise` is the source that an engine uses.
+`exact.ExactLaw` samples integers; `choice` selects and tosses coins. Nothing here has a seed. The
+samplers are proven exact in `proofs/secure_noise.md`.
 """
 
 from hedgerow.privacy.secure.source import SecureNoise

@@ -1,6 +1,8 @@
-"""Exact integers of any scale, one at a time, by digits alone: where tables end, and where a scale is used too seldom for one.
+"""Exact integers of any scale, one at a time, by arbitrary-precision arithmetic alone.
 
-Every law is a whole part of a falling function of a uniform number, or a trial on such a one (`proofs/secure_noise.md#any-scale`).
+This serves scales outside the range of tables and scales used too rarely for one. Every law is the
+whole part of a falling function of a uniform number, or a trial on such a value
+(`proofs/secure_noise.md#any-scale`).
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from hedgerow.privacy.secure.words import SecureWords
 
 
 def integer(law: LatticeLaw, scale: float, words: SecureWords) -> int:
-    """One integer of this law, however large it comes out."""
+    """Draw one integer of this law, of any size."""
     expect(law in SHAPES, "law", law, f"in {tuple(SHAPES)}")
     positive("scale", scale)
     if law == "exponential":

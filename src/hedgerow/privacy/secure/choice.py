@@ -1,6 +1,7 @@
-"""Exact selection and exact coins from uniform words: floats decide all but about one choice in a thousand million, digits the rest.
+"""Exact selection and exact coins from uniform words.
 
-The gaps are the scores above the least one; both laws give an index the weight exp(-rate * gap).
+Floats decide all but about one choice in a thousand million; arbitrary-precision arithmetic decides
+the rest. A gap is a score minus the least score. Both laws use the weight exp(-rate * gap).
 """
 
 from __future__ import annotations
@@ -19,13 +20,13 @@ def _check(gaps: Values, rate: float) -> None:
         bool(np.isfinite(gaps).all()) and gaps.min() == 0,
         "least gap",
         float(gaps.min()),
-        "0, and all of them finite",
+        "to be 0, and every gap to be finite",
     )
     expect(np.isfinite(rate) and rate > 0, "rate", rate, "> 0 and finite")
 
 
 def exponential(gaps: Values, rate: float, words: SecureWords) -> int:
-    """Index i with probability proportional to exp(-rate * gaps[i]), by inversion."""
+    """Draw index i with probability proportional to exp(-rate * gaps[i]), by inversion."""
     _check(gaps, rate)
     sums = np.cumsum(np.exp(-rate * gaps))
     total = float(sums[-1])
@@ -44,7 +45,7 @@ def exponential(gaps: Values, rate: float, words: SecureWords) -> int:
 
 
 def _exponential_exactly(gaps: Values, rate: float, head: int, words: SecureWords) -> int:
-    """The same uniform number, with more and more of its bits, against sums with more and more digits."""
+    """Compare more bits of the same uniform number with more digits of the sums, until decided."""
     bits = 64
     while True:
         with digits(bits + 128):
@@ -62,7 +63,11 @@ def _exponential_exactly(gaps: Values, rate: float, head: int, words: SecureWord
 
 
 def permute_and_flip(gaps: Values, rate: float, words: SecureWords) -> int:
-    """Go through the indices in random order and take the first whose coin, of chance exp(-rate * gap), shows heads."""
+    """Draw an index by permute-and-flip.
+
+    Go through the indices in random order and take the first whose coin, with chance
+    exp(-rate * gap), shows heads.
+    """
     _check(gaps, rate)
     order = permutation(len(gaps), words)
     heads = words.take(len(gaps))
@@ -77,7 +82,7 @@ def permute_and_flip(gaps: Values, rate: float, words: SecureWords) -> int:
 
 
 def permutation(count: int, words: SecureWords) -> np.ndarray:
-    """A uniform order: by random words, drawn again in the unlikely case that two are equal."""
+    """Draw a uniform order by random words, again in the unlikely case that two are equal."""
     while True:
         drawn = words.take(count)
         order = np.argsort(drawn)
@@ -86,12 +91,12 @@ def permutation(count: int, words: SecureWords) -> np.ndarray:
 
 
 def flips(gaps: Values, rate: float, words: SecureWords) -> Flags:
-    """Coins that show True with probability exp(-rate * gap)."""
+    """Toss coins that show True with probability exp(-rate * gap)."""
     expect(
         bool((gaps >= 0).all() and np.isfinite(gaps).all()),
         "least gap",
         float(gaps.min(initial=0.0)),
-        ">= 0, and all of them finite",
+        ">= 0, and every gap to be finite",
     )
     expect(np.isfinite(rate) and rate > 0, "rate", rate, "> 0 and finite")
     heads = words.take(gaps.size)
@@ -109,7 +114,7 @@ def below_exp(gap: float, rate: float, head: int, words: SecureWords) -> bool:
 
 
 def index_below(count: int, words: SecureWords) -> int:
-    """A uniform index 0 .. count - 1."""
+    """Draw a uniform index 0 .. count - 1."""
     at_least("count", count, 1)
     bits = max(1, (count - 1).bit_length())
     while True:

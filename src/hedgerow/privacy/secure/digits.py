@@ -1,4 +1,4 @@
-"""As many digits as it takes: comparisons of a uniform number with a chance that floats leave open."""
+"""Arbitrary-precision comparisons, for the cases that floats cannot decide."""
 
 from __future__ import annotations
 
@@ -11,19 +11,22 @@ import mpmath
 
 from hedgerow.privacy.secure.words import SecureWords
 
-mp: Any = mpmath.MPContext()  # numbers of any precision, which nobody else's settings reach
-_ONE_AT_A_TIME = RLock()  # the precision is one number for all threads
+mp: Any = mpmath.MPContext()  # any precision, independent of global settings
+_ONE_AT_A_TIME = RLock()  # all threads share one precision
 
 
 @contextmanager
 def digits(bits: int) -> Iterator[None]:
-    """Compute with so many binary digits, alone."""
+    """Compute with `bits` binary digits; one thread at a time."""
     with _ONE_AT_A_TIME, mp.workprec(bits):
         yield
 
 
 def below(head: int, chance: Callable[[], Any], words: SecureWords) -> bool:
-    """Whether a uniform number whose first 64 bits are `head` lies below `chance()`, computed with ever more digits."""
+    """Whether a uniform number whose first 64 bits are `head` lies below `chance()`.
+
+    More bits and digits are used until the answer is certain.
+    """
     bits = 64
     while True:
         with digits(bits + 128):
@@ -38,7 +41,10 @@ def below(head: int, chance: Callable[[], Any], words: SecureWords) -> bool:
 
 
 def whole_part(falling: Callable[[Any], Any], words: SecureWords) -> int:
-    """The whole part of a falling function >= 0 of a uniform number in (0, 1), whose bits are drawn until it is certain."""
+    """The whole part of a falling function >= 0 of a uniform number in (0, 1).
+
+    Bits of the number are drawn until the whole part is certain.
+    """
     head, bits = words.integer(64), 64
     while True:
         if head > 0:
@@ -53,5 +59,5 @@ def whole_part(falling: Callable[[Any], Any], words: SecureWords) -> int:
 
 
 def geometric(rate: float, words: SecureWords) -> int:
-    """g = 0, 1, 2, ... with Pr(g >= j) = exp(-rate j): the whole part of -ln(u) / rate."""
+    """Draw g = 0, 1, 2, ... with Pr(g >= j) = exp(-rate j): the whole part of -ln(u) / rate."""
     return whole_part(lambda u: -mp.log(u) / mp.mpf(rate), words)

@@ -1,9 +1,11 @@
 """Exact lattice noise from uniform words, at the speed of table look-ups.
 
-The integers are cut into strips of 2^k. An alias table with whole-number weights, each at least what the law needs, picks a strip;
-the offset in it is uniform; a trial accepts x with the ratio of what the law gives x and what the table gave it. Nearly
-every trial is decided by a few bits and a bound for the whole strip, the others by floats with a known error, and what those leave
-open by as many digits as it takes. So the law is exact: tables cost tries, not accuracy (`proofs/secure_noise.md#strips`).
+The integers are cut into strips of 2^k. An alias table picks a strip; its weights are whole
+numbers, each at least what the law needs. The offset in the strip is uniform. A trial accepts x
+with the ratio of what the law gives x and what the table gave it. A few bits and a bound for the
+whole strip decide nearly every trial. Floats with a known error decide the others, and
+arbitrary-precision arithmetic decides what they leave open. The law is therefore exact: tables cost
+trials, not accuracy (`proofs/secure_noise.md#strips`).
 """
 
 from __future__ import annotations
@@ -23,19 +25,18 @@ from hedgerow.privacy.secure.words import SecureWords, Words
 Integers = npt.NDArray[np.int64]
 Trials = npt.NDArray[np.uint16]
 
-# a word: which cell (13 bits), which of its two strips (19), the offset in the strip (32); beside it 16 bits for the trial
+# a word: the cell (13 bits), which of its two strips (19), the offset in the strip (32);
+# another 16 bits are for the trial
 CELL_BITS, SIDE_BITS, OFFSET_BITS, TRIAL_BITS = 13, 19, 32, 16
 CELLS, SIDES, TRIALS = 2**CELL_BITS, 2**SIDE_BITS, 2**TRIAL_BITS
 SMALLEST_SCALE, LARGEST_SCALE = 1e-3, 2.0**39  # of tables; `any_scale` has no limits
 _PIECE = 2**13
 BATCH = 2**16  # trials that are decided together
-_BEFORE = (
-    2.0**52
-)  # added to a whole number below 2^52, its binary digits are the last ones of the float
+_BEFORE = 2.0**52  # in 2^52 + n, with whole n < 2^52, the last binary digits of the float are n
 
 
 class _Scratch:
-    """Arrays that are made once and used again: fresh memory would cost as much as the noise."""
+    """Arrays that are reused: allocating memory would take as long as drawing the noise."""
 
     def __init__(self) -> None:
         self.words, self.trials, self.lost = (
@@ -48,7 +49,10 @@ class _Scratch:
 
 
 class _Shelf(local):
-    """Scratch arrays of one thread that nobody is using: a draw in the middle of another, by a signal handler, gets its own."""
+    """The free scratch arrays of one thread.
+
+    A draw that interrupts another one, in a signal handler, gets its own arrays.
+    """
 
     def __init__(self) -> None:
         self.free: list[_Scratch] = []
@@ -58,7 +62,7 @@ _SHELF = _Shelf()
 
 
 class ExactLaw:
-    """A law on the integers, ready to be sampled in multiples of `step`, a power of two."""
+    """A sampler for a law on the integers, in multiples of `step`, a power of two."""
 
     def __init__(
         self, law: LatticeLaw, scale: float, *, step: float = 1.0, reach: float | None = None
@@ -88,7 +92,10 @@ class ExactLaw:
         self._tabulate(np.concatenate(starts), np.concatenate(near), np.concatenate(far), tails)
 
     def _tabulate(self, starts: Integers, near: Values, far: Values, tails: list[int]) -> None:
-        """Whole-number weights, the bounds below which a trial is won, and the alias table. The tails are the last strips."""
+        """Compute the whole-number weights, the bounds that win a trial, and the alias table.
+
+        The tails are the last strips.
+        """
         self.tails = tails
         width, total = 2**self.bits, CELLS * SIDES
         heights = self.shape.weight(near) * (1 + ERROR)
@@ -121,14 +128,17 @@ class ExactLaw:
         self._won2 = won[strips]
 
     def sample(self, count: int, words: SecureWords) -> Integers:
-        """`count` independent integers."""
+        """Draw `count` independent integers."""
         at_least("count", count, 0)
         result = np.empty(count)
         self.fill(result, words)
         return (result / self.step).astype(np.int64)
 
     def fill(self, target: Values, words: SecureWords) -> None:
-        """Independent integers, times the step, into an array that is there already. A place whose trial is lost tries again."""
+        """Fill an existing array with independent integers, times the step.
+
+        An entry whose trial is lost is drawn again.
+        """
         for first in range(0, len(target), BATCH):
             batch = target[first : first + BATCH]
             lost = self._try(batch, words)
@@ -138,7 +148,7 @@ class ExactLaw:
                 batch[lost] = fresh
 
     def _try(self, batch: Values, words: SecureWords) -> Integers:
-        """One trial for each place; the places where it is lost."""
+        """Run one trial for each entry; return the entries that lost it."""
         scratch = _SHELF.free.pop() if _SHELF.free else _Scratch()
         words.fill(scratch.trials[: len(batch)])
         for first in range(0, len(batch), _PIECE):
@@ -153,7 +163,10 @@ class ExactLaw:
         return unsure[~won]
 
     def _quick(self, batch: Values, first: int, here: _Scratch, words: SecureWords) -> None:
-        """Strip, offset and the first bits of the trial, for one piece of a batch; marks the places where these did not win it."""
+        """Draw strip, offset and the first bits of the trial, for one piece of a batch.
+
+        Marks the entries that these bits did not win.
+        """
         found = batch[first : first + _PIECE]
         count = len(found)
         drawn, trial, lost = (
@@ -173,15 +186,18 @@ class ExactLaw:
         np.greater_equal(trial, won, out=lost)
         self._starts2.take(cell, out=found, mode="clip")
         np.bitwise_and(drawn, 2**self.bits - 1, out=number)
-        np.bitwise_or(
-            number, self._before, out=number
-        )  # the float (2^52 + offset) step; the starts are less by 2^52 steps
+        # the float (2^52 + offset) step; the starts are less by 2^52 steps
+        np.bitwise_or(number, self._before, out=number)
         np.add(found, number.view(np.float64), out=found)
 
     def _decide(
         self, drawn: Words, trials: Trials, x: Integers, words: SecureWords
     ) -> tuple[Integers, Flags]:
-        """The trials that their first bits did not win: more bits, against the law at the very integer. Integers, and which won."""
+        """Decide the trials that the first bits did not win.
+
+        More bits are compared with the law at the integer itself. Returns the integers, and which
+        of them won.
+        """
         cell = (drawn >> np.uint64(64 - CELL_BITS)).view(np.int64)
         second = drawn >= self._limits[cell]
         strip = self._strips[2 * cell + second]
@@ -208,7 +224,7 @@ class ExactLaw:
         return x, yes
 
     def _tail(self, side: int, head: int, words: SecureWords) -> int | None:
-        """A trial beyond the strips: a geometric step from their end; None if it is lost."""
+        """Run a trial beyond the strips: a geometric step from their end; None if it is lost."""
         start = self.tails[side]
         rate = self.shape.decay(start)
         weight, width = int(self.weights[len(self.weights) - len(self.tails) + side]), 2**self.bits
@@ -224,7 +240,7 @@ class ExactLaw:
 
 
 def _where(flags: Flags, count: int) -> Integers:
-    """The places of the first `count` flags that are set: few, and found eight at a time."""
+    """The indices of the set flags among the first `count`: few, and found eight at a time."""
     end = -(-count // 8) * 8
     flags[count:end] = False
     eights = flags[:end].view(np.uint64).nonzero()[0]
@@ -233,7 +249,10 @@ def _where(flags: Flags, count: int) -> Integers:
 
 
 def _alias(weights: Integers) -> tuple[Integers, Integers]:
-    """Walker's table in whole numbers: cell i holds strip i below limits[i] of SIDES, others[i] above."""
+    """Walker's alias table in whole numbers.
+
+    Cell i holds strip i below limits[i] of SIDES, and strip others[i] above.
+    """
     left = np.zeros(CELLS, np.int64)
     left[: len(weights)] = weights
     rest, limits, others = left.tolist(), [SIDES] * CELLS, list(range(CELLS))

@@ -1,4 +1,4 @@
-"""Laws on the integers, up to a constant factor: as floats with a bounded error, and to any precision."""
+"""Laws on the integers up to a constant factor, as floats of bounded error and to any precision."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ Values = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
 LatticeLaw = Literal["exponential", "laplace", "gaussian", "discrete laplace", "discrete gaussian"]
 
-ERROR = (
-    2.0**-36
-)  # relative error that every float below stays well under: `proofs/secure_noise.md#floats`
+# the relative error of every float below is well under this: `proofs/secure_noise.md#floats`
+ERROR = 2.0**-36
 
 
 def decided(trial: Values, chance: Values, error: float) -> tuple[Flags, Flags]:
-    """Where 64 bits of a uniform number and a chance with this relative error say that it lies below, and where that it does not.
+    """Where a uniform number certainly lies below a chance, and where it certainly does not.
 
-    Bits not yet drawn count for less than 2^-63; below 2^-60 only more bits can say no.
+    `trial` holds 64 bits of the number; `chance` has the relative error `error`. Bits not yet drawn
+    count for less than 2^-63. Below 2^-60 more bits are needed to decide "not below".
     """
     return trial + 2.0**-63 < chance * (1 - error), trial >= np.maximum(
         chance * (1 + error), 2.0**-60
@@ -32,12 +32,15 @@ def decided(trial: Values, chance: Values, error: float) -> tuple[Flags, Flags]:
 
 
 class Shape(Protocol):
-    """A function f on the integers that falls with |x|: Pr(x) is proportional to f(|x|), for x >= 0 only where `one_sided`."""
+    """A law on the integers: Pr(x) is proportional to f(|x|), and f falls.
+
+    With `one_sided`, only x >= 0 occur.
+    """
 
     one_sided: ClassVar[bool]
-    reach: ClassVar[
-        float
-    ]  # the table ends after about so many scales: beyond lies less than 10^-6, for the tails and their digits
+    # the table ends after about this many scales; the tails beyond it have a chance below 10^-6 and
+    # are drawn by arbitrary-precision arithmetic
+    reach: ClassVar[float]
 
     @property
     def scale(self) -> float: ...
@@ -57,7 +60,7 @@ class Shape(Protocol):
 
 @dataclass(frozen=True)
 class Exponential:
-    """Pr(x) proportional to exp(-x / scale), x = 0, 1, 2, ...: an exponential variable, rounded down."""
+    """An exponential variable, rounded down: Pr(x) proportional to exp(-x / scale), x >= 0."""
 
     scale: float
     one_sided: ClassVar[bool] = True
@@ -76,16 +79,18 @@ class Exponential:
 
 @dataclass(frozen=True)
 class DiscreteLaplace(Exponential):
-    """Pr(x) proportional to exp(-|x| / scale) on all integers."""
+    """The discrete Laplace law: Pr(x) proportional to exp(-|x| / scale) on all integers."""
 
     one_sided: ClassVar[bool] = False
 
 
 @dataclass(frozen=True)
 class RoundedLaplace(DiscreteLaplace):
-    """A Laplace variable, rounded to the nearest integer: the discrete law but for the weight of 0, which is 2h / (1 + h).
+    """A Laplace variable, rounded to the nearest integer.
 
-    Here h = exp(-1 / (2 scale)). Added to an integer it is Laplace noise followed by rounding, with exactly its guarantee.
+    It is the discrete Laplace law except for the weight of 0, which is 2h / (1 + h) with
+    h = exp(-1 / (2 scale)). Added to an integer it is Laplace noise followed by rounding, and has
+    exactly the guarantee of Laplace noise.
     """
 
     def weight(self, size: Values) -> Values:
@@ -99,7 +104,7 @@ class RoundedLaplace(DiscreteLaplace):
 
 @dataclass(frozen=True)
 class DiscreteGaussian:
-    """Pr(x) proportional to exp(-x^2 / (2 scale^2)): what the literature calls the discrete Gaussian."""
+    """The discrete Gaussian of the literature: Pr(x) proportional to exp(-x^2 / (2 scale^2))."""
 
     scale: float
     one_sided: ClassVar[bool] = False
@@ -117,10 +122,10 @@ class DiscreteGaussian:
 
 @dataclass(frozen=True)
 class RoundedGaussian:
-    """A normal variable of deviation `scale`, rounded to the nearest integer.
+    """A normal variable of standard deviation `scale`, rounded to the nearest integer.
 
-    Added to an integer it is normal noise followed by rounding, so its guarantee is exactly the Gaussian one.
-    f = scale sqrt(2 pi) Pr(x - 1/2 < normal < x + 1/2).
+    Added to an integer it is normal noise followed by rounding, and has exactly the guarantee of
+    Gaussian noise. f = scale sqrt(2 pi) Pr(x - 1/2 < normal < x + 1/2).
     """
 
     scale: float

@@ -21,9 +21,8 @@ from hedgerow.privacy.secure.laws import SHAPES, Flags, LatticeLaw
 from hedgerow.privacy.secure.words import SecureWords
 
 COARSEST = 8.0  # lattice steps: a smaller scale would leave too few values to hide in
-WIDEST = (
-    2.0**46
-)  # lattice steps: noise reaches 2^53, where floats stop being exact, with probability exp(-128)
+# lattice steps: noise reaches 2^53, where floats stop being exact, with probability exp(-128)
+WIDEST = 2.0**46
 _LATTICE = f"the lattice of 2^-{log2(UNITS_PER_LOSS):.0f}"
 _SCALES_KEPT = 64
 _FEW = 16  # draws of a scale before a table is made for it
@@ -31,7 +30,11 @@ _CHOOSERS = {"gumbel": choice.exponential, "exponential": choice.permute_and_fli
 
 
 class _Store:
-    """Noise of one law, scale and step: by digits at first and where tables end, else by a table, some of it drawn in advance."""
+    """Noise of one law, scale and step.
+
+    The first draws, and scales outside the range of tables, use arbitrary-precision arithmetic. All
+    others come from a table, partly drawn in advance.
+    """
 
     def __init__(self, law: LatticeLaw, scale: float, step: float) -> None:
         self.law: LatticeLaw = law
@@ -42,7 +45,7 @@ class _Store:
         self.used = 0
 
     def take(self, count: int, words: SecureWords) -> Array:
-        """The next values as multiples of the step; each is handed out once."""
+        """The next values, as multiples of the step; each is returned once."""
         if self.table is None:
             if not SMALLEST_SCALE <= self.scale <= LARGEST_SCALE or self.by_digits + count <= _FEW:
                 self.by_digits += count
@@ -61,9 +64,8 @@ class _Store:
                 if full
                 else np.empty(min(BATCH, max(256, 2 * len(self.drawn), 2 * count)))
             )
-            self.table.fill(
-                fresh, words
-            )  # if this is interrupted, everything in store still counts as used
+            # if this is interrupted, everything in store still counts as used
+            self.table.fill(fresh, words)
             self.drawn, self.used = fresh, count - done
             result[done:] = fresh[: self.used]
         return result
@@ -72,15 +74,33 @@ class _Store:
         drawn = integer(self.law, self.scale, words)
         if abs(drawn) >= 2**53:
             raise Unsupported(
-                f"The noise of scale={self.scale:g} steps came out as {drawn}, which is too large for exact sums."
+                f"The noise of scale={self.scale:g} steps is {drawn}, too large for exact sums. "
+                "Use a smaller scale."
             )
         return drawn * self.step
 
 
 class SecureNoise:
-    """Exact lattice noise, exact selection and coins. There is no seed, nothing to restore, and nothing to fall back to.
+    """Cryptographically secure noise for real data: exact additive noise, selection and coins.
 
-    Additive noise comes in whole steps of the lattice of `core.lattice`, and values must lie on it, too: sums are then exact.
+    It has no seed, no state to restore and no fallback. Additive noise comes in whole steps of the
+    lattice of `hedgerow.core.lattice`, 2^-20. Values must lie on the lattice too; sums are then
+    exact.
+
+    Guarantee
+    ---------
+    Integers, choices and coins have exactly the laws that certificates assume, if the random words
+    are uniform, independent and secret. The words come from AES-256 in counter mode, under a key
+    from the operating system (`proofs/secure_noise.md`).
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> from hedgerow.privacy import AdditiveNoise
+    >>> noise = hr.SecureNoise().server()
+    >>> released = noise.release(AdditiveNoise("report", "laplace", scale=2.0), 0.5)
+    >>> (released * 2**20).is_integer()
+    True
     """
 
     __slots__ = ("_generation", "_lock", "_stores", "_words")
@@ -111,33 +131,36 @@ class SecureNoise:
         return _View(self, ())
 
     def uniform(self, count: int) -> Array:
-        """Multiples of 2^-53 in [0, 1): for coins that protect nothing."""
+        """Draw multiples of 2^-53 in [0, 1), for coins that do not protect data."""
         with self._lock:
             return np.multiply(
                 self._fresh_words().take(count) >> np.uint64(11), 2.0**-53, dtype=np.float64
             )
 
     def choose(self, law: str, gaps: Array, rate: float) -> int:
-        """An index of one row of gaps."""
+        """Choose an index of one row of gaps."""
         if law not in _CHOOSERS:
             raise Unsupported(
-                f"There is no exact choice with {law} noise; known: {tuple(_CHOOSERS)}."
+                f"There is no exact choice with {law} noise. Known: {tuple(_CHOOSERS)}."
             )
         with self._lock:
             return _CHOOSERS[law](gaps, rate, self._fresh_words())
 
     def flip(self, gaps: Array, rate: float) -> Flags:
-        """Coins that show True with probability exp(-rate * gap)."""
+        """Toss coins that show True with probability exp(-rate * gap)."""
         with self._lock:
             return choice.flips(gaps, rate, self._fresh_words())
 
     def index(self, count: int) -> int:
-        """A uniform index below `count`."""
+        """Draw a uniform index below `count`."""
         with self._lock:
             return choice.index_below(count, self._fresh_words())
 
     def _fresh_words(self) -> SecureWords:
-        """The uniform words; what was drawn in advance in another process, or under another key, is thrown away."""
+        """The uniform words.
+
+        Noise drawn in advance in another process, or under another key, is discarded.
+        """
         self._words.check()
         if self._words.generation != self._generation:
             self._stores.clear()
@@ -145,7 +168,7 @@ class SecureNoise:
         return self._words
 
     def additive(self, law: LatticeLaw, scale: float, count: int) -> Array:
-        """`count` noise values on the lattice, for a scale in the units of the losses."""
+        """Draw `count` noise values on the lattice, for a scale in the units of the losses."""
         steps = scale * UNITS_PER_LOSS
         if not COARSEST <= steps <= WIDEST:
             expect(
@@ -163,7 +186,7 @@ class SecureNoise:
         return self._take(law, steps, 1.0 / UNITS_PER_LOSS, count)
 
     def integers(self, law: LatticeLaw, scale: float, count: int) -> Units:
-        """`count` integers of a law on the integers, of any scale up to 2^46."""
+        """Draw `count` integers of a law on the integers, of any scale up to 2^46."""
         expect(0 < scale <= WIDEST, "scale", scale, f"> 0 and <= {WIDEST:g}")
         at_least("count", count, 0)
         return self._take(law, float(scale), 1.0, count).astype(np.int64)
@@ -183,7 +206,7 @@ class SecureNoise:
 
 @dataclass(frozen=True)
 class _View:
-    """What one role, or all clients at once, may draw."""
+    """The noise of one role, or of all clients at once."""
 
     source: SecureNoise
     batch: tuple[int, ...]
@@ -201,19 +224,24 @@ class _View:
             return self.source.uniform(prod(full)).reshape(full)
         if law not in SHAPES or scale is None:
             raise Unsupported(
-                f"There is no exact sampler for {law} noise of scale={scale} ({purpose}); known: {tuple(SHAPES)}."
+                f"There is no exact sampler for {law} noise of scale={scale} ({purpose}). "
+                f"Known: {tuple(SHAPES)}."
             )
         return self.source.additive(law, scale, prod(full)).reshape(full)
 
     def lattice(self, value: Any) -> Any:
-        """The value, if it lies on the lattice: what lies between its points would show through the noise."""
+        """The value if it lies on the lattice; others are refused.
+
+        Digits finer than the lattice would be visible through the noise.
+        """
         units = np.asarray(value, float) * UNITS_PER_LOSS
         off = ~(np.abs(units) < 2.0**53) | (units != np.round(units))
         if off.any():
             place = tuple(map(int, np.argwhere(off)[0]))  # the value itself is private
-            rule = f"on {_LATTICE} and below {2.0**53 / UNITS_PER_LOSS:g} in size: put it there with core.lattice.clip_to_lattice"
+            rule = f"on {_LATTICE} and below {2.0**53 / UNITS_PER_LOSS:g} in size"
             raise InvalidValue(
-                f"Expected a released value{f' (entry {place})' if place else ''} {rule}."
+                f"Expected a released value{f' (entry {place})' if place else ''} {rule}. "
+                "Move it there with hedgerow.core.lattice.clip_to_lattice."
             )
         return value
 
@@ -240,10 +268,10 @@ class _View:
 
 
 def require_secure(source: object) -> SecureNoise:
-    """The source itself, if it is a secure one: nothing else may protect real data."""
+    """The source itself if it is secure; no other source may protect real data."""
     if type(source) is not SecureNoise or type(getattr(source, "_words", None)) is not SecureWords:
-        way_out = "Write source=SecureNoise(), from hedgerow.privacy."
+        advice = "Pass source=hedgerow.SecureNoise()."
         raise InvalidValue(
-            f"Expected SecureNoise for real data, got {type(source).__name__}. {way_out}"
+            f"Expected SecureNoise for real data, got {type(source).__name__}. {advice}"
         )
     return source

@@ -14,11 +14,11 @@ from hedgerow.core.errors import HedgerowError
 Words = npt.NDArray[np.uint64]
 KEY_BYTES, BLOCK_BYTES = 32, 16
 REKEY_AFTER = 2**33  # bytes under one key; far below what counter mode allows
-_ZEROS = memoryview(bytes(10 * 2**13))  # what is enciphered at once
+_ZEROS = memoryview(bytes(10 * 2**13))  # the zeros that are encrypted at once
 
 
 class NoEntropy(HedgerowError):
-    """The operating system gave no entropy, or the cipher is missing. There is no other source to fall back to."""
+    """The operating system gave no entropy, or the cipher is missing. There is no fallback."""
 
 
 def _fresh_cipher() -> Any:
@@ -28,7 +28,8 @@ def _fresh_cipher() -> Any:
         secret = os.urandom(KEY_BYTES + BLOCK_BYTES)
         if len(secret) != KEY_BYTES + BLOCK_BYTES:
             raise NoEntropy(
-                f"Expected {KEY_BYTES + BLOCK_BYTES} bytes of entropy, the operating system gave {len(secret)}."
+                f"The operating system gave {len(secret)} of {KEY_BYTES + BLOCK_BYTES} bytes of "
+                "entropy. Secure noise has no other source."
             )
         return Cipher(algorithms.AES(secret[:KEY_BYTES]), modes.CTR(secret[KEY_BYTES:])).encryptor()
     except NoEntropy:
@@ -39,9 +40,9 @@ def _fresh_cipher() -> Any:
         ) from error
 
 
-_FORKS: list[
-    None
-] = []  # one entry for each fork by Python: a process number could come up again, and forks by C are not noticed here
+# one entry for each fork by Python: the system may reuse a process number, and forks by C code are
+# not counted here
+_FORKS: list[None] = []
 
 
 def _forked() -> None:
@@ -49,7 +50,7 @@ def _forked() -> None:
 
 
 def _process() -> tuple[int, int]:
-    """What changes in a forked process, whoever forks it."""
+    """Numbers that change in a forked process, whether Python or C code forks it."""
     return os.getpid(), len(_FORKS)
 
 
@@ -57,7 +58,10 @@ os.register_at_fork(after_in_child=_forked)
 
 
 class SecureWords:
-    """Hands out every word once. A new key after a fork; cannot be copied, pickled, seeded or subclassed."""
+    """A source of uniform words that returns every word once.
+
+    It takes a new key after a fork. It cannot be copied, pickled, seeded or subclassed.
+    """
 
     __slots__ = ("_cipher", "_lock", "_process", "_used", "generation")
 
@@ -80,7 +84,7 @@ class SecureWords:
         self.generation += 1
 
     def check(self) -> None:
-        """Take a new key if this is another process than the one that made it, or if the key is worn."""
+        """Take a new key in another process, or after `REKEY_AFTER` bytes under one key."""
         if self._process != _process() or self._used > REKEY_AFTER:
             self._renew()
 
@@ -91,7 +95,7 @@ class SecureWords:
         return taken
 
     def fill(self, target: npt.NDArray[Any]) -> None:
-        """The next bits, into an array of unsigned integers that is there already."""
+        """Fill an existing array of unsigned integers with the next bits."""
         raw = target.view(np.uint8).data
         with self._lock:
             self.check()
@@ -101,6 +105,6 @@ class SecureWords:
                 self._cipher.update_into(_ZEROS[: len(piece)], piece)
 
     def integer(self, bits: int) -> int:
-        """A uniform integer of so many bits, for the exact paths."""
+        """A uniform integer of `bits` bits, for the exact paths."""
         words = -(-bits // 64)
         return int.from_bytes(self.take(words).tobytes(), "little") >> (64 * words - bits)
