@@ -311,7 +311,7 @@ class PhasedSelection(AlgorithmSpec):
         )
 
     def _noisy_reports(self, setting: Setting, reporting: Any) -> Certificate:
-        """The certificate if the server's view is protected; all else is computed from that view."""
+        """The certificate for noisy reports: all views are computed from protected uploads."""
         curve: PrivacyCurve = reporting.curve
         if isinstance(curve, GaussianDP):
             curve = Quoted(curve, self.delta)
