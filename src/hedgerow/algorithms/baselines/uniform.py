@@ -38,7 +38,7 @@ class NoState:
 
 
 @dataclass(frozen=True)
-class Dreamer:
+class RandomClient:
     """A client that plays an awake expert uniformly at random and ignores all losses."""
 
     experts: int
@@ -132,7 +132,7 @@ class Uniform(AlgorithmSpec):
         return Algorithm(
             name="uniform",
             setting=setting,
-            client=Dreamer(setting.experts),
+            client=RandomClient(setting.experts),
             server=Silent(),
             certificate=Certificate(
                 "local", "none", guarantees, {"Broadcast.rounds": Channel.TIMING}

@@ -83,8 +83,9 @@ class PhasedSelection(AlgorithmSpec):
     epsilon
         The privacy budget, in [1e-6, 1e6]. Default 1.
     delta
-        The second part of the budget, in [0, 1). It must be 0 (default) with trust="central", where
-        it would gain nothing, and > 0 for Gaussian noise.
+        The second part of the budget, in [0, 1). It must be 0 (default) with trust="central" and
+        with report="k_norm" or "laplace", where it would gain nothing. It must be > 0 for Gaussian
+        noise: with trust="distributed" or report="gaussian".
     trust
         "central" (default): the server receives exact sums and chooses privately. "distributed":
         secure aggregation shows the server only the sum of all uploads, and every client adds a

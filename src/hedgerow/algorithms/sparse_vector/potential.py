@@ -204,8 +204,8 @@ class Potential(AlgorithmSpec):
 
     References
     ----------
-    Asi et al. 2023, Algorithm 5. `proofs/potential.md` says which reading of the printed constants
-    is used.
+    Asi et al. 2023, Algorithm 5. `proofs/potential.md` states which reading of the printed
+    constants is used.
     """
 
     traits: ClassVar[SpecTraits] = SpecTraits(

@@ -153,8 +153,8 @@ def _expected_regret(problem: _Problem, grid: Array, replicates: int) -> Array:
             paid, stuck = _surrogate(problem, streams, group, nodes)
             rounds, factor = _bad_run(problem, streams, group, nodes)
             rare = tail(problem, streams, group, rounds, factor)
-            # Few nodes do not see a rare exhaustion of the switches, which costs order T; what
-            # they can have missed is bounded by about three nodes' share.
+            # Few nodes may miss that the switches run out, which is rare but costs order T. What
+            # they can have missed is at most about the share of three nodes.
             unseen = stuck + 3.0 * problem.horizon / replicates
             result[index, columns] = paid + np.maximum(stuck, np.minimum(rare, unseen))
     return result
@@ -226,7 +226,7 @@ def _log_factor(rate: Array, selection: Array) -> Array:
 def _pick(
     streams: _Streams, decay: Array, clip: Array, now: Array, pick: Array
 ) -> npt.NDArray[np.int64]:
-    """Cohort drawn at time ``now``, with an upper bound for E exp(-eta max(S, m L*) / 2)."""
+    """Cohort drawn at time `now`, with an upper bound for E exp(-eta max(S, m L*) / 2)."""
     logs = []
     for cohort, size in enumerate(np.log(np.maximum(streams.size, 1e-300)).T[:, :, None]):
         elapsed = np.maximum(now - streams.start[:, cohort, None], 0.0)
@@ -239,12 +239,13 @@ def _pick(
 def _exchanges(
     problem: _Problem, group: _Group, noise: Array, *, quiet: Array, first: Array, drift: Array
 ) -> Array:
-    """Number of exchanges until q + g > L + z; ``noise`` holds uniform nodes for z and g.
+    """Number of exchanges until q + g > L + z; `noise` holds uniform nodes for z and g.
 
-    In the quiet exchanges the hazard is exp(-eps_s (L - m L* + z)), as if m L* were lost already
-    (cautious: the best expert may lose that much).  Then q is ``first`` and grows by ``drift`` per
-    exchange, and the hazard by exp(eps_s * step) per step, until it is 1.  Losses rarer than one
-    per exchange come as jumps of size 1, each level being held for 1 / drift exchanges.
+    `quiet` is the number of exchanges before the first loss. In these the hazard is exp(-eps_s (L
+    - m L* + z)), as if m L* were lost already (cautious: the best expert may lose that much). Then
+    q is `first` and grows by `drift` per exchange, and the hazard grows by exp(eps_s * step) per
+    step, until it is 1. Losses rarer than one per exchange come as jumps of size 1, and each level
+    is held for 1 / drift exchanges.
     """
     margin, budget = group.margin - np.log(noise[0]), -np.log(noise[1])
     calm = -np.log1p(-np.minimum(np.exp(-margin), 1.0 - 1e-12))
