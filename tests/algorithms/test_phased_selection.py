@@ -289,7 +289,7 @@ def test_shares_add_up_to_the_noise_that_one_client_would_need() -> None:
         ),
         (
             {"trust": "distributed"},
-            "Expected delta=0.0 > 0, as delta = 1e-6: Gaussian noise has no pure guarantee",
+            "Expected delta=0.0 > 0, for example 1e-6: Gaussian noise has no pure guarantee",
         ),
         ({"trust": "local", "report": "gaussian"}, "Expected delta=0.0 > 0"),
         ({"honest": 2}, "Expected honest=2 only with trust='distributed'"),
@@ -320,7 +320,7 @@ def test_noise_without_a_proven_bound_is_refused() -> None:
             .certificate.mechanisms
         )
         assert leader_excess(setting, reporting) > 0
-    with pytest.raises(NotImplementedError, match=r"no bound is proven .* law='exponential'"):
+    with pytest.raises(NotImplementedError, match=r"No bound is proven .* law='exponential'"):
         leader_excess(setting, AdditiveNoise("report", "exponential", 1.0, 5.0))
 
 

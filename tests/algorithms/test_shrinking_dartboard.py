@@ -263,12 +263,14 @@ def test_horizons_that_end_inside_a_group() -> None:
         (
             {"delta": 0.9, "calibration": "published"},
             10,
-            r"Expected delta=0.9 so small that Corollary 3 has p <= 1/2",
+            r"Expected delta=0.9 to be smaller: Theorems 2 and 5 need p <= 1/2, "
+            r"but Corollary 3 gives p = ",
         ),
         (
             {"calibration": "published"},
             3,
-            r"Expected horizon=3 so large that Corollary 4 has p <= 1/2",
+            r"Expected horizon=3 to be larger: Theorems 2 and 5 need p <= 1/2, "
+            r"but Corollary 4 gives p = ",
         ),
         (
             {"epsilon": 2.0, "calibration": "published"},
@@ -278,7 +280,8 @@ def test_horizons_that_end_inside_a_group() -> None:
         (
             {"rate": 1.0},
             100,
-            r"Expected rate=1.0 within epsilon=1.0, delta=0.0: this choice costs .*; take a smaller rate or",
+            r"Expected rate=1.0 within epsilon=1.0, delta=0.0: this choice costs .* or more\. "
+            r"Choose a smaller rate or",
         ),
         (
             {"rate": 1.0, "delta": 1e-6},
@@ -288,16 +291,18 @@ def test_horizons_that_end_inside_a_group() -> None:
         (
             {"rate": 5.0, "draws": 1000},
             10,
-            r"Expected rate=5.0, draws=1000 within epsilon=1.0, .*; take a smaller rate, fewer draws or",
+            r"Expected rate=5.0, draws=1000 within epsilon=1.0, .*\. "
+            r"Choose a smaller rate, fewer draws or",
         ),
         ({"epsilon": 0.0}, 10, r"Expected epsilon=0.0 > 0"),
         (
             {"rate": 1.0, "leave": 0.2},
             100,
-            r"Expected rate=1.0, leave=0.2 within .*; take a smaller rate, a larger leave or a larger eps",
+            r"Expected rate=1.0, leave=0.2 within .*\. "
+            r"Choose a smaller rate, a larger leave or a larger eps",
         ),
-        ({"leave": 0.0}, 100, r"Expected leave=0.0 in \[1e-09, 0.999999999\]: at 0 every leaving"),
-        ({"leave": 1.0}, 100, r"Expected leave=1.0 in \[.*\]: .* at 1 nobody"),
+        ({"leave": 0.0}, 100, r"Expected leave=0.0 in \[1e-09, 0.999999999\]: at 0 every change"),
+        ({"leave": 1.0}, 100, r"Expected leave=1.0 in \[.*\]: .* at 1 no expert"),
         ({"draws": 0}, 100, r"Expected draws=0 to be a whole number >= 1"),
         ({"calibration": "guessed"}, 100, r"Expected calibration='guessed' in"),
     ],

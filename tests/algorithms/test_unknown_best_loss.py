@@ -286,7 +286,7 @@ def test_plan_is_public_and_follows_its_rule() -> None:
         (Doubling, {"switches": 0}, r"Expected switches=0 to be a whole number >= 1"),
         (Potential, {"delta": 1.0}, r"Expected delta=1.0 in \[0, 1\)"),
         (Potential, {"test": "other"}, r"Expected test='other' in"),
-        (Potential, {"rate": 1.0}, r"Expected rate=1.0 to be None, or test="),
+        (Potential, {"rate": 1.0}, r"Expected rate=1.0 to be None unless test="),
     ],
 )
 def test_wrong_values_are_named(make: type[Spec], values: dict[str, Any], message: str) -> None:

@@ -449,7 +449,9 @@ def test_the_certificate_of_a_learner_can_be_seen_beforehand(hedgerow: Command) 
 
 def test_the_example_asks_for_its_folder(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "argv", ["deployment.py"])
-    with pytest.raises(SystemExit, match="Expected the name of a new folder"):
+    with pytest.raises(
+        SystemExit, match=r"Name a new folder: python examples/deployment\.py FOLDER"
+    ):
         runpy.run_path(str(EXAMPLES / "deployment.py"))
 
 

@@ -1,4 +1,4 @@
-"""The algorithms by name: one line each."""
+"""The registry of algorithms: one line per name."""
 
 from __future__ import annotations
 
@@ -19,7 +19,9 @@ ALGORITHMS: Registry[type[Any]] = Registry(
         "phased_selection": "hedgerow.algorithms.phases.phased_selection:PhasedSelection",
         "potential": "hedgerow.algorithms.sparse_vector.potential:Potential",
         "random_prefix": "hedgerow.algorithms.phases.random_prefix:RandomPrefix",
-        "shrinking_dartboard": "hedgerow.algorithms.dartboard.shrinking_dartboard:ShrinkingDartboard",
+        "shrinking_dartboard": (
+            "hedgerow.algorithms.dartboard.shrinking_dartboard:ShrinkingDartboard"
+        ),
         "sparse_vector": "hedgerow.algorithms.sparse_vector.sparse_vector:SparseVector",
         "uniform": "hedgerow.algorithms.baselines.uniform:Uniform",
     },
@@ -28,7 +30,10 @@ ALGORITHMS: Registry[type[Any]] = Registry(
 
 
 def supporting(feature: Feature) -> list[str]:
-    """The names of the algorithms that can be played in games with this feature; one that needs to be told more is left out."""
+    """Names of the algorithms that support games with this feature.
+
+    An algorithm that cannot be built with its defaults is left out.
+    """
     found = []
     for name, kind in ALGORITHMS.items():
         try:
@@ -41,7 +46,7 @@ def supporting(feature: Feature) -> list[str]:
 
 
 def variants() -> dict[str, AlgorithmSpec]:
-    """Every registered algorithm with its defaults, and in the further forms that its class names in its traits."""
+    """Every registered algorithm with its defaults, and in each form listed in its traits."""
     found: dict[str, AlgorithmSpec] = {}
     for name, kind in ALGORITHMS.items():
         found[name] = kind()

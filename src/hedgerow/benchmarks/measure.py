@@ -1,4 +1,7 @@
-"""How benchmarks measure: ratios of processor times in one process; wall-clock times only inform."""
+"""How benchmarks measure: mostly by ratios of processor times taken in one process.
+
+A row without a limit is for information only.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +20,14 @@ REPEATS = 5
 
 
 class Cache(Protocol):
+    """A cache in memory that can be cleared."""
+
     def cache_clear(self) -> None: ...
 
 
 @dataclass(frozen=True)
 class Row:
-    """One measurement; without a limit it only informs."""
+    """One measurement. Without a limit it is for information only."""
 
     name: str
     ratio: float | None
@@ -34,16 +39,18 @@ class Row:
 
     @property
     def passed(self) -> bool | None:
+        """Whether the ratio keeps the limit; None if there is no limit."""
         if self.limit is None or self.ratio is None:
             return None
         return self.ratio <= self.limit if self.op == "<=" else self.ratio >= self.limit
 
     def to_dict(self) -> dict[str, Any]:
+        """The fields and `passed`, for JSON."""
         return {**asdict(self), "passed": self.passed}
 
 
 def seconds(work: Callable[[], object]) -> float:
-    """Processor time: what other programs do meanwhile does not count."""
+    """Processor time of the work, so that other programs do not count."""
     start = time.process_time()
     work()
     return time.process_time() - start
@@ -52,7 +59,7 @@ def seconds(work: Callable[[], object]) -> float:
 def in_turn(
     ours: Callable[[], object], theirs: Callable[[], object], repeats: int = REPEATS
 ) -> tuple[float, float]:
-    """The median ratio of times that are taken in turn, each warm, and our median time."""
+    """The median ratio of times measured alternately after a warm-up, and our median time."""
     ours()
     theirs()
     pairs = [(seconds(ours), seconds(theirs)) for _ in range(repeats)]
@@ -60,7 +67,7 @@ def in_turn(
 
 
 def without_caches(question: Callable[[], object], *caches: Cache) -> float:
-    """Seconds for a question that neither these caches in memory nor anything on disk can answer."""
+    """Seconds to answer a question with empty caches, in memory and on disk."""
     for cache in caches:
         cache.cache_clear()
     before = os.environ.get("HEDGEROW_CACHE")
@@ -76,7 +83,10 @@ def without_caches(question: Callable[[], object], *caches: Cache) -> float:
 
 
 def peak_mebibytes() -> float:
-    """The most memory this process ever held. Linux hands `ru_maxrss` on from the parent process, so its own count is preferred."""
+    """The peak memory of this process.
+
+    On Linux a process inherits `ru_maxrss` from its parent, so `VmHWM` is used there.
+    """
     status = Path("/proc/self/status")
     if status.exists():
         line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))

@@ -1,4 +1,4 @@
-"""Benchmarks of noise: secure noise beside numpy's and OpenDP's in one run, seeded noise beside numpy's."""
+"""Benchmarks of noise: secure noise against numpy and OpenDP, seeded noise against numpy."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ from hedgerow.privacy.secure.exact import ExactLaw
 from hedgerow.privacy.secure.laws import LatticeLaw
 
 SIZES = (1, 100, 10**4, 10**6)
-LIMITS = {10**4: 1.0, 10**6: 2.0}  # times numpy's normal
+LIMITS = {10**4: 1.0, 10**6: 2.0}  # ratio to the time of numpy's normal
 EXPERTS = 10**4
 _SAMPLES = 2 * 10**6
 _OPENDP_SAMPLES = 10**4
 
 
 def _repeat(draw: Callable[[], object], times: int) -> Callable[[], object]:
+    """A function that draws `times` times."""
+
     def work() -> object:
         drawn = None
         for _ in range(times):
@@ -35,7 +37,7 @@ def _repeat(draw: Callable[[], object], times: int) -> Callable[[], object]:
 
 
 def sampling_rows() -> Iterator[Row]:
-    """Lattice noise of scale 1 (2^20 steps) against numpy's normal and laplace of the same size."""
+    """Lattice noise of scale 1 (2^20 steps) against numpy's normal, in several sizes."""
     generator = np.random.default_rng(0)
     server = SecureNoise().server()
     peers: dict[LatticeLaw, Callable[[int], object]] = {
@@ -63,7 +65,10 @@ def sampling_rows() -> Iterator[Row]:
 
 
 def opendp_rows() -> Iterator[Row]:
-    """OpenDP's samplers, where it is installed (`pip install opendp`): the same laws on the integers."""
+    """OpenDP's samplers of the same laws on the integers, if it is installed.
+
+    Install it with `pip install opendp`.
+    """
     try:
         import opendp.prelude as opendp
     except ImportError:
@@ -84,7 +89,7 @@ def opendp_rows() -> Iterator[Row]:
 
 
 def setup_rows() -> Iterator[Row]:
-    """A scale that was not used before."""
+    """The set-up time of a sampler for a new scale."""
     chosen: list[tuple[LatticeLaw, float]] = [("gaussian", 1000.0), ("laplace", 2.0**30)]
     for law, scale in chosen:
         taken = median(seconds(partial(ExactLaw, law, scale)) for _ in range(REPEATS))
@@ -92,7 +97,7 @@ def setup_rows() -> Iterator[Row]:
 
 
 def selection_rows() -> Iterator[Row]:
-    """One choice among 10^4 experts against numpy's largest of scores with Gumbel noise."""
+    """One choice among 10^4 experts, against numpy's argmax of scores with Gumbel noise."""
     generator = np.random.default_rng(1)
     scores = round_to_lattice(generator.random(EXPERTS) * 20)
     server, seeded = SecureNoise().server(), SeededNoise(0).server()
@@ -117,7 +122,7 @@ def selection_rows() -> Iterator[Row]:
 
 
 def seeded_rows() -> Iterator[Row]:
-    """Seeded noise through named streams, against numpy drawing the same numbers directly."""
+    """Seeded noise from named streams, against direct draws from numpy."""
     count = 2**20
     rng = np.random.default_rng(0)
     for law in ("exponential", "gumbel"):
@@ -131,6 +136,7 @@ def seeded_rows() -> Iterator[Row]:
 
 
 def noise_rows() -> Iterator[Row]:
+    """All benchmarks of noise."""
     yield from sampling_rows()
     yield from opendp_rows()
     yield from setup_rows()

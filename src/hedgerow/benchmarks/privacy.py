@@ -1,4 +1,4 @@
-"""Benchmarks of the privacy core: what a release costs after a hundred and after a million, how long composing and calibrating takes."""
+"""Benchmarks of the privacy core: the odometer, calibration and composition."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LENGTHS = (10**2, 10**4, 10**6)
 
 
 def _advanced(releases: int) -> Filter:
-    """A filter that has seen so many releases, with room for all that are still to be timed."""
+    """A filter after `releases` releases, with enough budget left for the timed ones."""
     cost = ZeroConcentratedDP(2.0**-40)
     filtered = Filter(Budget(1.0, 1e-6))
     for _ in range(releases):
@@ -39,7 +39,7 @@ def _advanced(releases: int) -> Filter:
 
 
 def _go_on(filtered: Filter) -> Callable[[], object]:
-    """Ask, then spend, as an application does, `_CHUNK` times."""
+    """Asks and then spends, as an application does, `_CHUNK` times."""
 
     def work() -> object:
         after, cost = filtered, ZeroConcentratedDP(2.0**-40)
@@ -52,7 +52,7 @@ def _go_on(filtered: Filter) -> Callable[[], object]:
 
 
 def odometer_rows() -> Iterator[Row]:
-    """Time per release behind 10^2, 10^4 and 10^6 others, each timed in turn with the first."""
+    """Time per release after 10^2, 10^4 and 10^6 others, each alternating with the first."""
     works = {releases: _go_on(_advanced(releases)) for releases in _LENGTHS}
     base = works[_LENGTHS[0]]
     for releases, work in works.items():
@@ -69,7 +69,7 @@ def odometer_rows() -> Iterator[Row]:
 
 
 def calibration_rows() -> Iterator[Row]:
-    """How long the answers of `calibrate` take; they only inform."""
+    """The times of `calibrate`, for information."""
 
     def fresh(question: Callable[[], object]) -> Callable[[], object]:
         def work() -> object:
@@ -96,7 +96,7 @@ def calibration_rows() -> Iterator[Row]:
 
 
 def composition_rows() -> Iterator[Row]:
-    """How long one certified curve takes when nothing is cached, and the search for the largest range; they only inform."""
+    """The times of a certified curve and of `largest_range` with empty caches, for information."""
     plan = [(GaussianDP(0.01), 500), (LaplaceDP(0.01), 500), (BoundedRange(0.01), 500)]
     questions: dict[str, Callable[[], object]] = {}
     for steps in (10, 100, 1000):
@@ -114,6 +114,7 @@ def composition_rows() -> Iterator[Row]:
 
 
 def privacy_rows() -> Iterator[Row]:
+    """All benchmarks of the privacy core."""
     yield from odometer_rows()
     yield from calibration_rows()
     yield from composition_rows()

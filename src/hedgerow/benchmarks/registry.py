@@ -1,4 +1,4 @@
-"""The benchmarks by name."""
+"""The registry of benchmarks: one line per name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Benchmarks of whole games: time against reading the losses once, growth, memory, and games of a million clients."""
+"""Benchmarks of whole games: time against one pass over the losses, growth, memory and scale."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ IN_BLOCKS: dict[str, AlgorithmSpec] = {
 def losses(
     rounds: int, clients: int, experts: int, kind: type[Realizable | UniformLosses] = Realizable
 ) -> RecordedArray:
-    """Uniform losses, with one zero-loss expert unless said otherwise, on the lattice, ready to be read."""
+    """Recorded uniform losses on the lattice; with `Realizable` one expert never loses."""
     environment = kind(clients=clients, experts=experts, horizon=rounds)
     block, _ = environment.block(environment.start(0), rounds, None)
     return RecordedArray.on_lattice(block.losses)
@@ -39,8 +39,8 @@ def losses(
 def play(
     spec: AlgorithmSpec, environment: RecordedArray, engine: EngineName = "vectorised"
 ) -> Callable[[], object]:
-    """Everything after generation: validation, protocol, regret, communication."""
-    algorithm = spec.build(environment.setting)  # choosing parameters is `bench calibrate`
+    """Plays a game on recorded losses: validation, protocol, regret and communication."""
+    algorithm = spec.build(environment.setting)  # `bench calibrate` times this step
 
     def work() -> object:
         recorder = Recorder(environment.setting, environment.family)
@@ -53,16 +53,21 @@ def play(
 def against_sum(
     spec: AlgorithmSpec, environment: RecordedArray, engine: EngineName = "vectorised"
 ) -> tuple[float, float]:
-    """The ratio to reading the same array once, and the time."""
+    """The ratio to the time of `losses.sum()`, and the time."""
     return in_turn(play(spec, environment, engine), environment.losses.sum)
 
 
 def name_of(clients: int, rounds: int, experts: int, every: int, engine: str) -> str:
+    """The name of a row about `sparse_vector`."""
     return f"sparse_vector/m={clients}/T={rounds}/d={experts}/N={every}/{engine}"
 
 
 def simulate_rows() -> Iterator[Row]:
-    """Fed-SVT against reading its losses once; then the same with one state per client; then growth in m, T and d."""
+    """Games against one pass over their losses.
+
+    The rows are: each algorithm, Fed-SVT with one state per client, the shrinking dartboard, and
+    growth in m, T and d.
+    """
     clients, rounds, experts = 10, 2**17, 100
     environment = losses(rounds, clients, experts)
     for every, limit in ((32, 3.0), (1, 10.0)):
@@ -106,9 +111,10 @@ def simulate_rows() -> Iterator[Row]:
 
 
 def _dartboard() -> Iterator[Row]:
-    """The shrinking dartboard with one client, its groups as calibrated; then with no good expert: more draws.
+    """The shrinking dartboard with one client and calibrated groups.
 
-    Last, for comparison, with a coin in every round, which no calibration chose.
+    Streams without a good expert have more draws. The last row has a coin in every round, for
+    comparison; no calibration chose that.
     """
     rounds = 2**17
     name = f"shrinking_dartboard/m=1/T={rounds}"
@@ -132,7 +138,10 @@ GROWING: dict[str, AlgorithmSpec] = {
 
 
 def _growth() -> Iterator[Row]:
-    """Time per loss when m, T or d is doubled and doubled again; flat is linear. The base is timed anew beside every row."""
+    """Time per loss when m, T or d is doubled and doubled again.
+
+    A constant time per loss means linear growth. The base is measured again with every row.
+    """
     frame = (10, 2**14, 100)
     games = {size: losses(size[1], size[0], size[2]) for size in _sizes(*frame)}
     for name, spec in GROWING.items():
@@ -158,17 +167,18 @@ def _sizes(clients: int, rounds: int, experts: int) -> list[tuple[int, int, int]
 
 
 def _million(rounds: int, experts: int, every: int) -> float:
+    """The peak memory of a process that plays one long game."""
     environment = Realizable(clients=1, experts=experts, horizon=rounds)
     algorithm = SparseVector(epsilon=1.0, every=every).build(environment.setting)
     recorder = Recorder(environment.setting, environment.family)
     result = recorder.result("", 0, simulate(algorithm, environment, 0, sinks=[recorder]))
     if not np.isfinite(result.regret).all():
-        raise ArithmeticError("regret is not finite")
+        raise ArithmeticError("The regret is not finite.")
     return peak_mebibytes()
 
 
 def memory_rows() -> Iterator[Row]:
-    """A million rounds with a thousand experts, losses generated as they are read: the peak memory of the whole process."""
+    """Peak memory of a process that plays a million rounds with losses generated on the fly."""
     rounds, experts, every = 10**6, 1000, 100
     context = multiprocessing.get_context("spawn")
     with context.Pool(1) as pool:
@@ -187,7 +197,10 @@ def memory_rows() -> Iterator[Row]:
 def _played_by_sums(
     clients: int, rounds: int, experts: int, spec: AlgorithmSpec
 ) -> tuple[float, float]:
-    """Wall-clock seconds of a whole game, choice of parameters included, and the peak memory of a process that does only that."""
+    """Wall-clock seconds and peak memory of a process that plays one game.
+
+    The time includes the choice of parameters.
+    """
     start = time.perf_counter()
     environment = Realizable(clients=clients, experts=experts, horizon=rounds, law="bernoulli")
     algorithm = spec.build(environment.setting)
@@ -196,12 +209,12 @@ def _played_by_sums(
         "", 0, simulate(algorithm, environment, 0, sinks=[recorder], engine="summed")
     )
     if not np.isfinite(result.regret).all():
-        raise ArithmeticError("regret is not finite")
+        raise ArithmeticError("The regret is not finite.")
     return time.perf_counter() - start, peak_mebibytes()
 
 
 def scale_rows() -> Iterator[Row]:
-    """Games of up to a million clients and rounds, of which only sums are drawn; each in a process of its own."""
+    """Games of up to a million clients and rounds from sums alone, each in a new process."""
     rounds, experts, every = 10**6, 100, 1000
     context = multiprocessing.get_context("spawn")
     fed_svt = SparseVector(epsilon=1.0, every=every)

@@ -1,6 +1,9 @@
-"""Three hospitals follow one of four models every day, with noise that protects, and a privacy statement to sign.
+"""A private deployment: every day, three hospitals choose one of four models together.
 
-python examples/deployment.py FOLDER, then: hedgerow statement FOLDER --details examples/statement_details.toml
+Run it, then write the privacy statement:
+
+    python examples/deployment.py FOLDER
+    hedgerow statement FOLDER --details examples/statement_details.toml
 """
 
 import sys
@@ -10,18 +13,18 @@ import numpy as np
 import hedgerow as hr
 
 if len(sys.argv) != 2:
-    sys.exit("Expected the name of a new folder: python examples/deployment.py FOLDER")
-source = hr.SecureNoise()  # the key comes from the operating system: there is no seed
+    sys.exit("Name a new folder: python examples/deployment.py FOLDER")
+
+# The key of the noise comes from the operating system; there is no seed.
 learner = hr.Learner.private(
-    hr.SparseVector(epsilon=1.0), clients=3, experts=4, horizon=60, source=source
+    hr.SparseVector(epsilon=1.0), clients=3, experts=4, horizon=60, source=hr.SecureNoise()
 )
-hr.record_deployment(
-    learner, sys.argv[1], title="Forecasting models at three hospitals"
-)  # before the first round
+
+# Record the certificate before the first round.
+hr.record_deployment(learner, sys.argv[1], title="Forecasting models at three hospitals")
 
 for _ in range(60):
     followed = learner.predict()  # the model that each hospital follows today
-    losses = np.tile(
-        [0.0, 0.5, 0.5, 1.0], (3, 1)
-    )  # what each model lost at each hospital, in [0, 1]: from your own systems
+    # The loss of each model at each hospital, in [0, 1]. Replace this line by your own data.
+    losses = np.tile([0.0, 0.5, 0.5, 1.0], (3, 1))
     learner.observe(losses)

@@ -1,12 +1,13 @@
-"""A plugin to copy: an algorithm in one file. Private follow-the-leader by phases, with its certificate.
+"""A plugin to copy: a private algorithm with its certificate and its audit, in one file.
 
     hedgerow contracts my_algorithm --plugin examples/my_algorithm.py
     hedgerow audit my_algorithm --plugin examples/my_algorithm.py
     hedgerow run examples/plugin.toml --plugin examples/my_algorithm.py
 
-The horizon is cut into phases of `every` rounds. After each phase the server draws the next expert by the exponential
-mechanism on the losses of that phase alone. A datum lies in one phase and moves each score of one draw by at most 1, so the
-whole transcript is epsilon-DP (proofs/composition.md#disjoint-pieces).
+The game is divided into phases of `every` rounds. After each phase the server draws the next expert
+with the exponential mechanism, from the losses of that phase only. A loss vector belongs to one
+phase and moves each score of one draw by at most 1, so the whole transcript is epsilon-DP
+(proofs/composition.md#disjoint-pieces).
 """
 
 from dataclasses import dataclass, replace
@@ -25,32 +26,42 @@ from hedgerow.core.validate import at_least, expect, positive
 from hedgerow.privacy.mechanisms import ExponentialMechanism
 
 
-# 1. Messages: everything that leaves a client, everything that comes back.
+# 1. Messages: everything that leaves a client, and everything that comes back.
 @dataclass(frozen=True)
 class PhaseLosses(Upload):
+    """The losses of every expert at one client in the last phase, in lattice units."""
+
     losses: np.ndarray
 
 
 @dataclass(frozen=True)
 class NextExpert(Broadcast):
+    """The expert to follow in the next phase."""
+
     expert: int
 
 
-# 2. States: explicit, flat, arrays and numbers only.
+# 2. States: explicit and flat, with arrays and numbers only.
 @dataclass(frozen=True)
 class ClientState:
+    """The expert to follow, and the losses in this phase."""
+
     expert: np.ndarray
     losses: np.ndarray
 
 
 @dataclass(frozen=True)
 class ServerState:
+    """The number of finished phases."""
+
     phases: int
 
 
-# 3. The client: pure methods on arrays (*batch, width); one client or all of them.
+# 3. The client: pure methods. Arrays have shape (*batch, width), for one client or for all of them.
 @dataclass(frozen=True)
 class PhaseClient:
+    """Follows the announced expert and adds up the losses of the phase."""
+
     experts: int
 
     def start(self, noise: Noise) -> ClientState:
@@ -75,9 +86,11 @@ class PhaseClient:
         return PhaseLosses(state.losses), state
 
 
-# 4. The server: noise only through mechanisms, and `noise.release` so that every release can be recorded.
+# 4. The server: noise comes from mechanisms only; `noise.release` lets every release be recorded.
 @dataclass(frozen=True)
 class PhaseServer:
+    """Draws the expert of the next phase from the losses of the last one."""
+
     experts: int
     every: int
     selection: ExponentialMechanism
@@ -101,10 +114,24 @@ class PhaseServer:
         return result
 
 
-# 5. The user's side: parameters, checks, and the certificate built from the same mechanism object.
+# 5. The user's side: parameters, checks, and a certificate built from the same mechanism object.
 @dataclass(frozen=True)
 class EqualPhases(AlgorithmSpec):
-    """Every `every` rounds the next expert is drawn privately from the losses of the phase just ended."""
+    """Draw a new expert every `every` rounds, privately, from the losses of the last phase.
+
+    Parameters
+    ----------
+    epsilon
+        The privacy budget, > 0. Default 1.
+    every
+        Rounds in a phase: from 1 to the horizon. Default 2.
+
+    Guarantee
+    ---------
+    One loss vector of one client in one round is protected from the public and from other clients,
+    even if all of them collude, with epsilon and delta = 0. The server is trusted: it receives
+    exact sums of losses. Proof: `proofs/composition.md#disjoint-pieces`.
+    """
 
     epsilon: float = 1.0
     every: int = 2
@@ -142,9 +169,12 @@ class EqualPhases(AlgorithmSpec):
         )
 
 
-# 6. Where it leaks most: the null, the worst transcript, and a bug that must be caught.
+# 6. The audit: a null case, the transcript that leaks most, and a bug that must be caught.
 def audit_cases(spec: EqualPhases) -> tuple[AuditCase, ...]:
-    """One phase: expert 0, whom everybody else finds bad, is drawn; only one world has a client in its favour."""
+    """One phase in which expert 0 is drawn although all other clients find it bad.
+
+    Client 0 finds expert 0 good in the first world and bad in the second.
+    """
     algorithm = spec.build(Setting(clients=50, experts=50, horizon=spec.every + 1))
     assert isinstance(algorithm.server, PhaseServer)
     first = np.zeros((spec.every + 1, 50, 50))
@@ -164,6 +194,6 @@ def audit_cases(spec: EqualPhases) -> tuple[AuditCase, ...]:
     )
 
 
-# 7. A name to call it by.
+# 7. Register the algorithm and its audit under a name.
 hedgerow.ALGORITHMS.add("my_algorithm", EqualPhases)
 hedgerow.AUDITS.add("my_algorithm", audit_cases)

@@ -2,7 +2,7 @@
 
     hedgerow reproduce my-speedup --plugin examples/my_experiment.py
 
-`studies` says what to run, `judge` what is expected, `draw` makes the picture.
+`studies` lists the runs, `judge` compares them with the claim, and `draw` makes the picture.
 """
 
 from pathlib import Path
@@ -17,6 +17,7 @@ CLIENTS = (1, 2, 4, 8)
 
 
 def studies(quick: bool) -> dict[str, StudyConfig]:
+    """One study per number of clients; fewer seeds if `quick`."""
     algorithm = hr.SparseVector(epsilon=2.0)
     return {
         f"m={m}": StudyConfig(
@@ -30,11 +31,13 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
 
 
 def judge(done: Studies) -> Verdict:
+    """The claim holds if 8 clients have less regret than one; the check asks for a factor of 4."""
     speedup = done["m=1"].regret("private").mean / done["m=8"].regret("private").mean
     return Verdict(reproduces=speedup > 1, checks=(Check("m=8/speedup", speedup, ">=", 4.0),))
 
 
 def draw(done: Studies, path: Path) -> None:
+    """Regret against the number of clients, beside a line of slope -1."""
     points = {"private": {float(m): done[f"m={m}"].regret("private") for m in CLIENTS}}
     title, note = "Regret against the number of clients", footer(done, studies)
     plot_regret_against(
@@ -46,7 +49,7 @@ hr.EXPERIMENTS.add(
     "my-speedup",
     Experiment(
         id="my-speedup",
-        title="How much do clients gain from each other?",
+        title="How much does each client gain from the others?",
         claim="regret falls as 1/m",
         studies=studies,
         judge=judge,

@@ -1,4 +1,7 @@
-"""Follow the leader: the expert with the smallest total loss so far. Not private; the natural non-private reference."""
+"""Follow the leader: play the expert with the smallest total loss so far.
+
+It is not private. It is the natural reference for what privacy costs.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ from hedgerow.core.validate import at_least
 
 @dataclass(frozen=True)
 class Leader(Adder):
-    """Plays the leader of the last broadcast, among those awake; ties go to the lowest number."""
+    """Plays the awake expert with the smallest broadcast total. Ties go to the lowest number."""
 
     def play(
         self, state: ClientState, context: Context, noise: Noise
@@ -47,7 +50,27 @@ class Leader(Adder):
 
 @dataclass(frozen=True)
 class FollowTheLeader(AlgorithmSpec):
-    """x_t = argmin_x of the sum of all clients' losses up to the last exchange. No guarantee to anybody."""
+    r"""Play the expert with the smallest total loss so far. Not private.
+
+    $x_t = \arg\min_x S_t(x)$, where $S_t(x)$ is the loss of expert $x$ summed over all clients up
+    to the last exchange. Ties go to the lowest number. Nothing is protected: clients and server
+    exchange exact losses.
+
+    Parameters
+    ----------
+    every
+        Rounds between two exchanges: from 1 (default) to the horizon.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> learner = hr.Learner(hr.FollowTheLeader(), clients=2, experts=3, horizon=10)
+    >>> learner.predict()
+    array([0, 0])
+    >>> learner.observe([[1, 0, 1], [1, 0, 0]])
+    >>> learner.predict()
+    array([1, 1])
+    """
 
     every: int = 1
 

@@ -1,4 +1,4 @@
-"""Hedge (exponential weights): follow each expert with probability proportional to exp(-eta * its mean loss so far). Not private."""
+"""Hedge (exponential weights): experts with smaller losses are played more often. Not private."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from hedgerow.core.validate import at_least, positive
 
 @dataclass(frozen=True)
 class Sampler(Adder):
-    """Every client draws its own expert by inversion: one uniform number a round."""
+    """A client that draws its own expert by inversion, with one uniform number per round."""
 
     rate: float
 
@@ -52,7 +52,7 @@ class Sampler(Adder):
         return (mass <= coins[..., None] * mass[..., -1:]).sum(axis=-1).clip(max=self.experts - 1)
 
     def _choose_awake(self, state: ClientState, coins: Array, awake: np.ndarray) -> np.ndarray:
-        """The same weights, of the experts awake alone."""
+        """The same weights, restricted to the awake experts."""
         totals = np.where(awake, state.totals, np.iinfo(np.int64).max)
         losses = from_units(totals - totals.min(axis=-1, keepdims=True))
         mass = np.cumsum(np.where(awake, np.exp(-self.rate * losses), 0.0), axis=-1)
@@ -62,12 +62,30 @@ class Sampler(Adder):
 
 @dataclass(frozen=True)
 class Hedge(AlgorithmSpec):
-    """p_t(x) proportional to exp(-eta * mean over clients of the losses of x up to the last exchange).
+    r"""Play experts at random with exponential weights. Not private.
 
-    `rate=None` takes the rate that minimises the bound sqrt(N * T * ln(d) / 2) on the expected regret (losses enter in
-    batches of N rounds), which holds also where losses react to the plays (`proofs/hedge.md#regret`). Among sleeping experts it
-    bounds the regret against each while it is awake (`proofs/masks.md#sleeping-experts`); reports that come late are not covered
-    by it. No guarantee to anybody.
+    $p_t(x) \propto \exp(-\eta S_t(x) / m)$, where $S_t(x)$ is the loss of expert $x$, summed over
+    all $m$ clients up to the last exchange. Nothing is protected: clients and server exchange exact
+    losses.
+
+    With the default rate the expected regret over T rounds is at most sqrt(N T ln(d) / 2) where N
+    divides T, even if losses react to the plays (`proofs/hedge.md#regret`). With sleeping experts
+    the bound holds against each expert over the rounds in which it is awake
+    (`proofs/masks.md#sleeping-experts`). It does not cover delayed reports.
+
+    Parameters
+    ----------
+    every
+        Rounds between two exchanges (N): from 1 (default) to the horizon.
+    rate
+        The learning rate eta, > 0. None (default): the rate with the smallest regret bound.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> algorithm = hr.Hedge().build(hr.Setting(clients=10, experts=100, horizon=512))
+    >>> round(algorithm.regret_at_most, 1), algorithm.regret_bound.covers
+    (34.3, 'adaptive')
     """
 
     traits: ClassVar[SpecTraits] = SpecTraits(meanings={"rate": "learning rate"})

@@ -1,4 +1,7 @@
-"""Uniform: every client follows a random expert in every round and says nothing. The floor for everything else."""
+"""Uniform: every client plays a random expert in every round, and no messages are sent.
+
+Every other algorithm should do better than this one.
+"""
 
 from __future__ import annotations
 
@@ -26,17 +29,17 @@ from hedgerow.privacy.curves import PureDP
 
 @dataclass(frozen=True)
 class Nothing(Upload):
-    """An empty upload; it is never asked for."""
+    """An empty upload. The server never requests it."""
 
 
 @dataclass(frozen=True)
 class NoState:
-    """Nothing is remembered."""
+    """An empty state."""
 
 
 @dataclass(frozen=True)
-class Dreamer:
-    """Plays at random."""
+class RandomClient:
+    """A client that plays an awake expert uniformly at random and ignores all losses."""
 
     experts: int
 
@@ -79,7 +82,7 @@ class Dreamer:
 
 @dataclass(frozen=True)
 class Silent:
-    """A server that never asks."""
+    """A server that never requests an upload."""
 
     def open(self, noise: Noise) -> tuple[Broadcast, NoState]:
         del noise
@@ -94,7 +97,22 @@ class Silent:
 
 @dataclass(frozen=True)
 class Uniform(AlgorithmSpec):
-    """x_t uniform on the experts awake: perfectly private, because nothing depends on the data."""
+    """Play a uniformly random awake expert in every round; use no data.
+
+    It takes no parameters.
+
+    Guarantee
+    ---------
+    epsilon = 0 against every observer, for any change of the data and any number of colluding
+    clients, because the plays do not depend on the data (`proofs/composition.md#no-data`).
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> algorithm = hr.Uniform().build(hr.Setting(clients=2, experts=3, horizon=10))
+    >>> print(algorithm.certificate.server.curve.words())
+    epsilon = 0, delta = 0
+    """
 
     def build(self, setting: Setting) -> Algorithm:
         adjacency, proof = "replace any data", Proof("composition.md", "no-data")
@@ -114,7 +132,7 @@ class Uniform(AlgorithmSpec):
         return Algorithm(
             name="uniform",
             setting=setting,
-            client=Dreamer(setting.experts),
+            client=RandomClient(setting.experts),
             server=Silent(),
             certificate=Certificate(
                 "local", "none", guarantees, {"Broadcast.rounds": Channel.TIMING}

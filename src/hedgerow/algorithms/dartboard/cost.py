@@ -1,10 +1,12 @@
-"""What given parameters of the shrinking dartboard cost, and the regret they bound: both proven (`proofs/dartboard.md`).
+"""The proven privacy cost and regret bound of given dartboard parameters (`proofs/dartboard.md`).
 
-With m clients, groups of B rounds and G = ceil(T / B) of them, the current expert x survives a group with probability
-exp(-rate * (v + base)), where v <= c = m * B is what x lost in the group, summed over clients. Otherwise an expert is drawn with
-weights exp(-rate * total loss). `base` makes x leave without a reason, with probability p = 1 - exp(-rate * base).
+There are m clients and G = ceil(T / B) groups of B rounds. The current expert x stays after a group
+with probability exp(-rate * (v + base)), where v <= c = m * B is its loss in the group, summed over
+clients. Otherwise an expert is drawn with weights exp(-rate * total loss). Because of `base`, an
+expert that lost nothing leaves with probability p = 1 - exp(-rate * base).
 
-The cost is computed from the coin and the selection that a server plays. Nothing here reads data or searches (`tuning` does).
+The cost is computed from the coin and the selection that the server uses. Nothing here reads data.
+The search for good parameters is in `tuning`.
 """
 
 from __future__ import annotations
@@ -24,11 +26,13 @@ from hedgerow.privacy.mechanisms import Coin, ExponentialMechanism
 def cost_of(
     setting: Setting, every: int, draws: int | None, coin: Coin, selection: ExponentialMechanism
 ) -> CoinThenDraws:
-    """The privacy cost of one loss vector against an observer of all broadcasts: `proofs/dartboard.md#approximate-dp`, `#pure-dp`."""
+    """The privacy cost of one loss vector against an observer of all broadcasts.
+
+    Proofs: `proofs/dartboard.md#pure-dp` and `proofs/dartboard.md#approximate-dp`.
+    """
     later = max(0, ceil(setting.horizon / every) - 2)
-    likeliest = min(
-        1.0, -expm1(-coin.rate * (coin.base + setting.clients * every)) * (1 + 1e-14)
-    )  # to leave, rounded up
+    # The largest probability that the current expert leaves, rounded up.
+    likeliest = min(1.0, -expm1(-coin.rate * (coin.base + setting.clients * every)) * (1 + 1e-14))
     gap = coin.rate * coin.base * (1 - 2.0**-51)
     return CoinThenDraws(
         gap, coin.rate * coin.sensitivity, selection.epsilon, later, likeliest, draws
@@ -37,7 +41,11 @@ def cost_of(
 
 @dataclass(frozen=True)
 class Choice:
-    """The parameters that are played. `draws` caps the draws after the opening; None: one may follow every exchange."""
+    """The parameters that are used.
+
+    `draws` is the largest number of draws after the first expert. None: a draw may follow every
+    exchange.
+    """
 
     rate: float
     base: float
@@ -46,30 +54,36 @@ class Choice:
 
     @property
     def leave(self) -> float:
-        """p, the chance to leave an expert without a reason."""
+        """p, the probability that an expert leaves although it lost nothing."""
         return -expm1(-self.rate * self.base)
 
     @property
     def coin(self) -> Coin:
-        """Decides whether the current expert stays."""
+        """The coin that decides whether the current expert stays."""
         return Coin("stay", self.rate, self.base)
 
     @property
     def selection(self) -> ExponentialMechanism:
+        """The mechanism that draws a new expert."""
         return ExponentialMechanism("selection", 2 * self.rate)
 
     def groups(self, setting: Setting) -> int:
+        """The number of groups; the last one may be shorter."""
         return ceil(setting.horizon / self.every)
 
     def cost(self, setting: Setting) -> CoinThenDraws:
+        """The privacy cost of one loss vector."""
         return cost_of(setting, self.every, self.draws, self.coin, self.selection)
 
     def regret_bound(self, setting: Setting) -> float:
-        """On the expected regret per client against losses fixed in advance: `proofs/dartboard.md#regret`; at most the horizon."""
+        """Bound on the expected regret per client for losses fixed in advance; at most the horizon.
+
+        Proof: `proofs/dartboard.md#regret`.
+        """
         return 0.0 if setting.experts == 1 else min(float(setting.horizon), self.formula(setting))
 
     def formula(self, setting: Setting) -> float:
-        """The proven bound as it is written, which may exceed the horizon."""
+        """The proven bound before it is capped at the horizon."""
         most = self.groups(setting) - 1 if self.draws is None else self.draws
         return float(
             regret_bounds(
@@ -79,13 +93,16 @@ class Choice:
 
 
 def with_chance(rate: float, chance: float, every: int, draws: int | None) -> Choice:
-    """The choice whose p is the nearest to `chance` that the lattice allows, and not 0."""
+    """The choice whose p is closest to `chance` among the positive values on the lattice."""
     units = max(1, round(-log1p(-chance) / rate * UNITS_PER_LOSS))
     return Choice(rate, units / UNITS_PER_LOSS, every, draws)
 
 
 def regret_bounds(setting: Setting, every: int, rate: Array, p: Array, draws: Array) -> Array:
-    """For many parameters at once. A cap below the mean number of draws counts as reached: it is never worth choosing."""
+    """Regret bounds for many parameters at once.
+
+    A cap below the mean number of draws counts as reached, because it is never worth choosing.
+    """
     groups, together = ceil(setting.horizon / every), rate * setting.clients
     exchanges = groups - 1
     with np.errstate(divide="ignore"):
@@ -101,4 +118,5 @@ def regret_bounds(setting: Setting, every: int, rate: Array, p: Array, draws: Ar
 
 
 def entropy(setting: Setting) -> float:
+    """ln d; at least ln 2."""
     return log(max(2, setting.experts))

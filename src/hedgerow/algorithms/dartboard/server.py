@@ -1,6 +1,7 @@
-"""The server of the shrinking dartboard: at every exchange a coin decides whether the current expert stays.
+"""The server of the shrinking dartboard: at every exchange a coin decides if the expert stays.
 
-If it does not, an expert is drawn with weights exp(-rate * total loss). `advance` plays many exchanges at once.
+If it does not stay, a new expert is drawn with weights exp(-rate * total loss). `advance` plays
+many exchanges at once.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from hedgerow.core.setting import Setting
 from hedgerow.privacy.composition.random_draws import CoinThenDraws
 from hedgerow.privacy.mechanisms import Coin, ExponentialMechanism
 
-SURE = 1 - 1e-12  # more than the errors of an exponential
+SURE = 1 - 1e-12  # leaves room for the rounding error of an exponential
 
 
 @dataclass(frozen=True)
 class ServerState:
-    """Total losses of all clients, the current expert, how often it was drawn."""
+    """Total losses of all clients, the current expert, and the number of draws so far."""
 
     totals: Units
     expert: int
@@ -37,7 +38,10 @@ class ServerState:
 
 @dataclass(frozen=True)
 class DartboardServer:
-    """One coin at every exchange, one draw whenever it does not show "stay"; at most `draws` of them, if there is a cap."""
+    """One coin per exchange, and one draw whenever the coin does not show "stay".
+
+    There are at most `draws` draws. None: no limit.
+    """
 
     experts: int
     every: int
@@ -46,10 +50,11 @@ class DartboardServer:
     selection: ExponentialMechanism
 
     def cost(self, setting: Setting) -> CoinThenDraws:
-        """What this server costs, from the mechanisms it plays."""
+        """The privacy cost of this server, from the mechanisms it uses."""
         return cost_of(setting, self.every, self.draws, self.coin, self.selection)
 
     def over(self, draws: int) -> bool:
+        """Whether the limit on draws is reached."""
         return self.draws is not None and draws >= self.draws
 
     def open(self, noise: Noise) -> tuple[CurrentExpert, ServerState]:
@@ -72,15 +77,17 @@ class DartboardServer:
         return self.message(state), state
 
     def switched(self, state: ServerState, scores: Array, noise: Noise) -> ServerState:
+        """The state after a draw from these scores."""
         return replace(
             state, expert=noise.release(self.selection, scores), switches=state.switches + 1
         )
 
     def advance(self, run: RunState, block: Block, source: NoiseSource) -> tuple[RunState, Trace]:
-        """Many exchanges at once: only coins that could show "leave" look at losses, and every loss is added once for the draws.
+        """Plays many exchanges at once.
 
-        `due` are the rounds of the block before which there is an exchange; `scores` are the total losses in the rounds before
-        `summed`.
+        Only the coins that could show "leave" look at losses, and every loss is added once for the
+        draws. `due` are the rounds of the block before which there is an exchange; `scores` are the
+        total losses in the rounds before `summed`.
         """
         noise, losses = source.server(), block.losses
         rounds, state = len(losses), run.server
@@ -121,7 +128,10 @@ class DartboardServer:
         return _after(run, state, to_units(losses[last:].sum(axis=0)), left, plays, done)
 
     def log_likelihood(self, broadcasts: list[CurrentExpert], reports: Array) -> float:
-        """Exact log-probability of the broadcasts: a coin for each exchange, a draw where the number of draws went up."""
+        """Exact log-probability of the broadcasts.
+
+        It has one coin per exchange, and one draw where the number of draws went up.
+        """
         now, result = broadcasts[0], -log(self.experts)
         for sent, (lost, chances) in zip(
             broadcasts[1:], _steps(self, reports.shape, reports.tobytes()), strict=False
@@ -139,7 +149,7 @@ class DartboardServer:
         return float(result)
 
     def grouped(self, lost: Array) -> Array:
-        """Losses (rounds, experts) by group."""
+        """Sums the losses (rounds, experts) over the rounds of each group."""
         return np.stack(
             [
                 lost[first : first + self.every].sum(axis=0)
@@ -152,7 +162,7 @@ class DartboardServer:
 def _steps(
     server: DartboardServer, shape: tuple[int, ...], reports: bytes
 ) -> list[tuple[list[float], list[float]]]:
-    """For the exchange after each group: the losses of every expert in it, and ln of the chance that it is drawn."""
+    """For each group: the losses of every expert, and the log-probability that it is drawn next."""
     lost = from_units(to_units(np.frombuffer(reports).reshape(shape).sum(axis=1)))
     groups = server.grouped(lost)
     chances = np.log(server.selection.probabilities(np.cumsum(groups, axis=0)))
@@ -170,8 +180,10 @@ def _after(
 
 @dataclass(frozen=True)
 class _Coins:
-    """Those coins of a block's exchanges that some losses would turn to "leave": their exchanges, their uniform numbers, and the
-    losses (coin, expert) of the groups before them.
+    """The coins of a block that show "leave" for some losses.
+
+    For each of them: its exchange, its uniform number, and the losses (coin, expert) of the group
+    before it.
     """
 
     server: DartboardServer
@@ -183,10 +195,10 @@ class _Coins:
     def of(
         cls, server: DartboardServer, losses: Array, due: np.ndarray, head: Units, noise: Noise
     ) -> _Coins:
-        """`head` is what was lost before the first exchange since the last one."""
+        """`head` are the losses since the last exchange before the block, up to the first in it."""
         _, clients, experts = losses.shape
         uniform = server.coin.draw_uniform(len(due), noise)
-        surely = server.coin.probability(clients * server.every) * SURE  # all losses are 1
+        surely = server.coin.probability(clients * server.every) * SURE  # if all losses are 1
         exchanges = np.flatnonzero(uniform >= surely)
         groups = losses[due[0] : due[-1]].reshape(-1, server.every * clients, experts)
         first = int(len(exchanges) > 0 and exchanges[0] == 0)
@@ -196,7 +208,7 @@ class _Coins:
         return cls(server, exchanges.tolist(), uniform[exchanges], lost)
 
     def first_leaving(self, expert: int, start: int) -> int | None:
-        """The first exchange from `start` on whose coin does not show "stay"."""
+        """The first exchange, from `start` on, whose coin does not show "stay"."""
         for i in range(bisect_left(self.exchanges, start), len(self.exchanges)):
             if self.server.coin.hidden(self.lost[i].item(expert), self.uniform[i]):
                 return self.exchanges[i]
@@ -204,7 +216,10 @@ class _Coins:
 
 
 def _sums(groups: Array, chosen: np.ndarray) -> Array:
-    """The sums over the middle axis of some groups, a few of them at a time, always in the same place in the cache."""
+    """Sums the chosen groups over the middle axis, a few at a time, in one small buffer.
+
+    The buffer stays in the processor's cache.
+    """
     found, step = (
         np.empty((len(chosen), groups.shape[2])),
         max(1, CACHE_ELEMENTS // max(1, groups[:1].size)),
@@ -212,23 +227,22 @@ def _sums(groups: Array, chosen: np.ndarray) -> Array:
     some = np.empty((min(step, len(chosen)), *groups.shape[1:]))
     for at in range(0, len(chosen), step):
         part = some[: len(chosen) - at]
-        np.take(
-            groups, chosen[at : at + step], axis=0, out=part, mode="clip"
-        )  # any mode but this one copies once more
+        # Every mode except "clip" makes one more copy.
+        np.take(groups, chosen[at : at + step], axis=0, out=part, mode="clip")
         np.add.reduce(part, axis=1, out=found[at : at + step])
     return found
 
 
 @dataclass(frozen=True)
 class _Anchors:
-    """Rounds of a block before which the total losses are known: `scores[i]` before round `at[i]`."""
+    """Rounds of a block for which the total losses are known: `scores[i]` before round `at[i]`."""
 
     at: tuple[int, ...]
     scores: Array
 
     @classmethod
     def of(cls, block: Block, before: Units) -> _Anchors:
-        """From the sums that were made when the block was checked, on top of what was lost before it."""
+        """Uses the sums computed when the block was checked, plus the losses before the block."""
         assert block.segments is not None
         pieces = np.cumsum(block.segments.sum(axis=1), axis=0)
         return cls(
@@ -237,7 +251,10 @@ class _Anchors:
         )
 
     def totals(self, losses: Array, at: int, summed: int, scores: Array) -> Array:
-        """The total losses before round `at`, from the nearest round for which they are known; for `summed` they are `scores`."""
+        """The total losses before round `at`, from the nearest round for which they are known.
+
+        Before round `summed` they are `scores`.
+        """
         right = bisect_left(self.at, at)
         for known in (right - 1, right):
             if known >= 0 and abs(at - self.at[known]) < abs(at - summed):

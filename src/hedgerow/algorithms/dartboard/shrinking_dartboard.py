@@ -1,9 +1,13 @@
-"""Private shrinking dartboard: exponential weights that change their mind rarely (Asi, Feldman, Koren, Talwar 2023, Algorithm 1).
+"""Private shrinking dartboard: exponential weights that rarely change the expert.
 
-Every `every` rounds the clients send the sums of their losses. The server stays with the current expert x with probability
-exp(-rate * (L(x) + base)), L(x) its loss since the last exchange; otherwise it draws an expert with weights exp(-rate * S), S the
-total losses. So the expert always has the law of exponential weights, while most exchanges change nothing. In the paper's letters
-(1 - eta)^l = exp(-rate * l) and p = 1 - exp(-rate * base), the chance to leave without a reason, which hides the reasons.
+Every `every` rounds the clients send the sums of their losses. The server keeps the current expert
+x with probability exp(-rate * (L(x) + base)), where L(x) is its loss since the last exchange.
+Otherwise it draws an expert with weights exp(-rate * S), where S are the total losses. So the
+expert always has the distribution of exponential weights, while most exchanges change nothing.
+
+The algorithm is Algorithm 1 of Asi, Feldman, Koren and Talwar 2023. In the notation of the paper,
+(1 - eta)^l = exp(-rate * l) and p = 1 - exp(-rate * base). p is the probability that an expert
+leaves although it lost nothing; this hides why an expert left.
 """
 
 from __future__ import annotations
@@ -27,16 +31,17 @@ from hedgerow.core.validate import at_least, between, check_budget, expect
 from hedgerow.privacy.composition.random_draws import CoinThenDraws
 from hedgerow.privacy.curves import ApproximateDP, PureDP, Quoted
 
-RAREST = 1e-9  # smallest chance to leave that may be given: the lattice of losses has few below it
+RAREST = 1e-9  # smallest `leave` that is accepted: the lattice of losses has few values below it
 
 
 def printed(
     setting: Setting, epsilon: float, delta: float, every: int | None
 ) -> tuple[Choice, float]:
-    """The printed constants for the mean loss of all clients, and the regret bound printed with them.
+    """The printed constants for the mean loss of all clients, and the printed regret bound.
 
-    Corollary 4 for delta = 0; otherwise Corollary 6, which for groups of one round is Corollary 3. Groups of another size than
-    Corollary 6 says are rounds of a shorter game to Corollaries 3 and 4.
+    They are those of Corollary 4 if delta = 0 and of Corollary 6 otherwise; for groups of one round
+    Corollary 6 is Corollary 3. If the group size is not that of Corollary 6, each group counts as
+    one round of a shorter game in Corollaries 3 and 4.
     """
     experts, horizon = max(2, setting.experts), setting.horizon
     expect(epsilon <= 1, "epsilon", epsilon, "<= 1 (Corollaries 3, 4 and 6 of Asi et al. 2023)")
@@ -56,42 +61,77 @@ def printed(
         )
         most = tail ** (1 / 3) * game ** (-1 / 6) * log(experts) ** 0.5
         eta = size * p * epsilon / 40 if name == "Corollary 6" else p * min(epsilon / 2, most) / 20
-    rule = f"so large that {name} has p <= 1/2 in {game:.4g} rounds, which Theorems 2 and 5 need; it has p = {p:.4g}"
+    found = f"but {name} gives p = {p:.4g} in {game:.4g} rounds"
     expect(
         p <= LARGEST_CHANCE,
         "delta" if delta > 0 else "horizon",
         delta if delta > 0 else horizon,
-        _smaller(rule, delta),
+        f"to be {'smaller' if delta > 0 else 'larger'}: Theorems 2 and 5 need p <= 1/2, {found}",
     )
     expect(
         eta < 0.5,
         "epsilon",
         epsilon,
-        f"so small that {name} has eta < 1/2, which Theorems 2 and 5 need; it has eta = {eta:.4g}",
+        f"to be smaller: Theorems 2 and 5 need eta < 1/2, but {name} gives eta = {eta:.4g}",
     )
     rate = -log1p(-eta) / (setting.clients * size)
     bound = eta * horizon + size * log(experts) / eta + 2 * horizon * exp(-game * p / 3)
     return with_chance(rate, p, size, max(1, ceil(4 * game * p) - 1)), bound
 
 
-def _smaller(rule: str, delta: float) -> str:
-    return rule.replace("so large", "so small") if delta > 0 else rule
-
-
 @dataclass(frozen=True)
 class ShrinkingDartboard(AlgorithmSpec):
-    """Private federated experts for losses fixed in advance, of which no expert need be good.
+    r"""Play with exponential weights, but change the expert rarely.
 
-    `epsilon` and `delta` are the budget (delta = 0: pure). `every` is the number of rounds between exchanges (the group size B); None
-    lets the calibration choose. `calibration="certified"` (default) chooses everything else from public values for the
-    smallest proven regret bound; `"published"` takes the printed constants, and its certificate says what they really cost. `rate`,
-    `leave` (p) and `draws` (K - 1) are taken as given: a certified calibration chooses the others for them, the printed constants
-    stay as they are. The certificate follows.
+    Use it for losses that are fixed in advance but follow no known distribution; no expert needs
+    to be good. After each group of rounds the current expert $x$ stays with probability
+    $\exp(-\lambda (L(x) + b))$, where $L(x)$ is its loss in the group. Otherwise an expert is
+    drawn with probability proportional to $\exp(-\lambda S(x))$, where $S(x)$ is the loss since
+    the start. Losses are summed over clients, and $p = 1 - \exp(-\lambda b)$.
 
-    >>> from hedgerow.core.setting import Setting
-    >>> algorithm = ShrinkingDartboard(epsilon=1.0).build(Setting(clients=10, experts=100, horizon=512))
-    >>> print(algorithm.certificate.guarantees[1].curve.words(), round(algorithm.regret_at_most))
-    epsilon = 1, delta = 0 75
+    Parameters
+    ----------
+    epsilon
+        The privacy budget, in [1e-6, 1e6]. Default 1. With calibration="published" at most 1.
+    delta
+        The second part of the budget, in [0, 1). 0 (default) gives pure differential privacy.
+    every
+        Rounds between two exchanges (the group size B): from 1 to the horizon. None (default): the
+        calibration chooses.
+    rate
+        The learning rate lambda, in [1e-12, 100]. None (default): the calibration chooses.
+    leave
+        The probability p that an expert leaves although it lost nothing, in [1e-9, 1 - 1e-9]. None
+        (default): the calibration chooses.
+    draws
+        The largest number of draws after the first expert (K - 1 in the paper), at least 1. None
+        (default): the calibration chooses, or there is no limit if `rate`, `leave` and `every` are
+        all given.
+    calibration
+        "certified" (default) chooses all values that are not given, from public values, for the
+        smallest proven regret bound within the budget. "published" takes the printed constants for
+        them; the certificate states their true cost.
+
+    Guarantee
+    ---------
+    One loss vector of one client in one round is protected from the public and from other clients,
+    even if all of them collude, with the certified (epsilon, delta). The server is trusted: it
+    receives exact sums of losses. Proofs: `proofs/dartboard.md#pure-dp` for delta = 0,
+    `proofs/dartboard.md#approximate-dp` for delta > 0.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> setting = hr.Setting(clients=10, experts=100, horizon=512)
+    >>> algorithm = hr.ShrinkingDartboard(epsilon=1.0).build(setting)
+    >>> print(algorithm.certificate.peer.curve.words())
+    epsilon = 1, delta = 0
+    >>> round(algorithm.regret_at_most), algorithm.regret_bound.covers
+    (75, 'oblivious')
+
+    References
+    ----------
+    Asi, Feldman, Koren and Talwar 2023, Algorithm 1; Corollaries 3, 4 and 6 for the constants.
     """
 
     traits: ClassVar[SpecTraits] = SpecTraits(
@@ -102,10 +142,10 @@ class ShrinkingDartboard(AlgorithmSpec):
         },
         meanings={
             "rate": "learning rate",
-            "base": "added to the loss of a group of rounds, so that an expert may be left without a reason",
-            "leave": "chance of that, after each group: the `every` rounds between two exchanges",
-            "draws": "new experts drawn, at most; then the last one stays",
-            "printed_regret_bound": "what the paper claims",
+            "base": "added to the loss of each group: an expert may leave although it lost nothing",
+            "leave": "probability of that after each group (the `every` rounds between exchanges)",
+            "draws": "largest number of new experts drawn; then the last one stays",
+            "printed_regret_bound": "regret bound that the paper claims",
         },
     )
 
@@ -124,7 +164,10 @@ class ShrinkingDartboard(AlgorithmSpec):
         if self.rate is not None:
             between("rate", self.rate, 1e-12, 100.0)
         if self.leave is not None:
-            rule = f"in [{RAREST}, {1 - RAREST}]: at 0 every leaving tells a reason, at 1 nobody ever stays"
+            rule = (
+                f"in [{RAREST}, {1 - RAREST}]: at 0 every change of expert reveals a loss, "
+                "at 1 no expert ever stays"
+            )
             expect(RAREST <= self.leave <= 1 - RAREST, "leave", self.leave, rule)
         if self.draws is not None:
             at_least("draws", self.draws, 1)
@@ -132,18 +175,20 @@ class ShrinkingDartboard(AlgorithmSpec):
         expect(self.calibration in options, "calibration", self.calibration, f"in {options}")
 
     def audit_variants(self) -> tuple[ShrinkingDartboard, ...]:
-        """Loud versions whose tiny games come close to the certificate: by draws, and by the first coin alone; for a delta one without
-        a cap, so that coins decide how many draws there are.
+        """Variants whose tiny games come close to the certificate.
+
+        The first comes close by its draws. The second comes close by the first coin alone; with
+        delta > 0 it has no limit on draws, so that coins decide how many there are.
         """
-        loud = replace(
+        variant = replace(
             self, epsilon=200.0 if self.calibration == "certified" else self.epsilon, every=1
         )
         other = (
-            replace(loud, rate=0.7, leave=0.3, draws=None)
+            replace(variant, rate=0.7, leave=0.3, draws=None)
             if self.delta > 0
-            else replace(loud, rate=0.3, leave=0.02, draws=1)
+            else replace(variant, rate=0.3, leave=0.02, draws=1)
         )
-        return replace(loud, rate=2.0, leave=0.05, draws=2), other
+        return replace(variant, rate=2.0, leave=0.05, draws=2), other
 
     def build(self, setting: Setting) -> Algorithm:
         if self.every is not None:
@@ -175,11 +220,11 @@ class ShrinkingDartboard(AlgorithmSpec):
 
     @property
     def by_hand(self) -> bool:
-        """Is any of the values given that a calibration would choose, or a paper has printed?"""
+        """Whether the user gave any of the values that a calibration would choose."""
         return (self.rate, self.leave, self.draws) != (None, None, None)
 
     def _choice(self, setting: Setting) -> tuple[Choice, float | None]:
-        """The parameters, and the printed regret bound where they are the printed ones."""
+        """The parameters, and the printed regret bound if they are the printed ones."""
         if self.rate is not None and self.leave is not None and self.every is not None:
             return with_chance(self.rate, self.leave, self.every, self.draws), None
         if self.calibration == "certified":
@@ -199,7 +244,10 @@ class ShrinkingDartboard(AlgorithmSpec):
         ), None
 
     def afford(self, choice: Choice, cost: CoinThenDraws) -> None:
-        """Refuses a choice whose server costs more than the budget; names what was given of it, or all where nothing was."""
+        """Refuses a choice that costs more than the budget.
+
+        The message names the values that the user gave, or all values if none was given.
+        """
         if cost.pure <= self.epsilon if self.delta == 0 else cost.delta(self.epsilon) <= self.delta:
             return
         hints = {
@@ -212,12 +260,16 @@ class ShrinkingDartboard(AlgorithmSpec):
         given = given or {
             name: getattr(choice, name) for name in hints if getattr(choice, name) is not None
         }
-        told = ", ".join(f"{name}={value!r}" for name, value in given.items())
+        values = ", ".join(f"{name}={value!r}" for name, value in given.items())
         change = ", ".join(hints[name] for name in given)
-        rule = f"within epsilon={self.epsilon}, delta={self.delta}: this choice costs {self.curve(cost).words()} or more"
-        raise InvalidValue(f"Expected {told} {rule}; take {change} or a larger epsilon.")
+        raise InvalidValue(
+            f"Expected {values} within epsilon={self.epsilon}, delta={self.delta}: "
+            f"this choice costs {self.curve(cost).words()} or more. "
+            f"Choose {change} or a larger epsilon."
+        )
 
     def curve(self, cost: CoinThenDraws) -> PrivacyCurve:
+        """The curve that the certificate states: pure if delta = 0."""
         return PureDP(cost.pure) if self.delta == 0 else Quoted(cost, self.delta)
 
     def _certificate(self, setting: Setting, server: DartboardServer) -> Certificate:
@@ -237,7 +289,7 @@ class ShrinkingDartboard(AlgorithmSpec):
 
 
 def _shown(choice: Choice, printed_bound: float | None) -> dict[str, Any]:
-    """The parameters that a built algorithm shows."""
+    """The parameters that a built algorithm reports."""
     found: dict[str, Any] = {
         "rate": choice.rate,
         "base": choice.base,
@@ -251,4 +303,4 @@ def _shown(choice: Choice, printed_bound: float | None) -> dict[str, Any]:
 def _when_spent(draws: int | None) -> str:
     if draws is None:
         return "the budget lasts for the whole horizon"
-    return f"after {draws} draws the sites keep the last expert, and nothing is sent any more"
+    return f"after {draws} draws the clients keep the last expert, and no more messages are sent"

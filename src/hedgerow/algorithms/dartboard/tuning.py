@@ -1,8 +1,9 @@
-"""The certified choice: the parameters of the shrinking dartboard with the smallest proven regret bound within a budget.
+"""Searches the dartboard parameters with the smallest proven regret bound within a budget.
 
-A cap on the draws belongs to the pure version; with delta > 0 the number of draws is left to chance. The search runs on a grid,
-for delta > 0 with a normal approximation; what it finds is then made to fit by the certified curve, so that only the quality of
-the choice rests on the approximation. Nothing here reads data.
+Only the pure version limits the number of draws; with delta > 0 it is left to chance. The search
+runs on a grid. With delta > 0 it uses a normal approximation, and the result is then adjusted to
+fit the certified curve. So the approximation affects only the quality of the choice, not its
+privacy. Nothing here reads data.
 """
 
 from __future__ import annotations
@@ -30,30 +31,19 @@ from hedgerow.privacy.composition.table_cache import load, store
 from hedgerow.privacy.curves import base
 from hedgerow.privacy.mechanisms import coin, selection
 
-RESTS_ON: Any = (
-    cost,
-    coin,
-    selection,
-    bisection,
-    base,
-    bounded_range,
-    lattice,
-    rounding,
-)  # and on this file
-CLOSE = 0.97  # of delta: near enough to stop the search
+# The modules, beside this one, that determine a choice: their code is part of the cache key.
+RESTS_ON: Any = (cost, coin, selection, bisection, base, bounded_range, lattice, rounding)
+CLOSE = 0.97  # share of delta at which the search stops
 ROUNDS_OF_CORRECTION = 4
 CHANCES, CAPS, ZOOMS = 49, 49, 3
 LARGEST_CHANCE = 0.5
-SPREAD = (
-    (-sqrt(3), 1 / 6),
-    (0.0, 2 / 3),
-    (sqrt(3), 1 / 6),
-)  # three points that stand for a normal law
+# Three points and weights that replace a normal distribution.
+SPREAD = ((-sqrt(3), 1 / 6), (0.0, 2 / 3), (sqrt(3), 1 / 6))
 
 
 @dataclass(frozen=True)
 class Given:
-    """What the search has to take as it is; None: free."""
+    """The values that the user fixed. None: the search is free to choose."""
 
     rate: float | None = None
     leave: float | None = None
@@ -64,18 +54,19 @@ FREE = Given()
 
 
 def fastest(setting: Setting, every: int) -> float:
-    """The rate that is best without privacy: no calibration needs a larger one."""
+    """The best rate without privacy. No calibration needs a larger one."""
     return sqrt(8 * entropy(setting) / ceil(setting.horizon / every)) / (setting.clients * every)
 
 
 def candidates(setting: Setting, every: int | None) -> list[int]:
-    """Sizes of groups: the one that was asked for, or powers of two."""
+    """The group sizes to try: the given one, or powers of two."""
     if every is not None:
         return [every]
     return [2**k for k in range(max(1, setting.horizon.bit_length() - 1))]
 
 
 def best_of(setting: Setting, found: list[Choice]) -> Choice:
+    """The choice with the smallest proven bound."""
     return min(found, key=lambda choice: choice.formula(setting))
 
 
@@ -83,13 +74,17 @@ def best_of(setting: Setting, found: list[Choice]) -> Choice:
 def choose(
     setting: Setting, epsilon: float, delta: float, every: int | None, given: Given = FREE
 ) -> Choice:
-    """The smallest regret bound that the search finds within the budget; kept on disk with delta > 0, where it takes time.
+    """The choice with the smallest regret bound that the search finds within the budget.
 
-    A given rate may be too large for every budget: then the choice is one that costs little, and too much.
+    With delta > 0 the search takes time, so its result is kept on disk. If the given rate is too
+    large for the budget, the result is a choice with a low cost that still exceeds the budget.
     """
     if delta == 0:
         return choose_pure(setting, epsilon, every, given)
-    key = f"choice {setting} epsilon={float(epsilon).hex()} delta={float(delta).hex()} every={every} {given} code={_code()}"
+    key = (
+        f"choice {setting} epsilon={float(epsilon).hex()} delta={float(delta).hex()} "
+        f"every={every} {given} code={_code()}"
+    )
     kept = load(key)
     if kept is not None and len(kept) == 4:
         return Choice(
@@ -118,7 +113,7 @@ def choose(
 
 @cache
 def _code() -> str:
-    """Of all that a choice rests on: a choice that other code has made is another choice."""
+    """A digest of all code that determines a choice: other code must not reuse it."""
     files = [__file__, *(part.__file__ for part in RESTS_ON)]
     return (
         random_draws.digest()
@@ -129,7 +124,10 @@ def _code() -> str:
 def _fitting(
     setting: Setting, epsilon: float, rate: float, chosen: Callable[[float], Choice]
 ) -> Choice:
-    """What is chosen with this rate, or with less of it where a rounding, of p above all, has made the pure cost too large."""
+    """The choice with this rate, or with a smaller one if rounding made the pure cost too large.
+
+    It is mainly the rounding of p that does so.
+    """
 
     def fits(at: float) -> bool:
         return chosen(at).cost(setting).pure <= epsilon
@@ -141,6 +139,7 @@ def _fitting(
 
 
 def choose_pure(setting: Setting, epsilon: float, every: int | None, given: Given = FREE) -> Choice:
+    """The best choice for delta = 0, or the cheapest one if none fits the budget."""
     found = [_pure(setting, epsilon, size, given) for size in candidates(setting, every)]
     fitting = [choice for choice in found if choice.cost(setting).pure <= epsilon]
     return (
@@ -151,9 +150,10 @@ def choose_pure(setting: Setting, epsilon: float, every: int | None, given: Give
 
 
 def _pure(setting: Setting, epsilon: float, every: int, given: Given) -> Choice:
-    """A grid over p and the cap on draws, refined around its best point; the rate is the largest that epsilon allows.
+    """Searches a grid over p and the limit on draws, and refines it around the best point.
 
-    What is given has one place on the grid. With a given rate that fits nowhere, the cheapest place.
+    The rate is the largest that epsilon allows. A given value has one place on the grid. If a given
+    rate fits nowhere, the result is the cheapest place.
     """
     exchanges = max(1, ceil(setting.horizon / every) - 1)
     chances, caps = (
@@ -192,12 +192,16 @@ def _chances(chances: Array, given: Given) -> Array:
 
 
 def _coin(rate: Array, p: Array) -> tuple[Array, Array]:
-    """The least chance to leave at the first coin, and how much likelier the datum can make it, as a logarithm."""
+    """The smallest probability to leave at the first coin, and how much one record can raise it.
+
+    The second value is the logarithm of the ratio.
+    """
     stay = 1 - p
     return 1 - stay, np.log1p(stay / (1 - stay) * -np.expm1(-rate))
 
 
 def _largest_pure_rate(p: Array, draws: Array, epsilon: float) -> Array:
+    """The largest rate whose pure cost is at most epsilon, by bisection."""
     low, high = np.zeros_like(p), epsilon / (2 * draws)
     for _ in range(60):
         middle = (low + high) / 2
@@ -210,9 +214,9 @@ def _largest_pure_rate(p: Array, draws: Array, epsilon: float) -> Array:
 def choose_approximate(
     setting: Setting, epsilon: float, delta: float, every: int | None, given: Given = FREE
 ) -> Choice | None:
-    """The best group size and p by approximation, then the largest rate that is certified there, or the one that is given.
+    """The best group size and p by approximation, with the largest certified rate or the given one.
 
-    None where the given rate is too large for every p.
+    None if the given rate is too large for every p.
     """
     best = (inf, inf, given.rate or 0.0, LARGEST_CHANCE, 1)
     for size in candidates(setting, every):
@@ -240,12 +244,12 @@ def choose_approximate(
         return None
     if given.rate is not None:
         return with_chance(rate, given.leave or p, size, given.draws)
-    return replace(
-        _certified(setting, epsilon, delta, rate, p, size), draws=given.draws
-    )  # a cap makes nothing dearer
+    # A limit on draws never raises the cost.
+    return replace(_certified(setting, epsilon, delta, rate, p, size), draws=given.draws)
 
 
 def _gaussian(epsilon: Array, mu: Array) -> Array:
+    """The delta of a mu-Gaussian mechanism at epsilon."""
     return np.maximum(
         0.0,
         ndtr(mu / 2 - epsilon / mu)
@@ -254,25 +258,29 @@ def _gaussian(epsilon: Array, mu: Array) -> Array:
 
 
 def approximate_delta(setting: Setting, every: int, rate: Array, p: Array, epsilon: float) -> Array:
-    """The certified curve with a normal law in place of the composition, and three points in place of the binomial law."""
+    """The certified curve, approximated.
+
+    A normal distribution replaces the composition, and three points replace the binomial
+    distribution.
+    """
     exchanges, most = max(1, ceil(setting.horizon / every) - 1), setting.clients * every
     q = 1 - (1 - p) * np.exp(-rate * most)
     mean, variance = (exchanges - 1) * q, (exchanges - 1) * q * (1 - q)
     leave, up = _coin(rate, p)
-    more, told, hidden = leave * np.exp(up), np.zeros_like(p), np.zeros_like(p)
+    more, shown, hidden = leave * np.exp(up), np.zeros_like(p), np.zeros_like(p)
     for deviations, weight in SPREAD:
         mu = rate * np.sqrt(1 + np.maximum(0.0, mean + deviations * np.sqrt(variance)))
-        told += weight * (
+        shown += weight * (
             more * _gaussian(epsilon - up, mu) + (1 - more) * _gaussian(epsilon + rate, mu)
         )
         hidden += weight * (
             leave * _gaussian(epsilon + up, mu) + (1 - leave) * _gaussian(epsilon - rate, mu)
         )
-    return np.maximum(told, hidden)
+    return np.maximum(shown, hidden)
 
 
 def _largest_rate(setting: Setting, every: int, p: Array, epsilon: float, delta: float) -> Array:
-    """By bisection, up to what is best without privacy."""
+    """The largest rate within the budget, approximately, by bisection; at most `fastest`."""
     low, high = np.zeros_like(p), np.full_like(p, fastest(setting, every))
     low = np.where(approximate_delta(setting, every, high, p, epsilon) <= delta, high, low)
     for _ in range(45):
@@ -285,7 +293,10 @@ def _largest_rate(setting: Setting, every: int, p: Array, epsilon: float, delta:
 def _certified(
     setting: Setting, epsilon: float, delta: float, rate: float, p: float, every: int
 ) -> Choice:
-    """The largest rate at this p whose certified curve fits: the approximation is corrected by what it got wrong the last time."""
+    """The largest rate at this p whose certified curve fits the budget.
+
+    Each round corrects the approximation by its last error.
+    """
     best, chance = None, np.array([p])
     for _ in range(ROUNDS_OF_CORRECTION):
         tried = with_chance(rate, p, every, None)

@@ -1,7 +1,8 @@
-"""Parts of algorithms that choose one expert for each of a row of growing blocks: 1, 2, 4, 8, ... rounds.
+"""Clients and servers that choose one expert for each block of 1, 2, 4, 8, ... rounds.
 
-The server announces a block, the expert to follow in it and how many of its first rounds the clients add up. At the end of a block
-the clients send these sums, and the next expert is chosen from them alone: every loss vector enters at most one choice.
+The server announces a block, the expert to follow in it, and how many of its first rounds count. At
+the end of the block the clients send the sums of their losses in these rounds. The next expert is
+chosen from these sums only, so every loss vector enters at most one choice.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ ANNOUNCED = {
 
 @dataclass(frozen=True)
 class NextBlock(Broadcast):
-    """The expert to follow in the next block, and how many of its rounds, from the first one on, will be reported."""
+    """The expert to follow in the next block, and how many of its first rounds count."""
 
     expert: int
     counted: int
@@ -37,14 +38,14 @@ class NextBlock(Broadcast):
 
 @dataclass(frozen=True)
 class NoisySums(Upload):
-    """A client's losses of every expert in the counted rounds of a block, with noise."""
+    """The losses of every expert at one client in the counted rounds of a block, with noise."""
 
     losses: Array
 
 
 @dataclass(frozen=True)
 class ClientState:
-    """The expert to follow, how many rounds are still to be counted, and the losses counted so far."""
+    """The expert to follow, the number of rounds still to count, and the losses counted so far."""
 
     expert: np.ndarray
     left: np.ndarray
@@ -53,7 +54,10 @@ class ClientState:
 
 @dataclass(frozen=True)
 class BlockClient:
-    """Plays the announced expert and adds up the counted rounds. With `reporting`, noise is added before anything leaves the site."""
+    """Plays the announced expert and adds up the losses of the counted rounds.
+
+    If there is a mechanism `reporting`, it adds noise to the sums before they leave the client.
+    """
 
     experts: int
     reporting: Any = None
@@ -86,7 +90,7 @@ class BlockClient:
     def observe_span(
         self, state: ClientState, block: Block, first: int, rounds: int
     ) -> ClientState:
-        """All clients observe so many rounds of a checked block at once."""
+        """All clients observe `rounds` rounds of a checked block at once, starting at `first`."""
         counted = min(int(state.left[0]), rounds)
         if counted == 0:
             return state
@@ -105,13 +109,13 @@ class BlockClient:
 
 @dataclass(frozen=True)
 class ServerState:
-    """Which block is being played, from 0 on; block k has 2^k rounds."""
+    """The number of the current block, from 0; block k has 2^k rounds."""
 
     block: int
 
 
 class Counting(Protocol):
-    """How many rounds of a block are counted, and with which probability: drawn without looking at any data."""
+    """Draws how many rounds of a block count, without looking at any data."""
 
     def draw(self, rounds: int, noise: Noise) -> int: ...
 
@@ -132,7 +136,11 @@ class WholeBlock:
 
 @dataclass(frozen=True)
 class BlockServer:
-    """Chooses the expert of the next block from the sums of the last one: privately, or the leader where sums are noisy already."""
+    """Chooses the expert of the next block from the sums of the last block.
+
+    With a mechanism `selection` the choice is private. Without one the sums already have noise, and
+    the expert with the smallest sum is chosen.
+    """
 
     experts: int
     selection: Any
@@ -155,16 +163,16 @@ class BlockServer:
         return NextBlock(rounds, expert, self.counting.draw(rounds, noise)), ServerState(block)
 
     def scores(self, block: int, counted: int, reports: Array) -> Array:
-        """What the choice at the end of a block is made from: the losses of its counted rounds, added up over all clients."""
+        """The input of a choice: the losses in the counted rounds of a block, over all clients."""
         first = 2**block - 1
         return reports[first : first + counted].sum(axis=(0, 1))
 
     def log_likelihood(self, broadcasts: list[NextBlock], reports: Array) -> float:
         """Exact log-probability of the broadcasts of a server that chooses privately."""
         result = -np.log(self.experts) + self.counting.log_probability(1, broadcasts[0].counted)
-        for block, (said, then) in enumerate(pairwise(broadcasts)):
+        for block, (sent, then) in enumerate(pairwise(broadcasts)):
             result += self.selection.log_probability(
-                self.scores(block, said.counted, reports), then.expert
+                self.scores(block, sent.counted, reports), then.expert
             )
             result += self.counting.log_probability(then.rounds or 0, then.counted)
         return float(result)
@@ -172,7 +180,10 @@ class BlockServer:
 
 @dataclass(frozen=True)
 class Spans:
-    """The fused path: whole spans of rounds between two exchanges, with sums that the check of the block has made already."""
+    """The fast path: plays all rounds between two exchanges at once.
+
+    It reuses the sums computed when the block was checked.
+    """
 
     client: BlockClient
     server: BlockServer
@@ -208,7 +219,7 @@ class Spans:
 
 
 def exchanges_in(horizon: int) -> int:
-    """How often clients talk: one exchange after each block that ends before the horizon.
+    """The number of exchanges: one after each block that ends before the horizon.
 
     >>> [exchanges_in(horizon) for horizon in (1, 2, 3, 4, 7, 8, 2**14)]
     [0, 1, 1, 2, 2, 3, 14]
@@ -217,7 +228,7 @@ def exchanges_in(horizon: int) -> int:
 
 
 def later_blocks(horizon: int) -> list[tuple[int, int]]:
-    """For every block but the first: how many rounds the block before it had, and how many of its own are played.
+    """For every block but the first: the length of the block before, and the rounds played in it.
 
     >>> later_blocks(10)
     [(1, 2), (2, 4), (4, 3)]

@@ -1,8 +1,12 @@
-"""Phased selection: one private choice at the end of each of the blocks 1, 2, 4, 8, ... (Asi et al. 2023, Limited Updates, Alg. 2).
+"""Phased selection: one private choice at the end of each block of 1, 2, 4, 8, ... rounds.
 
-The expert of a block is chosen from the losses of the block before it, of all clients, and of nothing else. So every loss vector
-enters one choice, the whole run costs what one choice costs, and log2(T) messages are enough. For losses that are drawn anew in every
-round from one law, independently at every client; an adversary who fixes them, or who looks, can make it regret much.
+The expert of a block is chosen from the losses of all clients in the block before it, and from
+nothing else. So every loss vector enters at most one choice, the whole game costs as much privacy
+as one choice, and log2(T) exchanges are enough. The regret bound assumes that rounds are
+independent and follow one distribution, and that clients are independent within a round. Losses
+that are fixed in advance or that react to the plays can cause a large regret.
+
+The algorithm is Algorithm 2 (Limited Updates) of Asi et al. 2023.
 """
 
 from __future__ import annotations
@@ -67,34 +71,76 @@ Report = Literal["k_norm", "laplace", "gaussian"]
 
 @dataclass(frozen=True)
 class PhasedSelection(AlgorithmSpec):
-    """x_t for 2^k <= t < 2^(k+1) is chosen from the losses of all clients in the rounds 2^(k-1), ..., 2^k - 1 (counted from 1).
+    """Choose one expert per block of 1, 2, 4, ... rounds, from the losses of the last block.
 
-    `trust="central"`: the server gets exact sums and chooses privately, by `choice`: "permute_and_flip" (the default, never worse at
-    the same epsilon) or the "exponential" mechanism. Both cost exactly `epsilon`; a `delta` would buy nothing and is refused.
-    `trust="local"`: every client adds noise to its own sums, and the server takes the leader. `report` is the noise: "k_norm" or
-    "laplace" (more noise, but with an exact sampler for real data), which are pure, or "gaussian", for delta > 0. By default it is the
-    one with the smallest proven regret that the budget allows, so that `delta` is spent only where that helps.
-    `trust="distributed"`: secure aggregation shows the server only the sum of all uploads, in which every client has put a share of
-    Gaussian noise (delta > 0). The shares of `honest` clients are enough: by default all but one, because a peer knows its own.
-    With few clients and few experts "local" has the smaller proven regret and asks for less trust: compare by `hedgerow certify`.
+    The expert of the rounds t with 2^k <= t < 2^(k+1) (counted from 1) is chosen from the losses
+    of all clients in the rounds 2^(k-1), ..., 2^k - 1. Use it if rounds are independent and follow
+    one distribution, and clients are independent within a round (their distributions may differ).
+    The paper prints no constants for a finite set of experts, so there is only one calibration.
 
-    The printed algorithm names no constants for a finite set of experts, so there is only one calibration.
+    Parameters
+    ----------
+    epsilon
+        The privacy budget, in [1e-6, 1e6]. Default 1.
+    delta
+        The second part of the budget, in [0, 1). It must be 0 (default) with trust="central" and
+        with report="k_norm" or "laplace", where it would gain nothing. It must be > 0 for Gaussian
+        noise: with trust="distributed" or report="gaussian".
+    trust
+        "central" (default): the server receives exact sums and chooses privately. "distributed":
+        secure aggregation shows the server only the sum of all uploads, and every client adds a
+        share of Gaussian noise. "local": every client adds noise to its own sums, and the server
+        chooses the smallest noisy sum. With few clients and few experts "local" has a smaller
+        proven regret than "distributed" and needs less trust; compare them with `hedgerow certify`.
+    choice
+        How a trusted server chooses: "permute_and_flip" (default; never worse at the same epsilon)
+        or "exponential". Both cost exactly epsilon. Only with trust="central".
+    report
+        The noise that a client adds. "k_norm" and "laplace" are pure ("laplace" is larger but has
+        an exact sampler for real data); "gaussian" needs delta > 0. None (default): the one with
+        the smallest proven regret that the budget allows, so delta is used only where it helps.
+        Only with trust="local".
+    honest
+        The number of clients whose shares of noise must be enough, from 1 to clients - 1. None
+        (default): clients - 1, because a client knows its own share. Only with trust="distributed".
+        Choose a smaller number if clients may drop out: a client takes its share with it.
 
-    >>> from hedgerow.core.setting import Setting
-    >>> algorithm = PhasedSelection(epsilon=1.0).build(Setting(clients=10, experts=100, horizon=2**14))
-    >>> print(algorithm.certificate.guarantees[1].curve.words())
+    Guarantee
+    ---------
+    One loss vector of one client in one round is protected with (epsilon, delta). "central": from
+    the public and from other clients, even if all of them collude; the server is trusted.
+    "distributed": from every observer, the server included, if only the sum of the uploads is
+    visible and at least `honest` clients keep their shares of noise secret. "local": from every
+    observer, even if all other clients collude. Proofs:
+    `proofs/phased_selection.md#one-choice-for-each-datum`,
+    `proofs/phased_selection.md#shared-noise`, `proofs/phased_selection.md#noisy-reports`.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> setting = hr.Setting(clients=10, experts=100, horizon=2**14)
+    >>> for trust in ("central", "local"):
+    ...     print(hr.PhasedSelection(trust=trust).build(setting).certificate.server.curve.words())
+    no guarantee (clients send the server exact sums of their losses)
     epsilon = 1, delta = 0
+
+    References
+    ----------
+    Asi et al. 2023, Algorithm 2 (Limited Updates).
     """
 
     traits: ClassVar[SpecTraits] = SpecTraits(
         forms={"distributed": {"trust": "distributed", "delta": 1e-6}, "local": {"trust": "local"}},
-        exact="trust='central', or trust='local' with report='laplace' or, where delta > 0, report='gaussian'",
+        exact=(
+            "trust='central', or trust='local' with report='laplace' "
+            "or, if delta > 0, report='gaussian'"
+        ),
         meanings={
-            "choice": "how an expert is chosen privately",
-            "report": "law of the noise on each site's sums",
-            "report_noise": "law of the noise on each site's sums",
+            "choice": "how the server chooses an expert privately",
+            "report": "distribution of the noise on each client's sums",
+            "report_noise": "distribution of the noise on each client's sums",
             "report_deviation": "standard deviation of that noise, for each number sent",
-            "honest": "sites whose shares of noise are enough",
+            "honest": "number of clients whose shares of noise are enough",
         },
     )
 
@@ -132,7 +178,7 @@ class PhasedSelection(AlgorithmSpec):
             self.delta > 0 or not gaussian,
             "delta",
             self.delta,
-            "> 0, as delta = 1e-6: Gaussian noise has no pure guarantee",
+            "> 0, for example 1e-6: Gaussian noise has no pure guarantee",
         )
         pure = "trust='central'" if self.trust == "central" else f"report={self.report!r}"
         needless = self.delta > 0 and (
@@ -196,11 +242,11 @@ class PhasedSelection(AlgorithmSpec):
         )
 
     def audit_variants(self) -> tuple[PhasedSelection, ...]:
-        """Loud versions whose tiny games come close to the certificate."""
+        """Variants whose tiny games come close to the certificate."""
         return replace(self, epsilon=24.0), replace(self, epsilon=3.0)
 
     def laws(self) -> tuple[PhasedSelection, ...]:
-        """With each noise on reports that a game may choose."""
+        """One variant for each distribution of report noise that the budget allows."""
         if self.trust != "local" or self.report is not None or self.delta == 0:
             return (self,)
         return replace(self, report="k_norm", delta=0.0), replace(self, report="gaussian")
@@ -215,14 +261,21 @@ class PhasedSelection(AlgorithmSpec):
         return NoisyMax("selection", "exponential", self.epsilon)
 
     def _reporting(self, setting: Setting) -> Any:
-        """Among the laws that the budget allows the one with the smallest proven excess: public values alone decide."""
+        """The report noise with the smallest proven excess that the budget allows.
+
+        The choice depends on public values only.
+        """
         return min(
             (spec._noise(setting) for spec in self.laws()),
             key=lambda noise: leader_excess(setting, noise),
         )
 
     def _noise(self, setting: Setting) -> Any:
-        """One loss vector moves every coordinate of its client's sum by at most 1, so all of them by sqrt(d) in the l2 norm."""
+        """The noise that one client adds.
+
+        One loss vector moves every coordinate of its client's sum by at most 1, so it moves the sum
+        by at most sqrt(d) in the l2 norm.
+        """
         experts, across = setting.experts, root_up(Fraction(setting.experts))
         if self.trust == "distributed":
             return _share(
@@ -242,7 +295,7 @@ class PhasedSelection(AlgorithmSpec):
         return KNorm("report", round_up(1 / Fraction(self.epsilon)))
 
     def _excess(self, setting: Setting, reporting: Any) -> float:
-        """How much the total loss of the chosen expert may exceed the least one, in expectation, because of noise."""
+        """Bounds the expected extra loss of the chosen expert that is due to noise."""
         if reporting is None:
             return choice_excess(setting.experts, self.epsilon)
         return leader_excess(setting, reporting)
@@ -259,7 +312,7 @@ class PhasedSelection(AlgorithmSpec):
         )
 
     def _noisy_reports(self, setting: Setting, reporting: Any) -> Certificate:
-        """What the server sees is protected already, and everything else is made from it."""
+        """The certificate for noisy reports: all views are computed from protected uploads."""
         curve: PrivacyCurve = reporting.curve
         if isinstance(curve, GaussianDP):
             curve = Quoted(curve, self.delta)
@@ -294,7 +347,7 @@ class PhasedSelection(AlgorithmSpec):
 
 
 def _share(budget: Budget, sensitivity: float, honest: int) -> GaussianShare:
-    """So much that the shares of `honest` clients are together what one client would need."""
+    """The share of noise of one client: `honest` shares together are enough for the budget."""
 
     def share(scale: float) -> GaussianShare:
         return GaussianShare("report", scale, sensitivity, honest)
@@ -304,7 +357,10 @@ def _share(budget: Budget, sensitivity: float, honest: int) -> GaussianShare:
 
 
 def _noise_on_reports(experts: int, reporting: Any) -> dict[str, Any]:
-    """Which law, and the standard deviation of one number that is sent: scales of different laws cannot be compared."""
+    """The distribution of the noise, and the standard deviation of one number that is sent.
+
+    Scales of different distributions cannot be compared.
+    """
     if isinstance(reporting, GaussianNoise):
         return {"report_noise": "gaussian", "report_deviation": reporting.scale}
     if isinstance(reporting, KNorm):
@@ -320,19 +376,25 @@ def _all_but_one(setting: Setting) -> int:
 
 
 def _secure_aggregation(honest: int) -> Assumption:
-    text = f"nobody sees more of the uploads than their sum, and at least {honest} clients draw their share of noise and tell nobody"
+    text = (
+        "only the sum of the uploads is visible, and at least "
+        f"{honest} clients draw their share of noise and keep it secret"
+    )
     return Assumption("SECURE_AGGREGATION", text)
 
 
-# Regret on losses that are drawn anew in every round, independently at every client: `proofs/phased_selection.md#regret`.
+# Regret if rounds are independent with one distribution, and clients are independent in a round:
+# `proofs/phased_selection.md#regret`.
 
 
 def regret_bound(setting: Setting, excess: float) -> float:
-    """Mean regret of a client against the best expert in hindsight, where a choice costs at most `excess` in total loss.
+    """Bounds the expected regret per client against the best expert in hindsight.
 
-    >>> small, large = (Setting(clients=m, experts=100, horizon=2**14) for m in (1, 10))
-    >>> round(regret_bound(small, choice_excess(100, 1.0))), round(regret_bound(large, choice_excess(100, 1.0)))
-    (1025, 293)
+    A choice adds at most `excess` to the total loss because of noise.
+
+    >>> settings = [Setting(clients=m, experts=100, horizon=2**14) for m in (1, 10)]
+    >>> [round(regret_bound(setting, choice_excess(100, 1.0))) for setting in settings]
+    [1025, 293]
     """
     clients, experts, horizon = setting.clients, setting.experts, setting.horizon
     if experts == 1:
@@ -346,12 +408,15 @@ def regret_bound(setting: Setting, excess: float) -> float:
 
 
 def choice_excess(experts: int, epsilon: float) -> float:
-    """E[S(chosen)] - min S for the exponential mechanism, and so for permute-and-flip: 2 ln(d) / epsilon."""
+    """Bounds E[S(chosen)] - min S by 2 ln(d) / epsilon.
+
+    The bound holds for the exponential mechanism and so for permute-and-flip.
+    """
     return 2 * log(experts) / epsilon
 
 
 def leader_excess(setting: Setting, reporting: Any) -> float:
-    """The same for the leader of noisy sums: at most the mean of the largest noise among the experts."""
+    """The same for the smallest noisy sum: at most the expected maximum of the experts' noise."""
     clients, entropy, scale = setting.clients, log(setting.experts), reporting.scale
     if isinstance(reporting, GaussianNoise):
         return scale * sqrt(2 * clients * entropy)
@@ -359,6 +424,6 @@ def leader_excess(setting: Setting, reporting: Any) -> float:
         experts = setting.experts
         return scale * sqrt(2 * clients * entropy * (experts + 1) * (experts + 2) / 3)
     if not (isinstance(reporting, AdditiveNoise) and reporting.law == "laplace"):
-        raise NotImplementedError(f"no bound is proven for the largest of such noises: {reporting}")
+        raise NotImplementedError(f"No bound is proven for the maximum of this noise: {reporting}.")
     at = np.linspace(1e-3, 1 - 1e-3, 999)
     return float(scale * ((entropy - clients * np.log1p(-np.square(at))) / at).min())

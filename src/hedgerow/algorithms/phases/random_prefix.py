@@ -1,8 +1,11 @@
-"""Random prefix: phased selection whose choices look at a random first part of the last block (Cesari and Colomboni 2026).
+"""Random prefix: phased selection in which only a random first part of each block counts.
 
-How many rounds of a block count is drawn beforehand, without looking at data, from the second half of its rounds. On losses that are
-drawn anew in every round, independently at every client, with a best expert that leads by a gap, regret then stays below a number that
-does not depend on the horizon: the drift of one choice is what the next one starts from, and all drifts together are at most ln(d).
+The number of rounds that count is drawn before the block, without looking at data, from the second
+half of 1, ..., rounds. Assume that rounds are independent and follow one distribution, that
+clients are independent within a round, and that the best expert leads by a gap. Then the regret
+stays below a number that does not depend on the horizon: the drift of one choice is the starting
+point of the next one, and all drifts together are at most ln(d). The algorithm is from Cesari and
+Colomboni 2026.
 """
 
 from __future__ import annotations
@@ -33,7 +36,7 @@ from hedgerow.privacy.mechanisms import ExponentialMechanism
 
 @dataclass(frozen=True)
 class LaterHalf:
-    """The number of rounds that count is uniform on the second half of 1, ..., rounds."""
+    """Draws the number of rounds that count uniformly from the second half of 1, ..., rounds."""
 
     def draw(self, rounds: int, noise: Noise) -> int:
         return rounds // 2 + 1 + noise.index(rounds - rounds // 2, "prefix")
@@ -44,15 +47,35 @@ class LaterHalf:
 
 @dataclass(frozen=True)
 class RandomPrefix(AlgorithmSpec):
-    """One choice for each of the blocks 1, 2, 4, ..., by the exponential mechanism on a random prefix of the block before.
+    """Choose one expert per block of 1, 2, 4, ... rounds, from a random prefix of the last block.
 
-    Exactly `epsilon`-DP towards everybody but the server, which gets exact sums. The regret bound needs the exponential mechanism.
-    `gap_regret` gives it for a known gap, whatever the horizon; `regret_bound` of the algorithm needs no gap, and grows like sqrt(T).
+    The server chooses with the exponential mechanism, which the regret bound needs. Use it if
+    rounds are independent and follow one distribution, clients are independent within a round
+    (their distributions may differ), and one expert leads by a gap. `gap_regret` in this module
+    bounds the regret for a known gap, for every horizon. The `regret_bound` of the algorithm
+    assumes no gap and grows like sqrt(T).
 
-    >>> from hedgerow.core.setting import Setting
-    >>> algorithm = RandomPrefix(epsilon=1.0).build(Setting(clients=10, experts=100, horizon=2**14))
-    >>> print(algorithm.certificate.guarantees[1].curve.words())
+    Parameters
+    ----------
+    epsilon
+        The privacy budget, in [1e-6, 1e6]. Default 1.
+
+    Guarantee
+    ---------
+    One loss vector of one client in one round is protected from the public and from other clients,
+    even if all of them collude, with exactly epsilon and delta = 0. The server is trusted: it
+    receives exact sums of losses. Proof: `proofs/random_prefix.md#privacy`.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> algorithm = hr.RandomPrefix().build(hr.Setting(clients=10, experts=100, horizon=2**14))
+    >>> print(algorithm.certificate.peer.curve.words())
     epsilon = 1, delta = 0 (bounded range)
+
+    References
+    ----------
+    Cesari and Colomboni 2026 (one client).
     """
 
     epsilon: float = 1.0
@@ -86,7 +109,7 @@ class RandomPrefix(AlgorithmSpec):
         )
 
     def audit_variants(self) -> tuple[RandomPrefix, ...]:
-        """A loud version whose tiny games come close to the certificate."""
+        """A variant whose tiny games come close to the certificate."""
         return (replace(self, epsilon=12.0),)
 
     def _certificate(self, setting: Setting, selection: ExponentialMechanism) -> Certificate:
@@ -101,11 +124,14 @@ class RandomPrefix(AlgorithmSpec):
         )
 
 
-# Regret on losses that are drawn anew in every round, independently at every client: `proofs/random_prefix.md#regret`.
+# Regret if rounds are independent with one distribution, and clients are independent in a round:
+# `proofs/random_prefix.md#regret`.
 
 
 def gap_regret(setting: Setting, epsilon: float, gap: float) -> float:
-    """Mean regret of a client where the best expert leads every other by `gap` or more in expectation (0: no gap is known).
+    """Bounds the expected regret per client if the best expert leads every other by at least `gap`.
+
+    The gap is that of the expected losses; 0 means that no gap is known.
 
     >>> short, long = (Setting(clients=10, experts=100, horizon=2**k) for k in (20, 36))
     >>> round(gap_regret(short, 1.0, 0.1)), round(gap_regret(long, 1.0, 0.1))
@@ -134,7 +160,7 @@ def gap_regret(setting: Setting, epsilon: float, gap: float) -> float:
 
 
 def mean_root(rounds: int) -> float:
-    """The mean of 1 / sqrt(N) over the numbers N of rounds that may count, bounded.
+    """An upper bound on the mean of 1 / sqrt(N), where N is the number of rounds that count.
 
     >>> round(mean_root(8), 4), round(sum(n**-0.5 for n in (5, 6, 7, 8)) / 4, 4)
     (0.3971, 0.3967)
@@ -144,9 +170,12 @@ def mean_root(rounds: int) -> float:
 
 
 def overrated(rate: float, experts: int, gap: float) -> float:
-    """The integral over x > 0 of min(1, (d - 1) exp(-rate (gap + x)^2)), bounded: how much better than it is an expert may look."""
+    """Bounds how much better than its true mean another expert may look.
+
+    It bounds the integral over x > 0 of min(1, (d - 1) exp(-rate (gap + x)^2)).
+    """
     others = log(experts - 1) if experts > 2 else 0.0
-    even = sqrt(others / rate)  # where the bound on the probability passes 1
+    even = sqrt(others / rate)  # where the bound on the probability is 1
     start = max(gap, even)
     tail = exp(others - rate * start**2) * (
         min(1 / (2 * rate * start), sqrt(np.pi / rate) / 2) if start > 0 else sqrt(np.pi / rate) / 2

@@ -1,4 +1,4 @@
-"""What algorithms share whose clients follow the expert that the server names: that message, and the client."""
+"""A message that names one expert, and a client that follows it; shared by several algorithms."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CHANNELS = {
 
 @dataclass(frozen=True)
 class CurrentExpert(Broadcast):
-    """The expert to follow, and how many of the budgeted switches are used."""
+    """The expert to follow, and the number of switches used so far."""
 
     expert: int
     switches: int
@@ -31,13 +31,15 @@ class CurrentExpert(Broadcast):
 
 @dataclass(frozen=True)
 class ClientState:
+    """The expert to follow, and the losses since the last upload, in lattice units."""
+
     expert: np.ndarray
     losses: Units
 
 
 @dataclass(frozen=True)
 class Follower:
-    """Plays the broadcast expert, or the next one that is awake, and adds up losses."""
+    """Plays the broadcast expert (or the next one that is awake) and adds up losses."""
 
     experts: int
 

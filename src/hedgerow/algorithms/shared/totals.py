@@ -1,4 +1,4 @@
-"""Parts that several algorithms share: uploads of exact loss sums, and a server that adds them up and broadcasts the totals."""
+"""Clients that upload exact loss sums, and a server that adds them up and broadcasts the totals."""
 
 from __future__ import annotations
 
@@ -16,21 +16,24 @@ from hedgerow.core.validate import expect
 
 @dataclass(frozen=True)
 class LossSums(Upload):
-    """A client's losses of every expert since its last upload, in lattice units: exact, so whoever sees them must be trusted."""
+    """The losses of every expert at one client since its last upload, in lattice units.
+
+    The sums are exact, so an observer of this message must be trusted.
+    """
 
     losses: Units
 
 
 @dataclass(frozen=True)
 class Totals(Broadcast):
-    """The losses of every expert, summed over all clients and rounds so far, in lattice units."""
+    """The losses of every expert over all clients and rounds so far, in lattice units."""
 
     losses: Units
 
 
 @dataclass(frozen=True)
 class ClientState:
-    """The broadcast totals and the losses since."""
+    """The totals of the last broadcast, and the losses since then."""
 
     totals: Units
     losses: Units
@@ -38,7 +41,7 @@ class ClientState:
 
 @dataclass(frozen=True)
 class Adder:
-    """Adds up losses between exchanges; subclasses play."""
+    """A client that adds up losses between exchanges. Subclasses define `play`."""
 
     experts: int
 
@@ -66,12 +69,14 @@ class Adder:
 
 @dataclass(frozen=True)
 class ServerState:
+    """The losses of every expert over all clients so far, in lattice units."""
+
     totals: Units
 
 
 @dataclass(frozen=True)
 class Summing:
-    """The server: every `every` rounds the totals go back to everybody."""
+    """A server that sends the totals to all clients every `every` rounds."""
 
     experts: int
     every: int
@@ -90,11 +95,12 @@ class Summing:
 
 
 def check_interval(every: int, setting: Setting) -> None:
+    """Refuse an interval between exchanges that is longer than the game."""
     expect(every <= setting.horizon, "every", every, f"<= horizon={setting.horizon}")
 
 
 def raw_certificate() -> Certificate:
-    """Nothing is protected."""
+    """The certificate of an algorithm that exchanges exact losses and protects nothing."""
     channels = {
         "LossSums.losses": Channel.UPLOADS,
         "Totals.rounds": Channel.TIMING,

@@ -1,10 +1,11 @@
-"""Fed-SVT when the best expert's loss is not known: guess it, and double the guess when the switches of the guess are used up.
+"""Fed-SVT for an unknown best loss: guess it, and double the guess when its switches run out.
 
-The adaptive algorithm of Asi et al. 2023 (Algorithm 2), federated, with another test. In print the loss of each new expert is
-released with noise and compared with the guess; the comparison says "double" at once while the guess is small. Here nothing is
-released for it: if some expert loses no more than the guess, the switches of an epoch hardly ever run out
-(`proofs/doubling.md#soundness`), so when they do the guess was too low. The next epoch looks at fresh losses alone, and that is
-why all epochs together cost as much privacy as one.
+This is the adaptive algorithm of Asi et al. 2023 (Algorithm 2), federated and with a different
+test. The printed algorithm releases the loss of each new expert with noise and compares it with
+the guess; while the guess is small, that comparison says "double" at once. Here the test releases
+nothing: if some expert loses no more than the guess, the switches of an epoch hardly ever run out
+(`proofs/doubling.md#soundness`). So when they run out, the guess was too low. The next epoch uses
+new losses only, which is why all epochs together cost as much privacy as one.
 """
 
 from __future__ import annotations
@@ -27,16 +28,17 @@ from hedgerow.core.validate import between, positive
 
 @dataclass(frozen=True)
 class Guesser(Restarting):
-    """The server: Fed-SVT on one guess of the best expert's loss after the other, 0 first.
+    """The server: Fed-SVT with a guess of the best expert's loss, 0 in the first epoch.
 
-    `threshold` is what a run may lose beyond the guess; `first_guess` is the first one above 0 and `most` the largest.
+    `threshold` is the loss that a run may have beyond the guess, `first_guess` the first guess
+    above 0, and `most` the largest guess.
     """
 
     first_guess: float
     most: float
 
     def guess(self, switches: int) -> float:
-        """The best expert's loss, summed over clients, as it is guessed after so many draws."""
+        """The guess of the best expert's loss, summed over clients, after `switches` draws."""
         epoch = switches // self.switches
         return min(self.first_guess * 2.0 ** min(epoch - 1, 100), self.most) if epoch else 0.0
 
@@ -56,11 +58,20 @@ def wrong_doubling(
     sparse_epsilon: float,
     selection_epsilon: float,
 ) -> float:
-    """A bound on the probability that an epoch ends although some expert loses no more than its guess.
+    """Bounds the probability that an epoch ends although some expert loses no more than its guess.
 
-    The least over `part`, the share of the margin that is left to query noise: `proofs/doubling.md#soundness`.
+    The bound is the minimum over `part`, the share of the margin that is reserved for query noise:
+    `proofs/doubling.md#soundness`.
 
-    >>> wrong_doubling(experts=100, exchanges=512, switches=16, margin=60.0, sparse_epsilon=0.5, selection_epsilon=0.5) < 0.01
+    >>> bound = wrong_doubling(
+    ...     experts=100,
+    ...     exchanges=512,
+    ...     switches=16,
+    ...     margin=60.0,
+    ...     sparse_epsilon=0.5,
+    ...     selection_epsilon=0.5,
+    ... )
+    >>> bound < 0.01
     True
     """
     least = 1.0
@@ -74,27 +85,65 @@ def wrong_doubling(
 
 @dataclass(frozen=True)
 class Doubling(AlgorithmSpec):
-    """Private federated experts for streams with a good expert whose loss is not known.
+    """Sparse vector for an unknown best loss: guess it, and double the guess when it fails.
 
-    `epsilon` and `delta` are the budget (delta = 0: pure), `every` the rounds between exchanges (N). Everything else is chosen
-    from public values as `sparse_vector` chooses it for a best loss of 0, so the two play alike until the first guess fails;
-    `switches` (for each guess) and `threshold` (what a run may lose beyond the guess) replace what is chosen. `first_guess` is
-    the first guess above 0, for the sum over clients; by default what a run costs anyhow.
+    Use it when some expert is rarely wrong but no bound on its loss is known. All parameters are
+    chosen from public values, as `SparseVector` chooses them for a best loss of 0. So both play
+    alike until the first guess (0) fails.
 
-    >>> from hedgerow.core.setting import Setting
-    >>> algorithm = Doubling(epsilon=1.0).build(Setting(clients=10, experts=100, horizon=512))
-    >>> print(algorithm.certificate.guarantees[1].curve.words())
+    Parameters
+    ----------
+    epsilon
+        The privacy budget, in [1e-6, 1e6]. Default 1.
+    delta
+        The second part of the budget, in [0, 1). 0 (default) gives pure differential privacy.
+    every
+        Rounds between two exchanges (N): from 1 (default) to the horizon.
+    switches
+        Draws of an expert for each guess, at least 1. None (default): chosen from public values.
+    threshold
+        The loss, summed over clients, that an expert may have beyond the guess before it is
+        replaced, >= 0. None (default): chosen from public values.
+    first_guess
+        The first guess above 0 of the best expert's loss, summed over clients: > 0 and at most
+        clients * horizon. None (default): the threshold or clients * every, whichever is larger.
+
+    Guarantee
+    ---------
+    One loss vector of one client in one round is protected from the public and from other clients,
+    even if all of them collude, with (epsilon, delta). The server is trusted: it receives exact
+    sums of losses. Proofs: `proofs/doubling.md#whole-algorithm` for delta = 0,
+    `proofs/doubling.md#approximate-dp` for delta > 0.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> algorithm = hr.Doubling().build(hr.Setting(clients=10, experts=100, horizon=512))
+    >>> print(algorithm.certificate.peer.curve.words())
     epsilon = 1, delta = 0
+    >>> round(algorithm.parameters["first_guess"], 1)
+    24.1
+
+    References
+    ----------
+    Asi et al. 2023, Algorithm 2, with another test.
     """
 
     traits: ClassVar[SpecTraits] = SpecTraits(
         forms={"approximate": {"delta": 1e-6}},
         meanings={
             **SparseVector.traits.meanings,
-            "switches": "changes of expert allowed for each guess",
-            "threshold": "loss beyond the guess at which a new expert is chosen",
-            "first_guess": "first guess above 0 of what the best expert loses at all sites together; doubled when it fails",
-            "wrong_doubling_at_most": "chance that a right guess is doubled; not about privacy",
+            "switches": "largest number of changes of expert for each guess",
+            "threshold": (
+                "loss beyond the guess, summed over clients, at which a new expert is chosen"
+            ),
+            "first_guess": (
+                "first guess above 0 of the best expert's loss, summed over clients; "
+                "doubled when it fails"
+            ),
+            "wrong_doubling_at_most": (
+                "bound on the probability that a correct guess is doubled; does not affect privacy"
+            ),
         },
     )
 
@@ -106,17 +155,18 @@ class Doubling(AlgorithmSpec):
     first_guess: float | None = None
 
     def __post_init__(self) -> None:
-        self._same_budget()  # checks what the two share
+        self._same_budget()  # checks the parameters that both share
         if self.first_guess is not None:
             positive("first_guess", self.first_guess)
 
     def _same_budget(self) -> SparseVector:
+        """`SparseVector` with the same parameters and a best loss of 0."""
         return SparseVector(
             self.epsilon, self.delta, self.every, switches=self.switches, threshold=self.threshold
         )
 
     def audit_variants(self) -> tuple[Doubling, ...]:
-        """Loud versions whose tiny games, with several guesses in them, come close to the certificate."""
+        """Variants whose tiny games have several guesses and come close to the certificate."""
         return (
             replace(self, epsilon=24.0, switches=2, threshold=1.0, every=1, first_guess=1.0),
             replace(self, epsilon=3.0, switches=1, threshold=0.5, every=1, first_guess=1.0),

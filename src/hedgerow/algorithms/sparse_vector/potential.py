@@ -1,11 +1,18 @@
-"""Experts that are charged to the potential, not to the best expert's loss: no factor log d on an L* that nobody need know.
+"""Sparse vector for an unknown and possibly large best loss L*: no factor log d multiplies L*.
 
-After Algorithm 5 of Asi et al. 2023. Weights are exp(-rate S(x)), S the losses of all clients since the epoch began, and the
-potential is their mean; every switch takes a share of it, and the best expert's loss gives back little. In print a run
-ends when the potential itself has noisily fallen far enough. That costs privacy in every later run, because all of them start
-from weights that know the datum, and a run may never end although its expert loses in every round
-(`proofs/potential.md#printed-test`). Certified, a run ends when its own expert has noisily lost more than a constant: the
-potential falls by as much on average (`proofs/potential.md#switches`), and one datum matters in the answers of one run.
+The algorithm follows Algorithm 5 of Asi et al. 2023. The weights are exp(-rate * S(x)), where S(x)
+is the loss of expert x since the epoch began, summed over clients. The potential is their mean.
+Every switch lowers it by a share. In an epoch its logarithm can fall by at most ln(d) plus rate
+times the best expert's loss, which bounds the number of switches.
+
+There are two tests that end a run (the time between two switches):
+
+* Printed: the potential itself has fallen far enough, up to noise. This costs privacy in every
+  later run, because all later runs start from weights that depend on the record. And a run may
+  never end although its expert loses in every round (`proofs/potential.md#printed-test`).
+* Certified: the expert of the run has lost more than a constant, up to noise. The potential falls
+  by as much on average (`proofs/potential.md#switches`), and one record matters in the test of one
+  run.
 """
 
 from __future__ import annotations
@@ -50,19 +57,25 @@ from hedgerow.privacy.curves import ApproximateDP, PureDP, Quoted
 from hedgerow.privacy.mechanisms import AboveThreshold, ExponentialMechanism
 
 SLACK = 2.0**-18
-"""What rounding to the lattice and floating point may add to the move of a potential."""
+"""Bounds how much rounding (lattice and floating point) adds to the change of a potential."""
 SLOWEST = 2.0**-24
-"""The smallest rate for which that much is enough."""
+"""The smallest rate for which `SLACK` is large enough."""
 FALLS = tuple(np.linspace(1.0, 4.0, 25).tolist())
 SHARES = (0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 
 
 @dataclass(frozen=True)
 class PotentialTest(Restarting):
-    """The server as printed: a run ends when the potential has fallen by rate * threshold, noisily, since the run began."""
+    """The printed server: a run ends when the potential has fallen far enough since the run began.
+
+    Far enough is a fall of its logarithm by rate * threshold, up to noise.
+    """
 
     def potential(self, sums: Units) -> Units:
-        """-ln(mean of exp(-rate * sum)) / rate, in lattice units: the loss of one expert that counts for all of them."""
+        """-ln(mean of exp(-rate * sum)) / rate, in lattice units.
+
+        If all experts had this loss, the potential would be the same.
+        """
         least = sums.min(axis=-1, keepdims=True)
         rate = self.selection.rate
         more = -np.log(np.exp(-rate * from_units(sums - least)).mean(axis=-1)) / rate
@@ -90,7 +103,11 @@ class PotentialTest(Restarting):
 def printed_cost(
     switches: int, sparse: AboveThreshold, selection_epsilon: float, delta: float
 ) -> PrivacyCurve:
-    """The datum's own run, later ones that it moves twice as far, a selection after each: `proofs/potential.md#printed-cost`."""
+    """The cost of the printed test: `proofs/potential.md#printed-cost`.
+
+    It counts the run in which the record is observed, the later runs (their queries move twice as
+    far), and one selection after each run.
+    """
     answers = 1 / Fraction(sparse.threshold_scale) + 2 / Fraction(sparse.query_scale)
     own, later = (round_up(answers * (moved + Fraction(SLACK))) for moved in (1, 2))
     runs = [own] + [later] * (switches - 1)
@@ -100,14 +117,13 @@ def printed_cost(
     composed = Quoted(
         BoundedRangeSequence(tuple(r for run in runs for r in (2 * run, selection_epsilon))), delta
     )
-    return min(
-        pure, composed, key=lambda curve: curve.stated()[0]
-    )  # few large costs: delta buys less than the bounded range loses
+    # With few large costs the pure sum is smaller: delta gains less than bounded range loses.
+    return min(pure, composed, key=lambda curve: curve.stated()[0])
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Draws in an epoch, what a run may lose, and the sparse-vector part of the budget."""
+    """Draws per epoch, the loss that a run may have, and the sparse-vector share of the budget."""
 
     switches: int
     threshold: float
@@ -117,19 +133,20 @@ class Plan:
 def plan(
     *, clients: int, experts: int, horizon: int, every: int, epsilon: float, delta: float
 ) -> Plan:
-    """The least proven cost of an epoch on a grid, from public values: `proofs/potential.md#switches`.
+    """The plan with the smallest proven cost of an epoch, on a grid, from public values.
 
-    An epoch has twice the draws that the potential of d experts lasts for, so a full one costs the best expert, too.
+    An epoch has twice the draws that the potential of d experts allows, so in a full epoch the best
+    expert loses, too. Proof: `proofs/potential.md#switches`.
     """
     best, least = None, inf
     for share in SHARES:
         sparse = share * epsilon
-        quiet = log(max(2.0, horizon / every)) / sparse
+        allowance = log(max(2.0, horizon / every)) / sparse  # A' in the proof
         normal = 2 * surrogate_mu(epsilon, delta, sparse) if delta > 0 else 0.0
         for fall in FALLS:
             switches = 1 + ceil(2 * log(experts) / (1 - fall / expm1(fall)))
             selection = max((epsilon - sparse) / switches, normal / sqrt(switches))
-            threshold = quiet + 2 * fall / selection
+            threshold = allowance + 2 * fall / selection
             price = switches * (threshold + 1 / sparse + clients * every)
             if price < least:
                 best, least = Plan(switches, threshold, sparse), price
@@ -139,26 +156,64 @@ def plan(
 
 @dataclass(frozen=True)
 class Potential(AlgorithmSpec):
-    """Private federated experts for streams with a good expert whose loss is not known and may be large.
+    r"""Sparse vector for an unknown best loss that may be large.
 
-    `epsilon` and `delta` are the budget (delta = 0: pure), `every` the rounds between exchanges (N). `test` is what ends a run:
-    the loss of its own `"expert"`, with constants that spend the budget by the tight proof; or, as printed and with the printed
-    constants, the `"potential"`, where the certificate says what is proven beside what is claimed. `switches` (in an epoch),
-    `threshold` (what a run may lose) and, of the printed constants, `rate` (eta in print) replace what would be chosen; the
-    certificate follows.
+    A run ends when its expert has lost more than a threshold, up to noise. The next expert $x$ is
+    drawn with probability proportional to $\exp(-\eta S(x) / 2)$, where $S(x)$ is its loss since
+    the epoch began, summed over clients. After `switches` draws a new epoch begins on new losses
+    only. The proven loss has no factor log d on the best expert's loss
+    (`proofs/potential.md#switches`).
 
-    >>> from hedgerow.core.setting import Setting
-    >>> algorithm = Potential(epsilon=1.0, test="potential").build(Setting(clients=10, experts=100, horizon=512))
-    >>> print(algorithm.certificate.guarantees[1].curve.words())
+    Parameters
+    ----------
+    epsilon
+        The privacy budget, in [1e-6, 1e6]. Default 1.
+    delta
+        The second part of the budget, in [0, 1). 0 (default) gives pure differential privacy.
+    every
+        Rounds between two exchanges (N): from 1 (default) to the horizon.
+    test
+        What ends a run. "expert" (default): the loss of its expert, with constants that spend the
+        budget by the tight proof. "potential": the printed test with the printed constants; the
+        certificate states what is proven and what the paper claims.
+    switches
+        Draws of an expert in an epoch, at least 1. None (default): chosen from public values.
+    threshold
+        The loss, summed over clients, that a run may have, >= 0. None (default): chosen from public
+        values. The certificate always follows the values that are used.
+    rate
+        The learning rate of the printed algorithm (eta in the paper), in [2^-24, 1000]. Only with
+        test="potential". None (default): the printed value.
+
+    Guarantee
+    ---------
+    One loss vector of one client in one round is protected from the public and from other clients,
+    even if all of them collude, with the certified (epsilon, delta). The server is trusted: it
+    receives exact sums of losses. Proofs: `proofs/potential.md#whole-algorithm` for test="expert",
+    `proofs/potential.md#printed-cost` for test="potential".
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> setting = hr.Setting(clients=10, experts=100, horizon=512)
+    >>> print(hr.Potential(epsilon=1.0).build(setting).certificate.peer.curve.words())
+    epsilon = 1, delta = 0
+    >>> printed = hr.Potential(epsilon=1.0, test="potential").build(setting)
+    >>> print(printed.certificate.peer.curve.words())
     epsilon = 1.906, delta = 0
+
+    References
+    ----------
+    Asi et al. 2023, Algorithm 5. `proofs/potential.md` states which reading of the printed
+    constants is used.
     """
 
     traits: ClassVar[SpecTraits] = SpecTraits(
         forms={"published": {"test": "potential"}, "approximate": {"delta": 1e-6}},
         meanings={
             **SparseVector.traits.meanings,
-            "switches": "changes of expert allowed in an epoch",
-            "test": "whose loss is compared with the threshold",
+            "switches": "largest number of changes of expert in an epoch",
+            "test": "what is compared with the threshold: the expert's loss or the potential",
             "rate": "learning rate",
         },
     )
@@ -181,20 +236,21 @@ class Potential(AlgorithmSpec):
         if self.threshold is not None:
             expect(0 <= self.threshold < np.inf, "threshold", self.threshold, ">= 0 and finite")
         if self.rate is not None:
-            expect(self.printed, "rate", self.rate, 'to be None, or test="potential"')
+            expect(self.printed, "rate", self.rate, 'to be None unless test="potential"')
             between("rate", self.rate, SLOWEST, 1e3)
 
     @property
     def printed(self) -> bool:
+        """Whether the printed test and constants are used."""
         return self.test == "potential"
 
     def audit_variants(self) -> tuple[Potential, ...]:
-        """Loud versions whose tiny games, with several epochs in them, come close to the certificate."""
+        """Variants whose tiny games have several epochs and come close to the certificate."""
         if self.printed:
-            loud = replace(self, epsilon=12.0, every=1, rate=12.0, threshold=0.5)
-            return (replace(loud, switches=1), replace(loud, epsilon=3.0, rate=2.0, switches=2))
-        loud = replace(self, epsilon=24.0, every=1, threshold=1.0, switches=2)
-        return (loud, replace(loud, epsilon=3.0, switches=1, threshold=0.5))
+            first = replace(self, epsilon=12.0, every=1, rate=12.0, threshold=0.5)
+            return (replace(first, switches=1), replace(first, epsilon=3.0, rate=2.0, switches=2))
+        first = replace(self, epsilon=24.0, every=1, threshold=1.0, switches=2)
+        return (first, replace(first, epsilon=3.0, switches=1, threshold=0.5))
 
     def build(self, setting: Setting) -> Algorithm:
         check_interval(self.every, setting)
@@ -259,7 +315,11 @@ class Potential(AlgorithmSpec):
         return Restarting(setting.experts, self.every, switches, threshold, 0.0, sparse, selection)
 
     def _printed(self, setting: Setting) -> Restarting:
-        """K = 2 ln d, eps0 = eps / K (approximate: eps / sqrt(K ln(1/delta))), eta = eps0 / (56 ln T), a fall of 2."""
+        """The printed constants.
+
+        K = 2 ln d, eps0 = eps / K (with delta > 0: eps / sqrt(K ln(1/delta))),
+        eta = eps0 / (56 ln T), and the logarithm of the potential falls by 2.
+        """
         switches = self.switches or max(1, ceil(2 * log(setting.experts)))
         each = self.epsilon / (
             switches if self.delta == 0 else sqrt(switches * log(1 / self.delta))

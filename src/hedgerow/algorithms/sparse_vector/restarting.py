@@ -1,8 +1,8 @@
-"""A sparse-vector server that never runs dry: after `switches` draws it forgets all losses and begins again.
+"""A sparse-vector server that restarts: after `switches` draws it forgets all losses.
 
-The losses between two restarts are an *epoch*. Queries and scores are made from the losses of one epoch alone, and the draws of
-expert at which epochs end are broadcast, so one loss vector matters in one epoch only: however many there are, they cost as
-much as one (`proofs/doubling.md#epochs`).
+The time between two restarts is an *epoch*. Queries and scores use the losses of one epoch only,
+and the draws that end an epoch are broadcast. So one loss vector matters in one epoch only, and any
+number of epochs costs as much privacy as one (`proofs/doubling.md#epochs`).
 """
 
 from __future__ import annotations
@@ -19,29 +19,30 @@ from hedgerow.core.noise import Noise
 
 @dataclass(frozen=True)
 class EpochState(ServerState):
-    """Beside the state of a sparse-vector server: the total losses of all clients when the epoch began."""
+    """The state of a sparse-vector server, plus the totals when the epoch began (`origin`)."""
 
     origin: Units
 
 
 @dataclass(frozen=True)
 class Restarting(Selector):
-    """The server; subclasses say what a run may lose (`limit`) and by what the next expert is chosen (`epoch_scores`).
+    """The server. Subclasses define how much a run may lose and how the next expert is scored.
 
-    `switches` in states and broadcasts counts all draws since the start, so its quotient by the field `switches` is the epoch.
+    Those two methods are `limit` and `epoch_scores`. In states and broadcasts `switches` counts all
+    draws since the start; divided by the field `switches` it gives the number of the epoch.
     """
 
     def limit(self, switches: int) -> float:
-        """The threshold of the run that begins after so many draws."""
+        """The threshold of the run that begins after `switches` draws."""
         del switches
         return self.threshold
 
     def epoch_scores(self, state: EpochState) -> Array:
-        """Scores of the experts at the end of a run: small is good."""
+        """Scores of the experts at the end of a run; smaller is better."""
         return from_units(state.totals - state.origin)
 
     def base(self, totals: Units, origin: Units, expert: int) -> int:
-        """What `query` measures from, at the start of a run."""
+        """The value that `query` subtracts: the level at the start of a run."""
         del origin
         return int(totals[expert])
 
@@ -75,7 +76,7 @@ class Restarting(Selector):
         )
 
     def log_likelihood(self, broadcasts: list[CurrentExpert], reports: Array) -> float:
-        """Exact log-probability of the broadcasts: threshold noise integrated out, one run after the other."""
+        """Exact log-probability of the broadcasts; the threshold noise is integrated out."""
         totals = np.cumsum(to_units(reports.sum(axis=1)), axis=0)
         zero = np.zeros(self.experts, np.int64)
         state = EpochState(zero, broadcasts[0].expert, 0, np.nan, 0, zero)

@@ -1,9 +1,13 @@
-"""Fed-SVT: stay with an expert until its loss is noisily too high, then draw a new one privately (Gao et al. 2024, Alg. 4, 5).
+"""Fed-SVT: keep an expert until a noisy test finds its loss too high, then draw another privately.
 
-Every `every` rounds the clients send the sums of their losses. The server compares the total loss q of the current expert,
-since it was chosen, with a threshold: q + noise > L + noise. If so it draws a new expert with probability proportional to
-exp(-eta * max(S(x), m L*) / 2), S the total losses of all clients since the start. After `switches` draws the last expert is
-kept and nothing is sent any more. One client alone is the single-player Sparse-Vector algorithm of Asi et al. 2023.
+Every `every` rounds the clients send the sums of their losses. The server tests q + noise > L +
+noise, where q is the total loss of the current expert since it was drawn and L is the threshold. If
+the test is positive, the server draws a new expert with probability proportional to
+exp(-eta * max(S(x), m L*) / 2), where S(x) is the loss of expert x since the start, summed over all
+m clients. After `switches` draws the last expert is kept and no more messages are sent.
+
+The algorithm is that of Gao et al. 2024 (Algorithms 4 and 5). With one client it is the
+single-player Sparse-Vector algorithm of Asi et al. 2023. A *run* is the time between two draws.
 """
 
 from __future__ import annotations
@@ -37,7 +41,11 @@ from hedgerow.privacy.mechanisms import AboveThreshold, ExponentialMechanism
 
 @dataclass(frozen=True)
 class ServerState:
-    """Total losses of all clients, the run's expert, its loss when the run began, its noisy threshold, switches used."""
+    """What the server remembers between exchanges.
+
+    `totals` are the losses of all clients so far, `expert` is the expert of the current run, `base`
+    is its total loss when the run began, and `switches` counts the draws so far.
+    """
 
     totals: Units
     expert: int
@@ -48,7 +56,7 @@ class ServerState:
 
 @dataclass(frozen=True)
 class Selector:
-    """The server: one sparse-vector query at every exchange, one private selection after each "above"."""
+    """The server: one sparse-vector query per exchange, one selection after each "above"."""
 
     experts: int
     every: int
@@ -74,21 +82,26 @@ class Selector:
         )
 
     def query(self, state: ServerState) -> float:
+        """The loss of the current expert in this run, over all clients."""
         return float(from_units(int(state.totals[state.expert]) - state.base))
 
     def queries(
         self, state: ServerState, block: Block, earlier: Units, due: npt.NDArray[np.int64]
     ) -> Array:
-        """`query` before each of the rounds `due` of a block, while the run lasts; `earlier` are the totals before the block."""
+        """`query` before each round in `due`, as long as the run lasts.
+
+        `earlier` are the totals before the block.
+        """
         column = np.zeros(block.rounds + 1)
         np.cumsum(np.einsum("ri->r", block.losses[:, :, state.expert]), out=column[1:])
         return from_units(to_units(column[due]) + (int(earlier[state.expert]) - state.base))
 
     def scores(self, totals: Units) -> Array:
+        """Scores for the selection: total losses, but at least m L*."""
         return np.maximum(from_units(totals), self.floor)
 
     def switch(self, state: ServerState, noise: Noise) -> ServerState:
-        """Draw the next expert and begin its run."""
+        """Draws the next expert and begins its run."""
         expert = noise.release(self.selection, self.scores(state.totals))
         used = state.switches + 1
         fresh = self.sparse.begin(self.threshold, noise) if used < self.switches else np.inf
@@ -103,10 +116,10 @@ class Selector:
         return self.message(state), state
 
     def advance(self, run: RunState, block: Block, source: NoiseSource) -> tuple[RunState, Trace]:
-        """Many exchanges at once: between two switches only the current expert's column matters.
+        """Plays many exchanges at once: between two draws only the current expert's column matters.
 
-        `pending` is what the clients have gathered since their last upload; `boundaries` are the rounds of the block before
-        which an exchange is due.
+        `pending` are the losses since the last upload; `boundaries` are the rounds of the block
+        before which an exchange is due.
         """
         noise = source.server()
         rounds, clients = block.losses.shape[:2]
@@ -154,7 +167,7 @@ class Selector:
         return after, Trace(np.broadcast_to(plays[:, None], (rounds, clients)), done)
 
     def log_likelihood(self, broadcasts: list[CurrentExpert], reports: Array) -> float:
-        """Exact log-probability of the broadcasts: threshold noise integrated out, one run after the other."""
+        """Exact log-probability of the broadcasts; the threshold noise is integrated out."""
         totals = to_units(reports.sum(axis=1))
         expert, used, base, queries = broadcasts[0].expert, 0, 0, list[float]()
         result = -log(self.experts)
@@ -174,17 +187,21 @@ class Selector:
 
 
 def total_cost(switches: int, sparse: AboveThreshold, selection_epsilon: float) -> PureDP:
-    """The sparse-vector part once, and one selection for each switch: `proofs/sparse_vector.md#whole-algorithm`."""
+    """Pure cost: the sparse-vector part once, plus one selection per switch.
+
+    Proof: `proofs/sparse_vector.md#whole-algorithm`.
+    """
     return pure_sum([sparse.curve, *[PureDP(selection_epsilon)] * switches])
 
 
 def approximate_cost(
     switches: int, sparse: AboveThreshold, selection_epsilon: float, delta: float
 ) -> PrivacyCurve:
-    """The sparse-vector part, then adaptive selections of bounded range: `proofs/sparse_vector.md#approximate-dp`."""
-    if (
-        selection_epsilon > WIDEST
-    ):  # beyond the recursion's tables, where it would gain nothing anyway
+    """Approximate cost: the sparse-vector part, then adaptive selections of bounded range.
+
+    Proof: `proofs/sparse_vector.md#approximate-dp`.
+    """
+    if selection_epsilon > WIDEST:  # not in the recursion's tables, and it would gain nothing
         return total_cost(switches, sparse, selection_epsilon)
     return Quoted(
         AfterPureStep(AdaptiveBoundedRange(selection_epsilon, switches), sparse.curve.bound), delta
@@ -194,40 +211,74 @@ def approximate_cost(
 def cost(
     switches: int, sparse: AboveThreshold, selection_epsilon: float, delta: float
 ) -> PrivacyCurve:
-    """What a run of the algorithm costs; delta = 0 asks for pure privacy."""
+    """The privacy cost of the whole game: pure if delta = 0."""
     if delta == 0:
         return total_cost(switches, sparse, selection_epsilon)
     return approximate_cost(switches, sparse, selection_epsilon, delta)
 
 
 def affordable(epsilon: float, delta: float, switches: int, sparse: AboveThreshold) -> float:
-    """The largest epsilon of a selection that the budget leaves, beside the sparse-vector part."""
+    """The largest epsilon per selection that the budget allows after the sparse-vector part."""
     eta = (epsilon - sparse.curve.bound) / switches
     if delta > 0 and eta < WIDEST:
         eta = largest_range(
             switches, Budget(epsilon, delta), pure=sparse.curve.bound, tolerance=5e-4
         )
-    while cost(switches, sparse, eta, delta).delta(epsilon) > delta:  # a last bit, if any
+    while cost(switches, sparse, eta, delta).delta(epsilon) > delta:  # one last bit, if any
         eta = nextafter(eta, 0.0)
     return eta
 
 
 @dataclass(frozen=True)
 class SparseVector(AlgorithmSpec):
-    """Private federated experts for streams with a low-loss expert.
+    r"""Keep an expert until a noisy test finds its loss too high, then draw a new one privately.
 
-    `epsilon` and `delta` are the budget (delta = 0: pure), `every` the rounds between exchanges (N), `best_loss` the loss L* of
-    the best expert per client, known beforehand (a value computed from the data would not be covered).
+    Use it when some expert is rarely or never wrong and a bound on its loss is known. A new expert
+    is drawn when $q + \mathrm{noise} > L + \mathrm{noise}$, where $q$ is the loss of the current
+    expert since it was drawn, with probability proportional to $\exp(-\eta \max(S(x), m L^*) / 2)$,
+    where $S(x)$ is the loss of expert $x$ since the start; both are sums over all $m$ clients.
 
-    `calibration="certified"` (default) spends the budget by the tight proof and chooses everything else from public values to
-    minimise the worst expected regret over a fixed family of streams; `"published"` uses the printed constants with failure
-    probability `rho`, and its certificate says what they really cost. `switches` (kappa) and `threshold` (L)
-    replace what the calibration would choose; the certificate follows.
+    Parameters
+    ----------
+    epsilon
+        The privacy budget, in [1e-6, 1e6]. Default 1.
+    delta
+        The second part of the budget, in [0, 1). 0 (default) gives pure differential privacy.
+    every
+        Rounds between two exchanges (N): from 1 (default) to the horizon.
+    best_loss
+        The total loss L* of the best expert per client, >= 0 (default 0). It must be known
+        beforehand; a value computed from the data is not covered by the guarantee.
+    calibration
+        "certified" (default) spends the budget by the tight proof. It chooses all other parameters
+        from public values, to minimise the worst expected regret over a fixed family of streams.
+        "published" uses the constants printed in the paper; the certificate states their true cost.
+    rho
+        The failure probability in the published constants, in (0, 1/2). It does not affect privacy.
+    switches
+        The largest number of draws (kappa), at least 1. None (default): the calibration chooses.
+    threshold
+        The threshold L, >= 0, on the loss summed over clients. None (default): the calibration
+        chooses. The certificate always follows the values that are used.
 
-    >>> from hedgerow.core.setting import Setting
-    >>> algorithm = SparseVector(epsilon=1.0, calibration="published").build(Setting(clients=10, experts=100, horizon=512))
-    >>> print(algorithm.certificate.guarantees[1].curve.words())
+    Guarantee
+    ---------
+    One loss vector of one client in one round is protected from the public and from other clients,
+    even if all of them collude, with the certified (epsilon, delta). The server is trusted: it
+    receives exact sums of losses. Proofs: `proofs/sparse_vector.md#whole-algorithm` for delta = 0,
+    `proofs/sparse_vector.md#approximate-dp` for delta > 0.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> setting = hr.Setting(clients=10, experts=100, horizon=512)
+    >>> published = hr.SparseVector(epsilon=1.0, calibration="published").build(setting)
+    >>> print(published.certificate.peer.curve.words())
     epsilon = 0.75, delta = 0
+
+    References
+    ----------
+    Gao et al. 2024, Algorithms 4 and 5. Asi et al. 2023 (one client).
     """
 
     traits: ClassVar[SpecTraits] = SpecTraits(
@@ -237,14 +288,14 @@ class SparseVector(AlgorithmSpec):
             "approximate, published": {"delta": 1e-6, "calibration": "published"},
         },
         meanings={
-            "best_loss": "the best expert's loss per site, at most",
-            "rho": "chance of missing the published accuracy; not about privacy",
-            "switches": "changes of expert allowed",
-            "selection_epsilon": "epsilon of each choice of an expert",
-            "threshold": "loss at which a new expert is chosen",
-            "threshold_scale": "noise on the threshold",
-            "query_scale": "noise on each comparison with it",
-            "noise_law": "law of that noise",
+            "best_loss": "largest total loss of the best expert per client",
+            "rho": "probability of missing the published accuracy; does not affect privacy",
+            "switches": "largest number of changes of expert",
+            "selection_epsilon": "epsilon of each private choice of an expert",
+            "threshold": "loss, summed over clients, at which a new expert is chosen",
+            "threshold_scale": "scale of the noise on the threshold",
+            "query_scale": "scale of the noise on each comparison with the threshold",
+            "noise_law": "distribution of both noises",
         },
     )
 
@@ -270,7 +321,7 @@ class SparseVector(AlgorithmSpec):
             expect(0 <= self.threshold < np.inf, "threshold", self.threshold, ">= 0 and finite")
 
     def audit_variants(self) -> tuple[SparseVector, ...]:
-        """Loud versions whose tiny games, with several runs in them, come close to the certificate."""
+        """Variants whose tiny games have several runs and come close to the certificate."""
         return (
             replace(self, epsilon=24.0, switches=2, threshold=1.0, every=1, best_loss=0.0),
             replace(self, epsilon=36.0, switches=3, threshold=0.5, every=1, best_loss=0.5),
@@ -366,5 +417,8 @@ class SparseVector(AlgorithmSpec):
             calibration=self.calibration,
             channels=CHANNELS,
             mechanisms=(sparse.threshold_noise, sparse.comparison, selection),
-            when_spent=f"after {switches} switches of expert the sites keep the last one, and nothing is sent any more",
+            when_spent=(
+                f"after {switches} changes of expert the clients keep the last one, "
+                "and no more messages are sent"
+            ),
         )

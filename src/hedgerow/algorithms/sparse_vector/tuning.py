@@ -1,16 +1,17 @@
-"""Choosing the free parameters of the sparse-vector expert algorithm from public values.
+"""Chooses the free parameters of the sparse-vector algorithm from public values.
 
-``choose`` looks for the number of switches kappa, the threshold L and the share eps_s of the
-sparse-vector part in the budget that minimise the worst expected regret over a few reference
-streams.  What eps_s leaves is for the selections: eta = (epsilon - eps_s) / kappa, or, with
-delta > 0, nearly what the normal approximation of kappa steps allows if that is more.  The
-regret is estimated by a surrogate that jumps from switch to switch, so its cost does not grow with
-the horizon.  Nothing here reads data and nothing is random, so the choice has no privacy cost.
-The surrogate is an approximation (between switches losses follow their mean) and the choice is the
-best point of a finite grid under it, not a proven optimum. A tenth of the mean over the streams is
-added to the worst, because the worst alone is often flat in the parameters. With L* > 0 false
-alarms are counted as if the good expert had already lost its L*, which is careful: it costs some
-regret where that expert never loses.
+`choose` searches for the number of switches kappa, the threshold L and the share eps_s of the
+sparse-vector part in the budget. It minimises the worst expected regret over a few reference
+streams. The rest of the budget goes to the selections: eta = (epsilon - eps_s) / kappa or, with
+delta > 0, nearly what the normal approximation of kappa steps allows if that is more.
+
+The regret is estimated by a surrogate that jumps from switch to switch, so its running time does
+not grow with the horizon. Nothing here reads data and nothing is random, so the choice has no
+privacy cost. The surrogate is an approximation (between switches losses follow their mean), and
+the choice is the best point of a finite grid under it, not a proven optimum. A tenth of the mean
+over the streams is added to the worst, because the worst alone is often flat in the parameters.
+With L* > 0 false alarms are counted as if the good expert had already lost its L*. This is
+cautious: it costs some regret if that expert never loses.
 """
 
 import math
@@ -29,17 +30,17 @@ STREAM_NAMES = (*(f"bernoulli {rate:g}" for rate in BERNOULLI_RATES), "halving")
 FRACTIONS = (0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # eps_s / epsilon
 MARGINS = (0.0, 0.1, 0.25, 0.4, 0.55, 0.7, 0.85, 1.0, 1.2, 1.5, 2.0, 3.0, 5.0, 8.0)
 EXTRA_SWITCHES = (0, 1, 2, 4, 7, 12, 20)  # above the fewest allowed
-MORE_SWITCHES = (*EXTRA_SWITCHES, 35, 60)  # with delta > 0 a switch costs less, the more there are
-OF_NORMAL_LIMIT = 0.99  # of the range by normal approximation, what certified composition allows
-STAGES = ((24, 0.12), (96, 0.2), (384, 1.0))  # replicates, share of the candidates kept after it
+MORE_SWITCHES = (*EXTRA_SWITCHES, 35, 60)  # with delta > 0: the more switches, the less each costs
+OF_NORMAL_LIMIT = 0.99  # certified composition allows this share of the normal approximation
+STAGES = ((24, 0.12), (96, 0.2), (384, 1.0))  # replicates, share of the candidates kept
 MEAN_WEIGHT = 0.1  # the mean over streams separates candidates whose worst streams tie
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Parameters of one run; what sparse_epsilon leaves of the budget is for the selections, in equal parts.
+    """The chosen parameters. The rest of the budget is split equally between the selections.
 
-    `expected` holds the surrogate's expected regret on every reference stream.
+    `expected` is the surrogate's expected regret on every reference stream.
     """
 
     switches: int
@@ -50,6 +51,8 @@ class Choice:
 
 @dataclass(frozen=True)
 class _Problem:
+    """The public values for which parameters are chosen."""
+
     clients: int
     experts: int
     horizon: int
@@ -89,7 +92,7 @@ def choose(
     epsilon: float,
     delta: float = 0.0,
 ) -> Choice:
-    """Choose the parameters for these public values; deterministic, about a second at most."""
+    """Chooses the parameters for these public values; deterministic, about a second at most."""
     least = float(clients * best_loss)
     problem = _Problem(clients, experts, horizon, every, least, epsilon, delta)
     fewest = max(1, (experts - 1).bit_length())
@@ -114,14 +117,14 @@ def choose(
 
 
 def _bernoulli(problem: _Problem) -> _Streams:
-    """One zero-loss expert; all others lose at the stream's rate from the start."""
+    """One expert never loses; all others lose at the stream's rate from the start."""
     rate = np.array([[rate, 0.0] for rate in BERNOULLI_RATES])
     size = np.broadcast_to([problem.experts - 1.0, 1.0], rate.shape)
     return _Streams(size, np.broadcast_to([0.0, float(problem.horizon)], rate.shape), rate)
 
 
 def _halving(problem: _Problem) -> _Streams:
-    """After every eighth of the horizon half of the surviving experts start to lose 1 a round."""
+    """After every eighth of the horizon half of the surviving experts start to lose 1 per round."""
     alive, cohorts = problem.experts, []
     for part in range(1, HALVINGS + 1):
         cohorts.append((alive // 2, part * problem.horizon // (HALVINGS + 1)))
@@ -150,15 +153,15 @@ def _expected_regret(problem: _Problem, grid: Array, replicates: int) -> Array:
             paid, stuck = _surrogate(problem, streams, group, nodes)
             rounds, factor = _bad_run(problem, streams, group, nodes)
             rare = tail(problem, streams, group, rounds, factor)
-            # Few nodes do not see a rare exhaustion of the switches, which costs order T; what
-            # they can have missed is bounded by about three nodes' share.
+            # Few nodes may miss that the switches run out, which is rare but costs order T. What
+            # they can have missed is at most about the share of three nodes.
             unseen = stuck + 3.0 * problem.horizon / replicates
             result[index, columns] = paid + np.maximum(stuck, np.minimum(rare, unseen))
     return result
 
 
 def _selection(problem: _Problem, sparse: Array, switches: int) -> Array:
-    """The eta that the budget leaves to each selection."""
+    """The eta that the budget allows for each selection."""
     pure = (problem.epsilon - sparse) / switches
     if problem.delta == 0:
         return pure
@@ -187,7 +190,7 @@ def _nodes(dimensions: int, count: int) -> Array:
 def _surrogate(
     problem: _Problem, streams: _Streams, group: _Group, nodes: Array
 ) -> tuple[Array, Array]:
-    """Mean loss before and after the last switch, two arrays of shape (candidates, streams).
+    """Mean loss before and after the last switch: two arrays of shape (candidates, streams).
 
     Works on arrays of shape (candidates, streams, replicates).
     """
@@ -223,7 +226,7 @@ def _log_factor(rate: Array, selection: Array) -> Array:
 def _pick(
     streams: _Streams, decay: Array, clip: Array, now: Array, pick: Array
 ) -> npt.NDArray[np.int64]:
-    """Cohort drawn at time ``now``, with an upper bound for E exp(-eta max(S, m L*) / 2)."""
+    """Cohort drawn at time `now`, with an upper bound for E exp(-eta max(S, m L*) / 2)."""
     logs = []
     for cohort, size in enumerate(np.log(np.maximum(streams.size, 1e-300)).T[:, :, None]):
         elapsed = np.maximum(now - streams.start[:, cohort, None], 0.0)
@@ -236,12 +239,13 @@ def _pick(
 def _exchanges(
     problem: _Problem, group: _Group, noise: Array, *, quiet: Array, first: Array, drift: Array
 ) -> Array:
-    """Number of exchanges until q + g > L + z; ``noise`` holds uniform nodes for z and g.
+    """Number of exchanges until q + g > L + z; `noise` holds uniform nodes for z and g.
 
-    In the quiet exchanges the hazard is exp(-eps_s (L - m L* + z)), as if m L* were lost already
-    (cautious: the best expert may lose that much).  Then q is ``first`` and grows by ``drift`` per
-    exchange, and the hazard by exp(eps_s * step) per step, until it is 1.  Losses rarer than one
-    per exchange come as jumps of size 1, each level being held for 1 / drift exchanges.
+    `quiet` is the number of exchanges before the first loss. In these the hazard is exp(-eps_s (L
+    - m L* + z)), as if m L* were lost already (cautious: the best expert may lose that much). Then
+    q is `first` and grows by `drift` per exchange, and the hazard grows by exp(eps_s * step) per
+    step, until it is 1. Losses rarer than one per exchange come as jumps of size 1, and each level
+    is held for 1 / drift exchanges.
     """
     margin, budget = group.margin - np.log(noise[0]), -np.log(noise[1])
     calm = -np.log1p(-np.minimum(np.exp(-margin), 1.0 - 1e-12))
