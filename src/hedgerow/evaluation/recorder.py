@@ -1,16 +1,17 @@
 """Record the loss of an algorithm, of comparators on the same losses, and the changes of expert.
 
-Regret is that of Gao et al.: (1/m) (the losses paid, summed over clients and rounds, minus the least
-total loss of one expert common to all m clients). The own-best regret compares every client with its
-own best expert. Comparators are the best expert, the best expert of each client, the mean of all
-experts, the best sequence of experts with few changes, and for squared errors the best point. For
-linear losses no mixture beats the best expert, so mixtures are not listed.
+Regret is that of Gao et al.: (1/m) (the losses paid, summed over clients and rounds, minus the
+least total loss of one expert common to all m clients). The own-best regret compares every client
+with its own best expert. Comparators are the best expert, the best expert of each client, the mean
+of all experts, the best sequence of experts with few changes, and for squared errors the best
+point. For linear losses no mixture beats the best expert, so mixtures are not listed.
 
 A client pays and is compared only in rounds in which it takes part. A client that never takes part
 counts as one without loss. If experts sleep, regret is that of Freund et al. 1997: each expert is
-compared on the rounds in which it is awake. The regret is the largest, over experts, of what was paid
-in these rounds minus the expert's loss (`proofs/masks.md#sleeping-experts`). A sleeping expert pays
-what the client pays, so comparators then depend on the algorithm. The mean is over awake experts.
+compared on the rounds in which it is awake. The regret is the largest, over experts, of what was
+paid in these rounds minus the expert's loss (`proofs/masks.md#sleeping-experts`). A sleeping expert
+pays what the client pays, so comparators then depend on the algorithm. The mean is over awake
+experts.
 """
 
 from __future__ import annotations
@@ -49,9 +50,9 @@ def with_switches(count: int) -> str:
 class RunResult:
     """The result of one algorithm on one seed: thinned curves and final figures.
 
-    Curves are cumulative means over clients. Regrets are NaN if the loss family has no finite set of
-    comparators; `own_best_regret` also if only sums are known. `comparators` are losses by name, as means
-    over clients.
+    Curves are cumulative means over clients. Regrets are NaN if the loss family has no finite set
+    of comparators; `own_best_regret` also if only sums are known. `comparators` are losses by name,
+    as means over clients.
     """
 
     label: str
@@ -81,7 +82,7 @@ def _last_known(plays: np.ndarray) -> np.ndarray:
 
 
 def _mean_of_awake(losses: Array, awake: np.ndarray) -> float:
-    """The sum over rounds of the mean loss of awake experts, in lattice units; 0 if none is awake."""
+    """The mean loss of awake experts, summed over rounds, in lattice units; 0 if none is awake."""
     count = awake.sum(axis=-1)
     return (
         float((np.where(awake, losses, 0.0).sum(axis=-1) / np.maximum(count, 1)).sum())
@@ -92,8 +93,8 @@ def _mean_of_awake(losses: Array, awake: np.ndarray) -> float:
 class Recorder(Sink):
     """A sink that keeps exact sums and about `points` values of each curve.
 
-    Comparators that change their expert are found only for the numbers of changes in `switches`, because
-    they cost another pass.
+    Comparators that change their expert are found only for the numbers of changes in `switches`,
+    because they cost another pass.
     """
 
     def __init__(
@@ -145,8 +146,8 @@ class Recorder(Sink):
     def span(self, first_round: int, rounds: int, play: int, totals: Units) -> None:
         if self._sequence is not None:
             raise Unsupported(
-                "Comparators that change their expert need every loss, but only sums are drawn here. "
-                "Remove comparator_switches or use another engine."
+                "Comparators that change their expert need every loss, but only sums are drawn "
+                "here. Remove comparator_switches or use another engine."
             )
         self._paid = int(self._paid) + int(totals[play])
         self._totals = self._totals + totals
@@ -204,7 +205,10 @@ class Recorder(Sink):
         self._last = plays[-1]
 
     def comparators(self) -> dict[str, float]:
-        """The mean loss over clients of every comparator; empty unless losses are linear or quadratic."""
+        """The mean loss over clients of every comparator.
+
+        Empty for a family that is neither linear nor quadratic.
+        """
         if isinstance(self.family, Quadratic):
             return (
                 {}

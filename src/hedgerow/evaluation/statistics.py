@@ -1,4 +1,4 @@
-"""Statistics over seeds with 95 % intervals: means, differences, ratios, exponents and crossings."""
+"""Statistics over seeds with 95 % intervals: means, differences, ratios, exponents, crossings."""
 
 from __future__ import annotations
 
@@ -126,9 +126,9 @@ class Ratio:
 def exponent(points: Mapping[float, Values]) -> Estimate:
     """The exponent of a power law: least squares of ln(mean of the values at x) on ln x.
 
-    The i-th values at all x belong to the same seed. The interval is that of the slope, linearised in
-    the values seed by seed (delta method): what a seed does to all points alike does not count as error.
-    The exponent is NaN if a mean is not positive.
+    The i-th values at all x belong to the same seed. The interval is that of the slope, linearised
+    in the values seed by seed (delta method): what a seed does to all points alike does not count
+    as error. The exponent is NaN if a mean is not positive.
 
     >>> print(exponent({1.0: [1.0, 3.0], 10.0: [10.0, 30.0], 100.0: [100.0, 300.0]}))
     1.00 ± 0.00

@@ -97,9 +97,7 @@ COLUMNS = (
     Column(
         "regret", "regret", "loss above that of the best expert in hindsight, mean over clients"
     ),
-    Column(
-        "regret_bound", "bound", "proven bound on the expected regret on these losses", _bound
-    ),
+    Column("regret_bound", "bound", "proven bound on the expected regret on these losses", _bound),
     Column(
         "own_best_regret",
         "own-best regret",
@@ -107,7 +105,9 @@ COLUMNS = (
     ),
     Column("loss", "loss", "total loss of a client, mean over clients", printed=False),
     Column("switches", "switches", "changes of expert by one client", _tenths),
-    Column("exchanges", "exchanges", "number of times clients and server exchanged messages", _whole),
+    Column(
+        "exchanges", "exchanges", "number of times clients and server exchanged messages", _whole
+    ),
     Column(
         "numbers_sent", "numbers sent", "numbers in all messages, uploads and broadcasts", _whole
     ),

@@ -62,8 +62,8 @@ def _parameters(thing: Any) -> dict[str, Any]:
 def _outline(curve: PrivacyCurve) -> list[Attack]:
     """The corners of the region that no attack leaves.
 
-    With `a` false alarms and privacy (x, delta(x)), detections are at most delta(x) + exp(x) a and at
-    most 1 - exp(-x) (1 - delta(x) - a).
+    With `a` false alarms and privacy (x, delta(x)), detections are at most delta(x) + exp(x) a and
+    at most 1 - exp(-x) (1 - delta(x) - a).
     """
     stated, pure = min(curve.stated()[0], STEEPEST), curve.epsilon(0.0)
     lines = [(1.0, 0.0)]  # (height without false alarms, slope)

@@ -1,4 +1,4 @@
-"""The provenance of a run when it is written: versions, a hash of the code, the commit, the noise."""
+"""The provenance of a run: versions, a hash of the code, the commit and the noise."""
 
 from __future__ import annotations
 

@@ -29,9 +29,7 @@ def check_format(file: Path, known: str) -> None:
 def read_record(run: Path) -> RunRecord:
     """Read the record of a run folder."""
     if run.is_file():
-        raise InvalidValue(
-            f"{run} is a file, not a run folder. Give the folder {run.parent}."
-        )
+        raise InvalidValue(f"{run} is a file, not a run folder. Give the folder {run.parent}.")
     if not run.is_dir():
         raise InvalidValue(f"There is no run folder at {run}. Check the path.")
     file = run / FILE

@@ -35,7 +35,7 @@ class Attack:
 
 @dataclass(frozen=True)
 class CurveRecord:
-    """A privacy curve: its stated (epsilon, delta), its parameters, and how well the best attack does.
+    """A privacy curve: its stated (epsilon, delta), its parameters and the best attacks.
 
     Parameters
     ----------
@@ -110,7 +110,7 @@ class GuaranteeRecord:
     adjacency
         Which data sets are neighbours.
     colluding
-        How many other clients may collude with the observer.
+        How many clients may pool their data and coins with what the observer sees.
     horizon
         The rounds that the guarantee covers.
     bounds
@@ -165,10 +165,10 @@ class AlgorithmRecord:
 
     `choices` are the parameters that the user set; `parameters` are derived from them.
 
-    `data` is "drawn" (again for every seed), "recorded" (every seed counts as one more run on the same
-    data) or "real" (a deployment). `losses` is a fingerprint of all recorded losses; if it is None, the
-    record does not show whether data differ. `entered` is the largest number of releases that one data
-    record enters; None if it is unknown.
+    `data` is "drawn" (again for every seed), "recorded" (every seed counts as one more run on the
+    same data) or "real" (a deployment). `losses` is a fingerprint of all recorded losses; if it is
+    None, the record does not show whether data differ. `entered` is the largest number of releases
+    that one data record enters; None if it is unknown.
     """
 
     label: str
@@ -194,8 +194,8 @@ class AlgorithmRecord:
 class RunRecord:
     """The record of a run: its certificates and its provenance.
 
-    `played` is the number of rounds that were over when the record of a deployment was written; it is
-    None for a simulation. `stamp` marks a simulation; it is None for a deployment.
+    `played` is the number of rounds that were over when the record of a deployment was written; it
+    is None for a simulation. `stamp` marks a simulation; it is None for a deployment.
     """
 
     format: str

@@ -1,4 +1,4 @@
-"""Compare run folders: the regret of every label, its difference from the first run, and what differs.
+"""Compare run folders: regrets, their differences from the first run, and what else differs.
 
 If a label saw the same losses in both runs, differences are paired seed by seed. Otherwise the two
 samples count as independent (Welch). Each interval holds with 95 %; they do not hold jointly.
@@ -128,7 +128,8 @@ class Comparison:
     def change_lines(self) -> list[str]:
         """What differs between the runs, one line each."""
         return [
-            f"{name}: " + "; ".join(f"{a} {_short(v)}" for a, v in zip(self.names, values, strict=True))
+            f"{name}: "
+            + "; ".join(f"{a} {_short(v)}" for a, v in zip(self.names, values, strict=True))
             for name, values in self.changes.items()
         ]
 
@@ -256,7 +257,7 @@ def unpaired(first: Sequence[float], second: Sequence[float]) -> Difference:
 
 
 def difference(first: FinishedRun, other: FinishedRun, label: str) -> Difference:
-    """The regret of a label in `other` minus that in `first`, paired if both saw the same losses."""
+    """The regret of a label in `other` minus that in `first`; paired if losses are the same."""
     before, after = first.regrets[label], other.regrets[label]
     common = sorted(before.keys() & after.keys())
     if same_losses(first, other, label) and len(common) >= FEWEST:

@@ -62,7 +62,8 @@ class StudyConfig:
     engine
         The engine that plays the rounds.
     comparator_switches
-        Also compare with the best sequence of experts with at most this many changes, for each number.
+        Also compare with the best sequence of experts with at most this many changes, for each
+        number.
     """
 
     title: str
@@ -94,7 +95,7 @@ class StudyConfig:
         return self.environment if entry.environment is None else entry.environment
 
     def build(self, entry: Entry) -> Algorithm:
-        """The algorithm of an entry, certified for its environment; unsupported games are refused."""
+        """The algorithm of an entry, certified for its environment; refused if unsupported."""
         environment = self.environment_of(entry)
         built = entry.algorithm.build(environment.setting)
         require_support(built, environment, supporting)
@@ -124,8 +125,8 @@ class StudyConfig:
     def stream_name(self, index: int) -> str:
         """A name for the losses of an entry: how its environment differs from that of the study.
 
-        It is empty if they are the same, a few values if both are of one kind, and otherwise the name of
-        the kind or the label.
+        It is empty if they are the same, a few values if both are of one kind, and otherwise the
+        name of the kind or the label.
         """
         own, common = self.environment_of(self.algorithms[index]), self.environment
         if self._reacts(own) or (type(own) is not type(common) and not is_dataclass(own)):
@@ -135,7 +136,7 @@ class StudyConfig:
         return ", ".join(_differences(own, common))
 
     def own_name(self) -> str:
-        """A name for the losses of the study: how they differ from those of entries of the same kind.
+        """A name for the losses of the study: how they differ from others of the same kind.
 
         It is empty if no entry has another environment of the same kind.
         """
@@ -150,7 +151,7 @@ class StudyConfig:
 
 
 def _same(one: object, other: object) -> bool:
-    """Whether two environments are equal. Those with arrays, which have no single truth value, are not."""
+    """Whether two environments are equal; False if they hold arrays that cannot be compared."""
     try:
         return one is other or bool(one == other)
     except ValueError:
@@ -257,7 +258,9 @@ def from_table(table: Mapping[str, Any], title: str = "Untitled") -> StudyConfig
             name, label, lines = own, f'label = "{first}" and ', "the next two"
         form = f'[[algorithms]] in one line, {label}name = "{name}" in {lines}, then its parameters'
         found = "one table" if named or rows else repr(rows)
-        raise InvalidValue(f"Expected algorithms to be a list of tables, got {found}. Write {form}.")
+        raise InvalidValue(
+            f"Expected algorithms to be a list of tables, got {found}. Write {form}."
+        )
     entries = []
     for i, row in enumerate(rows):
         where = f"algorithms.{i}"
@@ -287,7 +290,7 @@ def from_table(table: Mapping[str, Any], title: str = "Untitled") -> StudyConfig
 
 
 def to_table(config: StudyConfig) -> dict[str, Any]:
-    """The resolved configuration as plain values; `from_table` turns it back into the same study."""
+    """The resolved configuration as plain values; `from_table` restores the same study."""
 
     def plain(registry: Any, thing: Any) -> dict[str, Any]:
         hints = get_type_hints(type(thing))
@@ -316,7 +319,7 @@ def to_table(config: StudyConfig) -> dict[str, Any]:
 
 
 def parse_setting(text: str) -> tuple[str, Any]:
-    """Split `a.b=c` into a path and a value. The value is read as TOML, or as text if it is not TOML.
+    """Split `a.b=c` into a path and a value, which is read as TOML or else as text.
 
     >>> parse_setting("algorithms.0.epsilon=2.5"), parse_setting("leave=.5")
     (('algorithms.0.epsilon', 2.5), ('leave', 0.5))

@@ -80,7 +80,8 @@ def record_deployment(learner: Learner, folder: str | Path, *, title: str) -> Pa
     out = Path(folder)
     if learner in _recorded:
         raise InvalidValue(
-            f"This learner already has a record in {_recorded[learner]}. Use that one, or make a new learner."
+            f"This learner already has a record in {_recorded[learner]}. "
+            "Use that record, or make a new learner."
         )
     if out.exists():
         raise InvalidValue(f"folder {out} already exists. Choose another folder or delete it.")

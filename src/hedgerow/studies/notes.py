@@ -1,7 +1,7 @@
 """Notes for the reader of a result.
 
-They warn of a regret bound that does not cover the game or is vacuous, of a budget that is too small
-to learn from, and of a large delta.
+They warn of a regret bound that does not cover the game or is vacuous, of a budget that is too
+small to learn from, and of a large delta.
 """
 
 from __future__ import annotations

@@ -128,8 +128,8 @@ def run_study(
 ) -> Study:
     """Run a study and return it, with results in order of algorithm and seed.
 
-    The results do not depend on `workers`. Each is saved in the `store` as soon as it is finished, and
-    results that the store already holds are not run again.
+    The results do not depend on `workers`. Each is saved in the `store` as soon as it is finished,
+    and results that the store already holds are not run again.
     """
     algorithms = {entry.label: config.build(entry) for entry in config.algorithms}
     check_engine(config)
@@ -191,8 +191,8 @@ def run(
     Parameters
     ----------
     environment
-        Where the losses come from: an environment, or an array (rounds, clients, experts) of recorded
-        losses in [0, 1].
+        Where the losses come from: an environment, or an array (rounds, clients, experts) of
+        recorded losses in [0, 1].
     algorithms
         The algorithms by label.
     seeds

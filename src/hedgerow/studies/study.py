@@ -153,7 +153,7 @@ class Study:
         return streams
 
     def regret_bounds(self) -> dict[str, float | None]:
-        """The proven bound on each label's expected regret on these losses; None if none is proven."""
+        """The proven bound on each label's expected regret here; None if none is proven."""
         bounds = {
             e.label: (self.algorithms[e.label].regret_bound, self.config.environment_of(e))
             for e in self.config.algorithms
@@ -177,7 +177,8 @@ class Study:
         Parameters
         ----------
         curves
-            False: one row for each label and seed. True: one for each label, seed and recorded round.
+            False: one row for each label and seed. True: one for each label, seed and recorded
+            round.
         """
         table = _columns(self._curve_rows() if curves else self._final_rows())
         if find_spec("pandas") is None:

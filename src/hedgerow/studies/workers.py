@@ -1,7 +1,7 @@
 """Run tasks in parallel processes that end with their parent, and at once if it is interrupted.
 
-The pools of the standard library wait in a separate thread, and an interrupted program races with it.
-Here each worker has one pipe and the parent itself waits for the pipes, so there is no race.
+The pools of the standard library wait in a separate thread, and an interrupted program races with
+it. Here each worker has one pipe and the parent itself waits for the pipes, so there is no race.
 """
 
 from __future__ import annotations

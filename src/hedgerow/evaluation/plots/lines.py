@@ -25,8 +25,8 @@ def plot_regret_against(
 ) -> None:
     """Draw regret against clients, epsilon or horizon on log axes, with error bars.
 
-    A dotted line shows the slope that theory predicts. `bounds` are computed, not measured. They are
-    dashed, in the colour of the points with the same name if there are any.
+    A dotted line shows the slope that theory predicts. `bounds` are computed, not measured. They
+    are dashed, in the colour of the points with the same name if there are any.
     """
     figure, axes = canvas(title, 9.0, 5.2)
     axes.set_xscale("log")
@@ -79,7 +79,7 @@ def plot_regret_against(
 def plot_bars(
     groups: Mapping[str, Mapping[str, Estimate]], path: Path, title: str, value: str, note: str = ""
 ) -> None:
-    """Draw horizontal bars on a log axis with 95 % intervals: a group per setting, a bar per variant."""
+    """Draw bars on a log axis with 95 % intervals: a group per setting, a bar per variant."""
     figure, axes = canvas(title, 9.0, 2.0 + 0.45 * len(groups))
     axes.grid(axis="y", visible=False)
     axes.grid(axis="x", color="#e5e5e5", linewidth=0.8)

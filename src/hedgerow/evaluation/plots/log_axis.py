@@ -58,7 +58,7 @@ def span(bars: Iterable[Bar], others: Iterable[float] = ()) -> Span:
 
 
 def set_span(axes: Axes, limits: Span, sideways: bool = False) -> None:
-    """Set a log axis with these ends, vertical or `sideways`, with ticks such as 0.5, 1, 2, 5, 10."""
+    """Set a log axis with these ends, vertical or `sideways`, with ticks such as 1, 2, 5, 10."""
     if sideways:
         axes.set(xscale="log", xlim=limits)
     else:

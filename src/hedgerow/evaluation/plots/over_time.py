@@ -60,7 +60,7 @@ class Line:
 
     @property
     def band(self) -> tuple[np.ndarray, np.ndarray]:
-        """The interval of every mean, cut to possible regrets: each round changes it by at most 1."""
+        """The interval of every mean, cut to possible regrets: a round adds -1 to 1."""
         half = np.zeros_like(self.mean) if self.half is None else self.half
         return np.maximum(self.mean - half, -self.rounds), np.minimum(self.mean + half, self.rounds)
 
@@ -130,8 +130,8 @@ def _at_its_end(line: Line, last: float) -> str:
 def _name_ends(axes: Axes, lines: Mapping[str, Line], gap: float) -> None:
     """Write the name and last value of every line to the right of the panel.
 
-    A dotted leader joins the name to the end of the line. A line that ends early has none, because it
-    would look like a forecast: its name says in which round it ends.
+    A dotted leader joins the name to the end of the line. A line that ends early has none, because
+    it would look like a forecast: its name says in which round it ends.
     """
     (low, high), last = axes.get_ylim(), axes.get_xlim()[1]
     heights = [line.end[1] if np.isfinite(line.end[1]) else 0.0 for line in lines.values()]

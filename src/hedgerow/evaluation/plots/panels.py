@@ -49,7 +49,10 @@ def plot_panels(
     value: str,
     note: str,
 ) -> None:
-    """Draw regret over time on a common log axis with 95 % bands: a panel per heading, a line per label."""
+    """Draw regret over time with 95 % bands, on a common log axis.
+
+    There is one panel for each heading and one line for each label.
+    """
     figure = Figure(figsize=(3.7 * len(panels) + 1, 4.8), layout="constrained")
     head(figure, title)
     row = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
@@ -87,7 +90,7 @@ def plot_panels(
 def plot_contests(
     contests: Sequence[Contest], path: Path, title: str, parameter: str, value: str, note: str
 ) -> None:
-    """Draw every curve with error bars, its level as a dashed line, and their crossing as a band."""
+    """Draw each curve with error bars, its level as a dashed line, and the crossing as a band."""
     figure, axes = canvas(title, 9.0, 5.4)
     bars = [[Bar.of(x, contest.curve[x]) for x in sorted(contest.curve)] for contest in contests]
     limits = span(

@@ -1,9 +1,9 @@
 """Fingerprints of losses, which show whether two runs saw the same losses.
 
-An environment with recorded data offers `fingerprint()`, a text that differs for different data. The
-fingerprint of a wrapper includes that of the wrapped environment. For drawn losses the first rounds of
-seed 0 are hashed (their sums, if only sums are played). With equal parameters, this hash shows whether
-the code that draws them is the same.
+An environment with recorded data offers `fingerprint()`, a text that differs for different data.
+The fingerprint of a wrapper includes that of the wrapped environment. For drawn losses the first
+rounds of seed 0 are hashed (their sums, if only sums are played). With equal parameters, this hash
+shows whether the code that draws them is the same.
 """
 
 from __future__ import annotations

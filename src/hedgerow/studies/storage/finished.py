@@ -68,7 +68,7 @@ def finished_record(path: Path) -> RunRecord:
 
 
 def read_run(path: Path) -> FinishedRun:
-    """Read a finished run. Errors name what is missing, unfinished, broken or of another version."""
+    """Read a finished run. Errors name what is missing, broken or of another version."""
     refuse_unfinished(path)
     if (path / "summary.json").is_file():
         check_format(path / "summary.json", FORMAT)

@@ -34,7 +34,7 @@ FORMAT = "hedgerow run 2"
 
 @dataclass(frozen=True)
 class RunFolder:
-    """A folder that is being written: where to write (`path`) and its name once complete (`final`)."""
+    """A folder being written: where to write (`path`) and its name once complete (`final`)."""
 
     path: Path
     final: Path
@@ -82,7 +82,7 @@ def fresh_folder(out: Path | None, name: str) -> Iterator[RunFolder]:
 
 
 def comparator_table(study: Study) -> list[dict[str, Any]]:
-    """The losses of the comparators: one table per stream, with the algorithms that played on it."""
+    """The losses of the comparators: one table per stream, with the labels that played on it."""
     return [
         {
             "stream": name,
@@ -173,8 +173,8 @@ def write_study(
 def _write_kept(kept: list[Kept], folder: Path) -> None:
     """Write all plays and messages.
 
-    `plays.parquet` has the columns label, seed, round, client, play. `messages.parquet` has label, seed,
-    round, direction, client, field, values.
+    `plays.parquet` has the columns label, seed, round, client, play. `messages.parquet` has label,
+    seed, round, direction, client, field, values.
     """
     tables = []
     for run in kept:

@@ -1,8 +1,9 @@
-"""An unfinished run, running or interrupted: a hidden folder `.NAME.partial` beside the future NAME.
+"""An unfinished run, running or interrupted: a hidden folder `.NAME.partial` beside NAME.
 
-It holds `unfinished.toml` (what the run depends on), `results/` (finished results, see `results.py`)
-and `lock`. The running process holds the lock, and the system releases it when that process ends for
-any reason. The run folder is written inside the hidden folder and then moved out in one step.
+It holds `unfinished.toml` (what the run depends on), `results/` (finished results, see
+`results.py`) and `lock`. The running process holds the lock, and the system releases it when that
+process ends for any reason. The run folder is written inside the hidden folder and then moved out
+in one step.
 """
 
 from __future__ import annotations
@@ -112,7 +113,8 @@ def read_unfinished(path: Path) -> Unfinished:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
         if table.get("format") != FORMAT:
             raise InvalidValue(
-                f"{path} has the format {table.get('format')!r}, and this version reads {FORMAT!r}. "
+                f"{path} has the format {table.get('format')!r}, "
+                f"but this version of hedgerow reads {FORMAT!r}. "
                 "Finish it with the version that began it."
             )
         values = {key: table[key] for key in ("name", "total", "seeds", "keep", "identity")}
@@ -135,7 +137,7 @@ def at_work(path: Path) -> bool:
 
 
 def all_unfinished(place: Path, name: str | None = None) -> list[Unfinished]:
-    """The interrupted runs in a folder, the latest first; with `name`, only those of one study file."""
+    """The interrupted runs in a folder, the latest first; with `name`, those of one study."""
     found = []
     for file in sorted(place.glob(f".*.partial/{RECORD}"), reverse=True):
         with suppress(InvalidValue):
@@ -212,7 +214,7 @@ def _check_free(out: Path) -> None:
 def new_run(
     out: Path | None, name: str, identity: Table, keep: bool = False, options: Sequence[str] = ()
 ) -> Iterator[Unfinished]:
-    """Begin a run. If the body succeeds, what it wrote into `draft` becomes the run folder `final`."""
+    """Begin a run. If the body succeeds, its `draft` becomes the run folder `final`."""
     if out is not None:
         _check_free(out)
     study = identity["studies"]["study"]
@@ -245,7 +247,7 @@ def new_run(
 
 
 def _take_name(new: Path, out: Path | None, name: str) -> Path:
-    """Move a prepared folder to the first free name in one step, so that two runs never share one."""
+    """Move a prepared folder to the first free name in one step: two runs never share one."""
     for final in _candidates(out, name):
         if final.exists() or hidden(final).exists():
             continue
