@@ -125,7 +125,7 @@ def test_list_shows_everything_registered(hedgerow: Command) -> None:
     ]
     words = hedgerow("list").out
     assert (
-        f"can be played with sleeping experts, absent clients, late reports: {', '.join(able)}"
+        f"algorithms that support sleeping experts, absent clients, late reports: {', '.join(able)}"
         in " ".join(words.split())
     )
     assert all(

@@ -62,7 +62,7 @@ def list_things(json: Json = False, plugin: Plugins = None, debug: Debug = False
                     feature.value for feature, able in able_to.items() if tuple(able) == names
                 ]
                 OUT.print(
-                    f"support {', '.join(features)}: {', '.join(names) or 'none'}",
+                    f"algorithms that support {', '.join(features)}: {', '.join(names) or 'none'}",
                     markup=False,
                 )
     table = new_table(("id", "what it reproduces", "claim"), title="experiments")

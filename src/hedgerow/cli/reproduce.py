@@ -124,7 +124,7 @@ def _show(outcome: Outcome, title: str, claim: str) -> None:
 
 
 def selected(checks: Sequence[Check], judged: bool = True) -> list[Check]:
-    """The checks to print: all if they are few, otherwise the failed ones and the tightest of each kind.
+    """The checks to print: all if few, otherwise the failed ones and the tightest of each kind.
 
     The kind is the text after the last slash.
     """

@@ -187,7 +187,7 @@ def _named(folder: Path) -> Unfinished:
     others = all_unfinished(folder.parent)
     raise InvalidValue(
         f"There is no study file or unfinished run at {folder}. "
-        f"Unfinished runs there: {_listed(others) or 'none'}."
+        f"Unfinished runs beside it: {_listed(others) or 'none'}."
     )
 
 

@@ -84,7 +84,7 @@ def record_deployment(learner: Learner, folder: str | Path, *, title: str) -> Pa
             "Use that record, or make a new learner."
         )
     if out.exists():
-        raise InvalidValue(f"folder {out} already exists. Choose another folder or delete it.")
+        raise InvalidValue(f"{out} already exists. Choose another folder or delete it.")
     record = deployment_record(learner, title, out)
     with fresh_folder(out, out.name) as place:
         (place.path / FILE).write_text(
