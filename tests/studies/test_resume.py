@@ -326,7 +326,7 @@ def test_a_crash_of_the_program_keeps_what_is_safe(
     hedgerow: Command, tmp_path: Path, stop_after: Any
 ) -> None:
     stop_after(0, RuntimeError)
-    assert "safe" not in hedgerow("run", "study.toml", "--out", "results").err
+    assert "saved" not in hedgerow("run", "study.toml", "--out", "results").err
     assert not (tmp_path / ".results.partial").exists()
     stop_after(3, RuntimeError)
     failed = hedgerow("run", "study.toml", "--out", "results")
@@ -378,9 +378,10 @@ def test_a_damaged_result_is_made_again(hedgerow: Command, tmp_path: Path, stop_
 
 
 def test_options_that_a_folder_already_has_are_refused(hedgerow: Command) -> None:
-    assert "goes on as it began" in hedgerow("run", "--resume", "results", "--set", "seeds=3").err
+    refused = hedgerow("run", "--resume", "results", "--set", "seeds=3")
+    assert "give no other arguments: it keeps its options" in refused.err
     assert "A folder needs --resume" in hedgerow("run", "study.toml", "results").err
-    assert "unfinished: none" in hedgerow("run", "--resume", "results").err
+    assert "Unfinished runs beside it: none." in hedgerow("run", "--resume", "results").err
 
 
 def test_a_stored_result_is_the_same_to_the_last_bit(tmp_path: Path) -> None:

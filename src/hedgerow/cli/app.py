@@ -28,7 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "examples": ("examples:examples", "Copy the example studies, plugins and data into a folder."),
     "run": ("run:run", "Run a study from a TOML file and write a run folder."),
     "compare": ("compare:compare", "Compare finished runs: regrets and what else differs."),
-    "certify": ("certify:certify", "Print what each observer can learn, with proofs."),
+    "certify": ("certify:certify", "Print the certificate: what each observer can learn."),
     "proof": ("proof:proof", "Print the proof that a certificate cites."),
     "reproduce": ("reproduce:reproduce", "Reproduce published figures and judge each claim."),
     "gallery": ("gallery:gallery", "Make one page with all experiments and their verdicts."),

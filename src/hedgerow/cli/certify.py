@@ -75,7 +75,7 @@ def certify(
     ] = False,
     debug: Debug = False,
 ) -> None:
-    """Print what each observer can learn, with proofs.
+    """Print the certificate: what each observer can learn.
 
     For every observer: the epsilon and delta, what is protected, the assumptions and the proof.
 
