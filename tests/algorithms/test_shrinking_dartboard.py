@@ -526,18 +526,20 @@ def test_a_run_says_what_cannot_be_hoped_for() -> None:
     """A budget too small to learn from, with the regret that no algorithm avoids; losses that react, which run all the same."""
     small = Bernoulli(clients=1, experts=50, horizon=100)
     idle, told = notes(ShrinkingDartboard(epsilon=1e-4).build(small.setting), small)
-    assert "says nothing here" in idle
+    assert "is vacuous here" in idle
     least = hidden_expert_regret(small.setting, 1e-4)
     assert (
-        "is too little to learn from: even where one expert is never wrong and all others always are"
+        "is too little to learn from: even if one expert is never wrong and all others always are"
         in told
     )
-    assert f"with this guarantee regrets at least {least:.3g}, and guessing 98" in told
+    assert f"has a regret of at least {least:.3g}; guessing has 98" in told
     adaptive = PlayChasing(clients=1, experts=4, horizon=60)
     algorithm = ShrinkingDartboard(epsilon=5.0).build(adaptive.setting)
     assert simulate(algorithm, adaptive, 0).exchanged == 59 // algorithm.parameters["every"] > 0
     (told,) = notes(algorithm, adaptive)
-    assert told.endswith("here are losses that may react to the plays, for which nothing is proven")
+    assert told.endswith(
+        "this environment has losses that may react to the plays, for which nothing is proven"
+    )
 
 
 def test_the_regret_bound_is_never_above_the_horizon() -> None:

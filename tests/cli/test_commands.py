@@ -73,7 +73,7 @@ def test_proofs_are_printed_by_name_algorithm_and_citation(hedgerow: Command) ->
     [
         ("sparse_vectr", "Unknown proof 'sparse_vectr'; did you mean 'sparse_vector'?"),
         ("hedge.md#regrets", "Unknown section 'regrets' of hedge.md; did you mean 'regret'?"),
-        ("follow_the_leader", "follow_the_leader cites no proof: it guarantees nothing."),
+        ("follow_the_leader", "follow_the_leader cites no proof because it guarantees nothing."),
     ],
 )
 def test_a_proof_that_does_not_exist_is_named(hedgerow: Command, name: str, message: str) -> None:
@@ -125,7 +125,7 @@ def test_list_shows_everything_registered(hedgerow: Command) -> None:
     ]
     words = hedgerow("list").out
     assert (
-        f"can be played with sleeping experts, absent clients, late reports: {', '.join(able)}"
+        f"algorithms that support sleeping experts, absent clients, late reports: {', '.join(able)}"
         in " ".join(words.split())
     )
     assert all(

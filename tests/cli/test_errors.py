@@ -96,7 +96,10 @@ BAD = {
         ["run", "study.toml", "--set", "algorithms.0.epsilom=1"],
         "did you mean 'epsilon'",
     ),
-    "existing out": (["run", "study.toml", "--out", "exists"], "--out exists to be new"),
+    "existing out": (
+        ["run", "study.toml", "--out", "exists"],
+        "--out exists already exists. Choose another folder or delete it.",
+    ),
     "missing study": (["run", "absent.toml"], "absent.toml"),
     "broken plugin": (
         ["run", "study.toml", "--plugin", "bad.py"],
@@ -114,7 +117,7 @@ BAD = {
     "unknown option": (["run", "study.toml", "--sed", "1"], "--sed"),
     "a parameter as an option": (
         ["certify", "hedge", "--horizon", "9"],
-        "--horizon. Parameters are changed by --set KEY=VALUE.",
+        "--horizon. Change a parameter with --set KEY=VALUE.",
     ),
     "negative seed": (["run", "study.toml", "--seed", "-1"], "-1"),
     "no workers": (["run", "study.toml", "--workers", "0"], "0"),
@@ -177,5 +180,5 @@ def test_ctrl_c_leaves_nothing_behind(
             os.killpg(process.pid, signal.SIGKILL)
     assert process.returncode == 130
     assert out == ""
-    assert err.strip().splitlines() == ["Interrupted; nothing was written."]
+    assert err.strip().splitlines() == ["Interrupted. Nothing was written."]
     assert not (folder / "runs").exists() or list((folder / "runs").iterdir()) == []

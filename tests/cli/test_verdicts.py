@@ -12,7 +12,7 @@ import pytest
 
 from hedgerow.benchmarks.measure import Row
 from hedgerow.benchmarks.registry import BENCHMARKS
-from hedgerow.cli.reproduce import telling
+from hedgerow.cli.reproduce import selected
 from hedgerow.experiments.experiment import Check
 from hedgerow.experiments.registry import EXPERIMENTS
 from support.command import Answer, Command
@@ -82,9 +82,9 @@ def test_of_many_checks_those_are_printed_that_tell_most() -> None:
         [*wide, near, failed, grown],
         [*wide, near, *[grown] * 9, failed, Check("m=3/growth", 0.5, ">=", 2.0)],
     )
-    assert telling(few) == few
-    assert telling(many) == [near, *many[-2:]]
-    assert telling(many, judged=False) == [near, many[-1]]
+    assert selected(few) == few
+    assert selected(many) == [near, *many[-2:]]
+    assert selected(many, judged=False) == [near, many[-1]]
 
 
 def test_missing_data_is_an_error_only_for_a_named_experiment(

@@ -299,7 +299,7 @@ def test_lasting_chases_forgive_nothing() -> None:
 def test_a_budget_too_small_to_learn_from_is_said_with_the_bound() -> None:
     environment = Bernoulli(clients=2, experts=100, horizon=512)
     idle, said = notes(PhasedSelection(epsilon=1e-4).build(environment.setting), environment)
-    assert "says nothing here: it is the number of rounds, 512" in idle
+    assert "is vacuous here: it is the number of rounds, 512" in idle
     assert "too little to learn from" in said
     assert f"{hidden_expert_regret(environment.setting, 1e-4):.3g}" in said
     assert notes(PhasedSelection(epsilon=1.0).build(environment.setting), environment) == []
@@ -320,7 +320,7 @@ def test_certify_tells_the_regret_bound_and_its_notes(hedgerow: Command) -> None
     assert document["regret_bound_for"] == "losses fixed in advance"
     assert document["regret_bound"] > 400
     idle, note = document["notes"]
-    assert "says nothing here" in idle
+    assert "is vacuous here" in idle
     assert "1 client, 100 experts" in note
     words = hedgerow("certify", "shrinking_dartboard").out
     assert "expected regret per client at most 75" in words
@@ -336,7 +336,10 @@ def test_runs_print_their_notes(hedgerow: Command, tmp_path: Any) -> None:
     shown = hedgerow("run", str(file), "--out", str(tmp_path / "one"), "--workers", "1")
     assert shown.code == 0
     plain = " ".join(shown.out.split())
-    assert "here are losses that may react to the plays, for which nothing is proven" in plain
+    assert (
+        "this environment has losses that may react to the plays, for which nothing is proven"
+        in plain
+    )
     assert "too little to learn from" in plain
     told = hedgerow(
         "run", str(file), "--out", str(tmp_path / "two"), "--workers", "1", "--json"

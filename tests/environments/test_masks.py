@@ -507,7 +507,7 @@ def test_masks_in_a_study_file() -> None:
         "uniform",
     ]  # what sleeps is charged what is paid, so each has comparators of its own
     for path, message in (
-        ({"name": "absent"}, r"Expected a value for environment\.of, it is missing"),
+        ({"name": "absent"}, r"environment\.of is missing\. Give it a value\."),
         (
             {"name": "absent", "of": 3},
             r"Expected \[environment\.of\] to be a table with a name, got 3",

@@ -65,11 +65,12 @@ def _spoil(tmp_path: Path, change: Callable[[dict[str, Any]], None]) -> None:
 SPOILT: dict[str, tuple[Callable[[Path], object], str]] = {
     "no certificate": (
         lambda p: (p / "results" / "privacy.json").unlink(),
-        "Expected a certificate in results/privacy.json, there is none",
+        "There is no certificate at results/privacy.json",
     ),
     "no run": (
         lambda p: [f.unlink() for f in (p / "results").iterdir()],
-        "Expected results to be a run folder, as `hedgerow run` or `record_deployment` writes it: it has no privacy.json.",
+        "results is not a run folder: it has no privacy.json. "
+        "Give a folder that `hedgerow run` or `record_deployment` wrote.",
     ),
     "runs inside": (
         lambda p: (
@@ -77,11 +78,11 @@ SPOILT: dict[str, tuple[Callable[[Path], object], str]] = {
             (p / "results").mkdir(),
             (p / "r").rename(p / "results" / "study"),
         ),
-        "it holds the runs results/study",
+        "Choose one of the runs in it: results/study.",
     ),
     "no json": (
         lambda p: (p / "results" / "privacy.json").write_text("{"),
-        "Expected results/privacy.json as `hedgerow run` writes it",
+        "results/privacy.json is not as `hedgerow run` writes it",
     ),
     "other format": (lambda p: _spoil(p, lambda t: t.update(format="x")), "Expected format='x'"),
     "missing key": (lambda p: _spoil(p, lambda t: t.pop("noise")), "noise: Field required"),
@@ -101,7 +102,7 @@ SPOILT: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "nobody": (
         lambda p: _spoil(p, lambda t: t["algorithms"][0].update(guarantees=[])),
-        "'private' in results/privacy.json",
+        "results/privacy.json has no certificate for 'private'",
     ),
     "no algorithm": (
         lambda p: _spoil(p, lambda t: t.update(algorithms=[])),
@@ -125,9 +126,9 @@ def test_a_folder_that_is_not_a_run_is_refused(made: Command, tmp_path: Path, ca
     [
         (
             ["results/privacy.json"],
-            "Expected a run folder, results/privacy.json is a file: give the folder, results.",
+            "results/privacy.json is a file, not a run folder. Give the folder results.",
         ),
-        (["absent"], "Expected a run folder at absent, there is none."),
+        (["absent"], "There is no run folder at absent. Check the path."),
         (
             ["results", "--algorithm", "privat"],
             "Unknown algorithm 'privat' in results; did you mean 'private'?",
@@ -138,7 +139,10 @@ def test_a_folder_that_is_not_a_run_is_refused(made: Command, tmp_path: Path, ca
         ),
         (["results", "--audit-file", "absent.json"], "Expected an audit at absent.json"),
         (["results", "--audit-file", "study.toml"], "as `hedgerow audit NAME --json` writes it"),
-        (["results", "--audit", "--audit-file", "x"], "and not both"),
+        (
+            ["results", "--audit", "--audit-file", "x"],
+            "--audit and --audit-file exclude each other",
+        ),
         (["results", "--out", "study.toml"], "Expected --out study.toml to be a folder"),
     ],
 )

@@ -251,7 +251,7 @@ def _newer_record(folder: Path) -> None:
 
 
 SPOILT: dict[str, tuple[Callable[[Path], Any], str]] = {
-    "absent": (shutil.rmtree, "Expected a run folder at bad, there is none."),
+    "absent": (shutil.rmtree, "There is no run folder at bad. Check the path."),
     "not a run": (lambda p: [file.unlink() for file in p.iterdir()], "it has no privacy.json"),
     "newer": (
         _as("hedgerow run 3"),
@@ -278,7 +278,7 @@ SPOILT: dict[str, tuple[Callable[[Path], Any], str]] = {
         lambda p: (p / "config.toml").write_text(
             (p / "config.toml").read_text().replace('"private"', '"x"')
         ),
-        "agree with itself",
+        "do not agree",
     ),
 }
 
@@ -308,7 +308,10 @@ def test_bad_requests(hedgerow: Command, tmp_path: Path, make: Make) -> None:
     for arguments, message in (
         ((one,), "2 to 26 run folders to compare, got 1"),
         ((one, one), "is given twice"),
-        ((one, other, "--out", "there.png"), "--out there.png to be new"),
+        (
+            (one, other, "--out", "there.png"),
+            "--out there.png already exists. Choose another name or delete it.",
+        ),
         ((one, other, "--out", "there.pdf"), "to end in .png"),
         ((one, other, "--out", "there.png/x.png"), "Cannot write to"),
     ):

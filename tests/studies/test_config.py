@@ -118,7 +118,7 @@ def test_a_study_needs_algorithms_and_a_file(tmp_path: Path) -> None:
     for wrong in ("[algorithms]\nname = 'uniform'\n", "[algorithms.uniform]\n"):
         with pytest.raises(
             InvalidValue,
-            match=r'list of tables.*write \[\[algorithms\]\] in one line, name = "uniform" in the next',
+            match=r'list of tables.*Write \[\[algorithms\]\] in one line, name = "uniform" in the next',
         ):
             _load(tmp_path, GOOD.split("[[algorithms]]", maxsplit=1)[0] + wrong)
     with pytest.raises(
@@ -128,7 +128,7 @@ def test_a_study_needs_algorithms_and_a_file(tmp_path: Path) -> None:
             tmp_path,
             GOOD.split("[[algorithms]]", maxsplit=1)[0] + "[algorithms.dart]\nname = 'uniform'\n",
         )
-    with pytest.raises(InvalidValue, match="there is none"):
+    with pytest.raises(InvalidValue, match="There is no TOML file at"):
         load(tmp_path / "absent.toml")
     (tmp_path / "binary.toml").write_bytes(b"\xff\xfe")
     with pytest.raises(InvalidValue, match="Cannot read"):
@@ -136,9 +136,7 @@ def test_a_study_needs_algorithms_and_a_file(tmp_path: Path) -> None:
 
 
 def test_a_required_value_that_is_missing_is_named() -> None:
-    with pytest.raises(
-        InvalidValue, match=r"Expected a value for environment\.path, it is missing"
-    ):
+    with pytest.raises(InvalidValue, match=r"environment\.path is missing\. Give it a value\."):
         from_table({"environment": {"name": "recorded"}, "algorithms": [{"name": "hedge"}]})
 
 

@@ -223,7 +223,9 @@ def test_a_record_needs_a_title_and_a_new_folder(tmp_path: Path) -> None:
     with pytest.raises(InvalidValue, match="Expected title=' ' to say what is deployed"):
         record_deployment(_private(hr.SparseVector()), tmp_path / "live", title=" ")
     (tmp_path / "live").mkdir()
-    with pytest.raises(InvalidValue, match=r"Expected folder=.*to be new, it exists"):
+    with pytest.raises(
+        InvalidValue, match=r"live already exists\. Choose another folder or delete it\."
+    ):
         record_deployment(_private(hr.SparseVector()), tmp_path / "live", title="Live")
     assert list((tmp_path / "live").iterdir()) == []
 
@@ -238,7 +240,7 @@ def test_a_learner_is_recorded_once_and_the_record_says_when(
     record_deployment(learner, tmp_path / "live", title="Live")
     assert read_record(tmp_path / "live").played == 7
     with pytest.raises(
-        InvalidValue, match=r"not to be a second record: this learner has one in .*live"
+        InvalidValue, match=r"This learner already has a record in .*live\. Use that record"
     ):
         record_deployment(learner, tmp_path / "again", title="Live")
     assert [p.name for p in tmp_path.glob("again*")] == []
@@ -483,7 +485,7 @@ def test_ctrl_c_while_commands_are_imported_is_one_line(
         main()
     assert (stop.value.code, capsys.readouterr().err) == (
         130,
-        "Interrupted; nothing was written.\n",
+        "Interrupted. Nothing was written.\n",
     )
 
 

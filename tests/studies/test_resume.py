@@ -57,7 +57,7 @@ epsilon = 5.0
 name = "hedge"
 every = 4
 """
-SAFE = "2 of 8 results (2 algorithms x 4 seeds) are safe"
+SAFE = "2 of 8 results (2 algorithms x 4 seeds) are saved"
 RESULTS = (
     "config.toml",
     "curves.parquet",
@@ -138,7 +138,7 @@ def test_a_stopped_process_can_be_resumed(
     resume = "hedgerow run --resume results --plugin gated.py"
     if number == signal.SIGINT:
         assert code == 130
-        assert err.strip().splitlines() == [f"Interrupted; {SAFE}. To go on: {resume}"]
+        assert err.strip().splitlines() == [f"Interrupted. {SAFE}. To resume: {resume}"]
     else:
         assert code == -signal.SIGKILL
     assert not (tmp_path / "results").exists()
@@ -203,8 +203,14 @@ def test_a_new_run_leaves_an_unfinished_one_and_names_it(
     assert partial.is_dir()
     assert f"Results in runs/{name}\n" in hedgerow("run", "study.toml", "--resume").out
     assert len(list((tmp_path / "runs").iterdir())) == 2
-    assert "there is none; without --resume" in hedgerow("run", "study.toml", "--resume").err
-    assert "it is complete" in hedgerow("run", "--resume", f"runs/{name}").err
+    assert (
+        "There is no unfinished run of study in runs/. Start a new run"
+        in hedgerow("run", "study.toml", "--resume").err
+    )
+    assert (
+        "is complete. There is nothing to resume."
+        in hedgerow("run", "--resume", f"runs/{name}").err
+    )
 
 
 def test_among_several_the_user_chooses(hedgerow: Command, tmp_path: Path, stop_after: Any) -> None:
@@ -212,8 +218,11 @@ def test_among_several_the_user_chooses(hedgerow: Command, tmp_path: Path, stop_
         stop_after(1)
         assert hedgerow("run", "study.toml", *settings).code == 130
     stop_after(None)
-    assert "name one after --resume" in hedgerow("run", "study.toml", "--resume").err
-    assert "name one after --resume" in hedgerow("run", "study.toml", "--resume", "--seed", "3").err
+    assert "Name one of them after --resume" in hedgerow("run", "study.toml", "--resume").err
+    assert (
+        "Name one of them after --resume"
+        in hedgerow("run", "study.toml", "--resume", "--seed", "3").err
+    )
     assert hedgerow("run", "study.toml", "--resume", "--seed", "9").code == 0
     partial = max(p.name for p in (tmp_path / "runs").iterdir() if p.name.startswith("."))
     assert (
@@ -233,7 +242,7 @@ def test_an_explicit_folder_is_never_begun_twice(
     stop_after(None)
     refused = hedgerow("run", "study.toml", "--out", "deep/results")
     assert refused.code == 2
-    assert "it is unfinished: 1 of 4" in refused.err
+    assert "The run --out deep/results is unfinished: 1 of 4" in refused.err
     assert "hedgerow run --resume deep/results" in refused.err
     assert hedgerow("run", "study.toml", "--resume", "--out", "deep/results").code == 0
     assert [p.name for p in (tmp_path / "deep").iterdir()] == ["results"]
@@ -247,10 +256,9 @@ def test_a_running_run_is_left_alone(hedgerow: Command, tmp_path: Path) -> None:
             ("--resume", "--out", "results"),
             ("--resume", "results"),
         ):
-            assert (
-                "another process is running it now" in hedgerow("run", "study.toml", *arguments).err
-            )
-        assert "it is running now" in hedgerow("statement", "results").err
+            refused = hedgerow("run", "study.toml", *arguments)
+            assert "Another process is using " in refused.err
+        assert "Another process is running it now" in hedgerow("statement", "results").err
         (run.draft / "config.toml").write_text("")
     assert [p.name for p in (tmp_path / "results").iterdir()] == ["config.toml"]
     assert not run.path.exists()
@@ -298,7 +306,8 @@ def test_other_code_versions_losses_and_formats_are_named(
         (
             "unfinished run 1",
             "unfinished run 2",
-            "in the format 'hedgerow unfinished run 1', it is in 'hedgerow unfinished run 2'",
+            "has the format 'hedgerow unfinished run 2', "
+            "but this version of hedgerow reads 'hedgerow unfinished run 1'",
         ),
     ):
         assert old in before
@@ -317,15 +326,15 @@ def test_a_crash_of_the_program_keeps_what_is_safe(
     hedgerow: Command, tmp_path: Path, stop_after: Any
 ) -> None:
     stop_after(0, RuntimeError)
-    assert "safe" not in hedgerow("run", "study.toml", "--out", "results").err
+    assert "saved" not in hedgerow("run", "study.toml", "--out", "results").err
     assert not (tmp_path / ".results.partial").exists()
     stop_after(3, RuntimeError)
     failed = hedgerow("run", "study.toml", "--out", "results")
     assert failed.code == 2
     assert "RuntimeError: stopped" in failed.err
     assert (
-        "3 of 4 results (2 algorithms x 2 seeds) are safe. To go on once that is mended: hedgerow run --resume results"
-        in failed.err
+        "3 of 4 results (2 algorithms x 2 seeds) are saved. "
+        "To resume once this is fixed: hedgerow run --resume results" in failed.err
     )
     stop_after(1)
     assert hedgerow("run", "--resume", "results").code == 0
@@ -369,9 +378,10 @@ def test_a_damaged_result_is_made_again(hedgerow: Command, tmp_path: Path, stop_
 
 
 def test_options_that_a_folder_already_has_are_refused(hedgerow: Command) -> None:
-    assert "goes on as it began" in hedgerow("run", "--resume", "results", "--set", "seeds=3").err
-    assert "a folder goes with --resume" in hedgerow("run", "study.toml", "results").err
-    assert "unfinished: none" in hedgerow("run", "--resume", "results").err
+    refused = hedgerow("run", "--resume", "results", "--set", "seeds=3")
+    assert "give no other arguments: it keeps its options" in refused.err
+    assert "A folder needs --resume" in hedgerow("run", "study.toml", "results").err
+    assert "Unfinished runs beside it: none." in hedgerow("run", "--resume", "results").err
 
 
 def test_a_stored_result_is_the_same_to_the_last_bit(tmp_path: Path) -> None:

@@ -146,7 +146,10 @@ def test_a_folder_appears_only_when_complete(tmp_path: Path) -> None:
         assert not out.exists()
     assert (out / "a").read_text() == "a"
     assert [p.name for p in out.parent.iterdir()] == ["results"]
-    with pytest.raises(InvalidValue, match="to be new, it exists"), fresh_folder(out, "x"):
+    with (
+        pytest.raises(InvalidValue, match="already exists. Choose another folder or delete it."),
+        fresh_folder(out, "x"),
+    ):
         pass
     assert (out / "a").exists()
 

@@ -1,4 +1,4 @@
-"""All commands by name, imported when they are called, and how their errors are reported."""
+"""All commands by name, and how their errors are reported. Commands are imported on demand."""
 
 from __future__ import annotations
 
@@ -15,33 +15,33 @@ from hedgerow.cli.main import INTERRUPTED, STOPPED
 from hedgerow.cli.output import ERR
 from hedgerow.core.errors import HedgerowError, Interrupted
 
-# Typer carries its own copy of click, or uses the installed one; this is the base of its errors either way.
+# The base class of Typer's errors, whether Typer uses its own copy of click or the installed one.
 CommandLineError: type[Exception] = next(
     kind for kind in typer.BadParameter.__mro__ if kind.__name__ == "ClickException"
 )
 
-# Function and summary of each command. The summary is the first line of the function's docstring (a test compares them), so that
-# `hedgerow --help` need not import the commands.
+# Function and summary of each command. The summary repeats the first line of the function's
+# docstring (a test compares them), so that `hedgerow --help` need not import the commands.
 COMMANDS: dict[str, tuple[str, str]] = {
-    "demo": ("demo:demo", "Simulate eight hospitals that learn together in private."),
+    "demo": ("demo:demo", "Simulate eight hospitals that learn together privately."),
     "list": ("listing:list_things", "List the algorithms, environments and experiments."),
     "examples": ("examples:examples", "Copy the example studies, plugins and data into a folder."),
     "run": ("run:run", "Run a study from a TOML file and write a run folder."),
-    "compare": ("compare:compare", "Compare finished runs: differences and what explains them."),
-    "certify": ("certify:certify", "Print who can learn what, at which epsilon, proven where."),
+    "compare": ("compare:compare", "Compare finished runs: regrets and what else differs."),
+    "certify": ("certify:certify", "Print the certificate: what each observer can learn."),
     "choose": ("choose:choose", "Measure every algorithm on common streams and name the best."),
     "proof": ("proof:proof", "Print the proof that a certificate cites."),
     "reproduce": ("reproduce:reproduce", "Reproduce published figures and judge each claim."),
-    "gallery": ("gallery:gallery", "Make one page of all experiments with their verdicts."),
+    "gallery": ("gallery:gallery", "Make one page with all experiments and their verdicts."),
     "bench": ("bench:bench", "Measure speed and memory as ratios."),
-    "contracts": ("contracts:contracts", "Check the contracts that every algorithm must keep."),
-    "audit": ("audit:audit", "Attack an algorithm and compare with its certificate."),
+    "contracts": ("contracts:contracts", "Check an algorithm against the contracts."),
+    "audit": ("audit:audit", "Attack an algorithm and check its certificate."),
     "statement": ("statement:statement", "Write a privacy statement for each algorithm of a run."),
 }
 
 
 class Commands(TyperGroup):
-    """Commands that are imported when they are called."""
+    """A group of commands that are imported on demand."""
 
     def list_commands(self, ctx: Any) -> list[str]:
         del ctx
@@ -53,7 +53,7 @@ class Commands(TyperGroup):
 
 
 def load(name: str) -> Any:
-    """The command itself, with its options."""
+    """Import a command, with its options."""
     module, _, function = COMMANDS[name][0].partition(":")
     single = typer.Typer(
         add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich"
@@ -63,21 +63,22 @@ def load(name: str) -> Any:
 
 
 def group() -> TyperGroup:
-    """All commands, as far as their summaries."""
+    """All commands with their summaries, not yet imported."""
     return Commands(
         name="hedgerow",
         commands={
             name: TyperCommand(name, help=summary, rich_markup_mode=None)
             for name, (_, summary) in COMMANDS.items()
         },
-        rich_markup_mode=None,  # plain help, which needs no more of rich
-        help="Private federated prediction from experts: simulate, compare, certify, audit, state, reproduce.",
-        epilog="Start with `hedgerow demo`. Exit codes: 0 passed, 1 a check failed, 2 usage, input or missing data, 130 Ctrl-C.",
+        rich_markup_mode=None,  # plain help needs no more of rich
+        help="Private federated prediction with experts: simulate, certify, audit, reproduce.",
+        epilog="Start with `hedgerow demo`. Exit codes: 0 success, 1 a check failed, "
+        "2 wrong usage, invalid input or missing data, 130 Ctrl-C.",
     )
 
 
 def guarded(debug: bool) -> int:
-    """The exit code of the command; every foreseen error is one line."""
+    """Run the command and return its exit code; every foreseen error is printed in one line."""
     try:
         result = group()(sys.argv[1:] or ["--help"], standalone_mode=False)
         sys.stdout.flush()
@@ -93,13 +94,14 @@ def guarded(debug: bool) -> int:
     except (HedgerowError, CommandLineError) as error:
         if debug:
             ERR.print(traceback.format_exc(), markup=False, soft_wrap=True)
-        text = error.format_message() if hasattr(error, "format_message") else str(error)  # pyright: ignore[reportAttributeAccessIssue]
+        message = getattr(error, "format_message", error.__str__)
+        text = message()
         ERR.print(
             f"Error: {' '.join(text.split())}{_set_instead(error)}", markup=False, soft_wrap=True
         )
         _print_notes(error)
         code = 2
-    except Exception as error:  # a bug, ours or a plugin's
+    except Exception as error:  # a bug, here or in a plugin
         if debug:
             ERR.print(traceback.format_exc(), markup=False, soft_wrap=True)
         where = traceback.extract_tb(error.__traceback__)[-1]
@@ -117,7 +119,7 @@ def guarded(debug: bool) -> int:
 
 
 def _set_instead(error: Exception) -> str:
-    """Parameters of algorithms are no options of their own: where one was tried, how it is written."""
+    """How to set a parameter, if one was given as an option, which it is not."""
     context = getattr(error, "ctx", None)
     if (
         not hasattr(error, "option_name")
@@ -125,10 +127,10 @@ def _set_instead(error: Exception) -> str:
         or not any("--set" in option.opts for option in context.command.params)
     ):
         return ""
-    return ". Parameters are changed by --set KEY=VALUE."
+    return ". Change a parameter with --set KEY=VALUE."
 
 
 def _print_notes(error: Exception) -> None:
-    """What was added to an error on its way here, such as what is safe."""
+    """Print the notes of an error, such as which results are saved."""
     for note in getattr(error, "__notes__", ()):
         ERR.print(note, markup=False, soft_wrap=True)

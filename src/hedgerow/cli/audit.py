@@ -18,27 +18,29 @@ from hedgerow.studies.config import parse_setting, typed
 def audit(
     name: Annotated[str, typer.Argument(help="An algorithm; see `hedgerow list`.")],
     calibration: Annotated[
-        str | None, typer.Option("--calibration", help="certified or published.")
+        str | None, typer.Option("--calibration", help="Noise calibration: certified or published.")
     ] = None,
     settings: Settings = None,
     json: Json = False,
     plugin: Plugins = None,
     debug: Debug = False,
 ) -> int:
-    """Attack an algorithm and compare with its certificate.
+    """Attack an algorithm and check its certificate.
 
-    Attack an algorithm on its worst neighbouring streams, and set what was shown against its certificate.
+    The attacks use the worst neighbouring streams. The epsilon that they show must not exceed the
+    certified one.
 
-    Exact ratio: the likelihoods of transcripts made by hand, no sampling. Glass box: real runs, judged by their exact
-    likelihoods. Black box: real runs, judged by how often each outcome came up.
+    Exact ratio: the likelihoods of chosen transcripts, without sampling. Glass box: real runs,
+    judged by their exact likelihoods. Black box: real runs, judged by the frequency of each
+    outcome.
 
     Example: hedgerow audit sparse_vector --set epsilon=1
 
-    Each row says what is claimed: the whole certificate, or a part that its streams single out, and with which parameters if not with
-    yours (a louder game tells more in fewer runs).
+    Each row names its claim: the whole certificate, or a part that its streams isolate. It also
+    names the parameters if they are not yours, because some games show more in fewer runs.
 
-    The null must show nothing; noise cut by half and planted bugs must be caught ("violated" is then what we expect). Exit code
-    1: a verdict is not the expected one.
+    The null case must show nothing. Halved noise and planted bugs must be caught: there the
+    expected verdict is "violated". Exit code 1: a verdict is not the expected one.
     """
     prepare(plugin)
     given = dict(parse_setting(text) for text in settings or [])
@@ -55,7 +57,7 @@ def audit(
 
 
 def _show(name: str, rows: list[AuditRow]) -> None:
-    """One line for each case; games that were not played with the user's own parameters refer to a note below."""
+    """Print one line per case; a case with parameters other than the user's refers to a note."""
     notes = list(dict.fromkeys(_played(row.case) for row in rows if row.case.parameters))
     observers = sorted({row.case.observer.value for row in rows})
     title = f"audit of {name}: epsilon certified and shown to {', '.join(observers)}"

@@ -23,10 +23,11 @@ def bench(
 ) -> int:
     """Measure speed and memory as ratios.
 
-    Measure speed and memory as ratios within one process, so that machines can be compared.
+    Both sides of a ratio are measured in one process, so that results of different machines
+    compare.
 
-    `simulate` sets whole games of the private algorithms (validation, protocol, regret) against reading the same losses once. Exit
-    code 1: a limit is broken.
+    `simulate` compares whole games of the private algorithms (validation, protocol, regret) with
+    reading the same losses once. Exit code 1: a limit is exceeded.
     """
     if name is not None and name not in BENCHMARKS:
         raise InvalidValue(f"Unknown benchmark {name!r}; {nearest(name, BENCHMARKS)}")

@@ -30,9 +30,10 @@ FRAME: dict[str, Any] = {"clients": 10, "experts": 100, "horizon": 512}
 
 
 def build(name: str, settings: list[str], secure: bool = False) -> tuple[AlgorithmSpec, Algorithm]:
-    """A specification and its algorithm from `key=value` texts; clients, experts and horizon belong to the setting.
+    """Build a specification and its algorithm from `key=value` texts.
 
-    `secure`: as a learner on real data has it.
+    The keys clients, experts and horizon belong to the setting. With `secure`, the algorithm is
+    that of a learner on real data.
     """
     kind = ALGORITHMS[name]
     given = dict(parse_setting(text) for text in settings)
@@ -70,17 +71,17 @@ def certify(
     plugin: Plugins = None,
     secure: Annotated[
         bool,
-        typer.Option("--secure", help="As for real data: with noise from the system's entropy."),
+        typer.Option("--secure", help="Certify for real data: noise from the system's entropy."),
     ] = False,
     debug: Debug = False,
 ) -> None:
-    """Print who can learn what, at which epsilon, proven where.
+    """Print the certificate: what each observer can learn.
 
-    Say who can learn what from an algorithm with given parameters, at which epsilon, under which assumption, proven where.
+    For every observer: the epsilon and delta, what is protected, the assumptions and the proof.
 
     Example: hedgerow certify sparse_vector --set epsilon=1 --set clients=10 --set horizon=1000
 
-    Keys: the algorithm's parameters, and clients, experts, horizon.
+    Keys of --set: the parameters of the algorithm, and clients, experts, horizon.
     """
     prepare(plugin)
     spec, algorithm = build(name, settings or [], secure)
@@ -96,14 +97,13 @@ def certify(
 
 def _show(record: AlgorithmRecord, bound: dict[str, Any], notes: list[str]) -> None:
     frame = ", ".join(f"{key} = {value}" for key, value in record.setting.items())
-    OUT.print(
-        f"[bold]{record.label}[/bold], calibration {record.calibration}, trust {record.trust}; {frame}"
-    )
+    certified = f"calibration {record.calibration}, trust {record.trust}"
+    OUT.print(f"[bold]{record.label}[/bold], {certified}; {frame}")
     for key, value in record.parameters.items():
         OUT.print(f"  {pairs({key: value}, record.label)}", markup=False)
     if bound["regret_bound"] is not None:
-        words = f"expected regret per client at most {bound_words(bound['regret_bound'])}, for {bound['regret_bound_for']}"
-        OUT.print(f"  {words}", markup=False)
+        value, losses = bound_words(bound["regret_bound"]), bound["regret_bound_for"]
+        OUT.print(f"  expected regret per client at most {value}, for {losses}", markup=False)
         OUT.print(f"  proof of this bound: {bound['regret_bound_proof']}", markup=False)
     for note in notes:
         OUT.print(f"  note: {note}", markup=False)

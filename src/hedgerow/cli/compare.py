@@ -29,18 +29,18 @@ def compare(
         typer.Option(
             "--out",
             metavar="FILE.png",
-            help="The picture; must not exist. Default: a new comparison.png here.",
+            help="The picture; must not exist. Default: a new comparison.png.",
         ),
     ] = None,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Compare finished runs: differences and what explains them.
+    """Compare finished runs: regrets and what else differs.
 
     Example: hedgerow compare runs/before runs/after --out difference.png
 
-    Where a label saw the same losses in both runs the difference is taken seed by seed (paired), otherwise as between
-    independent samples (Welch). Intervals hold 95 % each.
+    If a label saw the same losses in both runs, the difference is paired seed by seed. Otherwise
+    the samples count as independent (Welch). Each interval holds with 95 %.
     """
     picture = _free(out)
     comparison = compare_folders(folders)
@@ -67,7 +67,7 @@ def _free(out: Path | None) -> Path:
     if out.suffix != ".png":
         raise InvalidValue(f"Expected --out {out} to end in .png.")
     if out.exists():
-        raise InvalidValue(f"Expected --out {out} to be new, it exists.")
+        raise InvalidValue(f"--out {out} already exists. Choose another name or delete it.")
     return out
 
 

@@ -23,18 +23,18 @@ def contracts(
     secure: Annotated[
         bool,
         typer.Option(
-            "--secure", help="The contracts about noise, with noise from the system's entropy."
+            "--secure", help="Check only the contracts on noise, with the system's entropy."
         ),
     ] = False,
     debug: Debug = False,
 ) -> int:
-    """Check the contracts that every algorithm must keep.
+    """Check an algorithm against the contracts.
 
-    Hold an algorithm, yours or ours, to the contracts every registered algorithm must keep.
+    Every registered algorithm must keep the contracts, also one from a plugin.
 
     Example: hedgerow contracts my_algorithm --plugin my_algorithm.py
 
-    Exit code 1: a contract is broken. "not applicable" is never counted as passed.
+    Exit code 1: a contract is broken. "not applicable" never counts as passed.
     """
     prepare(plugin)
     spec = typed(ALGORITHMS[name], dict(parse_setting(text) for text in settings or []), name)

@@ -1,4 +1,4 @@
-"""`hedgerow demo`: the main job on an embedded default."""
+"""`hedgerow demo`: a built-in study."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ TOGETHER, ALONE, OPEN = "private, together", "private, alone", "not private, tog
 
 
 def study() -> StudyConfig:
-    """Eight hospitals choose every day, for two years, which of 24 forecasting models to follow."""
+    """The study: every day for two years, eight hospitals choose one of 24 forecasting models."""
     return StudyConfig(
         title="Eight hospitals, 24 forecasting models, two years: private at epsilon = 1",
         environment=HOSPITALS,
@@ -41,12 +41,12 @@ def study() -> StudyConfig:
 
 
 def demo(out: Out = None, json: Json = False, debug: Debug = False) -> None:
-    """Simulate eight hospitals that learn together in private.
+    """Simulate eight hospitals that learn together privately.
 
-    Eight simulated hospitals learn together which forecasting model to follow, with differential privacy.
+    They learn which forecasting model to follow, with differential privacy.
 
-    Compares learning together in private, learning alone in private and learning together without privacy; prints what each
-    observer can learn, and writes a run folder with a picture.
+    The demo compares private learning together, private learning alone and learning together
+    without privacy. It prints what each observer can learn, and writes a run folder with a picture.
     """
     config = study()
     with fresh_folder(out, "demo") as folder:
@@ -61,16 +61,17 @@ def demo(out: Out = None, json: Json = False, debug: Debug = False) -> None:
     OUT.print(_table(done))
     regret = {row.label: row.regret.mean for row in done.summary()}
     OUT.print(
-        f"Together the hospitals lose {regret[ALONE] / regret[TOGETHER]:.1f} times less than alone, at the same privacy."
+        f"Regret alone is {regret[ALONE] / regret[TOGETHER]:.1f} times as large as together, "
+        "at the same privacy."
     )
-    OUT.print("\nWho can learn what about one day's losses of one hospital:")
+    OUT.print("\nWhat each observer can learn about one day's losses of one hospital:")
     for guarantee in done.algorithms[TOGETHER].certificate.guarantees:
         OUT.print(f"  {guarantee.words()}", markup=False)
     OUT.print(f"\n{STAMP}. Picture: {folder.final / 'regret.png'}", markup=False, soft_wrap=True)
 
 
 def _table(done: Study) -> Table:
-    """For people who see all this for the first time: by hospital, with the price of privacy beside it."""
+    """A table for first-time readers: figures per hospital, with the epsilon."""
     table = new_table(
         [""],
         ("regret per hospital", "epsilon", "exchanges", "numbers sent per hospital"),

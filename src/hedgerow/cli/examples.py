@@ -15,7 +15,7 @@ from hedgerow.core.errors import InvalidValue
 
 
 def examples(
-    folder: Annotated[Path, typer.Argument(help="Where to put them; must not exist.")] = Path(
+    folder: Annotated[Path, typer.Argument(help="The folder to create; must not exist.")] = Path(
         "examples"
     ),
     json: Json = False,
@@ -27,7 +27,7 @@ def examples(
     """
     if folder.exists():
         raise InvalidValue(
-            f"{folder} already exists. Name another folder: hedgerow examples FOLDER"
+            f"{folder} already exists. Name another folder: hedgerow examples FOLDER."
         )
     copied: list[str] = []
     try:

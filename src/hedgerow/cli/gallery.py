@@ -23,12 +23,12 @@ PAGE = "index.html"
 def gallery(
     out: Annotated[
         Path,
-        typer.Option("--out", help="Folder for the page; a gallery that is there is replaced."),
+        typer.Option("--out", help="Folder for the page; an existing gallery is replaced."),
     ] = Path("gallery"),
     quick: Annotated[
         bool,
         typer.Option(
-            "--quick", help="Fewer seeds where there is no full result; shown, but not judged."
+            "--quick", help="Fewer seeds if there is no full result; shown, but not judged."
         ),
     ] = False,
     workers: Workers = None,
@@ -37,14 +37,15 @@ def gallery(
     data: Data = None,
     debug: Debug = False,
 ) -> int:
-    """Make one page of all experiments with their verdicts.
+    """Make one page with all experiments and their verdicts.
 
-    One page with every experiment: picture, verdict, time, and the command that makes it.
+    Each experiment has its picture, its time and the command that reproduces it.
 
     Example: hedgerow gallery --quick --out gallery
 
-    A result under runs/ is shown again if configuration, code, versions and losses are still the same; otherwise the experiment
-    is run. The page is one file that needs nothing else. Exit code 1: a check failed or an experiment did.
+    A result under runs/ is reused if configuration, code, versions and losses are unchanged.
+    Otherwise the experiment is run. The page is a single self-contained file. Exit code 1: a check
+    or an experiment failed.
     """
     prepare(plugin, data, workers)
     page = out / PAGE
@@ -73,13 +74,13 @@ def gallery(
 
 def _check(page: Path) -> None:
     if page.parent.exists() and not page.parent.is_dir():
-        raise InvalidValue(f"Expected --out {page.parent} to be a folder, it is a file.")
+        raise InvalidValue(f"--out {page.parent} is a file. Choose a folder.")
     if page.exists() and MARK not in page.read_text(encoding="utf-8", errors="replace")[:1000]:
-        raise InvalidValue(f"Expected {page} to be a gallery or not there, it is another page.")
+        raise InvalidValue(f"{page} already exists and is not a gallery. Choose another folder.")
 
 
 def _write(page: Path, text: str) -> None:
-    """The page is replaced when the new one is complete."""
+    """Write the page; an old one is replaced only when the new one is complete."""
     draft = page.with_name(f".{page.name}.draft")
     try:
         page.parent.mkdir(parents=True, exist_ok=True)
@@ -91,13 +92,13 @@ def _write(page: Path, text: str) -> None:
 
 def _show(exhibit: Exhibit) -> None:
     how = "ran" if exhibit.written is None else "reused"
-    told = (
+    text = (
         exhibit.outcome["message"]
         if exhibit.outcome["status"] in ("error", "no-data")
         else exhibit.outcome["run"]
     )
     OUT.print(
-        f"{exhibit.id}: {state(exhibit)} ({how}, {duration(exhibit.seconds)}; {told})",
+        f"{exhibit.id}: {state(exhibit)} ({how}, {duration(exhibit.seconds)}; {text})",
         markup=False,
         soft_wrap=True,
     )

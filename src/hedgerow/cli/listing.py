@@ -27,7 +27,7 @@ def _describe(name: str, kind: Any) -> dict[str, Any]:
 def list_things(json: Json = False, plugin: Plugins = None, debug: Debug = False) -> None:
     """List the algorithms, environments and experiments.
 
-    Each comes with its parameters and their defaults; algorithms also with the games they can be played in.
+    Parameters are shown with their defaults. For algorithms, the games that they support are shown.
     """
     prepare(plugin)
     able_to = {feature: supporting(feature) for feature in Feature}
@@ -62,7 +62,7 @@ def list_things(json: Json = False, plugin: Plugins = None, debug: Debug = False
                     feature.value for feature, able in able_to.items() if tuple(able) == names
                 ]
                 OUT.print(
-                    f"can be played with {', '.join(features)}: {', '.join(names) or 'none'}",
+                    f"algorithms that support {', '.join(features)}: {', '.join(names) or 'none'}",
                     markup=False,
                 )
     table = new_table(("id", "what it reproduces", "claim"), title="experiments")

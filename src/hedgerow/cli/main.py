@@ -1,4 +1,4 @@
-"""The entry point of the `hedgerow` command: it imports the rest only once Ctrl-C is looked after."""
+"""The entry point of the `hedgerow` command. It handles Ctrl-C before it imports the rest."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import signal
 import sys
 
 INTERRUPTED = 130
-STOPPED = "Interrupted; nothing was written."
+STOPPED = "Interrupted. Nothing was written."
 
 
 def main() -> None:
-    """Turns every foreseen error into one line and an exit code."""
+    """Run the command. Every foreseen error becomes one line and an exit code."""
     try:
         signal.signal(signal.SIGTERM, _terminate)
         from hedgerow.cli.app import guarded
@@ -21,7 +21,10 @@ def main() -> None:
 
 
 def _terminate(number: int, frame: object) -> None:
-    """Being told to end is like Ctrl-C: nothing half-written is left. Once is enough: `timeout` says it twice."""
+    """Treat SIGTERM like Ctrl-C, so that nothing half-written is left.
+
+    Further signals are ignored, because `timeout` sends two.
+    """
     del frame
     signal.signal(number, signal.SIG_IGN)
     raise KeyboardInterrupt

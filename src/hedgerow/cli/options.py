@@ -33,7 +33,7 @@ Data = Annotated[
     Path | None,
     typer.Option(
         "--data",
-        help="Look for data files here first (default: HEDGEROW_DATA, then your data folder).",
+        help="Look for data files here first, then in HEDGEROW_DATA, then in your data folder.",
     ),
 ]
 Settings = Annotated[
@@ -42,14 +42,14 @@ Settings = Annotated[
 ]
 Workers = Annotated[
     int | None,
-    typer.Option("--workers", help="Processes for the seeds (default: all cores where it pays)."),
+    typer.Option("--workers", help="Number of processes. Default: all cores if that is faster."),
 ]
 
 
 def prepare(
     plugins: list[str] | None = None, data: Path | None = None, workers: int | None = None
 ) -> None:
-    """Carry out what the shared options ask for."""
+    """Apply the shared options."""
     if workers is not None:
         at_least("workers", workers, 1)
     if data is not None:

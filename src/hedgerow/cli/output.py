@@ -1,4 +1,4 @@
-"""How the command line speaks: results to standard output, everything else to standard error, errors in one line."""
+"""Output of the command line: results on standard output, everything else on standard error."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ ERR = Console(stderr=True, highlight=False)
 
 
 def print_json(document: Any) -> None:
-    """One valid JSON document and nothing else."""
+    """Print one valid JSON document and nothing else."""
     sys.stdout.write(json.dumps(document, indent=2, allow_nan=False) + "\n")
 
 
 @contextmanager
 def progress_bar(title: str) -> Iterator[Any]:
-    """A bar on standard error that vanishes when done; yields `update(description, done, total)`."""
+    """Show a temporary bar on standard error; yields `update(description, done, total)`."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = (

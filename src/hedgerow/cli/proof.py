@@ -30,7 +30,7 @@ def proof(
 ) -> None:
     """Print the proof that a certificate cites.
 
-    Without a name, list all proofs. A citation is printed by a certificate; only its section is shown.
+    Without a name, all proofs are listed. For a citation, only its section is shown.
 
     Example: hedgerow proof sparse_vector.md#whole-algorithm
     """
@@ -51,14 +51,14 @@ def proof(
 
 
 def _texts(name: str) -> list[str]:
-    """What to print: a section, a proof, or all proofs that an algorithm cites."""
+    """The texts to print: a section, a proof, or all proofs that an algorithm cites."""
     file, _, anchor = name.removeprefix("proofs/").partition("#")
     stem, known = file.removesuffix(".md"), proofs.names()
     if stem not in known and stem in ALGORITHMS:
         cited = _cited(stem)
         if cited:
             return [proofs.read(found) for found in cited]
-        raise InvalidValue(f"{stem} cites no proof: it guarantees nothing.")
+        raise InvalidValue(f"{stem} cites no proof because it guarantees nothing.")
     if stem not in known:
         raise InvalidValue(f"Unknown proof {stem!r}; {nearest(stem, [*known, *ALGORITHMS])}")
     try:
@@ -67,9 +67,8 @@ def _texts(name: str) -> list[str]:
         headings = [
             line.lstrip("# ") for line in proofs.read(stem).splitlines() if line.startswith("#")
         ]
-        raise InvalidValue(
-            f"Unknown section {anchor!r} of {stem}.md; {nearest(anchor, map(proofs.anchor_of, headings))}"
-        ) from None
+        hint = nearest(anchor, map(proofs.anchor_of, headings))
+        raise InvalidValue(f"Unknown section {anchor!r} of {stem}.md; {hint}") from None
 
 
 def _cited(algorithm: str) -> list[str]:

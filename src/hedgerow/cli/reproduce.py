@@ -22,8 +22,8 @@ from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.experiments.reproduce import Outcome
 from hedgerow.experiments.reproduce import reproduce as run_experiment
 
-MOST_CHECKS = 40  # of an experiment that are all printed
-MOST_STREAMS = 4  # of a study that are printed; the files have them all
+MOST_CHECKS = 40  # an experiment with more prints a selection
+MOST_STREAMS = 4  # printed of a study; the files have all
 WORDS = {**VERDICTS, None: "not judged"}
 
 
@@ -32,7 +32,7 @@ def reproduce(
         list[str] | None, typer.Argument(help="Experiments; see `hedgerow list`.")
     ] = None,
     all_: Annotated[
-        bool, typer.Option("--all", help="Every experiment, in its quick form.")
+        bool, typer.Option("--all", help="All experiments, in their quick form.")
     ] = False,
     quick: Annotated[
         bool, typer.Option("--quick", help="Fewer seeds; shown, but not judged by the full limits.")
@@ -46,24 +46,25 @@ def reproduce(
 ) -> int:
     """Reproduce published figures and judge each claim.
 
-    Reproduce published figures: what was published, what was obtained, the limit, the verdict.
+    For each check: the published value, the obtained value, the limit and the verdict.
 
     Example: hedgerow reproduce gao2024-figure2
 
-    "reproduces" says whether the paper's claim was seen; "passed" says whether our own expectations held. Exit code 0: passed,
-    1: a check failed, 2: missing data for an experiment you named.
+    "reproduces" says whether the paper's claim was confirmed; "passed" says whether our own
+    expectations were met. Exit code 0: passed, 1: a check failed, 2: data are missing for an
+    experiment that you named.
     """
     prepare(plugin, data, workers)
     if bool(ids) == all_:
-        raise InvalidValue(
-            "Expected experiment IDs or --all, and not both; `hedgerow list` shows the IDs."
-        )
+        raise InvalidValue("Give either experiment IDs or --all. `hedgerow list` shows the IDs.")
     names = list(EXPERIMENTS) if all_ else list(ids or [])
     experiments = [EXPERIMENTS[name] for name in names]
     if out is not None and len(experiments) > 1:
-        raise InvalidValue(f"Expected one experiment with --out, got {len(experiments)}.")
+        raise InvalidValue(
+            f"--out takes one experiment, got {len(experiments)}. Name one, or omit --out."
+        )
     if out is not None and Path(out).exists():
-        raise InvalidValue(f"Expected --out {out} to be new, it exists.")
+        raise InvalidValue(f"--out {out} already exists. Choose another folder or delete it.")
     outcomes = []
     for experiment in experiments:
         with progress_bar(experiment.id) as update:
@@ -93,16 +94,14 @@ def _show(outcome: Outcome, title: str, claim: str) -> None:
         OUT.print(f"{outcome.status}: {outcome.message}", markup=False, soft_wrap=True)
         return
     judged = outcome.status == "ran"
-    told = telling(outcome.verdict.checks, judged)
-    left_out = len(outcome.verdict.checks) - len(told)
+    checks = selected(outcome.verdict.checks, judged)
+    left_out = len(outcome.verdict.checks) - len(checks)
     which = (
-        "those that failed, and the tightest of each kind"
-        if judged
-        else "the tightest of each kind"
+        "failed checks, and the tightest of each kind" if judged else "the tightest of each kind"
     )
     caption = f"{which}; {left_out} more in verdict.json" if left_out else ""
     table = new_table(("check",), ("published", "obtained", "", "limit", "passed"), caption=caption)
-    for check in told:
+    for check in checks:
         published = "-" if check.published is None else digits(check.published)
         verdict = WORDS[check.passed if judged else None]
         table.add_row(
@@ -111,8 +110,10 @@ def _show(outcome: Outcome, title: str, claim: str) -> None:
     OUT.print(table)
     OUT.print(_comparators(outcome))
     reproduces = WORDS[outcome.verdict.reproduces if judged else None]
+    passed = WORDS[outcome.passed]
     OUT.print(
-        f"reproduces the paper's claim: {reproduces}    our expectations hold: {WORDS[outcome.passed]}    ({outcome.status})"
+        f"reproduces the paper's claim: {reproduces}    our expectations hold: {passed}    "
+        f"({outcome.status})"
     )
     if outcome.message:
         OUT.print(f"note: {outcome.message}", markup=False)
@@ -122,8 +123,11 @@ def _show(outcome: Outcome, title: str, claim: str) -> None:
             OUT.print(f"picture: {picture}", markup=False, soft_wrap=True)
 
 
-def telling(checks: Sequence[Check], judged: bool = True) -> list[Check]:
-    """All checks where they are few; otherwise those that failed, and of each kind (what stands after the last slash) the tightest."""
+def selected(checks: Sequence[Check], judged: bool = True) -> list[Check]:
+    """The checks to print: all if few, otherwise the failed ones and the tightest of each kind.
+
+    The kind is the text after the last slash.
+    """
     if len(checks) <= MOST_CHECKS:
         return list(checks)
     tightest: dict[str, int] = {}
@@ -136,13 +140,13 @@ def telling(checks: Sequence[Check], judged: bool = True) -> list[Check]:
 
 
 def _slack(check: Check) -> float:
-    """How far a value is inside its limit, as a share of the limit; negative where it fails."""
+    """How far a value is inside its limit, as a share of the limit; negative if it fails."""
     inside = check.limit - check.obtained if check.op == "<=" else check.obtained - check.limit
     return -inf if isnan(inside) else inside / (abs(check.limit) or 1.0)
 
 
 def _comparators(outcome: Outcome) -> Table:
-    """One line for each stream of losses: what the algorithms paid there, from the best to the worst, and what comparators paid."""
+    """One line per stream: the losses of the algorithms, best to worst, and of the comparators."""
     lines = [
         (study, name, stream)
         for study, streams in outcome.streams.items()
@@ -167,7 +171,10 @@ def _comparators(outcome: Outcome) -> Table:
 
 
 def _shown(streams: dict[str, Stream]) -> dict[str, Stream]:
-    """The first and the last where there are many: an experiment may have a stream of losses for every algorithm and horizon."""
+    """All streams, or the first and last ones if there are many.
+
+    An experiment may have a stream for every algorithm and horizon.
+    """
     names = list(streams)
     kept = (
         names
@@ -178,7 +185,8 @@ def _shown(streams: dict[str, Stream]) -> dict[str, Stream]:
 
 
 def _range(low: float, high: float) -> str:
-    """
+    """A range of numbers, or one number if both ends look the same.
+
     >>> _range(1.0, 2.5), _range(3.0, 3.00001)
     ('1 to 2.5', '3')
     """

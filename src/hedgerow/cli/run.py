@@ -40,19 +40,19 @@ def run(
     ],
     folder: Annotated[
         Path | None,
-        typer.Argument(help="With --resume: which unfinished run, where there are several."),
+        typer.Argument(help="With --resume: the unfinished run, if there are several."),
     ] = None,
     settings: Settings = None,
     seed: Annotated[
         int | None, typer.Option("--seed", help="The first seed; the others follow.")
     ] = None,
     keep: Annotated[
-        bool, typer.Option("--keep", help="Also keep all plays and all messages.")
+        bool, typer.Option("--keep", help="Also write all plays and messages.")
     ] = False,
     resume: Annotated[
         bool,
         typer.Option(
-            "--resume", help="Go on with an interrupted run, of FILE or named by its folder."
+            "--resume", help="Resume an interrupted run, given by its study file or its folder."
         ),
     ] = False,
     out: Out = None,
@@ -64,17 +64,19 @@ def run(
 ) -> None:
     """Run a study from a TOML file and write a run folder.
 
-    Run the study in FILE.toml on all its seeds and write a run folder.
+    Every algorithm is run on every seed.
 
     Example: hedgerow run examples/study.toml --set algorithms.0.epsilon=4 --set seeds=50
 
     Algorithms are addressed by number (from 0) or by label.
 
-    What is finished is safe at once. After Ctrl-C or a crash `hedgerow run FILE.toml --resume` with the same options, or
-    `hedgerow run --resume FOLDER`, runs only what is missing and gives the same results as a run in one go.
+    Each result is saved as soon as it is finished. After Ctrl-C or a crash, resume with `hedgerow
+    run FILE.toml --resume` and the same options, or with `hedgerow run --resume FOLDER`. Only
+    missing results are run, and the final results are the same as without the interruption.
 
-    The folder holds config.toml (everything resolved), curves.parquet and results.parquet (tidy tables), summary.json
-    with the figures and notes, privacy.json with the certificates for `hedgerow statement`, and regret.png.
+    The folder holds config.toml (all values resolved), curves.parquet and results.parquet (tidy
+    tables), summary.json (figures and notes), privacy.json (certificates, for `hedgerow statement`)
+    and regret.png.
     """
     prepare(plugin, data, workers)
     if seed is not None:
@@ -87,12 +89,12 @@ def run(
     if not resume:
         if folder is not None:
             raise InvalidValue(
-                f"Expected one FILE.toml, got also {folder}; a folder goes with --resume."
+                f"Two paths were given, {file} and {folder}. A folder needs --resume."
             )
         config = load(file, settings or [], seed)
         check_engine(config)
         if out is None:
-            _tell_unfinished(file.stem)
+            _print_unfinished(file.stem)
         found = identity({"study": config})
         working = new_run(out, file.stem, found, keep, options)
     elif file.is_file():
@@ -107,7 +109,8 @@ def run(
     else:
         if folder is not None or settings or seed is not None or keep or out is not None:
             raise InvalidValue(
-                f"Expected --resume {file} alone: it goes on as it began. Is {file} a file? There is none."
+                f"There is no study file {file}. "
+                "To resume a run by its folder, give no other arguments: it keeps its options."
             )
         begun = _named(file)
         config = _stored(begun)
@@ -127,15 +130,15 @@ def run(
     if json:
         print_json(study_document(study, record))
         return
-    _tell(study)
+    _print(study)
     OUT.print(f"{STAMP}. Results in {record.run}", markup=False)
 
 
-def _tell(study: Study) -> None:
-    """Regret, what should be known of it, comparators, and guarantees."""
+def _print(study: Study) -> None:
+    """Print regrets, notes, comparators and guarantees."""
     OUT.print(summary(study))
-    for label, said in study.notes().items():
-        for note in said:
+    for label, lines in study.notes().items():
+        for note in lines:
             OUT.print(f"{label}: note: {note}", markup=False)
     beside = comparators(study)
     if beside is not None:
@@ -143,7 +146,7 @@ def _tell(study: Study) -> None:
     for label, algorithm in study.algorithms.items():
         guarantees = algorithm.certificate.guarantees
         if not any(guarantee.protects for guarantee in guarantees):
-            OUT.print(f"{label}: no guarantee to anybody", markup=False)
+            OUT.print(f"{label}: no guarantee towards any observer", markup=False)
             continue
         for guarantee in guarantees:
             OUT.print(f"{label}: {guarantee.words()}", markup=False)
@@ -164,14 +167,15 @@ def _listed(runs: Sequence[Unfinished]) -> str:
     )
 
 
-def _tell_unfinished(name: str) -> None:
-    """A new run leaves an interrupted one as it is, and says so."""
+def _print_unfinished(name: str) -> None:
+    """Mention interrupted runs of this study, which a new run leaves unchanged."""
     runs = all_unfinished(RUNS, name)
     if runs:
-        told = (
-            f"Unfinished: {_listed(runs)}. This is a new run; to go on instead: {runs[0].command}"
+        text = (
+            f"Unfinished: {_listed(runs)}. "
+            f"This is a new run. To resume the old one: {runs[0].command}"
         )
-        ERR.print(told, markup=False, soft_wrap=True)
+        ERR.print(text, markup=False, soft_wrap=True)
 
 
 def _named(folder: Path) -> Unfinished:
@@ -179,32 +183,35 @@ def _named(folder: Path) -> Unfinished:
     if found is not None:
         return found
     if (folder / "config.toml").is_file():
-        raise InvalidValue(
-            f"Expected {folder} to be unfinished, it is complete: there is nothing to resume."
-        )
+        raise InvalidValue(f"The run {folder} is complete. There is nothing to resume.")
     others = all_unfinished(folder.parent)
     raise InvalidValue(
-        f"Expected a study file or an unfinished run at {folder}, there is none; unfinished: {_listed(others) or 'none'}."
+        f"There is no study file or unfinished run at {folder}. "
+        f"Unfinished runs beside it: {_listed(others) or 'none'}."
     )
 
 
 def _same(name: str, study: dict[str, object]) -> Unfinished:
-    """The one unfinished run of a study file under `runs/`; among several, the one with this configuration."""
+    """The unfinished run of a study file under `runs/`; of several, the one with the same study."""
     runs = all_unfinished(RUNS, name)
     if not runs:
         raise InvalidValue(
-            f"Expected an unfinished run of {name} in {RUNS}/, there is none; without --resume a new one begins."
+            f"There is no unfinished run of {name} in {RUNS}/. Start a new run without --resume."
         )
     same = [run for run in runs if run.study == study]
     if len(same) > 1 or (not same and len(runs) > 1):
         raise InvalidValue(
-            f"Expected one unfinished run of {name}, there are {_listed(same or runs)}: name one after --resume."
+            f"There are several unfinished runs of {name}: {_listed(same or runs)}. "
+            "Name one of them after --resume."
         )
     return (same or runs)[0]
 
 
 def _stored(run: Unfinished) -> StudyConfig:
-    """The configuration of an unfinished run; other code or missing plugins are told before they lead to riddles."""
+    """The configuration of an unfinished run.
+
+    Changed code and missing plugins are reported first, to avoid confusing errors.
+    """
     now = sources()
     different = differences({key: run.identity[key] for key in now}, now)
     try:
@@ -212,6 +219,7 @@ def _stored(run: Unfinished) -> StudyConfig:
     except InvalidValue as error:
         if different:
             raise InvalidValue(
-                f"Expected {run.final} to be resumed as it began; {'; '.join(different[:6])}."
+                f"{run.final} has changed since it began: {'; '.join(different[:6])}. "
+                "Undo these changes, or start a new run without --resume."
             ) from error
         raise

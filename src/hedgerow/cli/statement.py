@@ -24,24 +24,22 @@ from hedgerow.studies.storage.finished import finished_record
 def statement(
     run: Annotated[
         Path,
-        typer.Argument(help="A run folder, as `hedgerow run` or `record_deployment` writes it."),
+        typer.Argument(help="A run folder that `hedgerow run` or `record_deployment` wrote."),
     ],
     algorithm: Annotated[
         str | None,
-        typer.Option(
-            "--algorithm", help="Only the algorithm with this label. Default: all of them."
-        ),
+        typer.Option("--algorithm", help="Only the algorithm with this label. Default: all."),
     ] = None,
     details: Annotated[
         Path | None,
         typer.Option(
             "--details",
             metavar="FILE.toml",
-            help="What software cannot know; see examples/statement_details.toml.",
+            help="Facts that software cannot know; see examples/statement_details.toml.",
         ),
     ] = None,
     audit: Annotated[
-        bool, typer.Option("--audit", help="Attack the algorithms now, and state the result.")
+        bool, typer.Option("--audit", help="Audit the algorithms now, and state the result.")
     ] = False,
     audit_file: Annotated[
         Path | None,
@@ -61,12 +59,12 @@ def statement(
 ) -> int:
     """Write a privacy statement for each algorithm of a run.
 
-    Write a one-page privacy statement for every algorithm of a run: Markdown, JSON, a page to print, and a registry record.
+    A statement is one page, as Markdown, JSON, a page to print and a registry record.
 
-    Example: hedgerow statement runs/my-study --algorithm private --details examples/statement_details.toml
+    Example: hedgerow statement runs/my-study --algorithm private --details statement_details.toml
 
-    Everything is taken from the run folder as it was written. A folder with other files in it is never written to; statements
-    that are there already are replaced. Exit code 1: an audit has a verdict that is not the expected one.
+    Everything is taken from the run folder as it was written. Existing statements are replaced; a
+    folder with other files is never written to. Exit code 1: an audit has an unexpected verdict.
     """
     prepare(plugin)
     place = run / "statement" if out is None else out
@@ -77,24 +75,24 @@ def statement(
     audits = _audits(algorithms, audit, audit_file)
     statements = {a.label: Statement(record, a, added, audits[a.label], today) for a in algorithms}
     names = folder_names(record)
-    write({names[label]: rendered(said) for label, said in statements.items()}, place)
+    write({names[label]: rendered(stated) for label, stated in statements.items()}, place)
     failed = any(found is not None and not found.passed for found in audits.values())
     if json:
         print_json(
             {
                 "out": str(place),
                 "statements": [
-                    {"folder": str(place / names[label]), **document(said)}
-                    for label, said in statements.items()
+                    {"folder": str(place / names[label]), **document(stated)}
+                    for label, stated in statements.items()
                 ],
             }
         )
         return 1 if failed else 0
-    for label, said in statements.items():
+    for label, stated in statements.items():
         OUT.print(f"[bold]{place / names[label]}[/bold]", soft_wrap=True)
-        for told in plain_words(said):
-            OUT.print(f"  {told}", markup=False, style="red" if is_loud(told) else None)
-        OUT.print(f"  audit: {audit_words(said)}", markup=False)
+        for text in plain_words(stated):
+            OUT.print(f"  {text}", markup=False, style="red" if is_loud(text) else None)
+        OUT.print(f"  audit: {audit_words(stated)}", markup=False)
     if added.open:
         OUT.print(
             f"Open, to be filled in with --details FILE.toml: {', '.join(added.open)}", markup=False
@@ -105,16 +103,16 @@ def statement(
 def _audits(
     algorithms: list[AlgorithmRecord], now: bool, file: Path | None
 ) -> dict[str, Audit | None]:
-    """The audit of each algorithm by label; one from a file must be of an algorithm that is stated."""
+    """The audit of each algorithm by label. An audit from a file must fit one of them."""
     found: dict[str, Audit | None] = {algorithm.label: None for algorithm in algorithms}
     if now and file is not None:
-        raise InvalidValue("Expected --audit or --audit-file, and not both.")
+        raise InvalidValue("--audit and --audit-file exclude each other. Give one of them.")
     if file is not None:
         given = read_audit(file)
         differences = {algorithm.label: difference(given, algorithm) for algorithm in algorithms}
         if all(why is not None for why in differences.values()):
-            told = "; ".join(f"{label}: {why}" for label, why in differences.items())
-            raise InvalidValue(f"Expected {file} to be an audit of this run ({told}).")
+            text = "; ".join(f"{label}: {why}" for label, why in differences.items())
+            raise InvalidValue(f"{file} is not an audit of this run ({text}). Audit it again.")
         return {label: given if why is None else None for label, why in differences.items()}
     if now:
         with ERR.status("auditing") as status:

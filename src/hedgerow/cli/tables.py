@@ -1,4 +1,4 @@
-"""All tables of the command line: text to the left, numbers to the right."""
+"""The tables of the command line: text is aligned left, numbers right."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def new_table(
 
 
 def summary(study: Study) -> Table:
-    """The summary table of a study, with the columns of a printed one."""
+    """The summary table of a study, with the same columns as a printed study."""
     rows = study.summary()
     columns = printed_columns(rows)
     caption = "\n".join(
@@ -49,7 +49,10 @@ def summary(study: Study) -> Table:
 
 
 def comparators(study: Study) -> Table | None:
-    """The losses of the algorithms and, beside them, of the comparators on the same losses; a column for each stream of losses."""
+    """The losses of algorithms and comparators, with one column for each stream.
+
+    None if there are no comparators.
+    """
     streams = study.streams()
     table = new_table(
         [""], [f"loss ({name})" if name else "loss" for name in streams], title="comparators"

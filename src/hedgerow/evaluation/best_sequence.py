@@ -1,4 +1,4 @@
-"""The best sequence of experts with few changes, found while losses stream by."""
+"""The best sequence of experts with few changes, found in one pass over the losses."""
 
 from __future__ import annotations
 
@@ -9,27 +9,28 @@ from hedgerow.core.lattice import Array, Units, to_units
 
 
 class BestSequence:
-    """The least total loss of a sequence of experts with at most s changes, for every s up to `most`: exact, in one pass.
+    """The exact least loss of an expert sequence with at most s changes, for s up to `most`.
 
-    With V_t(s, x) the least loss of the rounds up to t when x is followed last, C_t(x) the loss of x alone and M_t(s) the
-    least V_t(s, .), the programme V_t(s, x) = l_t(x) + min(V_(t-1)(s, x), M_(t-1)(s-1)) unrolls into
-    V_t(s, x) - C_t(x) = min over r < t of (M_r(s-1) - C_r(x)): a running minimum, level by level. The state is V alone.
+    Let V_t(s, x) be the least loss of the rounds up to t that ends with expert x, C_t(x) the loss
+    of x alone, and M_t(s) the least V_t(s, .). The dynamic programme is V_t(s, x) = l_t(x) +
+    min(V_(t-1)(s, x), M_(t-1)(s-1)). It unrolls into a running minimum, V_t(s, x) - C_t(x) = min
+    over r < t of (M_r(s-1) - C_r(x)), level by level. The state is only V.
     """
 
     def __init__(self, experts: int, most: int) -> None:
         self.least = np.zeros((most + 1, experts), np.int64)
 
     def add(self, losses: Array) -> None:
-        """Further rounds (rounds, clients, experts), summed over clients in pieces that fit into the cache."""
+        """Add losses (rounds, clients, experts), in pieces that fit the cache."""
         step = max(1, CACHE_ELEMENTS // self.least.shape[1])
         for start in range(0, len(losses), step):
             self._add(to_units(losses[start : start + step].sum(axis=1)))
 
     def _add(self, losses: Units) -> None:
-        """Further rounds (rounds, experts), in lattice units."""
+        """Add losses (rounds, experts) in lattice units."""
         alone = np.cumsum(losses, axis=0)
         before = alone - losses
-        lowest: Units | None = None  # the least of one level less, before each of the rounds
+        lowest: Units | None = None  # the least total of the level below, before each round
         for level in self.least:
             gained = (
                 level
@@ -41,5 +42,5 @@ class BestSequence:
             level[:] = reached[-1]
 
     def total(self, switches: int) -> int:
-        """The least total with at most this many changes."""
+        """The least total loss with at most this many changes, in lattice units."""
         return int(self.least[min(switches, len(self.least) - 1)].min())

@@ -1,14 +1,17 @@
-"""What a run paid, what others would have paid on the same losses, and how often clients changed their expert.
+"""Record the loss of an algorithm, of comparators on the same losses, and the changes of expert.
 
-Regret is that of Gao et al.: (1/m) (sum over clients and rounds of the losses paid - the least total loss of one expert common
-to all clients). The own-best regret compares every client with its own best expert. Comparators are the best expert, the best
-expert of every client, the mean of all experts, the best sequence of experts with few changes, and for squared errors the best
-point. For linear losses no mixture is better than the best expert, so mixtures are not listed.
+Regret is that of Gao et al.: (1/m) (the losses paid, summed over clients and rounds, minus the
+least total loss of one expert common to all m clients). The own-best regret compares every client
+with its own best expert. Comparators are the best expert, the best expert of each client, the mean
+of all experts, the best sequence of experts with few changes, and for squared errors the best
+point. For linear losses no mixture beats the best expert, so mixtures are not listed.
 
-A client pays and is compared only in rounds in which it takes part; one that never does counts as a client without loss. Where
-experts sleep, regret is that of Freund et al. 1997: each expert is compared on the rounds in which it is awake, and the regret is
-the largest over experts of what was paid in these rounds beyond its loss (`proofs/masks.md#sleeping-experts`). An expert that
-sleeps pays what the client pays, so comparators then depend on the algorithm. The mean is that of the experts who are awake.
+A client pays and is compared only in rounds in which it takes part. A client that never takes part
+counts as one without loss. If experts sleep, regret is that of Freund et al. 1997: each expert is
+compared on the rounds in which it is awake. The regret is the largest, over experts, of what was
+paid in these rounds minus the expert's loss (`proofs/masks.md#sleeping-experts`). A sleeping expert
+pays what the client pays, so comparators then depend on the algorithm. The mean is over awake
+experts.
 """
 
 from __future__ import annotations
@@ -35,7 +38,8 @@ BEST_POINT = "best point"
 
 
 def with_switches(count: int) -> str:
-    """
+    """The name of the best sequence with this many changes.
+
     >>> with_switches(1), with_switches(4)
     ('best with 1 switch', 'best with 4 switches')
     """
@@ -44,10 +48,11 @@ def with_switches(count: int) -> str:
 
 @dataclass(frozen=True)
 class RunResult:
-    """One seed of one algorithm: thinned curves (cumulative, mean over clients) and final figures.
+    """The result of one algorithm on one seed: thinned curves and final figures.
 
-    Regrets are NaN where the loss family has no finite set of comparators; `own_best_regret` also where only sums are known.
-    `comparators` are losses by name, mean over clients.
+    Curves are cumulative means over clients. Regrets are NaN if the loss family has no finite set
+    of comparators; `own_best_regret` also if only sums are known. `comparators` are losses by name,
+    as means over clients.
     """
 
     label: str
@@ -66,17 +71,18 @@ class RunResult:
 
     @property
     def final_regret(self) -> float:
+        """The regret after the last round."""
         return float(self.regret[-1])
 
 
 def _last_known(plays: np.ndarray) -> np.ndarray:
-    """The plays (rounds, players) with that of the last round before in place of every missing one."""
+    """The plays (rounds, players), with every missing play replaced by the last one before it."""
     at = np.where(plays != ABSENT, np.arange(len(plays))[:, None], 0)
     return np.take_along_axis(plays, np.maximum.accumulate(at, axis=0), axis=0)
 
 
 def _mean_of_awake(losses: Array, awake: np.ndarray) -> float:
-    """In lattice units: in every round the mean over the experts awake, summed; nothing where there is none."""
+    """The mean loss of awake experts, summed over rounds, in lattice units; 0 if none is awake."""
     count = awake.sum(axis=-1)
     return (
         float((np.where(awake, losses, 0.0).sum(axis=-1) / np.maximum(count, 1)).sum())
@@ -85,9 +91,10 @@ def _mean_of_awake(losses: Array, awake: np.ndarray) -> float:
 
 
 class Recorder(Sink):
-    """A sink that keeps exact sums and writes down about `points` values of each curve.
+    """A sink that keeps exact sums and about `points` values of each curve.
 
-    Comparators that change their expert are found only for the numbers of changes in `switches`: they cost another pass.
+    Comparators that change their expert are found only for the numbers of changes in `switches`,
+    because they cost another pass.
     """
 
     def __init__(
@@ -139,7 +146,8 @@ class Recorder(Sink):
     def span(self, first_round: int, rounds: int, play: int, totals: Units) -> None:
         if self._sequence is not None:
             raise Unsupported(
-                "Comparators that change their expert need every loss, and here only sums are drawn."
+                "Comparators that change their expert need every loss, but only sums are drawn "
+                "here. Remove comparator_switches or use another engine."
             )
         self._paid = int(self._paid) + int(totals[play])
         self._totals = self._totals + totals
@@ -183,9 +191,8 @@ class Recorder(Sink):
             return
         if absent:
             known = _last_known(plays if self._last is None else np.vstack([self._last, plays]))
-            self._changes += int(
-                ((known[1:] != known[:-1]) & (known[:-1] != ABSENT)).sum()
-            )  # a first play is no change
+            # A first play is not a change.
+            self._changes += int(((known[1:] != known[:-1]) & (known[:-1] != ABSENT)).sum())
             self._last = known[-1]
             return
         if self._last is not None:
@@ -198,7 +205,10 @@ class Recorder(Sink):
         self._last = plays[-1]
 
     def comparators(self) -> dict[str, float]:
-        """The loss of every comparator, mean over clients; none for a family that is neither linear nor quadratic."""
+        """The mean loss over clients of every comparator.
+
+        Empty for a family that is neither linear nor quadratic.
+        """
         if isinstance(self.family, Quadratic):
             return (
                 {}
@@ -216,6 +226,7 @@ class Recorder(Sink):
         return {name: value / UNITS_PER_LOSS / self.players for name, value in units.items()}
 
     def result(self, label: str, seed: int, counters: Counters) -> RunResult:
+        """The result after the last round."""
         loss, best = np.array(self._loss), np.array(self._best)
         own = float("nan")
         if self._own is not None:

@@ -1,4 +1,4 @@
-"""Figures over seeds with 95 % intervals: a mean, a difference, a ratio, an exponent, and where a curve meets a level."""
+"""Statistics over seeds with 95 % intervals: means, differences, ratios, exponents, crossings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,8 @@ class Estimate:
 
     @classmethod
     def of(cls, values: Values) -> Estimate:
-        """
+        """The estimate of these values.
+
         >>> Estimate.of([1.0, 2.0, 3.0])
         Estimate(mean=2.0, half_width=2.484..., count=3)
         """
@@ -36,19 +37,21 @@ class Estimate:
 
     @property
     def low(self) -> float:
-        """Lower end of the interval."""
+        """The lower end of the interval."""
         return self.mean - self.half_width
 
     @property
     def high(self) -> float:
-        """Upper end of the interval."""
+        """The upper end of the interval."""
         return self.mean + self.half_width
 
     def words(self, sign: bool = False) -> str:
-        """Mean and half-width to two decimals; `sign` also writes a plus.
+        """The mean and the half-width to two decimals; `sign` also writes a plus.
 
-        >>> Estimate(3.0, 0.5, 9).words(), Estimate(3.0, 0.5, 9).words(sign=True), Estimate(3.0, nan, 1).words()
-        ('3.00 ± 0.50', '+3.00 ± 0.50', '3.00')
+        >>> Estimate(3.0, 0.5, 9).words(), Estimate(3.0, 0.5, 9).words(sign=True)
+        ('3.00 ± 0.50', '+3.00 ± 0.50')
+        >>> Estimate(3.0, nan, 1).words()
+        '3.00'
         """
         if not isfinite(self.mean):
             return "-"
@@ -60,7 +63,9 @@ class Estimate:
 
 
 def welch(larger: Estimate, smaller: Estimate) -> Estimate:
-    """The difference of two means as of independent samples of unequal variance; its count is that of the smaller sample.
+    """The difference of the means of independent samples with unequal variances (Welch).
+
+    Its count is that of the smaller sample.
 
     >>> print(welch(Estimate.of([4.0, 6.0]), Estimate.of([1.0, 1.0])))
     4.00 ± 12.71
@@ -80,7 +85,10 @@ def welch(larger: Estimate, smaller: Estimate) -> Estimate:
 
 @dataclass(frozen=True)
 class Ratio:
-    """A ratio of two means over the same seeds, with a 95 % interval (NaN for one seed, or where a mean is not above 0)."""
+    """A ratio of two means over the same seeds, with a 95 % interval.
+
+    The interval is NaN for one seed; everything is NaN if a mean is not above 0.
+    """
 
     value: float
     low: float
@@ -88,7 +96,7 @@ class Ratio:
 
     @classmethod
     def of(cls, over: Values, under: Values) -> Ratio:
-        """The delta method on the logarithm: what a seed does to both sides alike cancels.
+        """The ratio by the delta method on the logarithm. What a seed does to both sides cancels.
 
         >>> Ratio.of([2.0, 4.0, 6.0], [1.0, 2.0, 3.0])
         Ratio(value=2.0, low=2.0, high=2.0)
@@ -118,8 +126,9 @@ class Ratio:
 def exponent(points: Mapping[float, Values]) -> Estimate:
     """The exponent of a power law: least squares of ln(mean of the values at x) on ln x.
 
-    The i-th values at all x belong to the same seed. The interval is that of the slope made linear in the values (delta method),
-    seed by seed: what a seed does to all points alike does not count as error. NaN where a mean is not positive.
+    The i-th values at all x belong to the same seed. The interval is that of the slope, linearised
+    in the values seed by seed (delta method): what a seed does to all points alike does not count
+    as error. The exponent is NaN if a mean is not positive.
 
     >>> print(exponent({1.0: [1.0, 3.0], 10.0: [10.0, 30.0], 100.0: [100.0, 300.0]}))
     1.00 ± 0.00
@@ -140,7 +149,7 @@ def exponent(points: Mapping[float, Values]) -> Estimate:
 
 @dataclass(frozen=True)
 class Crossing:
-    """Where a rising curve meets a level, with the ends of a 95 % interval; NaN where it does not."""
+    """Where a rising curve meets a level, with the ends of a 95 % interval; NaN if it does not."""
 
     at: float
     low: float
@@ -162,10 +171,12 @@ class Contest:
 
 
 def first_root(values: Mapping[float, float]) -> float:
-    """Where a curve given at some points, straight between them, first comes up to 0; NaN where it does not.
+    """Where a piecewise linear curve through these points first reaches 0; NaN if it does not.
 
-    >>> first_root({0.0: -1.0, 0.5: 1.0, 1.0: 3.0}), first_root({0.0: 1.0}), first_root({0.0: -1.0})
-    (0.25, 0.0, nan)
+    >>> first_root({0.0: -1.0, 0.5: 1.0, 1.0: 3.0})
+    0.25
+    >>> first_root({0.0: 1.0}), first_root({0.0: -1.0})
+    (0.0, nan)
     """
     points = sorted(values.items())
     if points[0][1] >= 0:

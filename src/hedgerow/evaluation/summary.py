@@ -1,4 +1,4 @@
-"""Results of many seeds in rows: one for each label, and what was paid on each stream of losses."""
+"""Summaries over seeds: one row for each label, and the losses on each stream."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from hedgerow.evaluation.statistics import Estimate
 
 @dataclass(frozen=True)
 class SummaryRow:
-    """One label; what the fields mean is told by the columns in `table.py`. `regret_bound` is None where nothing is proven."""
+    """The summary of one label.
+
+    The columns in `table.py` describe the fields. `regret_bound` is None if nothing is proven.
+    """
 
     label: str
     regret: Estimate
@@ -26,7 +29,7 @@ class SummaryRow:
 
 @dataclass(frozen=True)
 class Stream:
-    """What was paid on the same losses, mean over clients: by every algorithm that played on them, and by every comparator."""
+    """The mean loss over clients of every algorithm and every comparator on the same losses."""
 
     algorithms: dict[str, Estimate]
     comparators: dict[str, Estimate]
@@ -50,7 +53,7 @@ class Stream:
 def summarise(
     results: Iterable[RunResult], bounds: Mapping[str, float | None] | None = None
 ) -> list[SummaryRow]:
-    """One row for each label, in order of first appearance; `bounds` are proven regrets by label."""
+    """One row for each label, in order of first appearance; `bounds` are proven bounds by label."""
     groups: dict[str, list[RunResult]] = {}
     for result in results:
         groups.setdefault(result.label, []).append(result)

@@ -1,4 +1,4 @@
-"""The summary table: one list of columns, from which printed studies, the command line and JSON are made."""
+"""The columns of the summary table, which printed studies, the command line and JSON share."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ GAP = "  "
 
 
 def finite(value: float) -> float | None:
-    """JSON has no NaN and no infinity."""
+    """The value, or None for NaN and infinity, which JSON does not have."""
     return value if isfinite(value) else None
 
 
 def digits(value: float) -> str:
-    """Four digits, or a whole number with a comma at every thousand.
+    """A number with four digits, or a whole number with thousands separators.
 
     >>> digits(52.3456), digits(20730.4)
     ('52.35', '20,730')
@@ -28,7 +28,7 @@ def digits(value: float) -> str:
 
 
 def bound_words(value: float) -> str:
-    """A proven upper bound: the same, a whole number rounded upward.
+    """A proven upper bound as `digits` writes it, but whole numbers are rounded up.
 
     >>> bound_words(52.3456), bound_words(10000.0), bound_words(23715.2)
     ('52.35', '10,000', '23,716')
@@ -37,7 +37,10 @@ def bound_words(value: float) -> str:
 
 
 def estimate_json(estimate: Estimate) -> dict[str, Any]:
-    """An estimate as plain values; a missing half-width (one seed) or mean (no comparator) is null with a reason."""
+    """An estimate as plain values.
+
+    A missing half-width (one seed) or mean (no comparator) is null, with a reason.
+    """
     line: dict[str, Any] = {
         "mean": finite(estimate.mean),
         "half_width": finite(estimate.half_width),
@@ -45,7 +48,8 @@ def estimate_json(estimate: Estimate) -> dict[str, Any]:
     }
     if not isfinite(estimate.mean):
         line["reason"] = (
-            "this loss family has no finite set of comparators, or only sums over all clients were drawn"
+            "this loss family has no finite set of comparators, "
+            "or only sums over all clients were drawn"
         )
     elif not isfinite(estimate.half_width):
         line["reason"] = "one seed gives no confidence interval"
@@ -66,7 +70,21 @@ def _whole(estimate: Estimate) -> str:
 
 @dataclass(frozen=True)
 class Column:
-    """`name` is the field of a row and the key in JSON; `text` formats its value; one that is not `printed` is in JSON only."""
+    """One column of the summary table.
+
+    Parameters
+    ----------
+    name
+        The field of a row, and the key in JSON.
+    heading
+        The heading in a printed table.
+    meaning
+        What the column shows.
+    text
+        Formats its value.
+    printed
+        Whether people see it; otherwise it is in JSON only.
+    """
 
     name: str
     heading: str
@@ -77,19 +95,19 @@ class Column:
 
 COLUMNS = (
     Column(
-        "regret", "regret", "loss beyond that of the best expert in hindsight, mean over clients"
+        "regret", "regret", "loss above that of the best expert in hindsight, mean over clients"
     ),
-    Column(
-        "regret_bound", "bound", "what is proven of the expected regret on these losses", _bound
-    ),
+    Column("regret_bound", "bound", "proven bound on the expected regret on these losses", _bound),
     Column(
         "own_best_regret",
         "own-best regret",
-        "loss beyond that of each client's own best expert, mean over clients",
+        "loss above that of each client's own best expert, mean over clients",
     ),
-    Column("loss", "loss", "what a client paid, mean over clients", printed=False),
+    Column("loss", "loss", "total loss of a client, mean over clients", printed=False),
     Column("switches", "switches", "changes of expert by one client", _tenths),
-    Column("exchanges", "exchanges", "times at which clients and server talked", _whole),
+    Column(
+        "exchanges", "exchanges", "number of times clients and server exchanged messages", _whole
+    ),
     Column(
         "numbers_sent", "numbers sent", "numbers in all messages, uploads and broadcasts", _whole
     ),
@@ -98,7 +116,7 @@ COLUMNS = (
 
 
 def printed_columns(rows: Sequence[SummaryRow]) -> tuple[Column, ...]:
-    """What is shown to people: the bound only where one is proven."""
+    """The columns of a printed table; the bound only if one is proven."""
     proven = any(row.regret_bound is not None for row in rows)
     return tuple(
         column for column in COLUMNS if column.printed and (proven or column.name != "regret_bound")
@@ -106,11 +124,12 @@ def printed_columns(rows: Sequence[SummaryRow]) -> tuple[Column, ...]:
 
 
 def cells(row: SummaryRow, columns: Sequence[Column]) -> list[str]:
+    """The values of a row as text."""
     return [column.text(getattr(row, column.name)) for column in columns]
 
 
 def summary_json(rows: Sequence[SummaryRow]) -> list[dict[str, Any]]:
-    """All columns by name; a `regret_bound` of null: nothing is proven."""
+    """All columns by name. A `regret_bound` of null means that nothing is proven."""
 
     def plain(value: Estimate | float | None) -> Any:
         return estimate_json(value) if isinstance(value, Estimate) else value
@@ -125,7 +144,7 @@ def summary_json(rows: Sequence[SummaryRow]) -> list[dict[str, Any]]:
 
 
 def summary_text(rows: Sequence[SummaryRow]) -> str:
-    """The table in plain text. A heading that is wider than its column is written on several lines."""
+    """The table in plain text. A heading wider than its column is written on several lines."""
     columns = printed_columns(rows)
     body = [[row.label, *cells(row, columns)] for row in rows]
     headings = [
@@ -141,7 +160,7 @@ def summary_text(rows: Sequence[SummaryRow]) -> str:
 
 
 def aligned(lines: Sequence[Sequence[str]]) -> str:
-    """Lines of cells as columns: the first to the left, the others to the right.
+    """Align lines of cells in columns: the first to the left, the others to the right.
 
     >>> print(aligned([["", "regret"], ["private", "7.5"]]))
              regret
@@ -159,7 +178,8 @@ def aligned(lines: Sequence[Sequence[str]]) -> str:
 
 
 def _broken(heading: str, width: int) -> list[str]:
-    """
+    """The lines of a heading.
+
     >>> _broken("numbers sent", 7), _broken("numbers sent", 12)
     (['numbers', 'sent'], ['numbers sent'])
     """

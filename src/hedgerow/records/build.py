@@ -1,4 +1,4 @@
-"""From an algorithm to its record: curves with the attacks they allow, mechanisms, and what each observer is guaranteed."""
+"""Build the record of an algorithm: its curves and attacks, mechanisms and guarantees."""
 
 from __future__ import annotations
 
@@ -25,21 +25,14 @@ from hedgerow.records.schema import (
 )
 
 FALSE_ALARMS = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, *(i / 20 for i in range(3, 21)))
-SHARES = (
-    0.0,
-    0.25,
-    0.5,
-    0.75,
-    1.0,
-    1.5,
-    2.0,
-)  # of the stated epsilon: where the table of deltas is read
-TANGENTS = 48  # lines by which a curve is drawn from above
+# The table of deltas is read at these multiples of the stated epsilon.
+SHARES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
+TANGENTS = 48  # lines that bound the drawn curve from above
 STEEPEST = 700.0  # the largest epsilon of such a line
 
 
 def plain(value: Any) -> Any:
-    """Numbers, text and structures of them; what is neither is named."""
+    """The value as numbers, text, lists and tables; anything else becomes its name."""
     if is_dataclass(value) and not isinstance(value, type):
         return {
             "kind": type(value).__name__,
@@ -67,9 +60,13 @@ def _parameters(thing: Any) -> dict[str, Any]:
 
 
 def _outline(curve: PrivacyCurve) -> list[Attack]:
-    """The corners of the region below the lines found = delta(e) + e^e alarms and found = 1 - e^-e (1 - delta(e) - alarms)."""
+    """The corners of the region that no attack leaves.
+
+    With `a` false alarms and privacy (x, delta(x)), detections are at most delta(x) + exp(x) a and
+    at most 1 - exp(-x) (1 - delta(x) - a).
+    """
     stated, pure = min(curve.stated()[0], STEEPEST), curve.epsilon(0.0)
-    lines = [(1.0, 0.0)]  # height without false alarms, and slope
+    lines = [(1.0, 0.0)]  # (height without false alarms, slope)
     for place in {
         *(stated * i / TANGENTS for i in range(TANGENTS + 1)),
         pure if pure < STEEPEST else 0.0,
@@ -89,29 +86,31 @@ def _outline(curve: PrivacyCurve) -> list[Attack]:
 
 
 def _rho(curve: PrivacyCurve) -> float | None:
-    """rho, where the guarantee is stated as zero-concentrated DP."""
+    """rho, if the guarantee is stated as zero-concentrated DP; otherwise None."""
     return curve.rho if isinstance(curve, ZeroConcentratedDP) else None
 
 
 def curve_record(curve: PrivacyCurve) -> CurveRecord | None:
-    """None where no finite epsilon is guaranteed. Equal curves, which experiments have in many studies, are worked out once."""
+    """The record of a curve; None if no finite epsilon is guaranteed.
+
+    Equal curves, which are common in experiments, are computed once.
+    """
     try:
         hash(curve)
     except TypeError:
-        return _worked_out.__wrapped__(curve)
-    return _worked_out(curve)
+        return _computed.__wrapped__(curve)
+    return _computed(curve)
 
 
 @lru_cache(maxsize=512)
-def _worked_out(curve: PrivacyCurve) -> CurveRecord | None:
+def _computed(curve: PrivacyCurve) -> CurveRecord | None:
     epsilon, delta = curve.stated()
     if isinstance(curve, NoGuarantee) or not isfinite(epsilon):
         return None
     places = [share * epsilon for share in SHARES] if epsilon > 0 else [0.0]
     even_guess = (1 + curve.delta(0.0)) / 2
-    alarms = sorted(
-        {*FALSE_ALARMS, 1 - even_guess}
-    )  # with as many misses as false alarms: where curves have their kink
+    # Curves have a kink where misses and false alarms are equally likely.
+    alarms = sorted({*FALSE_ALARMS, 1 - even_guess})
     detections = [
         min(1.0, max(a, 1 - float(miss)))
         for a, miss in zip(alarms, trade_off(curve, alarms), strict=True)
@@ -138,14 +137,14 @@ def _total(guarantee: Guarantee, runs: int) -> Total | None:
 
 
 def _reason(curve: PrivacyCurve) -> str | None:
-    """Why there is no finite epsilon; None where there is one."""
+    """Why there is no finite epsilon; None if there is one."""
     if isinstance(curve, NoGuarantee):
         return curve.reason
     return None if isfinite(curve.stated()[0]) else "epsilon is unbounded"
 
 
 def guarantee_record(guarantee: Guarantee, runs: int = 1) -> GuaranteeRecord:
-    """What one observer is guaranteed, after one run and after all `runs` on the same data."""
+    """The guarantee towards one observer, after one run and after all `runs` on the same data."""
     claimed = None if guarantee.claimed is None else curve_record(guarantee.claimed)
     return GuaranteeRecord(
         observer=guarantee.observer.value,
@@ -181,7 +180,7 @@ def _mechanism(mechanism: Mechanism) -> MechanismRecord:
 
 
 def choices_of(spec: Any) -> dict[str, Any]:
-    """The parameters of a specification that are set."""
+    """The parameters of a specification that are not None."""
     values = (
         {f.name: getattr(spec, f.name) for f in fields(spec) if f.init}
         if is_dataclass(spec)
@@ -199,7 +198,25 @@ def algorithm_record(
     environment: Mapping[str, Any] | None = None,
     losses: str | None = None,
 ) -> AlgorithmRecord:
-    """What one algorithm guarantees; `runs` counts those on the same data."""
+    """The record of one algorithm.
+
+    Parameters
+    ----------
+    label
+        The name of the algorithm in the run.
+    algorithm
+        The algorithm.
+    choices
+        The parameters that the user set.
+    data
+        Drawn again for every seed, recorded, or real (a deployment).
+    runs
+        The number of runs on the same data.
+    environment
+        The environment as plain values.
+    losses
+        A fingerprint of all recorded losses, if there is one.
+    """
     certificate, setting = algorithm.certificate, algorithm.setting
     return AlgorithmRecord(
         label=label,

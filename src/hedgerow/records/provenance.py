@@ -1,4 +1,4 @@
-"""Where a run comes from: versions, a hash of the code, the commit and the noise, as they are when the run is written."""
+"""The provenance of a run: versions, a hash of the code, the commit and the noise."""
 
 from __future__ import annotations
 
@@ -23,7 +23,21 @@ SEEDED, SECURE = "seeded", "operating system"
 
 @dataclass(frozen=True)
 class Code:
-    """`sha256` covers every Python file of the package by name and content; `changed` says whether they differ from the commit."""
+    """The code of a run.
+
+    Parameters
+    ----------
+    sha256
+        A hash of the names and contents of all Python files of the package.
+    files
+        The number of these files.
+    commit
+        The commit that is checked out; None if the package is not a checkout.
+    changed
+        Whether the files differ from the commit.
+    plugins
+        The hash of each plugin by file name.
+    """
 
     sha256: str
     files: int
@@ -34,7 +48,7 @@ class Code:
 
 @dataclass(frozen=True)
 class NoiseRecord:
-    """Where the randomness came from. Only noise that is `secure` protects anybody."""
+    """Where the randomness came from. Only `secure` noise protects data."""
 
     source: str
     secure: bool
@@ -52,7 +66,7 @@ class NoiseRecord:
 
 
 def hash_of(folder: Path) -> tuple[str, int]:
-    """A hash over the names and contents of all Python files below a folder, and how many there are."""
+    """A hash of the names and contents of all Python files below a folder, and their number."""
     total = hashlib.sha256()
     files = sorted(folder.rglob("*.py"))
     for file in files:
@@ -77,7 +91,7 @@ def _git(*arguments: str) -> str | None:
 
 
 def code() -> Code:
-    """The installed sources, and the commit they are a checkout of, if they are."""
+    """The installed sources, with their commit if they are a checkout."""
     sha256, files = hash_of(PACKAGE)
     tracked = _git("ls-files", "--error-unmatch", "__init__.py") is not None
     commit = _git("rev-parse", "HEAD") if tracked else None
@@ -90,7 +104,7 @@ def code() -> Code:
 
 
 def versions() -> dict[str, str]:
-    """Of Python, of this package and of the libraries that its guarantees rest on."""
+    """The versions of Python, of this package and of the libraries that its guarantees rest on."""
     found = {"python": platform.python_version(), "hedgerow": __version__}
     for library in LIBRARIES:
         try:
@@ -101,21 +115,28 @@ def versions() -> dict[str, str]:
 
 
 def seeded_noise(first: int, count: int) -> NoiseRecord:
-    """What simulations draw from."""
+    """The noise of a simulation."""
     seeds = f"seed {first}" if count == 1 else f"seeds {first} to {first + count - 1}"
     return NoiseRecord(
         SEEDED,
         False,
-        f"pseudo-random numbers from public seeds ({seeds}): whoever knows a seed can take the noise away",
+        f"pseudo-random numbers from public seeds ({seeds}): "
+        "a person who knows a seed can remove the noise",
     )
 
 
 def secure_noise(source: NoiseSource) -> NoiseRecord:
-    """What deployments draw from; any other source is refused."""
+    """The noise of a deployment; any other source is refused."""
     try:
         require_secure(source)
     except InvalidValue as error:
-        way = "Make the learner with Learner.private(..., source=SecureNoise()), from hedgerow.privacy."
-        raise InvalidValue(f"{error} {way}") from error
-    told = "exact whole numbers, drawn with AES-256 in counter mode under a key from the operating system; no seed, no number used twice"
-    return NoiseRecord(SECURE, True, told)
+        remedy = (
+            "Make the learner with Learner.private(..., source=SecureNoise()), "
+            "from hedgerow.privacy."
+        )
+        raise InvalidValue(f"{error} {remedy}") from error
+    text = (
+        "exact whole numbers, drawn with AES-256 in counter mode under a key from the operating "
+        "system; no seed, no number used twice"
+    )
+    return NoiseRecord(SECURE, True, text)

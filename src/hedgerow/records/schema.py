@@ -1,4 +1,7 @@
-"""Certificates and runs on disk: the one schema, for a run folder's `privacy.json` and for everything that prints a certificate."""
+"""The schema of certificates and runs on disk.
+
+A run folder's `privacy.json` and everything that prints a certificate use it.
+"""
 
 from __future__ import annotations
 
@@ -16,13 +19,15 @@ STAMP = "simulation: not private"
 
 @dataclass(frozen=True)
 class DeltaAt:
+    """One point of a privacy curve."""
+
     epsilon: float
     delta: float
 
 
 @dataclass(frozen=True)
 class Attack:
-    """The best attack with this rate of false alarms detects at most so often."""
+    """The highest rate of detections that any attack with this rate of false alarms reaches."""
 
     false_alarms: float
     detections: float
@@ -30,10 +35,28 @@ class Attack:
 
 @dataclass(frozen=True)
 class CurveRecord:
-    """A curve: the (epsilon, delta) by which it is quoted, its own parameters, and how well the best attack does.
+    """A privacy curve: its stated (epsilon, delta), its parameters and the best attacks.
 
-    `even_guess` bounds how often a guess between two equally likely worlds is right. `outline` holds the corners of a polygon that
-    no attack lies above: what is drawn.
+    Parameters
+    ----------
+    kind
+        The name of the curve's class.
+    words
+        The guarantee in words.
+    epsilon, delta
+        The pair by which the curve is stated.
+    rho
+        rho, if the guarantee is stated as zero-concentrated DP.
+    parameters
+        The parameters of the curve.
+    table
+        delta at several epsilons.
+    attacks
+        The best attack at several rates of false alarms.
+    outline
+        The corners of a polygon that no attack lies above; pictures draw it.
+    even_guess
+        A bound on how often a guess between two equally likely worlds is right.
     """
 
     kind: str
@@ -48,12 +71,13 @@ class CurveRecord:
     even_guess: float
 
     def detections(self, false_alarms: float) -> float:
+        """The detections of the best attack at a rate of false alarms that is in `attacks`."""
         return next(a.detections for a in self.attacks if a.false_alarms == false_alarms)
 
 
 @dataclass(frozen=True)
 class Total:
-    """What all runs on the same data guarantee together."""
+    """The joint guarantee of all runs on the same data."""
 
     runs: int
     words: str
@@ -64,6 +88,8 @@ class Total:
 
 @dataclass(frozen=True)
 class UnitRecord:
+    """What a guarantee protects, such as one loss vector."""
+
     kind: str
     words: str
     parameters: dict[str, Any]
@@ -71,9 +97,38 @@ class UnitRecord:
 
 @dataclass(frozen=True)
 class GuaranteeRecord:
-    """`curve` is None where nothing is guaranteed, and `reason` says why; `claim_holds`: whether `curve` lies below the claim.
+    """The guarantee towards one observer.
 
-    `total` is None where every run had data of its own.
+    Parameters
+    ----------
+    observer
+        The observer.
+    sees
+        The channels that the observer sees.
+    unit
+        What is protected.
+    adjacency
+        Which data sets are neighbours.
+    colluding
+        How many clients may pool their data and coins with what the observer sees.
+    horizon
+        The rounds that the guarantee covers.
+    bounds
+        The range of the losses.
+    curve
+        The guarantee of one run; None if nothing is guaranteed.
+    total
+        The guarantee of all runs on the same data; None if every run had new data.
+    reason
+        Why nothing is guaranteed; None if something is.
+    claimed
+        The guarantee that the paper claims.
+    claim_holds
+        Whether `curve` implies the claim.
+    assumes
+        The assumptions by name, with their meaning.
+    proof
+        The proof that is cited.
     """
 
     observer: str
@@ -94,6 +149,8 @@ class GuaranteeRecord:
 
 @dataclass(frozen=True)
 class MechanismRecord:
+    """One noise mechanism: its purpose, law, scale and sensitivity."""
+
     name: str
     purpose: str
     law: str
@@ -104,11 +161,14 @@ class MechanismRecord:
 
 @dataclass(frozen=True)
 class AlgorithmRecord:
-    """`choices` are what the user set, `parameters` what was derived from them.
+    """The certificate of one algorithm, with its parameters and its data.
 
-    `data`: "drawn" anew for every seed, "recorded" (every seed counts as one more run on the same data), or "real", of a deployment.
-    `losses` is a fingerprint of recorded losses as a whole; None where there is none, and then nothing says whether data differ.
-    `entered` is the largest number of releases that one record enters; None where it is not known.
+    `choices` are the parameters that the user set; `parameters` are derived from them.
+
+    `data` is "drawn" (again for every seed), "recorded" (every seed counts as one more run on the
+    same data) or "real" (a deployment). `losses` is a fingerprint of all recorded losses; if it is
+    None, the record does not show whether data differ. `entered` is the largest number of releases
+    that one data record enters; None if it is unknown.
     """
 
     label: str
@@ -132,7 +192,11 @@ class AlgorithmRecord:
 
 @dataclass(frozen=True)
 class RunRecord:
-    """`played` is how many rounds were over when the record of a deployment was written; None for a simulation."""
+    """The record of a run: its certificates and its provenance.
+
+    `played` is the number of rounds that were over when the record of a deployment was written; it
+    is None for a simulation. `stamp` marks a simulation; it is None for a deployment.
+    """
 
     format: str
     title: str
@@ -146,7 +210,7 @@ class RunRecord:
     algorithms: list[AlgorithmRecord]
 
     def __post_init__(self) -> None:
-        """A simulation is stamped; only real data with exact noise from entropy are not."""
+        """Require the stamp, except for real data with exact noise from the system's entropy."""
         if self.stamp is None and not self.noise.secure:
             raise InvalidValue(
                 f"Expected the stamp {STAMP!r} on a record whose noise is {self.noise.source}."
@@ -165,10 +229,9 @@ class RunRecord:
                 IDEAL_REALS.name in g.assumes or ENTROPY.name not in g.assumes for g in promises
             ):
                 rule = "for real data, under ENTROPY and not under IDEAL_REALS"
-                raise InvalidValue(
-                    f"Expected secure noise only {rule}; this record says otherwise."
-                )
+                raise InvalidValue(f"Expected secure noise only {rule}. This record is different.")
 
 
 def to_json(record: RunRecord | AlgorithmRecord) -> dict[str, Any]:
+    """The record as plain values."""
     return asdict(record)

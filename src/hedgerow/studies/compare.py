@@ -1,7 +1,7 @@
-"""Run folders side by side: regret of every label in each, how far it is from the first, and what was different.
+"""Compare run folders: regrets, their differences from the first run, and what else differs.
 
-A difference is paired, seed by seed, where both saw the same losses; else the two are taken as independent (Welch). Intervals
-hold 95 % each, not all together.
+If a label saw the same losses in both runs, differences are paired seed by seed. Otherwise the two
+samples count as independent (Welch). Each interval holds with 95 %; they do not hold jointly.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from hedgerow.studies.storage.finished import FinishedRun, read_run
 from hedgerow.studies.storage.identity import flat, shown
 
 FEWEST = 2
-"""Common seeds for a paired difference."""
+"""The least number of common seeds for a paired difference."""
 HEADINGS = ("label", "run", "regret", "seeds", "difference from A", "times A", "interval")
 NOTHING = ("-", "-", "-")
 NO_CHANGES = "Nothing differs in configuration, privacy, code and versions."
@@ -33,7 +33,21 @@ NO_CHANGES = "Nothing differs in configuration, privacy, code and versions."
 
 @dataclass(frozen=True)
 class Difference:
-    """How much more regret than in the first run; `seeds` is the number of pairs, or of the smaller side."""
+    """How much more regret a label has than in the first run.
+
+    Parameters
+    ----------
+    mean
+        The difference of the mean regrets. Positive: more regret than the first run.
+    half_width
+        The half-width of its 95 % interval; NaN for one seed.
+    ratio
+        The quotient of the mean regrets; None if the first is not positive.
+    method
+        Paired by seed, or Welch for independent samples.
+    seeds
+        The number of pairs, or the size of the smaller sample.
+    """
 
     mean: float
     half_width: float
@@ -46,22 +60,25 @@ class Difference:
         return Estimate(self.mean, self.half_width, self.seeds)
 
     def cells(self) -> tuple[str, str, str]:
-        """The difference, the ratio and the kind of interval, as a table shows them."""
+        """The difference, the ratio and the kind of interval, as table cells."""
         if not isfinite(self.mean):
             return NOTHING
         ratio = "-" if self.ratio is None else f"{self.ratio:.3g}"
-        how = (
+        method = (
             f"paired, {self.seeds} seed{'s' if self.seeds > 1 else ''}"
             if self.method == "paired"
             else "Welch"
         )
-        interval = how if isfinite(self.half_width) else f"{how}: none, one seed"
+        interval = method if isfinite(self.half_width) else f"{method}: none, one seed"
         return self.estimate.words(sign=True), ratio, interval
 
 
 @dataclass(frozen=True)
 class Row:
-    """One label in one run; `difference` is None in the first run, and where that does not have the label."""
+    """One label in one run.
+
+    `difference` is None in the first run, and for a label that the first run does not have.
+    """
 
     label: str
     run: str
@@ -77,7 +94,7 @@ class Row:
 
 @dataclass(frozen=True, repr=False)
 class Comparison:
-    """Finished runs side by side. Print it for the table.
+    """A comparison of finished runs. Print it for the table.
 
     Parameters
     ----------
@@ -111,12 +128,16 @@ class Comparison:
     def change_lines(self) -> list[str]:
         """What differs between the runs, one line each."""
         return [
-            f"{name}: {'; '.join(f'{letter} {_short(value)}' for letter, value in zip(self.names, values, strict=True))}"
+            f"{name}: "
+            + "; ".join(f"{a} {_short(v)}" for a, v in zip(self.names, values, strict=True))
             for name, values in self.changes.items()
         ]
 
     def plot(self, path: str | Path) -> None:
-        """Draw the regrets and their differences into a PNG file, which appears when it is complete."""
+        """Draw the regrets and their differences into a PNG file.
+
+        The file appears only when it is complete.
+        """
         from hedgerow.evaluation.plots.comparison import plot_comparison
 
         regrets: dict[str, dict[str, Estimate]] = {}
@@ -153,7 +174,7 @@ class Comparison:
 
 
 def compare(folders: Sequence[str | Path]) -> Comparison:
-    """Compare finished runs: the regret of every label, its difference from the first run, and what differs.
+    """Compare finished runs: regrets, their differences from the first run, and what else differs.
 
     Parameters
     ----------
@@ -166,7 +187,7 @@ def compare(folders: Sequence[str | Path]) -> Comparison:
     >>> hr.compare(["runs/before"])
     Traceback (most recent call last):
     ...
-    hedgerow.core.errors.InvalidValue: Expected a run folder at runs/before, there is none.
+    hedgerow.core.errors.InvalidValue: There is no run folder at runs/before. ...
     """
     if isinstance(folders, str | Path):
         raise InvalidValue(f"Expected a list of run folders, got {folders}.")
@@ -197,7 +218,10 @@ def _row_table(row: Row) -> dict[str, Any]:
 
 
 def same_losses(one: FinishedRun, other: FinishedRun, label: str) -> bool:
-    """Whether a label saw the same losses in both: equal environments that hand out equal losses, whatever is played."""
+    """Whether a label saw the same losses in both runs.
+
+    That needs equal environments, equal fingerprints, and losses that do not depend on the plays.
+    """
     prints = (one.losses[label], other.losses[label])
     return one.environment(label) == other.environment(label) and prints[0] == prints[1] != ADAPTIVE
 
@@ -207,7 +231,7 @@ def _ratio(over: float, under: float) -> float | None:
 
 
 def paired(first: Sequence[float], second: Sequence[float]) -> Difference:
-    """Second minus first, pair by pair.
+    """The difference second minus first, pair by pair.
 
     >>> paired([1.0, 2.0, 3.0], [2.0, 3.0, 4.0])
     Difference(mean=1.0, half_width=0.0, ratio=1.5, method='paired', seeds=3)
@@ -224,7 +248,7 @@ def paired(first: Sequence[float], second: Sequence[float]) -> Difference:
 
 
 def unpaired(first: Sequence[float], second: Sequence[float]) -> Difference:
-    """Second minus first, as independent samples of unequal variance."""
+    """The difference second minus first of independent samples with unequal variances."""
     one, other = Estimate.of(first), Estimate.of(second)
     found = welch(other, one)
     return Difference(
@@ -233,6 +257,7 @@ def unpaired(first: Sequence[float], second: Sequence[float]) -> Difference:
 
 
 def difference(first: FinishedRun, other: FinishedRun, label: str) -> Difference:
+    """The regret of a label in `other` minus that in `first`; paired if losses are the same."""
     before, after = first.regrets[label], other.regrets[label]
     common = sorted(before.keys() & after.keys())
     if same_losses(first, other, label) and len(common) >= FEWEST:
@@ -241,14 +266,14 @@ def difference(first: FinishedRun, other: FinishedRun, label: str) -> Difference
 
 
 def compare_runs(runs: Sequence[FinishedRun]) -> Comparison:
-    """Two or more runs; the first is what the others are compared with."""
+    """Compare two or more runs with the first of them."""
     if not 2 <= len(runs) <= len(ascii_uppercase):
         raise InvalidValue(
             f"Expected 2 to {len(ascii_uppercase)} run folders to compare, got {len(runs)}."
         )
     for one, other in combinations(runs, 2):
         if one.path.resolve() == other.path.resolve():
-            raise InvalidValue(f"Expected different run folders, {one.path} is given twice.")
+            raise InvalidValue(f"{one.path} is given twice. Name each run folder once.")
     letters = ascii_uppercase[: len(runs)]
     labels = list(dict.fromkeys(label for run in runs for label in run.regrets))
     rows = []
@@ -279,7 +304,8 @@ def _notes(runs: Sequence[FinishedRun], letters: str) -> list[str]:
             _share_losses(first, run, one, other) for one in first.regrets for other in run.regrets
         ):
             notes.append(
-                f"A and {letter} have no losses in common: their regrets are not on the same streams."
+                f"A and {letter} have no losses in common: "
+                "their regrets are not on the same streams."
             )
             continue
         apart = [label for label in common if not same_losses(first, run, label)]
@@ -292,7 +318,8 @@ def _notes(runs: Sequence[FinishedRun], letters: str) -> list[str]:
         ]
         if few:
             notes.append(
-                f"Fewer than {FEWEST} common seeds in A and {letter}, so not paired: {', '.join(few)}."
+                f"Fewer than {FEWEST} common seeds in A and {letter}, so not paired: "
+                f"{', '.join(few)}."
             )
         if any(
             np.isnan(list(r.regrets[label].values())).any()
@@ -309,7 +336,10 @@ def _share_losses(one: FinishedRun, other: FinishedRun, label: str, another: str
 
 
 def changes(runs: Sequence[FinishedRun]) -> dict[str, list[Any]]:
-    """What differs between the runs: configuration, losses, privacy, code and versions; titles aside."""
+    """What differs between the runs: configuration, losses, privacy, code and versions.
+
+    Titles are not compared.
+    """
     labels = list(dict.fromkeys(label for run in runs for label in run.regrets))
     common = [label for label in labels if all(label in run.regrets for run in runs)]
     tables = [_described(run, common) for run in runs]
@@ -319,7 +349,7 @@ def changes(runs: Sequence[FinishedRun]) -> dict[str, list[Any]]:
                 table[f"label {label!r}"] = "there" if label in run.regrets else "not there"
         elif all(
             run.environment(label) == runs[0].environment(label) for run in runs
-        ):  # else it goes without saying
+        ):  # in different environments the losses differ anyway
             for run, table in zip(runs, tables, strict=True):
                 table[f"{label}: losses"] = run.losses[label]
     names = dict.fromkeys(name for table in tables for name in table)
@@ -332,25 +362,25 @@ def changes(runs: Sequence[FinishedRun]) -> dict[str, list[Any]]:
 
 
 def _described(run: FinishedRun, labels: Sequence[str]) -> dict[str, Any]:
-    """All that is compared of a run and of these labels, by a name to show."""
+    """Everything that is compared of a run and of these labels, by the name shown to the user."""
     first, last = run.config["first_seed"], run.config["first_seed"] + run.config["seeds"] - 1
     common = run.config["environment"]
-    told: dict[str, Any] = {"seeds": f"{first} to {last}", "engine": run.config["engine"]}
-    told |= {f"environment {name}": value for name, value in flat(common).items()}
+    values: dict[str, Any] = {"seeds": f"{first} to {last}", "engine": run.config["engine"]}
+    values |= {f"environment {name}": value for name, value in flat(common).items()}
     for record in run.record.algorithms:
         label = record.label
         if label not in labels:
             continue
-        told |= {f"{label}: {name}": value for name, value in flat(run.algorithm(label)).items()}
-        told |= {
+        values |= {f"{label}: {name}": value for name, value in flat(run.algorithm(label)).items()}
+        values |= {
             f"{label}: environment {name}": v
             for name, v in flat(run.environment(label)).items()
             if v != common.get(name)
         }
         for guarantee in record.guarantees:
-            told[f"{label}: privacy towards {guarantee.observer}"] = (
+            values[f"{label}: privacy towards {guarantee.observer}"] = (
                 "none" if guarantee.curve is None else guarantee.curve.words
             )
-    told["code"] = run.record.code.sha256
-    told |= {f"plugin {name}": value for name, value in run.record.code.plugins.items()}
-    return told | {f"version of {name}": value for name, value in run.record.versions.items()}
+    values["code"] = run.record.code.sha256
+    values |= {f"plugin {name}": value for name, value in run.record.code.plugins.items()}
+    return values | {f"version of {name}": value for name, value in run.record.versions.items()}

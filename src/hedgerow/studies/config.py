@@ -1,4 +1,7 @@
-"""A study as a typed object: one environment, several algorithms, seeds. TOML files load into it and experiments are made of it."""
+"""The configuration of a study: one environment, several algorithms, seeds.
+
+TOML files are loaded into it, and experiments are built from it.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,17 @@ from hedgerow.environments.registry import ENVIRONMENTS
 
 @dataclass(frozen=True)
 class Entry:
-    """One line of a comparison: an algorithm under a label, perhaps in an environment of its own."""
+    """One algorithm of a study.
+
+    Parameters
+    ----------
+    label
+        The name in tables and pictures.
+    algorithm
+        The algorithm and its parameters.
+    environment
+        The environment of this entry alone. None: the environment of the study.
+    """
 
     label: str
     algorithm: AlgorithmSpec
@@ -32,7 +45,26 @@ class Entry:
 
 @dataclass(frozen=True)
 class StudyConfig:
-    """What `hedgerow run FILE.toml` runs."""
+    """What `hedgerow run FILE.toml` runs.
+
+    Parameters
+    ----------
+    title
+        The title of tables and pictures.
+    environment
+        The environment that the algorithms share.
+    algorithms
+        One entry for each algorithm; labels are unique.
+    seeds
+        The number of seeds, at least 1.
+    first_seed
+        The first seed; the others follow.
+    engine
+        The engine that plays the rounds.
+    comparator_switches
+        Also compare with the best sequence of experts with at most this many changes, for each
+        number.
+    """
 
     title: str
     environment: Environment
@@ -55,20 +87,25 @@ class StudyConfig:
                 labels.count(label) == 1,
                 "label",
                 label,
-                'to be used once; give each algorithm a label = "..." of its own',
+                'to be used once. Give each algorithm its own label = "..."',
             )
 
     def environment_of(self, entry: Entry) -> Environment:
+        """The environment that an entry plays in."""
         return self.environment if entry.environment is None else entry.environment
 
     def build(self, entry: Entry) -> Algorithm:
+        """The algorithm of an entry, certified for its environment; refused if unsupported."""
         environment = self.environment_of(entry)
         built = entry.algorithm.build(environment.setting)
         require_support(built, environment, supporting)
         return certified_for(built, environment)
 
     def stream_of(self, index: int) -> int:
-        """The first entry that meets the same losses as entry `index`: itself, where losses depend on who plays."""
+        """The number of the first entry with the same losses as entry `index`.
+
+        Where losses depend on the plays, that is `index` itself.
+        """
         environment = self.environment_of(self.algorithms[index])
         if self._reacts(environment):
             return index
@@ -80,13 +117,17 @@ class StudyConfig:
 
     @staticmethod
     def _reacts(environment: Environment) -> bool:
-        """Whether losses depend on the plays; where experts sleep, those of comparators do."""
+        """Whether losses depend on the plays. Where experts sleep, the comparators' losses do."""
         return (
             environment.traits.sees_plays or Feature.SLEEPING_EXPERTS in environment.traits.features
         )
 
     def stream_name(self, index: int) -> str:
-        """What sets the losses of an entry apart from the study's own: nothing, a few values, or everything."""
+        """A name for the losses of an entry: how its environment differs from that of the study.
+
+        It is empty if they are the same, a few values if both are of one kind, and otherwise the
+        name of the kind or the label.
+        """
         own, common = self.environment_of(self.algorithms[index]), self.environment
         if self._reacts(own) or (type(own) is not type(common) and not is_dataclass(own)):
             return self.algorithms[index].label
@@ -95,19 +136,22 @@ class StudyConfig:
         return ", ".join(_differences(own, common))
 
     def own_name(self) -> str:
-        """What sets the study's own losses apart from those of entries with others of the same kind; nothing where there are none."""
+        """A name for the losses of the study: how they differ from others of the same kind.
+
+        It is empty if no entry has another environment of the same kind.
+        """
         others = [self.environment_of(entry) for entry in self.algorithms]
-        told = [
+        values = [
             value
             for other in others
             if type(other) is type(self.environment)
             for value in _differences(self.environment, other)
         ]
-        return ", ".join(dict.fromkeys(told))
+        return ", ".join(dict.fromkeys(values))
 
 
 def _same(one: object, other: object) -> bool:
-    """Equality for environments, some of which hold arrays that cannot be asked."""
+    """Whether two environments are equal; False if they hold arrays that cannot be compared."""
     try:
         return one is other or bool(one == other)
     except ValueError:
@@ -115,15 +159,15 @@ def _same(one: object, other: object) -> bool:
 
 
 def _differences(own: Any, common: Any) -> list[str]:
-    """The values in which one environment differs from another of its kind, also inside the environment it is made of."""
-    told = []
+    """The values in which two environments of one kind differ, including wrapped environments."""
+    found = []
     for name in [f.name for f in fields(own) if f.init] if is_dataclass(own) else []:
         mine, theirs = getattr(own, name), getattr(common, name)
         if is_dataclass(mine) and type(mine) is type(theirs):
-            told += _differences(mine, theirs)
+            found += _differences(mine, theirs)
         elif not _same(mine, theirs):
-            told.append(f"{name} = {type(mine).__name__ if is_dataclass(mine) else mine}")
-    return told
+            found.append(f"{name} = {type(mine).__name__ if is_dataclass(mine) else mine}")
+    return found
 
 
 _TOP = (
@@ -137,11 +181,11 @@ _TOP = (
 )
 
 
-_BARE = re.compile(r"^([+-]?)\.(\d)")  # TOML wants a digit before the point
+_BARE = re.compile(r"^([+-]?)\.(\d)")  # TOML requires a digit before the point
 
 
 def typed(kind: type[Any], table: Mapping[str, Any], where: str) -> Any:
-    """An object of the dataclass `kind` from plain values; unknown keys and wrong types are named."""
+    """Build the dataclass `kind` from plain values. Errors name unknown keys and wrong types."""
     hints = get_type_hints(kind)
     known = {f.name: f for f in fields(kind) if f.init}
     values = {}
@@ -160,7 +204,7 @@ def typed(kind: type[Any], table: Mapping[str, Any], where: str) -> Any:
             raise InvalidValue(f"Expected {where}.{key}={value!r} to fit: {reason}.") from error
     for name, f in known.items():
         if name not in values and f.default is MISSING and f.default_factory is MISSING:
-            raise InvalidValue(f"Expected a value for {where}.{name}, it is missing.")
+            raise InvalidValue(f"{where}.{name} is missing. Give it a value.")
     return kind(**values)
 
 
@@ -177,14 +221,14 @@ def _named(registry: Any, table: Any, where: str, extra: Sequence[str] = ()) -> 
 
 
 def _own_environment(common: Mapping[str, Any], changes: Any, where: str) -> Any:
-    """The study's environment with some values changed; another environment altogether where the name is another."""
+    """The study's environment with some values changed, or another one if the name is another."""
     if not isinstance(changes, Mapping):
         raise InvalidValue(f"Expected {where}={changes!r} to be a table.")
     return _named(ENVIRONMENTS, _changed(common, changes), where)
 
 
 def _changed(common: Mapping[str, Any], changes: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Changes reach into the environment that another is made of."""
+    """The table with the changes applied, also inside a wrapped environment."""
     if changes.get("name", common.get("name")) != common.get("name"):
         return changes
     both = {
@@ -194,7 +238,7 @@ def _changed(common: Mapping[str, Any], changes: Mapping[str, Any]) -> Mapping[s
 
 
 def from_table(table: Mapping[str, Any], title: str = "Untitled") -> StudyConfig:
-    """A study from the plain values of a TOML file; `title` is used where the file has none."""
+    """A study from the plain values of a TOML file; `title` is used if the file has none."""
     for key in table:
         if key not in _TOP:
             raise InvalidValue(f"Unknown key {key}; {nearest(key, _TOP)}")
@@ -213,8 +257,9 @@ def from_table(table: Mapping[str, Any], title: str = "Untitled") -> StudyConfig
         if named and name == first and (own := rows[first].get("name", first)) != first:
             name, label, lines = own, f'label = "{first}" and ', "the next two"
         form = f'[[algorithms]] in one line, {label}name = "{name}" in {lines}, then its parameters'
+        found = "one table" if named or rows else repr(rows)
         raise InvalidValue(
-            f"Expected algorithms to be a list of tables, got {'one table' if named or rows else repr(rows)}: write {form}."
+            f"Expected algorithms to be a list of tables, got {found}. Write {form}."
         )
     entries = []
     for i, row in enumerate(rows):
@@ -229,9 +274,8 @@ def from_table(table: Mapping[str, Any], title: str = "Untitled") -> StudyConfig
     plain = {k: v for k, v in table.items() if k in ("title", "seeds", "first_seed", "engine")}
     for key, kind in (("title", str), ("seeds", int), ("first_seed", int), ("engine", str)):
         if key in plain and (not isinstance(plain[key], kind) or isinstance(plain[key], bool)):
-            raise InvalidValue(
-                f"Expected {key}={plain[key]!r} to be {'text' if kind is str else 'a whole number'}."
-            )
+            rule = "text" if kind is str else "a whole number"
+            raise InvalidValue(f"Expected {key}={plain[key]!r} to be {rule}.")
     counts = table.get("comparator_switches", [])
     if not isinstance(counts, list):
         raise InvalidValue(
@@ -246,7 +290,7 @@ def from_table(table: Mapping[str, Any], title: str = "Untitled") -> StudyConfig
 
 
 def to_table(config: StudyConfig) -> dict[str, Any]:
-    """The resolved configuration as plain values; `from_table` gives the same study back."""
+    """The resolved configuration as plain values; `from_table` restores the same study."""
 
     def plain(registry: Any, thing: Any) -> dict[str, Any]:
         hints = get_type_hints(type(thing))
@@ -275,10 +319,12 @@ def to_table(config: StudyConfig) -> dict[str, Any]:
 
 
 def parse_setting(text: str) -> tuple[str, Any]:
-    """`a.b=c` into a path and a value; the value is read as TOML, and as text where it is not.
+    """Split `a.b=c` into a path and a value, which is read as TOML or else as text.
 
-    >>> parse_setting("algorithms.0.epsilon=2.5"), parse_setting("environment.name=halving"), parse_setting("leave=.5")
-    (('algorithms.0.epsilon', 2.5), ('environment.name', 'halving'), ('leave', 0.5))
+    >>> parse_setting("algorithms.0.epsilon=2.5"), parse_setting("leave=.5")
+    (('algorithms.0.epsilon', 2.5), ('leave', 0.5))
+    >>> parse_setting("environment.name=halving")
+    ('environment.name', 'halving')
     """
     path, equals, value = text.partition("=")
     if not equals or not path.strip():
@@ -292,7 +338,7 @@ def parse_setting(text: str) -> tuple[str, Any]:
 
 
 def override(table: dict[str, Any], path: str, value: Any) -> None:
-    """Set one value in place; algorithms are addressed by number or by label."""
+    """Set one value in place. Algorithms are addressed by number or by label."""
     *parents, last = path.split(".")
     place: Any = table
     for i, step in enumerate(parents):
@@ -318,9 +364,9 @@ def override(table: dict[str, Any], path: str, value: Any) -> None:
 
 
 def load(path: Path, settings: Sequence[str] = (), first_seed: int | None = None) -> StudyConfig:
-    """Read, override, validate."""
+    """Read a TOML file, apply `key=value` settings and validate the study."""
     if not path.is_file():
-        raise InvalidValue(f"Expected a TOML file at {path}, there is none.")
+        raise InvalidValue(f"There is no TOML file at {path}. Check the path.")
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -1,4 +1,4 @@
-"""The privacy record of a deployment: of a learner that draws secure noise, and of nothing else."""
+"""The privacy record of a deployment. Only a learner that draws secure noise gets one."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 from weakref import WeakKeyDictionary
 
 from hedgerow.algorithms.registry import ALGORITHMS
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.validate import expect
 from hedgerow.engines.learner import Learner
 from hedgerow.records.build import algorithm_record, choices_of
@@ -18,7 +19,10 @@ _recorded: WeakKeyDictionary[Learner, str] = WeakKeyDictionary()
 
 
 def deployment_record(learner: Learner, title: str, folder: Path = Path()) -> RunRecord:
-    """What a learner made by `Learner.private` guarantees, to be written into `folder`; one with seeded noise is refused."""
+    """The record of a learner made by `Learner.private`, to be written into `folder`.
+
+    A learner with seeded noise is refused.
+    """
     expect(bool(title.strip()), "title", title, "to say what is deployed")
     noise = secure_noise(learner.source)
     name = ALGORITHMS.name_of(learner.spec)
@@ -41,20 +45,46 @@ def deployment_record(learner: Learner, title: str, folder: Path = Path()) -> Ru
 
 
 def record_deployment(learner: Learner, folder: str | Path, *, title: str) -> Path:
-    """Write the record into a new folder, for `hedgerow statement FOLDER`; once for each learner.
+    """Write the privacy record of a deployed learner into a new folder, for `hedgerow statement`.
 
-    It covers the whole game, and says how many rounds were over when it was written: best none.
+    The record covers the whole game. It also says how many rounds were over when it was written, so
+    write it before the first round. A learner is recorded once.
+
+    Parameters
+    ----------
+    learner
+        A learner made by `Learner.private`, which draws secure noise. Any other is refused.
+    folder
+        The folder to create; it must not exist.
+    title
+        What is deployed, in a few words; not empty.
+
+    Returns
+    -------
+    Path
+        The folder.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import hedgerow as hr
+    >>> from hedgerow.privacy import SecureNoise
+    >>> game = {"clients": 2, "experts": 3, "horizon": 100}
+    >>> learner = hr.Learner.private(hr.SparseVector(epsilon=1.0), **game, source=SecureNoise())
+    >>> folder = tempfile.mkdtemp() + "/ward-3"
+    >>> [file.name for file in hr.record_deployment(learner, folder, title="Ward 3").iterdir()]
+    ['privacy.json']
     """
     from hedgerow.studies.storage.folder import fresh_folder
 
     out = Path(folder)
-    expect(
-        learner not in _recorded,
-        "folder",
-        str(out),
-        f"not to be a second record: this learner has one in {_recorded.get(learner)}",
-    )
-    expect(not out.exists(), "folder", str(out), "to be new, it exists")
+    if learner in _recorded:
+        raise InvalidValue(
+            f"This learner already has a record in {_recorded[learner]}. "
+            "Use that record, or make a new learner."
+        )
+    if out.exists():
+        raise InvalidValue(f"{out} already exists. Choose another folder or delete it.")
     record = deployment_record(learner, title, out)
     with fresh_folder(out, out.name) as place:
         (place.path / FILE).write_text(

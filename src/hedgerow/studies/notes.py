@@ -1,4 +1,8 @@
-"""What the reader of a result should be told: a regret bound that does not cover the game, a budget that is too small, a large delta."""
+"""Notes for the reader of a result.
+
+They warn of a regret bound that does not cover the game or is vacuous, of a budget that is too
+small to learn from, and of a large delta.
+"""
 
 from __future__ import annotations
 
@@ -10,28 +14,27 @@ from hedgerow.environments.hard.lower_bounds import hidden_expert_regret
 
 
 def notes(algorithm: Algorithm, environment: Environment) -> list[str]:
-    """Everything that there is to tell about an algorithm in this game; often nothing."""
+    """All notes on an algorithm in this game; often none."""
     outside = _not_covered(algorithm, environment)
     return [
-        *(outside or _idle_bound(algorithm)),
+        *(outside or _vacuous_bound(algorithm)),
         *_too_private(algorithm),
         *_large_delta(algorithm),
     ]
 
 
 def budget_notes(algorithm: Algorithm) -> list[str]:
-    """What should be known whatever the losses: an idle bound, a budget too little to learn from, or a delta that hardly protects."""
-    return [*_idle_bound(algorithm), *_too_private(algorithm), *_large_delta(algorithm)]
+    """The notes that apply for any losses: a vacuous bound, a budget too small, a large delta."""
+    return [*_vacuous_bound(algorithm), *_too_private(algorithm), *_large_delta(algorithm)]
 
 
-def _idle_bound(algorithm: Algorithm) -> list[str]:
-    """Nobody can regret more than the number of rounds, so that such a bound is true of everything."""
+def _vacuous_bound(algorithm: Algorithm) -> list[str]:
+    """A note if the bound is the number of rounds, which holds for every algorithm."""
     bound, rounds = algorithm.regret_bound, algorithm.setting.horizon
     if bound is None or bound.value < rounds:
         return []
-    return [
-        f"the regret bound of {algorithm.name} says nothing here: it is the number of rounds, {rounds:,}, and no regret is larger"
-    ]
+    text = f"the regret bound of {algorithm.name} is vacuous here"
+    return [f"{text}: it is the number of rounds, {rounds:,}, and no regret is larger"]
 
 
 def _not_covered(algorithm: Algorithm, environment: Environment) -> list[str]:
@@ -39,13 +42,15 @@ def _not_covered(algorithm: Algorithm, environment: Environment) -> list[str]:
     if bound is None or covered(bound, environment):
         return []
     text = f"the regret bound of {algorithm.name} is for {BOUND_HOLDS_FOR[bound.covers]}"
-    return [
-        f"{text}; here are {BOUND_HOLDS_FOR[environment.traits.adversary]}, for which nothing is proven"
-    ]
+    here = BOUND_HOLDS_FOR[environment.traits.adversary]
+    return [f"{text}; this environment has {here}, for which nothing is proven"]
 
 
 def _too_private(algorithm: Algorithm) -> list[str]:
-    """Where no algorithm with this guarantee can do much better than guessing, even if one expert is never wrong and others always."""
+    """A note if no algorithm with this guarantee does much better than guessing.
+
+    The game it is judged by is easy: one expert is never wrong and all others always are.
+    """
     guarantee, setting = algorithm.certificate.guarantee(Observer.PUBLIC), algorithm.setting
     epsilon, delta = guarantee.curve.stated()
     if not guarantee.protects or epsilon <= 0:
@@ -54,22 +59,31 @@ def _too_private(algorithm: Algorithm) -> list[str]:
         hidden_expert_regret(setting, epsilon, delta),
         setting.horizon * (1 - 1 / setting.experts),
     )
-    if least <= guessing / 2 or setting.horizon <= 2:  # two rounds are too few for anybody
+    if least <= guessing / 2 or setting.horizon <= 2:  # two rounds are too few for any algorithm
         return []
     clients = "1 client" if setting.clients == 1 else f"{setting.clients} clients"
     budget = f"epsilon = {epsilon:.3g}" + (f", delta = {delta:.3g}" if delta > 0 else "")
     game = f"{budget} with {clients}, {setting.experts} experts and {setting.horizon} rounds"
-    text = "is too little to learn from: even where one expert is never wrong and all others always are (`hidden_expert`)"
-    return [
-        f"{game} {text}, every algorithm with this guarantee regrets at least {least:.3g}, and guessing {guessing:.3g}"
-    ]
+    text = (
+        "is too little to learn from: "
+        "even if one expert is never wrong and all others always are (`hidden_expert`), "
+        f"every algorithm with this guarantee has a regret of at least {least:.3g}; "
+        f"guessing has {guessing:.3g}"
+    )
+    return [f"{game} {text}"]
 
 
 def _large_delta(algorithm: Algorithm) -> list[str]:
-    """To publish each loss vector with probability delta is (0, delta)-DP, and should not pass for protection."""
+    """A note if delta is so large that it hardly protects.
+
+    Publishing each loss vector with probability delta is (0, delta)-DP.
+    """
     guarantee, setting = algorithm.certificate.guarantee(Observer.PUBLIC), algorithm.setting
     delta, vectors = guarantee.curve.stated()[1], setting.clients * setting.horizon
     if not guarantee.protects or delta * vectors < 1:
         return []
-    text = f"delta = {delta:.3g} is large for {vectors} loss vectors: to publish each of them with this probability would be allowed"
-    return [f"{text}; take delta well below {1 / vectors:.2g}"]
+    text = (
+        f"delta = {delta:.3g} is large for {vectors} loss vectors: "
+        "it would allow publishing each of them with this probability"
+    )
+    return [f"{text}; choose delta well below {1 / vectors:.2g}"]

@@ -1,4 +1,4 @@
-"""Run a study: every algorithm on every seed, in parallel processes where that pays."""
+"""Run a study: every algorithm on every seed, in parallel processes if that is faster."""
 
 from __future__ import annotations
 
@@ -39,7 +39,25 @@ def run_one(
     keep: bool = False,
     switches: Sequence[int] = (),
 ) -> Pair:
-    """One algorithm, one seed, and the comparators on its losses, those with so many `switches` among them."""
+    """Run one algorithm on one seed, with the comparators on its losses.
+
+    Parameters
+    ----------
+    algorithm
+        The algorithm to run.
+    environment
+        Where the losses come from.
+    label
+        The name of the algorithm in the result.
+    seed
+        The seed of losses and noise.
+    engine
+        The engine that plays the rounds.
+    keep
+        Whether to keep all plays and messages.
+    switches
+        For each number, also find the best sequence of experts with at most this many changes.
+    """
     recorder = Recorder(algorithm.setting, environment.family, switches=switches)
     everything = Everything() if keep else None
     sinks = [recorder, *([] if everything is None else [everything])]
@@ -68,7 +86,7 @@ def _task(
 
 
 def _share_comparators(config: StudyConfig, results: list[RunResult]) -> list[RunResult]:
-    """Comparators that were found once for several algorithms on the same losses, told to all of them."""
+    """Give all algorithms on the same losses the comparators, which were found only once."""
     found = {(result.label, result.seed): result.comparators for result in results}
     first = {
         e.label: config.algorithms[config.stream_of(i)].label
@@ -87,7 +105,7 @@ def _elements(config: StudyConfig) -> float:
 
 
 def check_engine(config: StudyConfig) -> None:
-    """Refuse a study whose engine cannot play all of it, before anything is played; all reasons at once."""
+    """Refuse a study that its engine cannot play, before anything is played, with all reasons."""
     if config.engine == "summed":
         found = {
             e.label: why_not_by_sums(config.build(e), config.environment_of(e))
@@ -96,7 +114,7 @@ def check_engine(config: StudyConfig) -> None:
         reasons = [f"{label}: {why}" for label, why in found.items() if why is not None]
         if reasons:
             raise Unsupported(
-                f"Only sums are drawn with the engine 'summed'. {'. '.join(reasons)}. {what_instead()}."
+                f"The engine 'summed' draws only sums. {'. '.join(reasons)}. {what_instead()}."
             )
 
 
@@ -108,9 +126,10 @@ def run_study(
     progress: Progress | None = None,
     store: ResultStore | None = None,
 ) -> Study:
-    """The results are in order of algorithm and seed and do not depend on `workers`.
+    """Run a study and return it, with results in order of algorithm and seed.
 
-    Each is saved in the `store` as soon as it is there; what the store already has is not run again.
+    The results do not depend on `workers`. Each is saved in the `store` as soon as it is finished,
+    and results that the store already holds are not run again.
     """
     algorithms = {entry.label: config.build(entry) for entry in config.algorithms}
     check_engine(config)
@@ -167,9 +186,34 @@ def run(
     title: str = "Regret over time",
     workers: int | None = None,
 ) -> Study:
-    """Run several algorithms on the same streams, drawn or recorded (an array): the library's front door.
+    """Run several algorithms on the same losses, drawn or recorded, over several seeds.
 
-    `workers` is the number of processes; None takes all cores where that pays. The results do not depend on it.
+    Parameters
+    ----------
+    environment
+        Where the losses come from: an environment, or an array (rounds, clients, experts) of
+        recorded losses in [0, 1].
+    algorithms
+        The algorithms by label.
+    seeds
+        The number of seeds, at least 1. They start at 0.
+    title
+        The title of tables and pictures.
+    workers
+        The number of processes. None: all cores if that is faster. The results do not depend on it.
+
+    Returns
+    -------
+    Study
+        The results. Print it for a table; `study["label"]` is one algorithm.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> game = hr.Realizable(clients=2, experts=4, horizon=50)
+    >>> study = hr.run(game, {"private": hr.SparseVector(epsilon=1.0), "open": hr.Hedge()}, seeds=3)
+    >>> study["private"].certificate.public.curve.stated()
+    (1.0, 0.0)
     """
     if workers is not None:
         at_least("workers", workers, 1)
@@ -177,11 +221,13 @@ def run(
         environment = RecordedArray(environment)
     if not isinstance(environment, Environment):
         raise InvalidValue(
-            f"Expected an environment such as hr.Realizable(...) or an array of losses, got {type(environment).__name__}."
+            "Expected an environment such as hr.Realizable(...) or an array of losses, "
+            f"got {type(environment).__name__}."
         )
     if not isinstance(algorithms, Mapping):
         raise InvalidValue(
-            f'Expected algorithms by label, such as {{"private": hr.SparseVector()}}, got {type(algorithms).__name__}.'
+            'Expected algorithms by label, such as {"private": hr.SparseVector()}, '
+            f"got {type(algorithms).__name__}."
         )
     for label, spec in algorithms.items():
         if not isinstance(spec, AlgorithmSpec):

@@ -1,4 +1,4 @@
-"""A study that was run: its results by label, as a table, as a frame, as a picture."""
+"""The results of a study: by label, as a table, as a frame, as a picture."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ ROWS_SHOWN = 15
 
 @dataclass(frozen=True)
 class AlgorithmResult:
-    """One algorithm of a study: how it was built, what it guarantees, and how it did on every seed.
+    """One algorithm of a study: its parameters, its guarantees and its results on every seed.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ class AlgorithmResult:
 
     @property
     def certificate(self) -> Certificate:
-        """Who can learn what from it."""
+        """What each observer can learn."""
         return self.algorithm.certificate
 
     @property
@@ -69,9 +69,10 @@ class AlgorithmResult:
 
 @dataclass(frozen=True, repr=False)
 class Study:
-    """A study that was run: every algorithm on every seed.
+    """The results of a study: every algorithm on every seed.
 
-    Print it for the summary table. `study["label"]` is one algorithm with its certificate and results.
+    Print it for the summary table. `study["label"]` is one algorithm with its certificate and
+    results.
 
     Parameters
     ----------
@@ -135,11 +136,11 @@ class Study:
         return Estimate.of(self.regrets(label))
 
     def summary(self) -> list[SummaryRow]:
-        """One row for each label; the columns are described in `hedgerow.evaluation.table`."""
+        """One row per label; the columns are described in `hedgerow.evaluation.table`."""
         return summarise(self.results, self.regret_bounds())
 
     def streams(self) -> dict[str, Stream]:
-        """The losses of algorithms and comparators on each stream; the common stream has the name ""."""
+        """The losses of algorithms and comparators by stream; the common stream is named ""."""
         groups: dict[int, list[RunResult]] = {}
         for index, entry in enumerate(self.config.algorithms):
             groups.setdefault(self.config.stream_of(index), []).extend(self.of(entry.label))
@@ -152,7 +153,7 @@ class Study:
         return streams
 
     def regret_bounds(self) -> dict[str, float | None]:
-        """The proven bound on the expected regret of each label on these losses; None if nothing is proven."""
+        """The proven bound on each label's expected regret here; None if none is proven."""
         bounds = {
             e.label: (self.algorithms[e.label].regret_bound, self.config.environment_of(e))
             for e in self.config.algorithms
@@ -163,7 +164,7 @@ class Study:
         }
 
     def notes(self) -> dict[str, list[str]]:
-        """What a reader should know of each label: a bound that does not apply, a budget that is too small."""
+        """Notes by label, such as a bound that does not apply or a budget that is too small."""
         found = {
             e.label: notes(self.algorithms[e.label], self.config.environment_of(e))
             for e in self.config.algorithms
@@ -171,12 +172,13 @@ class Study:
         return {label: lines for label, lines in found.items() if lines}
 
     def to_frame(self, curves: bool = False) -> Any:
-        """The results as a tidy table: a pandas frame if pandas is installed, otherwise a dict of columns.
+        """The results as a tidy table: a pandas frame, or a dict of columns without pandas.
 
         Parameters
         ----------
         curves
-            False: one row for each label and seed. True: one row for each label, seed and recorded round.
+            False: one row for each label and seed. True: one for each label, seed and recorded
+            round.
         """
         table = _columns(self._curve_rows() if curves else self._final_rows())
         if find_spec("pandas") is None:
@@ -239,7 +241,8 @@ class Study:
         """One screen: what was run, the first rows of the summary, and what was left out."""
         rows, setting = self.summary(), self.config.environment.setting
         game = f"{setting.clients} clients, {setting.experts} experts, {setting.horizon} rounds"
-        head = f"<Study {self.config.title!r}: {type(self.config.environment).__name__}, {game}, {self._seeds()}>"
+        kind = type(self.config.environment).__name__
+        head = f"<Study {self.config.title!r}: {kind}, {game}, {self._seeds()}>"
         more = [] if len(rows) <= ROWS_SHOWN else [f"... and {len(rows) - ROWS_SHOWN} more labels"]
         return "\n".join([head, summary_text(rows[:ROWS_SHOWN]), *more, STAMP])
 

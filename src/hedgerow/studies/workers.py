@@ -1,7 +1,7 @@
-"""Tasks in parallel processes, which end with their parent and at once when it is interrupted.
+"""Run tasks in parallel processes that end with their parent, and at once if it is interrupted.
 
-The pools of the standard library wait in a thread of their own, which an interrupted program races to its end.
-Here each worker has one pipe and the parent waits for the pipes itself: nothing is left to race.
+The pools of the standard library wait in a separate thread, and an interrupted program races with
+it. Here each worker has one pipe and the parent itself waits for the pipes, so there is no race.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 
 from hedgerow.core.errors import HedgerowError
 
-LONGEST = 20_000  # bytes of an error, and of its traceback: what a pipe takes without a reader
+LONGEST = 20_000  # bytes of an error or a traceback: what a pipe holds before it is read
 
 
 class WorkerEnded(HedgerowError):
@@ -29,7 +29,7 @@ class WorkerEnded(HedgerowError):
 
 
 class _InWorker(Exception):
-    """The traceback of an error that happened in a worker, as the cause of that error."""
+    """The traceback of an error in a worker, attached as the cause of that error."""
 
     def __str__(self) -> str:
         return f"\n{self.args[0]}"
@@ -42,16 +42,18 @@ def run_in_processes(
     done: Callable[[Sequence[Any], Any], None],
     prepare: Callable[[], None],
 ) -> None:
-    """Call `done(task, function(*task))` as each task ends. Workers `prepare` before the function or a task is unpickled."""
+    """Call `done(task, function(*task))` as each task ends.
+
+    Every worker calls `prepare` before it unpickles the function or a task.
+    """
     waiting = iter(tasks)
     with _started(workers, prepare) as processes:
         busy: dict[Any, Sequence[Any]] = {}
 
         def give(connection: Any, *before: Any) -> None:
             for task in islice(waiting, 1):
-                with suppress(
-                    OSError
-                ):  # where a worker has ended, what it said is still to be read
+                # If the worker has ended, its last answer can still be read.
+                with suppress(OSError):
                     for message in (*before, task):
                         connection.send(message)
                 busy[connection] = task
@@ -70,16 +72,16 @@ def run_in_processes(
 
 @contextmanager
 def _started(workers: int, prepare: Callable[[], None]) -> Iterator[dict[Any, BaseProcess]]:
-    """Processes by their pipes; whatever happens, none is left at the end."""
+    """Start processes, by their pipes; all of them are ended on exit, also after an error."""
     context = multiprocessing.get_context("spawn")
     processes: dict[Any, BaseProcess] = {}
     try:
-        with _deaf_to_interrupts():
+        with _ignore_sigint():
             for _ in range(workers):
                 ours, theirs = context.Pipe()
                 process = context.Process(target=_work, args=(theirs, prepare), daemon=True)
                 process.start()
-                theirs.close()  # so that a worker's end is the end of its pipe
+                theirs.close()  # so that the pipe closes when the worker ends
                 processes[ours] = process
         yield processes
     finally:
@@ -95,13 +97,11 @@ def _answer(connection: Any, process: BaseProcess) -> Any:
         result, error, where = connection.recv()
     except (EOFError, OSError):
         process.join()
-        if (
-            process.exitcode == -signal.SIGTERM
-        ):  # everybody was told to end, and a worker was the first to do it
+        if process.exitcode == -signal.SIGTERM:  # all were terminated, and a worker ended first
             raise KeyboardInterrupt from None
         raise WorkerEnded(
-            f"A worker process ended in the middle of its task (exit code {process.exitcode}), as one does that runs out of memory. "
-            "Fewer --workers need less."
+            f"A worker process ended in the middle of its task (exit code {process.exitcode}), "
+            "possibly out of memory. Fewer --workers need less memory."
         ) from None
     if error is not None:
         raise error from _InWorker(where)
@@ -109,7 +109,7 @@ def _answer(connection: Any, process: BaseProcess) -> Any:
 
 
 def _work(connection: Any, prepare: Callable[[], None]) -> None:
-    """In a worker: answer every task with (result, error, traceback), until the parent ends it."""
+    """The loop of a worker: answer every task with (result, error, traceback) until it is ended."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         prepare()
@@ -117,12 +117,15 @@ def _work(connection: Any, prepare: Callable[[], None]) -> None:
         while True:
             connection.send((function(*connection.recv()), None, ""))
     except Exception as error:
-        with suppress(OSError):  # a parent that is gone hears nothing
+        with suppress(OSError):  # the parent may have ended
             connection.send((None, _sendable(error), traceback.format_exc()[-LONGEST:]))
 
 
 def _sendable(error: Exception) -> Exception:
-    """The error itself, or its text where it does not survive the way or is too large: the parent may be sending at the same time."""
+    """The error itself, or its text if it cannot be pickled or is too large for the pipe.
+
+    A larger message could block, because the parent may be sending at the same time.
+    """
     with suppress(Exception):
         written = pickle.dumps(error)
         if len(written) <= LONGEST:
@@ -131,7 +134,7 @@ def _sendable(error: Exception) -> Exception:
 
 
 def _end_with_parent() -> None:
-    """A worker ends even where its parent is killed."""
+    """End this worker when its parent ends, even if the parent is killed."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         parent.join()
@@ -139,8 +142,8 @@ def _end_with_parent() -> None:
 
 
 @contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
-    """Processes started inside ignore Ctrl-C, which reaches all of them: the parent ends them."""
+def _ignore_sigint() -> Iterator[None]:
+    """Make processes started inside ignore Ctrl-C, which reaches them all. The parent ends them."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""What all pictures share: colours, a tidy frame with a title and a footnote, plain numbers, labels that do not overlap."""
+"""Parts of all pictures: colours, frame, title, footnote, numbers, labels that do not overlap."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 COLOURS = ("#0b6e4f", "#d1495b", "#30638e", "#edae49", "#6d597a", "#8d99ae", "#3d405b", "#81b29a")
-QUIET = "#666666"
+GREY = "#666666"
 
 
 def canvas(title: str, width: float = 8.0, height: float = 4.8) -> tuple[Figure, Axes]:
+    """A figure with a title and one panel; sizes are in inches."""
     figure = Figure(figsize=(width, height), layout="constrained")
     head(figure, title)
     axes = figure.add_subplot()
@@ -23,6 +24,7 @@ def canvas(title: str, width: float = 8.0, height: float = 4.8) -> tuple[Figure,
 
 
 def head(figure: Figure, title: str) -> None:
+    """Write the title of a figure."""
     figure.suptitle(
         fill(title, int(figure.get_figwidth() * 10)).replace("$", r"\$"),
         x=0.01,
@@ -33,21 +35,22 @@ def head(figure: Figure, title: str) -> None:
 
 
 def footnote(figure: Figure, note: str) -> None:
-    """Small words below the picture, in as many lines as they need; drawn last, so that it can say what was drawn."""
+    """Write a note in small letters below the picture, in as many lines as it needs."""
     if note:
         figure.supxlabel(
-            fill(note, int(figure.get_figwidth() * 17)), fontsize=8, color=QUIET, x=0.01, ha="left"
+            fill(note, int(figure.get_figwidth() * 17)), fontsize=8, color=GREY, x=0.01, ha="left"
         )
 
 
 def tidy(axes: Axes) -> None:
+    """Remove two sides of the frame and draw light grid lines."""
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color="#e5e5e5", linewidth=0.8)
     axes.set_axisbelow(True)
 
 
 def plain(value: float) -> str:
-    """A number as people write it; the same beside a curve as on its axis.
+    """A number with thousands separators, or with three digits if it is small.
 
     >>> plain(0.0512), plain(99.96), plain(1994.3), plain(1048576.0)
     ('0.0512', '100', '1,994', '1,048,576')
@@ -56,7 +59,7 @@ def plain(value: float) -> str:
 
 
 def spread_labels(places: Sequence[float], gap: float, top: float = np.inf) -> list[float]:
-    """Move label heights apart so that neighbours are at least `gap` from each other and none is above `top`; order is kept.
+    """Move label heights apart: neighbours at least `gap` apart, none above `top`, same order.
 
     >>> spread_labels([5.0, 5.0, 1.0], 1.0), spread_labels([5.0, 5.0, 1.0], 1.0, top=5.0)
     ([5.0, 6.0, 1.0], [4.0, 5.0, 1.0])

@@ -1,4 +1,4 @@
-"""Runs side by side: regret of every label in each of them, and how far that is from the first."""
+"""Picture of a comparison of runs: the regret of every label, and its difference from the first."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from hedgerow.evaluation.plots.canvas import COLOURS
 from hedgerow.evaluation.statistics import Estimate
 
 Estimates = Mapping[str, Mapping[str, Estimate]]
-WIDE = 30.0  # times the smallest value: then a straight axis hides what is small
+WIDE = 30.0  # times the smallest value: beyond it a linear axis hides small values
 
 
 def _draw(
     axes: Axes, rows: Sequence[str], runs: Sequence[str], estimates: Estimates
 ) -> list[float]:
-    """A dot with its 95 % interval for each label (a row) and run (a colour); returns the sizes drawn."""
+    """Draw a dot with its 95 % interval for each label (row) and run (colour); return the means."""
     sizes = []
     step = 0.6 / max(1, len(runs) - 1)
     for row, label in enumerate(rows):
@@ -65,7 +65,17 @@ def _draw(
 def plot_comparison(
     runs: Mapping[str, str], regrets: Estimates, differences: Estimates, path: Path
 ) -> None:
-    """`runs`: letter and name, the first is the one compared with; estimates by label and letter."""
+    """Draw regrets and differences into a PNG file.
+
+    Parameters
+    ----------
+    runs
+        The names of the runs by letter; the others are compared with the first.
+    regrets, differences
+        The estimates by label and letter.
+    path
+        The file.
+    """
     rows, letters = list(regrets), list(runs)
     height = 2.0 + len(rows) * (0.25 + 0.28 * len(letters)) + 0.18 * len(letters)
     figure = Figure(figsize=(10.0, height), layout="constrained")

@@ -1,4 +1,4 @@
-"""The standard plots of experiments: regret against a parameter on log axes with a theoretical slope, and grouped bars."""
+"""The standard plots of experiments: regret against a parameter on log axes, and grouped bars."""
 
 from __future__ import annotations
 
@@ -23,14 +23,15 @@ def plot_regret_against(
     bounds: Mapping[str, Mapping[float, float]] | None = None,
     note: str = "",
 ) -> None:
-    """Regret against clients, epsilon or horizon, log-log, with error bars and the slope theory predicts.
+    """Draw regret against clients, epsilon or horizon on log axes, with error bars.
 
-    `bounds` were computed, not measured, and are dashed: in the colour of the points of the same name, where there are any.
+    A dotted line shows the slope that theory predicts. `bounds` are computed, not measured. They
+    are dashed, in the colour of the points with the same name if there are any.
     """
     figure, axes = canvas(title, 9.0, 5.2)
     axes.set_xscale("log")
     ticks = sorted({x for series in points.values() for x in series})
-    apart = (ticks[-1] / ticks[0]) ** 0.006  # so that bars at the same place are all seen
+    apart = (ticks[-1] / ticks[0]) ** 0.006  # so that bars at the same place stay visible
     bars = {
         label: [Bar.of(x * apart ** (i - (len(points) - 1) / 2), series[x]) for x in sorted(series)]
         for i, (label, series) in enumerate(points.items())
@@ -78,7 +79,7 @@ def plot_regret_against(
 def plot_bars(
     groups: Mapping[str, Mapping[str, Estimate]], path: Path, title: str, value: str, note: str = ""
 ) -> None:
-    """Grouped horizontal bars on a log axis with 95 % intervals: a group for each setting, a bar for each variant."""
+    """Draw bars on a log axis with 95 % intervals: a group per setting, a bar per variant."""
     figure, axes = canvas(title, 9.0, 2.0 + 0.45 * len(groups))
     axes.grid(axis="y", visible=False)
     axes.grid(axis="x", color="#e5e5e5", linewidth=0.8)

@@ -1,4 +1,7 @@
-"""A log axis with plain numbers, and error bars on it: an end at 0 or below, or far away, is cut off and shown as an arrow."""
+"""A log axis with plain numbers, and error bars on it.
+
+An end of a bar that is at 0 or below, or far away, is cut off and shown as an arrow.
+"""
 
 from __future__ import annotations
 
@@ -13,13 +16,13 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from hedgerow.evaluation.plots.canvas import plain
 from hedgerow.evaluation.statistics import Estimate
 
-REACH = 3.0  # bars are shown up to so many times beyond the outermost means, no further
+REACH = 3.0  # bars are shown up to this factor beyond the outermost means
 MARGIN = 1.2
 CUT = "arrow: the bar goes on beyond the picture"
 
 
 class Bar(NamedTuple):
-    """A mean and the ends of its interval (NaN: none), somewhere on the other axis."""
+    """A mean with the ends of its interval (NaN: none), and its `place` on the other axis."""
 
     place: float
     low: float
@@ -32,14 +35,14 @@ class Bar(NamedTuple):
 
 
 class Span(NamedTuple):
-    """Where a log axis begins and ends."""
+    """The ends of a log axis."""
 
     low: float
     high: float
 
 
 def span(bars: Iterable[Bar], others: Iterable[float] = ()) -> Span:
-    """All means and `others` that a log axis can show, and the bars up to `REACH` times beyond them.
+    """The range of all positive means and `others`, and of bars up to `REACH` times beyond them.
 
     >>> span([Bar(1.0, -3.0, 10.0, 23.0), Bar(2.0, 6.0, 12.0, 1e9)])
     Span(low=2.77..., high=43.1...)
@@ -55,7 +58,7 @@ def span(bars: Iterable[Bar], others: Iterable[float] = ()) -> Span:
 
 
 def set_span(axes: Axes, limits: Span, sideways: bool = False) -> None:
-    """A log axis from `limits.low` to `limits.high`, upright or sideways, with as many plain ticks as fit: 0.5, 1, 2, 5, 10."""
+    """Set a log axis with these ends, vertical or `sideways`, with ticks such as 1, 2, 5, 10."""
     if sideways:
         axes.set(xscale="log", xlim=limits)
     else:
@@ -80,7 +83,10 @@ def draw_bars(
     colour: str,
     **style: Any,
 ) -> tuple[Line2D, bool]:
-    """The means as a line (gaps where one is not above 0) and their bars; says whether any bar was cut off."""
+    """Draw the means as a line with their bars; return the line and whether any bar was cut off.
+
+    The line has a gap where a mean is not above 0.
+    """
 
     def put(place: float | Sequence[float], value: float | Sequence[float], **how: Any) -> Line2D:
         return axes.plot(*((value, place) if sideways else (place, value)), color=colour, **how)[0]

@@ -1,4 +1,4 @@
-"""Regret over time with a band, every line named at its end; many lines are shared out among several panels."""
+"""Regret over time with a band, each line named at its end; many lines are split over panels."""
 
 from __future__ import annotations
 
@@ -25,12 +25,9 @@ from hedgerow.evaluation.plots.canvas import (
 from hedgerow.evaluation.recorder import RunResult
 
 MOST = len(COLOURS)  # lines in one panel
-WIDTH, HEIGHT, LETTER = (
-    3.5,
-    3.2,
-    0.09,
-)  # inches: of a panel without its names, and of a letter of a name
-NEAR = 0.97  # of the rounds: such an end is where the names are
+# In inches: the width and height of a panel without its names, and the width of a letter.
+WIDTH, HEIGHT, LETTER = 3.5, 3.2, 0.09
+NEAR = 0.97  # of the rounds: a line that ends later than this ends beside its name
 LEADER = {
     "arrowstyle": "-",
     "linewidth": 0.8,
@@ -63,7 +60,7 @@ class Line:
 
     @property
     def band(self) -> tuple[np.ndarray, np.ndarray]:
-        """The interval of every mean, cut where no regret can be: a round adds at most 1, and takes off at most 1."""
+        """The interval of every mean, cut to possible regrets: a round adds -1 to 1."""
         half = np.zeros_like(self.mean) if self.half is None else self.half
         return np.maximum(self.mean - half, -self.rounds), np.minimum(self.mean + half, self.rounds)
 
@@ -74,19 +71,23 @@ class Line:
 
     @property
     def end(self) -> tuple[float, float]:
+        """The last round and its mean."""
         return float(self.rounds[-1]), float(self.mean[-1])
 
     def ends_before(self, last: float) -> bool:
-        """Whether others are seen to go on."""
+        """Whether the line visibly ends before round `last`."""
         return self.end[0] < NEAR * last
 
 
 def panels(labels: Sequence[str]) -> list[tuple[str, dict[str, str]]]:
-    """Headings, and the short name of every label below them: by what stands before the first slash if that gathers labels.
+    """Split labels into panels: headings, and the short name of each label below its heading.
+
+    If many labels share the text before their first slash, that text is the heading.
 
     >>> panels(["a", "b"])
     [('', {'a': 'a', 'b': 'b'})]
-    >>> [(heading, len(names)) for heading, names in panels([f"{x}/m={i}" for x in "ab" for i in range(6)])]
+    >>> labels = [f"{x}/m={i}" for x in "ab" for i in range(6)]
+    >>> [(heading, len(names)) for heading, names in panels(labels)]
     [('a', 6), ('b', 6)]
     """
     if len(labels) <= MOST:
@@ -118,7 +119,7 @@ def _draw(axes: Axes, lines: Mapping[str, Line]) -> None:
 
 
 def _at_its_end(line: Line, last: float) -> str:
-    """The last value and, where others go on, the round it is of."""
+    """The last value and, if other lines go on, the round of that value."""
     if not np.isfinite(line.end[1]):
         return "no comparator"
     return plain(line.end[1]) + (
@@ -127,9 +128,10 @@ def _at_its_end(line: Line, last: float) -> str:
 
 
 def _name_ends(axes: Axes, lines: Mapping[str, Line], gap: float) -> None:
-    """To the right of the panel: the name and last value of every line, tied to the place where the line ends.
+    """Write the name and last value of every line to the right of the panel.
 
-    A line that ends early has no tie, which would look like its forecast: its name says where it ends.
+    A dotted leader joins the name to the end of the line. A line that ends early has none, because
+    it would look like a forecast: its name says in which round it ends.
     """
     (low, high), last = axes.get_ylim(), axes.get_xlim()[1]
     heights = [line.end[1] if np.isfinite(line.end[1]) else 0.0 for line in lines.values()]
@@ -166,7 +168,7 @@ def _several(title: str, count: int, width: float) -> tuple[Figure, list[Axes]]:
 def plot_regret_over_time(
     results: Sequence[RunResult], path: Path, title: str, note: str = ""
 ) -> None:
-    """Mean regret of every label with a 95 % band over seeds, on one scale."""
+    """Draw the mean regret of every label with a 95 % band over seeds, on one scale."""
     groups: dict[str, list[RunResult]] = {}
     for result in results:
         groups.setdefault(result.label, []).append(result)

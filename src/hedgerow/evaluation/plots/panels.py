@@ -1,4 +1,4 @@
-"""Pictures with a comparison in them: panels of regret curves on one scale, and a sweep in which curves cross."""
+"""Comparing pictures: panels of regret curves on one scale, and a sweep in which curves cross."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from hedgerow.evaluation.statistics import Contest
 
 
 def _name_ends(axes: Axes, x: float, ends: Sequence[tuple[float, str, str]]) -> None:
-    """Write (height, words, colour) to the right of `x`, moved apart on the log axis where they would overlap."""
+    """Write (height, words, colour) to the right of `x`, moved apart on the log axis."""
     low, high = np.log(axes.get_ylim())
     heights = spread_labels(
         [float(np.log(height)) for height, _, _ in ends], 0.05 * (high - low), high
@@ -49,7 +49,10 @@ def plot_panels(
     value: str,
     note: str,
 ) -> None:
-    """Regret over time, one panel for each heading, one line for each label, on a common log axis with 95 % bands."""
+    """Draw regret over time with 95 % bands, on a common log axis.
+
+    There is one panel for each heading and one line for each label.
+    """
     figure = Figure(figsize=(3.7 * len(panels) + 1, 4.8), layout="constrained")
     head(figure, title)
     row = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
@@ -87,7 +90,7 @@ def plot_panels(
 def plot_contests(
     contests: Sequence[Contest], path: Path, title: str, parameter: str, value: str, note: str
 ) -> None:
-    """Every curve with error bars and its level as a dashed line, in one colour; the crossing as an upright band."""
+    """Draw each curve with error bars, its level as a dashed line, and the crossing as a band."""
     figure, axes = canvas(title, 9.0, 5.4)
     bars = [[Bar.of(x, contest.curve[x]) for x in sorted(contest.curve)] for contest in contests]
     limits = span(

@@ -1,8 +1,9 @@
-"""A fingerprint of what an environment hands out, to know whether two runs saw the same losses.
+"""Fingerprints of losses, which show whether two runs saw the same losses.
 
-An environment with data of its own offers `fingerprint()`, a text that is another for other data; one that is made of another
-environment has that one's in it. Of drawn losses the first rounds of seed 0 are hashed (their sums, where only sums are played):
-with equal parameters they tell whether the code that draws is the same.
+An environment with recorded data offers `fingerprint()`, a text that differs for different data.
+The fingerprint of a wrapper includes that of the wrapped environment. For drawn losses the first
+rounds of seed 0 are hashed (their sums, if only sums are played). With equal parameters, this hash
+shows whether the code that draws them is the same.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ HEAD_ROUNDS = 1000
 
 
 def fingerprint(environment: Environment, engine: str = "vectorised") -> str:
-    """`adaptive` where losses follow the plays: then no two algorithms see the same."""
+    """The fingerprint of an environment's losses.
+
+    It is `adaptive` if losses depend on the plays: then no two algorithms see the same losses.
+    """
     if environment.traits.sees_plays:
         return ADAPTIVE
     offered = environment.fingerprint()
@@ -37,7 +41,7 @@ def fingerprint(environment: Environment, engine: str = "vectorised") -> str:
 
 
 def fingerprints(config: StudyConfig) -> dict[str, str]:
-    """One for each label."""
+    """The fingerprint of the losses of each label."""
     engine = config.engine
     common = (
         fingerprint(config.environment, engine)

@@ -1,4 +1,4 @@
-"""Read a finished run folder back: what was asked, what came out, what it guarantees. Plugins are not needed for it."""
+"""Read a finished run folder: its configuration, results and guarantees. Plugins are not needed."""
 
 from __future__ import annotations
 
@@ -20,7 +20,21 @@ from hedgerow.studies.storage.unfinished import refuse_unfinished
 
 @dataclass(frozen=True)
 class FinishedRun:
-    """`regrets` by label and seed; `losses` are fingerprints of the streams by label."""
+    """A finished run.
+
+    Parameters
+    ----------
+    path
+        The run folder.
+    config
+        The resolved configuration.
+    record
+        The certificates and where the run comes from.
+    regrets
+        The final regret by label and seed.
+    losses
+        The fingerprint of the losses by label.
+    """
 
     path: Path
     config: dict[str, Any]
@@ -29,10 +43,11 @@ class FinishedRun:
     losses: dict[str, str]
 
     def environment(self, label: str) -> dict[str, Any]:
-        """What a label played in."""
+        """The environment of a label, as plain values."""
         return self._row(label).get("environment", self.config["environment"])
 
     def algorithm(self, label: str) -> dict[str, Any]:
+        """The name and parameters of a label's algorithm, as plain values."""
         return {
             key: value
             for key, value in self._row(label).items()
@@ -44,13 +59,16 @@ class FinishedRun:
 
 
 def finished_record(path: Path) -> RunRecord:
-    """The privacy record of a finished run; an unfinished one is refused, with the command that finishes it."""
+    """The privacy record of a finished run.
+
+    An unfinished run is refused, with the command that finishes it.
+    """
     refuse_unfinished(path)
     return read_record(path)
 
 
 def read_run(path: Path) -> FinishedRun:
-    """Whatever is missing, unfinished, broken or of another version is named."""
+    """Read a finished run. Errors name what is missing, broken or of another version."""
     refuse_unfinished(path)
     if (path / "summary.json").is_file():
         check_format(path / "summary.json", FORMAT)
@@ -75,6 +93,6 @@ def read_run(path: Path) -> FinishedRun:
             or not any(row["label"] == label for row in config["algorithms"])
         ):
             raise InvalidValue(
-                f"Expected {path} to agree with itself: {label!r} is not in all of its files."
+                f"The files in {path} do not agree: {label!r} is not in all of them. Run it again."
             )
     return FinishedRun(path, config, record, regrets, losses)

@@ -1,4 +1,7 @@
-"""A run folder: tidy Parquet tables, the resolved configuration, a summary, the privacy record and a picture; complete, or not there."""
+"""Write a run folder: tables, resolved configuration, summary, privacy record and picture.
+
+The tables are tidy Parquet files. The folder appears only when it is complete.
+"""
 
 from __future__ import annotations
 
@@ -31,16 +34,16 @@ FORMAT = "hedgerow run 2"
 
 @dataclass(frozen=True)
 class RunFolder:
-    """Where to write now (`path`), and what it will be called once complete (`final`)."""
+    """A folder being written: where to write (`path`) and its name once complete (`final`)."""
 
     path: Path
     final: Path
 
 
 def _reserve(out: Path | None, name: str) -> tuple[Path, Path]:
-    """A new hidden folder to write in and the free name it will get; two runs never share one."""
+    """Create a hidden folder to write in, and reserve its final name; two runs never share one."""
     if out is not None and out.exists():
-        raise InvalidValue(f"Expected --out {out} to be new, it exists.")
+        raise InvalidValue(f"--out {out} already exists. Choose another folder or delete it.")
     base = Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{name}" if out is None else out
     for number in count(1):
         final = base if number == 1 or out is not None else base.with_name(f"{base.name}-{number}")
@@ -59,9 +62,9 @@ def _reserve(out: Path | None, name: str) -> tuple[Path, Path]:
 
 @contextmanager
 def fresh_folder(out: Path | None, name: str) -> Iterator[RunFolder]:
-    """A folder that appears under its final name only when the body has finished without an error.
+    """Open a folder that gets its final name only if the body ends without an error.
 
-    Without `out` a new unique name under `runs/` is taken; an explicit `out` that exists is refused.
+    Without `out`, it gets a new name under `runs/`. An `out` that exists is refused.
     """
     try:
         partial, final = _reserve(out, name)
@@ -73,13 +76,13 @@ def fresh_folder(out: Path | None, name: str) -> Iterator[RunFolder]:
     except BaseException:
         shutil.rmtree(partial, ignore_errors=True)
         if out is None:
-            with suppress(OSError):  # not empty: other runs are in it
+            with suppress(OSError):  # not empty: it holds other runs
                 partial.parent.rmdir()
         raise
 
 
 def comparator_table(study: Study) -> list[dict[str, Any]]:
-    """What the comparators paid, one table for each stream of losses, with the algorithms that played on it."""
+    """The losses of the comparators: one table per stream, with the labels that played on it."""
     return [
         {
             "stream": name,
@@ -103,7 +106,7 @@ def _summary(study: Study, final: Path) -> dict[str, Any]:
 
 
 def study_document(study: Study, record: RunRecord) -> dict[str, Any]:
-    """What `--json` prints of a study: its summary, and the certificates of its record by label."""
+    """The document that `--json` prints: the summary of a study and its certificates by label."""
     certificates = {algorithm.label: to_json(algorithm) for algorithm in record.algorithms}
     return {**_summary(study, Path(record.run)), "certificates": certificates}
 
@@ -111,9 +114,20 @@ def study_document(study: Study, record: RunRecord) -> dict[str, Any]:
 def write_study(
     study: Study, folder: Path, final: Path, losses: Mapping[str, str] | None = None
 ) -> RunRecord:
-    """All of a study into an existing folder that will be called `final`; `losses` are its fingerprints, where they are known.
+    """Write a study into a folder and return its privacy record.
 
-    `summary.json` holds figures, `privacy.json` the certificates; their record is returned.
+    `summary.json` holds the figures, `privacy.json` the certificates.
+
+    Parameters
+    ----------
+    study
+        The results.
+    folder
+        An existing folder to write into.
+    final
+        The name that the folder will have.
+    losses
+        The fingerprints of the losses by label. None: they are computed.
     """
     (folder / "config.toml").write_text(tomli_w.dumps(to_table(study.config)), encoding="utf-8")
     curves, finals = [], []
@@ -157,7 +171,11 @@ def write_study(
 
 
 def _write_kept(kept: list[Kept], folder: Path) -> None:
-    """`plays.parquet`: label, seed, round, client, play. `messages.parquet`: label, seed, round, direction, client, field, values."""
+    """Write all plays and messages.
+
+    `plays.parquet` has the columns label, seed, round, client, play. `messages.parquet` has label,
+    seed, round, direction, client, field, values.
+    """
     tables = []
     for run in kept:
         rounds, clients = run.plays.shape[:2]

@@ -1,4 +1,7 @@
-"""What a result depends on: configuration, code, versions and losses. Where all are equal the result is, to the last bit."""
+"""What a result depends on: configuration, code, versions and losses.
+
+If all of them are equal, results are equal to the last bit.
+"""
 
 from __future__ import annotations
 
@@ -16,17 +19,18 @@ Table = dict[str, Any]
 
 
 def toml_table(config: StudyConfig) -> Table:
-    """A configuration as it comes back from a file."""
+    """A configuration as it is read back from a TOML file."""
     return tomllib.loads(tomli_w.dumps(to_table(config)))
 
 
 def sources() -> Table:
-    """The code of the package and of plugins, and the versions of libraries."""
+    """Hashes of the code of the package and of plugins, and the versions of libraries."""
     found = code()
     return {"code": found.sha256, "plugins": found.plugins, "versions": versions()}
 
 
 def identity(studies: Mapping[str, StudyConfig]) -> Table:
+    """Everything that the results of these studies depend on."""
     return {
         "studies": {name: toml_table(config) for name, config in studies.items()},
         **sources(),
@@ -35,7 +39,7 @@ def identity(studies: Mapping[str, StudyConfig]) -> Table:
 
 
 def flat(value: Any, path: str = "") -> dict[str, Any]:
-    """Nested tables as one, by dotted path; algorithms go by their labels.
+    """Flatten nested tables into one, by dotted path; algorithms are named by their labels.
 
     >>> flat({"seeds": 2, "algorithms": [{"label": "a", "every": 5}]})
     {'seeds': 2, 'algorithms.a.label': 'a', 'algorithms.a.every': 5}
@@ -55,7 +59,7 @@ def flat(value: Any, path: str = "") -> dict[str, Any]:
 
 
 def shown(value: Any) -> str:
-    """A value in a list of differences; a hash is told by its beginning."""
+    """The text of a value in a list of differences; of a hash, the first 12 digits."""
     if value is None:
         return "not set"
     text = str(value)

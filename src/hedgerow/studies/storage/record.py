@@ -1,4 +1,4 @@
-"""The privacy record of a study: what each algorithm guarantees on its data, and where the run comes from."""
+"""Build the privacy record of a study: its certificates, and where the run comes from."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from hedgerow.studies.study import Study
 
 
 def draws_afresh(environment: Environment) -> bool:
-    """Whether every seed has data of its own: only if the environment says so in its traits."""
+    """Whether every seed has new data. Only environments that declare it in their traits do."""
     return environment.traits.fresh
 
 
 def _whole_losses(environment: Environment) -> str | None:
-    """A fingerprint of all losses, where the environment can tell them all."""
+    """A fingerprint of all losses; None if the environment has none."""
     return None if environment.traits.sees_plays else environment.fingerprint()
 
 
@@ -42,7 +42,7 @@ def _algorithms(study: Study) -> list[AlgorithmRecord]:
 
 
 def record_of(study: Study, final: Path) -> RunRecord:
-    """The privacy record of a study that was just run into the folder `final`: always that of a simulation."""
+    """The privacy record of a study run into the folder `final`; always that of a simulation."""
     return RunRecord(
         format=FORMAT,
         title=study.config.title,

@@ -1,7 +1,8 @@
-"""Finished results of a study on disk while the others are still being made: one small file each, whole or absent.
+"""Store the finished results of a study while it is still running: one small file per result.
 
-A file gets its name when it is complete, and is a zip with checksums: what a crash of the machine has damaged counts as missing.
-Arrays are stored as they are, so that a result that was read back is the same to the last bit. Several processes may save.
+A file gets its name only when it is complete. It is a zip with checksums: a file that a crash has
+damaged counts as missing. Arrays are stored without loss, so a result is read back to the last bit.
+Several processes may save at the same time.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ _CURVES = tuple(f.name for f in fields(RunResult) if f.type == "np.ndarray")
 
 @dataclass(frozen=True)
 class Kept:
-    """Full plays and messages of one run, for `--keep`."""
+    """All plays and messages of one algorithm on one seed, for `--keep`."""
 
     label: str
     seed: int
@@ -38,7 +39,7 @@ Pair = tuple[RunResult, Kept | None]
 
 
 def message_rows(messages: list[tuple[int, Any, Any]]) -> list[Message]:
-    """Exchanges as rows: one for each field of each client's upload, one for each field of the broadcast."""
+    """The exchanges as rows: one per field of each client's upload, and one per broadcast field."""
     rows: list[Message] = []
     for number, uploads, broadcast in messages:
         for f in fields(uploads):
@@ -111,7 +112,7 @@ def _pair(arrays: dict[str, np.ndarray], seed: int) -> Pair:
 
 @dataclass(frozen=True)
 class ResultStore:
-    """The results of (number of the algorithm, seed) in a folder."""
+    """A folder of results, by the number of the algorithm and the seed."""
 
     folder: Path
 
@@ -119,6 +120,7 @@ class ResultStore:
         return self.folder / f"{algorithm}-{seed}.npz"
 
     def save(self, algorithm: int, pair: Pair) -> None:
+        """Write one result; its file appears only when it is complete."""
         file = self._file(algorithm, pair[0].seed)
         draft = file.with_suffix(f".{os.getpid()}.draft")
         with draft.open("wb") as stream:
@@ -126,7 +128,7 @@ class ResultStore:
         draft.replace(file)
 
     def load(self, algorithm: int, seed: int) -> Pair | None:
-        """None where there is no result, or only a damaged one."""
+        """Read one result; None if it is missing or damaged."""
         try:
             with (
                 self._file(algorithm, seed).open("rb") as stream,

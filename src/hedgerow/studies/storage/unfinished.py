@@ -1,7 +1,9 @@
-"""A run that is going on, or was interrupted: a hidden folder `.NAME.partial` beside the run folder NAME it will become.
+"""An unfinished run, running or interrupted: a hidden folder `.NAME.partial` beside NAME.
 
-It holds `unfinished.toml` (what the run depends on), `results/` (what is finished, see `result_store`) and `lock`, held by the
-process at work and let go by the system when that ends, however it ends. The run folder is written inside and moved out whole.
+It holds `unfinished.toml` (what the run depends on), `results/` (finished results, see
+`results.py`) and `lock`. The running process holds the lock, and the system releases it when that
+process ends for any reason. The run folder is written inside the hidden folder and then moved out
+in one step.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from hedgerow.studies.storage.results import ResultStore
 
 try:
     import fcntl
-except ImportError:  # no such locks on this system: two processes on one run are not noticed
+except ImportError:  # no such locks on this system: two processes on one run go unnoticed
     fcntl = None
 
 RECORD = "unfinished.toml"
@@ -36,7 +38,25 @@ RUNS = Path("runs")
 
 @dataclass(frozen=True)
 class Unfinished:
-    """`path` is the hidden folder; `options` are what the command line needs besides the folder to go on."""
+    """An unfinished run.
+
+    Parameters
+    ----------
+    path
+        The hidden folder.
+    name
+        The name of the study file, without its ending.
+    total
+        How many results the finished run will have.
+    seeds
+        The number of seeds.
+    keep
+        Whether plays and messages are kept.
+    options
+        The options that the command line needs, besides the folder, to resume the run.
+    identity
+        What the results depend on.
+    """
 
     path: Path
     name: str
@@ -48,65 +68,76 @@ class Unfinished:
 
     @property
     def final(self) -> Path:
+        """The run folder that it will become."""
         return self.path.with_name(self.path.name.removeprefix(".").removesuffix(".partial"))
 
     @property
     def store(self) -> ResultStore:
+        """The finished results."""
         return ResultStore(self.path / "results")
 
     @property
     def draft(self) -> Path:
-        """Where the run folder is written."""
+        """The folder in which the run folder is written."""
         return self.path / "run"
 
     @property
     def study(self) -> Table:
+        """The configuration as plain values."""
         return self.identity["studies"]["study"]
 
     @property
     def command(self) -> str:
+        """The command that resumes it."""
         return shlex.join(["hedgerow", "run", "--resume", str(self.final), *self.options])
 
     def words(self) -> str:
+        """How much of it is finished."""
         algorithms = self.total // self.seeds
-        parts = f"{algorithms} algorithm{'s' if algorithms > 1 else ''} x {self.seeds} seed{'s' if self.seeds > 1 else ''}"
-        return f"{len(self.store)} of {self.total} results ({parts}) are safe"
+        factors = (
+            f"{count} {noun}{'s' if count > 1 else ''}"
+            for count, noun in ((algorithms, "algorithm"), (self.seeds, "seed"))
+        )
+        return f"{len(self.store)} of {self.total} results ({' x '.join(factors)}) are saved"
 
 
 def hidden(final: Path) -> Path:
+    """The hidden folder of an unfinished run that will be called `final`."""
     return final.with_name(f".{final.name}.partial")
 
 
 def read_unfinished(path: Path) -> Unfinished:
-    """The unfinished run in a hidden folder."""
+    """Read the unfinished run in a hidden folder."""
     file = path / RECORD
     try:
         table = tomllib.loads(file.read_text(encoding="utf-8"))
         if table.get("format") != FORMAT:
             raise InvalidValue(
-                f"Expected {path} in the format {FORMAT!r}, it is in {table.get('format')!r}: finish it with that version."
+                f"{path} has the format {table.get('format')!r}, "
+                f"but this version of hedgerow reads {FORMAT!r}. "
+                "Finish it with the version that began it."
             )
         values = {key: table[key] for key in ("name", "total", "seeds", "keep", "identity")}
         return Unfinished(path, options=tuple(table["options"]), **values)
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError, KeyError) as error:
         raise InvalidValue(
-            f"Cannot read {file}: {error}. Delete {path}, nothing of it can be used."
+            f"Cannot read {file}: {error}. Delete {path}; nothing in it can be used."
         ) from error
 
 
 def at_work(path: Path) -> bool:
-    """Whether a process is running it now."""
+    """Whether a process is working on it now."""
     try:
         with _claimed(path):
             return False
     except InvalidValue:
         return True
-    except OSError:  # a place where nobody can write
+    except OSError:  # a folder that cannot be written to
         return False
 
 
 def all_unfinished(place: Path, name: str | None = None) -> list[Unfinished]:
-    """The interrupted runs in a folder, the latest first; perhaps only those of one study file."""
+    """The interrupted runs in a folder, the latest first; with `name`, those of one study."""
     found = []
     for file in sorted(place.glob(f".*.partial/{RECORD}"), reverse=True):
         with suppress(InvalidValue):
@@ -117,7 +148,7 @@ def all_unfinished(place: Path, name: str | None = None) -> list[Unfinished]:
 
 
 def unfinished_at(folder: Path) -> Unfinished | None:
-    """The unfinished run that a user means by a folder: its hidden one, or the name it will have."""
+    """The unfinished run that a user names by its hidden folder or by its future name."""
     for path in (folder, hidden(folder)) if folder.name else (folder,):
         if (path / RECORD).is_file():
             return read_unfinished(path)
@@ -125,31 +156,33 @@ def unfinished_at(folder: Path) -> Unfinished | None:
 
 
 def refuse_unfinished(folder: Path) -> None:
-    """Whoever reads finished runs says so, and how to finish this one."""
+    """Raise if the run is unfinished, and say how to finish it."""
     run = None if folder.is_dir() and not (folder / RECORD).exists() else unfinished_at(folder)
     if run is not None:
-        how = "it is running now" if at_work(run.path) else f"finish it with `{run.command}`"
-        raise InvalidValue(
-            f"Expected a finished run at {folder}, it is unfinished: {run.words()}; {how}."
+        how = (
+            "Another process is running it now: wait for it"
+            if at_work(run.path)
+            else f"Finish it with `{run.command}`"
         )
+        raise InvalidValue(f"The run {folder} is unfinished: {run.words()}. {how}.")
 
 
 @contextmanager
 def _claimed(path: Path) -> Iterator[None]:
-    """Hold the lock of a folder, or say that somebody else does."""
+    """Hold the lock of a folder; raise if another process holds it."""
     with (path / "lock").open("a") as lock:
         if fcntl is not None:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise InvalidValue(
-                    f"Expected {path} to be at rest, another process is running it now."
+                    f"Another process is using {path}. Wait until it ends."
                 ) from error
         yield
 
 
 def _candidates(out: Path | None, name: str) -> Iterator[Path]:
-    """Names for a run folder: the one asked for, or new ones under `runs/`."""
+    """Names for a run folder: the requested one, or new ones under `runs/`."""
     if out is not None:
         yield out
         return
@@ -160,17 +193,20 @@ def _candidates(out: Path | None, name: str) -> Iterator[Path]:
 
 def _check_free(out: Path) -> None:
     if out.exists():
-        raise InvalidValue(f"Expected --out {out} to be new, it exists.")
+        raise InvalidValue(f"--out {out} already exists. Choose another folder or delete it.")
     path = hidden(out)
     if not path.exists():
         return
     if not (path / RECORD).is_file():
-        raise InvalidValue(f"Expected --out {out} to be new, {path} is in its way.")
+        raise InvalidValue(
+            f"--out {out} cannot be used because {path} exists. Choose another folder or delete it."
+        )
     if at_work(path):
-        raise InvalidValue(f"Expected --out {out} to be new, another process is running it now.")
+        raise InvalidValue(f"Another process is using --out {out}. Choose another folder.")
     run = read_unfinished(path)
     raise InvalidValue(
-        f"Expected --out {out} to be new, it is unfinished: {run.words()}. To go on: {run.command} (or delete {path})."
+        f"The run --out {out} is unfinished: {run.words()}. "
+        f"Resume it with `{run.command}` or delete {path}."
     )
 
 
@@ -178,7 +214,7 @@ def _check_free(out: Path) -> None:
 def new_run(
     out: Path | None, name: str, identity: Table, keep: bool = False, options: Sequence[str] = ()
 ) -> Iterator[Unfinished]:
-    """Begin a run; when the body has ended well, what it wrote into `draft` is the run folder `final`."""
+    """Begin a run. If the body succeeds, its `draft` becomes the run folder `final`."""
     if out is not None:
         _check_free(out)
     study = identity["studies"]["study"]
@@ -205,13 +241,13 @@ def new_run(
             raise InvalidValue(f"Cannot write to {out or RUNS}: {error.strerror}.") from error
         finally:
             if new is not None:
-                shutil.rmtree(new, ignore_errors=True)  # it has another name if all went well
+                shutil.rmtree(new, ignore_errors=True)  # after success it has another name
         run = Unfinished(path, name, total, seeds, keep, tuple(options), identity)
         yield held.enter_context(_finishing(run, empty_parent=out is None))
 
 
 def _take_name(new: Path, out: Path | None, name: str) -> Path:
-    """Move a prepared folder to the first free name, in one step: two runs never share one."""
+    """Move a prepared folder to the first free name in one step: two runs never share one."""
     for final in _candidates(out, name):
         if final.exists() or hidden(final).exists():
             continue
@@ -224,22 +260,22 @@ def _take_name(new: Path, out: Path | None, name: str) -> Path:
         return hidden(final)
     assert out is not None
     _check_free(out)
-    raise InvalidValue(f"Expected --out {out} to be new, another process has just begun it.")
+    raise InvalidValue(f"Another process has just created --out {out}. Choose another folder.")
 
 
 @contextmanager
 def resumed(run: Unfinished, identity: Table, keep: bool) -> Iterator[Unfinished]:
-    """Go on with an unfinished run, which must be the very same."""
+    """Resume an unfinished run. Everything that its results depend on must be unchanged."""
     if run.final.exists():
         raise InvalidValue(
-            f"Expected {run.final} to be unfinished, it is there already; {run.path} can be deleted."
+            f"{run.final} is already finished. Delete {run.path}; it is no longer needed."
         )
     different = _differences(run, identity, keep)
     if different:
         more = f" and {len(different) - 6} more" if len(different) > 6 else ""
         raise InvalidValue(
-            f"Expected {run.final} to be resumed as it began; {'; '.join(different[:6])}{more}. "
-            f"Make it the same again, or begin anew without --resume."
+            f"{run.final} has changed since it began: {'; '.join(different[:6])}{more}. "
+            "Undo these changes, or start a new run without --resume."
         )
     with _claimed(run.path):
         for file in run.store.folder.glob("*.draft"):
@@ -250,19 +286,22 @@ def resumed(run: Unfinished, identity: Table, keep: bool) -> Iterator[Unfinished
 
 
 def _differences(run: Unfinished, identity: Mapping[str, Any], keep: bool) -> list[str]:
-    """By names that a user knows; other losses are told where nothing else explains them."""
+    """What differs, by names that a user knows. Losses are named only if nothing else differs."""
 
-    def told(table: Mapping[str, Any], keep: bool) -> Table:
+    def named(table: Mapping[str, Any], keep: bool) -> Table:
         sources = {key: value for key, value in table.items() if key not in ("studies", "losses")}
         return {"--keep": keep, **table["studies"]["study"], **sources}
 
     losses = [{"losses": table["losses"]["study"]} for table in (run.identity, identity)]
-    return differences(told(run.identity, run.keep), told(identity, keep)) or differences(*losses)
+    return differences(named(run.identity, run.keep), named(identity, keep)) or differences(*losses)
 
 
 @contextmanager
 def _finishing(run: Unfinished, empty_parent: bool) -> Iterator[Unfinished]:
-    """The run folder appears when the body ends well; else what is finished stays, or nothing where nothing is."""
+    """Create the run folder if the body succeeds.
+
+    Otherwise keep the finished results; if there are none, delete the hidden folder.
+    """
     try:
         run.draft.mkdir()
         yield run
@@ -273,16 +312,16 @@ def _finishing(run: Unfinished, empty_parent: bool) -> Iterator[Unfinished]:
     except BaseException as error:
         if run.final.exists() and not run.draft.exists():
             shutil.rmtree(run.path, ignore_errors=True)
-            raise Interrupted(f"Interrupted; the run was complete: {run.final}") from error
+            raise Interrupted(f"Interrupted, but the run is complete: {run.final}") from error
         shutil.rmtree(run.draft, ignore_errors=True)
         if len(run.store) == 0:
             shutil.rmtree(run.path, ignore_errors=True)
             if empty_parent:
-                with suppress(OSError):  # not empty: other runs are in it
+                with suppress(OSError):  # not empty: it holds other runs
                     run.path.parent.rmdir()
             raise
         if isinstance(error, KeyboardInterrupt):
-            raise Interrupted(f"Interrupted; {run.words()}. To go on: {run.command}") from error
-        error.add_note(f"{run.words()}. To go on once that is mended: {run.command}")
+            raise Interrupted(f"Interrupted. {run.words()}. To resume: {run.command}") from error
+        error.add_note(f"{run.words()}. To resume once this is fixed: {run.command}")
         raise
     shutil.rmtree(run.path, ignore_errors=True)
