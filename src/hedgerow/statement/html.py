@@ -1,4 +1,4 @@
-"""A statement's page as one HTML file: no script, nothing from elsewhere, made to be printed on A4."""
+"""A statement's page as one HTML file to print on A4, without scripts or outside resources."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ figure { margin: 0 0 0.6mm; }
 figcaption { color: #555; }
 @media screen { body { padding: 8mm; font-size: 9.5pt; max-width: 230mm; } }
 """
-SHORT = 42  # letters that stay on one line
+SHORT = 42  # texts of at most this many letters stay on one line
 
 
 def _cell(text: str) -> str:
@@ -54,7 +54,8 @@ def _block(block: Block, picture: str) -> str:
         case Grid(head, rows):
             signing = ' class="sign"' if "signature" in head else ""
             body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
-            return f"<table{signing}><tr>{''.join(f'<th>{escape(cell)}</th>' for cell in head)}</tr>{body}</table>"
+            top = "".join(f"<th>{escape(cell)}</th>" for cell in head)
+            return f"<table{signing}><tr>{top}</tr>{body}</table>"
         case Picture(_, text):
             return f"<figure>{picture}<figcaption>{escape(text)}</figcaption></figure>"
 
@@ -65,7 +66,7 @@ def _section(section: Section, picture: str) -> str:
 
 
 def html(page: Page, picture: str) -> str:
-    """The page with its picture, an SVG element, in it."""
+    """The page as HTML, with `picture`, an SVG element, inside."""
     body = [f"<h1>{escape(page.title)}</h1>", f'<p class="subtitle">{escape(page.subtitle)}</p>']
     if page.stamp is not None:
         body.append(f'<p class="stamp">{escape(page.stamp)}</p>')
@@ -78,4 +79,7 @@ def html(page: Page, picture: str) -> str:
     body.append("</div>" if narrow else "")
     head = f'<meta charset="utf-8">\n<title>{escape(page.title)}</title>\n<style>{STYLE}</style>'
     printed = "\n".join(body)
-    return f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n{printed}\n</body>\n</html>\n'
+    return (
+        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{head}\n</head>\n'
+        f"<body>\n{printed}\n</body>\n</html>\n"
+    )
