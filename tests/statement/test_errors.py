@@ -69,7 +69,8 @@ SPOILT: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "no run": (
         lambda p: [f.unlink() for f in (p / "results").iterdir()],
-        "Expected results to be a run folder, as `hedgerow run` or `record_deployment` writes it: it has no privacy.json.",
+        "Expected results to be a run folder, as `hedgerow run` or `record_deployment` writes it: "
+        "it has no privacy.json.",
     ),
     "runs inside": (
         lambda p: (
@@ -134,12 +135,21 @@ def test_a_folder_that_is_not_a_run_is_refused(made: Command, tmp_path: Path, ca
         ),
         (
             ["results", "--details", "absent.toml"],
-            "Expected a TOML file with details at absent.toml",
+            "--details absent.toml does not exist. "
+            "Give a TOML file such as examples/statement_details.toml.",
         ),
-        (["results", "--audit-file", "absent.json"], "Expected an audit at absent.json"),
-        (["results", "--audit-file", "study.toml"], "as `hedgerow audit NAME --json` writes it"),
+        (
+            ["results", "--audit-file", "absent.json"],
+            "absent.json does not exist. "
+            "Write an audit with `hedgerow audit NAME --json > absent.json`.",
+        ),
+        (
+            ["results", "--audit-file", "study.toml"],
+            "Write one with `hedgerow audit NAME --json`.",
+        ),
+        (["results", "--audit-file", "study.toml"], "study.toml is not an audit ("),
         (["results", "--audit", "--audit-file", "x"], "and not both"),
-        (["results", "--out", "study.toml"], "Expected --out study.toml to be a folder"),
+        (["results", "--out", "study.toml"], "--out study.toml is a file. Choose a folder."),
     ],
 )
 def test_bad_arguments_are_named(

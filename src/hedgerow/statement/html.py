@@ -30,6 +30,7 @@ table { border-collapse: collapse; width: 100%; margin: 0.4mm 0 0.9mm; }
 th { text-align: left; font-weight: 600; color: #555; }
 th, td { border-bottom: 0.15mm solid #ddd; padding: 0.1mm 1.2mm 0.1mm 0; vertical-align: top; }
 .short { white-space: nowrap; }
+.columns .short { white-space: normal; }
 li { overflow-wrap: anywhere; }
 .sign td { height: 5.5mm; width: 25%; }
 svg { display: block; width: 100%; height: auto; max-height: 52mm; }
