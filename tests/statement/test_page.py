@@ -142,7 +142,7 @@ def test_the_page_explains_its_words(stated: Stated, pages: Pages) -> None:
         "loss vector, how badly",
         "switch, a change",
         "plays, which",
-        "false alarm: the answer is B, but A is true",
+        "false alarm: it answers B but A is true",
         "game, all rounds up to the horizon.",
     ):
         assert word in page

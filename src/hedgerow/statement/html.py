@@ -8,22 +8,22 @@ from hedgerow.statement.page import Block, Bullets, Grid, Page, Picture, Section
 from hedgerow.statement.words import is_loud
 
 STYLE = """
-@page { size: A4; margin: 6mm 10mm; }
+@page { size: A4; margin: 5mm 8mm; }
 * { box-sizing: border-box; }
 body {
-  font: 8pt/1.16 Helvetica, Arial, "Liberation Sans", "DejaVu Sans", sans-serif;
-  color: #1b1b1b; margin: 0 auto; max-width: 190mm;
+  font: 8pt/1.1 Helvetica, Arial, "Liberation Sans", "DejaVu Sans", sans-serif;
+  color: #1b1b1b; margin: 0 auto; max-width: 194mm;
 }
-h1 { font-size: 13pt; line-height: 1.1; margin: 0 0 0.5mm; }
+h1 { font-size: 12pt; line-height: 1.1; margin: 0 0 0.5mm; }
 .subtitle { color: #555; margin: 0 0 1mm; }
 .stamp {
   border: 0.5mm solid #b3261e; color: #b3261e; font-weight: bold; font-size: 10pt;
   text-align: center; padding: 0.4mm; margin: 0 0 1.2mm;
 }
 h2 { font-size: 9pt; margin: 0 0 0.5mm; color: #0b6e4f; border-bottom: 0.2mm solid #cfd8d4; }
-section { break-inside: avoid; margin: 0 0 1mm; }
-.columns { columns: 2; column-gap: 5mm; margin-bottom: 0.8mm; }
-p { margin: 0 0 0.6mm; }
+section { break-inside: avoid; margin: 0 0 0.6mm; }
+.columns { columns: 2; column-gap: 4mm; margin-bottom: 0.4mm; }
+p { margin: 0 0 0.4mm; }
 .loud { color: #b3261e; font-weight: bold; }
 ul { margin: 0; padding-left: 3.2mm; }
 table { border-collapse: collapse; width: 100%; margin: 0.4mm 0 0.9mm; }
@@ -32,7 +32,7 @@ th, td { border-bottom: 0.15mm solid #ddd; padding: 0.1mm 1.2mm 0.1mm 0; vertica
 .short { white-space: nowrap; }
 .columns .short { white-space: normal; }
 li { overflow-wrap: anywhere; }
-.sign td { height: 5.5mm; width: 25%; }
+.sign td { height: 5mm; width: 25%; }
 svg { display: block; width: 100%; height: auto; max-height: 52mm; }
 figure { margin: 0 0 0.6mm; }
 figcaption { color: #555; }

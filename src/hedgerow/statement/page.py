@@ -210,9 +210,9 @@ def _attacks(statement: Statement) -> tuple[Block, ...]:
             ),
         )
     caption = (
-        "An attack answers A or B about a person; results above a line are impossible. "
-        "Found: the answer is B, and B is true; false alarm: the answer is B, but A is true. "
-        "Below, at most: even bets won, and truths found at each rate of false alarms."
+        "An attack answers A or B about a person; none gets above a line. "
+        "Found: it answers B and B is true; false alarm: it answers B but A is true. "
+        "Below, at most: even bets won, and found at each rate of false alarms."
     )
     same = Text("One record in one run: delta at other values of epsilon.")
     return (

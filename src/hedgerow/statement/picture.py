@@ -20,7 +20,7 @@ WITHOUT = "#b3261e"
 
 def draw(statement: Statement) -> Figure:
     """False alarms to the right, truths found upward; results above a line are impossible."""
-    figure = Figure(figsize=(3.64, 1.55), layout="constrained")
+    figure = Figure(figsize=(3.64, 1.5), layout="constrained")
     axes = figure.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)
     axes.plot(
