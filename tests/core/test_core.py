@@ -22,7 +22,7 @@ from hedgerow.core.certificate import (
     Guarantee,
     Observer,
     Person,
-    WholeClient,
+    Site,
     not_private,
 )
 from hedgerow.core.errors import HedgerowError, InvalidValue
@@ -197,7 +197,7 @@ def test_a_guarantee_in_words_names_everything_that_matters() -> None:
     assert "paper claims epsilon = 1" in words
     assert "IDEAL_REALS" in words
     assert "at most 3 records across clients" in Person(3, True).words()
-    assert Person(3, False).words() != Person(3, True).words() != WholeClient().words()
+    assert Person(3, False).words() != Person(3, True).words() != Site().words()
 
 
 def test_an_unprotected_algorithm_says_so_to_everybody() -> None:

@@ -1,4 +1,4 @@
-"""Audits in a statement: their confidence, their parameters, and verdicts that are not as expected."""
+"""Audits in a statement: their confidence, their parameters, and unexpected verdicts."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ KEPT = ("null: the same stream twice", "worst transcript", "half the selection n
 
 
 def test_an_audit_of_other_parameters_is_not_quoted_as_one_of_these(stated: Stated) -> None:
-    """A louder game shows more than the page promises: its numbers must not stand beside the promise."""
+    """A game with a larger budget shows more than the page promises: its numbers stay off it."""
 
     def row(
         case: str,
@@ -61,16 +61,17 @@ def test_an_audit_of_other_parameters_is_not_quoted_as_one_of_these(stated: Stat
     ]
     statement = stated("pure")
     audit = Audit("sparse_vector", {"epsilon": 0.5}, statement.run.code.sha256, rows)
-    told = audit_words(replace(statement, audit=audit))
+    text = audit_words(replace(statement, audit=audit))
     assert (
-        "(worst transcript, played with threshold = 3.5): epsilon >= 0.49 shown, 0.5 certified there"
-        in told
+        "Strongest attack by exact ratio (worst transcript, played with threshold = 3.5): "
+        "epsilon >= 0.49 shown, 0.5 certified there" in text
     )
     assert (
-        "a version with other parameters (epsilon = 4, switches = 1) was attacked: it held" in told
+        "By black box, a version with other parameters (epsilon = 4, switches = 1) was attacked: "
+        "it held." in text
     )
-    assert "seeded noise" in told
-    assert not re.search(r"1\.489|0\.8\b|2 certified|these parameters", told)
+    assert "seeded noise" in text
+    assert not re.search(r"1\.489|0\.8\b|2 certified|these parameters", text)
 
 
 @pytest.mark.usefixtures("quick_audits")
@@ -79,12 +80,14 @@ def test_an_audit_is_stated_with_its_confidence(made: Command, tmp_path: Path) -
     assert answer.code == 0
     page = (tmp_path / "results" / "statement" / "private" / "statement.md").read_text()
     assert re.search(
-        r"^No attack got past the guarantee: 2 tried, confidence [\d.]+ for each\. 1 of 1 planted errors was caught\.",
+        r"^No attack got past the guarantee: 2 tried, confidence [\d.]+ for each\. "
+        r"1 of 1 planted errors was caught\.",
         page,
         re.M,
     )
     assert re.search(
-        r"exact ratio \(worst transcript, played with threshold = [\d.]+\): epsilon >= 4\.\d+ shown, 5 certified there, at delta = 0, conf",
+        r"exact ratio \(worst transcript, played with threshold = [\d.]+\): epsilon >= 4\.\d+ "
+        r"shown, 5 certified there, at delta = 0, conf",
         page,
     )
     assert (
@@ -97,14 +100,14 @@ def test_an_audit_from_a_file_must_be_of_this_run(made: Command, tmp_path: Path)
     audit = tmp_path / "audit.json"
     audit.write_text(made("audit", "sparse_vector", "--set", "epsilon=5.0", "--json").out)
     answer = made("statement", "results", "--audit-file", "audit.json", "--json")
-    said = {row["label"]: row["audit"] for row in answer.document()["statements"]}
-    assert said["hedge"] is None
-    assert said["private"]["passed"]
-    assert len(said["private"]["rows"]) == 3
+    audits = {row["label"]: row["audit"] for row in answer.document()["statements"]}
+    assert audits["hedge"] is None
+    assert audits["private"]["passed"]
+    assert len(audits["private"]["rows"]) == 3
     audit.write_text(made("audit", "sparse_vector", "--set", "epsilon=2.0", "--json").out)
     refused(
         made("statement", "results", "--audit-file", "audit.json"),
-        "it audited epsilon=2.0, the run has epsilon=5.0",
+        "it audited epsilon=2.0 but the run has epsilon=5.0",
     )
 
 
@@ -117,5 +120,7 @@ def test_a_failed_audit_is_loud_and_fails(made: Command, tmp_path: Path) -> None
     answer = made("statement", "results", "--audit-file", "audit.json")
     assert answer.code == 1
     page = (tmp_path / "results" / "statement" / "private" / "statement.md").read_text()
-    assert "**NOT EVERY VERDICT AS EXPECTED: worst transcript (violated, expected holds)." in page
+    assert (
+        "**NOT EVERY VERDICT IS AS EXPECTED: worst transcript (violated, expected holds)." in page
+    )
     assert "is not that of the run" in page

@@ -135,15 +135,21 @@ def test_a_folder_that_is_not_a_run_is_refused(made: Command, tmp_path: Path, ca
         ),
         (
             ["results", "--details", "absent.toml"],
-            "Expected a TOML file with details at absent.toml",
+            "--details absent.toml does not exist. "
+            "Give a TOML file such as examples/statement_details.toml.",
         ),
-        (["results", "--audit-file", "absent.json"], "Expected an audit at absent.json"),
-        (["results", "--audit-file", "study.toml"], "as `hedgerow audit NAME --json` writes it"),
         (
-            ["results", "--audit", "--audit-file", "x"],
-            "--audit and --audit-file exclude each other",
+            ["results", "--audit-file", "absent.json"],
+            "absent.json does not exist. "
+            "Write an audit with `hedgerow audit NAME --json > absent.json`.",
         ),
-        (["results", "--out", "study.toml"], "Expected --out study.toml to be a folder"),
+        (
+            ["results", "--audit-file", "study.toml"],
+            "Write one with `hedgerow audit NAME --json`.",
+        ),
+        (["results", "--audit-file", "study.toml"], "study.toml is not an audit ("),
+        (["results", "--audit", "--audit-file", "x"], "and not both"),
+        (["results", "--out", "study.toml"], "--out study.toml is a file. Choose a folder."),
     ],
 )
 def test_bad_arguments_are_named(

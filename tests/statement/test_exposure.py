@@ -40,7 +40,7 @@ from support.statements import Pages, Stated, with_curve
     [PureDP(2.0), ApproximateDP(1.0, 1e-3), GaussianDP(3.0), BoundedRange(2.0), LaplaceDP(1.0)],
 )
 def test_the_picture_never_understates_an_attack(stated: Stated, curve: PrivacyCurve) -> None:
-    """What is drawn lies on or above the true curve, also between the points, and no higher than the eye can see."""
+    """The drawn line is on or above the true curve everywhere, by less than the eye can see."""
     record = curve_record(curve)
     assert record is not None
     alarms = np.linspace(0, 1, 2001)
@@ -102,7 +102,7 @@ def _attained(probabilities: np.ndarray, alarms: float) -> float:
 def test_no_attack_on_several_records_beats_what_is_stated(
     curve: PrivacyCurve | str, records: int
 ) -> None:
-    """Never below what follows from the curve, repeated; close above it; and never above the grouped curve."""
+    """Never below what the repeated curve implies; close to it; never above the grouped curve."""
     one = _dartboard() if isinstance(curve, str) else curve
     record = curve_record(one)
     assert record is not None
@@ -141,21 +141,24 @@ def test_geometric_noise_attains_what_is_stated_for_several_records(records: int
         assert _attained(powers, alarms) == pytest.approx(found, abs=0.02)
 
 
-def test_people_with_several_records_in_a_dartboard_are_told_what_the_whole_curve_says(
+def test_a_person_with_several_records_in_a_dartboard_gets_the_numbers_of_the_whole_curve(
     stated: Stated,
 ) -> None:
     """The quoted point alone says 88.1, 99.4 and over 99.9 for 2, 5 and 10 rounds."""
     statement = with_curve(stated("pure"), _dartboard())
-    told = " ".join(plain_words(statement))
-    assert "right at most 54.5 times in 100" in told
+    text = " ".join(plain_words(statement))
+    assert "right at most 54.5 times in 100" in text
     assert (
-        "in 2 rounds at most 59, in 5 rounds at most 71.4 and in 10 rounds at most 87.2 times in 100"
-        in told
+        " A person in more rounds is protected less: in 2 rounds at most 59, "
+        "in 5 rounds at most 71.4 and in 10 rounds at most 87.2 times in 100 "
+        f"(rounds one person may be in: {OPEN})." in text
     )
     page = rendered(statement)
     for file in ("statement.md", "statement.html"):
         assert "87.2 %" in page[file]
-    assert told.split(" Whoever")[1] in " ".join(json.loads(page["statement.json"])["plain_words"])
+    assert text.split(" A person in more")[1] in " ".join(
+        json.loads(page["statement.json"])["plain_words"]
+    )
 
 
 def test_a_delta_that_grew_beyond_one_is_read_off_the_outline() -> None:
@@ -181,26 +184,27 @@ def test_persons_with_several_records(stated: Stated, pages: Pages) -> None:
     assert six.epsilon == pytest.approx(3.0)
     page = rendered(statement)["statement.md"]
     assert (
-        "at most 3 records at one site: epsilon = 1.5, delta = 0 (per site); at up to 2 sites: epsilon = 3, delta = 0"
-        in page
+        "at most 3 records at one client: epsilon = 1.5, delta = 0 (per client); "
+        "at up to 2 clients: epsilon = 3, delta = 0 (across clients)." in page
     )
     assert document(statement)["person"]["across_sites"]["epsilon"] == pytest.approx(3.0)
-    told = plain_words(statement)[1]
-    assert told.startswith(
-        "A person may have 6 records (3 at each of 2 sites), one for every round: epsilon = 3, delta = 0. "
+    text = plain_words(statement)[1]
+    assert text.startswith(
+        "A person may have 6 records (3 at each of 2 clients), each for one round: "
+        "epsilon = 3, delta = 0. "
     )
     assert (
-        f"right at most {percent(1 - np.exp(-1.5) / 2)} times in 100" in told
+        f"right at most {percent(1 - np.exp(-1.5) / 2)} times in 100" in text
     )  # six steps of epsilon = 1/2, with the middle at 1/2
     fewer = percent(1 - np.exp(-0.5) / (1 + np.exp(0.5)))  # three, with the kink in the middle
     assert (
-        f"For somebody with fewer: in 1 round at most 62.3 and in 3 rounds at most {fewer} times in 100."
-        in told
+        "For a person with fewer records: "
+        f"in 1 round at most 62.3 and in 3 rounds at most {fewer} times in 100." in text
     )
     labels = [line.get_label() for line in draw(statement).axes[0].get_lines()]
     assert "the same, 6 records\nepsilon = 3, delta = 0" in labels
     assert "for one loss vector" in to_yaml(statement)
-    assert "at up to 2 sites: epsilon = 3" in to_yaml(statement)
+    assert "at up to 2 clients: epsilon = 3" in to_yaml(statement)
     assert [line.split(" | ")[0] for line in page.splitlines() if " rounds | " in line] == [
         "| 3 rounds",
         "| 6 rounds",
@@ -208,38 +212,39 @@ def test_persons_with_several_records(stated: Stated, pages: Pages) -> None:
     assert OPEN in pages("pure")["statement.md"].split("## What is protected")[1].split("##")[0]
 
 
-def test_a_person_with_too_many_records_is_told_loudly(stated: Stated) -> None:
+def test_a_person_with_too_many_records_is_a_warning(stated: Stated) -> None:
     statement = stated("pure", Details(records_per_site=20, sites_per_person=2))
-    told = plain_words(statement)[1]
+    text = plain_words(statement)[1]
     assert (
-        "40 records (20 at each of 2 sites), one for every round: epsilon = 20, delta = 0, close to no protection."
-        in told
+        "40 records (20 at each of 2 clients), each for one round: "
+        "epsilon = 20, delta = 0, close to no protection." in text
     )
-    assert "the guess may be right over 99.9 times in 100" in told
-    assert is_loud(told)
+    assert "the guess may be right over 99.9 times in 100" in text
+    assert is_loud(text)
     files = rendered(statement)
-    assert f'<p class="loud">{told[:40]}' in files["statement.html"]
+    assert f'<p class="loud">{text[:40]}' in files["statement.html"]
     assert "| 40 rounds | 20 | > 99.9 % |" in files["statement.md"]
     assert "100 %" not in files["statement.md"]
     assert "e^20" not in files["statement.md"]
 
 
 def test_how_often_one_person_may_be_there_needs_both_numbers(stated: Stated) -> None:
-    """With an open number of sites nothing is called the most; a single site needs no number of sites."""
+    """With an open number of clients no most is named; a single client needs no number."""
     half = stated("pure", Details(records_per_site=3))
-    told = plain_words(half)[1]
-    assert told.startswith(
-        f"A person may have 3 records at one site (at how many sites: {OPEN}), one for every round: epsilon = 1.5"
+    text = plain_words(half)[1]
+    assert text.startswith(
+        f"A person may have 3 records at one client (at how many clients: {OPEN}), "
+        "each for one round: epsilon = 1.5"
     )
     assert half.most is None
     assert document(half)["person"]["across_sites"] is None
-    assert f"sites one person may be at: {OPEN}" in rendered(half)["statement.md"]
+    assert f"clients one person may be at: {OPEN}" in rendered(half)["statement.md"]
     alone = replace(
         half, algorithm=replace(half.algorithm, setting={**half.algorithm.setting, "clients": 1})
     )
     assert alone.most == 3
     assert plain_words(alone)[1].startswith(
-        "A person may have 3 records, one for every round: epsilon = 1.5, delta = 0. "
+        "A person may have 3 records, each for one round: epsilon = 1.5, delta = 0. "
     )
 
 

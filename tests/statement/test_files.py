@@ -44,7 +44,7 @@ def test_one_statement_for_every_algorithm(made: Command, tmp_path: Path) -> Non
 
 
 def test_json_is_what_the_file_holds(made: Command, tmp_path: Path) -> None:
-    said = made(
+    printed = made(
         "statement",
         "results",
         "--algorithm",
@@ -52,14 +52,14 @@ def test_json_is_what_the_file_holds(made: Command, tmp_path: Path) -> None:
         "--details",
         str(EXAMPLE),
         "--out",
-        "said",
+        "chosen",
         "--json",
     ).document()
-    (single,) = said["statements"]
-    assert said["out"] == "said"
-    assert {p.name for p in (tmp_path / "said").iterdir()} == {"private"}
-    file = json.loads((tmp_path / "said" / "private" / "statement.json").read_text())
-    assert single == {"folder": "said/private", **file}
+    (single,) = printed["statements"]
+    assert printed["out"] == "chosen"
+    assert {p.name for p in (tmp_path / "chosen").iterdir()} == {"private"}
+    file = json.loads((tmp_path / "chosen" / "private" / "statement.json").read_text())
+    assert single == {"folder": "chosen/private", **file}
     assert file["open"] == []
     assert file["choices"]["epsilon"] == 5.0
 
@@ -83,6 +83,8 @@ def test_other_peoples_files_are_never_touched(made: Command, tmp_path: Path, fo
     file.write_text("mine")
     answer = made("statement", "results", "--out", "mine")
     assert answer.code == 2
-    assert "Expected --out mine to hold statements and nothing else" in answer.err
+    held = foreign.split("/", maxsplit=1)[0]
+    text = f"--out mine holds {held!r}, which is not a statement. Choose another folder."
+    assert text in answer.err
     assert [p for p in (tmp_path / "mine").rglob("*") if p.is_file()] == [file]
     assert file.read_text() == "mine"

@@ -32,11 +32,12 @@ def test_every_guarantee_number_is_the_certificates(
 ) -> None:
     certificate = SPECS[label].build(SETTING).certificate
     files = pages(label)
-    said, registered = json.loads(files["statement.json"]), yaml.safe_load(files["registry.yaml"])
-    assert [g["observer"] for g in said["guarantees"]] == [
+    printed = json.loads(files["statement.json"])
+    registered = yaml.safe_load(files["registry.yaml"])
+    assert [g["observer"] for g in printed["guarantees"]] == [
         g.observer.value for g in certificate.guarantees
     ]
-    for guarantee, shown in zip(certificate.guarantees, said["guarantees"], strict=True):
+    for guarantee, shown in zip(certificate.guarantees, printed["guarantees"], strict=True):
         if not guarantee.protects:
             assert shown["curve"] is None
             continue
@@ -69,27 +70,27 @@ def test_every_guarantee_number_is_the_certificates(
         "delta": peer.curve.stated()[1],
     }
     for parameter, value in SPECS[label].build(SETTING).parameters.items():
-        assert said["parameters"][parameter] == value
+        assert printed["parameters"][parameter] == value
         assert (
             f"{parameter} = {value:.6g}" in files["statement.md"]
             if isinstance(value, float)
             else True
         )
-    drawn = [(m["name"], m["scale"], m["sensitivity"]) for m in said["mechanisms"]]
+    drawn = [(m["name"], m["scale"], m["sensitivity"]) for m in printed["mechanisms"]]
     assert drawn == [
         (type(m).__name__, m.noise_scale(), m.sensitivity) for m in certificate.mechanisms
     ]
 
 
-def test_a_budget_that_is_not_spent_is_told_beside_what_is_needed(stated: Stated) -> None:
+def test_a_budget_that_is_not_spent_is_printed_with_what_is_needed(stated: Stated) -> None:
     spent, little = stated("pure"), with_curve(stated("pure"), PureDP(0.1006))
     asked = little.algorithm.choices["epsilon"]
-    told = f"asked for at most epsilon = {asked:g}; this choice needs 0.1006."
-    assert told in rendered(little)["statement.md"]
+    text = f"asked for at most epsilon = {asked:g}; this choice needs 0.1006."
+    assert text in rendered(little)["statement.md"]
     assert "this choice needs" not in rendered(spent)["statement.md"]
 
 
-def test_a_parameter_that_was_chosen_is_not_told_as_derived(stated: Stated) -> None:
+def test_a_chosen_parameter_is_not_printed_as_derived(stated: Stated) -> None:
     statement = stated("pure")
     both = replace(
         statement.algorithm,
@@ -125,7 +126,7 @@ def test_other_curves_keep_their_own_parameters_and_are_converted(
     )
 
 
-def test_a_conversion_that_says_nothing_is_left_out_and_one_other_site_is_one(
+def test_a_conversion_that_says_nothing_is_left_out_and_one_other_client_is_one(
     stated: Stated,
 ) -> None:
     page = rendered(with_curve(stated("pure"), LaplaceDP(1.0)))["statement.md"]
@@ -138,14 +139,14 @@ def test_a_conversion_that_says_nothing_is_left_out_and_one_other_site_is_one(
     assert "converted" in rendered(with_curve(stated("pure"), GaussianDP(0.5)))["statement.md"]
     statement = stated("pure")
     pair = [replace(g, colluding=1) for g in statement.algorithm.guarantees]
-    told = collusion_words(
+    text = collusion_words(
         replace(statement, algorithm=replace(statement.algorithm, guarantees=pair))
     )
-    assert "also if 1 other site adds its data and its own" in told
+    assert "even if 1 other client adds its data and its own random numbers" in text
 
 
 def test_the_largest_epsilon_and_the_largest_delta_are_quoted_together(stated: Stated) -> None:
-    """Two observers, one with the larger epsilon and one with the larger delta: neither number may be lost."""
+    """One observer has the larger epsilon and one the larger delta: neither number is lost."""
     statement = stated("pure")
     server, peer, public = statement.algorithm.guarantees
     curves = (curve_record(ApproximateDP(2.0, 1e-9)), curve_record(ApproximateDP(1.0, 1e-3)))
@@ -159,6 +160,6 @@ def test_the_largest_epsilon_and_the_largest_delta_are_quoted_together(stated: S
         "delta": 1e-3,
     }
     assert (
-        "a second one like this makes epsilon = 4, delta = 0.002"
+        "with a second one like this the sum is epsilon = 4, delta = 0.002."
         in rendered(changed)["statement.md"]
     )

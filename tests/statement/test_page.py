@@ -12,7 +12,7 @@ import pytest
 import yaml
 from matplotlib.text import Text
 
-from hedgerow.core.certificate import WholeClient
+from hedgerow.core.certificate import Site
 from hedgerow.privacy.curves.pure import rounded_up
 from hedgerow.records.schema import STAMP, UnitRecord
 from hedgerow.statement.details import Details, read_details
@@ -35,7 +35,7 @@ def test_a_simulation_is_stamped_everywhere(pages: Pages, label: str) -> None:
     assert STAMP in registered["administrative"]["notes"]
 
 
-def test_an_observer_without_guarantee_is_told_loudly(pages: Pages) -> None:
+def test_an_observer_without_guarantee_is_a_warning(pages: Pages) -> None:
     files = pages("pure")
     assert "**NO GUARANTEE against the server" in files["statement.md"]
     assert '<p class="loud">NO GUARANTEE against the server' in files["statement.html"]
@@ -58,11 +58,13 @@ def test_a_published_calibration_states_claim_and_truth_side_by_side(
     statement = stated("published")
     files = rendered(statement)
     assert (
-        "| observer | sees | claimed by the paper | truth, proven here | proof |"
-        in files["statement.md"]
+        "| observer | sees | claimed by the paper | proven here | proof |" in files["statement.md"]
     )
     assert "| epsilon = 1, delta = 0 | epsilon = 0.75, delta = 0 |" in files["statement.md"]
-    sentence = "the paper claims epsilon = 1, delta = 0; the truth, proven here, is epsilon = 0.75, delta = 0: the claim holds"
+    sentence = (
+        "the paper claims epsilon = 1, delta = 0; "
+        "proven here is epsilon = 0.75, delta = 0: the claim holds"
+    )
     assert all(sentence in files[name] for name in ("statement.md", "statement.html"))
     assert sentence in " ".join(
         yaml.safe_load(files["registry.yaml"])["deployment"]["privacy_loss"][
@@ -83,13 +85,13 @@ def test_nothing_is_promised_where_nothing_is_guaranteed(pages: Pages) -> None:
         assert (text in guarded) == (text != "exact integers")
 
 
-def test_observers_may_have_units_of_their_own(stated: Stated) -> None:
+def test_observers_may_have_different_units(stated: Stated) -> None:
     statement = stated("pure")
-    site = UnitRecord("WholeClient", WholeClient().words(), {})
+    whole = UnitRecord(Site.__name__, Site().words(), {})
     first, *others = statement.algorithm.guarantees
     mixed = replace(
         statement,
-        algorithm=replace(statement.algorithm, guarantees=[replace(first, unit=site), *others]),
+        algorithm=replace(statement.algorithm, guarantees=[replace(first, unit=whole), *others]),
     )
     page = rendered(mixed)["statement.md"]
     assert "Unit: one loss vector of one client in one round; all the data of one client." in page
@@ -125,7 +127,7 @@ def test_the_page_says_for_whom_and_what_is_open(stated: Stated, pages: Pages) -
         )
 
 
-def test_a_name_of_its_own_does_not_hide_the_title_of_the_run(stated: Stated, pages: Pages) -> None:
+def test_another_name_does_not_hide_the_title_of_the_run(stated: Stated, pages: Pages) -> None:
     assert "as 'Four ways'" in rendered(stated("pure", Details(name="Other")))["statement.md"]
     assert "as 'Four ways'" not in pages("pure")["statement.md"]
     assert "name" not in tomllib.loads(EXAMPLE.read_text())
@@ -135,17 +137,18 @@ def test_the_page_explains_its_words(stated: Stated, pages: Pages) -> None:
     files = pages("approximate")
     page = files["statement.md"]
     for word in (
-        "client, a site;",
+        "client (a site: hospital, bank, phone);",
         "expert, a model",
         "loss vector, how badly",
         "switch, a change",
         "plays, which",
-        "false alarm: B is said",
+        "false alarm: it answers B but A is true",
+        "game, all rounds up to the horizon.",
     ):
         assert word in page
     assert "no readmissions, no retraining on it (NO_CARRY_OVER)" in page
     assert "coins" not in page
-    strip = page.split("One record in one run, at other epsilons")[1].split("##")[0]
+    strip = page.split("One record in one run: delta at other values of epsilon.")[1].split("##")[0]
     registered = yaml.safe_load(files["registry.yaml"])["deployment"]["privacy_loss"][
         "privacy_parameters_details"
     ]
@@ -185,17 +188,18 @@ def test_everything_the_page_must_say(stated: Stated) -> None:
             "replace one loss vector",
             "D ~ D'",
             "e^epsilon",
-            "up to 2 other sites",
+            "even if up to 2 other clients add",
         ),
         *(
-            "the server follows the protocol and discloses nothing but its broadcasts (TRUSTED_SERVER)",
+            "the server follows the protocol and discloses nothing but its broadcasts "
+            "(TRUSTED_SERVER)",
             "proofs/sparse_vector.md#whole-algorithm",
             "Horizon: 30 rounds",
         ),
         *(
             "After round 30 the game is over",
             "When the budget is spent: after ",
-            "a second one like this makes epsilon = 1, delta = 0",
+            "with a second one like this the sum is epsilon = 1, delta = 0.",
         ),
         *(
             "numpy ",
@@ -232,18 +236,22 @@ def test_rendering_is_repeatable(stated: Stated, pages: Pages) -> None:
     assert pages("approximate") == rendered(stated("approximate"))
 
 
-def test_a_game_with_absent_sites_says_that_presence_shows(
+def test_a_game_with_absent_clients_says_that_presence_shows(
     hedgerow: Command, tmp_path: Path
 ) -> None:
     (tmp_path / "study.toml").write_text(
-        'title = "absent"\nseeds = 1\n[environment]\nname = "absent"\nof = {name = "bernoulli", clients = 2, experts = 3, horizon = 8}\n'
+        'title = "absent"\nseeds = 1\n[environment]\nname = "absent"\n'
+        'of = {name = "bernoulli", clients = 2, experts = 3, horizon = 8}\n'
         '[[algorithms]]\nname = "sparse_vector"\nepsilon = 1.0\n'
     )
     assert hedgerow("run", "study.toml", "--out", "absent").code == 0
     assert hedgerow("statement", "absent").code == 0
     page = next((tmp_path / "absent" / "statement").rglob("statement.md")).read_text()
-    assert "given that the site had a case in that round" in page
+    assert "given that the client had a case in that round" in page
     assert "a missing play shows it" in page
-    assert "and the same sites take part" in page
+    assert "and the same clients take part" in page
     assert page.count("Neighbours:") == 1
-    assert "must not depend on the protected record" in page
+    assert (
+        "Observers see that it has no case in a round; "
+        "this must not depend on the protected record." in page
+    )

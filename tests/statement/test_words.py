@@ -1,4 +1,4 @@
-"""Plain words: what an attacker can find out, said without formulas."""
+"""Plain words: what an attacker can find out, without formulas."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.phases.random_prefix import RandomPrefix
 from hedgerow.contracts.neighbours import neighbours
 from hedgerow.contracts.neighbours import record as ledger
-from hedgerow.core.certificate import Person, WholeClient
+from hedgerow.core.certificate import Person, Site
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.curves import GaussianDP, PureDP, Quoted
@@ -25,41 +25,46 @@ from support.statements import SETTING, Stated, with_curve
 
 
 def test_plain_words_say_how_often_an_attacker_is_right(stated: Stated) -> None:
-    """At epsilon = ln 3: even odds become 3 to 1, three of four guesses are right, and 5 false alarms let 15 in 100 be found.
+    """At epsilon = ln 3 even odds become 3 to 1, and three of four guesses are right.
+
+    At 5 false alarms in 100, 15 in 100 are found.
 
     In two rounds it is 9 to 1, and five of six guesses are right.
     """
     three = with_curve(stated("pure"), PureDP(1.0986122886681096))
-    told = " ".join(plain_words(three))
+    text = " ".join(plain_words(three))
     assert (
-        "after seeing everything in all rounds they are never more than 3 to 1, and on average the guess is right"
-        in told
+        "after seeing everything in all rounds they are never more than 3 to 1, "
+        "and on average the guess is right" in text
     )
-    assert "right at most 75 times in 100, instead of 50" in told
-    assert "in 2 rounds at most 83.4," in told
-    assert OPEN in told
+    assert "right at most 75 times in 100, instead of 50" in text
+    assert "A person in more rounds is protected less: in 2 rounds at most 83.4," in text
+    assert OPEN in text
     page = rendered(three)["statement.md"]
     assert "| 1 round | 1.1 | 75 % | 3 % | 15 % | 30 % |" in page
     assert "| 2 rounds | 2.2 | 83.4 % | 9 % | 45 % | 76.7 % |" in page
-    assert "close to no protection" not in told
+    assert "close to no protection" not in text
     assert "close to no protection" in " ".join(
         plain_words(with_curve(stated("pure"), PureDP(8.0)))
     )
     assert "learns nothing" in plain_words(stated("uniform"))[1]
 
 
-def test_odds_are_told_only_where_delta_is_zero(stated: Stated) -> None:
-    """With delta > 0 odds beyond e^epsilon are likelier than delta: nearly twenty times at mu = 0.25 and delta = 1e-6."""
+def test_odds_are_printed_only_if_delta_is_zero(stated: Stated) -> None:
+    """With delta > 0, odds beyond e^epsilon are likelier than delta.
+
+    They are nearly twenty times likelier at mu = 0.25 and delta = 1e-6.
+    """
     curve = Quoted(GaussianDP(0.25), 1e-6)
     epsilon = curve.stated()[0]
     exceeded = float(
         ndtr(0.25 / 2 - epsilon / 0.25)
     )  # the log-odds are normal with mean mu^2 / 2 and deviation mu
     assert exceeded > 15e-6
-    told = " ".join(plain_words(with_curve(stated("pure"), curve)))
-    assert " to 1" not in told
-    assert "probability" not in told
-    assert f"right at most {percent(float(ndtr(0.25 / 2)))} times in 100" in told
+    text = " ".join(plain_words(with_curve(stated("pure"), curve)))
+    assert " to 1" not in text
+    assert "probability" not in text
+    assert f"right at most {percent(float(ndtr(0.25 / 2)))} times in 100" in text
     assert "2.72 to 1" in " ".join(plain_words(with_curve(stated("pure"), PureDP(1.0))))
 
 
@@ -88,11 +93,16 @@ def test_what_a_run_costs_is_what_the_releases_cost_that_one_record_enters(
     assert max(entered) == 1 < min(released)
     statement = stated("pure")
     made = algorithm_record("x", spec.build(SETTING), {"name": "x"}, "drawn")
-    told = composition_words(replace(statement, algorithm=made))
-    assert "One record enters at most one release of a run" in told
+    text = composition_words(replace(statement, algorithm=made))
+    assert (
+        "One record enters at most one release of a run, so the run costs it what that one" in text
+    )
     assert [mechanism.law for mechanism in made.mechanisms] == [law]
     several = composition_words(replace(statement, algorithm=replace(made, entered=3)))
-    assert "what those releases cost together that the record enters, at most 3;" in several
+    assert (
+        "A run costs one record what the releases that it enters (at most 3) cost together;"
+        in several
+    )
     assert "by a joint proof" in composition_words(statement)
     assert "depends on the data" in composition_words(stated("uniform"))
 
@@ -102,7 +112,7 @@ def test_units_have_a_formula() -> None:
     assert "at most 4 loss vectors" in formula(
         UnitRecord("Person", person.words(), {"appearances": 4, "may_span_sites": True})
     )
-    assert "all other clients" in formula(UnitRecord("WholeClient", WholeClient().words(), {}))
+    assert "all other clients" in formula(UnitRecord(Site.__name__, Site().words(), {}))
 
 
 def test_a_claim_is_stated_also_where_nothing_is_proven(stated: Stated) -> None:
@@ -111,6 +121,9 @@ def test_a_claim_is_stated_also_where_nothing_is_proven(stated: Stated) -> None:
         replace(g, claimed=published.claimed, claim_holds=False)
         for g in nobody.algorithm.guarantees
     ]
-    told = plain_words(replace(nobody, algorithm=replace(nobody.algorithm, guarantees=claimed)))[-1]
-    sentence = "the paper claims epsilon = 1, delta = 0; proven here is NO GUARANTEE: THE CLAIM IS NOT SUPPORTED"
-    assert sentence in told
+    text = plain_words(replace(nobody, algorithm=replace(nobody.algorithm, guarantees=claimed)))[-1]
+    sentence = (
+        "the paper claims epsilon = 1, delta = 0; "
+        "proven here is NO GUARANTEE: THE CLAIM IS NOT SUPPORTED"
+    )
+    assert sentence in text

@@ -189,7 +189,7 @@ def test_a_deployment_is_stated_without_a_stamp(hedgerow: Command, tmp_path: Pat
         assert text in page
     assert '<p class="loud">THESE DATA ARE USED' in files["statement.html"]
     assert "cannot be saved" in page
-    assert "whoever is in both gets the sum of both" in page
+    assert "for a person in both games, the numbers of both add up." in page
     for text in (
         "AES-256 in counter mode under a key from the operating system",
         "exact whole numbers",
@@ -316,10 +316,13 @@ def test_every_seed_on_recorded_data_is_one_more_run(hedgerow: Command, tmp_path
     folder = tmp_path / "runs" / "a" / "statement" / "pure"
     page = (folder / "statement.md").read_text()
     assert (
-        "count as runs on the same data: one makes epsilon = 0.5, delta = 0, all together epsilon = 1.5, delta = 0."
-        in page
+        "count as runs on the same data: one costs epsilon = 0.5, delta = 0, "
+        "all together epsilon = 1.5, delta = 0." in page
     )
-    beside = r"ran 'approximate' on the same data too; together, for the server: NO GUARANTEE; for another site and the public: epsilon = 4"
+    beside = (
+        r"also ran 'approximate' on the same data; together, for the server: NO GUARANTEE; "
+        r"for another client and the public: epsilon = 4"
+    )
     assert re.search(beside + r"\.\d+, delta = 3e-5", page)
     assert (
         yaml.safe_load((folder / "registry.yaml").read_text())["deployment"]["privacy_loss"][
@@ -331,10 +334,10 @@ def test_every_seed_on_recorded_data_is_one_more_run(hedgerow: Command, tmp_path
     hedgerow("run", "study.toml", "--out", "runs/b", "--set", "seeds=1")
     hedgerow("statement", "runs/b", "--algorithm", "pure")
     page = (tmp_path / "runs" / "b" / "statement" / "pure" / "statement.md").read_text()
-    assert "a second one like this makes epsilon = 1, delta = 0." in page
+    assert "with a second one like this the sum is epsilon = 1, delta = 0." in page
     assert (
-        "ran 'approximate' and 'hedge' on the same data too; together, for the server, another site and the public: NO GUARANTEE."
-        in page
+        "also ran 'approximate' and 'hedge' on the same data; together, "
+        "for the server, another client and the public: NO GUARANTEE." in page
     )
 
 
@@ -353,7 +356,7 @@ def test_the_same_file_under_another_name_is_the_same_data(
         assert hedgerow("run", "study.toml", "--out", out, "--set", "seeds=1").code == 0
         hedgerow("statement", out, "--algorithm", "pure")
         page = (tmp_path / out / "statement" / "pure" / "statement.md").read_text()
-        assert ("ran 'approximate' on the same data too" in page) == added
+        assert ("also ran 'approximate' on the same data" in page) == added
 
 
 REPLAY = """
@@ -392,7 +395,7 @@ def test_only_an_environment_that_says_so_draws_afresh(hedgerow: Command, tmp_pa
         )
         hedgerow("statement", f"runs/{name}", "--algorithm", "pure")
         page = (tmp_path / "runs" / name / "statement" / "pure" / "statement.md").read_text()
-        assert ("ran 'approximate' on the same data too" in page) == (runs > 1)
+        assert ("also ran 'approximate' on the same data" in page) == (runs > 1)
     assert not draws_afresh(hr.MovieLensGenres())
     assert draws_afresh(hr.Realizable())
 

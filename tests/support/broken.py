@@ -29,7 +29,7 @@ from hedgerow.core.certificate import (
     Observer,
     PrivacyCurve,
     Proof,
-    WholeClient,
+    Site,
 )
 from hedgerow.core.lattice import Units, from_units
 from hedgerow.core.messages import Broadcast
@@ -635,7 +635,7 @@ class WholeSite(AlgorithmSpec):
 
     def build(self, setting: Setting) -> Algorithm:
         honest = self.inner.build(setting)
-        guarantees = tuple(replace(g, unit=WholeClient()) for g in honest.certificate.guarantees)
+        guarantees = tuple(replace(g, unit=Site()) for g in honest.certificate.guarantees)
         return replace(honest, certificate=replace(honest.certificate, guarantees=guarantees))
 
 

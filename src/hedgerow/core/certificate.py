@@ -74,14 +74,14 @@ class Person:
 
 
 @dataclass(frozen=True)
-class WholeClient:
+class Site:
     """The unit is everything one client holds."""
 
     def words(self) -> str:
         return "all the data of one client"
 
 
-Unit = Event | Person | WholeClient
+Unit = Event | Person | Site
 
 
 @dataclass(frozen=True)

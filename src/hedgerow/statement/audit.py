@@ -1,4 +1,7 @@
-"""The result of an audit, as a statement quotes it: run now, or read from what `hedgerow audit NAME --json` wrote."""
+"""The result of an audit for a statement: run now, or read from a file.
+
+`hedgerow audit NAME --json` writes such a file.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,11 @@ BUDGET = frozenset({"epsilon", "delta", "rho", "mu"})
 
 @dataclass(frozen=True)
 class AuditedCase:
-    """`claim` says of what `certified_epsilon` is; `parameters` are those of the game that differ from the run's."""
+    """One attack and its verdict.
+
+    `claim` names what `certified_epsilon` bounds. `parameters` holds the parameters of the game
+    that differ from those of the run.
+    """
 
     case: str
     claim: str
@@ -39,13 +46,16 @@ class AuditedCase:
 
     @property
     def of_the_promise(self) -> bool:
-        """Whether the whole guarantee was attacked, with the budget of the run: then its numbers stand beside those promised."""
+        """Whether this attacks the whole guarantee with the run's budget.
+
+        Only then may its numbers be compared with the promised ones.
+        """
         return self.claim == WHOLE and not BUDGET & set(self.parameters)
 
 
 @dataclass(frozen=True)
 class Audit:
-    """`code` is the hash of the sources that were audited."""
+    """All attacks on one algorithm; `code` is the hash of the audited sources."""
 
     algorithm: str
     choices: dict[str, Any]
@@ -54,16 +64,17 @@ class Audit:
 
     @property
     def passed(self) -> bool:
+        """Whether every verdict is the expected one."""
         return all(row.passed for row in self.rows)
 
 
 def choices_of(algorithm: AlgorithmRecord) -> dict[str, Any]:
-    """The parameters the user chose, without the algorithm's name."""
+    """The parameters that the user chose, without the algorithm's name."""
     return {key: value for key, value in algorithm.choices.items() if key != "name"}
 
 
 def audit_now(algorithm: AlgorithmRecord, progress: Progress) -> Audit | None:
-    """Attack the algorithm with the parameters of the run; None where it has no audit cases."""
+    """Attack the algorithm with the parameters of the run; None if it has no audit cases."""
     name = str(algorithm.choices["name"])
     if name not in AUDITS:
         return None
@@ -74,10 +85,10 @@ def audit_now(algorithm: AlgorithmRecord, progress: Progress) -> Audit | None:
 
 
 def read_audit(path: Path) -> Audit:
-    """An audit from a file."""
+    """Read an audit from a file."""
     if not path.is_file():
         raise InvalidValue(
-            f"Expected an audit at {path}, there is none; `hedgerow audit NAME --json` writes one."
+            f"{path} does not exist. Write an audit with `hedgerow audit NAME --json > {path}`."
         )
     try:
         audit = TypeAdapter(Audit).validate_json(path.read_bytes())
@@ -85,18 +96,21 @@ def read_audit(path: Path) -> Audit:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "the file"
         raise InvalidValue(
-            f"Expected {path} as `hedgerow audit NAME --json` writes it; {where}: {first['msg']}."
+            f"{path} is not an audit ({where}: {first['msg']}). "
+            f"Write one with `hedgerow audit NAME --json`."
         ) from error
     if not audit.rows:
-        raise InvalidValue(f"Expected {path} to hold at least one audit case, it has none.")
+        raise InvalidValue(
+            f"{path} holds no audit case. Write the audit again with `hedgerow audit NAME --json`."
+        )
     return audit
 
 
 def difference(audit: Audit, algorithm: AlgorithmRecord) -> str | None:
-    """Why an audit is not one of this algorithm with these parameters; None where it is."""
+    """Why an audit is not of this algorithm with these parameters; None if it is."""
     ran = {"algorithm": algorithm.choices["name"], **choices_of(algorithm)}
     seen = {"algorithm": audit.algorithm, **audit.choices}
     for key in dict.fromkeys((*ran, *seen)):
         if ran.get(key) != seen.get(key):
-            return f"it audited {key}={seen.get(key)!r}, the run has {key}={ran.get(key)!r}"
+            return f"it audited {key}={seen.get(key)!r} but the run has {key}={ran.get(key)!r}"
     return None

@@ -1,4 +1,7 @@
-"""What the software cannot know about a deployment: from a TOML file, or open."""
+"""What the software cannot know about a deployment, from a TOML file.
+
+A detail that is missing is open: the statement prints "to be filled in".
+"""
 
 from __future__ import annotations
 
@@ -19,20 +22,25 @@ OPEN = "to be filled in"
 
 
 class Curator(TypedDict):
+    """An organisation that holds the data."""
+
     name: str
     type: str
 
 
 class SignOff(TypedDict):
+    """A person that signs the statement."""
+
     role: str
     name: str
 
 
 @dataclass(frozen=True)
 class Details:
-    """`records_per_site` is the most records one person may have at one site, `sites_per_person` at how many sites they may be.
+    """Details of one deployment; None, an empty text and an empty list mean that one is open.
 
-    None, an empty text and an empty list all mean: open.
+    `records_per_site` is the most records that one person may have at one client.
+    `sites_per_person` is the most clients that one person may be at.
     """
 
     name: str | None = None
@@ -62,14 +70,14 @@ class Details:
             rule = f"to lie after publication_date={self.publication_date}"
             expect(self.expires > self.publication_date, "expires", str(self.expires), rule)
 
-    def said(self, name: str) -> str:
-        """A value in words, or that it is open."""
+    def text(self, name: str) -> str:
+        """A value as text, or that it is open."""
         value = getattr(self, name)
         return OPEN if value is None or not str(value).strip() else str(value).strip()
 
     @property
     def open(self) -> tuple[str, ...]:
-        """The names of what nobody has filled in; a name, notes and people to sign may stay empty."""
+        """The names of open details; the name, the notes and the sign-offs may stay empty."""
         given = {
             f.name: getattr(self, f.name)
             for f in fields(self)
@@ -79,11 +87,17 @@ class Details:
 
 
 def read_details(path: Path | None, today: date) -> Details:
-    """All open without a file; a broken file is refused with the key and its line, and so is a statement that has expired."""
+    """Read details from a file; without a file all are open.
+
+    A broken file is refused with the key and its line. Details that have expired are refused too.
+    """
     if path is None:
         return Details()
     if not path.is_file():
-        raise InvalidValue(f"Expected a TOML file with details at {path}, there is none.")
+        raise InvalidValue(
+            f"--details {path} does not exist. "
+            "Give a TOML file such as examples/statement_details.toml."
+        )
     try:
         text = path.read_text(encoding="utf-8")
         table = tomllib.loads(text)
@@ -94,7 +108,8 @@ def read_details(path: Path | None, today: date) -> Details:
     details = _checked(table, path, text, "expires")
     if details.expires is not None and details.expires <= today:
         raise InvalidValue(
-            f"{path}, line {_line_of(text, 'expires')}: Expected expires={details.expires} to lie after today, {today}."
+            f"{path}, line {_line_of(text, 'expires')}: "
+            f"Expected expires={details.expires} to lie after today, {today}."
         )
     return details
 

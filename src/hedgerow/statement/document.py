@@ -1,4 +1,4 @@
-"""A statement as plain values, for JSON."""
+"""A statement as plain values for JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _point(statement: Statement, records: int) -> dict[str, float] | None:
 
 
 def document(statement: Statement) -> dict[str, Any]:
-    """The statement as plain values; numbers are those of the certificate, unrounded."""
+    """The statement as plain values, with the unrounded numbers of the certificate."""
     run, details = statement.run, statement.details
     persons = None
     if (

@@ -1,4 +1,4 @@
-"""How well attacks do on a person with one record or several, from what a record says of the curve."""
+"""How well attacks can do on a person with one record or several, from the recorded curve."""
 
 from __future__ import annotations
 
@@ -15,14 +15,12 @@ from hedgerow.records.build import STEEPEST
 from hedgerow.records.schema import Attack, CurveRecord, Total
 
 SHOWN_ALARMS = (0.01, 0.05, 0.1)
-LARGE = 1e-3  # a delta of which the outline may know less
-FOLLOWED = (
-    1000  # records up to which the whole curve is followed: beyond, nothing is left to protect
-)
+LARGE = 1e-3  # from this delta on, the outline may give a smaller one
+FOLLOWED = 1000  # use the whole curve up to this many records; beyond, nothing is left
 
 
 class Point(Protocol):
-    """What a curve, or the total of several runs, is quoted by."""
+    """The (epsilon, delta) of a curve or of the total of several runs."""
 
     @property
     def epsilon(self) -> float: ...
@@ -33,6 +31,8 @@ class Point(Protocol):
 
 @dataclass(frozen=True)
 class Quote:
+    """An (epsilon, delta) to print."""
+
     epsilon: float
     delta: float
 
@@ -43,7 +43,7 @@ def _grown(point: Point, records: int) -> Quote:
 
 
 def outline(curve: CurveRecord, total: Total | None, records: int) -> list[Attack]:
-    """The corners of a polygon that no attack on somebody with so many records lies above."""
+    """Corners of a polygon; no attack on a person with this many records lies above it."""
     if total is None and records <= FOLLOWED:
         one = curve.outline
     else:
@@ -57,7 +57,7 @@ def outline(curve: CurveRecord, total: Total | None, records: int) -> list[Attac
 
 
 def _two_lines(point: Point) -> list[Attack]:
-    """All that one (epsilon, delta) says: found <= delta + e^epsilon alarms, and its mirror image."""
+    """All that one (epsilon, delta) says: found <= delta + e^epsilon alarms, and its mirror."""
     left = 1 - point.delta
     even = left / (1 + exp(min(point.epsilon, STEEPEST)))
     corners = {0.0: point.delta, even: 1 - even, left: 1.0, 1.0: 1.0}
@@ -65,7 +65,10 @@ def _two_lines(point: Point) -> list[Attack]:
 
 
 def of_records(curve: CurveRecord, total: Total | None, records: int) -> Quote:
-    """The (epsilon, delta) of somebody with so many records: from the quoted point, and from the outline where delta grew much."""
+    """The (epsilon, delta) of a person with this many records.
+
+    It comes from the quoted point and, if that delta has grown large, from the outline.
+    """
     quoted = _grown(total or curve, records)
     if quoted.delta < LARGE:
         return quoted
@@ -76,7 +79,11 @@ def of_records(curve: CurveRecord, total: Total | None, records: int) -> Quote:
 
 @dataclass(frozen=True)
 class Exposure:
-    """How well the best attack on somebody with so many records does: an even bet, and truths found at each rate of false alarms."""
+    """How well the best attack on a person with `records` records can do, at most.
+
+    `even_guess` is how often an even bet is won; `found` is how often the truth is found at each
+    rate of false alarms in `SHOWN_ALARMS`.
+    """
 
     records: int
     epsilon: float
@@ -86,7 +93,10 @@ class Exposure:
 
 
 def exposure(curve: CurveRecord, total: Total | None, records: int) -> Exposure:
-    """An even bet is won most often at a corner of the outline."""
+    """The exposure of a person with this many records.
+
+    An even bet is won most often at a corner of the outline.
+    """
     if records == 1 and total is None:
         return Exposure(
             1,

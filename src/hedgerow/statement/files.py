@@ -1,4 +1,7 @@
-"""Statements on disk: one folder for each algorithm, all or nothing, and only our own files are ever replaced."""
+"""Statements on disk: one folder for each algorithm.
+
+All statements are written, or none is. Only files of statements are ever replaced.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ FILES = ("statement.md", "statement.json", "statement.html", "registry.yaml", PI
 
 
 def rendered(statement: Statement) -> dict[str, str]:
-    """All files of a statement by name."""
+    """The text of every file of a statement, by name."""
     page, picture = page_of(statement), svg(statement)
     return {
         "statement.md": markdown(page),
@@ -49,18 +52,19 @@ def _is_ours(folder: Path) -> bool:
 
 
 def check_out(out: Path) -> None:
-    """Refuse a folder with anything in it that is not a statement."""
+    """Refuse a folder that holds anything but statements."""
     if out.exists() and not out.is_dir():
-        raise InvalidValue(f"Expected --out {out} to be a folder, it is a file.")
+        raise InvalidValue(f"--out {out} is a file. Choose a folder.")
     for inside in sorted(out.iterdir()) if out.is_dir() else []:
         if not _is_ours(inside):
             raise InvalidValue(
-                f"Expected --out {out} to hold statements and nothing else, it holds {inside.name!r}."
+                f"--out {out} holds {inside.name!r}, which is not a statement. "
+                "Choose another folder."
             )
 
 
 def write(statements: Mapping[str, Mapping[str, str]], out: Path) -> None:
-    """Write files by folder and name; statements of other algorithms that are already there stay."""
+    """Write files by folder and name; statements of other algorithms in `out` stay."""
     check_out(out)
     place = out.resolve()
     try:
@@ -81,6 +85,7 @@ def write(statements: Mapping[str, Mapping[str, str]], out: Path) -> None:
 
 
 def _new(place: Path, word: str) -> Path:
+    """Make a new hidden folder next to `place`."""
     place.parent.mkdir(parents=True, exist_ok=True)
     for number in count(1):
         candidate = place.with_name(f".{place.name}.{word}-{number}")
@@ -93,7 +98,7 @@ def _new(place: Path, word: str) -> Path:
 
 
 def _swap(partial: Path, place: Path) -> None:
-    """Put the new folder where the old one was; the old one comes back if that fails."""
+    """Put the new folder where the old one was; put the old one back if that fails."""
     if not place.exists():
         partial.rename(place)
         return

@@ -1,4 +1,4 @@
-"""A statement's page as one HTML file: no script, nothing from elsewhere, made to be printed on A4."""
+"""A statement's page as one HTML file to print on A4, without scripts or outside resources."""
 
 from __future__ import annotations
 
@@ -8,36 +8,37 @@ from hedgerow.statement.page import Block, Bullets, Grid, Page, Picture, Section
 from hedgerow.statement.words import is_loud
 
 STYLE = """
-@page { size: A4; margin: 6mm 10mm; }
+@page { size: A4; margin: 5mm 8mm; }
 * { box-sizing: border-box; }
 body {
-  font: 8pt/1.16 Helvetica, Arial, "Liberation Sans", "DejaVu Sans", sans-serif;
-  color: #1b1b1b; margin: 0 auto; max-width: 190mm;
+  font: 8pt/1.1 Helvetica, Arial, "Liberation Sans", "DejaVu Sans", sans-serif;
+  color: #1b1b1b; margin: 0 auto; max-width: 194mm;
 }
-h1 { font-size: 13pt; line-height: 1.1; margin: 0 0 0.5mm; }
+h1 { font-size: 12pt; line-height: 1.1; margin: 0 0 0.5mm; }
 .subtitle { color: #555; margin: 0 0 1mm; }
 .stamp {
   border: 0.5mm solid #b3261e; color: #b3261e; font-weight: bold; font-size: 10pt;
   text-align: center; padding: 0.4mm; margin: 0 0 1.2mm;
 }
 h2 { font-size: 9pt; margin: 0 0 0.5mm; color: #0b6e4f; border-bottom: 0.2mm solid #cfd8d4; }
-section { break-inside: avoid; margin: 0 0 1mm; }
-.columns { columns: 2; column-gap: 5mm; margin-bottom: 0.8mm; }
-p { margin: 0 0 0.6mm; }
+section { break-inside: avoid; margin: 0 0 0.6mm; }
+.columns { columns: 2; column-gap: 4mm; margin-bottom: 0.4mm; }
+p { margin: 0 0 0.4mm; }
 .loud { color: #b3261e; font-weight: bold; }
 ul { margin: 0; padding-left: 3.2mm; }
 table { border-collapse: collapse; width: 100%; margin: 0.4mm 0 0.9mm; }
 th { text-align: left; font-weight: 600; color: #555; }
 th, td { border-bottom: 0.15mm solid #ddd; padding: 0.1mm 1.2mm 0.1mm 0; vertical-align: top; }
 .short { white-space: nowrap; }
+.columns .short { white-space: normal; }
 li { overflow-wrap: anywhere; }
-.sign td { height: 5.5mm; width: 25%; }
+.sign td { height: 5mm; width: 25%; }
 svg { display: block; width: 100%; height: auto; max-height: 52mm; }
 figure { margin: 0 0 0.6mm; }
 figcaption { color: #555; }
 @media screen { body { padding: 8mm; font-size: 9.5pt; max-width: 230mm; } }
 """
-SHORT = 42  # letters that stay on one line
+SHORT = 42  # texts of at most this many letters stay on one line
 
 
 def _cell(text: str) -> str:
@@ -54,7 +55,8 @@ def _block(block: Block, picture: str) -> str:
         case Grid(head, rows):
             signing = ' class="sign"' if "signature" in head else ""
             body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
-            return f"<table{signing}><tr>{''.join(f'<th>{escape(cell)}</th>' for cell in head)}</tr>{body}</table>"
+            top = "".join(f"<th>{escape(cell)}</th>" for cell in head)
+            return f"<table{signing}><tr>{top}</tr>{body}</table>"
         case Picture(_, text):
             return f"<figure>{picture}<figcaption>{escape(text)}</figcaption></figure>"
 
@@ -65,7 +67,7 @@ def _section(section: Section, picture: str) -> str:
 
 
 def html(page: Page, picture: str) -> str:
-    """The page with its picture, an SVG element, in it."""
+    """The page as HTML, with `picture`, an SVG element, inside."""
     body = [f"<h1>{escape(page.title)}</h1>", f'<p class="subtitle">{escape(page.subtitle)}</p>']
     if page.stamp is not None:
         body.append(f'<p class="stamp">{escape(page.stamp)}</p>')
@@ -78,4 +80,7 @@ def html(page: Page, picture: str) -> str:
     body.append("</div>" if narrow else "")
     head = f'<meta charset="utf-8">\n<title>{escape(page.title)}</title>\n<style>{STYLE}</style>'
     printed = "\n".join(body)
-    return f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n{printed}\n</body>\n</html>\n'
+    return (
+        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{head}\n</head>\n'
+        f"<body>\n{printed}\n</body>\n</html>\n"
+    )

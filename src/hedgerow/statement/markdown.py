@@ -6,7 +6,7 @@ from hedgerow.statement.page import Block, Bullets, Grid, Page, Picture, Text
 
 
 def escaped(text: str) -> str:
-    """One line in which nothing is markup."""
+    """The text on one line, with every sign of markup escaped."""
     line = " ".join(text.split())
     for sign in ("\\", "|", "*", "`", "[", "]"):
         line = line.replace(sign, f"\\{sign}")
@@ -30,6 +30,7 @@ def _block(block: Block) -> str:
 
 
 def markdown(page: Page) -> str:
+    """The page as Markdown."""
     parts = [f"# {escaped(page.title)}"]
     if page.stamp is not None:
         parts.append(f"> **{page.stamp}**")

@@ -1,4 +1,4 @@
-"""The one page of a statement as headed blocks; Markdown and HTML are two ways to print them."""
+"""The page of a statement as sections of blocks, which Markdown and HTML render."""
 
 from __future__ import annotations
 
@@ -13,30 +13,39 @@ from hedgerow.statement.audit import choices_of
 from hedgerow.statement.details import OPEN
 from hedgerow.statement.exposure import SHOWN_ALARMS, exposure
 from hedgerow.statement.statement import Statement
+from hedgerow.statement.words.parameters import number, pairs
 
 PICTURE = "trade-off.svg"
-WELL_BELOW = 0.9  # of the budget that was asked for
+WELL_BELOW = 0.9  # share of the chosen budget below which the page names both numbers
 
 
 @dataclass(frozen=True)
 class Text:
+    """A paragraph; a `loud` one is a warning in bold, and red in HTML."""
+
     text: str
     loud: bool = False
 
 
 @dataclass(frozen=True)
 class Bullets:
+    """A list with bullets."""
+
     items: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Grid:
+    """A table with a head."""
+
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True)
 class Picture:
+    """A picture with its caption."""
+
     file: str
     text: str
 
@@ -46,7 +55,7 @@ Block = Text | Bullets | Grid | Picture
 
 @dataclass(frozen=True)
 class Section:
-    """`wide` sections span the page."""
+    """A heading with its blocks; a `wide` section spans the page."""
 
     heading: str
     blocks: tuple[Block, ...]
@@ -55,6 +64,8 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
+    """One page, ready to render."""
+
     title: str
     subtitle: str
     stamp: str | None
@@ -62,6 +73,7 @@ class Page:
 
 
 def page_of(statement: Statement) -> Page:
+    """The page of a statement."""
     algorithm, run = statement.algorithm, statement.run
     guaranteed = bool(statement.protecting)
     name = (
@@ -71,11 +83,11 @@ def page_of(statement: Statement) -> Page:
     )
     subtitle = f"{name}, calibration {algorithm.calibration}; {words.recorded_words(statement)}"
     subtitle += f" as {run.title!r}, " if statement.title != run.title else ", "
-    subtitle += f"statement of {statement.written}, expires {statement.details.said('expires')}"
+    subtitle += f"statement of {statement.written}, expires {statement.details.text('expires')}"
     sections = [
         Section(
             "In plain words",
-            (*map(_said, words.plain_words(statement)), Text(words.VOCABULARY)),
+            (*map(_text, words.plain_words(statement)), Text(words.VOCABULARY)),
             True,
         ),
         Section("Who sees what, and what is guaranteed", (_observers(statement),), True),
@@ -85,11 +97,13 @@ def page_of(statement: Statement) -> Page:
             "What is protected",
             (
                 Text(
-                    f"Unit: {'; '.join(g.unit.words for g in statement.units)}. {words.person_words(statement)}"
+                    f"Unit: {'; '.join(g.unit.words for g in statement.units)}. "
+                    f"{words.person_words(statement)}"
                 ),
                 *(
                     Text(
-                        f"Neighbours: {words.neighbours(g)}; losses in [{g.bounds[0]:g}, {g.bounds[1]:g}]."
+                        f"Neighbours: {words.neighbours(g)}; "
+                        f"losses in [{g.bounds[0]:g}, {g.bounds[1]:g}]."
                     )
                     for g in statement.units
                 ),
@@ -104,7 +118,8 @@ def page_of(statement: Statement) -> Page:
             "Trust and collusion",
             (
                 Text(
-                    f"{words.TRUST.get(algorithm.trust, algorithm.trust)} {words.collusion_words(statement)} {words.dropout(statement)}"
+                    f"{words.TRUST.get(algorithm.trust, algorithm.trust)} "
+                    f"{words.collusion_words(statement)} {words.dropout(statement)}"
                 ),
             ),
         ),
@@ -114,7 +129,7 @@ def page_of(statement: Statement) -> Page:
         ),
         Section("Not protected", (Bullets(tuple(words.unprotected(statement))),)),
         Section("Parameters and mechanisms", _parameters(statement)),
-        Section("Audit", (_said(words.audit_words(statement)),)),
+        Section("Audit", (_text(words.audit_words(statement)),)),
         Section("Where it comes from", (_provenance(statement),), True),
         Section("Sign-off", (Text(_open(statement), True), _sign_offs(statement)), True),
     ]
@@ -127,7 +142,7 @@ def page_of(statement: Statement) -> Page:
 
 
 def _filled(section: Section) -> Section | None:
-    """The section without blocks that say nothing; None where nothing is left."""
+    """The section without empty texts; None if nothing is left."""
     blocks = tuple(
         block
         for block in section.blocks
@@ -136,7 +151,8 @@ def _filled(section: Section) -> Section | None:
     return replace(section, blocks=blocks) if blocks else None
 
 
-def _said(text: str) -> Text:
+def _text(text: str) -> Text:
+    """A paragraph that is loud if it is a warning."""
     return Text(text, words.is_loud(text))
 
 
@@ -145,7 +161,7 @@ def _observers(statement: Statement) -> Grid:
     head = (
         "observer",
         "sees",
-        *(("claimed by the paper", "truth, proven here") if published else ("guarantee",)),
+        *(("claimed by the paper", "proven here") if published else ("guarantee",)),
         "proof",
     )
     rows = []
@@ -169,10 +185,10 @@ def _observers(statement: Statement) -> Grid:
 
 
 def _columns(statement: Statement) -> list[tuple[str, CurveRecord, Total | None]]:
-    """The curves that are tabulated: each with those it protects from, where there is a choice, and the paper's claim."""
+    """The curves in the tables, with their observers if they differ, and the paper's claim."""
     if len(statement.protecting) == 1:
         curve, members = statement.protecting[0]
-        found = [("" if statement.claimed is None else ": truth", curve, members[0].total)]
+        found = [("" if statement.claimed is None else ": proven", curve, members[0].total)]
     else:
         found = [
             (
@@ -187,14 +203,20 @@ def _columns(statement: Statement) -> list[tuple[str, CurveRecord, Total | None]
 
 def _attacks(statement: Statement) -> tuple[Block, ...]:
     if not statement.protecting:
-        return (Text("No observer gets a guarantee: assume that an attack always succeeds.", True),)
-    told = (
-        "An attack says A or B of a person; above a line is impossible. Found: B is said and true; "
+        return (
+            Text(
+                "No guarantee holds against any observer: assume that an attack always succeeds.",
+                True,
+            ),
+        )
+    caption = (
+        "An attack answers A or B about a person; none gets above a line. "
+        "Found: it answers B and B is true; false alarm: it answers B but A is true. "
+        "Below, at most: even bets won, and found at each rate of false alarms."
     )
-    told += "false alarm: B is said, A is true. Below: even bets won, and truths found at so many false alarms, at most."
-    same = Text("One record in one run, at other epsilons: what is left as delta.")
+    same = Text("One record in one run: delta at other values of epsilon.")
     return (
-        Picture(PICTURE, told),
+        Picture(PICTURE, caption),
         _persons(statement),
         same,
         *(_deltas(name, curve) for name, curve, _ in _columns(statement)),
@@ -202,7 +224,10 @@ def _attacks(statement: Statement) -> tuple[Block, ...]:
 
 
 def _persons(statement: Statement) -> Grid:
-    """How well the best attack on a person does: an even bet, and truths found at some rates of false alarms, all in 100."""
+    """How well the best attack on a person can do.
+
+    All in 100: even bets won, and truths found at some rates of false alarms.
+    """
     first, *others = (f"{share * 100:g}" for share in SHOWN_ALARMS)
     rows, approximate = [], any(curve.delta > 0 for _, curve, _ in _columns(statement))
     for name, curve, total in _columns(statement):
@@ -223,7 +248,7 @@ def _persons(statement: Statement) -> Grid:
 
 
 def _deltas(name: str, curve: CurveRecord) -> Grid:
-    """Delta against epsilon, as a row, for one curve."""
+    """Delta against epsilon for one curve, as a row."""
     head = (f"epsilon{name}", *(rounded_up(point.epsilon, 3) for point in curve.table))
     return Grid(head, (("delta", *(rounded_up(point.delta, 3) for point in curve.table)),))
 
@@ -231,32 +256,21 @@ def _deltas(name: str, curve: CurveRecord) -> Grid:
 def _assumptions(statement: Statement) -> tuple[Block, ...]:
     if not statement.protecting:
         return ()
-    told = words.assumption_words(statement)
-    assumed = Bullets(tuple(told)) if told else Text("The certificate names no assumption.")
+    texts = words.assumption_words(statement)
+    assumed = Bullets(tuple(texts)) if texts else Text("The certificate names no assumption.")
     return (assumed, Text(words.ONE_GAME if words.one_game(statement) else "", True))
 
 
-def number(value: Any) -> str:
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
-
-
-def pairs(values: Mapping[str, Any], algorithm: str) -> str:
-    """Parameters of a registered algorithm by name and value, with what they mean where the name does not say it."""
-    known = words.meanings(algorithm)
-    told = {key: f" ({known[key]})" if key in known else "" for key in values}
-    return ", ".join(f"{key} = {number(value)}{told[key]}" for key, value in values.items())
-
-
 def _choices(statement: Statement, choices: Mapping[str, Any], name: str) -> str:
-    """A budget that is far from spent is told beside what is needed of it."""
+    """The chosen parameters; if much of the budget is unused, also how much is needed."""
     asked, one = choices.get("epsilon"), statement.one_run
     if asked is None or one is None or one.epsilon > WELL_BELOW * asked:
         return pairs(choices, name)
     others = {key: value for key, value in choices.items() if key != "epsilon"}
-    told = (
+    needed = (
         f"asked for at most epsilon = {number(asked)}; this choice needs {rounded_up(one.epsilon)}"
     )
-    return f"{pairs(others, name)}; {told}" if others else told
+    return f"{pairs(others, name)}; {needed}" if others else needed
 
 
 def _parameters(statement: Statement) -> tuple[Block, ...]:
@@ -268,14 +282,14 @@ def _parameters(statement: Statement) -> tuple[Block, ...]:
         for key, value in algorithm.parameters.items()
         if key not in choices or choices[key] != value
     }
-    told = [
+    texts = [
         f"Setting: {pairs(algorithm.setting, name)}.",
         f"Chosen: {_choices(statement, choices, name)}.",
     ]
     if derived:
-        told.append(f"Derived: {pairs(derived, name)}.")
+        texts.append(f"Derived: {pairs(derived, name)}.")
     if not algorithm.mechanisms:
-        return (Text(" ".join(told)),)
+        return (Text(" ".join(texts)),)
     rows = tuple(
         (
             m.name,
@@ -286,27 +300,30 @@ def _parameters(statement: Statement) -> tuple[Block, ...]:
         for m in algorithm.mechanisms
     )
     return (
-        Text(" ".join(told)),
+        Text(" ".join(texts)),
         Grid(("mechanism", "purpose", "law", "scale", "sensitivity"), rows),
     )
 
 
 def _provenance(statement: Statement) -> Bullets:
     run, floats = statement.run, words.floating_point_words(statement)
+    secure = "secure" if run.noise.secure else "NOT SECURE"
+    versions = ", ".join(f"{name} {version}" for name, version in run.versions.items())
     return Bullets(
         (
-            f"Noise: {run.noise.source}, {'secure' if run.noise.secure else 'NOT SECURE'}: {run.noise.words}."
+            f"Noise: {run.noise.source}, {secure}: {run.noise.words}."
             + (f" Floating point: {floats}." if floats else ""),
-            f"Versions: {', '.join(f'{name} {version}' for name, version in run.versions.items())}.",
+            f"Versions: {versions}.",
             f"Code: {words.code_words(statement)}.",
-            f"Run folder: {run.run}, written {run.written}. Budget ledger: none is kept for this run.",
+            f"Run folder: {run.run}, written {run.written}. "
+            "Budget ledger: none is kept for this run.",
         )
     )
 
 
 def _open(statement: Statement) -> str:
-    """What nobody has filled in, above the signatures."""
-    names = [name.replace("_", " ") for name in statement.details.open]
+    """The open details, printed above the signatures."""
+    names = [name.replace("_", " ").replace("site", "client") for name in statement.details.open]
     return f"Open: {', '.join(names)}." if names else ""
 
 

@@ -1,4 +1,4 @@
-"""The picture of a statement: how well the best attack does against every observer's guarantee."""
+"""The picture of a statement: how well the best attack on each guarantee can do."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ WITHOUT = "#b3261e"
 
 
 def draw(statement: Statement) -> Figure:
-    """False alarms to the right, truths found upward; what lies above a line is impossible."""
-    figure = Figure(figsize=(3.64, 1.55), layout="constrained")
+    """False alarms to the right, truths found upward; results above a line are impossible."""
+    figure = Figure(figsize=(3.64, 1.5), layout="constrained")
     axes = figure.add_subplot()
     axes.spines[["top", "right"]].set_visible(False)
     axes.plot(
@@ -50,7 +50,8 @@ def draw(statement: Statement) -> Figure:
                 label=_worst_label(statement, shown),
             )
     if statement.claimed is not None:
-        label = f"claimed by the paper\n{words.quoted(statement.claimed.epsilon, statement.claimed.delta)}"
+        numbers = words.quoted(statement.claimed.epsilon, statement.claimed.delta)
+        label = f"claimed by the paper\n{numbers}"
         axes.plot(*_line(statement.claimed.outline), color="#6d597a", linestyle=":", label=label)
     if statement.unguarded:
         who = words.listed([words.observer_words(g) for g in statement.unguarded])
@@ -91,7 +92,7 @@ def _worst_label(statement: Statement, shown: Exposure) -> str:
 
 
 def svg(statement: Statement) -> str:
-    """One SVG element, the same for the same statement."""
+    """The picture as one SVG element; the same statement gives the same text."""
     text = StringIO()
     with rc_context({"svg.hashsalt": "hedgerow"}):
         draw(statement).savefig(text, format="svg", metadata={"Date": None})

@@ -1,4 +1,4 @@
-"""A privacy statement: the record of one algorithm in one run, what people added, and what an audit showed."""
+"""A privacy statement: the record of one algorithm in one run, added details, and an audit."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from hedgerow.statement.audit import Audit
 from hedgerow.statement.details import Details
 from hedgerow.statement.exposure import Point, Quote, of_records
 
-SHOWN_ROUNDS = (1, 2, 5, 10)  # where nobody says how often one person may appear
+SHOWN_ROUNDS = (1, 2, 5, 10)  # if the rounds one person may be in are open
 
 
 def largest(points: Iterable[Point]) -> Quote | None:
-    """The largest epsilon with the largest delta: all of the points hold with them, whichever observer they belong to."""
+    """The largest epsilon with the largest delta; they hold for every observer."""
     found = list(points)
     return Quote(max(p.epsilon for p in found), max(p.delta for p in found)) if found else None
 
 
 @dataclass(frozen=True)
 class Statement:
-    """Everything that is said; how it is said is the renderers' matter. `audit` is None where nothing was audited."""
+    """Everything a statement says; renderers decide how. `audit` is None without an audit."""
 
     run: RunRecord
     algorithm: AlgorithmRecord
@@ -34,11 +34,11 @@ class Statement:
     written: date
 
     def __post_init__(self) -> None:
-        sites, clients = self.details.sites_per_person, self.algorithm.setting["clients"]
+        spread, clients = self.details.sites_per_person, self.algorithm.setting["clients"]
         expect(
-            sites is None or sites <= clients,
+            spread is None or spread <= clients,
             "sites_per_person",
-            sites,
+            spread,
             f"<= the {clients} clients of the run",
         )
         records, rounds = self.details.records_per_site, self.algorithm.setting["horizon"]
@@ -51,16 +51,17 @@ class Statement:
 
     @property
     def stamp(self) -> str | None:
-        """Whatever did not draw secure noise is a simulation, even where nobody stamped it."""
+        """A run without secure noise is a simulation, even if its record has no stamp."""
         return None if self.run.noise.secure and self.run.stamp is None else STAMP
 
     @property
     def title(self) -> str:
+        """The name from the details or, without one, the title of the run."""
         return self.run.title if not self.details.name else self.details.name
 
     @property
     def protecting(self) -> list[tuple[CurveRecord, list[GuaranteeRecord]]]:
-        """Every different curve with the guarantees that rest on it."""
+        """Every distinct curve with the guarantees that have it."""
         groups: list[tuple[CurveRecord, list[GuaranteeRecord]]] = []
         for guarantee in self.algorithm.guarantees:
             if guarantee.curve is None:
@@ -74,12 +75,12 @@ class Statement:
 
     @property
     def unguarded(self) -> list[GuaranteeRecord]:
-        """Observers to whom nothing is guaranteed."""
+        """The observers against whom nothing is guaranteed."""
         return [guarantee for guarantee in self.algorithm.guarantees if guarantee.curve is None]
 
     @property
     def units(self) -> list[GuaranteeRecord]:
-        """One guarantee for every different unit and adjacency; those that protect come first."""
+        """One guarantee for every distinct unit and adjacency; those that protect come first."""
         found: list[GuaranteeRecord] = []
         for guarantee in sorted(self.algorithm.guarantees, key=lambda g: g.curve is None):
             if all((g.unit, g.adjacency) != (guarantee.unit, guarantee.adjacency) for g in found):
@@ -88,12 +89,12 @@ class Statement:
 
     @property
     def claimed(self) -> CurveRecord | None:
-        """What a paper claims of these constants."""
+        """What a paper claims for these constants."""
         return next((g.claimed for g in self.algorithm.guarantees if g.claimed is not None), None)
 
     @property
     def one_run(self) -> Quote | None:
-        """What one run guarantees against everybody who gets any guarantee."""
+        """What one run guarantees against every observer with a guarantee."""
         return largest(curve for curve, _ in self.protecting)
 
     @property
@@ -102,7 +103,7 @@ class Statement:
         return largest(g.total or g.curve for g in self.algorithm.guarantees if g.curve is not None)
 
     def of_records(self, records: int) -> Quote | None:
-        """The same for somebody with so many records."""
+        """The same for a person with this many records."""
         return largest(
             of_records(g.curve, g.total, records)
             for g in self.algorithm.guarantees
@@ -116,7 +117,7 @@ class Statement:
 
     @property
     def also(self) -> list[AlgorithmRecord]:
-        """The other algorithms that were run on the same data; data of which no fingerprint is known count as the same."""
+        """The other algorithms on the same data; data without a fingerprint count as the same."""
         mine = self.algorithm
         if mine.data != "recorded":
             return []
@@ -127,25 +128,25 @@ class Statement:
 
     @property
     def by_person(self) -> bool:
-        """Whether the unit is a record, of which one person may have several."""
+        """Whether the unit is a record; one person may have several."""
         return self.units[0].unit.kind == "Event"
 
     @property
     def most(self) -> int | None:
-        """In how many rounds one person may be, at all sites together; None where that is open."""
-        records, sites = self.details.records_per_site, self.details.sites_per_person
+        """The most records of one person at all clients together; None if that is open."""
+        records, clients = self.details.records_per_site, self.details.sites_per_person
         if self.algorithm.setting["clients"] == 1:
-            sites = 1
-        return None if records is None or sites is None else records * sites
+            clients = 1
+        return None if records is None or clients is None else records * clients
 
     @property
     def lead(self) -> int:
-        """The number of records that is spoken of first: the most that is allowed, as far as that is known."""
+        """The number of records that the text starts with: the most allowed, as far as known."""
         return (self.most or self.details.records_per_site or 1) if self.by_person else 1
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """For how many records of one person the attacks are tabulated."""
+        """The numbers of records of one person in the table of attacks."""
         if not self.by_person:
             return (1,)
         records = self.details.records_per_site
@@ -156,6 +157,7 @@ class Statement:
 
     @property
     def assumptions(self) -> dict[str, str]:
+        """The meaning of every assumption, by name."""
         return {
             name: meaning
             for guarantee in self.algorithm.guarantees
@@ -170,13 +172,14 @@ def chosen(run: RunRecord, label: str | None) -> list[AlgorithmRecord]:
     found = [algorithm for algorithm in run.algorithms if algorithm.label == label]
     if not found:
         raise InvalidValue(
-            f"Unknown algorithm {label!r} in {run.run}; {nearest(label, [a.label for a in run.algorithms])}"
+            f"Unknown algorithm {label!r} in {run.run}; "
+            f"{nearest(label, [a.label for a in run.algorithms])}"
         )
     return found
 
 
 def folder_names(run: RunRecord) -> dict[str, str]:
-    """A folder name for every label: lower case, without odd characters, each used once."""
+    """A folder name for every label: lower case, with letters, digits, _ and -, all distinct."""
     names: dict[str, str] = {}
     for algorithm in run.algorithms:
         base = re.sub(r"[^\w]+", "-", algorithm.label.lower()).strip("-_") or "algorithm"

@@ -1,0 +1,182 @@
+"""What an attacker can find out about a person, as a bet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import exp
+
+from hedgerow.privacy.curves.pure import rounded_up
+from hedgerow.records.schema import CurveRecord, GuaranteeRecord, UnitRecord
+from hedgerow.statement.details import OPEN
+from hedgerow.statement.exposure import Exposure, Quote, exposure
+from hedgerow.statement.statement import Statement
+from hedgerow.statement.words.guarantees import claim_words, observer_words
+from hedgerow.statement.words.phrases import WEAK, WORTHLESS, at_most, counted, listed, quoted
+
+ATTACKERS = {
+    "server": "The operator of the server",
+    "peer": "Another client",
+    "public": "An outsider",
+}
+SUBJECT = "a person whose data are in one round at one client"
+VOCABULARY = (
+    "Words: client (a site: hospital, bank, phone); "
+    "expert, a model or rule that a client may follow; "
+    "loss vector, how badly each expert did at one client in one round; "
+    "switch, a change of expert; uploads, what clients send to the server; "
+    "broadcasts, what it sends back; plays, which expert each client follows; "
+    "timing, when the clients talk; game, all rounds up to the horizon."
+)
+
+
+def plain_words(statement: Statement) -> list[str]:
+    """The stamp, if there is one, then what each observer can learn, then the paper's claim."""
+    texts = []
+    if statement.stamp is not None:
+        follows = (
+            "What follows holds for the algorithm with secret noise of the stated laws, "
+            "under the stated assumptions."
+        )
+        texts.append(
+            f"{statement.stamp}. "
+            "The noise came from public seeds: the run itself protected nobody. "
+            + (follows if statement.protecting else "The algorithm guarantees nothing either.")
+        )
+    texts += [_attacker(statement, curve, members) for curve, members in statement.protecting]
+    for reason in dict.fromkeys(guarantee.reason for guarantee in statement.unguarded):
+        against = [observer_words(g) for g in statement.unguarded if g.reason == reason]
+        texts.append(f"NO GUARANTEE against {listed(against)}: {reason}.")
+    if statement.claimed is not None:
+        texts.append(claim_words(statement))
+    return texts
+
+
+def _subject(statement: Statement, unit: UnitRecord) -> str:
+    """The person or data a bet is about. That there is a case at all may be visible."""
+    known = (
+        ", given that the client had a case in that round"
+        if "PUBLIC_PRESENCE" in statement.assumptions
+        else ""
+    )
+    return (SUBJECT if statement.by_person else unit.words) + known
+
+
+def _attacker(statement: Statement, curve: CurveRecord, members: Sequence[GuaranteeRecord]) -> str:
+    """How well an even bet can do, first about a person with the most records that are allowed."""
+    first, *others = members
+    who = listed(
+        [ATTACKERS.get(first.observer, first.observer), *map(observer_words, others)], "or"
+    )
+    unit, total = first.unit, first.total
+    if curve.epsilon == 0 and curve.delta == 0:
+        return (
+            f"{who} learns nothing about {_subject(statement, unit)}: "
+            "what can be seen does not depend on the data."
+        )
+    shown = {count: exposure(curve, total, count) for count in statement.counts}
+    worst = shown.pop(statement.lead)
+    begin, subject = "", _subject(statement, unit)
+    if statement.lead > 1:
+        begin, subject = f"{_worst_off(statement, worst)} ", "such a person"
+    elif total is not None:
+        begin = f"All {total.runs} runs on the same data together: {_numbers(worst)}. "
+    seen = (
+        "all rounds" if total is None else f"all rounds of all {total.runs} runs on the same data"
+    )
+    bet = _bet(worst, seen, warned=bool(begin))
+    return (
+        f"{begin}{who} may bet on which of two things is true of {subject}. "
+        f"{bet}{_others(statement, worst, shown)}"
+    )
+
+
+def _worst_off(statement: Statement, worst: Exposure) -> str:
+    """The most records that one person may have, and the numbers that hold for this person."""
+    records, clients = statement.details.records_per_site, statement.details.sites_per_person
+    if statement.most is None:
+        allowed = f"{counted(worst.records, 'record')} at one client (at how many clients: {OPEN})"
+    else:
+        allowed = counted(worst.records, "record") + (
+            f" ({records} at each of {clients} clients)"
+            if clients is not None and clients > 1
+            else ""
+        )
+    return f"A person may have {allowed}, each for one round: {_numbers(worst)}."
+
+
+def _numbers(worst: Exposure) -> str:
+    numbers = "NO GUARANTEE" if worst.delta >= 1 else quoted(worst.epsilon, worst.delta)
+    return numbers + (f", {WEAK}" if worst.even_guess >= WORTHLESS else "")
+
+
+def _bet(worst: Exposure, seen: str, warned: bool) -> str:
+    """What an even bet becomes; `warned` says that the text before it calls a guarantee weak.
+
+    Odds are bounded by e^epsilon only if delta is 0: otherwise they may exceed it more often
+    than delta says.
+    """
+    if worst.even_guess >= WORTHLESS:
+        right, weak = at_most(worst.even_guess), "" if warned else f" That is {WEAK}."
+        return (
+            f"After seeing everything in {seen} the guess may be right {right} times in 100, "
+            f"instead of 50.{weak}"
+        )
+    right = f"the guess is right {at_most(worst.even_guess)} times in 100, instead of 50."
+    if worst.delta > 0:
+        return f"After seeing everything in {seen} {right}"
+    odds = rounded_up(exp(worst.epsilon), 3)
+    return (
+        f"If the odds were even before, after seeing everything in {seen} they are never more "
+        f"than {odds} to 1, and on average {right}"
+    )
+
+
+def _others(statement: Statement, worst: Exposure, shown: Mapping[int, Exposure]) -> str:
+    """The same for a person with more or fewer records."""
+    if not shown:
+        return ""
+    rates = listed(
+        [
+            f"in {counted(count, 'round')} {at_most(each.even_guess)}"
+            for count, each in shown.items()
+        ]
+    )
+    if statement.lead > 1:
+        return f" For a person with fewer records: {rates} times in 100."
+    if statement.details.records_per_site is not None or worst.even_guess >= WORTHLESS:
+        return ""
+    return (
+        f" A person in more rounds is protected less: {rates} times in 100 "
+        f"(rounds one person may be in: {OPEN})."
+    )
+
+
+def person_words(statement: Statement) -> str:
+    """What the unit means for a person."""
+    if not statement.by_person or statement.all_runs is None:
+        return ""
+    records, clients = statement.details.records_per_site, statement.details.sites_per_person
+    begin = (
+        "One record is what one client reports about one round, with everyone in it: "
+        "not a person, not a client."
+    )
+    if records is None:
+        return (
+            f"{begin} A person in k rounds gets k times epsilon (and a larger delta). "
+            f"Rounds one person may be in: {OPEN}."
+        )
+    if statement.most == 1:
+        return f"{begin} A person has at most one record."
+    here = _point_words(statement.of_records(records))
+    most = counted(records, "record")
+    one = f"{begin} A person with at most {most} at one client: {here} (per client)"
+    if statement.most is None:
+        return f"{one}; clients one person may be at: {OPEN}."
+    across = _point_words(statement.of_records(statement.most))
+    return f"{one}; at up to {counted(clients or 1, 'client')}: {across} (across clients)."
+
+
+def _point_words(point: Quote | None) -> str:
+    return (
+        "NO GUARANTEE" if point is None or point.delta >= 1 else quoted(point.epsilon, point.delta)
+    )

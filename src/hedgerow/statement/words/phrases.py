@@ -1,0 +1,72 @@
+"""Short phrases: lists, counts and numbers in words, and the marks of a warning."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil
+
+from hedgerow.privacy.curves.pure import rounded_up
+from hedgerow.records.schema import STAMP
+
+WEAK = "close to no protection"
+LOUD = (
+    "NO GUARANTEE",
+    "NOT SECURE",
+    "THE CLAIM IS NOT",
+    "NOT EVERY VERDICT",
+    "NO OTHER GAME",
+    WEAK,
+    STAMP,
+)
+WORTHLESS = 0.99  # an even bet that can be won this often leaves nothing to protect
+CERTAIN = 0.999  # above this share no exact number is printed
+
+
+def is_loud(text: str) -> bool:
+    """Whether a text is a warning, which every format prints in bold or in red.
+
+    >>> is_loud("NO GUARANTEE against the server.")
+    True
+    """
+    return any(mark in text for mark in LOUD)
+
+
+def listed(items: Sequence[str], last: str = "and") -> str:
+    """The items as a list in words.
+
+    >>> listed(["the server", "another client", "the public"])
+    'the server, another client and the public'
+    """
+    return items[0] if len(items) == 1 else f"{', '.join(items[:-1])} {last} {items[-1]}"
+
+
+def percent(share: float) -> str:
+    """A share in 100, rounded up.
+
+    >>> percent(0.7311), percent(0.9999)
+    ('73.2', '> 99.9')
+    """
+    return f"{ceil(share * 1000 - 1e-9) / 10:g}" if share <= CERTAIN else "> 99.9"
+
+
+def at_most(share: float) -> str:
+    """A share in 100 as an upper bound, in words.
+
+    >>> at_most(0.7311)
+    'at most 73.2'
+    """
+    return f"at most {percent(share)}" if share <= CERTAIN else "over 99.9"
+
+
+def counted(number: int, thing: str) -> str:
+    """A number with its noun.
+
+    >>> counted(1, "round"), counted(2, "round")
+    ('1 round', '2 rounds')
+    """
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def quoted(epsilon: float, delta: float) -> str:
+    """Both numbers of a guarantee, rounded up."""
+    return f"epsilon = {rounded_up(epsilon)}, delta = {rounded_up(delta)}"
