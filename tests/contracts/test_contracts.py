@@ -185,7 +185,10 @@ def test_frequencies_with_half_the_noise_raise_one() -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("adds up what has no cost", "a release whose mechanism states no cost cannot be part of a sum"),
+        (
+            "adds up what has no cost",
+            "a release whose mechanism states no cost cannot be part of a sum",
+        ),
         (
             "counts one release of many",
             "the server is promised delta = 0.4621 at epsilon = 0; a datum enters",
@@ -202,7 +205,10 @@ def test_frequencies_with_half_the_noise_raise_one() -> None:
             "a false claim to the server alone",
             "the server is promised .* a datum enters 1 of epsilon = 1",
         ),
-        ("the server's own noise", "the promise about the server rests on noise that it draws itself"),
+        (
+            "the server's own noise",
+            "the promise about the server rests on noise that it draws itself",
+        ),
         ("a promise for a whole site", "all the data of one client, which no contract can check"),
         ("a likelihood that leaves out uploads", r"the server sees \['uploads'\]"),
         ("a likelihood that leaves out clients", "clients release with their own noise"),

@@ -1,4 +1,4 @@
-"""An audit case: two neighbouring streams, an algorithm, its claimed curve, the expected verdict."""
+"""An audit case: two neighbouring streams, an algorithm, a claimed curve, a verdict."""
 
 from __future__ import annotations
 

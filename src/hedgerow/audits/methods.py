@@ -1,8 +1,8 @@
 """Audit methods: lower bounds on epsilon with a confidence level, never a proof of privacy.
 
-`largest_ratio` compares exact log-likelihoods of constructed transcripts (pure claims, no sampling).
-`glass_box` averages over exact log-likelihood ratios of sampled transcripts. `black_box` sees only
-discrete outputs. `gaussian` is for additive noise that claims a Gaussian curve. A method that has
+`largest_ratio` compares exact log-likelihoods of constructed transcripts, for pure claims and without
+sampling. `glass_box` averages over exact log-likelihood ratios of sampled transcripts. `black_box` sees
+only discrete outputs. `gaussian` is for additive noise that claims a Gaussian curve. A method that has
 too few samples returns None instead of a number.
 """
 
@@ -133,11 +133,12 @@ def black_box(
     candidates are the sets on which the estimated likelihood ratio exceeds a level; the one with
     the largest estimate is taken. Whether P(event) > e^epsilon Q(event) + delta is tested by
     betting on pairs of outputs, one from each world. Let x and y be 1 if the outputs are in the
-    event and 0 if not. If the inequality is false, the capital prod(1 + b (x - e^epsilon y - delta))
-    has mean at most 1 for every bet 0 <= b < 1 / (e^epsilon + delta).
+    event and 0 if not. If the inequality is false, the capital
+    prod(1 + b (x - e^epsilon y - delta)) has mean at most 1 for every bet
+    0 <= b < 1 / (e^epsilon + delta).
 
-    At most ln(pairs / needed) can be shown. Epsilon is None if most outputs of the judged part were
-    never seen in the part on which the event was chosen.
+    At most ln(judged pairs / needed) can be shown. Epsilon is None if most outputs of the judged
+    part were never seen in the part on which the event was chosen.
     """
     between("delta", delta, 0.0, 1.0)
     expect(0 < confidence < 1, "confidence", confidence, "in (0, 1)")

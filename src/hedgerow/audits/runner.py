@@ -79,7 +79,7 @@ class AuditRow:
 
 
 def examine(case: AuditCase, seed: int = 0) -> Finding:
-    """Apply the method of the case. The attacker sees the broadcasts and nothing that clients send."""
+    """Apply the method of the case; the attacker sees broadcasts and nothing that clients send."""
     _sees_broadcasts(case)
     likelihood = case.algorithm.log_likelihood
     if case.method == "black box":
@@ -114,8 +114,8 @@ def _sees_broadcasts(case: AuditCase) -> None:
     if Channel.BROADCASTS not in view or view & {Channel.UPLOADS, Channel.SUM}:
         sees = ", ".join(sorted(channel.value for channel in view))
         raise InvalidValue(
-            f"Expected observer={case.observer.value!r} of the case {case.name!r} to see broadcasts and"
-            f" nothing that clients send, which is all that audits look at; it sees {sees}."
+            f"Expected observer={case.observer.value!r} of the case {case.name!r} to see broadcasts"
+            f" and nothing that clients send, which is all that audits look at; it sees {sees}."
         )
 
 
@@ -133,7 +133,9 @@ def _seen(broadcasts: list[Any]) -> tuple[bytes, ...]:
 def cases_of(name: str, spec: AlgorithmSpec) -> tuple[AuditCase, ...]:
     """All audit cases of an algorithm: a null case first, and at least one that must be caught."""
     if name not in AUDITS:
-        raise InvalidValue(f"{name} has no audit cases. Algorithms with audits: {', '.join(AUDITS)}.")
+        raise InvalidValue(
+            f"{name} has no audit cases. Algorithms with audits: {', '.join(AUDITS)}."
+        )
     cases = AUDITS[name](spec)
     null = (
         bool(cases)
@@ -142,8 +144,8 @@ def cases_of(name: str, spec: AlgorithmSpec) -> tuple[AuditCase, ...]:
     )
     if not null or all(case.expected != "violated" for case in cases):
         raise InvalidValue(
-            f"Expected the audit cases of {name!r} to begin with a null case and to include one that"
-            " expects 'violated'."
+            f"Expected the audit cases of {name!r} to begin with a null case and to include one"
+            " that expects 'violated'."
         )
     return cases
 

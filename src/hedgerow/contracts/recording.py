@@ -35,7 +35,7 @@ class Release:
 
 @dataclass
 class Ledger:
-    """All releases of a run in order, and the draws made outside any release, with their results."""
+    """All releases of a run in order, and the draws made outside releases, with results."""
 
     releases: list[Release] = field(default_factory=list)
     coins: list[tuple[tuple[Who, ...], str, str, Any]] = field(default_factory=list)

@@ -36,8 +36,8 @@ CONTRACTS: dict[str, Contract] = {
     "million rounds": utility.million_rounds,
 }
 
-# The contracts that take noise as an argument. The others use no noise, or compare runs with the same
-# noise, which secure noise cannot repeat.
+# The contracts that take noise as an argument. The others use no noise, or compare runs with the
+# same noise, which a secure source cannot repeat.
 ON_BOTH_SOURCES = tuple(
     name for name, check in CONTRACTS.items() if "noise" in signature(check).parameters
 )
@@ -53,7 +53,7 @@ class Outcome:
 
 
 def examine(name: str, spec: AlgorithmSpec, *, secure: bool = False) -> Outcome:
-    """Check one contract on one algorithm, with seeded noise or, if it is about noise, `secure` noise."""
+    """Check one contract on one algorithm, with seeded noise or with `secure` noise."""
     try:
         if secure and name not in ON_BOTH_SOURCES:
             raise NotApplicable("it draws no noise, or needs the same noise twice")

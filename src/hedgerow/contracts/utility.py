@@ -104,5 +104,7 @@ def million_rounds(spec: AlgorithmSpec) -> None:
     recorder = Recorder(environment.setting, environment.family)
     result = recorder.result("", 0, simulate(algorithm, environment, 0, sinks=[recorder]))
     demand(bool(np.isfinite(result.regret).all()), "regret is not finite")
-    demand(0 <= result.loss[-1] <= 10**6, f"the loss after a million rounds is {result.loss[-1]:.4g}")
+    demand(
+        0 <= result.loss[-1] <= 10**6, f"the loss after a million rounds is {result.loss[-1]:.4g}"
+    )
     demand(bool((np.diff(result.loss) >= 0).all()), "cumulative loss went down")
