@@ -1,9 +1,9 @@
 """Audit methods: lower bounds on epsilon with a confidence level, never a proof of privacy.
 
-`largest_ratio` compares exact log-likelihoods of constructed transcripts, for pure claims and without
-sampling. `glass_box` averages over exact log-likelihood ratios of sampled transcripts. `black_box` sees
-only discrete outputs. `gaussian` is for additive noise that claims a Gaussian curve. A method that has
-too few samples returns None instead of a number.
+`largest_ratio` compares exact log-likelihoods of constructed transcripts, for pure claims and
+without sampling. `glass_box` averages over exact log-likelihood ratios of sampled transcripts.
+`black_box` sees only discrete outputs. `gaussian` is for additive noise that claims a Gaussian
+curve. A method that has too few samples returns None instead of a number.
 """
 
 from __future__ import annotations

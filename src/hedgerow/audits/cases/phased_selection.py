@@ -103,7 +103,7 @@ def _noisy_reports(spec: PhasedSelection, law: PhasedSelection) -> tuple[AuditCa
 
 
 class CuriousPeer(BlockClient):
-    """The last client removes its own noise share, which it knows; the datum is another client's."""
+    """The last client removes its own noise share, which it knows; the datum is not its own."""
 
     def upload(self, state: ClientState, noise: Noise) -> tuple[LossSums | NoisySums, ClientState]:
         sent, state = super().upload(state, noise)
