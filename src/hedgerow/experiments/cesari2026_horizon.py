@@ -39,8 +39,8 @@ EPSILON, EXPERTS, MEAN = 1.0, 100, 0.5
 EPSILONS = (0.01, 0.1, EPSILON)
 CLIENTS, GAPS = (1, 10), (0.02, 0.05, 0.2)
 LOGS = (12, 13, 14, 15, 16, 17, 18, 19, 20)  # base-2 logarithms of the horizons that are read
-# From 2^FLAT rounds on, m n gap^2 is above 16 ln(d) on every stream with a gap, and the proof allows
-# hardly any further regret.
+# From 2^FLAT rounds on, m n gap^2 is above 16 ln(d) on every stream with a gap, and the proof
+# allows hardly any further regret.
 FLAT = 18
 RARE = 0.05  # the share of runs that may still lose after 2^FLAT rounds, at 95 % confidence
 GROWN = 0.1  # the least growth without a gap, as a share of the regret at 2^FLAT

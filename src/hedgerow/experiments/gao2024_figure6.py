@@ -5,20 +5,20 @@ the user likes it than the favourite genre of all users. The paper leaves the fo
 choose:
 
 * Losses are differences of ratings, up to 5, but the algorithm's noise is made for losses up to 1.
-  We divide by 5. Not dividing is the same as dividing and spending 5 times the epsilon, so the study
-  "unscaled" runs with epsilon = 50.
+  We divide by 5. Not dividing is the same as dividing and spending 5 times the epsilon, so the
+  study "unscaled" runs with epsilon = 50.
 * Genres that a user never rated (13.6 % of the cells) count 0 in the figure. The study "user-mean"
   fills in the user's mean.
 * Users come in random order, a different one for every seed. A single client sees the first 604.
 * The failure probability of the printed constants is rho = 0.05.
 
 The favourite genre is computed from all users beforehand. So the guarantee is for one loss vector,
-not for one user's ratings, which also affect the losses of others through the favourite. The heights
-of the figure are not in the text.
+not for one user's ratings, which also affect the losses of others through the favourite. The
+heights of the figure are not in the text.
 
 We expect regret at least 5 times below one player's at N = 1. The printed constants on rescaled
-losses fall just short of that: 604 rounds are too few for one player to lose more. Their limit is 4,
-and the note says what they reach.
+losses fall just short of that: 604 rounds are too few for one player to lose more. Their limit is
+4, and the note says what they reach.
 """
 
 from __future__ import annotations

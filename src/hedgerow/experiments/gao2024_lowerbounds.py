@@ -1,11 +1,11 @@
 """Gao, Huang, Yang 2024, lower bounds: common coins and a hidden expert.
 
 Clients do not help on common coins and do help on the hidden expert. On common coins, every
-algorithm has the same expected regret for every m (Theorem 2.4, first part), which is known exactly.
-On the hidden expert, every epsilon-DP algorithm regrets at least about ln(d)/(m epsilon) (Theorem
-2.7, with constants). Runs cannot show this for all algorithms, but they can contradict it. Following
-the leader, which is not private, is below the bound. With 64 clients, the bound is the cost of the
-first guess, which every algorithm pays, so it is not judged.
+algorithm has the same expected regret for every m (Theorem 2.4, first part), which is known
+exactly. On the hidden expert, every epsilon-DP algorithm regrets at least about ln(d)/(m epsilon)
+(Theorem 2.7, with constants). Runs cannot show this for all algorithms, but they can contradict it.
+Following the leader, which is not private, is below the bound. With 64 clients, the bound is the
+cost of the first guess, which every algorithm pays, so it is not judged.
 
 The second part of Theorem 2.4, ln(d)/epsilon for some stream and every m, cannot be tested on one
 stream. It does not hold for this unit of privacy: `proofs/lower_bounds.md#hidden-expert` has a
@@ -104,9 +104,9 @@ def judge(done: Studies) -> Verdict:
     message = (
         f"{COINS}: at most {max(offs):.2g} half-widths from the exact value {exact:.2f};"
         f" {HIDDEN}: nearest to the bound for every {EPSILON:g}-DP algorithm is {nearest},"
-        f" {ratios[nearest]:.2g} times it. {COINS.capitalize()} test the stream and the engine, since"
-        f" every algorithm pays the same there. The {HIDDEN} would reveal a budget overspent many"
-        " times, but not one overspent a little"
+        f" {ratios[nearest]:.2g} times it. {COINS.capitalize()} test the stream and the engine,"
+        f" since every algorithm pays the same there. The {HIDDEN} would reveal a budget overspent"
+        " many times, but not one overspent a little"
     )
     return Verdict(max(offs) <= 2 and all(above), tuple(checks), message)
 
