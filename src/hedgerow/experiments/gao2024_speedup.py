@@ -3,14 +3,14 @@
 Phased selection plays stochastic losses, Fed-SVT realizable ones. Theorems 2.2 and 2.6 bound regret
 per client by terms that fall like m^(-1/2) on stochastic losses (faster where privacy dominates the
 cost) and like 1/m with a perfect expert. Slopes are fitted on log axes. Their intervals pair seeds:
-for every m, the same seed has the same means and variances, or the same perfect expert. A bound says
-nothing about the slope of a regret far below it. So the limits are our expectation that regret over
-bound does not grow with m. They come from all terms of the bounds at these parameters, not from
-runs.
+for every m, the same seed has the same means and variances, or the same perfect expert. A bound
+says nothing about the slope of a regret far below it. So the limits are our expectation that regret
+over bound does not grow with m. They come from all terms of the bounds at these parameters, not
+from runs.
 
 * Phased selection and random prefix: the slopes of their proven bounds (`Algorithm.regret_bound`).
-* Fed-SVT: the slope of Theorem 2.6 as printed, with every hidden constant 1. Its second term,
-  N ln(d/rho), does not fall with m, so the slope is not -1. (With the constants of the printed proof
+* Fed-SVT: the slope of Theorem 2.6 as printed, with every hidden constant 1. Its second term, N
+  ln(d/rho), does not fall with m, so the slope is not -1. (With the constants of the printed proof
   the slope is -0.99, but that bound is above T for m <= 16.)
 
 Fed-SVT's calibration also forecasts its regret from public values, for each m (`tuning`, an

@@ -1,12 +1,12 @@
 """When does learning together hurt? Clients whose best experts differ more and more.
 
-A client's best expert never loses; the others lose 1 in every second round. Most clients share their
-best expert. The heterogeneity is the fraction of clients with a different one. We count each
+A client's best expert never loses; the others lose 1 in every second round. Most clients share
+their best expert. The heterogeneity is the fraction of clients with a different one. We count each
 client's loss beyond its OWN best expert, averaged over clients, for private learning together and
 for a single client at the same epsilon. A single client sees the same distribution for every
-heterogeneity, so that side is one number. Together, the clients follow one expert, and a client with
-a different best expert pays in every round. Alone, a client pays once for its privacy. So there is a
-point at which the two are equal.
+heterogeneity, so that side is one number. Together, the clients follow one expert, and a client
+with a different best expert pays in every round. Alone, a client pays once for its privacy. So
+there is a point at which the two are equal.
 
 An average hides which clients pay. At that point, clients that share their best expert still gain
 from learning together, and the others lose already before it. Both effects are large in this

@@ -1,10 +1,10 @@
 """Asi, Feldman, Koren, Talwar 2023: regret against the best expert's loss L*, known or unknown.
 
 Epsilon is fixed. The paper states bounds and has no figure. With L* known, regret is O(L* log d)
-plus a price of privacy. With L* unknown, doubling pays a factor log T more, and the potential has no
-log d on L*. All algorithms play the same streams: near-realizable ones (one expert loses L* at every
-client, the others 1/2 per round) and halving, where an expert may be good for a long time. For
-comparison there are `sparse_vector` with L* taken as 0, and Hedge, which is not private.
+plus a price of privacy. With L* unknown, doubling pays a factor log T more, and the potential has
+no log d on L*. All algorithms play the same streams: near-realizable ones (one expert loses L* at
+every client, the others 1/2 per round) and halving, where an expert may be good for a long time.
+For comparison there are `sparse_vector` with L* taken as 0, and Hedge, which is not private.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ BEST_LOSSES = (1.0, 5.0, 20.0, 80.0, 200.0, 400.0, 700.0)
 LARGE = (80.0, 200.0, 400.0)
 KNOWN, ZERO, DOUBLING, POTENTIAL = (
     "sparse_vector, L* known",
-    "sparse_vector, L* taken for 0",
+    "sparse_vector, L* taken as 0",
     "doubling",
     "potential",
 )
