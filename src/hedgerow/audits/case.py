@@ -75,10 +75,10 @@ class AuditCase:
             expect(False, "claim", self.claim, rule)
 
 
-def changes(asked: Any, played: Any) -> dict[str, Any]:
+def changes(requested: Any, played: Any) -> dict[str, Any]:
     """The parameters of the played spec that differ from the requested one."""
     return {
         f.name: getattr(played, f.name)
-        for f in fields(asked)
-        if getattr(played, f.name) != getattr(asked, f.name)
+        for f in fields(requested)
+        if getattr(played, f.name) != getattr(requested, f.name)
     }

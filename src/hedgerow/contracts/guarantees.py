@@ -119,11 +119,13 @@ def within_the_budget(spec: AlgorithmSpec) -> None:
         for guarantee in promises(built)
     ]
     for guarantee in protected:
-        spent, asked = (
+        spent, request = (
             guarantee.curve.delta(epsilon),
             f"epsilon={epsilon} and delta={delta} were requested",
         )
-        text = f"the {guarantee.observer.value} is promised {guarantee.curve.words()}, but {asked}"
+        text = (
+            f"the {guarantee.observer.value} is promised {guarantee.curve.words()}, but {request}"
+        )
         demand(spent <= delta, f"{text}: at this epsilon delta is {spent:.3g}")
         stated = guarantee.curve.stated()
         demand(stated[0] <= epsilon and stated[1] <= delta, f"{text}: it is quoted as {stated}")

@@ -150,10 +150,10 @@ def _equal_steps(costs: Costs) -> Iterator[PrivacyCurve]:
     """Rules for steps with a pure bound, each charged like the most expensive one."""
     steps, kinds = sum(count for _, count in costs), {type(cost) for cost, _ in costs}
     if costs and kinds <= {PureDP, LaplaceDP, BoundedRange}:
-        dearest = max(cost.epsilon(0.0) for cost, _ in costs)
-        yield PureComposition(dearest, steps)
-        if kinds == {BoundedRange} and dearest <= WIDEST:
-            yield AdaptiveBoundedRange(dearest, steps)
+        largest = max(cost.epsilon(0.0) for cost, _ in costs)
+        yield PureComposition(largest, steps)
+        if kinds == {BoundedRange} and largest <= WIDEST:
+            yield AdaptiveBoundedRange(largest, steps)
 
 
 def _plan(costs: Costs) -> Iterator[PrivacyCurve]:

@@ -24,7 +24,7 @@ h1 { font-size: 18pt; margin: 0 0 2mm; }
 h2 { font-size: 13pt; margin: 0 0 1mm; color: #0b6e4f; }
 article { margin: 12mm 0 0; }
 p { margin: 0 0 2mm; }
-.quiet { color: #555; }
+.muted { color: #555; }
 .yes { color: #0b6e4f; font-weight: bold; }
 .no, .error { color: #b3261e; font-weight: bold; }
 .error { border-left: 1mm solid #b3261e; padding-left: 3mm; overflow-wrap: anywhere; }
@@ -43,7 +43,7 @@ a { color: inherit; }
 @media screen { body { padding: 8mm; } }
 @media print { article { break-before: page; margin: 0; } code { background: none; } }
 """
-WORDS = {True: ("yes", "yes"), False: ("no", "no"), None: ("not judged", "quiet")}
+WORDS = {True: ("yes", "yes"), False: ("no", "no"), None: ("not judged", "muted")}
 
 
 def _word(value: bool | None) -> str:
@@ -105,7 +105,7 @@ def _verdict(outcome: dict[str, Any]) -> str:
         f" Our expectations hold: {_word(outcome['passed'])}."
     )
     quick = " Quick: fewer seeds, shown but not judged." if outcome["status"] == "quick" else ""
-    note = f'<p class="quiet">Note: {escape(outcome["message"])}</p>' if outcome["message"] else ""
+    note = f'<p class="muted">Note: {escape(outcome["message"])}</p>' if outcome["message"] else ""
     return (
         f"<p>{text}{quick}</p>{note}<table><thead><tr><th>check</th>{heads}<th>passed</th></tr>"
         f"</thead><tbody>{rows}</tbody></table>"
@@ -127,13 +127,13 @@ def _article(exhibit: Exhibit) -> str:
     return (
         f'<article id="{escape(exhibit.id)}"><h2>{escape(exhibit.title)}</h2>'
         f"<p>Claim: {escape(exhibit.claim)}</p>{figures}{_verdict(outcome)}"
-        f'<p class="quiet">{took}{where}.</p>'
+        f'<p class="muted">{took}{where}.</p>'
         f"<p><code>{escape(exhibit.command)}</code></p></article>"
     )
 
 
 def _line(exhibit: Exhibit) -> str:
-    kind = {"failed": "no", "does not hold": "no", "holds": "yes"}.get(state(exhibit), "quiet")
+    kind = {"failed": "no", "does not hold": "no", "holds": "yes"}.get(state(exhibit), "muted")
     link = f'<a href="#{escape(exhibit.id)}">{escape(exhibit.id)}</a>'
     return (
         f"<tr><td>{link}</td><td>{escape(exhibit.title)}</td>"
@@ -159,7 +159,7 @@ def html(exhibits: Sequence[Exhibit], made_by: str) -> str:
         else "<p>No experiment is registered.</p>"
     )
     articles = "\n".join(map(_article, exhibits))
-    body = f'<h1>Experiments</h1>\n<p class="quiet">{escape(made_by)}</p>\n{listed}\n{articles}'
+    body = f'<h1>Experiments</h1>\n<p class="muted">{escape(made_by)}</p>\n{listed}\n{articles}'
     return (
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{head}\n</head>\n'
         f"<body>\n{body}\n</body>\n</html>\n"

@@ -165,7 +165,7 @@ def _reproduce(
 
 @dataclass(frozen=True)
 class Reproduction:
-    """An earlier run of an experiment: folder, verdict, duration in seconds, and time of writing."""
+    """An earlier run of an experiment: folder, verdict, duration in seconds, time of writing."""
 
     folder: Path
     verdict: dict[str, Any]

@@ -36,7 +36,7 @@ def with_curve(algorithm: Algorithm, curve: PrivacyCurve) -> Algorithm:
 
 
 def with_bug(server: AnyServer, bug: type) -> AnyServer:
-    """The same server with the methods of the class `bug` instead of its own."""
+    """A copy of the server in which the methods of the class `bug` take precedence."""
     kind: Any = type(bug.__name__, (bug, type(server)), {})
     return kind(**{part.name: getattr(server, part.name) for part in fields(server)})
 
