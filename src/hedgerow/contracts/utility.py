@@ -98,7 +98,7 @@ def _guessing(environment: Environment) -> Estimate:
 
 
 def million_rounds(spec: AlgorithmSpec) -> None:
-    """In a million rounds, plays stay valid, and losses and regret stay finite."""
+    """In a million rounds, plays stay valid, regret finite, and cumulative loss never falls."""
     environment = Bernoulli(clients=1, experts=3, horizon=10**6, mean=0.6, gap=0.1)
     algorithm = changed(spec, interval=1000).build(environment.setting)
     recorder = Recorder(environment.setting, environment.family)

@@ -32,7 +32,7 @@ from hedgerow.privacy.composition.random_draws import CoinThenDraws
 SETTING = Setting(clients=1, experts=1000, horizon=512)
 # Groups of BATCH rounds, for a calibration with groups of one or with fewer than ENOUGH exchanges.
 BATCH, ENOUGH = 4, 3
-CAPPED = 12  # cap on draws for the approximate version, which otherwise has none
+CAPPED = 12  # draws of the approximate version, which needs a cap that can be off by one
 SAMPLED = Setting(clients=1, experts=16, horizon=20)
 OUTSIDE = Setting(clients=1, experts=2, horizon=2)
 READ_AT = 1e-3  # the delta at which approximate certificates are compared with their audits
