@@ -156,7 +156,7 @@ def test_an_audit_that_cannot_fail_is_refused() -> None:
     AUDITS.add("complacent", lambda spec: AUDITS["sparse_vector"](spec)[:2])
     with pytest.raises(
         InvalidValue,
-        match="'complacent' to begin with a null and to hold one that expects 'violated'",
+        match="'complacent' to begin with a null case and to include one that expects 'violated'",
     ):
         cases_of("complacent", SparseVector())
 
@@ -175,7 +175,7 @@ def test_a_plugin_is_audited(hedgerow: Command) -> None:
         refused.code,
         all(
             word in refused.err
-            for word in ("Algorithms that have: ", "my_algorithm", "sparse_vector")
+            for word in ("Algorithms with audits: ", "my_algorithm", "sparse_vector")
         ),
     ) == (2, True)
 

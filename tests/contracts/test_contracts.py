@@ -185,7 +185,10 @@ def test_frequencies_with_half_the_noise_raise_one() -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("adds up what has no cost", "without a cost of its own"),
+        (
+            "adds up what has no cost",
+            "a release whose mechanism states no cost cannot be part of a sum",
+        ),
         (
             "counts one release of many",
             "the server is promised delta = 0.4621 at epsilon = 0; a datum enters",
@@ -202,17 +205,21 @@ def test_frequencies_with_half_the_noise_raise_one() -> None:
             "a false claim to the server alone",
             "the server is promised .* a datum enters 1 of epsilon = 1",
         ),
-        ("the server's own noise", "protected by noise that it draws itself"),
+        (
+            "the server's own noise",
+            "the promise about the server rests on noise that it draws itself",
+        ),
         ("a promise for a whole site", "all the data of one client, which no contract can check"),
         ("a likelihood that leaves out uploads", r"the server sees \['uploads'\]"),
-        ("a likelihood that leaves out clients", "clients release noise of their own"),
+        ("a likelihood that leaves out clients", "clients release with their own noise"),
         (
             "half the chance of a draw",
-            r"two neighbours have delta = .* at epsilon = .*, a certificate says",
+            r"two neighbours have delta = .* at epsilon = .*, but a certificate says",
         ),
         (
             "spends more than it was given",
-            r"the \w+ is promised epsilon = 2, .*, where epsilon=1.0 and delta=0.0 were asked for: at this",
+            r"the \w+ is promised epsilon = 2, .*, but epsilon=1.0 and delta=0.0 were requested:"
+            " at this",
         ),
         ("too quiet to be audited", "of the certificate: offer audit_variants"),
     ],

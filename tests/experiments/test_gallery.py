@@ -76,7 +76,7 @@ def test_every_experiment_is_on_the_page(alone: Command, tmp_path: Path) -> None
     for said in (
         "title of good",
         "Failed: the judge is ill",
-        "Not run, its data is missing",
+        "Not run because its data is missing",
         "https://example.org/absent",
         "u/regret",
     ):
@@ -202,8 +202,8 @@ def test_ctrl_c_says_what_is_done(
     answer = alone("gallery", "--plugin", "plugin.py")
     assert answer.code == 130
     assert (
-        "Interrupted in impossible; 1 of 4 experiments are done and need not run again. No page was written."
-        in answer.err
+        "Interrupted in impossible: 1 of 4 experiments are done and need not run again."
+        " No page was written." in answer.err
     )
     assert not (tmp_path / "gallery").exists()
     assert [p.name.split("-")[-1] for p in (tmp_path / "runs").iterdir()] == ["good"]

@@ -50,7 +50,7 @@ def test_the_quick_sweep_sees_both_effects(tmp_path: Path) -> None:
     assert outcome.verdict is not None
     assert outcome.verdict.reproduces is None
     assert [check.name for check in outcome.verdict.checks if not check.passed] == []
-    assert "until a part 0.1" in outcome.message
+    assert "until a fraction 0.1" in outcome.message
     assert (tmp_path / "sweep/heterogeneous-clients.png").stat().st_size > 10_000
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.algorithms.dartboard.cost import Choice
-from hedgerow.contracts.adversary import Levels, largest_delta, told_apart
+from hedgerow.contracts.adversary import Levels, largest_delta, sort_by_prefix
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,7 +36,7 @@ def tiny_game(choice: Choice, most: int, groups: int) -> TinyGame:
     played = _Play(choice, vectors, groups - 1)
     for x in range(2):
         played.go(0, x, 0, np.full((1,) * played.exchanges, 1 / 2), ((0, x),))
-    order, levels = told_apart(played.seen, played.exchanges)
+    order, levels = sort_by_prefix(played.seen, played.exchanges)
     return TinyGame(np.stack([played.chances[i] for i in order], axis=-1), levels, pairs)
 
 

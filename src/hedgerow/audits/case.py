@@ -1,4 +1,4 @@
-"""What an audit looks at: two neighbouring streams, an algorithm, the curve it claims, and what we expect to find."""
+"""An audit case: two neighbouring streams, an algorithm, a claimed curve, a verdict."""
 
 from __future__ import annotations
 
@@ -18,12 +18,37 @@ WHOLE = "whole certificate"
 
 @dataclass(frozen=True, eq=False)
 class AuditCase:
-    """ "exact ratio" compares the likelihoods of `transcripts` made by hand; the others run the real code `runs` times in each world.
+    """One audit of one algorithm on two neighbouring streams.
 
-    "glass box" uses the exact likelihoods of what came out, "black box" only how often it did.
-
-    `claim` names what `certified` is the curve of: the whole certificate, or a part of it that the streams single out.
-    `parameters` are those of the game that its user did not ask for (see `changes`).
+    Parameters
+    ----------
+    name
+        What the case looks at, as shown in tables.
+    claim
+        What `certified` is the curve of: the whole certificate, or a part of it that the streams
+        single out.
+    algorithm
+        The audited algorithm, possibly with a planted bug.
+    certified
+        The curve that the finding is compared with.
+    first, second
+        The losses of the two worlds: rounds, clients, experts.
+    transcripts
+        The constructed transcripts of an "exact ratio" case.
+    method
+        "exact ratio" compares the likelihoods of `transcripts`. The other two run the real code in
+        each world: "glass box" uses the exact likelihoods of the outputs, "black box" only their
+        frequencies.
+    runs
+        The number of runs in each world; 0 for "exact ratio".
+    delta
+        The delta at which the certificate and the finding are compared.
+    observer
+        The observer whose guarantee is audited.
+    expected
+        The verdict that passes: "violated" for a planted bug.
+    parameters
+        The parameters of the game that differ from the requested ones (see `changes`).
     """
 
     name: str
@@ -43,14 +68,17 @@ class AuditCase:
     def __post_init__(self) -> None:
         whole = self.algorithm.certificate.guarantee(self.observer).curve
         if self.claim == WHOLE and self.certified != whole:
-            rule = f"to name a part: the {self.observer.value} is certified {whole.words()}, not {self.certified.words()}"
+            rule = (
+                f"to name a part: the {self.observer.value} is certified {whole.words()},"
+                f" not {self.certified.words()}"
+            )
             expect(False, "claim", self.claim, rule)
 
 
-def changes(asked: Any, played: Any) -> dict[str, Any]:
-    """The parameters in which the spec of a game differs from the one its user asked for."""
+def changes(requested: Any, played: Any) -> dict[str, Any]:
+    """The parameters of the played spec that differ from the requested one."""
     return {
         f.name: getattr(played, f.name)
-        for f in fields(asked)
-        if getattr(played, f.name) != getattr(asked, f.name)
+        for f in fields(requested)
+        if getattr(played, f.name) != getattr(requested, f.name)
     }

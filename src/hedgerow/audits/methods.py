@@ -1,8 +1,9 @@
-"""Audits: what an attacker can be shown to learn. A lower bound on epsilon, with its confidence; never a proof of privacy.
+"""Audit methods: lower bounds on epsilon with a confidence level, never a proof of privacy.
 
-Three ways to look: `largest_ratio` of exact log-likelihoods over constructed transcripts (pure claims, no sampling);
-`glass_box`, which averages over exact log-likelihood ratios of sampled transcripts; `black_box`, which only sees discrete
-outputs. `gaussian` is for additive noise that claims a Gaussian curve. Each is honest when it cannot say anything.
+`largest_ratio` compares exact log-likelihoods of constructed transcripts, for pure claims and
+without sampling. `glass_box` averages over exact log-likelihood ratios of sampled transcripts.
+`black_box` sees only discrete outputs. `gaussian` is for additive noise that claims a Gaussian
+curve. A method that has too few samples returns None instead of a number.
 """
 
 from __future__ import annotations
@@ -26,21 +27,31 @@ LEAST_SAMPLES = 100
 
 @dataclass(frozen=True)
 class Finding:
-    """`epsilon` is a lower bound that holds with probability `confidence`; None where there are too few samples to say anything.
+    """The result of an audit method.
 
-    0 is what an audit shows that had enough to look at and found nothing.
+    Parameters
+    ----------
+    epsilon
+        A lower bound that holds with probability `confidence`. None: there are too few samples to
+        say anything. 0: there were enough samples, and they show no leak.
+    delta
+        The delta at which epsilon is bounded.
+    confidence
+        The probability that the bound holds.
+    most
+        The largest epsilon that these samples could have shown for any mechanism.
     """
 
     epsilon: float | None
     delta: float
     confidence: float
-    most: float = inf  # more than this could not have been shown, whatever the mechanism
+    most: float = inf
 
 
 def largest_ratio(pairs: Sequence[tuple[float, float]]) -> Finding:
-    """The largest |ln P(transcript) - ln Q(transcript)| over transcripts whose exact log-likelihoods are known.
+    """The largest |ln P(transcript) - ln Q(transcript)| over pairs of exact log-likelihoods.
 
-    None if no transcript is possible in either world: then nothing was looked at.
+    Epsilon is None if every transcript is impossible in both worlds.
     """
     at_least("transcripts", len(pairs), 1)
     expect(not np.isnan(pairs).any(), "log-likelihoods", "nan", "to be numbers")
@@ -50,12 +61,16 @@ def largest_ratio(pairs: Sequence[tuple[float, float]]) -> Finding:
 
 
 def glass_box(forward: Array, backward: Array, delta: float, confidence: float = 0.999) -> Finding:
-    """delta(eps) = E_P[(1 - e^(eps - LLR))_+] from exact log-likelihood ratios ln dP/dQ sampled under P, and the other way round.
+    """A lower bound on epsilon from exact log-likelihood ratios of sampled transcripts.
 
-    Whether this mean exceeds `delta` is a bet: the capital prod(1 + b (v_i - delta)) has mean at most 1 where it does not, for
-    every bet 0 <= b < 1/delta, so it reaches 1/failure with probability `failure` at most. The bet is fixed on a quarter of the
-    sample and judged on the rest; the capital falls with epsilon, so the largest epsilon that is shown is a bound. Each
-    direction has half the failure probability. With delta = 0 a log-ratio that was seen is itself the proof.
+    `forward` holds ln dP/dQ sampled under P, `backward` holds ln dQ/dP sampled under Q. The bound
+    rests on delta(eps) = E_P[(1 - e^(eps - LLR))_+], the mean of v_i, and on the same with P and Q
+    exchanged. Whether this mean exceeds `delta` is tested by betting. If it does not, the capital
+    prod(1 + b (v_i - delta)) has mean at most 1 for every bet 0 <= b < 1/delta, so it reaches
+    1/failure with probability at most `failure`. The bet is chosen on a quarter of the sample and
+    judged on the rest. The capital falls with epsilon, so the largest epsilon that is shown is a
+    bound. Each direction has half of the failure probability. With delta = 0, one observed
+    log-ratio is already a proof.
     """
     between("delta", delta, 0.0, 1.0)
     expect(0 < confidence < 1, "confidence", confidence, "in (0, 1)")
@@ -69,14 +84,13 @@ def glass_box(forward: Array, backward: Array, delta: float, confidence: float =
         return Finding(max(0.0, *(float(ratios.max()) for ratios in samples)), delta, 1.0)
     needed = log(2 / (1 - confidence))
     found = max(_shown(ratios, delta, needed) for ratios in samples)
-    silent = found == 0.0 and any(
-        bool(ratios.any()) for ratios in samples
-    )  # something leaks, too little is known to say how much
+    # Nonzero ratios with a bound of 0: there is a leak, but too few samples to say how large.
+    silent = found == 0.0 and any(bool(ratios.any()) for ratios in samples)
     return Finding(None if silent else found, delta, confidence)
 
 
 def _shown(ratios: Array, delta: float, needed: float) -> float:
-    """The largest epsilon whose delta is shown to exceed `delta`; 0 if none is."""
+    """The largest epsilon whose delta is shown to exceed `delta`; 0 if there is none."""
     trial, judged = ratios[: len(ratios) // 4], ratios[len(ratios) // 4 :]
     bets = np.geomspace(1e-3, 0.99, 60) / delta
     weight = len(judged) / len(trial)
@@ -89,7 +103,7 @@ def _shown(ratios: Array, delta: float, needed: float) -> float:
 
 
 def _largest_epsilon(ratios: Array, delta: float, bet: float, needed: float) -> float:
-    """The largest epsilon >= 0 at which the log-capital of a fixed bet reaches `needed`; 0 if none does."""
+    """The largest epsilon >= 0 at which a fixed bet's log-capital reaches `needed`; 0 if none."""
 
     def reached(epsilon: float) -> bool:
         return (
@@ -100,7 +114,7 @@ def _largest_epsilon(ratios: Array, delta: float, bet: float, needed: float) -> 
     low, high = 0.0, float(ratios[np.isfinite(ratios)].max(initial=0.0)) + 1.0
     if not reached(low):
         return low
-    while reached(high):  # only infinite log-ratios reach beyond all finite ones
+    while reached(high):  # only infinite log-ratios count beyond the largest finite one
         low, high = high, 2 * high
         if high > 1e3:
             return inf
@@ -113,13 +127,18 @@ def black_box(
     delta: float = 0.0,
     confidence: float = 0.999,
 ) -> Finding:
-    """Outputs on two neighbouring inputs: an event is chosen on a quarter of the sample and judged on the rest, in both directions.
+    """A lower bound on epsilon from the frequencies of discrete outputs on two neighbouring inputs.
 
-    Events are the sets on which the likelihood ratio of the first part exceeds a level; the one with the largest estimate is
-    taken. Whether P(event) > e^epsilon Q(event) + delta is a bet on pairs of outputs, one of each world: with x, y telling whether
-    they lie in the event, the capital prod(1 + b (x - e^epsilon y - delta)) has mean at most 1 where it is not so, for every
-    bet 0 <= b < 1 / (e^epsilon + delta). No more than ln(pairs / needed) can be shown. None where most outputs of the second
-    part were never seen in the first.
+    An event is chosen on a quarter of the sample and judged on the rest, in both directions. The
+    candidates are the sets on which the estimated likelihood ratio exceeds a level; the one with
+    the largest estimate is taken. Whether P(event) > e^epsilon Q(event) + delta is tested by
+    betting on pairs of outputs, one from each world. Let x and y be 1 if the outputs are in the
+    event and 0 if not. If the inequality is false, the capital
+    prod(1 + b (x - e^epsilon y - delta)) has mean at most 1 for every bet
+    0 <= b < 1 / (e^epsilon + delta).
+
+    At most ln(judged pairs / needed) can be shown. Epsilon is None if most outputs of the judged
+    part were never seen in the part on which the event was chosen.
     """
     between("delta", delta, 0.0, 1.0)
     expect(0 < confidence < 1, "confidence", confidence, "in (0, 1)")
@@ -143,7 +162,7 @@ def black_box(
 def _shown_by_event(
     p: Codes, q: Codes, chosen_on: int, pairs: int, delta: float, needed: float
 ) -> float:
-    """The largest epsilon that one direction shows; 0 if none."""
+    """The largest epsilon that one direction shows; 0 if there is none."""
     outcomes = int(max(p.max(), q.max())) + 1
     counts_p, counts_q = (np.bincount(sample[:chosen_on], minlength=outcomes) for sample in (p, q))
     order = np.argsort(-(counts_p + 0.5) / (counts_q + 0.5), kind="stable")
@@ -177,7 +196,10 @@ def _shown_by_event(
 def _largest_epsilon_of_event(
     counts: tuple[int, int, int, int], bet: float, delta: float, needed: float
 ) -> float:
-    """For pairs counted as (x only, y only, both, neither): the largest epsilon at which the log-capital reaches `needed`."""
+    """The largest epsilon at which the log-capital reaches `needed`; 0 if there is none.
+
+    `counts` are the numbers of pairs with x only, y only, both and neither in the event.
+    """
     first_only, second_only, both, neither = counts
 
     def reached(epsilon: float) -> bool:
@@ -196,10 +218,11 @@ def _largest_epsilon_of_event(
 
 
 def gaussian(first: Array, second: Array, delta: float, confidence: float = 0.999) -> Finding:
-    """Additive noise that claims a Gaussian curve: a lower bound on mu = |shift| / deviation, read as epsilon at delta.
+    """A lower bound for additive noise that claims a Gaussian curve, read as epsilon at delta.
 
-    It presumes Gaussian outputs; for a claim without that shape use `black_box`. The bound on the shift uses the normal law of
-    the two means, the bound on the deviation the chi-square law of the pooled variance.
+    It bounds mu = |shift| / deviation from below and assumes Gaussian outputs; for other claims use
+    `black_box`. The bound on the shift uses the normal law of the two means. The bound on the
+    deviation uses the chi-square law of the pooled variance.
     """
     from scipy.special import chdtri
 

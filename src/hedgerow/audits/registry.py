@@ -1,4 +1,4 @@
-"""The audits by algorithm: one line each. A function takes the algorithm's spec and returns its cases."""
+"""The audits by algorithm: each function takes the algorithm's spec and returns its cases."""
 
 from __future__ import annotations
 

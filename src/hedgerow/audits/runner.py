@@ -1,7 +1,7 @@
-"""Run an algorithm's audits: what was certified, what an attacker could be shown to learn, and a verdict.
+"""Run an algorithm's audits: compare the certified epsilon with a lower bound, give a verdict.
 
-Every audit begins with a null (the same stream twice must show nothing) and ends with cases that must be caught (noise cut by
-half, planted bugs): an audit that cannot fail says nothing when it holds.
+Every audit begins with a null case (the same stream twice must show nothing) and ends with cases
+that must be caught (half of the noise, planted bugs). An audit that cannot fail would say nothing.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from hedgerow.records.provenance import code
 
 @dataclass(frozen=True)
 class AuditRow:
-    """One case; `passed` says that the verdict is the one we expect."""
+    """One case and its finding; `passed` says whether the verdict is the expected one."""
 
     case: AuditCase
     finding: Finding
@@ -79,7 +79,7 @@ class AuditRow:
 
 
 def examine(case: AuditCase, seed: int = 0) -> Finding:
-    """What the case shows, by the method it names, to somebody who sees the broadcasts and nothing that clients send."""
+    """Apply the method of the case; the attacker sees broadcasts and nothing that clients send."""
     _sees_broadcasts(case)
     likelihood = case.algorithm.log_likelihood
     if case.method == "black box":
@@ -87,7 +87,8 @@ def examine(case: AuditCase, seed: int = 0) -> Finding:
         return black_box(first, second, case.delta)
     if likelihood is None:
         raise InvalidValue(
-            f"Expected {case.algorithm.name} to offer log_likelihood for the case {case.name!r}."
+            f"The case {case.name!r} needs the likelihood of {case.algorithm.name}, which has none."
+            " Give the algorithm a log_likelihood or choose the method 'black box'."
         )
     if case.method == "exact ratio":
         return largest_ratio(
@@ -99,8 +100,8 @@ def examine(case: AuditCase, seed: int = 0) -> Finding:
     forward, backward = (
         np.array(
             [
-                sign * (likelihood(list(said), case.first) - likelihood(list(said), case.second))
-                for said in sent
+                sign * (likelihood(list(one), case.first) - likelihood(list(one), case.second))
+                for one in sent
             ]
         )
         for sign, sent in zip((1, -1), _sampled(case, seed), strict=True)
@@ -112,18 +113,16 @@ def _sees_broadcasts(case: AuditCase) -> None:
     view = case.algorithm.certificate.guarantee(case.observer).view
     if Channel.BROADCASTS not in view or view & {Channel.UPLOADS, Channel.SUM}:
         sees = ", ".join(sorted(channel.value for channel in view))
-        text = "to see broadcasts and nothing that clients send, which is all that audits look at"
         raise InvalidValue(
-            f"Expected observer={case.observer.value!r} of the case {case.name!r} {text}; it sees {sees}."
+            f"Expected observer={case.observer.value!r} of the case {case.name!r} to see broadcasts"
+            f" and nothing that clients send, which is all that audits look at; it sees {sees}."
         )
 
 
 def _sampled(case: AuditCase, seed: int) -> Iterator[list[list[Any]]]:
-    """Broadcasts of many runs in the first world, then in the second, with noise of their own."""
+    """The broadcasts of all runs in the first world, then in the second, with independent noise."""
     for world, losses in enumerate((case.first, case.second)):
-        noise = SeededNoise(
-            2 * seed + world
-        )  # one source for all runs: each goes on where the last one stopped
+        noise = SeededNoise(2 * seed + world)  # each run continues where the last one stopped
         yield [broadcasts_of(case.algorithm, losses, noise) for _ in range(case.runs)]
 
 
@@ -132,9 +131,11 @@ def _seen(broadcasts: list[Any]) -> tuple[bytes, ...]:
 
 
 def cases_of(name: str, spec: AlgorithmSpec) -> tuple[AuditCase, ...]:
-    """All audit cases of an algorithm: a null first, and at least one that must be caught."""
+    """All audit cases of an algorithm: a null case first, and at least one that must be caught."""
     if name not in AUDITS:
-        raise InvalidValue(f"{name} has no audit cases. Algorithms that have: {', '.join(AUDITS)}.")
+        raise InvalidValue(
+            f"{name} has no audit cases. Algorithms with audits: {', '.join(AUDITS)}."
+        )
     cases = AUDITS[name](spec)
     null = (
         bool(cases)
@@ -143,13 +144,14 @@ def cases_of(name: str, spec: AlgorithmSpec) -> tuple[AuditCase, ...]:
     )
     if not null or all(case.expected != "violated" for case in cases):
         raise InvalidValue(
-            f"Expected the audit cases of {name!r} to begin with a null and to hold one that expects 'violated'."
+            f"Expected the audit cases of {name!r} to begin with a null case and to include one"
+            " that expects 'violated'."
         )
     return cases
 
 
 def audit_rows(name: str, spec: AlgorithmSpec, progress: Callable[[str], None]) -> list[AuditRow]:
-    """Examine every case of an algorithm, telling which one is on."""
+    """Examine every case of an algorithm; `progress` receives the name of each case."""
     rows: list[AuditRow] = []
     for case in cases_of(name, spec):
         progress(f"auditing: {case.name} ({case.method})")
@@ -158,7 +160,7 @@ def audit_rows(name: str, spec: AlgorithmSpec, progress: Callable[[str], None]) 
 
 
 def audit_document(name: str, spec: AlgorithmSpec, rows: Sequence[AuditRow]) -> dict[str, Any]:
-    """What was audited, by which code, and what came out: what `--json` prints."""
+    """The document that `--json` prints: what was audited, by which code, and the results."""
     return {
         "algorithm": name,
         "choices": choices_of(spec),

@@ -1,7 +1,8 @@
-"""The most that two neighbouring worlds of a tiny game can be told apart, by whoever also chooses the losses and sees what was sent.
+"""The exact delta of a tiny game against an adversary that sees broadcasts and chooses losses.
 
-Every transcript and every choice of losses is enumerated. In each round the adversary has seen all broadcasts so far and picks the next
-loss vector, the same in both worlds, but for the one round of the datum, where each world gets its own.
+Every transcript and every choice of losses is enumerated. In each round the adversary has seen all
+broadcasts so far and picks the next loss vector. Both neighbouring worlds get the same vector,
+except in the round of the datum, where each world gets a different one.
 """
 
 from __future__ import annotations
@@ -14,13 +15,13 @@ import numpy as np
 
 from hedgerow.core.lattice import Array
 
-Levels = list[
-    np.ndarray
-]  # for each round the first transcript of every class; the last level has each transcript alone
+# For each round, the index of the first transcript of every class of transcripts that are equal up
+# to that round. In the last level every transcript is its own class.
+Levels = list[np.ndarray]
 
 
 def by_round(transcript: Any, rounds: int) -> tuple[tuple[str, ...], ...]:
-    """What is sent before each round, and after the last one."""
+    """The broadcasts sent before each round, and after the last one."""
     times = accumulate((sent.rounds for sent in transcript[:-1]), initial=0)
     found: list[list[str]] = [[] for _ in range(rounds + 1)]
     for when, sent in zip(times, transcript, strict=True):
@@ -28,9 +29,11 @@ def by_round(transcript: Any, rounds: int) -> tuple[tuple[str, ...], ...]:
     return tuple(map(tuple, found))
 
 
-def told_apart(seen: Sequence[tuple[Any, ...]], rounds: int) -> tuple[np.ndarray, Levels]:
-    """An order of transcripts, by what each shows in every round, in which those that begin alike stand together; and where each class
-    of those that are alike up to a round begins, for every round.
+def sort_by_prefix(seen: Sequence[tuple[Any, ...]], rounds: int) -> tuple[np.ndarray, Levels]:
+    """Sort transcripts so that equal beginnings are adjacent, and find where each class begins.
+
+    `seen` holds what each transcript shows in every round. Two transcripts are in the same class of
+    a round if they are equal up to and including that round.
     """
     order = sorted(range(len(seen)), key=seen.__getitem__)
     ordered = [seen[i] for i in order]
@@ -44,12 +47,14 @@ def told_apart(seen: Sequence[tuple[Any, ...]], rounds: int) -> tuple[np.ndarray
 def largest_delta(
     chances: Array, levels: Levels, pairs: Sequence[tuple[int, int]], epsilon: float
 ) -> float:
-    """max of P(E) - e^epsilon Q(E) over events and adversaries; `chances` has an axis for the vector of each round, then transcripts.
+    """The maximum of P(E) - e^epsilon Q(E) over all events E and all adversaries.
 
-    `pairs` are the vectors that the datum may turn into each other.
+    `chances` has one axis per round, for the loss vector of that round, and a last axis for the
+    transcripts. `pairs` lists the pairs of vectors in which the two worlds may differ.
 
     >>> still, moved = np.array([0.5, 0.5]), np.array([0.75, 0.25])
-    >>> largest_delta(np.stack([still, moved]), [np.array([0]), np.arange(2)], [(0, 1), (1, 0)], 0.0)
+    >>> levels = [np.array([0]), np.arange(2)]
+    >>> largest_delta(np.stack([still, moved]), levels, [(0, 1), (1, 0)], 0.0)
     0.25
     """
     rounds, (one, other), worst = chances.ndim - 1, np.array(pairs).T, 0.0

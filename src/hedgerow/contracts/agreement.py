@@ -1,4 +1,4 @@
-"""Contracts about how an algorithm runs: the same whatever the engine, pure, causal, and able to stop and go on."""
+"""Contracts on execution: an algorithm is pure, causal, resumable and the same on every engine."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SEEDS = (0, 1, 2)
 
 
 def environments() -> Sequence[Environment]:
-    """Small games on which agreement is tested: drifting, realizable, adaptive, and a single client."""
+    """Small games for these contracts: drifting, realizable, adaptive, and a single client."""
     return (
         Switching(clients=3, experts=5, horizon=61),
         Realizable(clients=4, experts=6, horizon=83),
@@ -44,7 +44,7 @@ def environments() -> Sequence[Environment]:
 
 
 def games(spec: AlgorithmSpec) -> Iterator[tuple[Environment, Algorithm]]:
-    """The algorithm built for these games, and for those with masks or late reports that it supports."""
+    """The algorithm built for these games, and for masks and late reports if it supports them."""
     drifting = Switching(clients=3, experts=5, horizon=61)
     masked = (
         Sleeping(of=drifting, rate=0.6),
@@ -71,7 +71,10 @@ def _transcript(
 
 
 def same_on_every_engine(spec: AlgorithmSpec) -> None:
-    """Vectorised and in-process (through the codec) give the same plays, messages and traffic; all real sizes are as counted."""
+    """All engines give the same plays, messages and traffic, and messages have the counted sizes.
+
+    The in-process engine sends every message through the codec.
+    """
     for environment, algorithm in games(spec):
         for seed in SEEDS:
             vectorised = _transcript(algorithm, environment, seed, "vectorised")
@@ -110,7 +113,7 @@ def _sizes_as_counted(
 
 
 def same_for_every_block(spec: AlgorithmSpec) -> None:
-    """Fast paths equal the plain loop, whatever the block size: plays, exchanges, and the states left behind."""
+    """Fast paths give the plays, exchanges and states of the plain loop, for every block size."""
     for environment, algorithm in games(spec):
         for seed in SEEDS:
             found = []
@@ -130,14 +133,15 @@ def same_for_every_block(spec: AlgorithmSpec) -> None:
             for hexes in found[1:]:
                 demand(
                     hexes[:2] == found[0][:2],
-                    f"blocks of {hexes[2]} (fused: {hexes[3]}) change the run on {environment}, seed {seed}",
+                    f"blocks of {hexes[2]} (fused: {hexes[3]}) change the run on {environment},"
+                    f" seed {seed}",
                 )
             if not environment.traits.sees_plays:
                 _states_agree(algorithm, environment, seed, 7)
 
 
 def same_by_sums(spec: AlgorithmSpec) -> None:
-    """Played by the sums of given losses alone, the game is the same: losses, regret, changes of expert, exchanges."""
+    """Playing from sums of losses alone gives the same losses, regret, switches and exchanges."""
     losses = np.random.default_rng(0).random((90, 4, 5)) * np.linspace(0.1, 1.0, 5)
     environment = RecordedArray(losses)
     algorithm = spec.build(environment.setting)
@@ -152,17 +156,17 @@ def same_by_sums(spec: AlgorithmSpec) -> None:
                 "", seed, simulate(algorithm, environment, seed, sinks=[recorder], engine=engine)
             )
             found.append((result.loss, result.regret, result.switches, result.exchanges))
-        demand(same(*found), f"the game differs when only sums are seen, with seed {seed}")
+        demand(same(*found), f"the run differs when only sums are seen, with seed {seed}")
 
 
 def causal(spec: AlgorithmSpec) -> None:
-    """Changing losses from round t on changes no play up to and including t, on any path through the engine."""
+    """Losses from round t on do not affect any play up to and including round t, on any engine."""
     rng = np.random.default_rng(5)
     rounds, clients, experts = 40, 3, 4
     for trial in range(16):
         losses = rng.integers(0, 2, (rounds, clients, experts)).astype(float)
         cut = int(rng.integers(1, rounds))
-        if trial % 2:  # quiet until the change, so that whoever reacts reacts at once
+        if trial % 2:  # zero losses before the change: an early reaction is visible at once
             losses[:] = 0.0
         changed = losses.copy()
         changed[cut:] = 1.0 - changed[cut:]
@@ -187,7 +191,7 @@ def causal(spec: AlgorithmSpec) -> None:
 
 
 def _states_agree(algorithm: Algorithm, environment: Environment, seed: int, size: int) -> None:
-    """After every block the fast path leaves the states that the plain loop leaves."""
+    """Demand that after every block the fast path has the same states as the plain loop."""
     fast, plain = (
         Engine.vectorised(algorithm, SeededNoise(seed), fused) for fused in (True, False)
     )
@@ -196,7 +200,7 @@ def _states_agree(algorithm: Algorithm, environment: Environment, seed: int, siz
         first, second = fast.advance(first, block, []), plain.advance(second, block, [])
         demand(
             same(first, second),
-            f"after round {first.round} of {environment} the fast path leaves another state",
+            f"after round {first.round} of {environment} the fast path has a different state",
         )
 
 
@@ -211,7 +215,7 @@ def _blocks(environment: Environment, seed: int, size: int) -> list[Any]:
 
 
 def pure(spec: AlgorithmSpec) -> None:
-    """The same state and the same noise give the same result, and nothing handed in is changed."""
+    """The same state and noise give the same result, and no argument is changed in place."""
     environment = Switching(clients=3, experts=5, horizon=60)
     algorithm = spec.build(environment.setting)
     for fused in (True, False):
@@ -234,7 +238,7 @@ def pure(spec: AlgorithmSpec) -> None:
 
 
 def resumable(spec: AlgorithmSpec) -> None:
-    """Save, load and go on gives the run that was never interrupted."""
+    """A run that is saved, loaded and continued equals one that was never interrupted."""
     environment = Switching(clients=3, experts=5, horizon=60)
     algorithm = spec.build(environment.setting)
     for make in (Engine.vectorised, Engine.in_process):
@@ -249,7 +253,10 @@ def resumable(spec: AlgorithmSpec) -> None:
                     source = SeededNoise.restore(json.loads(json.dumps(source.snapshot())))
                     engine, run = make(algorithm, source), _through_codec(run)
             digests.append(digest.hex)
-        demand(digests[0] == digests[1], "a run that was saved and loaded took another course")
+        demand(
+            digests[0] == digests[1],
+            "a run that was saved and loaded differs from an uninterrupted one",
+        )
 
 
 def _through_codec(run: RunState) -> RunState:
@@ -268,7 +275,10 @@ def _through_codec(run: RunState) -> RunState:
 
 
 def valid_plays(spec: AlgorithmSpec) -> None:
-    """Every play is an expert (the engine refuses others), also with one expert, one client and one round."""
+    """Every play is a valid expert, also with one expert, one client or one round.
+
+    The engine refuses invalid plays.
+    """
     shapes, refused = ((1, 1, 1), (1, 2, 1), (2, 1, 5), (9, 1, 2)), 0
     for shape in shapes:
         environment = RecordedArray(np.ones(shape))
@@ -282,7 +292,7 @@ def valid_plays(spec: AlgorithmSpec) -> None:
 
 
 def _supported_or_refused(feature: Feature, algorithm: Algorithm, environment: Environment) -> None:
-    """Goes on only with an algorithm that supports the feature."""
+    """Return if the algorithm supports the feature; otherwise demand that it refuses it by name."""
     if feature in algorithm.supports:
         return
     try:
@@ -293,7 +303,7 @@ def _supported_or_refused(feature: Feature, algorithm: Algorithm, environment: E
 
 
 def sleeping_experts(spec: AlgorithmSpec) -> None:
-    """Sleeping experts are never chosen."""
+    """A sleeping expert is never chosen."""
     environment = _Drowsy()
     algorithm = spec.build(environment.setting)
     _supported_or_refused(Feature.SLEEPING_EXPERTS, algorithm, environment)
@@ -307,7 +317,7 @@ def sleeping_experts(spec: AlgorithmSpec) -> None:
 
 
 def absent_clients(spec: AlgorithmSpec) -> None:
-    """Who is absent plays nothing, and everybody else plays as if the absent had seen zero losses."""
+    """Absent clients do not play; the others play as if absent clients had seen zero losses."""
     environment = Absent(of=Switching(clients=3, experts=5, horizon=61), rate=0.4)
     algorithm = spec.build(environment.setting)
     _supported_or_refused(Feature.ABSENT_CLIENTS, algorithm, environment)
@@ -325,15 +335,15 @@ def absent_clients(spec: AlgorithmSpec) -> None:
                 plays = Everything(wants_messages=False)
                 simulate(algorithm, game, seed, sinks=[plays], engine=engine, fused=fused)
                 played.append(plays.all_plays())
-            demand(bool((played[0][~present] == ABSENT).all()), "somebody played in absence")
+            demand(bool((played[0][~present] == ABSENT).all()), "an absent client played")
             demand(
                 same(played[0][present], played[1][present]),
-                f"absence changes other plays ({engine}, fused: {fused})",
+                f"absence changes the plays of other clients ({engine}, fused: {fused})",
             )
 
 
 class _Drowsy(RecordedArray):
-    """Random losses; about half of the experts sleep in every round, never all of them."""
+    """Random losses with about half of the experts asleep in every round, never all of them."""
 
     def __init__(self) -> None:
         super().__init__(np.random.default_rng(6).random((30, 2, 4)))

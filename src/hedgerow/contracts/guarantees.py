@@ -1,4 +1,8 @@
-"""Contracts about privacy: the certificate covers everything, sensitivities and noise are as declared, the exact ratio stays below."""
+"""Contracts on privacy.
+
+The certificate covers everything that is sent, sensitivities and noise are as declared, and exact
+likelihood ratios stay below the certified curve.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.special import bdtr, bdtrc
 
-from hedgerow.contracts.adversary import by_round, largest_delta, told_apart
+from hedgerow.contracts.adversary import by_round, largest_delta, sort_by_prefix
 from hedgerow.contracts.neighbours import (
     SEEDED,
     SETTING,
@@ -41,15 +45,16 @@ from hedgerow.engines.broadcasts import broadcasts_of
 
 AUDIT_GAMES = (Setting(clients=1, experts=2, horizon=4), Setting(clients=2, experts=2, horizon=3))
 LEAST_POWER = 0.5
-EPSILONS = (
-    7  # so many points of a curve are compared with exact deltas, from 0 to the stated epsilon
-)
+EPSILONS = 7  # points from 0 to the stated epsilon at which a curve is compared with exact deltas
 LEAST_EXPECTED = 25
 FREE_COINS = frozenset({"uniform"})
 
 
 def covers_every_message(spec: AlgorithmSpec) -> None:
-    """Every message field has a channel, every channel is in somebody's view, every observer has one guarantee for all it sees."""
+    """Every message field has a channel, and every observer one guarantee for all that it sees.
+
+    Every channel is in the view of at least one observer.
+    """
     algorithm = spec.build(SETTING)
     certificate = algorithm.certificate
     for name in (*field_names(algorithm.upload), *field_names(algorithm.broadcast)):
@@ -69,7 +74,7 @@ def covers_every_message(spec: AlgorithmSpec) -> None:
         missing = sorted(channel.value for channel in least - guarantee.view)
         demand(
             not missing,
-            f"the {guarantee.observer.value} also sees {missing}, its guarantee leaves that out",
+            f"the {guarantee.observer.value} also sees {missing}, which its guarantee omits",
         )
         demand(
             not guarantee.protects or guarantee.proof is not None,
@@ -77,10 +82,13 @@ def covers_every_message(spec: AlgorithmSpec) -> None:
         )
         seen |= guarantee.view
     unseen = sorted(channel.value for channel in set(certificate.channels.values()) - seen)
-    demand(not unseen, f"nobody's view holds {unseen}")
+    demand(not unseen, f"no observer's view includes {unseen}")
     for guarantee in certificate.guarantees:
         epsilon, honest = guarantee.curve.stated()[0], guarantee.assumes & {IDEAL_REALS, ENTROPY}
-        text = f"the {guarantee.observer.value}'s guarantee hides what it assumes about noise (IDEAL_REALS or ENTROPY)"
+        text = (
+            f"the {guarantee.observer.value}'s guarantee does not name its assumption about noise"
+            " (IDEAL_REALS or ENTROPY)"
+        )
         demand(not guarantee.protects or epsilon == 0 or bool(honest), text)
     if not algorithm.has_mechanisms:
         for guarantee in certificate.guarantees:
@@ -89,33 +97,34 @@ def covers_every_message(spec: AlgorithmSpec) -> None:
 
 
 def within_the_budget(spec: AlgorithmSpec) -> None:
-    """What is promised is no worse than what was asked for: delta(epsilon) is at most delta, for the spec's own epsilon and delta, and
-    what is quoted is not larger than either.
+    """The certified curve stays within the requested epsilon and delta.
 
-    Published constants are labelled with what they really give, and may miss the budget that they were printed for.
+    At the epsilon of the spec, the curve's delta is at most the delta of the spec. The quoted
+    epsilon and delta are not larger than the requested ones. Published constants are exempt: they
+    may exceed the budget that they were printed for, and their certificate states what they cost.
     """
     epsilon, delta = budget_of(spec)
     if epsilon is None:
-        raise NotApplicable("it has no field for epsilon: nobody asked for a budget")
+        raise NotApplicable("it has no field for epsilon, so no budget was requested")
     algorithm = spec.build(SETTING)
     if algorithm.certificate.calibration == "published":
         raise NotApplicable(
-            "its constants are the published ones, its certificate says what they really give"
+            "it uses published constants; its certificate states what they really cost"
         )
     if not promises(algorithm):
-        raise NotApplicable(f"{algorithm.name} protects nobody")
+        raise NotApplicable(f"{algorithm.name} promises no protection")
     protected = [
         guarantee
         for built in (algorithm, *map(spec.build, AUDIT_GAMES))
         for guarantee in promises(built)
     ]
     for guarantee in protected:
-        spent, asked = (
+        spent, request = (
             guarantee.curve.delta(epsilon),
-            f"epsilon={epsilon} and delta={delta} were asked for",
+            f"epsilon={epsilon} and delta={delta} were requested",
         )
         text = (
-            f"the {guarantee.observer.value} is promised {guarantee.curve.words()}, where {asked}"
+            f"the {guarantee.observer.value} is promised {guarantee.curve.words()}, but {request}"
         )
         demand(spent <= delta, f"{text}: at this epsilon delta is {spent:.3g}")
         stated = guarantee.curve.stated()
@@ -123,28 +132,37 @@ def within_the_budget(spec: AlgorithmSpec) -> None:
 
 
 def sensitivities_hold(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> None:
-    """Values handed to `release` on neighbouring inputs, replayed on the same outputs, differ by at most the declared sensitivity."""
+    """On neighbouring inputs, released values differ by at most the declared sensitivity.
+
+    The second run is replayed with the outputs of the first.
+    """
     algorithm = private(spec)
     for trial, losses, neighbour in neighbours(60):
         first = record(algorithm, losses, noise.source(trial))
         second = record(algorithm, neighbour, noise.source(trial), first)
         demand(
             len(first.releases) == len(second.releases),
-            "neighbouring inputs give another number of releases on the same outputs",
+            "neighbouring inputs give different numbers of releases for the same outputs",
         )
         for a, b in zip(first.releases, second.releases, strict=True):
             moved = a.mechanism.distance(a.value, b.value)
             allowed = a.mechanism.sensitivity * (1 + 1e-9)
             text = f"{a.mechanism.purpose}: one changed loss moved a released value by {moved:.4g}"
-            demand(moved <= allowed, f"{text}, declared sensitivity {a.mechanism.sensitivity:.4g}")
+            demand(
+                moved <= allowed,
+                f"{text}, but the declared sensitivity is {a.mechanism.sensitivity:.4g}",
+            )
 
 
 def nothing_raw_in_a_view(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> None:
-    """Given the same releases and coins, everything a protected observer sees is the same on neighbouring inputs."""
+    """What an observer sees under a guarantee depends on the data only through the releases.
+
+    With the same releases and coins, its view is the same on neighbouring inputs.
+    """
     algorithm = spec.build(SETTING)
     protected = promises(algorithm)
     if not protected:
-        raise NotApplicable(f"{algorithm.name} protects nobody")
+        raise NotApplicable(f"{algorithm.name} promises no protection")
     for trial, losses, neighbour in neighbours(30):
         first, second = Everything(), Everything()
         ledger = record(algorithm, losses, noise.source(trial), None, (first,))
@@ -155,7 +173,8 @@ def nothing_raw_in_a_view(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> No
             ):
                 demand(
                     same(a, b),
-                    f"the {guarantee.observer.value} sees {name}, which depends on data beyond what was released",
+                    f"the {guarantee.observer.value} sees {name}, which depends on data beyond what"
+                    " was released",
                 )
 
 
@@ -188,7 +207,7 @@ def _seen(algorithm: Algorithm, guarantee: Guarantee, kept: Everything) -> list[
 def _releases(
     algorithm: Algorithm, seeds: int, noise: Randomness
 ) -> tuple[dict[Any, list[Any]], set[tuple[str, str]]]:
-    """Releases of many runs by mechanism, and what was drawn outside of any."""
+    """The releases of many runs by mechanism, and the draws made outside any mechanism."""
     rng = np.random.default_rng(7)
     found: dict[Any, list[Any]] = {}
     bare: set[tuple[str, str]] = set()
@@ -206,19 +225,19 @@ def _releases(
 
 
 def noise_follows_its_law(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> None:
-    """Real releases come from the certificate's mechanisms and follow their laws; 2/3 and 3/2 of the noise would be noticed.
+    """Releases come from the certificate's mechanisms and follow the declared laws.
 
-    Outputs are mapped to numbers that are uniform under the declared law, for a Kolmogorov-Smirnov test.
+    Outputs are mapped to numbers that are uniform under the declared law and put to a
+    Kolmogorov-Smirnov test. The test must also reject 2/3 and 3/2 of the declared noise.
     """
     algorithm = private(spec, replace(SETTING, clients=2, horizon=60))
     unused = _releases_follow(algorithm, noise)
-    for louder in (
-        _loud(spec) if unused else ()
-    ):  # a threshold may be so far away that no short run comes near it
-        unused &= _releases_follow(louder.build(algorithm.setting), noise)
+    # A threshold may be too high for a short run to reach. The variants for audits come closer.
+    for variant in _audit_variants(spec) if unused else ():
+        unused &= _releases_follow(variant.build(algorithm.setting), noise)
     demand(
         not unused,
-        f"the certificate names the mechanism {min(unused, default='')!r}, no run released through it",
+        f"the certificate names the mechanism {min(unused, default='')!r}, but no run used it",
     )
     coins = np.random.default_rng(8)
     for mechanism in algorithm.certificate.mechanisms:
@@ -234,12 +253,12 @@ def noise_follows_its_law(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> No
             p = _p_value(mechanism.scaled(factor), samples, coins)
             demand(
                 p < 1e-4,
-                f"{purpose}: the sampler may as well have {factor:.2f} of the noise (p = {p:.1e})",
+                f"{purpose}: the test cannot rule out {factor:.2f} of the noise (p = {p:.1e})",
             )
 
 
 def _releases_follow(algorithm: Algorithm, noise: Randomness) -> set[str]:
-    """Holds the releases of real runs against the certificate's mechanisms; returns the purposes of those that were not used."""
+    """Test the releases of real runs; return the purposes of the mechanisms that were not used."""
     found, bare = _releases(algorithm, 150, noise)
     for law, purpose in sorted(bare):
         demand(law in FREE_COINS, f"{law} noise for {purpose!r} is drawn outside any mechanism")
@@ -269,30 +288,34 @@ def _p_value(law: Any, pairs: list[tuple[Any, Any]], coins: np.random.Generator)
 
 
 def exact_ratio_below_certificate(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> None:
-    """On tiny games every transcript and every pair of neighbours is enumerated: no delta above the certified curve.
+    """On tiny games, no exact delta is above the certified curve.
 
-    The largest log-ratio is compared with the curve's epsilon at delta = 0, and the exact delta with the curve at smaller epsilon,
-    also where later losses react to what was sent, in the worst way (`adversary`).
+    Every transcript and every pair of neighbours is enumerated. The largest log-ratio is compared
+    with the curve's epsilon at delta = 0. The exact delta is compared with the curve at smaller
+    epsilon, also for the worst adversary whose later losses react to broadcasts (`adversary`).
 
-    The likelihoods must sum to one and agree with simulated frequencies, so that they speak of the code that runs; and the
-    games must come within half of the certificate, or they say nothing. Unless the ledger holds the certificate (its composition is
-    "sum"), a promise that the likelihood of broadcasts cannot check is broken: nobody else would.
+    The likelihoods must sum to one and match simulated frequencies, so that they describe the code
+    that runs. The games must reach at least half of the certificate, or they say nothing.
+
+    If the composition is "sum", `ledger_composes` checks the certificate too. Otherwise no other
+    contract does, so a promise that the likelihood of broadcasts cannot check is broken.
     """
     algorithm = private(changed(spec, interval=1), AUDIT_GAMES[0])
     if not promises(algorithm):
-        raise NotApplicable(f"{algorithm.name} protects nobody")
+        raise NotApplicable(f"{algorithm.name} promises no protection")
     alone = algorithm.certificate.composition != "sum"
     if algorithm.log_likelihood is None:
         demand(
             not alone,
-            "a finite epsilon with neither an exact likelihood nor a compositional proof cannot be checked",
+            "the certificate cannot be checked: it has neither an exact likelihood nor a"
+            " compositional proof",
         )
-        raise NotApplicable("the proof is compositional: held by the ledger")
+        raise NotApplicable("the proof is compositional: 'ledger composes' checks it")
     if alone:
         _all_in_broadcasts(algorithm)
     closest = max(
         _audit_game(variant.build(setting), setting, noise)
-        for variant, setting in product(_loud(spec), AUDIT_GAMES)
+        for variant, setting in product(_audit_variants(spec), AUDIT_GAMES)
     )
     if closest < LEAST_POWER:
         weak = f"the tiny games reach only {closest:.2f} of the certificate: offer audit_variants()"
@@ -300,26 +323,36 @@ def exact_ratio_below_certificate(spec: AlgorithmSpec, noise: Randomness = SEEDE
         raise NotApplicable(weak)
 
 
-def _loud(spec: AlgorithmSpec) -> tuple[AlgorithmSpec, ...]:
-    """A large epsilon brings the worst ratio close to the certificate; with a small one frequencies tell more."""
+def _audit_variants(spec: AlgorithmSpec) -> tuple[AlgorithmSpec, ...]:
+    """The spec's variants for audits; by default one with a large epsilon and one with a small one.
+
+    A large epsilon brings the worst ratio close to the certificate. With a small one, frequencies
+    are more informative.
+    """
     return spec.audit_variants() or tuple(
         changed(spec, epsilon=epsilon, interval=1) for epsilon in (24.0, 3.0)
     )
 
 
 def _all_in_broadcasts(algorithm: Algorithm) -> None:
-    """The likelihood speaks of broadcasts: not of what clients send, nor of what they play by noise of their own."""
+    """Demand that the likelihood of broadcasts covers everything in the guaranteed views.
+
+    It covers neither what clients send nor what they play with their own noise.
+    """
     for guarantee in promises(algorithm):
         beyond = sorted(
             channel.value for channel in guarantee.view & {Channel.UPLOADS, Channel.SUM}
         )
-        text = f"the {guarantee.observer.value} sees {beyond}, of which the likelihood of broadcasts says nothing"
+        text = (
+            f"the {guarantee.observer.value} sees {beyond}, which the likelihood of broadcasts does"
+            " not cover"
+        )
         demand(not beyond, f"{text}, and the proof is not compositional")
     setting = algorithm.setting
     released = record(
         algorithm, np.ones((setting.horizon, setting.clients, setting.experts)), SeededNoise(0)
     ).releases
-    text = "clients release noise of their own, of which the likelihood of broadcasts says nothing"
+    text = "clients release with their own noise, which the likelihood of broadcasts does not cover"
     demand(
         all(release.client is None for release in released),
         f"{text}, and the proof is not compositional",
@@ -327,23 +360,26 @@ def _all_in_broadcasts(algorithm: Algorithm) -> None:
 
 
 def _audit_game(algorithm: Algorithm, setting: Setting, noise: Randomness) -> float:
-    """One tiny game, enumerated; returns how close the worst pair comes to a certificate: in log-ratio, or in delta if unbounded."""
+    """Enumerate one tiny game; return the largest share of a certificate that a pair reaches.
+
+    The share is of the log-ratio, or of delta where the log-ratio has no certified bound.
+    """
     likelihood = algorithm.log_likelihood
     assert likelihood is not None
     promised = [guarantee.curve for guarantee in promises(algorithm)]
     curves = [curve for i, curve in enumerate(promised) if curve not in promised[:i]]
     shape = (setting.horizon, setting.clients, 2)
     vectors = [np.array(pair, float) for pair in product((0, 1), repeat=2)]
-    quiet = np.zeros(shape)
-    quiet[:, 1:] = 0.5  # further clients are in the background; the datum belongs to the first
+    background = np.zeros(shape)
+    background[:, 1:] = 0.5  # the datum belongs to the first client
     choosing = setting.horizon - 1  # no exchange follows the last round
     games = list(product(range(4), repeat=choosing))
-    found = all_paths(2, lambda noise: broadcasts_of(algorithm, quiet, noise))
-    order, levels = told_apart([by_round(sent, choosing) for sent in found], choosing)
+    found = all_paths(2, lambda noise: broadcasts_of(algorithm, background, noise))
+    order, levels = sort_by_prefix([by_round(sent, choosing) for sent in found], choosing)
     transcripts = [found[i] for i in order]
 
     def stream(game: tuple[int, ...]) -> np.ndarray:
-        losses = quiet.copy()
+        losses = background.copy()
         losses[:choosing, 0] = np.stack([vectors[i] for i in game])
         return losses
 
@@ -363,13 +399,15 @@ def _audit_game(algorithm: Algorithm, setting: Setting, noise: Randomness) -> fl
     )
     with np.errstate(invalid="ignore"):
         ratios = np.abs(table[pairs[:, 0]] - table[pairs[:, 1]])
-    worst = float(np.nanmax(ratios))  # both impossible: not a number, and no matter
+    worst = float(
+        np.nanmax(ratios)
+    )  # nan where both are impossible: such a transcript does not count
     closest, by_vector = 0.0, chances.reshape(*[len(vectors)] * choosing, -1)
     for curve in curves:
         pure, stated = curve.epsilon(0.0), curve.stated()[0]
         demand(
             worst <= pure * (1 + 1e-6),
-            f"a transcript has log-ratio {worst:.4f}, a certificate says {pure:.4f}",
+            f"a transcript has log-ratio {worst:.4f}, but a certificate says {pure:.4f}",
         )
         closest = max(closest, worst / pure) if pure < np.inf else closest
         for epsilon in np.linspace(0.0, stated, EPSILONS).tolist():
@@ -377,13 +415,14 @@ def _audit_game(algorithm: Algorithm, setting: Setting, noise: Randomness) -> fl
             allowed = curve.delta(epsilon)
             text = f"two neighbours have delta = {exact:.3e} at epsilon = {epsilon:.4f}"
             demand(
-                exact <= allowed * (1 + 1e-6) + 1e-12, f"{text}, a certificate says {allowed:.3e}"
+                exact <= allowed * (1 + 1e-6) + 1e-12,
+                f"{text}, but a certificate says {allowed:.3e}",
             )
             closest = (
                 max(closest, exact / allowed) if allowed > 1e-9 and pure == np.inf else closest
             )
-    loud = (1, 2, 1)[:choosing]
-    _frequencies_match(algorithm, transcripts, np.exp(table[index[loud]]), stream(loud), noise)
+    varied = (1, 2, 1)[:choosing]
+    _frequencies_match(algorithm, transcripts, np.exp(table[index[varied]]), stream(varied), noise)
     return closest
 
 
@@ -399,17 +438,22 @@ def _frequencies_match(
     counts = np.zeros(len(transcripts))
     for seed in range(runs):
         sent = broadcasts_of(algorithm, losses, noise.source(seed))
-        demand(repr(sent) in index, f"a run sent {sent}, which has no likelihood")
+        demand(repr(sent) in index, f"a run sent {sent}, which was not enumerated")
         counts[index[repr(sent)]] += 1
     alarm = noise.alarm / 10
-    never = expected * runs * len(expected) < alarm  # to see any of them is as unlikely
-    demand(not counts[never].any(), "a run sent what has likelihood zero")
+    never = (
+        expected * runs * len(expected) < alarm
+    )  # seeing any of them is less likely than `alarm`
+    demand(not counts[never].any(), "a run sent a transcript of (nearly) zero likelihood")
     p = chance(counts, expected)
     demand(p > alarm, f"simulated transcripts do not follow the likelihood (p = {p:.1e})")
 
 
 def chance(counts: np.ndarray, expected: np.ndarray) -> float:
-    """How probable such counts are at most: an exact binomial test for each group of outcomes, times the number of tests."""
+    """An upper bound on the probability of such counts.
+
+    It is the least p-value of exact binomial tests, one per group of outcomes, times their number.
+    """
     runs, groups = int(counts.sum()), pooled(expected, LEAST_EXPECTED / counts.sum())
     seen = np.array([counts[group].sum() for group in groups])
     likely = np.array([expected[group].sum() for group in groups]).clip(max=1.0)
@@ -418,7 +462,7 @@ def chance(counts: np.ndarray, expected: np.ndarray) -> float:
 
 
 def pooled(expected: np.ndarray, least: float) -> list[np.ndarray]:
-    """Indices of outcomes, rare ones together, so that every group is expected at least so often."""
+    """Group outcomes, rare ones together, so that every group has probability at least `least`."""
     groups, group = list[np.ndarray](), list[int]()
     for index in np.argsort(expected):
         group.append(int(index))

@@ -1,4 +1,4 @@
-"""The contract about composition: what a run releases about one datum adds up to no more than was promised."""
+"""The contract on composition: all releases about one datum cost at most what was promised."""
 
 from __future__ import annotations
 
@@ -21,33 +21,34 @@ from hedgerow.privacy.composition.steps import PureComposition
 from hedgerow.privacy.curves import ApproximateDP, BoundedRange, LaplaceDP, PureDP
 from hedgerow.privacy.odometer import Odometer
 
-Costs = frozenset[
-    tuple[PrivacyCurve, int]
-]  # what the releases that count cost, and how many cost that
+Costs = frozenset[tuple[PrivacyCurve, int]]  # the costs of the counted releases, with multiplicity
 _ROUNDING = 1e-9
 
 
 def ledger_composes(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> None:
-    """Where the proof is compositional, the releases one datum enters compose to at most what each observer is promised.
+    """The releases that depend on one datum compose to at most what each observer is promised.
 
-    A datum belongs to one client. A release counts for it if another datum in its place changes the value handed to the mechanism
-    while everything released before stays as it was: releases of the datum's own client, and those of the server that depend on
-    it beyond what its client released. Other clients know it through earlier releases only, so theirs cost nothing and the sum is
-    one client's, not everybody's.
+    The contract applies where the proof is compositional. A datum belongs to one client. A release
+    counts if changing the datum changes the value given to the mechanism while all earlier outputs
+    stay the same. These are the releases of the datum's client, and those of the server that depend
+    on the datum beyond what its client released. Other clients learn about the datum only through
+    earlier releases, so their releases cost nothing, and the sum covers one client, not all.
 
-    All that count are charged to every observer who is promised anything. Uploads show the clients' releases and broadcasts the
-    server's, as they are or worked on ("nothing raw in a view" holds that there is nothing else); one that an observer does not
-    see at all is charged to it all the same, which is never too little. The exception is the server where it sees what clients send:
-    noise that it draws itself hides nothing from it, so a release of its own must not count.
+    Every counted release is charged to every observer that has a promise. Uploads show the clients'
+    releases and broadcasts the server's, raw or processed ("nothing raw in a view" checks that they
+    show nothing else). A release that an observer does not see is charged to it too: the sum is
+    then too large, never too small. The server is an exception where it sees what clients send. The
+    noise that it draws itself hides nothing from it, so no release by the server may count.
 
-    A sum that stays below a promise on every path is a filter's (`proofs/odometer.md`), so parameters may be chosen during the run.
+    A sum that stays below a promise on every path is a filter (`proofs/odometer.md`), so parameters
+    may be chosen during the run.
     """
     algorithm = private(spec)
     if algorithm.certificate.composition != "sum":
-        raise NotApplicable("the proof is joint: held by sensitivities and the exact ratio")
+        raise NotApplicable("the proof is joint: 'sensitivities hold' and the exact ratio check it")
     promised = promises(algorithm)
     if not promised:
-        raise NotApplicable(f"{algorithm.name} protects nobody")
+        raise NotApplicable(f"{algorithm.name} promises no protection")
     plans, found = set[tuple[Any, ...]](), set[Costs]()
     for plan, counted in _counted(algorithm, noise):
         for guarantee in promised:
@@ -62,13 +63,13 @@ def ledger_composes(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> None:
 def _counted(
     algorithm: Algorithm, noise: Randomness
 ) -> Iterator[tuple[tuple[Any, ...], list[Release]]]:
-    """For each run its mechanisms in order, and the releases that count for the datum in which its neighbour differs."""
+    """For each run: its mechanisms in order, and the releases that depend on the changed datum."""
     for trial, losses, neighbour in neighbours(60):
         first = record(algorithm, losses, noise.source(trial))
         second = record(algorithm, neighbour, noise.source(trial), first)
         demand(
             len(first.releases) == len(second.releases),
-            "neighbouring inputs give another number of releases on the same outputs",
+            "neighbouring inputs give different numbers of releases for the same outputs",
         )
         counted = [
             a
@@ -79,11 +80,13 @@ def _counted(
 
 
 def _hidden_by_others(guarantee: Guarantee, counted: list[Release]) -> None:
+    """Demand that no promise about a server that sees uploads rests on the server's own noise."""
     if guarantee.observer is Observer.SERVER and guarantee.view & {Channel.UPLOADS, Channel.SUM}:
         for release in counted:
             demand(
                 release.client is not None,
-                f"the server is protected by noise that it draws itself ({release.mechanism.purpose})",
+                "the promise about the server rests on noise that it draws itself"
+                f" ({release.mechanism.purpose})",
             )
 
 
@@ -93,18 +96,19 @@ def _cost(release: Release) -> PrivacyCurve:
     cost = mechanism.curve
     if cost is None:
         raise BrokenContract(
-            f"{mechanism.purpose}: a release without a cost of its own cannot be part of a sum"
+            f"{mechanism.purpose}: a release whose mechanism states no cost cannot be part of a sum"
         )
     return cost
 
 
 def _stays_below(guarantee: Guarantee, costs: Costs, planned: bool) -> None:
-    """At three points of the promised curve: total variation, half of the stated epsilon, and the stated epsilon."""
+    """Compare with the promised curve at epsilon = 0 and at half and all of the stated epsilon."""
     stated = guarantee.curve.stated()[0]
     for epsilon in (0.0, stated / 2, stated):
         allowed, least = guarantee.curve.delta(epsilon), 1.0
         for rule in _rules(costs, planned):
-            # what holds at the stated epsilon implies something everywhere, now and then more than the rule itself says
+            # The delta at the stated epsilon implies a bound at every epsilon. Sometimes it is
+            # better than the rule's own bound.
             implied = ApproximateDP(stated, rule.delta(stated)).delta(epsilon)
             least = min(least, implied, rule.delta(epsilon))
             if least <= allowed * (1 + _ROUNDING):
@@ -116,13 +120,19 @@ def _stays_below(guarantee: Guarantee, costs: Costs, planned: bool) -> None:
                 if least < 1
                 else "for which no rule of composition is proven"
             )
-            text = f"the {guarantee.observer.value} is promised delta = {allowed:.4g} at epsilon = {epsilon:.4g}"
+            text = (
+                f"the {guarantee.observer.value} is promised delta = {allowed:.4g}"
+                f" at epsilon = {epsilon:.4g}"
+            )
             raise BrokenContract(f"{text}; a datum enters {spent}, {rest}")
 
 
 @lru_cache(maxsize=256)
 def _rules(costs: Costs, planned: bool) -> tuple[PrivacyCurve, ...]:
-    """The composition by every proven rule that takes these costs. Each of them holds; the dearest to compute comes last."""
+    """The composed curve by every proven rule that accepts these costs.
+
+    Each of them is valid. The most expensive one to compute comes last.
+    """
     return (*_sums(costs), *_equal_steps(costs), *(_plan(costs) if planned and costs else ()))
 
 
@@ -137,13 +147,13 @@ def _sums(costs: Costs) -> Iterator[PrivacyCurve]:
 
 
 def _equal_steps(costs: Costs) -> Iterator[PrivacyCurve]:
-    """Steps with a pure bound, taken as if each were the dearest."""
+    """Rules for steps with a pure bound, each charged like the most expensive one."""
     steps, kinds = sum(count for _, count in costs), {type(cost) for cost, _ in costs}
     if costs and kinds <= {PureDP, LaplaceDP, BoundedRange}:
-        dearest = max(cost.epsilon(0.0) for cost, _ in costs)
-        yield PureComposition(dearest, steps)
-        if kinds == {BoundedRange} and dearest <= WIDEST:
-            yield AdaptiveBoundedRange(dearest, steps)
+        largest = max(cost.epsilon(0.0) for cost, _ in costs)
+        yield PureComposition(largest, steps)
+        if kinds == {BoundedRange} and largest <= WIDEST:
+            yield AdaptiveBoundedRange(largest, steps)
 
 
 def _plan(costs: Costs) -> Iterator[PrivacyCurve]:

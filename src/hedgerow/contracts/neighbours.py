@@ -1,4 +1,4 @@
-"""The games on which privacy is examined: neighbouring streams, and what a run on one of them releases."""
+"""Neighbouring loss streams for the privacy contracts, and what a run on one of them releases."""
 
 from __future__ import annotations
 
@@ -24,7 +24,10 @@ SETTING = Setting(clients=3, experts=5, horizon=40)
 
 @dataclass(frozen=True)
 class Randomness:
-    """Where a contract takes its noise from, and how unlikely a sample must be to speak against a law: entropy is new every time."""
+    """A source of noise, and the p-value below which a sample counts against a law.
+
+    Secure noise differs in every run, so its threshold is lower.
+    """
 
     source: Callable[[int], NoiseSource]
     alarm: float
@@ -43,7 +46,10 @@ def _fields_of(spec: AlgorithmSpec) -> dict[str | None, Any]:
 
 
 def budget_of(spec: AlgorithmSpec) -> tuple[float | None, float]:
-    """The epsilon and delta that were asked for, in the fields that the spec's traits name; no epsilon: no budget."""
+    """The requested epsilon and delta, from the fields that the spec's traits name.
+
+    Without a field for epsilon there is no budget: epsilon is None.
+    """
     choices, traits = _fields_of(spec), spec.traits
     return choices.get(traits.epsilon), choices.get(traits.delta, 0.0)
 
@@ -51,7 +57,7 @@ def budget_of(spec: AlgorithmSpec) -> tuple[float | None, float]:
 def changed(
     spec: AlgorithmSpec, *, epsilon: float | None = None, interval: int | None = None
 ) -> AlgorithmSpec:
-    """The spec with another epsilon or another interval, where it has a field for it (`SpecTraits`)."""
+    """The spec with another epsilon or interval, where it has such a field (`SpecTraits`)."""
     known, wanted = _fields_of(spec), {spec.traits.epsilon: epsilon, spec.traits.interval: interval}
     choices = {
         name: value
@@ -62,7 +68,7 @@ def changed(
 
 
 def private(spec: AlgorithmSpec, setting: Setting = SETTING) -> Algorithm:
-    """The algorithm, if it has anything that draws noise."""
+    """The built algorithm; raises NotApplicable if it has no mechanisms."""
     algorithm = spec.build(setting)
     if not algorithm.has_mechanisms:
         raise NotApplicable(f"{algorithm.name} has no mechanisms")
@@ -70,7 +76,11 @@ def private(spec: AlgorithmSpec, setting: Setting = SETTING) -> Algorithm:
 
 
 def promises(algorithm: Algorithm) -> list[Guarantee]:
-    """The guarantees that protect. Neighbours here differ in one loss vector: a promise about more than that is checked by nobody."""
+    """The guarantees that promise protection.
+
+    Neighbours here differ in one loss vector. A promise about more than that breaks the contract,
+    because no contract can check it.
+    """
     protected = [guarantee for guarantee in algorithm.certificate.guarantees if guarantee.protects]
     for guarantee in protected:
         text = (
@@ -81,7 +91,7 @@ def promises(algorithm: Algorithm) -> list[Guarantee]:
 
 
 def neighbours(trials: int) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Streams that differ in one loss vector, by as much as it can."""
+    """Pairs of streams that differ in one loss vector, by 1 in every entry."""
     rng = np.random.default_rng(11)
     rounds, clients, experts = SETTING.horizon, SETTING.clients, SETTING.experts
     for trial in range(trials):
@@ -104,7 +114,7 @@ def record(
     replay: Ledger | None = None,
     sinks: tuple[Sink, ...] = (),
 ) -> Ledger:
-    """What one run releases; with `replay`, on the outputs of an earlier run."""
+    """The releases of one run; with `replay`, the outputs are those of an earlier run."""
     noise = RecordingNoise(source, replay)
     simulate(algorithm, RecordedArray(losses), 0, noise=noise, fused=False, sinks=sinks)
     return noise.ledger

@@ -1,4 +1,4 @@
-"""How a contract ends (it holds, it does not apply, or it is broken) and what "the same" means in one."""
+"""The outcomes of a contract (holds, not applicable, broken) and its notion of equality."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ class BrokenContract(AssertionError):
 
 
 class NotApplicable(Exception):
-    """The contract says nothing about this algorithm; the text says why."""
+    """The contract does not apply to this algorithm; the text says why."""
 
 
 def demand(holds: bool, text: str) -> None:
+    """Raise BrokenContract with this text unless the condition holds."""
     if not holds:
         raise BrokenContract(text)
 
 
 def same(first: Any, second: Any) -> bool:
-    """Equal bit for bit: arrays, numbers, dataclasses and tuples of them."""
+    """Whether two values are equal bit for bit: arrays, numbers, dataclasses, tuples, lists."""
     if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
         return np.array_equal(
             np.asarray(first), np.asarray(second), equal_nan=np.asarray(first).dtype.kind == "f"

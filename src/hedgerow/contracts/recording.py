@@ -1,4 +1,4 @@
-"""Noise sources that watch: record every release, replay recorded outputs on other data, or try out every possible output."""
+"""Noise sources that record releases, replay them on other data, or enumerate all outputs."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy as np
 
 from hedgerow.core.noise import Noise, NoiseSource
 
-Who = tuple[str, int | None]  # a role and which of its players; the server is ("server", None)
+Who = tuple[str, int | None]  # a role and the index of the player; ("server", None) is the server
 SERVER: Who = ("server", None)
 
 
 @dataclass(frozen=True)
 class Release:
-    """One value that one player handed to `noise.release`: the mechanism, the secret value, what came out, and who.
+    """One call of `noise.release`: the mechanism, the secret value, the output, and the player.
 
-    A release for all clients at once is recorded as one for each of them, as if each had been alone.
+    A release for all clients at once is recorded as one release per client.
     """
 
     mechanism: Any
@@ -35,19 +35,19 @@ class Release:
 
 @dataclass
 class Ledger:
-    """All releases of a run in order, and draws made outside any release, with what came out."""
+    """All releases of a run in order, and the draws made outside releases, with results."""
 
     releases: list[Release] = field(default_factory=list)
     coins: list[tuple[tuple[Who, ...], str, str, Any]] = field(default_factory=list)
 
 
 def _rows(value: Any, batch: tuple[int, ...]) -> list[Any]:
-    """What each player of a view has: the value itself, or its rows."""
+    """The value of each player of a view: the rows of a batch, or the value itself."""
     if not batch:
         return [value]
     if np.shape(value)[:1] != batch:
         raise AssertionError(
-            f"a value of shape {np.shape(value)} was released for {batch[0]} clients at once"
+            f"a value of shape {np.shape(value)} was released for a batch of {batch[0]} clients"
         )
     return list(value)
 
@@ -58,7 +58,7 @@ def _joined(rows: list[Any], batch: tuple[int, ...]) -> Any:
 
 @dataclass(frozen=True)
 class _Watched:
-    """A view of some players that answers releases through `answer` and notes draws made outside of one."""
+    """A view of some players that sends releases to `answer` and records all other draws."""
 
     inner: Noise
     ledger: Ledger
@@ -109,9 +109,11 @@ class _Watched:
 
 
 class RecordingNoise:
-    """Wraps a source and keeps a ledger. With `replay`, outputs and coins are taken from an earlier ledger instead of being drawn.
+    """Wraps a noise source and keeps a ledger.
 
-    Every player goes through its own outputs in its own order, so a ledger can be replayed for all clients at once or one by one.
+    With `replay`, outputs and coins come from an earlier ledger instead of being drawn. Each player
+    replays its own outputs in order, so a ledger can be replayed for all clients at once or one by
+    one.
     """
 
     def __init__(self, inner: NoiseSource, replay: Ledger | None = None) -> None:
@@ -161,7 +163,7 @@ class RecordingNoise:
 
 @dataclass(frozen=True)
 class _Scripted:
-    """A view whose discrete outcomes follow a script; beyond its end the first outcome is taken and noted as open."""
+    """A view whose discrete outcomes follow a script; after its end every outcome is the first."""
 
     source: ScriptedNoise
     batch: tuple[int, ...]
@@ -202,7 +204,10 @@ class _Scripted:
 
 
 class ScriptedNoise:
-    """Walks one path of the tree of all discrete outcomes; continuous noise is left out (likelihoods integrate over it)."""
+    """One path through the tree of all discrete outcomes.
+
+    Continuous noise is left out, because likelihoods integrate over it.
+    """
 
     def __init__(self, script: tuple[int, ...], experts: int) -> None:
         self.script = script
@@ -227,7 +232,7 @@ class ScriptedNoise:
 
 
 def all_paths(experts: int, walk: Callable[[ScriptedNoise], Any]) -> list[Any]:
-    """`walk` on every path of the outcome tree, depth first."""
+    """Call `walk` on every path of the outcome tree, depth first, and return the results."""
     found, open_scripts = [], [()]
     while open_scripts:
         script = open_scripts.pop()

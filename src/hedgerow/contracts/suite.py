@@ -1,4 +1,4 @@
-"""All contracts, and how to run them on an algorithm."""
+"""The list of all contracts, and a function that checks one of them on an algorithm."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hedgerow.contracts.neighbours import SECURE
 from hedgerow.contracts.outcome import BrokenContract, NotApplicable
 from hedgerow.core.protocol import AlgorithmSpec
 
-Contract = Callable[..., None]  # a spec, and for some a `Randomness`
+Contract = Callable[..., None]  # takes a spec and, in some cases, a `Randomness`
 
 CONTRACTS: dict[str, Contract] = {
     "same on every engine": agreement.same_on_every_engine,
@@ -36,7 +36,8 @@ CONTRACTS: dict[str, Contract] = {
     "million rounds": utility.million_rounds,
 }
 
-# those that take their noise as an argument; the others have no noise or compare runs on the same one, which is never secure
+# The contracts that take noise as an argument. The others use no noise, or compare runs with the
+# same noise, which a secure source cannot repeat.
 ON_BOTH_SOURCES = tuple(
     name for name, check in CONTRACTS.items() if "noise" in signature(check).parameters
 )
@@ -44,21 +45,23 @@ ON_BOTH_SOURCES = tuple(
 
 @dataclass(frozen=True)
 class Outcome:
+    """The result of one contract on one algorithm; `detail` says what holds or what went wrong."""
+
     contract: str
     status: Literal["holds", "not applicable", "broken"]
     detail: str
 
 
 def examine(name: str, spec: AlgorithmSpec, *, secure: bool = False) -> Outcome:
-    """One contract on one algorithm, with seeded noise or with `secure` noise, where it is about noise."""
+    """Check one contract on one algorithm, with seeded noise or with `secure` noise."""
     try:
         if secure and name not in ON_BOTH_SOURCES:
-            raise NotApplicable("it does not draw noise, or needs the same noise twice")
+            raise NotApplicable("it draws no noise, or needs the same noise twice")
         CONTRACTS[name](spec, **({"noise": SECURE} if secure else {}))
     except NotApplicable as reason:
         return Outcome(name, "not applicable", str(reason))
     except BrokenContract as error:
         return Outcome(name, "broken", str(error))
-    except Exception as error:  # an algorithm that fails outright breaks the contract it failed in
+    except Exception as error:  # an algorithm that raises breaks the contract
         return Outcome(name, "broken", f"{type(error).__name__}: {error}")
     return Outcome(name, "holds", (CONTRACTS[name].__doc__ or "").strip().splitlines()[0])

@@ -1,4 +1,4 @@
-"""Contracts about learning: the noiseless algorithm is its reference, regret stays below a proven bound, long runs stay stable."""
+"""Contracts on learning: noiseless play equals the reference, regret stays below its bound."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hedgerow.evaluation.statistics import Estimate
 
 
 def noiseless_is_reference(spec: AlgorithmSpec) -> None:
-    """Without noise the algorithm plays as the reference it declares."""
+    """Without noise, the algorithm plays like the reference that it declares."""
     environment = Switching(clients=3, experts=5, horizon=60)
     algorithm = spec.build(environment.setting)
     if algorithm.reference is None:
@@ -45,27 +45,26 @@ STREAMS: tuple[Environment, ...] = (
     Switching(clients=3, experts=8, horizon=400),
     Realizable(clients=1, experts=8, horizon=400),
 )
-LONG_AND_EASY = Bernoulli(
-    clients=3, experts=2, horizon=4000, mean=0.9, gap=0.8
-)  # where even large constants say something
+# A stream on which even a bound with large constants is not vacuous.
+LONG_AND_EASY = Bernoulli(clients=3, experts=2, horizon=4000, mean=0.9, gap=0.8)
 
 
 def regret_below_bound(spec: AlgorithmSpec) -> None:
-    """Mean regret, less its confidence interval, stays under the proven bound on streams that the bound covers.
+    """The lower end of mean regret stays below the proven bound on every stream that it covers.
 
-    A stream on which a blind guess would keep the bound says nothing and is left out.
+    A stream on which random guessing meets the bound says nothing and is left out.
     """
-    told = sum(_keeps_bound(spec, environment) for environment in STREAMS) or _keeps_bound(
+    judged = sum(_keeps_bound(spec, environment) for environment in STREAMS) or _keeps_bound(
         spec, LONG_AND_EASY
     )
-    if not told:
+    if not judged:
         raise NotApplicable(
-            "on every stream that the bound covers, if any, a blind guess would keep it too"
+            "on every stream that the bound covers, if any, random guessing meets it too"
         )
 
 
 def _keeps_bound(spec: AlgorithmSpec, environment: Environment) -> bool:
-    """Whether the stream could have told that the bound is wrong; broken where it does."""
+    """Demand that regret meets the bound; returns False if the stream cannot refute the bound."""
     algorithm = spec.build(environment.setting)
     bound = algorithm.regret_bound
     if bound is None:
@@ -75,7 +74,7 @@ def _keeps_bound(spec: AlgorithmSpec, environment: Environment) -> bool:
     found = _regret(algorithm, environment)
     demand(
         found.low <= bound.value,
-        f"mean regret {found} on {environment} is above the bound {bound.value:.4g}",
+        f"mean regret {found} on {environment} is above the proven bound {bound.value:.4g}",
     )
     return True
 
@@ -94,16 +93,18 @@ def _regret(algorithm: Algorithm, environment: Environment) -> Estimate:
 
 @cache
 def _guessing(environment: Environment) -> Estimate:
-    """The regret of following a random expert in every round."""
+    """The regret of drawing a random expert in every round."""
     return _regret(Uniform().build(environment.setting), environment)
 
 
 def million_rounds(spec: AlgorithmSpec) -> None:
-    """A million rounds: plays stay valid, losses and regret stay finite and exact."""
+    """In a million rounds, plays stay valid, regret finite, and cumulative loss never falls."""
     environment = Bernoulli(clients=1, experts=3, horizon=10**6, mean=0.6, gap=0.1)
     algorithm = changed(spec, interval=1000).build(environment.setting)
     recorder = Recorder(environment.setting, environment.family)
     result = recorder.result("", 0, simulate(algorithm, environment, 0, sinks=[recorder]))
     demand(bool(np.isfinite(result.regret).all()), "regret is not finite")
-    demand(0 <= result.loss[-1] <= 10**6, f"a loss of {result.loss[-1]:.4g} in a million rounds")
+    demand(
+        0 <= result.loss[-1] <= 10**6, f"the loss after a million rounds is {result.loss[-1]:.4g}"
+    )
     demand(bool((np.diff(result.loss) >= 0).all()), "cumulative loss went down")

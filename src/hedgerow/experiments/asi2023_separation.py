@@ -1,16 +1,21 @@
-"""Asi, Feldman, Koren, Talwar 2023, section 4: losses that react to the plays are far worse for private algorithms.
+"""Asi, Feldman, Koren, Talwar 2023, section 4: private algorithms and losses that react to plays.
 
-Two things are seen. First, the dartboard at epsilon = 1 on a stream fixed in advance and against an adversary that charges what was
-just played: lazy by design, it stays where it is and pays. Hedge, not private and drawing afresh in every round, has no such weakness,
-which is the paper's point: without privacy the two kinds of adversary are equally hard.
+There are two parts. The first plays the dartboard at epsilon = 1 on a stream fixed in advance and
+against an adversary that charges the expert just played. The dartboard is lazy by design: it stays
+with its expert and pays. Hedge is not private, draws in every round and has no such weakness. That
+is the paper's point: without privacy, the two kinds of adversary are equally hard.
 
-Second, the adversary of Theorem 10 (pure privacy, epsilon <= 1/10, d >= 2T): experts guess the signs of columns, all rows agree, and a
-column that was played is gone. One row tells everything to whoever may look: Hedge with a high rate regrets about 1/2 + ln 10 whatever
-T (the first guess, and now and then the expert it just played). Every 0.1-DP algorithm regrets at least `consensus_regret`, about
-0.28 T (`proofs/lower_bounds.md#consensus-columns`; the paper prints Omega(T), its proof cites a theorem about sign vectors). Runs of a
-few algorithms cannot show that all others pay as much. They could contradict it: a mean below the bound would say that a certificate
-or the proof is wrong. That is a coarse check: algorithms that rarely change their expert pay far more than the bound even at a
-hundred times the budget. Nor is all that is paid the theorem's price: `uniform`, which sees no data, pays less than they do.
+The second part is the adversary of Theorem 10 (pure privacy, epsilon <= 1/10, d >= 2T). Experts
+guess the signs of columns, all rows agree, and a column that was played is gone. Without privacy,
+one row reveals everything: Hedge with a high rate regrets about 1/2 + ln 10 for every T (the first
+guess and, now and then, the expert that it just played). Every 0.1-DP algorithm regrets at least
+`consensus_regret`, about 0.28 T (`proofs/lower_bounds.md#consensus-columns`; the paper prints
+Omega(T), and its proof cites a theorem about sign vectors).
+
+Runs of a few algorithms cannot show that all others pay as much. They could contradict the bound: a
+mean below it would mean that a certificate or the proof is wrong. This check is coarse. Algorithms
+that rarely switch pay far more than the bound even at a hundred times the budget. Nor is the whole
+regret the price of the theorem: `uniform`, which sees no data, pays less than they do.
 """
 
 from __future__ import annotations
@@ -72,11 +77,8 @@ GAMES: dict[str, tuple[Callable[[int], Environment], dict[str, AlgorithmSpec]]] 
         {**LEARNERS, BLIND: Uniform(), HEDGE: Hedge(), FAST: Hedge(rate=50.0)},
     ),
 }
-LINEAR, SUBLINEAR, LITTLE = (
-    0.95,
-    0.9,
-    0.05,
-)  # exponents of the horizon; regret per round of whoever is not private
+LINEAR, SUBLINEAR = 0.95, 0.9  # limits for the exponent of the horizon
+LITTLE = 0.05  # limit for the regret per round without privacy
 
 
 def label(algorithm: str, horizon: int) -> str:
@@ -117,7 +119,7 @@ def _series(study: Study, algorithm: str) -> dict[float, Estimate]:
 
 
 def growth(study: Study, algorithm: str) -> Estimate:
-    """The exponent of the horizon between its last two values."""
+    """The growth exponent of regret between the last two horizons."""
     return exponent({float(t): study.regrets(label(algorithm, t)) for t in _horizons(study)[-2:]})
 
 
@@ -137,7 +139,7 @@ def _little_without_privacy(study: Study, game: str, algorithm: str) -> Check:
 
 
 def _judge_laziness(fixed: Study, chasing: Study) -> tuple[list[Check], list[Check]]:
-    """What the claim says about the dartboard, and what else is expected."""
+    """The checks of the claim about the dartboard, and our other expectations."""
     claimed, expected, last = [], [], _horizons(fixed)[-1]
     for name in PRIVATE:
         claimed += [
@@ -174,7 +176,7 @@ def _judge_laziness(fixed: Study, chasing: Study) -> tuple[list[Check], list[Che
 
 
 def _judge_columns(columns: Study) -> tuple[list[Check], list[Check]]:
-    """No mean below the bound, growth like T, and a reference that is far below the bound because it may look."""
+    """No private mean is below the bound, all grow like T, and Hedge is far below the bound."""
     claimed, costs = [], []
     for name in (*LEARNERS, BLIND):
         claimed.append(
@@ -202,16 +204,20 @@ def _judge_columns(columns: Study) -> tuple[list[Check], list[Check]]:
     ]
 
 
-def _told(columns: Study) -> str:
+def _note(columns: Study) -> str:
+    """The verdict's note about the columns."""
     last = _horizons(columns)[-1]
     means = {name: _per_round(columns, name, last).mean for name in (*LEARNERS, BLIND, HEDGE, FAST)}
     learners = [means[name] for name in LEARNERS]
     return (
-        f"columns of Theorem 10 at T = {last}, regret per round: {min(learners):.2f} to {max(learners):.2f} for {len(learners)} private "
-        f"learners, {means[BLIND]:.2f} for blind guesses ({sum(mean > means[BLIND] for mean in learners)} of the learners pay more), "
-        f"{means[HEDGE]:.4f} for Hedge and {means[FAST]:.4f} with a high rate, not private. Proven for every {SMALL:g}-DP algorithm: "
-        f"{consensus_regret(last, SMALL) / last:.2f} or more. Runs cannot show that; they would contradict it if one of these "
-        f"learned nearly as fast as Hedge, not if it spent a few times its budget"
+        f"columns of Theorem 10 at T = {last}, regret per round: {min(learners):.2f} to"
+        f" {max(learners):.2f} for {len(learners)} private learners, {means[BLIND]:.2f} for blind"
+        f" guesses ({sum(mean > means[BLIND] for mean in learners)} of the learners pay more),"
+        f" {means[HEDGE]:.4f} for Hedge and {means[FAST]:.4f} for Hedge with a high rate, both not"
+        f" private. Proven for every {SMALL:g}-DP algorithm:"
+        f" {consensus_regret(last, SMALL) / last:.2f} or more. Runs cannot show this bound. They"
+        " would contradict it if a private learner were nearly as fast as Hedge, but not if it"
+        " spent a few times its budget"
     )
 
 
@@ -219,7 +225,7 @@ def judge(done: Studies) -> Verdict:
     parts = (_judge_laziness(done[FIXED], done[CHASING]), _judge_columns(done[COLUMNS]))
     claimed = [check for claims, _ in parts for check in claims]
     checks = tuple(check for claims, expected in parts for check in (*claims, *expected))
-    return Verdict(all(check.passed for check in claimed), checks, _told(done[COLUMNS]))
+    return Verdict(all(check.passed for check in claimed), checks, _note(done[COLUMNS]))
 
 
 def draw(done: Studies, path: Path) -> None:
@@ -232,7 +238,10 @@ def draw(done: Studies, path: Path) -> None:
             for short, name in (("dartboard", private), ("Hedge", HEDGE))
             for kind, game in (("chasing", CHASING), ("fixed", FIXED))
         }
-        title = f"Losses that chase the plays, and fixed ones ({private}, epsilon = {EPSILON:g}, d = {EXPERTS})"
+        title = (
+            f"Losses that chase the plays, and fixed losses ({private}, epsilon = {EPSILON:g},"
+            f" d = {EXPERTS})"
+        )
         target = path if private == "approximate" else sibling(path, private)
         plot_regret_against(points, target, title, "rounds", note=footer(done, studies))
     columns = done[COLUMNS]
@@ -244,7 +253,7 @@ def draw(done: Studies, path: Path) -> None:
         for t in horizons
     }
     points = {
-        f"{len(LEARNERS)} private learners: the least mean": least,
+        f"{len(LEARNERS)} private learners: the smallest mean": least,
         f"{BLIND} (sees no data)": _series(columns, BLIND),
         f"Hedge, {HEDGE}": _series(columns, HEDGE),
         f"Hedge, {FAST}": _series(columns, FAST),
@@ -263,7 +272,9 @@ def draw(done: Studies, path: Path) -> None:
 EXPERIMENT = Experiment(
     id="asi2023-separation",
     title="Fixed losses against losses that react to the plays (Asi et al. 2023, section 4)",
-    claim="private regret is sub-linear for losses fixed in advance and linear for losses that react",
+    claim=(
+        "private regret is sublinear for losses fixed in advance and linear for losses that react"
+    ),
     studies=studies,
     judge=judge,
     draw=draw,

@@ -1,19 +1,26 @@
-"""Printed against certified constants, for every algorithm that has printed ones: regret on the same streams, by the gap.
+"""Printed against certified constants: regret on the same streams, by the gap of the stream.
 
-"The same epsilon" is read twice. As claimed: printed constants for epsilon = 1 beside certified ones for epsilon = 1. As proven:
-the same printed constants beside certified ones for the epsilon (and delta) that the printed ones cost by our certificate. A
-certificate is an upper bound: where it exceeds the claim, the claim is not confirmed, and that alone does not refute it.
+Every algorithm with printed constants takes part, except `random_prefix`, which is built as
+printed. Printed constants for epsilon = 1 are compared with certified constants twice:
 
-The gap is what an expert loses a round beyond the best one. Where no expert need be good, losses are Bernoulli(1/2) and the
-best expert's Bernoulli(1/2 - gap); where one should be, it never loses and the others are Bernoulli(gap).
+* As claimed: certified constants for epsilon = 1.
+* As proven: certified constants for the epsilon (and delta) that the printed ones cost by our
+  certificate.
+
+A certificate is an upper bound. Where it exceeds the claim, the claim is not confirmed; that alone
+does not refute it.
+
+The gap is how much more an expert loses per round than the best one. For algorithms that need no
+good expert, losses are Bernoulli(1/2) and those of the best expert Bernoulli(1/2 - gap). For the
+others, the best expert never loses and the losses of the other experts are Bernoulli(gap).
 
 Two of the pairs have no claim that is judged:
 
-* `phased_selection`: the paper leaves its subroutine open. What is usual, the exponential mechanism, stands for it.
-* `doubling`: the printed algorithm (Asi et al., Algorithm 2, of which we have notes only) is not built here. It is Sparse-Vector
-  with certain constants until a first expert is given up. On these streams none ever is (a check), so all of it is played.
-
-Not here: `random_prefix`, which is what is printed.
+* `phased_selection`: the paper leaves its subroutine open. We take the usual choice, the
+  exponential mechanism.
+* `doubling`: the printed algorithm (Asi et al., Algorithm 2, of which we have notes only) is not
+  built here. Until it gives up its first expert, it is Sparse-Vector with certain constants. On
+  these streams it never gives up an expert (a check), so these runs show all of it.
 """
 
 from __future__ import annotations
@@ -44,14 +51,16 @@ CLIENTS = {ANY: 1, GOOD: 10}
 SHOWN = 0.3
 PRINTED, CERTIFIED, AS_PROVEN = "printed", "certified", "certified, epsilon as proven"
 DOUBLING, PHASED = "doubling", "phased selection"
-PROMISED = {
-    ("dartboard (approximate)", SHOWN): 5.0
-}  # how many times more the printed constants must lose
+# The least ratio of printed regret to certified regret that we expect.
+PROMISED = {("dartboard (approximate)", SHOWN): 5.0}
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Printed and certified constants for the same claimed epsilon. `judged`: the printed privacy claim is about `printed`."""
+    """Printed and certified constants for the same claimed epsilon.
+
+    `judged` says whether the printed privacy claim is about `printed`.
+    """
 
     stream: str
     printed: Any
@@ -60,7 +69,7 @@ class Pair:
 
 
 def pairs(horizon: int) -> dict[str, Pair]:
-    """All of them; `horizon` is that of the streams with a perfect expert."""
+    """All pairs; `horizon` is that of the streams with a perfect expert."""
     return {
         "dartboard (pure)": Pair(
             ANY, ShrinkingDartboard(calibration="published"), ShrinkingDartboard()
@@ -88,7 +97,10 @@ def pairs(horizon: int) -> dict[str, Pair]:
 
 
 def doubling_in_print(clients: int, horizon: int) -> SparseVector:
-    """Algorithm 2 of Asi et al. up to its first draw, with the first guess L* = 1: the threshold, and the noise of both sides."""
+    """Algorithm 2 of Asi et al. up to its first draw, with the first guess L* = 1.
+
+    It has the printed threshold and the printed noise of both sides.
+    """
     each, unlucky = EPSILON / (2 * log(horizon)), RHO / horizon
     draws = 6 * ceil(log(EXPERTS)) + ceil(24 * log(1 / unlucky))
     threshold = clients + 4 * 2 * draws / each + 8 * log(2 * horizon**2 / unlucky) / each
@@ -131,13 +143,16 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
             if pair.stream == kind
             for side, spec in sides(pair, horizon).items()
         ]
-        title = f"Printed and certified constants, {kind}, gap = {gap:g}, m = {CLIENTS[kind]}, d = {EXPERTS}, T = {horizon}"
+        title = (
+            f"Printed and certified constants, {kind}, gap = {gap:g}, m = {CLIENTS[kind]},"
+            f" d = {EXPERTS}, T = {horizon}"
+        )
         made[study_name(kind, gap)] = StudyConfig(title, here, tuple(entries), seeds[kind])
     return made
 
 
 def ratio(done: Studies, name: str, gap: float, side: str = CERTIFIED) -> Ratio:
-    """How many times the regret of the other side the printed constants have."""
+    """The regret of the printed constants divided by that of the other side."""
     study = done[study_name(_pairs(done)[name].stream, gap)]
     return Ratio.of(study.regrets(label(name, PRINTED)), study.regrets(label(name, side)))
 
@@ -147,17 +162,20 @@ def _pairs(done: Studies) -> dict[str, Pair]:
 
 
 def _epsilon(done: Studies, name: str, pair: Pair, side: str = PRINTED) -> float:
-    """What one side costs by its certificate, at the delta that was asked for."""
+    """The epsilon of one side by its certificate, at the requested delta."""
     return spent(done[study_name(pair.stream, GAPS[0])].algorithms[label(name, side)])
 
 
 def _least(done: Studies, name: str, side: str) -> float:
-    """The least upper end of the ratio over the gaps: below 1, the printed constants are significantly better somewhere."""
+    """The smallest upper end of the ratio over the gaps.
+
+    Below 1, the printed constants are significantly better somewhere.
+    """
     return min(ratio(done, name, gap, side).high for gap in GAPS)
 
 
 def judge(done: Studies) -> Verdict:
-    checks, claims, told = [], dict[str, bool](), []
+    checks, claims, notes = [], dict[str, bool](), []
     for name, pair in _pairs(done).items():
         proven = _epsilon(done, name, pair)
         if pair.judged:
@@ -177,12 +195,11 @@ def judge(done: Studies) -> Verdict:
         for gap in GAPS:
             found, promised = ratio(done, name, gap), PROMISED.get((name, gap))
             text = f"{name}/gap={gap:g}/printed regret over certified"
-            checks.append(
-                Check(f"{text}, upper end", found.high, ">=", 1.0)
-            )  # below 1 the printed constants would be better
+            # Below 1 the printed constants would be better.
+            checks.append(Check(f"{text}, upper end", found.high, ">=", 1.0))
             if promised is not None:
                 checks.append(Check(f"{text}, lower end", found.low, ">=", promised))
-        told.append(_told(done, name, pair))
+        notes.append(_note(done, name, pair))
     given_up = max(
         run.switches
         for gap in GAPS
@@ -192,28 +209,30 @@ def judge(done: Studies) -> Verdict:
     unconfirmed = ", ".join(name for name, kept in claims.items() if not kept)
     head = f"the printed privacy is confirmed in {sum(claims.values())} of {len(claims)} cases"
     head += (
-        f", not for {unconfirmed}: the certificate exceeds the claim, a violation is not shown"
+        f", not for {unconfirmed}: the certificate exceeds the claim (a violation is not shown)"
         if unconfirmed
         else ""
     )
-    return Verdict(all(claims.values()), tuple(checks), "; ".join([head, *told]))
+    return Verdict(all(claims.values()), tuple(checks), "; ".join([head, *notes]))
 
 
-def _told(done: Studies, name: str, pair: Pair) -> str:
+def _note(done: Studies, name: str, pair: Pair) -> str:
+    """The verdict's note about one pair."""
     proven = _epsilon(done, name, pair)
     words = f"{name}: " + (
-        "nothing in print, so the exponential mechanism is taken for it, " if name == PHASED else ""
+        "no constants in print, exponential mechanism used instead, " if name == PHASED else ""
     )
     if pair.judged:
-        words += f"claimed epsilon = {EPSILON:g}, proven {proven:.3g} ({'confirmed' if proven <= EPSILON else 'not confirmed'}), "
+        verdict = "confirmed" if proven <= EPSILON else "not confirmed"
+        words += f"claimed epsilon = {EPSILON:g}, proven {proven:.3g} ({verdict}), "
     words += f"printed regret at gap {SHOWN:g} is {ratio(done, name, SHOWN)} times the certified"
     return words + (
-        f", {ratio(done, name, SHOWN, AS_PROVEN)} at the epsilon as proven" if pair.judged else ""
+        f", {ratio(done, name, SHOWN, AS_PROVEN)} at the proven epsilon" if pair.judged else ""
     )
 
 
 def _heading(done: Studies, name: str, pair: Pair) -> tuple[str, str]:
-    """What is said about the printed privacy, and in which colour."""
+    """The line about the printed privacy, and its colour."""
     if name == PHASED:
         return "no constants in print: usual mechanism", "#555555"
     if not pair.judged:
@@ -230,7 +249,7 @@ def _played(done: Studies, pair: Pair) -> str:
 
 
 def draw(done: Studies, path: Path) -> None:
-    """A panel for each pair: the ratio against the gap, for both readings of "the same epsilon"."""
+    """Draw a panel for each pair: the ratio against the gap, for both comparisons."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import NullLocator
 
@@ -289,13 +308,17 @@ def draw(done: Studies, path: Path) -> None:
         loc="outside upper right",
         frameon=False,
     )
-    title = f"How many times more the printed constants lose than certified ones on the same streams (d = {EXPERTS})"
+    title = (
+        "Regret of printed constants divided by regret of certified ones on the same streams"
+        f" (d = {EXPERTS})"
+    )
     head(figure, title)
     means = footer(done, studies, "bars: 95 % intervals of the ratio, paired by seed") + (
         f"; {CUT}" if cut else ""
     )
     note = (
-        "gap: what every other expert loses a round beyond the best one; a perfect expert never loses; "
+        "gap: how much more every other expert loses per round than the best one; "
+        "a perfect expert never loses; "
         "[in brackets]: the epsilon that is proven for the printed constants; "
         f"approximate: delta = {DELTA:g}; above 1 the certified constants are better; {means}"
     )

@@ -1,14 +1,17 @@
-"""Cesari and Colomboni 2026, federated: with a gap between the best expert and the others, regret does not grow with the horizon.
+"""Cesari and Colomboni 2026, federated: with a gap, regret does not grow with the horizon.
 
-The paper has one player and the bound 1000 (ln(d)/gap + ln(d)/epsilon); its text is not at hand, only this. Ours, for m clients and
-with every constant, is `gap_regret` (`proofs/random_prefix.md#regret`). Plain phased selection has no such proof: where experts trail
-the best by gaps of every scale, each of its log2 T choices may cost something. So there are two streams: one gap for all experts, and
-a ladder of gaps from the smallest to 0.4. A stream without a gap shows that growth would be seen. Neither algorithm knows the horizon,
-so one run of 2^20 rounds is read at all of them; only sums are drawn.
+The gap is between the best expert and the others. The paper has one player and the bound
+1000 (ln(d)/gap + ln(d)/epsilon); we know this bound but not the paper's text. Our bound, for m
+clients and with all constants, is `gap_regret` (`proofs/random_prefix.md#regret`). Plain phased
+selection has no such proof: where experts trail the best one by gaps of every scale, each of its
+log2 T choices may cost something. So there are two streams: one gap for all experts, and a ladder
+of gaps from the smallest to 0.4. A stream without a gap shows that growth would be noticed. Neither
+algorithm knows the horizon, so one run of 2^20 rounds is read at all horizons. Only sums are drawn.
 
-The bounds are far above what is measured, mostly for the part that has nothing to do with privacy. So what privacy adds is judged by
-itself: regret less that of the same algorithm with an epsilon that hides nothing, on the same seeds, against the term of the bound
-that has epsilon in it, 16 ln(d)/(m epsilon).
+The bounds are far above the measured regret, mostly because of the part that has nothing to do with
+privacy. So the cost of privacy is judged separately. It is the regret minus that of the same
+algorithm with an epsilon that hides nothing, on the same seeds. Its limit is the term of the bound
+that contains epsilon, 16 ln(d)/(m epsilon).
 """
 
 from __future__ import annotations
@@ -35,12 +38,12 @@ from hedgerow.studies.study import Study
 EPSILON, EXPERTS, MEAN = 1.0, 100, 0.5
 EPSILONS = (0.01, 0.1, EPSILON)
 CLIENTS, GAPS = (1, 10), (0.02, 0.05, 0.2)
-LOGS = (12, 13, 14, 15, 16, 17, 18, 19, 20)  # of the horizons that are read, to base 2
-FLAT = 18  # from here on m n gap^2 is above 16 ln(d) on every stream with a gap, and the proof leaves hardly anything to add
-RARE = (
-    0.05  # the share of runs that may still lose something after 2^FLAT rounds, at 95 % confidence
-)
-GROWN = 0.1  # of the regret at 2^FLAT: the least growth that the stream without a gap must show
+LOGS = (12, 13, 14, 15, 16, 17, 18, 19, 20)  # base-2 logarithms of the horizons that are read
+# From 2^FLAT rounds on, m n gap^2 is above 16 ln(d) on every stream with a gap, and the proof
+# allows hardly any further regret.
+FLAT = 18
+RARE = 0.05  # the share of runs that may still lose after 2^FLAT rounds, at 95 % confidence
+GROWN = 0.1  # the least growth without a gap, as a share of the regret at 2^FLAT
 PHASED, OPEN = f"phased selection, epsilon = {EPSILON:g}", "random prefix without privacy"
 
 
@@ -85,26 +88,29 @@ def regret_at(study: Study, name: str, logarithm: int) -> np.ndarray:
     """The regret of every seed after 2^logarithm rounds."""
     runs, rounds = study.of(name), 2**logarithm
     assert all(rounds in run.rounds for run in runs), (
-        f"no regret of {name} was written down after {rounds} rounds"
+        f"the regret of {name} after {rounds} rounds was not recorded"
     )
     return np.array([run.regret[np.searchsorted(run.rounds, rounds)] for run in runs])
 
 
 def growth(study: Study, name: str) -> Estimate:
-    """How much is added from 2^FLAT rounds to the end, as a share of the mean before; paired by seed."""
+    """The regret added after 2^FLAT rounds as a share of the mean until then, paired by seed."""
     early, late = (regret_at(study, name, k) for k in (FLAT, LOGS[-1]))
     return Estimate.of((late - early) / early.mean())
 
 
 def share_growing(study: Study, name: str) -> float:
-    """Of runs whose regret grows from 2^FLAT rounds to the end: the upper end of an exact one-sided 95 % interval."""
+    """The share of runs whose regret grows after 2^FLAT rounds.
+
+    It is the upper end of an exact one-sided 95 % interval.
+    """
     early, late = (regret_at(study, name, k) for k in (FLAT, LOGS[-1]))
     grown = int((late > early + 1e-6).sum())
     return float(betaincinv(grown + 1, len(early) - grown, 0.95)) if grown < len(early) else 1.0
 
 
 def late_guessing(study: Study, name: str) -> float:
-    """What guessing blindly regrets in expectation, from the comparators of the same runs."""
+    """The expected regret of random guessing, from the comparators of the same runs."""
     return float(
         np.mean(
             [run.comparators[MEAN_EXPERT] - run.comparators[BEST_EXPERT] for run in study.of(name)]
@@ -113,7 +119,7 @@ def late_guessing(study: Study, name: str) -> float:
 
 
 def privacy_term(clients: int, epsilon: float) -> float:
-    """The part of the bound with a gap that depends on epsilon: `proofs/random_prefix.md#regret` with f = 2."""
+    """The term of the gap bound with epsilon: `proofs/random_prefix.md#regret` with f = 2."""
     return 16 * log(EXPERTS) / (clients * epsilon)
 
 
@@ -152,9 +158,8 @@ def judge(done: Studies) -> Verdict:
                 privacy_term(m, epsilon),
             )
         )
-        if m == 1 and claim < late_guessing(
-            done[study], name
-        ):  # elsewhere no algorithm could miss it
+        # Above the cost of guessing, the published bound is vacuous.
+        if m == 1 and claim < late_guessing(done[study], name):
             printed.append(late.low <= claim)
     for m in CLIENTS:
         grown = growth(done[CONTROL], label(prefix(), m, 0.0))
@@ -167,14 +172,17 @@ def judge(done: Studies) -> Verdict:
             )
         )
     alone = len(flat) // len(CLIENTS)
-    judged = f"the published bound, for one player, is below the cost of guessing at {len(printed)} of {alone} points"
+    judged = (
+        "the published bound, for one player, is below the cost of random guessing at"
+        f" {len(printed)} of {alone} points"
+    )
     return Verdict(
         all(flat) and all(printed), tuple(checks), f"{_added(done)}; {_beside(done)}; {judged}"
     )
 
 
 def _added(done: Studies) -> str:
-    """What privacy adds, over its term of the bound: the range over all points."""
+    """The regret that privacy adds, divided by its term of the bound: the range over all points."""
     shares = [
         (
             done[study].regret(label(prefix(epsilon), m, gap)).mean
@@ -187,14 +195,15 @@ def _added(done: Studies) -> str:
 
 
 def _beside(done: Studies) -> str:
-    """How plain phased selection does at the longest horizon, as the ratio of regrets."""
+    """The regret of plain phased selection over that of the random prefix at the last horizon."""
 
     def ratios(study: Study) -> str:
         found = [
             Ratio.of(study.regrets(label(PHASED, *pair)), study.regrets(label(prefix(), *pair)))
             for pair in product(CLIENTS, GAPS)
         ]
-        return f"between {min(found, key=lambda one: one.value)} and {max(found, key=lambda one: one.value)}"
+        least, most = (pick(found, key=lambda one: one.value) for pick in (min, max))
+        return f"between {least} and {most}"
 
     return "; ".join(
         f"{name}: {PHASED} has {ratios(done[name])} times the regret of {prefix()}"
@@ -219,7 +228,7 @@ def draw(done: Studies, path: Path) -> None:
             for name in (PHASED, *map(prefix, EPSILONS[:-1]))
         }
         clients = "1 client" if m == 1 else f"{m} clients"
-        title = f"With a gap regret stops growing ({clients}, d = {EXPERTS})"
+        title = f"With a gap, regret stops growing ({clients}, d = {EXPERTS})"
         plot_regret_against(
             points,
             path if m == 1 else sibling(path, f"m={m}"),
@@ -232,7 +241,10 @@ def draw(done: Studies, path: Path) -> None:
 EXPERIMENT = Experiment(
     id="cesari2026-horizon",
     title="Regret that does not grow with the horizon (Cesari and Colomboni 2026, federated)",
-    claim="with a gap, the regret of the random prefix is O(ln(d)/gap + ln(d)/epsilon) for every horizon",
+    claim=(
+        "with a gap, the regret of the random prefix is O(ln(d)/gap + ln(d)/epsilon)"
+        " for every horizon"
+    ),
     studies=studies,
     judge=judge,
     draw=draw,

@@ -1,4 +1,4 @@
-"""What a reproduction is: studies to run, what was published, what we expect, and a verdict that could have been the other."""
+"""The parts of a reproduction: studies to run, published values, expectations and a verdict."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ Studies = Mapping[str, Study]
 
 @dataclass(frozen=True)
 class Check:
-    """One expectation: `obtained op limit`. `published` is the paper's value where its text states one."""
+    """One expectation: `obtained op limit`.
+
+    `published` is the paper's value where its text states one.
+    """
 
     name: str
     obtained: float
@@ -33,7 +36,10 @@ class Check:
 
 @dataclass(frozen=True)
 class Verdict:
-    """Whether the paper's claim was seen (None: it makes none we can test), and our own expectations."""
+    """Whether the paper's claim was reproduced, the checks of our expectations, and a note.
+
+    `reproduces` is None where there is no claim that we can test.
+    """
 
     reproduces: bool | None
     checks: tuple[Check, ...]
@@ -42,10 +48,25 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Experiment:
-    """One published figure or table. `studies(quick)` are configuration objects; `data` names files it cannot do without.
+    """One published figure or table.
 
-    `draw` writes its main picture to the path it is given, `{id}.png`, and may write others beside it, `{id}-something.png`
-    (`pictures.sibling`); all of them are shown.
+    Parameters
+    ----------
+    id
+        The name on the command line and of the files.
+    title
+        The heading in the gallery.
+    claim
+        The claim that is tested, in one sentence.
+    studies
+        Takes `quick` and returns the study configurations by name.
+    judge
+        Takes the finished studies and returns the verdict.
+    draw
+        Writes the main picture to the given path, `{id}.png`. It may write more pictures beside it,
+        `{id}-something.png` (`pictures.sibling`); all of them are shown.
+    data
+        The files that the experiment needs, each with the address where it can be obtained.
     """
 
     id: str
@@ -58,13 +79,14 @@ class Experiment:
 
 
 def spent(algorithm: Algorithm) -> float:
-    """The epsilon that its certificate proves against whoever sees all that is public."""
+    """The epsilon that the certificate proves against an observer of everything public."""
     return algorithm.certificate.guarantee(Observer.PUBLIC).curve.stated()[0]
 
 
 def lower_end_of_difference(larger: Estimate, smaller: Estimate) -> float:
     """Lower end of the 95 % Welch interval for the difference of two means: above 0 is significant.
 
-    Both sides use the same seeds, which makes them, if anything, positively correlated and the interval too wide.
+    Both sides use the same seeds. If they are correlated at all, they are so positively, and the
+    interval is too wide.
     """
     return welch(larger, smaller).low

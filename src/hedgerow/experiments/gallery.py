@@ -1,4 +1,7 @@
-"""Every experiment with its pictures and its verdict, run where there is no fresh result; made into one page by `gallery_page`."""
+"""Collect the pictures and verdicts of all experiments for the gallery.
+
+An experiment without a fresh result is run. `gallery_page` makes one page of them.
+"""
 
 from __future__ import annotations
 
@@ -20,9 +23,10 @@ Progress = Callable[[str, str, int, int], None]
 
 @dataclass(frozen=True)
 class Exhibit:
-    """One experiment on the wall. `outcome` is what `hedgerow reproduce --json` says of it; `written` where it was reused.
+    """One experiment in the gallery.
 
-    The main picture comes first; there is none where the experiment failed.
+    `outcome` is its row of `hedgerow reproduce --json`. `written` is the time of the run if an
+    earlier result was reused. The main picture comes first; a failed experiment has no pictures.
     """
 
     title: str
@@ -39,6 +43,7 @@ class Exhibit:
 
 
 def command_of(name: str, quick: bool, options: Sequence[str]) -> str:
+    """The command line that runs this experiment again."""
     return shlex.join(["hedgerow", "reproduce", name, *(["--quick"] if quick else []), *options])
 
 
@@ -51,9 +56,12 @@ def exhibit(
     options: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> Exhibit:
-    """The fresh result of an experiment, or a new one; a full result is shown even where a quick one would do."""
+    """The fresh result of an experiment or, if there is none, a new one.
+
+    A full result is shown even where a quick one would do.
+    """
     for form in (False, True) if quick else (False,):
-        with suppress(HedgerowError, OSError):  # running it again tells what is wrong
+        with suppress(HedgerowError, OSError):  # running it again reports the error
             found = fresh_result(experiment, form, RUNS)
             if found is not None:
                 outcome = {**found.verdict, "run": str(found.folder)}
@@ -97,7 +105,7 @@ def exhibits(
     progress: Progress | None = None,
     seen: Callable[[Exhibit], None] | None = None,
 ) -> list[Exhibit]:
-    """All of them, in order; one that fails does not keep the others away."""
+    """All experiments in order; one that fails does not stop the others."""
     shown: list[Exhibit] = []
     for name, experiment in experiments.items():
         try:
@@ -114,7 +122,7 @@ def exhibits(
         except KeyboardInterrupt as stop:
             done = sum(bool(exhibit.pictures) for exhibit in shown)
             kept = f"{done} of {len(experiments)} experiments are done and need not run again"
-            raise Interrupted(f"Interrupted in {name}; {kept}. No page was written.") from stop
+            raise Interrupted(f"Interrupted in {name}: {kept}. No page was written.") from stop
         except OSError as error:
             raise HedgerowError(f"Cannot read the results of {name}: {error}") from error
         if seen is not None:

@@ -1,4 +1,8 @@
-"""The gallery as one HTML file: pictures in it, no script, nothing from elsewhere, a page for each experiment when printed."""
+"""The gallery as one HTML file.
+
+The pictures are embedded. There are no scripts and no external files. In print, each experiment has
+a page.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +18,13 @@ POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 STYLE = """
 @page { size: A4; margin: 12mm; }
 * { box-sizing: border-box; }
-body { font: 10pt/1.4 Helvetica, Arial, "Liberation Sans", "DejaVu Sans", sans-serif; color: #1b1b1b; margin: 0 auto; max-width: 230mm; }
+body { font: 10pt/1.4 Helvetica, Arial, "Liberation Sans", "DejaVu Sans", sans-serif;
+  color: #1b1b1b; margin: 0 auto; max-width: 230mm; }
 h1 { font-size: 18pt; margin: 0 0 2mm; }
 h2 { font-size: 13pt; margin: 0 0 1mm; color: #0b6e4f; }
 article { margin: 12mm 0 0; }
 p { margin: 0 0 2mm; }
-.quiet { color: #555; }
+.muted { color: #555; }
 .yes { color: #0b6e4f; font-weight: bold; }
 .no, .error { color: #b3261e; font-weight: bold; }
 .error { border-left: 1mm solid #b3261e; padding-left: 3mm; overflow-wrap: anywhere; }
@@ -27,16 +32,18 @@ table { border-collapse: collapse; width: 100%; margin: 1mm 0 3mm; font-size: 8.
 thead { display: table-header-group; }
 tr { break-inside: avoid; }
 th { text-align: left; color: #555; font-weight: 600; }
-th, td { border-bottom: 0.2mm solid #ddd; padding: 0.5mm 2mm 0.5mm 0; vertical-align: top; overflow-wrap: anywhere; }
+th, td { border-bottom: 0.2mm solid #ddd; padding: 0.5mm 2mm 0.5mm 0; vertical-align: top;
+  overflow-wrap: anywhere; }
 .number { text-align: right; white-space: nowrap; font-variant-numeric: tabular-nums; }
 figure { margin: 2mm 0; break-inside: avoid; }
 img { display: block; max-width: 100%; max-height: 150mm; height: auto; width: auto; }
-code { font: 9pt "DejaVu Sans Mono", Menlo, Consolas, monospace; background: #f2f4f3; padding: 0.3mm 1mm; overflow-wrap: anywhere; }
+code { font: 9pt "DejaVu Sans Mono", Menlo, Consolas, monospace; background: #f2f4f3;
+  padding: 0.3mm 1mm; overflow-wrap: anywhere; }
 a { color: inherit; }
 @media screen { body { padding: 8mm; } }
 @media print { article { break-before: page; margin: 0; } code { background: none; } }
 """
-WORDS = {True: ("yes", "yes"), False: ("no", "no"), None: ("not judged", "quiet")}
+WORDS = {True: ("yes", "yes"), False: ("no", "no"), None: ("not judged", "muted")}
 
 
 def _word(value: bool | None) -> str:
@@ -49,7 +56,8 @@ def _number(value: float | None, none: str = "-") -> str:
 
 
 def duration(seconds: float) -> str:
-    """
+    """A duration in words.
+
     >>> duration(3.21), duration(75.0), duration(4000.0)
     ('3.2 s', '1 min 15 s', '1 h 7 min')
     """
@@ -64,7 +72,7 @@ def duration(seconds: float) -> str:
 
 
 def state(exhibit: Exhibit) -> str:
-    """One word for the list."""
+    """The word or two for the table: whether our expectations hold."""
     status, passed = exhibit.outcome["status"], exhibit.outcome["passed"]
     if status == "error":
         return "failed"
@@ -86,16 +94,22 @@ def _check(check: dict[str, Any]) -> str:
 
 def _verdict(outcome: dict[str, Any]) -> str:
     if outcome["status"] in ("error", "no-data"):
-        said = "Failed" if outcome["status"] == "error" else "Not run, its data is missing"
-        return f'<p class="error">{said}: {escape(outcome["message"])}</p>'
+        text = "Failed" if outcome["status"] == "error" else "Not run because its data is missing"
+        return f'<p class="error">{text}: {escape(outcome["message"])}</p>'
     rows = "".join(map(_check, outcome["checks"]))
     heads = "".join(
         f'<th class="number">{head}</th>' for head in ("published", "obtained", "", "limit")
     )
-    told = f"Reproduces the paper's claim: {_word(outcome['reproduces'])}. Our expectations hold: {_word(outcome['passed'])}."
+    text = (
+        f"Reproduces the paper's claim: {_word(outcome['reproduces'])}."
+        f" Our expectations hold: {_word(outcome['passed'])}."
+    )
     quick = " Quick: fewer seeds, shown but not judged." if outcome["status"] == "quick" else ""
-    note = f'<p class="quiet">Note: {escape(outcome["message"])}</p>' if outcome["message"] else ""
-    return f"<p>{told}{quick}</p>{note}<table><thead><tr><th>check</th>{heads}<th>passed</th></tr></thead><tbody>{rows}</tbody></table>"
+    note = f'<p class="muted">Note: {escape(outcome["message"])}</p>' if outcome["message"] else ""
+    return (
+        f"<p>{text}{quick}</p>{note}<table><thead><tr><th>check</th>{heads}<th>passed</th></tr>"
+        f"</thead><tbody>{rows}</tbody></table>"
+    )
 
 
 def _article(exhibit: Exhibit) -> str:
@@ -113,25 +127,31 @@ def _article(exhibit: Exhibit) -> str:
     return (
         f'<article id="{escape(exhibit.id)}"><h2>{escape(exhibit.title)}</h2>'
         f"<p>Claim: {escape(exhibit.claim)}</p>{figures}{_verdict(outcome)}"
-        f'<p class="quiet">{took}{where}.</p><p><code>{escape(exhibit.command)}</code></p></article>'
+        f'<p class="muted">{took}{where}.</p>'
+        f"<p><code>{escape(exhibit.command)}</code></p></article>"
     )
 
 
 def _line(exhibit: Exhibit) -> str:
-    kind = {"failed": "no", "does not hold": "no", "holds": "yes"}.get(state(exhibit), "quiet")
+    kind = {"failed": "no", "does not hold": "no", "holds": "yes"}.get(state(exhibit), "muted")
     link = f'<a href="#{escape(exhibit.id)}">{escape(exhibit.id)}</a>'
-    cells = f"<td>{link}</td><td>{escape(exhibit.title)}</td><td>{_word(exhibit.outcome['reproduces'])}</td>"
-    return f'<tr>{cells}<td class="{kind}">{state(exhibit)}</td><td class="number">{duration(exhibit.seconds)}</td></tr>'
+    return (
+        f"<tr><td>{link}</td><td>{escape(exhibit.title)}</td>"
+        f"<td>{_word(exhibit.outcome['reproduces'])}</td>"
+        f'<td class="{kind}">{state(exhibit)}</td>'
+        f'<td class="number">{duration(exhibit.seconds)}</td></tr>'
+    )
 
 
 def html(exhibits: Sequence[Exhibit], made_by: str) -> str:
     """The whole page; `made_by` says when and with which version."""
     head = (
-        f'<meta charset="utf-8">\n{MARK}\n<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
+        f'<meta charset="utf-8">\n{MARK}\n'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY}">\n'
         f'<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>Hedgerow: experiments</title>\n<style>{STYLE}</style>"
     )
-    columns = "<th>experiment</th><th></th><th>claim seen</th><th>expectations</th><th>took</th>"
+    columns = "<th>experiment</th><th></th><th>reproduces</th><th>expectations</th><th>took</th>"
     lines = "\n".join(map(_line, exhibits))
     listed = (
         f"<table><thead><tr>{columns}</tr></thead><tbody>\n{lines}\n</tbody></table>"
@@ -139,5 +159,8 @@ def html(exhibits: Sequence[Exhibit], made_by: str) -> str:
         else "<p>No experiment is registered.</p>"
     )
     articles = "\n".join(map(_article, exhibits))
-    body = f'<h1>Experiments</h1>\n<p class="quiet">{escape(made_by)}</p>\n{listed}\n{articles}'
-    return f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body>\n{body}\n</body>\n</html>\n'
+    body = f'<h1>Experiments</h1>\n<p class="muted">{escape(made_by)}</p>\n{listed}\n{articles}'
+    return (
+        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{head}\n</head>\n'
+        f"<body>\n{body}\n</body>\n</html>\n"
+    )

@@ -1,8 +1,9 @@
-"""Gao, Huang, Yang 2024, Figure 2: Fed-SVT against the single-player Sparse-Vector algorithm, realizable, epsilon = 10.
+"""Gao, Huang, Yang 2024, Figure 2: Fed-SVT against single-player Sparse-Vector, epsilon = 10.
 
-The figure's heights are not in the text, so nothing numeric is "published"; the claim is that federation is significantly
-better than one player for N = 1, 30, 50. Streams: "random losses, one expert always has zero loss", read as uniform on
-[0, 1]. Beside the figure we report every stream over which the certified calibration is chosen.
+The streams are realizable: "random losses, one expert always has zero loss", which we read as
+uniform on [0, 1]. The heights of the figure are not in the text, so no number is "published". The
+claim is that federation is significantly better than one player for N = 1, 30, 50. We also report
+every stream over which the certified calibration is chosen.
 """
 
 from __future__ import annotations
@@ -59,7 +60,8 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
             for calibration in ("published", "certified")
             for m, n in (SETTINGS if stream == FIGURE else ROBUST)
         )
-        title = f"Fed-SVT, epsilon = {EPSILON:g}, d = {EXPERTS}, T = {HORIZON}: {'uniform' if stream == FIGURE else stream} stream"
+        shown = "uniform" if stream == FIGURE else stream
+        title = f"Fed-SVT, epsilon = {EPSILON:g}, d = {EXPERTS}, T = {HORIZON}: {shown} stream"
         made[stream] = StudyConfig(title, _stream(stream, 10), entries, seeds=10 if quick else 100)
     return made
 
@@ -99,7 +101,9 @@ def judge(done: Studies) -> Verdict:
             )
         )
     return Verdict(
-        all(separated), tuple(checks), "heights of the printed figure are not in the paper's text"
+        all(separated),
+        tuple(checks),
+        "the heights of the printed figure are not in the paper's text",
     )
 
 
@@ -114,7 +118,10 @@ def draw(done: Studies, path: Path) -> None:
         for stream in STREAMS
         for m, n in (SETTINGS if stream == FIGURE else ROBUST)
     }
-    title = f"Fed-SVT at epsilon = {EPSILON:g}, printed against certified constants (T = {HORIZON}, d = {EXPERTS})"
+    title = (
+        f"Fed-SVT at epsilon = {EPSILON:g}, printed against certified constants (T = {HORIZON},"
+        f" d = {EXPERTS})"
+    )
     plot_bars(groups, path, title, "regret per client (log scale)", footer(done, studies))
 
 

@@ -1,19 +1,24 @@
-"""Gao, Huang, Yang 2024, Figure 6: Fed-SVT against the single-player Sparse-Vector algorithm on MovieLens-1M, epsilon = 10.
+"""Gao, Huang, Yang 2024, Figure 6: Fed-SVT against single-player Sparse-Vector on MovieLens-1M.
 
-Users are rounds, the 18 genres are experts; a genre costs what it is liked less than the favourite genre of all users. The
-paper leaves out the following, and this is what we do:
+Epsilon is 10. Users are rounds and the 18 genres are experts. The loss of a genre is how much less
+the user likes it than the favourite genre of all users. The paper leaves the following open, and we
+choose:
 
-* Losses are differences of ratings, up to 5, and the noise of the algorithm is made for losses up to 1. We divide by 5. Not
-  dividing is the same as dividing and spending 5 times the epsilon, so that is what the study "unscaled" runs: epsilon = 50.
-* Genres a user never rated (13.6 % of the cells) count 0 in the figure. The study "user-mean" fills in the user's own mean.
-* Users come in random order, another for every seed. Alone, a client meets the first 604 of them.
+* Losses are differences of ratings, up to 5, but the algorithm's noise is made for losses up to 1.
+  We divide by 5. Not dividing is the same as dividing and spending 5 times the epsilon, so the
+  study "unscaled" runs with epsilon = 50.
+* Genres that a user never rated (13.6 % of the cells) count 0 in the figure. The study "user-mean"
+  fills in the user's mean.
+* Users come in random order, a different one for every seed. A single client sees the first 604.
 * The failure probability of the printed constants is rho = 0.05.
 
-The favourite genre is computed from all users beforehand, so the guarantee is for one loss vector, not for one user's ratings:
-those also shape the losses of others through the favourite. The figure's heights are not in the text.
+The favourite genre is computed from all users beforehand. So the guarantee is for one loss vector,
+not for one user's ratings, which also affect the losses of others through the favourite. The
+heights of the figure are not in the text.
 
-We ask for regret at least 5 times below one player's at N = 1. The printed constants on rescaled losses stay just short of it:
-604 rounds are too few for one player to lose more. They are held to 4, and the note says what they reach.
+We expect regret at least 5 times below one player's at N = 1. The printed constants on rescaled
+losses fall just short of that: 604 rounds are too few for one player to lose more. Their limit is
+4, and the note says what they reach.
 """
 
 from __future__ import annotations
@@ -92,13 +97,13 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
             seeds,
         ),
         USER_MEAN: StudyConfig(
-            f"{stream}, epsilon = {EPSILON:g}, unrated: user's own mean", everywhere, filled, seeds
+            f"{stream}, epsilon = {EPSILON:g}, unrated: user's mean", everywhere, filled, seeds
         ),
     }
 
 
 def gain(study: Study, calibration: Calibration) -> Estimate:
-    """How many times less the clients lose together (N = 1) than alone, with the half-width of a 95 % interval."""
+    """Regret alone divided by regret together (N = 1), with the half-width of a 95 % interval."""
     alone, together = (study.regret(label(calibration, *setting)) for setting in SETTINGS[:2])
     times = alone.mean / together.mean
     spread = hypot(alone.half_width / alone.mean, together.half_width / together.mean)
@@ -106,7 +111,7 @@ def gain(study: Study, calibration: Calibration) -> Estimate:
 
 
 def _spent(study: Study, calibration: Calibration) -> float:
-    """What one loss vector really costs, by the certificate."""
+    """The epsilon that one loss vector really costs, by the certificate."""
     return spent(study.algorithms[label(calibration, CLIENTS, 1)])
 
 
@@ -142,10 +147,12 @@ def judge(done: Studies) -> Verdict:
     ]
     cost = _spent(done[UNSCALED], PUBLISHED)
     notes = [
-        f"N = 1 loses {ours} times less than one player with certified constants, {printed} with printed ones on rescaled losses",
-        f"without rescaling, as the text reads, {raw}, but then a loss vector really costs epsilon = {cost:g}",
+        f"regret of one player divided by regret at N = 1: {ours} with certified constants,"
+        f" {printed} with printed ones on rescaled losses",
+        f"without rescaling, as the text reads, {raw}, but then a loss vector really costs"
+        f" epsilon = {cost:g}",
         *(f"with certified constants N = {n} is worse than one player" for n in worse),
-        "the figure's heights are not in the paper's text",
+        "the heights of the printed figure are not in the paper's text",
     ]
     return Verdict(all(low > 0 for low in separated.values()), tuple(checks), "; ".join(notes))
 
@@ -172,8 +179,12 @@ def draw(done: Studies, path: Path) -> None:
         heading: {named[setting]: study.of(label(calibration, *setting)) for setting in SETTINGS}
         for heading, (study, calibration) in panels.items()
     }
-    title = f"MovieLens-1M: {CLIENTS} clients together against one player, asked for epsilon = {EPSILON:g}"
-    note = f"regret divided by {HIGHEST} in all panels; {footer(done, studies, 'bands: 95 % confidence of the mean')}"
+    title = (
+        f"MovieLens-1M: {CLIENTS} clients together against one player,"
+        f" requested epsilon = {EPSILON:g}"
+    )
+    below = footer(done, studies, "bands: 95 % confidence of the mean")
+    note = f"regret divided by {HIGHEST} in all panels; {below}"
     plot_panels(lines, path, title, "regret per client (log scale)", note)
 
 

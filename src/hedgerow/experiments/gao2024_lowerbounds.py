@@ -1,11 +1,15 @@
-"""Gao, Huang, Yang 2024, lower bounds: common coins, where clients do not help, and a hidden expert, where they do.
+"""Gao, Huang, Yang 2024, lower bounds: common coins and a hidden expert.
 
-On common coins every algorithm has the same expected regret for every m (Theorem 2.4, first part), known exactly. On the hidden expert
-every epsilon-DP algorithm regrets about ln(d)/(m epsilon) (Theorem 2.7, with constants). Runs cannot show that for all algorithms, they
-can contradict it; the leader, whom one follows without privacy, is below the bound. With 64 clients the bound is the cost of the first
-guess, which everybody pays, and nothing is judged by it. The second part of Theorem 2.4, ln(d)/epsilon for
-some stream and every m, cannot be tested on one stream; it does not hold for this unit of privacy: `proofs/lower_bounds.md#hidden-expert`
-has a counterexample.
+Clients do not help on common coins and do help on the hidden expert. On common coins, every
+algorithm has the same expected regret for every m (Theorem 2.4, first part), which is known
+exactly. On the hidden expert, every epsilon-DP algorithm regrets at least about ln(d)/(m epsilon)
+(Theorem 2.7, with constants). Runs cannot show this for all algorithms, but they can contradict it.
+Following the leader, which is not private, is below the bound. With 64 clients, the bound is the
+cost of the first guess, which every algorithm pays, so it is not judged.
+
+The second part of Theorem 2.4, ln(d)/epsilon for some stream and every m, cannot be tested on one
+stream. It does not hold for this unit of privacy: `proofs/lower_bounds.md#hidden-expert` has a
+counterexample.
 """
 
 from __future__ import annotations
@@ -98,9 +102,11 @@ def judge(done: Studies) -> Verdict:
     }
     nearest = min(ratios, key=lambda name: ratios[name])
     message = (
-        f"{COINS}: at most {max(offs):.2g} half-widths from the exact value {exact:.2f}; {HIDDEN}: nearest to what no {EPSILON:g}-DP "
-        f"algorithm can beat is {nearest}, {ratios[nearest]:.2g} times it. {COINS.capitalize()} test the stream and the "
-        f"engine (every algorithm pays this there); the {HIDDEN} would catch a budget overspent many times, not one overspent a little"
+        f"{COINS}: at most {max(offs):.2g} half-widths from the exact value {exact:.2f};"
+        f" {HIDDEN}: nearest to the bound for every {EPSILON:g}-DP algorithm is {nearest},"
+        f" {ratios[nearest]:.2g} times it. {COINS.capitalize()} test the stream and the engine,"
+        f" since every algorithm pays the same there. The {HIDDEN} would reveal a budget overspent"
+        " many times, but not one overspent a little"
     )
     return Verdict(max(offs) <= 2 and all(above), tuple(checks), message)
 
@@ -119,14 +125,20 @@ def draw(done: Studies, path: Path) -> None:
             float(m): coin_regret(EXPERTS, HORIZON) for m in CLIENTS
         },
     }
-    title = f"Clients help where there is something to find (epsilon = {EPSILON:g}, d = {EXPERTS}, T = {HORIZON})"
+    title = (
+        f"Clients help where there is something to find (epsilon = {EPSILON:g}, d = {EXPERTS},"
+        f" T = {HORIZON})"
+    )
     plot_regret_against(points, path, title, "clients", bounds=bounds, note=footer(done, studies))
 
 
 EXPERIMENT = Experiment(
     id="gao2024-lowerbounds",
     title="Lower bounds for oblivious adversaries (Gao et al. 2024, Theorems 2.4 and 2.7)",
-    claim="more clients gain nothing on general oblivious losses; with a perfect expert regret is at least of order ln(d)/(m epsilon)",
+    claim=(
+        "more clients gain nothing on general oblivious losses; with a perfect expert, regret is"
+        " at least of order ln(d)/(m epsilon)"
+    ),
     studies=studies,
     judge=judge,
     draw=draw,

@@ -1,20 +1,24 @@
-"""Gao, Huang, Yang 2024, the speed-up from clients: regret against m for phased selection (stochastic) and Fed-SVT (realizable).
+"""Gao, Huang, Yang 2024, the speed-up from clients: regret against the number of clients m.
 
-Theorems 2.2 and 2.6 bound regret per client by terms that fall like m^(-1/2) (or faster where privacy is what costs) on stochastic
-losses, and like 1/m with a perfect expert. Slopes are fitted on log axes, with intervals that pair seeds: the same seed has the
-same means and variances, or the same perfect expert, for every m. A bound says nothing about the slope of a regret far below it,
-so the limits are what we expect: that regret over bound does not grow with m. They come from the bounds at these parameters, all
-terms, not from runs.
+Phased selection plays stochastic losses, Fed-SVT realizable ones. Theorems 2.2 and 2.6 bound regret
+per client by terms that fall like m^(-1/2) on stochastic losses (faster where privacy dominates the
+cost) and like 1/m with a perfect expert. Slopes are fitted on log axes. Their intervals pair seeds:
+for every m, the same seed has the same means and variances, or the same perfect expert. A bound
+says nothing about the slope of a regret far below it. So the limits are our expectation that regret
+over bound does not grow with m. They come from all terms of the bounds at these parameters, not
+from runs.
 
-* Phased selection and random prefix: the slopes of their own proven bounds (`Algorithm.regret_bound`).
-* Fed-SVT: the slope of Theorem 2.6 as printed, every hidden constant 1. Its second term, N ln(d/rho), does not fall with m, which is
-  why the slope is not -1. (With the constants of the printed proof the slope is -0.99, but that bound is above T for m <= 16.)
+* Phased selection and random prefix: the slopes of their proven bounds (`Algorithm.regret_bound`).
+* Fed-SVT: the slope of Theorem 2.6 as printed, with every hidden constant 1. Its second term, N
+  ln(d/rho), does not fall with m, so the slope is not -1. (With the constants of the printed proof
+  the slope is -0.99, but that bound is above T for m <= 16.)
 
-Fed-SVT's calibration also forecasts its regret from public values (`sparse_vector_tuning`, an approximation), anew for every m. The
-slope of the forecast, too, is not -1, and the measured slope is held to it from both sides.
+Fed-SVT's calibration also forecasts its regret from public values, for each m (`tuning`, an
+approximation). The slope of the forecast is not -1 either. The measured slope must be close to it,
+from both sides.
 
-One setting is held to a figure: ten clients regret at most a sixth of one on the Gaussian-softmax stream of the paper's section 6, at
-95 % confidence, for which it has more seeds.
+One setting has a numeric target: on the Gaussian-softmax stream of the paper's section 6, ten
+clients regret at most a sixth of what one regrets, at 95 % confidence. It has more seeds for that.
 """
 
 from __future__ import annotations
@@ -40,13 +44,10 @@ EPSILON, EXPERTS = 1.0, 100
 CLIENTS = (1, 2, 4, 8, 16, 32, 64)
 FIGURE, FACTOR = 2**14, 6.0
 PHASED, PREFIX, SVT = "phased selection", "random prefix", "Fed-SVT"
-THEOREMS = {
-    PHASED: -0.5,
-    PREFIX: None,
-    SVT: -1.0,
-}  # slopes of the leading terms; random prefix is not in the paper
+# The slopes of the leading terms. Random prefix is not in the paper.
+THEOREMS = {PHASED: -0.5, PREFIX: None, SVT: -1.0}
 RHO = 0.05  # the failure probability of Theorem 2.6
-FORECAST = "bernoulli 0.5"  # the calibration's reference stream with the mean of the one played
+FORECAST = "bernoulli 0.5"  # the calibration's reference stream with the same mean as ours
 
 
 def label(name: str, clients: int) -> str:
@@ -107,14 +108,17 @@ def slope(done: Studies, name: str) -> Estimate:
 
 
 def theorem_26(setting: Setting) -> float:
-    """(ln^2 d + ln(T^2/(N^2 rho)) ln(d/rho))/(m epsilon) + N ln(d/rho) with N = 1 and L* = 0: Theorem 2.6 without hidden constants."""
+    """Theorem 2.6 without hidden constants, for N = 1 and L* = 0.
+
+    (ln^2 d + ln(T^2/(N^2 rho)) ln(d/rho))/(m epsilon) + N ln(d/rho)
+    """
     doubt = log(setting.experts / RHO)
     shared = log(setting.experts) ** 2 + log(setting.horizon**2 / RHO) * doubt
     return shared / (setting.clients * EPSILON) + doubt
 
 
 def forecast(setting: Setting) -> float:
-    """What Fed-SVT's calibration expects to regret."""
+    """The regret that Fed-SVT's calibration expects."""
     clients, experts, horizon = setting.clients, setting.experts, setting.horizon
     chosen = choose(
         clients=clients, experts=experts, horizon=horizon, every=1, best_loss=0.0, epsilon=EPSILON
@@ -123,7 +127,7 @@ def forecast(setting: Setting) -> float:
 
 
 def limit(done: Studies, name: str) -> float:
-    """The slope of the bound, at the settings that were played."""
+    """The slope of the bound at the settings that were played."""
     bounds = {}
     for entry in done[_study_of(name)].config.algorithms:
         setting = done[_study_of(name)].config.environment_of(entry).setting
@@ -144,7 +148,7 @@ def forecast_slope(done: Studies) -> float:
 
 
 def judge(done: Studies) -> Verdict:
-    checks, steep, told = [], [], []
+    checks, steep, notes = [], [], []
     for name, theorem in THEOREMS.items():
         one, most = (
             done[_study_of(name)].regrets(label(name, m)) for m in (CLIENTS[0], CLIENTS[-1])
@@ -156,7 +160,7 @@ def judge(done: Studies) -> Verdict:
         found, least = slope(done, name), limit(done, name)
         if theorem is not None:
             steep.append(found.high <= least)
-        told.append(f"{name} {found} (its bound {least:.2f})")
+        notes.append(f"{name} {found} (its bound {least:.2f})")
         checks.append(
             Check(
                 f"{name}/upper end of slope, limit that of its bound",
@@ -175,8 +179,9 @@ def judge(done: Studies) -> Verdict:
     factor, low, high = (10**-end for end in (between.mean, between.high, between.low))
     checks.append(Check(f"{PHASED}/T={FIGURE}/m=1-over-m=10/lower end", low, ">=", FACTOR))
     text = (
-        f"slopes with 95 % intervals, steeper is better: {', '.join(told)}; {SVT}'s calibration forecasts {expected:.2f}; one client "
-        f"regrets {factor:.1f} times (95 %: {low:.1f} to {high:.1f}) as much as each of ten"
+        f"slopes with 95 % intervals, steeper is better: {', '.join(notes)}; {SVT}'s calibration"
+        f" forecasts {expected:.2f}; one client regrets {factor:.1f} times (95 %: {low:.1f} to"
+        f" {high:.1f}) as much as each of ten"
     )
     return Verdict(all(steep), tuple(checks), text)
 
@@ -201,7 +206,10 @@ def draw(done: Studies, path: Path) -> None:
         done[part].config.environment.setting.horizon for part in ("stochastic", "realizable")
     )
     rounds = f"{drawn:,}" if drawn == perfect else f"{drawn:,}, {SVT} {perfect:,}"
-    title = f"Regret falls with the number of clients (epsilon = {EPSILON:g}, d = {EXPERTS}, T = {rounds})"
+    title = (
+        f"Regret falls with the number of clients (epsilon = {EPSILON:g}, d = {EXPERTS},"
+        f" T = {rounds})"
+    )
     plot_regret_against(
         points,
         path,
@@ -216,7 +224,10 @@ def draw(done: Studies, path: Path) -> None:
 EXPERIMENT = Experiment(
     id="gao2024-speedup",
     title="Regret against the number of clients (Gao et al. 2024, Theorems 2.2 and 2.6)",
-    claim="regret per client falls at least like its bound: m^(-1/2) on drawn losses, 1/m and a constant with a perfect expert",
+    claim=(
+        "regret per client falls at least as fast as its bound: m^(-1/2) on stochastic losses, 1/m"
+        " plus a constant with a perfect expert"
+    ),
     studies=studies,
     judge=judge,
     draw=draw,

@@ -1,15 +1,18 @@
-"""When does learning together hurt? Clients of which more and more have a best expert of their own.
+"""When does learning together hurt? Clients whose best experts differ more and more.
 
-A client's best expert never loses, the others lose 1 in every second round. All but a part of the clients share their best
-expert; that part, the heterogeneity, has others. We count each client's loss beyond its OWN best expert, averaged over clients,
-for private learning together and for a client alone at the same epsilon. Alone, a client meets the same law whatever the others
-are like, so that side is one number. Together, the clients follow one expert, and whoever has another best one pays for it in
-every round; alone, a client pays once for its privacy. So there is a point at which the two are even.
+A client's best expert never loses; the others lose 1 in every second round. Most clients share
+their best expert. The heterogeneity is the fraction of clients with a different one. We count each
+client's loss beyond its OWN best expert, averaged over clients, for private learning together and
+for a single client at the same epsilon. A single client sees the same distribution for every
+heterogeneity, so that side is one number. Together, the clients follow one expert, and a client
+with a different best expert pays in every round. Alone, a client pays once for its privacy. So
+there is a point at which the two are equal.
 
-An average hides who pays: clients that share their best expert still gain from learning together at that point, and the
-others lose already before it. The setting is one in which both effects are large: with a horizon four times as long the point
-comes about four times nearer to 0. The algorithm is told best_loss = 0 throughout, which holds for each client but, together,
-only at heterogeneity 0.
+An average hides which clients pay. At that point, clients that share their best expert still gain
+from learning together, and the others lose already before it. Both effects are large in this
+setting: with a horizon four times as long, the point is about four times nearer to 0. The algorithm
+runs with best_loss = 0 throughout. That is right for each client but, together, only at
+heterogeneity 0.
 """
 
 from __future__ import annotations
@@ -48,7 +51,7 @@ def label(heterogeneity: float) -> str:
 
 
 def _names(kind: str) -> tuple[str, str]:
-    """The studies of the clients together and of one alone."""
+    """The names of the two studies: all clients together, and one alone."""
     return f"{kind.replace(' ', '-')}-together", f"{kind.replace(' ', '-')}-alone"
 
 
@@ -81,7 +84,10 @@ def _own_best(study: Study, name: str) -> Estimate:
 
 
 def crossing(curve: Mapping[float, Estimate], level: Estimate) -> Crossing:
-    """Where the curve meets the level: the interval holds the points at which a 95 % test cannot tell them apart."""
+    """Where the curve meets the level.
+
+    The interval contains the points at which a 95 % test cannot distinguish the two.
+    """
     return Crossing(
         first_root({x: value.mean - level.mean for x, value in curve.items()}),
         first_root({x: -lower_end_of_difference(level, value) for x, value in curve.items()}),
@@ -114,8 +120,9 @@ def judge(done: Studies) -> Verdict:
         ),
     )
     message = (
-        f"learning together in private is better than alone, on average over the clients, until a part {private.crossing} of them"
-        f" has a best expert of its own (95 % interval); without privacy until {free.crossing}"
+        "on average over the clients, private learning together is better than alone until a"
+        f" fraction {private.crossing} of them (95 % interval) has a different best expert; without"
+        f" privacy, until a fraction {free.crossing}"
     )
     return Verdict(None, checks, message)
 
@@ -123,17 +130,23 @@ def judge(done: Studies) -> Verdict:
 def draw(done: Studies, path: Path) -> None:
     from hedgerow.evaluation.plots.panels import plot_contests
 
-    title = f"When learning together hurts: {CLIENTS} clients, {EXPERTS} experts, {HORIZON} rounds, epsilon = {EPSILON:g}"
-    note = footer(done, studies, "bars and upright bands: 95 % confidence")
-    parameter = "heterogeneity: part of the clients whose best expert is not the shared one"
+    title = (
+        f"When learning together hurts: {CLIENTS} clients, {EXPERTS} experts, {HORIZON} rounds,"
+        f" epsilon = {EPSILON:g}"
+    )
+    note = footer(done, studies, "bars and vertical bands: 95 % confidence")
+    parameter = "heterogeneity: fraction of clients whose best expert is not the shared one"
     contests = [contest(done, kind) for kind in ALGORITHMS]
     plot_contests(contests, path, title, parameter, "regret to own best expert (log scale)", note)
 
 
 EXPERIMENT = Experiment(
     id="heterogeneous-clients",
-    title="When does learning together hurt? Clients with a best expert of their own",
-    claim="none published; together is better while few clients differ, and worse beyond a point that we measure",
+    title="When does learning together hurt? Clients whose best experts differ",
+    claim=(
+        "none published; together is better while few clients differ, and worse beyond a point that"
+        " we measure"
+    ),
     studies=studies,
     judge=judge,
     draw=draw,

@@ -1,9 +1,10 @@
-"""Asi, Feldman, Koren, Talwar 2023: experts when the best one loses L*, and L* is not known. Regret against L* at one epsilon.
+"""Asi, Feldman, Koren, Talwar 2023: regret against the best expert's loss L*, known or unknown.
 
-The paper states bounds and no figure: known L*, O(L* log d) and a price of privacy; unknown, by doubling, a factor log T more;
-by the potential no log d on L*. Streams are near-realizable (one expert loses L* at every client, the others 1/2 a round), the
-same for all, and halving, where an expert may be good for long. Beside the private ones: `sparse_vector` that takes L* for 0, and
-Hedge, which is not private.
+Epsilon is fixed. The paper states bounds and has no figure. With L* known, regret is O(L* log d)
+plus a price of privacy. With L* unknown, doubling pays a factor log T more, and the potential has
+no log d on L*. All algorithms play the same streams: near-realizable ones (one expert loses L* at
+every client, the others 1/2 per round) and halving, where an expert may be good for a long time.
+For comparison there are `sparse_vector` with L* taken as 0, and Hedge, which is not private.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ BEST_LOSSES = (1.0, 5.0, 20.0, 80.0, 200.0, 400.0, 700.0)
 LARGE = (80.0, 200.0, 400.0)
 KNOWN, ZERO, DOUBLING, POTENTIAL = (
     "sparse_vector, L* known",
-    "sparse_vector, L* taken for 0",
+    "sparse_vector, L* taken as 0",
     "doubling",
     "potential",
 )
@@ -159,8 +160,9 @@ def judge(done: Studies) -> Verdict:
     }
     least = ", ".join(f"{best:g}: {label}" for best, label in winners.items())
     message = (
-        f"the least private regret, by L*: {least}. The paper's claim is about growth with d and L* together; d is fixed here, so "
-        f"it is not judged. At L* = 700 Hedge, which is not private, has {mean(name(700.0), HEDGE):.3g}"
+        f"the least private regret, by L*: {least}. The paper's claim is about growth with d and L*"
+        " together; d is fixed here, so the claim is not judged. At L* = 700 the regret of Hedge,"
+        f" which is not private, is {mean(name(700.0), HEDGE):.3g}"
     )
     return Verdict(None, tuple(checks), message)
 
@@ -172,7 +174,10 @@ def draw(done: Studies, path: Path) -> None:
         label: {best_loss: done[name(best_loss)].regret(label) for best_loss in BEST_LOSSES}
         for label in LABELS
     }
-    title = f"Regret when the best expert loses L*: epsilon = {EPSILON:g}, m = {CLIENTS}, d = {EXPERTS}, T = {HORIZON}"
+    title = (
+        f"Regret when the best expert loses L*: epsilon = {EPSILON:g}, m = {CLIENTS},"
+        f" d = {EXPERTS}, T = {HORIZON}"
+    )
     plot_regret_against(
         points,
         path,
@@ -184,8 +189,11 @@ def draw(done: Studies, path: Path) -> None:
 
 EXPERIMENT = Experiment(
     id="near-realizable",
-    title="Experts with a good but not perfect best one, its loss known or not (Asi et al. 2023)",
-    claim="without knowing L* the regret has no factor log d on L* (potential), or little more than with L* known (doubling)",
+    title="A good but not perfect best expert, with its loss known or unknown (Asi et al. 2023)",
+    claim=(
+        "without knowing L*, regret has no factor log d on L* (potential), or is little more than"
+        " with L* known (doubling)"
+    ),
     studies=studies,
     judge=judge,
     draw=draw,

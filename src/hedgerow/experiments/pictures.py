@@ -1,4 +1,4 @@
-"""What the pictures of experiments have in common: their names, and the sentence below them that says what is seen."""
+"""File names of the pictures of experiments, and the footer below each picture."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BARS = "bars: 95 % confidence of the mean"
 
 
 def sibling(path: Path, name: str) -> Path:
-    """Where `draw` puts another picture beside its main one.
+    """The path of another picture beside the main one.
 
     >>> sibling(Path("runs/x/my-speedup.png"), "pure").name
     'my-speedup-pure.png'
@@ -32,7 +32,7 @@ def pictures(folder: Path, id: str) -> list[Path]:
 
 
 def is_quick(done: Studies, studies: Callable[[bool], Mapping[str, StudyConfig]]) -> bool:
-    """Whether anything has fewer seeds than in the full form of the experiment."""
+    """Whether any study has fewer seeds than in the full form of the experiment."""
     full = studies(False)
     return any(study.config.seeds < full[name].seeds for name, study in done.items())
 
@@ -40,13 +40,17 @@ def is_quick(done: Studies, studies: Callable[[bool], Mapping[str, StudyConfig]]
 def footer(
     done: Studies, studies: Callable[[bool], Mapping[str, StudyConfig]], bars: str = BARS
 ) -> str:
-    """The sentence for a picture of what was `done`: how many seeds, what the bars are, that it is a simulation, and if it is quick."""
+    """The footer of a picture of the studies `done`.
+
+    It says how many seeds there are, what the bars are, that this is a simulation, and whether it
+    is the quick form.
+    """
     quick = "; quick form: smaller than the full one, not judged" if is_quick(done, studies) else ""
     return f"means over {_seeds(done)}; {bars}; {STAMP}{quick}"
 
 
 def _seeds(done: Studies) -> str:
-    """How many, for each study where they differ and are few."""
+    """The number of seeds, per study if the numbers differ and there are few studies."""
     counts = {name: study.config.seeds for name, study in done.items()}
     least, most = min(counts.values()), max(counts.values())
     if least == most:

@@ -1,4 +1,4 @@
-"""The experiments by name: one line each."""
+"""The experiments by name."""
 
 from __future__ import annotations
 

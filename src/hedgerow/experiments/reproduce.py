@@ -1,4 +1,4 @@
-"""Run experiments and say what was published, what was obtained, and whether it holds."""
+"""Run experiments, write their verdicts, and find earlier results that are still fresh."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FORMAT = "hedgerow reproduction 1"
 
 @dataclass(frozen=True)
 class Outcome:
-    """One experiment's line in the report."""
+    """One experiment's row in the report."""
 
     id: str
     status: Status
@@ -44,7 +44,7 @@ class Outcome:
 
     @property
     def passed(self) -> bool | None:
-        """Whether our expectations held; a quick run is not judged by them."""
+        """Whether our expectations hold; None for a quick run, which is not judged."""
         if self.status == "error":
             return False
         if self.status != "ran" or self.verdict is None:
@@ -88,22 +88,22 @@ def reproduce(
     workers: int | None,
     progress: Progress | None = None,
 ) -> Outcome:
-    """Run one experiment into a folder of its own."""
+    """Run one experiment into a new folder; errors become part of the outcome."""
     began = perf_counter()
     try:
         outcome = _reproduce(experiment, quick, out, workers, progress, began)
     except MissingData as error:
         outcome = Outcome(experiment.id, "no-data", str(error))
-    except Exception as error:  # whatever an experiment does wrong, the others are still reported
-        told = (
+    except Exception as error:  # the other experiments are still reported
+        text = (
             str(error) if isinstance(error, HedgerowError) else f"{type(error).__name__}: {error}"
         )
-        outcome = Outcome(experiment.id, "error", told)
+        outcome = Outcome(experiment.id, "error", text)
     return replace(outcome, seconds=perf_counter() - began)
 
 
 def _data(experiment: Experiment) -> dict[str, str]:
-    """Hashes of the files an experiment cannot do without, by name; one that is missing is told where to get."""
+    """Hashes of the files that an experiment needs; raises MissingData if one is missing."""
     found = {}
     for name, source in experiment.data:
         with find(name, source).open("rb") as stream:
@@ -165,7 +165,7 @@ def _reproduce(
 
 @dataclass(frozen=True)
 class Reproduction:
-    """An experiment that was run before: its folder, what `verdict.json` says, and how long it took."""
+    """An earlier run of an experiment: folder, verdict, duration in seconds, time of writing."""
 
     folder: Path
     verdict: dict[str, Any]
@@ -174,7 +174,10 @@ class Reproduction:
 
 
 def _read(folder: Path, experiment: Experiment, quick: bool, now: Table) -> Reproduction | None:
-    """None where a folder is not this experiment with the same configuration, code, versions and losses, or not whole."""
+    """The result in a folder; None if the folder is incomplete or differs from this experiment.
+
+    Configuration, code, versions and losses must all be the same.
+    """
     try:
         origin = tomllib.loads((folder / ORIGIN).read_text(encoding="utf-8"))
         if (origin["format"], origin["id"], origin["quick"], origin["identity"]) != (
@@ -193,7 +196,7 @@ def _read(folder: Path, experiment: Experiment, quick: bool, now: Table) -> Repr
 
 
 def fresh_result(experiment: Experiment, quick: bool, place: Path) -> Reproduction | None:
-    """The latest result in a folder of runs that still is what running the experiment again would give."""
+    """The latest result in a folder of runs that equals what a new run would give; or None."""
     now = tomllib.loads(
         tomli_w.dumps({**identity(experiment.studies(quick)), "data": _data(experiment)})
     )
@@ -202,6 +205,6 @@ def fresh_result(experiment: Experiment, quick: bool, place: Path) -> Reproducti
 
 
 def _latest_first(place: Path) -> Iterator[Path]:
-    """Records of reproductions that are complete: a hidden folder is not."""
+    """The records of complete reproductions, latest first; a hidden folder is incomplete."""
     files = [file for file in place.glob(f"*/{ORIGIN}") if not file.parent.name.startswith(".")]
     yield from sorted(files, key=lambda file: file.stat().st_mtime, reverse=True)

@@ -1,7 +1,9 @@
-"""Where private choices from blocks leak most, and planted bugs: half the noise, blocks that overlap, blocks that are never closed.
+"""Audit cases for private choices from blocks: the worst stream and planted bugs.
 
-In the worst stream everybody else finds expert 0 bad and one client, in the first round, finds it good in one world and bad in the
-other. Drawing expert 0 is then near the worst ratio. It may be drawn again and again: only in the first choice does the datum count.
+The bugs are half of the noise, overlapping blocks and blocks that are never closed. In the worst
+stream, expert 0 loses at all other clients. In the first round, it is good for the first client in
+one world and bad in the other. Drawing expert 0 is then near the worst ratio. It may be drawn in
+every block, but the datum counts only in the first choice.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ class OverlapState(ClientState):
 
 @dataclass(frozen=True)
 class OverlappingClient(BlockClient):
-    """Off by one: the last round of a block is reported with the next block, too."""
+    """The bug: off by one. The last round of a block is also reported with the next block."""
 
     def start(self, noise: Noise) -> OverlapState:
         plain = super().start(noise)
@@ -54,7 +56,7 @@ class OverlappingClient(BlockClient):
 
 @dataclass(frozen=True)
 class OverlappingServer(BlockServer):
-    """What the choices of overlapping blocks are made from."""
+    """The scores that belong to `OverlappingClient`, for the exact likelihood."""
 
     def scores(self, block: int, counted: int, reports: Array) -> Array:
         before = reports[2**block - 2].sum(axis=0) if block > 0 else 0.0
@@ -68,22 +70,22 @@ class OpenState(ServerState):
 
 @dataclass(frozen=True)
 class OpenServer(BlockServer):
-    """Blocks are never closed: every choice is made from all sums so far, at the price of one.
+    """The bug: blocks are never closed. Every choice uses all sums so far but is charged for one.
 
-    `scores` speaks of transcripts in which all rounds of every block count.
+    `scores` is right for transcripts in which all rounds of every block count.
     """
 
     def open(self, noise: Noise) -> tuple[NextBlock, OpenState]:
-        said, state = super().open(noise)
-        return said, OpenState(state.block, np.zeros(self.experts, np.int64))
+        sent, state = super().open(noise)
+        return sent, OpenState(state.block, np.zeros(self.experts, np.int64))
 
     def aggregate(
         self, state: ServerState, uploads: Any, noise: Noise
     ) -> tuple[NextBlock, OpenState]:
         assert isinstance(state, OpenState)
         totals = state.totals + np.asarray(uploads.losses, np.int64)
-        said, after = super().aggregate(state, LossSums(totals), noise)
-        return said, OpenState(after.block, totals)
+        sent, after = super().aggregate(state, LossSums(totals), noise)
+        return sent, OpenState(after.block, totals)
 
     def scores(self, block: int, counted: int, reports: Array) -> Array:
         return reports[: 2**block - 1 + counted].sum(axis=(0, 1))
@@ -123,7 +125,7 @@ def parts_of(algorithm: Algorithm) -> tuple[BlockClient, BlockServer]:
 
 
 def _worst() -> tuple[Array, Array, tuple[tuple[NextBlock, ...], ...]]:
-    """Expert 0 is drawn at the end of every block, though nearly everybody finds it bad."""
+    """Expert 0 is drawn at the end of every block, although it is bad for nearly all clients."""
     first = np.zeros((2**BLOCKS, CLIENTS, EXPERTS))
     first[:, 1:, 0] = 1.0
     second = first.copy()
@@ -133,7 +135,10 @@ def _worst() -> tuple[Array, Array, tuple[tuple[NextBlock, ...], ...]]:
 
 
 def exact_cases(spec: AlgorithmSpec) -> tuple[AuditCase, ...]:
-    """By exact likelihoods, for a server that chooses privately: the null, the worst stream, what must be caught."""
+    """Cases by exact likelihood, for a server that chooses privately.
+
+    The null case comes first, then the worst stream, then the bugs that must be caught.
+    """
     algorithm = spec.build(Setting(CLIENTS, EXPERTS, 2**BLOCKS))
     first, second, sent = _worst()
 

@@ -1,7 +1,8 @@
-"""The audits of the shrinking dartboard: where it leaks most, and bugs that must be caught.
+"""Audit cases for the shrinking dartboard: its worst transcripts and planted bugs.
 
-One datum favours expert 0 in one world and all others in the other. In the worst transcript the current expert, one of the
-others, is left at the first coin and expert 0 is drawn again and again: every step is near its own worst ratio.
+One datum favours expert 0 in one world and all other experts in the other world. In the worst
+transcript, the first coin leaves the current expert, which is not expert 0, and then expert 0 is
+drawn in every exchange. Every step is then near its worst ratio.
 """
 
 from __future__ import annotations
@@ -29,22 +30,21 @@ from hedgerow.core.setting import Setting
 from hedgerow.privacy.composition.random_draws import CoinThenDraws
 
 SETTING = Setting(clients=1, experts=1000, horizon=512)
-BATCH, ENOUGH = (
-    4,
-    3,
-)  # rounds of a group where the calibration has groups of one, or fewer exchanges than this
-CAPPED = 12  # draws of the approximate version, which otherwise has no cap to be off by one
+# Groups of BATCH rounds, for a calibration with groups of one or with fewer than ENOUGH exchanges.
+BATCH, ENOUGH = 4, 3
+CAPPED = 12  # draws of the approximate version, which needs a cap that can be off by one
 SAMPLED = Setting(clients=1, experts=16, horizon=20)
 OUTSIDE = Setting(clients=1, experts=2, horizon=2)
-READ_AT = 1e-3  # where approximate certificates are compared with their audits
+READ_AT = 1e-3  # the delta at which approximate certificates are compared with their audits
 MANY_DRAWS = Setting(clients=1, experts=2, horizon=32)
-READ_MANY_AT = (
-    0.1  # the same for a game of many draws, of which 800 runs tell much at a large delta
-)
+READ_MANY_AT = 0.1  # the same for a game of many draws, where 800 runs suffice at a large delta
 
 
 class OverlappingGroups(DartboardServer):
-    """The bug: the printed group sums, from Bt to B(t+1) inclusive. The loss at a boundary is in two groups."""
+    """The bug: the printed group sums, from Bt to B(t+1) inclusive.
+
+    The loss at a boundary is in two groups.
+    """
 
     def grouped(self, lost: Array) -> Array:
         return np.stack(
@@ -56,7 +56,7 @@ class OverlappingGroups(DartboardServer):
 
 
 class CountedTwice(DartboardServer):
-    """The bug: every upload arrives once more with the next one. A datum is in two groups."""
+    """The bug: every upload is counted again with the next one, so a datum is in two groups."""
 
     def grouped(self, lost: Array) -> Array:
         groups = super().grouped(lost)
@@ -64,18 +64,21 @@ class CountedTwice(DartboardServer):
 
 
 def cases(spec: ShrinkingDartboard) -> tuple[AuditCase, ...]:
-    """The null first, then the certificate's worst cases, then what must be caught."""
+    """The null case, then the certificate's worst cases, then the bugs that must be caught."""
     approximate = (*_glass_box(spec), *_many_draws(spec)) if spec.delta > 0 else ()
     return (*_exact(spec), *approximate, *_black_box(spec))
 
 
 def half_the_chance(cost: CoinThenDraws) -> CoinThenDraws:
-    """The mistake: later draws count with half the chance they have."""
+    """The bug: later draws are counted with half of their probability."""
     return replace(cost, chance=cost.chance / 2)
 
 
 def _never_without_a_reason(server: DartboardServer) -> DartboardServer:
-    """p -> 0, as near to it as the lattice allows: where nothing was lost, the coin stays for certain."""
+    """The bug: p -> 0, as near to 0 as the lattice allows.
+
+    Where the current expert lost nothing, the coin never leaves it.
+    """
     return replace(server, coin=replace(server.coin, base=1 / UNITS_PER_LOSS))
 
 
@@ -90,14 +93,14 @@ def _exchanges(server: DartboardServer) -> int:
 
 
 def _capped(spec: ShrinkingDartboard) -> ShrinkingDartboard:
-    """With a cap on draws, which the approximate version need not have."""
+    """The spec with a cap on draws, which is optional for the approximate version."""
     return (
         spec if spec.delta == 0 or _server(spec).draws is not None else replace(spec, draws=CAPPED)
     )
 
 
 def _in_more_groups(spec: ShrinkingDartboard) -> ShrinkingDartboard:
-    """With groups of several rounds and several exchanges, for bugs that need both."""
+    """The spec with groups of several rounds and several exchanges, for bugs that need both."""
     server = _server(spec)
     return _capped(
         spec if server.every > 1 and _exchanges(server) >= ENOUGH else replace(spec, every=BATCH)
@@ -105,7 +108,7 @@ def _in_more_groups(spec: ShrinkingDartboard) -> ShrinkingDartboard:
 
 
 def _transcript(server: DartboardServer, *, stays: int = 0) -> tuple[CurrentExpert, ...]:
-    """Expert 0 is drawn at every exchange, while the cap allows it; but first expert 1 stays for a few."""
+    """Expert 1 stays for `stays` exchanges; then expert 0 is drawn as often as the cap allows."""
     state = ServerState(np.zeros(0, np.int64), 1, 0)
     sent = [server.message(state)]
     for exchange in range(_exchanges(server)):
@@ -118,7 +121,10 @@ def _transcript(server: DartboardServer, *, stays: int = 0) -> tuple[CurrentExpe
 
 
 def _worst(server: DartboardServer) -> Streams:
-    """The datum, for expert 0 or against it, is in the last round of the first group; all other losses are 0."""
+    """One datum for or against expert 0, in the last round of the first group.
+
+    All other losses are 0.
+    """
     sent = (_transcript(server), _transcript(server, stays=1))
     first = np.zeros((server.every * max(map(len, sent)), SETTING.clients, SETTING.experts))
     second = first.copy()
@@ -135,7 +141,7 @@ def _whole(
     expected: Verdict,
     streams: Streams,
 ) -> AuditCase:
-    """A case for the whole certificate of the algorithm that is played, with the server that is audited."""
+    """A case about the whole certificate of `played`, with the server `audited`."""
     algorithm, parameters = played.build(SETTING), changes(spec, played)
     built = with_server(algorithm, audited)
     return AuditCase(
@@ -191,21 +197,24 @@ def _one_too_many(
     return _whole(spec, played, "one draw too many (K off by one)", more, "violated", _worst(more))
 
 
-def _loud(spec: ShrinkingDartboard, **choices: Any) -> ShrinkingDartboard:
-    """The same algorithm with louder parameters: sampling tells little about a quiet game."""
+def _leaky(spec: ShrinkingDartboard, **choices: Any) -> ShrinkingDartboard:
+    """The same algorithm with a large epsilon: sampling shows little about a small one."""
     claim = spec.calibration == "published"  # its epsilon is what the paper claims, not a budget
     return replace(spec, epsilon=spec.epsilon if claim else 20.0, every=1, **choices)
 
 
 def _glass_box(spec: ShrinkingDartboard) -> Iterator[AuditCase]:
     yield from _sampled(
-        spec, _loud(spec, rate=0.25, leave=0.1, draws=None), SAMPLED, "glass box", 2000, READ_AT
+        spec, _leaky(spec, rate=0.25, leave=0.1, draws=None), SAMPLED, "glass box", 2000, READ_AT
     )
 
 
 def _many_draws(spec: ShrinkingDartboard) -> Iterator[AuditCase]:
-    """The real server, whose certificate has to count with as many draws as it makes: here they tell more than the first coin."""
-    played = _loud(spec, rate=0.25, leave=0.6, draws=None)
+    """Cases in which the draws reveal more than the first coin.
+
+    The certificate must count as many draws as the real server makes.
+    """
+    played = _leaky(spec, rate=0.25, leave=0.6, draws=None)
     _, honest, _ = _sampled(spec, played, MANY_DRAWS, "glass box", 800, READ_MANY_AT)
     yield replace(honest, name="many draws, sampled")
     server: Any = honest.algorithm.server
@@ -218,7 +227,12 @@ def _many_draws(spec: ShrinkingDartboard) -> Iterator[AuditCase]:
 
 def _black_box(spec: ShrinkingDartboard) -> Iterator[AuditCase]:
     yield from _sampled(
-        spec, _loud(spec, delta=0.0, rate=1.0, leave=0.25, draws=1), OUTSIDE, "black box", 8000, 0.0
+        spec,
+        _leaky(spec, delta=0.0, rate=1.0, leave=0.25, draws=1),
+        OUTSIDE,
+        "black box",
+        8000,
+        0.0,
     )
 
 
@@ -230,7 +244,10 @@ def _sampled(
     runs: int,
     delta: float,
 ) -> Iterator[AuditCase]:
-    """Half of the experts are favoured in each world; later everybody loses everywhere, so that draws are many."""
+    """Sampled cases: the datum favours one half of the experts in each world.
+
+    Later every expert loses at every client, so that there are many draws.
+    """
     algorithm = played.build(setting)
     server: Any = algorithm.server
     certified = peer_curve(algorithm)

@@ -1,4 +1,4 @@
-"""What the audits of several algorithms share: another server in the same algorithm, and streams for servers that answer queries."""
+"""Shared parts of audit cases: replaced servers and curves, and streams for query-based servers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hedgerow.core.certificate import Observer, PrivacyCurve
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
 
-BELOWS = 2000  # queries of the quiet stream
+BELOWS = 2000  # queries of the stream `many_belows`
 
 Sent = tuple[tuple[CurrentExpert, ...], ...]
 Streams = tuple[np.ndarray, np.ndarray, Sent]
@@ -20,14 +20,14 @@ AnyServer = TypeVar("AnyServer", bound=Any)
 
 
 def with_server(algorithm: Algorithm, server: Any) -> Algorithm:
-    """The algorithm with another server, and its certificate left as it is."""
+    """The algorithm with another server and the same certificate."""
     return replace(
         algorithm, server=server, advance=server.advance, log_likelihood=server.log_likelihood
     )
 
 
 def with_curve(algorithm: Algorithm, curve: PrivacyCurve) -> Algorithm:
-    """The algorithm as it is, promising another curve to whoever is promised anything."""
+    """The same algorithm with another curve in every guarantee that promises protection."""
     certificate = algorithm.certificate
     guarantees = tuple(
         replace(given, curve=curve) if given.protects else given for given in certificate.guarantees
@@ -36,22 +36,26 @@ def with_curve(algorithm: Algorithm, curve: PrivacyCurve) -> Algorithm:
 
 
 def with_bug(server: AnyServer, bug: type) -> AnyServer:
-    """The same server, in front of whose methods stand those of the bug."""
+    """A copy of the server in which the methods of the class `bug` take precedence."""
     kind: Any = type(bug.__name__, (bug, type(server)), {})
     return kind(**{part.name: getattr(server, part.name) for part in fields(server)})
 
 
 def peer_curve(algorithm: Algorithm) -> PrivacyCurve:
+    """The curve that the certificate promises about the peer."""
     return algorithm.certificate.guarantee(Observer.PEER).curve
 
 
 def half_selection(server: AnyServer) -> AnyServer:
-    """The bug: half the noise in every choice."""
+    """The bug: half of the noise in every choice."""
     return replace(server, selection=server.selection.scaled(0.5))
 
 
-def telling(setting: Setting, draws: int) -> tuple[np.ndarray, np.ndarray]:
-    """One datum that only one world's expert 0 likes, then as many rounds in which drawing that expert is telling: it is a bad choice."""
+def favour_expert_0(setting: Setting, draws: int) -> tuple[np.ndarray, np.ndarray]:
+    """One datum that favours expert 0 in one world only, then `draws` rounds in which it loses.
+
+    Expert 0 is then a bad choice, so drawing it reveals much about the datum.
+    """
     first = np.zeros((draws + 1, setting.clients, setting.experts))
     first[1:, :, 0] = 1.0
     second = first.copy()
@@ -60,8 +64,8 @@ def telling(setting: Setting, draws: int) -> tuple[np.ndarray, np.ndarray]:
     return first, second
 
 
-def quiet(setting: Setting, threshold: float) -> Streams:
-    """No switch in `BELOWS` queries that stand close to the threshold, all moved by one datum."""
+def many_belows(setting: Setting, threshold: float) -> Streams:
+    """No switch in `BELOWS` queries close to the threshold, all of them changed by one datum."""
     level = int(threshold)
     first = np.zeros((level + BELOWS + 1, setting.clients, setting.experts))
     first[1 : level + 1] = 1.0

@@ -1,6 +1,8 @@
-"""The audits of phased selection: those of all choices from blocks (`blocks_audit`), and what is seen from outside.
+"""Audit cases for phased selection: those of choices from blocks, and frequencies of choices.
 
-Audits see the leader of noisy sums, never the sums; blocks that overlap are then for the contracts, which look at what clients release.
+The cases by exact likelihood are in `blocks`. Where clients add the noise, audits see the leader of
+noisy sums, never the sums. Overlapping blocks are then left to the contracts, which look at what
+clients release.
 """
 
 from __future__ import annotations
@@ -25,14 +27,14 @@ from hedgerow.privacy.mechanisms.shares import GaussianShare
 if TYPE_CHECKING:
     from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 
-OUTSIDE = 4.0  # epsilon of the games that are seen from outside: frequencies tell little about a small one
-REPORTED = 2.0  # the same where clients add the noise
+OUTSIDE = 4.0  # epsilon of black-box games: frequencies show little about a small one
+REPORTED = 2.0  # the same, where clients add the noise
 READ_AT = 0.05  # the delta at which Gaussian guarantees are compared with frequencies
-BETWEEN_TWO = {"epsilon": 4.0, "delta": 1e-6}  # of the game in which a peer takes off its own share
+BETWEEN_TWO = {"epsilon": 4.0, "delta": 1e-6}  # budget of the game with a curious peer
 
 
 def cases(spec: PhasedSelection) -> tuple[AuditCase, ...]:
-    """The null first, then the worst stream, then what must be caught."""
+    """The null case, then the worst stream, then the bugs that must be caught."""
     if spec.trust == "central":
         return *exact_cases(spec), *_from_outside(spec)
     shared = _curious_peer(spec) if spec.trust == "distributed" else ()
@@ -40,7 +42,10 @@ def cases(spec: PhasedSelection) -> tuple[AuditCase, ...]:
 
 
 def _two_experts(gap: float, rounds: int) -> tuple[Array, Array]:
-    """Two clients, two experts: the second client finds expert 1 worse by `gap` in every round, the first one has the datum."""
+    """Two clients and two experts; the datum belongs to the first client.
+
+    At the second client, expert 1 loses `gap` more in every round.
+    """
     first = np.zeros((rounds, 2, 2))
     first[:, 1, 1] = float(round_to_lattice(gap))
     second = first.copy()
@@ -49,7 +54,7 @@ def _two_experts(gap: float, rounds: int) -> tuple[Array, Array]:
 
 
 def _silent(clients: int) -> tuple[Array, Array]:
-    """Two experts, nobody loses anything but for a datum in the last round of the second block."""
+    """Two experts and zero losses, except for one datum in the last round of the second block."""
     first = np.zeros((4, clients, 2))
     second = first.copy()
     first[2, 0], second[2, 0] = (1.0, 0.0), (0.0, 1.0)
@@ -57,11 +62,11 @@ def _silent(clients: int) -> tuple[Array, Array]:
 
 
 def _from_outside(spec: PhasedSelection) -> tuple[AuditCase, ...]:
-    """The real code, and how often each choice was made."""
-    loud = replace(spec, epsilon=OUTSIDE)
-    algorithm = loud.build(Setting(2, 2, 4))
+    """Black-box cases: the real code and the frequency of each choice."""
+    played = replace(spec, epsilon=OUTSIDE)
+    algorithm = played.build(Setting(2, 2, 4))
     gap = min(1.0, 0.5 * parts_of(algorithm)[1].selection.scale)
-    case = _BlackBox(algorithm, changes(spec, loud))
+    case = _BlackBox(algorithm, changes(spec, played))
     return (
         case("null, from outside", algorithm, _two_experts(gap, 2)[:1] * 2, "holds"),
         case("one choice, from outside", algorithm, _two_experts(gap, 2), "holds"),
@@ -78,12 +83,15 @@ def _from_outside(spec: PhasedSelection) -> tuple[AuditCase, ...]:
 
 
 def _noisy_reports(spec: PhasedSelection, law: PhasedSelection) -> tuple[AuditCase, ...]:
-    """The leader is enough to find noise that is cut in half, or for Laplace to a quarter."""
-    loud = replace(law, epsilon=REPORTED, honest=None)
+    """Black-box cases on the leader of noisy sums.
+
+    The leader is enough to find half of the noise or, for Laplace, a quarter of it.
+    """
+    played = replace(law, epsilon=REPORTED, honest=None)
     clients = 10 if spec.trust == "distributed" else 1  # so that shares are added up
-    algorithm, streams = loud.build(Setting(clients, 2, 8)), _silent(clients)
+    algorithm, streams = played.build(Setting(clients, 2, 8)), _silent(clients)
     cut, factor = ("a quarter of", 0.25) if law.report == "laplace" else ("half", 0.5)
-    case = _BlackBox(algorithm, changes(spec, loud), 0.0 if law.delta == 0 else READ_AT)
+    case = _BlackBox(algorithm, changes(spec, played), 0.0 if law.delta == 0 else READ_AT)
     of = "" if law is spec else f", {law.report} reports"
     return (
         case(f"null, from outside{of}", algorithm, streams[:1] * 2, "holds"),
@@ -95,12 +103,12 @@ def _noisy_reports(spec: PhasedSelection, law: PhasedSelection) -> tuple[AuditCa
 
 
 class CuriousPeer(BlockClient):
-    """The last client takes its own noise off what is sent, for it knows that share; the datum is another's."""
+    """The last client removes its own noise share, which it knows; the datum is not its own."""
 
     def upload(self, state: ClientState, noise: Noise) -> tuple[LossSums | NoisySums, ClientState]:
-        said, state = super().upload(state, noise)
-        own = np.arange(len(said.losses)) == len(said.losses) - 1
-        return NoisySums(np.where(own[:, None], from_units(state.losses), said.losses)), state
+        sent, state = super().upload(state, noise)
+        own = np.arange(len(sent.losses)) == len(sent.losses) - 1
+        return NoisySums(np.where(own[:, None], from_units(state.losses), sent.losses)), state
 
 
 def _by_peer(algorithm: Algorithm, reporting: Any) -> Algorithm:
@@ -110,19 +118,22 @@ def _by_peer(algorithm: Algorithm, reporting: Any) -> Algorithm:
 
 
 def _all_counted(share: GaussianShare, clients: int) -> GaussianShare:
-    """The bug: so little noise that it takes the shares of all clients to protect a datum."""
+    """The bug: too little noise. Only the shares of all clients together protect a datum."""
     return replace(share, scale=share.scale * sqrt(share.honest / clients), honest=clients)
 
 
 def _curious_peer(spec: PhasedSelection) -> tuple[AuditCase, ...]:
-    """Two clients: the peer finds expert 1 worse in both rounds of the block, so that its being chosen is telling."""
-    loud = replace(spec, **BETWEEN_TWO, honest=None)
-    algorithm = loud.build(Setting(2, 2, 8))
+    """Cases with two clients, of which one is a curious peer.
+
+    Expert 1 loses at the peer in both rounds of the block, so choosing it reveals much.
+    """
+    played = replace(spec, **BETWEEN_TWO, honest=None)
+    algorithm = played.build(Setting(2, 2, 8))
     share = parts_of(algorithm)[0].reporting
     streams = _silent(2)
     for stream in streams:
         stream[1:3, 1, 1] = 1.0
-    case = _BlackBox(algorithm, changes(spec, loud), READ_AT)
+    case = _BlackBox(algorithm, changes(spec, played), READ_AT)
     too_little = _all_counted(share, algorithm.setting.clients)
     return (
         case("a peer that takes its own share off", _by_peer(algorithm, share), streams, "holds"),
@@ -137,7 +148,7 @@ def _curious_peer(spec: PhasedSelection) -> tuple[AuditCase, ...]:
 
 @dataclass(frozen=True, eq=False)
 class _BlackBox:
-    """Cases about one algorithm that are judged by frequencies."""
+    """Makes black-box cases about one algorithm."""
 
     algorithm: Algorithm
     parameters: dict[str, Any]

@@ -1,7 +1,8 @@
-"""Where algorithms that restart leak most, and planted bugs: `doubling` and `potential`.
+"""Audit cases for `doubling` and `potential`, which restart: worst transcripts and planted bugs.
 
-In the worst transcript every exchange of two epochs ends a run and draws expert 0, which only one world favours: all draws of the
-first epoch tell, and none of the second. A server that remembers the first epoch tells twice as much.
+In the worst transcript, every exchange of two epochs ends a run of the sparse vector and draws
+expert 0, which only one world favours. All draws of the first epoch reveal the datum, and none of
+the second. A server that remembers the first epoch reveals twice as much.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from hedgerow.algorithms.sparse_vector.restarting import EpochState, Restarting
 from hedgerow.audits.case import WHOLE, AuditCase, Verdict, changes
 from hedgerow.audits.cases.parts import (
     Streams,
+    favour_expert_0,
     half_selection,
+    many_belows,
     peer_curve,
-    quiet,
-    telling,
     with_bug,
     with_server,
 )
@@ -32,7 +33,7 @@ ANSWERS = "answers of one run alone"
 
 
 class _Remembers:
-    """The bug: new epochs that still know the old losses."""
+    """The bug: a new epoch still uses the losses of the old ones."""
 
     def next_run(self, state: EpochState, expert: int, noisy_threshold: float) -> EpochState:
         after = super().next_run(state, expert, noisy_threshold)  # pyright: ignore[reportAttributeAccessIssue]
@@ -42,11 +43,14 @@ class _Remembers:
 def _two_epochs(server: Restarting) -> Streams:
     draws = 2 * server.switches
     sent = (CurrentExpert(1, 1, 0), *(CurrentExpert(1, 0, k) for k in range(1, draws + 1)))
-    return *telling(SETTING, draws), (sent,)
+    return *favour_expert_0(SETTING, draws), (sent,)
 
 
-def _loud(spec: Doubling | Potential) -> Doubling | Potential:
-    """The game of the audit: whole thresholds and a half, so that no query stands right at one, and guesses that hide little."""
+def _for_audit(spec: Doubling | Potential) -> Doubling | Potential:
+    """The spec that the audit plays: a half-integer threshold and, for doubling, a small guess.
+
+    Queries are whole numbers, so none equals the threshold. A small guess hides little.
+    """
     plain = replace(spec, every=1)
     server = plain.build(SETTING).server
     assert isinstance(server, Restarting)
@@ -56,13 +60,13 @@ def _loud(spec: Doubling | Potential) -> Doubling | Potential:
 
 
 def cases(spec: Doubling | Potential) -> tuple[AuditCase, ...]:
-    """The null first, then the certificate's worst cases, then what must be caught."""
-    played = _loud(spec)
+    """The null case, then the certificate's worst cases, then the bugs that must be caught."""
+    played = _for_audit(spec)
     algorithm, parameters = played.build(SETTING), changes(spec, played)
     server = algorithm.server
     assert isinstance(server, Restarting)
     sparse, certified = server.sparse, peer_curve(algorithm)
-    worst, belows = _two_epochs(server), quiet(SETTING, server.threshold)
+    worst, belows = _two_epochs(server), many_belows(SETTING, server.threshold)
     printed = isinstance(server, PotentialTest)
     one_run: PrivacyCurve = printed_cost(1, sparse, 1e-9, 0.0) if printed else sparse.curve
 
@@ -90,9 +94,8 @@ def cases(spec: Doubling | Potential) -> tuple[AuditCase, ...]:
             parameters=parameters,
         )
 
-    share, noisy = (
-        ("a quarter", 4) if printed else ("half", 2)
-    )  # the printed threshold noise is more than its share
+    # The printed threshold noise is larger than needed, so it is cut to a quarter.
+    share, noisy = ("a quarter", 4) if printed else ("half", 2)
     thin = replace(server, sparse=replace(sparse, threshold_scale=sparse.threshold_scale / noisy))
     found = (
         whole("null: the same stream twice", server, "holds", (worst[0], worst[0], worst[2])),
@@ -100,7 +103,7 @@ def cases(spec: Doubling | Potential) -> tuple[AuditCase, ...]:
         answers("many belows", server, "holds"),
         answers(f"{share} of the threshold noise", thin, "violated"),
     )
-    if printed:  # draws are a small part of its cost: a bug in them hides behind the answers
+    if printed:  # draws are a small part of its cost, so a bug in them would not show
         return found
     return (
         *found,

@@ -1,8 +1,9 @@
-"""Where Fed-SVT leaks most: neighbouring streams and transcripts on which its certificate is all but attained, and planted bugs.
+"""Audit cases for Fed-SVT: streams and transcripts that nearly attain the certificate, and bugs.
 
-In the worst transcript every exchange ends a run and draws expert 0, which only one world favours, so that each step is near
-its own worst ratio. Many "belows" in a row are what the threshold noise is there for: without it, as in line 9 of the printed
-algorithm, every one of them tells a little more.
+In the worst transcript, every exchange ends a run of the sparse vector and draws expert 0, which
+only one world favours. Each step is then near its worst ratio. The threshold noise protects many
+answers "below" in a row. Without it, as in line 9 of the printed algorithm, each such answer
+reveals a little more.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from hedgerow.algorithms.sparse_vector.sparse_vector import Selector, SparseVect
 from hedgerow.audits.case import WHOLE, AuditCase, Verdict, changes
 from hedgerow.audits.cases.parts import (
     Streams,
+    favour_expert_0,
     half_selection,
+    many_belows,
     peer_curve,
-    quiet,
-    telling,
     with_server,
 )
 from hedgerow.core.protocol import Algorithm
@@ -29,17 +30,15 @@ from hedgerow.privacy.curves import PureDP
 from hedgerow.privacy.mechanisms import AboveThreshold
 
 SETTING = Setting(clients=1, experts=100, horizon=512)
-HALVES = 16  # experts of the sampled games
-OUTSIDE = (
-    4.0  # epsilon of the game that is seen from outside: frequencies tell little about a small one
-)
-READ_AT = 1e-3  # where approximate certificates are compared with their audits
+HALVES = 16  # the number of experts in the sampled games
+OUTSIDE = 4.0  # epsilon of the black-box game: frequencies show little about a small one
+READ_AT = 1e-3  # the delta at which approximate certificates are compared with their audits
 ANSWERS, SELECTION = "answers alone", "one selection alone"
 
 
 @dataclass(frozen=True)
 class PrintedComparison(AboveThreshold):
-    """Line 9 as printed: the query is compared with L itself, not with the noisy threshold."""
+    """The bug: line 9 as printed. The query is compared with L, not with the noisy threshold."""
 
     def begin(self, threshold: float, noise: object) -> float:
         del noise
@@ -60,14 +59,15 @@ def _worst(server: Selector) -> Streams:
         CurrentExpert(1, 1, 0),
         *(CurrentExpert(None if k == server.switches else 1, 0, k) for k in runs),
     )
-    return *telling(SETTING, server.switches), (sent,)
+    return *favour_expert_0(SETTING, server.switches), (sent,)
 
 
 def _forced(switches: int, clients: int) -> tuple[np.ndarray, np.ndarray]:
-    """One datum, for half of the experts or for the other half; then everybody loses everywhere, and every exchange ends a run.
+    """One datum favours one half of the experts in each world; then every expert loses everywhere.
 
-    The first query stands at the threshold 1 in one world and one below in the other: there the answer tells most. Each of the
-    selections that follow moves the log-ratio up or down by eta / 2.
+    Every exchange ends a run. The first query equals the threshold 1 in one world and is one below
+    it in the other, where the answer reveals most. Each later selection moves the log-ratio up or
+    down by eta / 2.
     """
     first = np.ones((switches + 6, clients, HALVES))
     first[0] = 0.0
@@ -77,7 +77,7 @@ def _forced(switches: int, clients: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _one_switch(server: Selector, clients: int) -> tuple[np.ndarray, np.ndarray]:
-    """A single forced switch between two experts, of which the worse is drawn with probability about 0.15."""
+    """One forced switch between two experts; the worse one is drawn with probability about 0.15."""
     first = np.zeros((2, clients, 2))
     first[0, 1:] = 1.0
     lead = round(2 * log(0.85 / 0.15) / server.selection.epsilon)
@@ -93,9 +93,10 @@ def _server(algorithm: Algorithm) -> Selector:
 
 
 def cases(spec: SparseVector) -> tuple[AuditCase, ...]:
-    """The null first, then the certificate's worst cases, then what must be caught.
+    """The null case, then the certificate's worst cases, then the bugs that must be caught.
 
-    The loss of the best expert is taken as 0: a larger one hides data below it. Threshold and number of clients cost nothing.
+    The loss of the best expert is set to 0, because a larger one hides data below it. The threshold
+    and the number of clients do not affect the privacy cost.
     """
     return (*_exact(spec), *(_glass_box(spec) if spec.delta > 0 else ()), *_black_box(spec))
 
@@ -103,12 +104,10 @@ def cases(spec: SparseVector) -> tuple[AuditCase, ...]:
 def _exact(spec: SparseVector) -> tuple[AuditCase, ...]:
     plain = replace(spec, best_loss=0.0, every=1)
     level = max(1, int(_server(plain.build(SETTING)).threshold))
-    played = replace(
-        plain, threshold=level + 0.5
-    )  # queries are whole numbers: none stands right at it
+    played = replace(plain, threshold=level + 0.5)  # queries are whole numbers: none equals it
     algorithm = played.build(SETTING)
     server, certified = _server(algorithm), peer_curve(algorithm)
-    worst, belows = _worst(server), quiet(SETTING, server.threshold)
+    worst, belows = _worst(server), many_belows(SETTING, server.threshold)
     sparse = server.sparse
     half_threshold = replace(
         server, sparse=replace(sparse, threshold_scale=sparse.threshold_scale / 2)
@@ -151,21 +150,20 @@ def _exact(spec: SparseVector) -> tuple[AuditCase, ...]:
         answers("printed comparison with L", printed, "violated"),
         whole("half the selection noise", half_selection(server), "violated"),
     )
-    if (
-        half_query.sparse.curve.bound <= sparse.curve.bound
-    ):  # the printed query noise is twice of what is needed: no harm done
+    # The printed query noise is twice what is needed, so half of it is not a violation.
+    if half_query.sparse.curve.bound <= sparse.curve.bound:
         return found
     return (*found, whole("half the query noise", half_query, "violated"))
 
 
 def _glass_box(spec: SparseVector) -> tuple[AuditCase, ...]:
     clients = min(500, ceil(64 / spec.epsilon))
-    loud = replace(spec, every=1, threshold=1.0, switches=12, best_loss=0.0)
-    algorithm = loud.build(Setting(clients, HALVES, 256))
+    played = replace(spec, every=1, threshold=1.0, switches=12, best_loss=0.0)
+    algorithm = played.build(Setting(clients, HALVES, 256))
     server, certified = _server(algorithm), peer_curve(algorithm)
     first, second = _forced(server.switches, clients)
     delta = READ_AT * min(1.0, spec.epsilon)  # a small epsilon has all its deltas below READ_AT
-    parameters = changes(spec, loud)
+    parameters = changes(spec, played)
 
     def case(
         name: str, audited: Selector, other: np.ndarray, runs: int, expected: Verdict
@@ -193,16 +191,14 @@ def _glass_box(spec: SparseVector) -> tuple[AuditCase, ...]:
 
 def _black_box(spec: SparseVector) -> tuple[AuditCase, ...]:
     clients = 64
-    loud = replace(
+    played = replace(
         spec, epsilon=OUTSIDE, delta=0.0, every=1, threshold=0.0, switches=1, best_loss=0.0
     )
-    algorithm = loud.build(Setting(clients, 2, 256))
+    algorithm = played.build(Setting(clients, 2, 256))
     server = _server(algorithm)
     half = half_selection(server)
-    curve = PureDP(
-        server.selection.epsilon
-    )  # the switch itself is all but certain and tells next to nothing
-    parameters = changes(spec, loud)
+    curve = PureDP(server.selection.epsilon)  # the switch is nearly certain and reveals little
+    parameters = changes(spec, played)
 
     def case(name: str, audited: Selector, same: bool, expected: Verdict) -> AuditCase:
         first, second = _one_switch(audited, clients)
