@@ -205,7 +205,7 @@ def test_equal_shares_fill_the_budget_and_one_more_is_refused(filtered: Filter, 
     assert after.odometer.units >= filtered.capacity * (1 - Fraction(1, 2**50))
     assert after.would_exceed(share)
     before = after.to_bytes()
-    with pytest.raises(BudgetSpent, match="The release costs .* Release at most"):
+    with pytest.raises(BudgetSpent, match=r"The release costs .* Release at most"):
         after.spend(share)
     assert after.to_bytes() == before
 

@@ -250,7 +250,7 @@ class KNorm(_Additive):
         )
 
     def uniformise(self, value: Any, output: Any, coin: float) -> float:
-        """By the largest absolute coordinate, which is a gamma variable."""
+        """A value by its largest absolute coordinate (gamma)."""
         del coin
         unit = _unit_noise(value, output, self.scale)
         return float(gammainc(np.size(unit), np.abs(unit).max()))
