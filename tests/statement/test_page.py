@@ -105,7 +105,7 @@ def test_the_page_says_for_whom_and_what_is_open(stated: Stated, pages: Pages) -
         "Hospital network (example)",
         "Use: Choose, every day",
         "European Union",
-        "Why this epsilon: Epsilon was set by",
+        "Why this epsilon: The review board set epsilon",
     ):
         assert text in purpose
     for text in (
