@@ -118,7 +118,8 @@ def test_a_study_needs_algorithms_and_a_file(tmp_path: Path) -> None:
     for wrong in ("[algorithms]\nname = 'uniform'\n", "[algorithms.uniform]\n"):
         with pytest.raises(
             InvalidValue,
-            match=r'list of tables.*Write \[\[algorithms\]\] in one line, name = "uniform" in the next',
+            match=r"list of tables.*Write \[\[algorithms\]\] in one line, "
+            r'name = "uniform" in the next',
         ):
             _load(tmp_path, GOOD.split("[[algorithms]]", maxsplit=1)[0] + wrong)
     with pytest.raises(

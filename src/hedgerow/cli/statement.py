@@ -61,7 +61,7 @@ def statement(
 
     A statement is one page, as Markdown, JSON, a page to print and a registry record.
 
-    Example: hedgerow statement runs/my-study --algorithm private --details statement_details.toml
+    Example: hedgerow statement runs/my-study --details examples/statement_details.toml
 
     Everything is taken from the run folder as it was written. Existing statements are replaced; a
     folder with other files is never written to. Exit code 1: an audit has an unexpected verdict.

@@ -18,7 +18,7 @@ from hedgerow.evaluation.statistics import Estimate
 
 REACH = 3.0  # bars are shown up to this factor beyond the outermost means
 MARGIN = 1.2
-CUT = "arrow: the bar goes on beyond the picture"
+CUT = "arrow: the bar continues beyond the picture"
 
 
 class Bar(NamedTuple):
