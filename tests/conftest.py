@@ -12,7 +12,7 @@ import pytest
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.audits.registry import AUDITS
 from hedgerow.cli.main import main
-from hedgerow.core import plugins
+from hedgerow.core import registry as plugins
 from hedgerow.environments.registry import ENVIRONMENTS
 from hedgerow.experiments.registry import EXPERIMENTS
 from support.command import PLUGIN, STUDY, Answer, Command

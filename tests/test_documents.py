@@ -13,8 +13,7 @@ import pytest
 
 import hedgerow
 from hedgerow.algorithms.registry import ALGORITHMS, variants
-from hedgerow.core.plugins import load_plugin
-from hedgerow.core.registry import Registry
+from hedgerow.core.registry import Registry, load_plugin
 from hedgerow.core.setting import Setting
 from hedgerow.environments.registry import ENVIRONMENTS
 from hedgerow.experiments.registry import EXPERIMENTS

@@ -27,7 +27,7 @@ from hedgerow.core.support import certified_for, require_exact_noise
 from hedgerow.environments.adversaries import covered
 from hedgerow.environments.drawn.generated import Generated
 from hedgerow.environments.drawn.realizable import Realizable
-from hedgerow.studies.storage.fingerprints import fingerprint
+from hedgerow.studies.storage.identity import fingerprint
 
 SETTING = Setting(clients=2, experts=3, horizon=12)
 

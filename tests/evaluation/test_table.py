@@ -11,8 +11,13 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.evaluation.summary import SummaryRow
-from hedgerow.evaluation.table import COLUMNS, estimate_json, summary_json, summary_text
+from hedgerow.evaluation.summary import (
+    COLUMNS,
+    SummaryRow,
+    estimate_json,
+    summary_json,
+    summary_text,
+)
 from support.command import Command
 
 ONE, MANY = Estimate(3.0, nan, 1), Estimate(1234567.8, 12.5, 20)

@@ -19,11 +19,10 @@ from hedgerow.privacy.curves import PureDP
 from hedgerow.privacy.secure import SecureNoise
 from hedgerow.records.build import guarantee_record
 from hedgerow.records.provenance import hash_of, secure_noise
-from hedgerow.records.read import read_record
-from hedgerow.records.schema import FILE, AlgorithmRecord, RunRecord, to_json
+from hedgerow.records.schema import FILE, AlgorithmRecord, RunRecord, read_record, to_json
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.run import run_study
-from hedgerow.studies.storage.record import record_of
+from hedgerow.studies.storage.folder import record_of
 from hedgerow.studies.study import Study
 
 

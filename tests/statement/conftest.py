@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hedgerow.records.read import read_record
-from hedgerow.records.schema import RunRecord
+from hedgerow.records.schema import RunRecord, read_record
 from hedgerow.statement.details import Details
 from hedgerow.statement.files import rendered
 from hedgerow.statement.statement import Statement, chosen

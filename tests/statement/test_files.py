@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hedgerow.records.read import read_record
+from hedgerow.records.schema import read_record
 from hedgerow.statement.files import FILES, write
 from hedgerow.statement.statement import folder_names
 from support.command import Command

@@ -19,9 +19,9 @@ from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.studies.compare import compare_runs, difference, paired, unpaired
 from hedgerow.studies.config import from_table, load
 from hedgerow.studies.run import run_study
-from hedgerow.studies.storage.fingerprints import ADAPTIVE, fingerprint
 from hedgerow.studies.storage.finished import FinishedRun, read_run
 from hedgerow.studies.storage.folder import write_study
+from hedgerow.studies.storage.identity import ADAPTIVE, fingerprint
 from support.command import STUDY, Command
 
 Make = Callable[..., Path]

@@ -44,10 +44,9 @@ from hedgerow.privacy.composition.bounded_range import AdaptiveBoundedRange
 from hedgerow.privacy.composition.repetition import repeated
 from hedgerow.privacy.composition.steps import PureComposition
 from hedgerow.privacy.curves import ApproximateDP, GaussianDP, PureDP, Quoted, ZeroConcentratedDP
-from hedgerow.records.read import read_record
-from hedgerow.records.schema import STAMP
+from hedgerow.records.schema import STAMP, read_record
 from hedgerow.studies.deployment import deployment_record, record_deployment
-from hedgerow.studies.storage.record import draws_afresh
+from hedgerow.studies.storage.folder import draws_afresh
 from support.command import Command
 from support.honest import HONEST
 from support.paths import EXAMPLES, ROOT

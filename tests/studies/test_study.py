@@ -16,9 +16,9 @@ import hedgerow as hr
 from hedgerow.algorithms.baselines.hedge import Hedge
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
-from hedgerow.core import plugins
+from hedgerow.core import registry as plugins
 from hedgerow.core.errors import HedgerowError, InvalidValue
-from hedgerow.core.plugins import load_plugin
+from hedgerow.core.registry import load_plugin
 from hedgerow.environments.drawn.realizable import Realizable
 from hedgerow.environments.registry import ENVIRONMENTS
 from hedgerow.studies.config import Entry, StudyConfig, from_table, load, to_table

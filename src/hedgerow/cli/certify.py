@@ -17,7 +17,7 @@ from hedgerow.core.setting import Setting
 from hedgerow.core.validate import nearest
 from hedgerow.engines.learner import Learner
 from hedgerow.environments.adversaries import BOUND_HOLDS_FOR
-from hedgerow.evaluation.table import bound_words
+from hedgerow.evaluation.summary import bound_words
 from hedgerow.privacy.secure import SecureNoise
 from hedgerow.records.build import algorithm_record, choices_of
 from hedgerow.records.schema import AlgorithmRecord, GuaranteeRecord, to_json

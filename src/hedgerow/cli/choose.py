@@ -11,7 +11,7 @@ from rich.table import Table
 from hedgerow.cli.options import Debug, Json
 from hedgerow.cli.output import OUT, print_json, progress_bar
 from hedgerow.core.validate import at_least
-from hedgerow.evaluation.table import bound_words
+from hedgerow.evaluation.summary import bound_words
 from hedgerow.experiments.choose import (
     KINDS,
     TALKS,

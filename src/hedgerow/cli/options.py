@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hedgerow.core.plugins import load_plugins
+from hedgerow.core.registry import load_plugins
 from hedgerow.core.validate import at_least
 from hedgerow.environments.recorded.data import CHOSEN
 

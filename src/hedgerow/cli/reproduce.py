@@ -14,8 +14,7 @@ from hedgerow.cli.options import Data, Debug, Json, Out, Plugins, Workers, prepa
 from hedgerow.cli.output import OUT, print_json, progress_bar
 from hedgerow.cli.tables import VERDICTS, new_table
 from hedgerow.core.errors import InvalidValue
-from hedgerow.evaluation.summary import Stream
-from hedgerow.evaluation.table import digits
+from hedgerow.evaluation.summary import Stream, digits
 from hedgerow.experiments.experiment import Check
 from hedgerow.experiments.pictures import pictures
 from hedgerow.experiments.registry import EXPERIMENTS

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from hedgerow.evaluation.table import cells, printed_columns
+from hedgerow.evaluation.summary import cells, printed_columns
 from hedgerow.studies.study import Study
 
 VERDICTS = {True: "[green]yes[/green]", False: "[red]no[/red]", None: ""}

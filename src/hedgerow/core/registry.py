@@ -1,10 +1,13 @@
-"""Registries of names: built in, from an entry point of a package, or from a user's file."""
+"""Named things: built in, from an installed package's entry point, or from a user's Python file."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import importlib.util
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from hedgerow.core.errors import HedgerowError, InvalidValue
@@ -99,3 +102,45 @@ class Registry(Generic[Thing]):
             f"Expected a registered {self.kind}, got {type(thing).__name__}; "
             "register it with add()."
         )
+
+
+_loaded: list[str] = []
+
+
+def loaded_plugins() -> tuple[str, ...]:
+    """Return the files that a worker process must load again."""
+    return tuple(_loaded)
+
+
+def load_plugin(path: str) -> None:
+    """Run a plugin file.
+
+    The file registers what it adds, for example with `hedgerow.ALGORITHMS.add(name, class)`.
+    """
+    file = Path(path).resolve()
+    if str(file) in _loaded:
+        return
+    if not file.is_file():
+        raise HedgerowError(f"Plugin {path} not found. Check the path.")
+    name = f"hedgerow_plugin_{file.stem}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    if spec is None or spec.loader is None:
+        raise HedgerowError(f"Plugin {path} is not a Python file.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except HedgerowError:
+        raise
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise HedgerowError(
+            f"Plugin {path} failed to import: {type(error).__name__}: {error}"
+        ) from error
+    _loaded.append(str(file))
+
+
+def load_plugins(paths: Sequence[str]) -> None:
+    """Run several plugin files."""
+    for path in paths:
+        load_plugin(path)

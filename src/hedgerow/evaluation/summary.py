@@ -1,9 +1,11 @@
-"""Summaries over seeds: one row for each label, and the losses on each stream."""
+"""Results of many seeds in rows, and the one summary table: printed, on the command line, in JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil, isfinite
+from typing import Any
 
 from hedgerow.evaluation.recorder import RunResult
 from hedgerow.evaluation.statistics import Estimate
@@ -71,3 +73,179 @@ def summarise(
         )
         for label, group in groups.items()
     ]
+
+
+GAP = "  "
+
+
+def finite(value: float) -> float | None:
+    """The value, or None for NaN and infinity, which JSON does not have."""
+    return value if isfinite(value) else None
+
+
+def digits(value: float) -> str:
+    """A number with four digits, or a whole number with thousands separators.
+
+    >>> digits(52.3456), digits(20730.4)
+    ('52.35', '20,730')
+    """
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def bound_words(value: float) -> str:
+    """A proven upper bound as `digits` writes it, but whole numbers are rounded up.
+
+    >>> bound_words(52.3456), bound_words(10000.0), bound_words(23715.2)
+    ('52.35', '10,000', '23,716')
+    """
+    return f"{ceil(value):,}" if value >= 1000 else digits(value)
+
+
+def estimate_json(estimate: Estimate) -> dict[str, Any]:
+    """An estimate as plain values.
+
+    A missing half-width (one seed) or mean (no comparator) is null, with a reason.
+    """
+    line: dict[str, Any] = {
+        "mean": finite(estimate.mean),
+        "half_width": finite(estimate.half_width),
+        "seeds": estimate.count,
+    }
+    if not isfinite(estimate.mean):
+        line["reason"] = (
+            "this loss family has no finite set of comparators, "
+            "or only sums over all clients were drawn"
+        )
+    elif not isfinite(estimate.half_width):
+        line["reason"] = "one seed gives no confidence interval"
+    return line
+
+
+def _bound(value: float | None) -> str:
+    return "-" if value is None else bound_words(value)
+
+
+def _tenths(estimate: Estimate) -> str:
+    return f"{estimate.mean:.1f}"
+
+
+def _whole(estimate: Estimate) -> str:
+    return f"{estimate.mean:,.0f}"
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of the summary table.
+
+    Parameters
+    ----------
+    name
+        The field of a row, and the key in JSON.
+    heading
+        The heading in a printed table.
+    meaning
+        What the column shows.
+    text
+        Formats its value.
+    printed
+        Whether people see it; otherwise it is in JSON only.
+    """
+
+    name: str
+    heading: str
+    meaning: str
+    text: Callable[[Any], str] = str
+    printed: bool = True
+
+
+COLUMNS = (
+    Column(
+        "regret", "regret", "loss above that of the best expert in hindsight, mean over clients"
+    ),
+    Column("regret_bound", "bound", "proven bound on the expected regret on these losses", _bound),
+    Column(
+        "own_best_regret",
+        "own-best regret",
+        "loss above that of each client's own best expert, mean over clients",
+    ),
+    Column("loss", "loss", "total loss of a client, mean over clients", printed=False),
+    Column("switches", "switches", "changes of expert by one client", _tenths),
+    Column(
+        "exchanges", "exchanges", "number of times clients and server exchanged messages", _whole
+    ),
+    Column(
+        "numbers_sent", "numbers sent", "numbers in all messages, uploads and broadcasts", _whole
+    ),
+    Column("bytes_sent", "bytes sent", "bytes of all messages, uploads and broadcasts", _whole),
+)
+
+
+def printed_columns(rows: Sequence[SummaryRow]) -> tuple[Column, ...]:
+    """The columns of a printed table; the bound only if one is proven."""
+    proven = any(row.regret_bound is not None for row in rows)
+    return tuple(
+        column for column in COLUMNS if column.printed and (proven or column.name != "regret_bound")
+    )
+
+
+def cells(row: SummaryRow, columns: Sequence[Column]) -> list[str]:
+    """The values of a row as text."""
+    return [column.text(getattr(row, column.name)) for column in columns]
+
+
+def summary_json(rows: Sequence[SummaryRow]) -> list[dict[str, Any]]:
+    """All columns by name. A `regret_bound` of null means that nothing is proven."""
+
+    def plain(value: Estimate | float | None) -> Any:
+        return estimate_json(value) if isinstance(value, Estimate) else value
+
+    return [
+        {
+            "label": row.label,
+            **{column.name: plain(getattr(row, column.name)) for column in COLUMNS},
+        }
+        for row in rows
+    ]
+
+
+def summary_text(rows: Sequence[SummaryRow]) -> str:
+    """The table in plain text. A heading wider than its column is written on several lines."""
+    columns = printed_columns(rows)
+    body = [[row.label, *cells(row, columns)] for row in rows]
+    headings = [
+        [""],
+        *(
+            _broken(column.heading, max(len(line[i]) for line in body))
+            for i, column in enumerate(columns, start=1)
+        ),
+    ]
+    height = max(map(len, headings))
+    above = [[""] * (height - len(words)) + words for words in headings]
+    return aligned([*map(list, zip(*above, strict=True)), *body])
+
+
+def aligned(lines: Sequence[Sequence[str]]) -> str:
+    """Align lines of cells in columns: the first to the left, the others to the right.
+
+    >>> print(aligned([["", "regret"], ["private", "7.5"]]))
+             regret
+    private     7.5
+    """
+    widths = [max(len(line[i]) for line in lines) for i in range(len(lines[0]))]
+    rows = [
+        [
+            line[0].ljust(widths[0]),
+            *(cell.rjust(w) for cell, w in zip(line[1:], widths[1:], strict=True)),
+        ]
+        for line in lines
+    ]
+    return "\n".join(GAP.join(row).rstrip() for row in rows)
+
+
+def _broken(heading: str, width: int) -> list[str]:
+    """The lines of a heading.
+
+    >>> _broken("numbers sent", 7), _broken("numbers sent", 12)
+    (['numbers', 'sent'], ['numbers sent'])
+    """
+    return [heading] if len(heading) <= width else heading.split()

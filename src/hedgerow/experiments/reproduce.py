@@ -16,8 +16,7 @@ import tomli_w
 
 from hedgerow.core.errors import HedgerowError, MissingData
 from hedgerow.environments.recorded.data import find
-from hedgerow.evaluation.summary import Stream
-from hedgerow.evaluation.table import finite
+from hedgerow.evaluation.summary import Stream, finite
 from hedgerow.experiments.experiment import Experiment, Verdict
 from hedgerow.studies.run import run_study
 from hedgerow.studies.storage.folder import fresh_folder, write_study

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.noise import NoiseSource
-from hedgerow.core.plugins import loaded_plugins
+from hedgerow.core.registry import loaded_plugins
 from hedgerow.core.validate import expect
 from hedgerow.privacy.secure.source import require_secure
 from hedgerow.version import __version__

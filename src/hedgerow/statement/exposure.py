@@ -8,8 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from hedgerow.privacy.composition.group_attacks import group_attacks
-from hedgerow.privacy.composition.groups import group
+from hedgerow.privacy.composition.groups import group, group_attacks
 from hedgerow.privacy.curves import ApproximateDP, PureDP
 from hedgerow.records.build import STEEPEST
 from hedgerow.records.schema import Attack, CurveRecord, Total

@@ -19,10 +19,9 @@ import numpy as np
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.evaluation.statistics import Estimate, welch
-from hedgerow.evaluation.table import aligned, estimate_json, finite
-from hedgerow.studies.storage.fingerprints import ADAPTIVE
+from hedgerow.evaluation.summary import aligned, estimate_json, finite
 from hedgerow.studies.storage.finished import FinishedRun, read_run
-from hedgerow.studies.storage.identity import flat, shown
+from hedgerow.studies.storage.identity import ADAPTIVE, flat, shown
 
 FEWEST = 2
 """The least number of common seeds for a paired difference."""

@@ -12,8 +12,8 @@ import numpy as np
 
 from hedgerow.core.environment import Environment
 from hedgerow.core.errors import InvalidValue, Unsupported
-from hedgerow.core.plugins import load_plugins, loaded_plugins
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
+from hedgerow.core.registry import load_plugins, loaded_plugins
 from hedgerow.core.transcript import Everything
 from hedgerow.core.validate import at_least
 from hedgerow.engines.simulate import simulate

@@ -17,8 +17,7 @@ from hedgerow.core.validate import nearest
 from hedgerow.environments.adversaries import covered
 from hedgerow.evaluation.recorder import RunResult
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.evaluation.summary import Stream, SummaryRow, summarise
-from hedgerow.evaluation.table import summary_text
+from hedgerow.evaluation.summary import Stream, SummaryRow, summarise, summary_text
 from hedgerow.records.schema import STAMP
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.notes import notes
@@ -136,7 +135,7 @@ class Study:
         return Estimate.of(self.regrets(label))
 
     def summary(self) -> list[SummaryRow]:
-        """One row per label; the columns are described in `hedgerow.evaluation.table`."""
+        """One row per label; the columns are described in `hedgerow.evaluation.summary`."""
         return summarise(self.results, self.regret_bounds())
 
     def streams(self) -> dict[str, Stream]:

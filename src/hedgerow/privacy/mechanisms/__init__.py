@@ -9,9 +9,8 @@ Additive noise has a `log_density`. Private choices have `probabilities` and `lo
 Coins and sparse-vector sequences have `log_probability`.
 """
 
-from hedgerow.privacy.mechanisms.additive import AdditiveNoise, GaussianNoise, KNorm
+from hedgerow.privacy.mechanisms.additive import AdditiveNoise, GaussianNoise, KNorm, Law
 from hedgerow.privacy.mechanisms.coin import Coin
-from hedgerow.privacy.mechanisms.laws import Law
 from hedgerow.privacy.mechanisms.selection import ExponentialMechanism, NoisyMax
 from hedgerow.privacy.mechanisms.sparse import AboveThreshold, Comparison
 

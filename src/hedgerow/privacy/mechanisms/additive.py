@@ -9,17 +9,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import expm1, inf, lgamma, log, nextafter, pi, prod
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import gammainc, ndtr
 
 from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.noise import Noise
 from hedgerow.core.rounding import round_up
-from hedgerow.core.validate import positive
+from hedgerow.core.validate import expect, positive
 from hedgerow.privacy.curves import ApproximateDP, GaussianDP, LaplaceDP, PureDP
-from hedgerow.privacy.mechanisms.laws import Law, Values, check_law, log_cdf, log_density
 
 
 class _Additive(Mechanism):
@@ -257,3 +257,42 @@ class KNorm(_Additive):
 
     def scaled(self, factor: float) -> KNorm:
         return replace(self, scale=self.scale * factor)
+
+
+Law = Literal["laplace", "exponential"]
+Values = npt.NDArray[np.float64]
+
+
+def check_law(law: str) -> None:
+    """Refuse a law for which the stated guarantees are not proven."""
+    expect(law in get_args(Law), "law", law, f"to be one of {get_args(Law)}")
+
+
+def log_survival(law: Law, x: npt.ArrayLike) -> Values:
+    """ln Pr(noise > x) at unit scale."""
+    x = np.asarray(x, float)
+    tail = -np.abs(x)
+    if law == "exponential":
+        return np.where(x >= 0, tail, 0.0)
+    return np.where(x >= 0, tail - np.log(2), np.log1p(-0.5 * np.exp(tail)))
+
+
+def log_cdf(law: Law, x: npt.ArrayLike) -> Values:
+    """ln Pr(noise <= x) at unit scale."""
+    x = np.asarray(x, float)
+    if law == "exponential":
+        positive_part = np.maximum(x, 0.0)
+        with np.errstate(divide="ignore"):
+            near, far = (
+                np.log(-np.expm1(-positive_part)),
+                np.log1p(-np.exp(-positive_part - (positive_part == 0))),
+            )
+        return np.where(x > 0, np.where(positive_part < 0.7, near, far), -np.inf)
+    return log_survival(law, -x)
+
+
+def log_density(law: Law, x: Values) -> Values:
+    """ln of the density at unit scale."""
+    if law == "exponential":
+        return np.where(x >= 0, -np.maximum(x, 0), -np.inf)
+    return -np.abs(x) - np.log(2)

@@ -15,7 +15,7 @@ from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.noise import Noise
 from hedgerow.core.validate import expect, positive
 from hedgerow.privacy.curves import PureDP
-from hedgerow.privacy.mechanisms.laws import Values
+from hedgerow.privacy.mechanisms.additive import Values
 
 _OUTWARD = 1e-14  # more than the errors of a few products and exponentials
 

@@ -15,7 +15,7 @@ from hedgerow.core.noise import Noise
 from hedgerow.core.rounding import round_down
 from hedgerow.core.validate import expect, positive
 from hedgerow.privacy.curves import BoundedRange, PureDP
-from hedgerow.privacy.mechanisms.laws import Values
+from hedgerow.privacy.mechanisms.additive import Values
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 _CELLS = 2**20

@@ -15,8 +15,8 @@ from hedgerow.core.noise import Noise
 from hedgerow.core.rounding import round_up
 from hedgerow.core.validate import positive
 from hedgerow.privacy.curves import PureDP
-from hedgerow.privacy.mechanisms.additive import AdditiveNoise
-from hedgerow.privacy.mechanisms.laws import (
+from hedgerow.privacy.mechanisms.additive import (
+    AdditiveNoise,
     Law,
     Values,
     check_law,

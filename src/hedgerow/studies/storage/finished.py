@@ -12,8 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hedgerow.core.errors import InvalidValue
-from hedgerow.records.read import check_format, read_record
-from hedgerow.records.schema import RunRecord
+from hedgerow.records.schema import RunRecord, check_format, read_record
 from hedgerow.studies.storage.folder import FORMAT
 from hedgerow.studies.storage.unfinished import refuse_unfinished
 

@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import tomli_w
 
+from hedgerow.core.environment import Environment
 from hedgerow.core.errors import InvalidValue
-from hedgerow.evaluation.table import estimate_json, summary_json
-from hedgerow.records.schema import FILE, STAMP, RunRecord, to_json
+from hedgerow.evaluation.summary import estimate_json, summary_json
+from hedgerow.records import schema
+from hedgerow.records.build import algorithm_record
+from hedgerow.records.provenance import code, seeded_noise, versions
+from hedgerow.records.schema import FILE, STAMP, AlgorithmRecord, RunRecord, to_json
 from hedgerow.studies.config import to_table
-from hedgerow.studies.storage.fingerprints import fingerprints
-from hedgerow.studies.storage.record import record_of
+from hedgerow.studies.storage.identity import fingerprints
 from hedgerow.studies.storage.results import Kept
 from hedgerow.studies.study import Study
 
@@ -197,3 +200,47 @@ def _write_kept(kept: list[Kept], folder: Path) -> None:
     columns = ("label", "seed", "round", "direction", "client", "field", "values")
     data = map(list, zip(*rows, strict=True)) if rows else [[] for _ in columns]
     pq.write_table(pa.table(dict(zip(columns, data, strict=True))), folder / "messages.parquet")
+
+
+def draws_afresh(environment: Environment) -> bool:
+    """Whether every seed has new data. Only environments that declare it in their traits do."""
+    return environment.traits.fresh
+
+
+def _whole_losses(environment: Environment) -> str | None:
+    """A fingerprint of all losses; None if the environment has none."""
+    return None if environment.traits.sees_plays else environment.fingerprint()
+
+
+def _algorithms(study: Study) -> list[AlgorithmRecord]:
+    config = to_table(study.config)
+    algorithms = []
+    for row, entry in zip(config["algorithms"], study.config.algorithms, strict=True):
+        choices = {key: value for key, value in row.items() if key not in ("label", "environment")}
+        table, environment = (
+            row.get("environment", config["environment"]),
+            study.config.environment_of(entry),
+        )
+        algorithm, fresh = study.algorithms[row["label"]], draws_afresh(environment)
+        data, runs = ("drawn", 1) if fresh else ("recorded", study.config.seeds)
+        losses = None if fresh else _whole_losses(environment)
+        algorithms.append(
+            algorithm_record(row["label"], algorithm, choices, data, runs, table, losses)
+        )
+    return algorithms
+
+
+def record_of(study: Study, final: Path) -> RunRecord:
+    """The privacy record of a study run into the folder `final`; always that of a simulation."""
+    return RunRecord(
+        format=schema.FORMAT,
+        title=study.config.title,
+        run=str(final),
+        written=datetime.now(UTC).isoformat(timespec="seconds"),
+        played=None,
+        stamp=STAMP,
+        noise=seeded_noise(study.config.first_seed, study.config.seeds),
+        code=code(),
+        versions=versions(),
+        algorithms=_algorithms(study),
+    )

@@ -1,6 +1,6 @@
 """What a result depends on: configuration, code, versions and losses.
 
-If all of them are equal, results are equal to the last bit.
+If all of them are equal, results are equal to the last bit. A fingerprint identifies the losses.
 """
 
 from __future__ import annotations
@@ -11,9 +11,11 @@ from typing import Any
 
 import tomli_w
 
+from hedgerow.core.environment import Environment, draws_sums
+from hedgerow.environments.recorded.data import fingerprint_of
+from hedgerow.environments.wrappers.masks import Around
 from hedgerow.records.provenance import code, versions
 from hedgerow.studies.config import StudyConfig, to_table
-from hedgerow.studies.storage.fingerprints import fingerprints
 
 Table = dict[str, Any]
 
@@ -74,3 +76,44 @@ def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
         for path in dict.fromkeys((*old, *new))
         if old.get(path) != new.get(path)
     ]
+
+
+ADAPTIVE = "adaptive"
+HEAD_ELEMENTS = 2**16
+HEAD_ROUNDS = 1000
+
+
+def fingerprint(environment: Environment, engine: str = "vectorised") -> str:
+    """The fingerprint of an environment's losses.
+
+    It is `adaptive` if losses depend on the plays: then no two algorithms see the same losses.
+    """
+    if environment.traits.sees_plays:
+        return ADAPTIVE
+    offered = environment.fingerprint()
+    if offered is not None:
+        return offered
+    setting = environment.setting
+    if engine == "summed" and draws_sums(type(environment)):
+        return fingerprint_of(
+            environment.sums(environment.start(0), min(setting.horizon, HEAD_ROUNDS))[0]
+        )
+    inner = fingerprint(environment.of) if isinstance(environment, Around) else None
+    rounds = min(setting.horizon, max(1, HEAD_ELEMENTS // (setting.players * setting.experts)))
+    block, _ = environment.block(environment.start(0), rounds, None)
+    reports = None if block.reports is block.losses else block.reports
+    return fingerprint_of(inner, block.losses, reports, block.awake, block.present)
+
+
+def fingerprints(config: StudyConfig) -> dict[str, str]:
+    """The fingerprint of the losses of each label."""
+    engine = config.engine
+    common = (
+        fingerprint(config.environment, engine)
+        if any(entry.environment is None for entry in config.algorithms)
+        else ""
+    )
+    return {
+        e.label: common if e.environment is None else fingerprint(e.environment, engine)
+        for e in config.algorithms
+    }
