@@ -50,7 +50,7 @@ from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.privacy.curves import GaussianDP
 from hedgerow.privacy.mechanisms import AdditiveNoise, ExponentialMechanism, GaussianNoise, NoisyMax
 from hedgerow.privacy.mechanisms.shares import GaussianShare
-from hedgerow.studies.notes import notes
+from hedgerow.studies.study import notes
 from support.played import played, regret
 
 NOISY: dict[str, PhasedSelection] = {

@@ -30,7 +30,7 @@ from hedgerow.environments.hard.lower_bounds import (
 from hedgerow.environments.registry import ENVIRONMENTS
 from hedgerow.evaluation.recorder import Recorder
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.studies.notes import notes
+from hedgerow.studies.study import notes
 from support.command import Command
 
 SMALL: dict[str, Any] = {"clients": 3, "experts": 6, "horizon": 2000}

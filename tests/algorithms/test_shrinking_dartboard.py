@@ -35,7 +35,7 @@ from hedgerow.privacy.composition.random_draws import CoinThenDraws, binomial, c
 from hedgerow.privacy.curves import PureDP
 from hedgerow.privacy.mechanisms import Coin
 from hedgerow.privacy.secure import SecureNoise
-from hedgerow.studies.notes import notes
+from hedgerow.studies.study import notes
 from support.played import regret
 
 LARGE = Setting(clients=1, experts=100, horizon=10**4)

@@ -23,7 +23,6 @@ from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.registry import Registry
 from hedgerow.core.setting import Setting
-from hedgerow.core.support import certified_for, require_exact_noise
 from hedgerow.environments.adversaries import covered
 from hedgerow.environments.drawn.generated import Generated
 from hedgerow.environments.drawn.realizable import Realizable
@@ -66,7 +65,7 @@ def test_an_environment_may_call_its_fields_what_it_likes() -> None:
     market = Market()
     assert market.traits == Traits()
     algorithm = SparseVector().build(SETTING)
-    assert certified_for(algorithm, market) is algorithm
+    assert algorithm.in_game(market.traits) is algorithm
     assert not draws_sums(Market)
     assert market.fingerprint() is None
     assert len(fingerprint(market)) > len("adaptive")
@@ -241,7 +240,7 @@ def test_a_mechanism_has_defaults() -> None:
     algorithm = SparseVector().build(SETTING)
     forged = replace(algorithm, certificate=replace(algorithm.certificate, mechanisms=(plain,)))
     with pytest.raises(Unsupported, match="sparse_vector needs Plain, which has no exact sampler"):
-        require_exact_noise(forged)
+        forged.require_exact_noise()
 
 
 # What does not inherit

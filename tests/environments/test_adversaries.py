@@ -40,7 +40,7 @@ from hedgerow.environments.hard.lower_bounds import (
 )
 from hedgerow.environments.hard.oblivious import CommonCoins, HiddenExpert
 from hedgerow.environments.wrappers.absent import Absent
-from hedgerow.studies.notes import notes
+from hedgerow.studies.study import notes
 from support.command import Command
 from support.played import regret, regrets
 

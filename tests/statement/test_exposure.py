@@ -26,9 +26,8 @@ from hedgerow.privacy.curves import (
 from hedgerow.records.build import curve_record
 from hedgerow.records.schema import Attack
 from hedgerow.statement.details import OPEN, Details
-from hedgerow.statement.document import document
 from hedgerow.statement.exposure import exposure, of_records, outline
-from hedgerow.statement.files import rendered
+from hedgerow.statement.files import document, rendered
 from hedgerow.statement.picture import draw
 from hedgerow.statement.registry import to_yaml
 from hedgerow.statement.words import is_loud, percent, plain_words

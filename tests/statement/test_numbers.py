@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from hedgerow.core.certificate import Observer, PrivacyCurve
+from hedgerow.core.rounding import rounded_up
 from hedgerow.privacy.curves import (
     ApproximateDP,
     BoundedRange,
@@ -18,7 +19,6 @@ from hedgerow.privacy.curves import (
     ZeroConcentratedDP,
     trade_off,
 )
-from hedgerow.privacy.curves.pure import rounded_up
 from hedgerow.records.build import curve_record
 from hedgerow.statement.files import rendered
 from hedgerow.statement.registry import record

@@ -13,11 +13,10 @@ import yaml
 from matplotlib.text import Text
 
 from hedgerow.core.certificate import Site
-from hedgerow.privacy.curves.pure import rounded_up
+from hedgerow.core.rounding import rounded_up
 from hedgerow.records.schema import STAMP, UnitRecord
 from hedgerow.statement.details import Details, read_details
-from hedgerow.statement.document import document
-from hedgerow.statement.files import rendered
+from hedgerow.statement.files import document, rendered
 from hedgerow.statement.picture import draw
 from support.command import Command
 from support.statements import EXAMPLE, TODAY, Pages, Stated

@@ -24,7 +24,7 @@ from hedgerow.records.schema import AlgorithmRecord, GuaranteeRecord, to_json
 from hedgerow.statement.page import pairs
 from hedgerow.statement.words import explained
 from hedgerow.studies.config import parse_setting, typed
-from hedgerow.studies.notes import budget_notes
+from hedgerow.studies.study import budget_notes
 
 FRAME: dict[str, Any] = {"clients": 10, "experts": 100, "horizon": 512}
 

@@ -14,8 +14,7 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.records.schema import AlgorithmRecord
 from hedgerow.statement.audit import Audit, audit_now, difference, read_audit
 from hedgerow.statement.details import read_details
-from hedgerow.statement.document import document
-from hedgerow.statement.files import check_out, rendered, write
+from hedgerow.statement.files import check_out, document, rendered, write
 from hedgerow.statement.statement import Statement, chosen, folder_names
 from hedgerow.statement.words import audit_words, is_loud, plain_words
 from hedgerow.studies.storage.finished import finished_record

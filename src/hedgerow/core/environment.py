@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -37,13 +39,11 @@ class Traits:
     """What an environment declares about its game; the defaults describe the plain game.
 
     * `adversary` is the weakest class that contains the environment: "stochastic" if losses are
-    drawn
-      in every round from one law, independently of other rounds and clients (some regret bounds
-      hold only there), "oblivious" if they are fixed in advance, "adaptive" if reports may depend
-      on plays.
+      drawn in every round from one law, independently of other rounds and clients (some regret
+      bounds hold only there), "oblivious" if they are fixed in advance, "adaptive" if reports may
+      depend on plays.
     * `sees_plays`: `block` gets the past plays and returns one round at a time. Such an adversary
-    is
-      adaptive.
+      is adaptive.
     * `features` are the features beyond the plain game.
     * `fresh`: every seed draws new data. Otherwise seeds count as runs on the same data.
     * `why_no_sums`: for an environment with `sums`, why sums cannot be drawn with these parameters.
@@ -59,6 +59,24 @@ class Traits:
         expect(self.adversary in ADVERSARIES, "adversary", self.adversary, f"in {ADVERSARIES}")
         if self.sees_plays:
             object.__setattr__(self, "adversary", "adaptive")
+
+    def require_support(
+        self,
+        algorithm: str,
+        supports: frozenset[Feature],
+        able: Callable[[Feature], Iterable[str]] | None = None,
+    ) -> None:
+        """Raise if an algorithm does not support a feature of the game, and name the feature.
+
+        `able` returns the algorithms that support a feature, if the caller knows them.
+        """
+        for feature in sorted(self.features - supports, key=lambda feature: feature.value):
+            others = (
+                "`hedgerow list` shows which algorithms do"
+                if able is None
+                else f"choose one of {', '.join(able(feature))}"
+            )
+            raise Unsupported(f"{algorithm} does not support {feature.value}; {others}.")
 
 
 class Environment(ABC):
@@ -105,3 +123,15 @@ class Environment(ABC):
 def draws_sums(kind: type[Environment]) -> bool:
     """Whether environments of this class have `sums`."""
     return kind.sums is not Environment.sums
+
+
+def fingerprint_of(*parts: np.ndarray | str | None) -> str:
+    """Hash arrays and texts, to detect whether two environments have the same data."""
+    total = hashlib.sha256()
+    for part in parts:
+        if isinstance(part, np.ndarray):
+            total.update(f"{part.dtype.str}{part.shape}".encode())
+            total.update(np.ascontiguousarray(part).data)
+        else:
+            total.update(repr(part).encode())
+    return total.hexdigest()

@@ -10,15 +10,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
 from hedgerow.core.block import Block
-from hedgerow.core.certificate import Certificate
-from hedgerow.core.environment import Feature
-from hedgerow.core.errors import InvalidValue
+from hedgerow.core.certificate import (
+    PRESENCE_STAYS,
+    PUBLIC_DELAYS,
+    PUBLIC_PRESENCE,
+    PUBLIC_SLEEP,
+    Certificate,
+    with_public_mask,
+)
+from hedgerow.core.environment import Feature, Traits
+from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.messages import Broadcast, Upload, field_names
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.regret_bound import RegretBound
@@ -103,6 +110,12 @@ class Trace:
 
 
 Advance = Callable[[RunState, Block, NoiseSource], tuple[RunState, Trace]]
+
+SHOWN_BY_THE_GAME = {
+    Feature.SLEEPING_EXPERTS: (PUBLIC_SLEEP, ""),
+    Feature.ABSENT_CLIENTS: (PUBLIC_PRESENCE, PRESENCE_STAYS),
+    Feature.LATE_REPORTS: (PUBLIC_DELAYS, ""),
+}
 
 
 @dataclass(frozen=True)
@@ -190,6 +203,36 @@ class Algorithm:
         """Whether the algorithm draws noise through mechanisms."""
         return bool(self.certificate.mechanisms)
 
+    def require_exact_noise(self, instead: str = "") -> None:
+        """Raise unless every mechanism has an exact sampler (`exact = True`), for secure noise.
+
+        `instead` names the choices that have one.
+        """
+        for mechanism in self.certificate.mechanisms:
+            if mechanism.exact is not True:
+                hint = f" Choose {instead}." if instead else ""
+                raise Unsupported(
+                    f"{self.name} needs {type(mechanism).__name__}, "
+                    f"which has no exact sampler for secure noise.{hint}"
+                )
+
+    def in_game(self, traits: Traits) -> Algorithm:
+        """Return the algorithm with the certificate that holds in a game with these traits.
+
+        The certificate states what the game itself reveals: which clients take part, which experts
+        sleep, which reports are late. Bounds that are proven only for the plain game are removed.
+        """
+        traits.require_support(self.name, self.supports)
+        if not traits.features and not traits.sees_plays:
+            return self
+        certificate = self.certificate
+        for feature, (assumption, narrower) in SHOWN_BY_THE_GAME.items():
+            if feature in traits.features:
+                certificate = with_public_mask(certificate, assumption, narrower)
+        kept = {name: v for name, v in self.parameters.items() if not name.endswith("_at_most")}
+        bound = None if Feature.LATE_REPORTS in traits.features else self.regret_bound
+        return replace(self, certificate=certificate, parameters=kept, regret_bound=bound)
+
     @property
     def regret_at_most(self) -> float:
         """The value of the regret bound. Raises if no bound is proven."""
@@ -204,10 +247,11 @@ class Algorithm:
 class SpecTraits:
     """What a spec declares about itself besides its choices.
 
-    * `forms` maps the name of each further form to its choices; tests and documents cover these
-    forms. * `meanings` explains names of fields and of `Algorithm.parameters` that are not obvious.
-    * `exact` states which choices have an exact sampler, if not all do. * `epsilon` and `delta`
-    name the fields with the budget. * `interval` names the field with the rounds between exchanges.
+    * `forms` maps the name of each further form to its choices; tests and documents cover them.
+    * `meanings` explains names of fields and of `Algorithm.parameters` that are not obvious.
+    * `exact` states which choices have an exact sampler, if not all do.
+    * `epsilon` and `delta` name the fields with the budget.
+    * `interval` names the field with the rounds between exchanges.
 
     For the last three, a spec without a field of that name has none, and None means that a field of
     that name means something else. Contracts change these fields, so that a tiny game reveals much

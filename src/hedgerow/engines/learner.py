@@ -17,7 +17,6 @@ from hedgerow.core.losses import Linear
 from hedgerow.core.noise import NoiseSource, SeededNoise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context
 from hedgerow.core.setting import Setting
-from hedgerow.core.support import require_exact_noise
 from hedgerow.engines.loop import Engine
 from hedgerow.privacy.secure import SecureNoise
 from hedgerow.privacy.secure.source import require_secure
@@ -83,7 +82,7 @@ class Learner:
             raise InvalidValue(
                 f"{built.name} protects nobody. Choose an algorithm with a guarantee."
             )
-        require_exact_noise(built, algorithm.traits.exact)
+        built.require_exact_noise(algorithm.traits.exact)
         learner._begin(
             algorithm,
             replace(built, certificate=with_exact_noise(built.certificate)),

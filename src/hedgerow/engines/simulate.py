@@ -14,7 +14,6 @@ from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.losses import Linear
 from hedgerow.core.noise import NoiseSource, NoNoise, SeededNoise
 from hedgerow.core.protocol import Algorithm
-from hedgerow.core.support import require_exact_noise, require_support
 from hedgerow.core.transcript import Counters, Sink, Traffic
 from hedgerow.core.validate import at_least, expect
 from hedgerow.engines.loop import Engine
@@ -116,9 +115,9 @@ def simulate(
             f"{algorithm.name} was built for {algorithm.setting}, but the game has {setting}. "
             "Build it for environment.setting."
         )
-    require_support(algorithm, environment)
+    traits.require_support(algorithm.name, algorithm.supports)
     if isinstance(noise, SecureNoise):
-        require_exact_noise(algorithm)
+        algorithm.require_exact_noise()
     at_least("seed", seed, 0)
     if (setting.deciders is None) != (algorithm.decider is None):
         if algorithm.decider is None:

@@ -1,24 +1,23 @@
-"""Statements on disk: one folder for each algorithm.
-
-All statements are written, or none is. Only files of statements are ever replaced.
-"""
+"""The files of a statement: JSON, Markdown, HTML, registry record, picture."""
 
 from __future__ import annotations
 
 import json
 import shutil
 from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import date
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from hedgerow.core.errors import InvalidValue
-from hedgerow.statement.document import FORMAT, document
-from hedgerow.statement.html import html
-from hedgerow.statement.markdown import markdown
 from hedgerow.statement.page import PICTURE, page_of
 from hedgerow.statement.picture import svg
 from hedgerow.statement.registry import to_yaml
+from hedgerow.statement.render import html, markdown
 from hedgerow.statement.statement import Statement
+from hedgerow.statement.words import plain_words
 
 FILES = ("statement.md", "statement.json", "statement.html", "registry.yaml", PICTURE)
 
@@ -111,3 +110,56 @@ def _swap(partial: Path, place: Path) -> None:
         old.rmdir()
         raise
     shutil.rmtree(old)
+
+
+FORMAT = "hedgerow privacy statement 1"
+
+
+def _point(statement: Statement, records: int) -> dict[str, float] | None:
+    point = statement.of_records(records)
+    return None if point is None else asdict(point)
+
+
+def document(statement: Statement) -> dict[str, Any]:
+    """The statement as plain values, with the unrounded numbers of the certificate."""
+    run, details = statement.run, statement.details
+    persons = None
+    if (
+        statement.by_person
+        and details.records_per_site is not None
+        and statement.all_runs is not None
+    ):
+        persons = {
+            "records_per_site": details.records_per_site,
+            "sites_per_person": details.sites_per_person,
+            "at_one_site": _point(statement, details.records_per_site),
+            "across_sites": None if statement.most is None else _point(statement, statement.most),
+        }
+    return {
+        "format": FORMAT,
+        "stamp": statement.stamp,
+        "title": statement.title,
+        "written": str(statement.written),
+        "expires": None if details.expires is None else str(details.expires),
+        "plain_words": plain_words(statement),
+        "run": {
+            "folder": run.run,
+            "title": run.title,
+            "written": run.written,
+            "played": run.played,
+        },
+        **asdict(statement.algorithm),
+        "person": persons,
+        "noise": asdict(run.noise),
+        "versions": run.versions,
+        "code": asdict(run.code),
+        "ledger": None,
+        "audit": None
+        if statement.audit is None
+        else {**asdict(statement.audit), "passed": statement.audit.passed},
+        "details": {
+            key: str(value) if isinstance(value, date) else value
+            for key, value in asdict(details).items()
+        },
+        "open": list(details.open),
+    }

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from hedgerow.privacy.curves.pure import rounded_up
+from hedgerow.core.rounding import rounded_up
 from hedgerow.records.schema import CurveRecord, Total
 from hedgerow.statement import words
 from hedgerow.statement.audit import choices_of
 from hedgerow.statement.details import OPEN
 from hedgerow.statement.exposure import SHOWN_ALARMS, exposure
 from hedgerow.statement.statement import Statement
-from hedgerow.statement.words.parameters import number, pairs
+from hedgerow.statement.words.phrases import number, pairs
 
 PICTURE = "trade-off.svg"
 WELL_BELOW = 0.9  # share of the chosen budget below which the page names both numbers

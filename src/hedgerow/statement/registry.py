@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from hedgerow.privacy.curves.pure import rounded_up
+from hedgerow.core.rounding import rounded_up
 from hedgerow.records.schema import CurveRecord
 from hedgerow.statement import words
 from hedgerow.statement.details import OPEN

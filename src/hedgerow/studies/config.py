@@ -18,7 +18,6 @@ from hedgerow.algorithms.registry import ALGORITHMS, supporting
 from hedgerow.core.environment import Environment, Feature
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
-from hedgerow.core.support import certified_for, require_support
 from hedgerow.core.validate import at_least, expect, nearest
 from hedgerow.engines.simulate import ENGINES
 from hedgerow.environments.registry import ENVIRONMENTS
@@ -98,8 +97,8 @@ class StudyConfig:
         """The algorithm of an entry, certified for its environment; refused if unsupported."""
         environment = self.environment_of(entry)
         built = entry.algorithm.build(environment.setting)
-        require_support(built, environment, supporting)
-        return certified_for(built, environment)
+        environment.traits.require_support(built.name, built.supports, supporting)
+        return built.in_game(environment.traits)
 
     def stream_of(self, index: int) -> int:
         """The number of the first entry with the same losses as entry `index`.

@@ -6,12 +6,10 @@ places.
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 from platformdirs import user_data_path
 
 from hedgerow.core.errors import MissingData
@@ -51,15 +49,3 @@ def find_any(names: Sequence[str], source: str, *, here: bool = False) -> Path:
         f"Data file {names[0]!r} not found. Get it from {source} and put it at {looked} "
         "(or use --data DIR)."
     )
-
-
-def fingerprint_of(*parts: np.ndarray | str | None) -> str:
-    """Hash arrays and texts, to detect whether two environments have the same data."""
-    total = hashlib.sha256()
-    for part in parts:
-        if isinstance(part, np.ndarray):
-            total.update(f"{part.dtype.str}{part.shape}".encode())
-            total.update(np.ascontiguousarray(part).data)
-        else:
-            total.update(repr(part).encode())
-    return total.hexdigest()

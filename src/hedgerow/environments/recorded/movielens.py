@@ -16,14 +16,14 @@ from zipfile import BadZipFile
 import numpy as np
 
 from hedgerow.core.block import Block
-from hedgerow.core.environment import Environment
+from hedgerow.core.environment import Environment, fingerprint_of
 from hedgerow.core.errors import HedgerowError, InvalidValue, MissingData
 from hedgerow.core.lattice import Array, Units, round_to_lattice
 from hedgerow.core.losses import Family, Linear
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import expect
 from hedgerow.environments.drawn.generated import generator
-from hedgerow.environments.recorded.data import find_any, fingerprint_of
+from hedgerow.environments.recorded.data import find_any
 
 OFFICIAL, DERIVED = "ml-1m/ratings.dat", "movielens1m/user_genre.npz"
 SOURCE = (

@@ -14,12 +14,12 @@ from math import expm1, isfinite, log1p
 
 import numpy as np
 
-from hedgerow.core.rounding import round_up
+from hedgerow.core.rounding import round_up, rounded_up
 from hedgerow.core.validate import at_least, between, expect
 from hedgerow.privacy.composition.recursion import Grid, Values, compute, grid_for
 from hedgerow.privacy.composition.table_cache import load, store
 from hedgerow.privacy.curves import BoundedRange
-from hedgerow.privacy.curves.base import Composed, Symmetric, rounded_up
+from hedgerow.privacy.curves.base import Composed, Symmetric
 
 WIDEST = 50.0
 """The largest range of a step: beyond it the guarantee is vacuous and exp(range) loses accuracy."""

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.core.rounding import round_down, round_up
+from hedgerow.core.rounding import round_down, round_up, rounded_up
 from hedgerow.core.validate import at_least, between, expect
 from hedgerow.privacy.bisection import closest
 from hedgerow.privacy.curves import PureDP
-from hedgerow.privacy.curves.base import Composed, QuotedAtDelta, Symmetric, rounded_up
+from hedgerow.privacy.curves.base import Composed, QuotedAtDelta, Symmetric
 
 if TYPE_CHECKING:
     from hedgerow.core.certificate import PrivacyCurve

@@ -3,42 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from decimal import ROUND_CEILING, Decimal
-from math import exp, expm1, inf, isnan, nextafter
+from math import exp, expm1, isnan
 
 from hedgerow.core.curve import PrivacyCurve
+from hedgerow.core.rounding import rounded_up
 from hedgerow.core.validate import expect
 
 QUOTED_DELTA = 1e-6  # where curves that have no delta are quoted
-
-
-def rounded_up(value: float, digits: int = 4) -> str:
-    """The value as text with `digits` significant digits, rounded up.
-
-    A floating-point residue of 1e-12 is ignored. Otherwise the text is never below the value.
-
-    >>> rounded_up(1.00049), rounded_up(0.75), rounded_up(0.7500000000000001)
-    ('1.001', '0.75', '0.75')
-    >>> rounded_up(123449.0), rounded_up(1e-6)
-    ('123500', '1e-6')
-    """
-    if value == 0:
-        return "0"
-    least = Decimal(value) * (1 - Decimal("1e-12"))
-    step = Decimal(1).scaleb(least.adjusted() - digits + 1)
-    raised = (least / step).to_integral_value(ROUND_CEILING) * step
-    if raised < Decimal("1e-4"):
-        return f"{raised.normalize():e}"
-    text = f"{raised:f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def outward(found: float, bound: float, delta: float, curve: Callable[[float], float]) -> float:
-    """The first float from `found` on, at most `bound`, at which the curve is `delta` or less."""
-    while found < bound and curve(found) > delta:
-        found = nextafter(found, inf)
-    return min(found, bound)
 
 
 class Composed(ABC):

@@ -7,8 +7,9 @@ from math import exp, expm1, inf, isfinite, log, log1p, sqrt, ulp
 
 import numpy as np
 
+from hedgerow.core.rounding import rounded_up
 from hedgerow.core.validate import between, expect
-from hedgerow.privacy.curves.base import Symmetric, rounded_up
+from hedgerow.privacy.curves.base import Symmetric
 
 
 def _log_one_plus_inverse(log_t: float) -> float:

@@ -8,9 +8,10 @@ from math import exp, inf, isfinite, log, pi, sqrt, ulp
 import numpy as np
 from scipy.special import erfcx, ndtr, ndtri
 
+from hedgerow.core.rounding import rounded_up
 from hedgerow.core.validate import between, expect
 from hedgerow.privacy.bisection import closest
-from hedgerow.privacy.curves.base import Symmetric, rounded_up
+from hedgerow.privacy.curves.base import Symmetric
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _LOG_PEAK = -0.5 * log(2 * pi)

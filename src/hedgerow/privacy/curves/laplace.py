@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import expm1, isfinite, log1p
 
+from hedgerow.core.rounding import outward, rounded_up
 from hedgerow.core.validate import between, expect
-from hedgerow.privacy.curves.base import outward, rounded_up
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from math import exp, expm1, inf, isfinite, log1p, sqrt
 
+from hedgerow.core.rounding import outward, rounded_up
 from hedgerow.core.validate import between, expect
-from hedgerow.privacy.curves.base import outward, rounded_up
 
 BOUNDED_RANGE = (
     "bounded range: the largest factor by which an output can become more likely, times the "

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from hedgerow.core.rounding import rounded_up
 from hedgerow.core.validate import expect
-from hedgerow.privacy.curves.base import rounded_up
 
 if TYPE_CHECKING:
     from hedgerow.core.certificate import PrivacyCurve

@@ -3,16 +3,20 @@
 Every function takes a statement, or a part of one, and returns text.
 """
 
-from hedgerow.statement.words.attackers import VOCABULARY, person_words, plain_words
-from hedgerow.statement.words.audits import audit_words
-from hedgerow.statement.words.budget import composition_words, horizon_words
+from hedgerow.statement.words.attackers import VOCABULARY, audit_words, person_words, plain_words
 from hedgerow.statement.words.conditions import (
     ONE_GAME,
     TRUST,
     assumption_words,
+    code_words,
     collusion_words,
+    composition_words,
     dropout,
+    floating_point_words,
+    horizon_words,
     one_game,
+    purpose_words,
+    recorded_words,
     unprotected,
 )
 from hedgerow.statement.words.guarantees import (
@@ -25,14 +29,16 @@ from hedgerow.statement.words.guarantees import (
     neighbours,
     observer_words,
 )
-from hedgerow.statement.words.origin import (
-    code_words,
-    floating_point_words,
-    purpose_words,
-    recorded_words,
+from hedgerow.statement.words.phrases import (
+    counted,
+    is_loud,
+    listed,
+    meanings,
+    number,
+    pairs,
+    percent,
+    quoted,
 )
-from hedgerow.statement.words.parameters import meanings, number, pairs
-from hedgerow.statement.words.phrases import counted, is_loud, listed, percent, quoted
 
 __all__ = [
     "DEFINITION",

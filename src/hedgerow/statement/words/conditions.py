@@ -1,11 +1,14 @@
-"""Under which conditions a guarantee holds, and what it leaves out."""
+"""What must be true for a guarantee to hold, what happens later, and where a run comes from."""
 
 from __future__ import annotations
 
 from hedgerow.core.certificate import IDEAL_REALS, NO_CARRY_OVER
+from hedgerow.records.schema import AlgorithmRecord
+from hedgerow.statement.details import OPEN
+from hedgerow.statement.exposure import Point
 from hedgerow.statement.statement import Statement
 from hedgerow.statement.words.guarantees import observer_words
-from hedgerow.statement.words.phrases import listed
+from hedgerow.statement.words.phrases import listed, quoted
 
 TRUST = {
     "central": "The server is trusted: clients send it exact values, "
@@ -101,3 +104,153 @@ def unprotected(statement: Statement) -> list[str]:
     texts.append("what is true of many records (which expert is good): learned on purpose")
     texts.append("the time a computation takes, and the memory of the machines")
     return texts
+
+
+def horizon_words(statement: Statement) -> list[str]:
+    """How long the guarantee lasts, what comes then, and when the budget is spent."""
+    rounds, guaranteed = statement.algorithm.setting["horizon"], bool(statement.protecting)
+    texts = [
+        f"Horizon: {rounds} rounds"
+        + ("; the stated numbers cover all of them together. " if guaranteed else ". ")
+        + f"After round {rounds} the game is over; "
+        "a new game, or more rounds, needs its own statement.",
+    ]
+    if statement.algorithm.when_spent:
+        spent = statement.algorithm.when_spent
+        texts.append(f"When the budget is spent: {spent}; nothing further is charged.")
+    elif guaranteed:
+        texts.append(
+            "When the budget is spent: the stated numbers cover every release up to the horizon; "
+            "no release goes beyond them."
+        )
+    if statement.algorithm.data == "real" and guaranteed:
+        texts.append(
+            "If the process dies, the game is over too, because it cannot be saved; "
+            "the stated numbers cover what was released. "
+            "A new learner on later rounds is a new game: "
+            "for a person in both games, the numbers of both add up."
+        )
+    return texts
+
+
+def composition_words(statement: Statement) -> str:
+    """What the releases of a run, and several runs on the same data, cost together."""
+    one, together = statement.one_run, statement.all_runs
+    if one is None or together is None:
+        return "Nothing is guaranteed, so there is nothing to compose."
+    text, single = f"{_within_a_run(statement.algorithm)} ", quoted(one.epsilon, one.delta)
+    if not statement.repeats:
+        twice = quoted(2 * one.epsilon, min(1.0, 2 * one.delta))
+        text += f"Runs on the same data add up: with a second one like this the sum is {twice}."
+    else:
+        text += (
+            f"The {statement.algorithm.runs} runs, one for each seed, count as runs on the same "
+            f"data: one costs {single}, all together {quoted(together.epsilon, together.delta)}."
+        )
+    return text + _beside(statement)
+
+
+def _within_a_run(algorithm: AlgorithmRecord) -> str:
+    """Why a run costs no more than is stated, no matter how many releases it has."""
+    if not algorithm.mechanisms:
+        return "Nothing that is released depends on the data."
+    if algorithm.composition == "joint":
+        return "All releases of a run are accounted for together, by a joint proof."
+    if algorithm.entered == 1:
+        return (
+            "One record enters at most one release of a run, "
+            "so the run costs it what that one release costs."
+        )
+    most = "" if algorithm.entered is None else f" (at most {algorithm.entered})"
+    return (
+        f"A run costs one record what the releases that it enters{most} cost together; "
+        "the others cost it nothing."
+    )
+
+
+def _beside(statement: Statement) -> str:
+    """What the other algorithms of a study add for an observer that sees their runs too."""
+    if not statement.also:
+        return ""
+    labels = listed([f"{algorithm.label!r}" for algorithm in statement.also])
+    by: dict[str, list[str]] = {}
+    for guarantee in statement.algorithm.guarantees:
+        points = [
+            _against(algorithm, guarantee.observer)
+            for algorithm in (statement.algorithm, *statement.also)
+        ]
+        known = [point for point in points if point is not None]
+        summed = quoted(sum(p.epsilon for p in known), min(1.0, sum(p.delta for p in known)))
+        by.setdefault(summed if len(known) == len(points) else "NO GUARANTEE", []).append(
+            observer_words(guarantee)
+        )
+    together = "; ".join(f"for {listed(who)}: {numbers}" for numbers, who in by.items())
+    return f" The study also ran {labels} on the same data; together, {together}."
+
+
+def _against(algorithm: AlgorithmRecord, observer: str) -> Point | None:
+    """What an algorithm guarantees against one observer, all runs together."""
+    return next((g.total or g.curve for g in algorithm.guarantees if g.observer == observer), None)
+
+
+def recorded_words(statement: Statement) -> str:
+    """The day of the run or, for a deployment, when its record was written."""
+    run, rounds = statement.run, statement.algorithm.setting["horizon"]
+    if run.played is None:
+        return f"run of {run.written[:10]}"
+    when = (
+        f"before the first of {rounds} rounds"
+        if run.played == 0
+        else f"after round {run.played} of {rounds}"
+    )
+    return f"recorded on {run.written[:10]}, {when}"
+
+
+def purpose_words(statement: Statement) -> list[str]:
+    """The purpose of the deployment, from the details; open details are left out."""
+    details = statement.details
+    texts = {
+        "Curator": listed([f"{c['name']} ({c['type']})" for c in details.data_curators])
+        if details.data_curators
+        else OPEN,
+        "Use": details.text("intended_use"),
+        "Product": ", ".join(
+            text
+            for name in ("data_product_type", "data_product_sector", "data_product_region")
+            if (text := details.text(name)) != OPEN
+        )
+        or OPEN,
+        "Why this epsilon": details.text("justification"),
+        "Security": details.text("security"),
+        "Before the noise": details.text("preprocessing"),
+        "Sources": details.text("sources"),
+        "Published": details.text("publication_date"),
+    }
+    return [
+        f"{what}: {text}{'' if text.endswith('.') else '.'}"
+        for what, text in texts.items()
+        if text != OPEN
+    ]
+
+
+def code_words(statement: Statement) -> str:
+    """The hash, the commit and the plugins of the code."""
+    code = statement.run.code
+    text = f"sha256 {code.sha256} ({code.files} files)"
+    if code.commit is not None:
+        text += f"; commit {code.commit[:12]}" + (", changed" if code.changed else "")
+    plugins = [f"{name} sha256 {sha256}" for name, sha256 in code.plugins.items()]
+    return text + (f"; plugins: {', '.join(plugins)}" if plugins else "")
+
+
+def floating_point_words(statement: Statement) -> str:
+    """Whether the guarantee covers floating-point effects; nothing if there is no guarantee."""
+    if not statement.protecting:
+        return ""
+    if "IDEAL_REALS" in statement.assumptions:
+        return "assumed exact (IDEAL_REALS): its effects are not covered"
+    if not statement.run.noise.secure:
+        return "covered by the certificate"
+    return (
+        "exact integers; weights compared in floats within a proven margin (proofs/secure_noise.md)"
+    )

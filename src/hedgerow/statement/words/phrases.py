@@ -1,11 +1,13 @@
-"""Short phrases: lists, counts and numbers in words, and the marks of a warning."""
+"""Small pieces of sentences: numbers, lists, quoted guarantees, parameters with their meanings."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import ceil
+from typing import Any
 
-from hedgerow.privacy.curves.pure import rounded_up
+from hedgerow.algorithms.registry import ALGORITHMS
+from hedgerow.core.rounding import rounded_up
 from hedgerow.records.schema import STAMP
 
 WEAK = "close to no protection"
@@ -70,3 +72,27 @@ def counted(number: int, thing: str) -> str:
 def quoted(epsilon: float, delta: float) -> str:
     """Both numbers of a guarantee, rounded up."""
     return f"epsilon = {rounded_up(epsilon)}, delta = {rounded_up(delta)}"
+
+
+COMMON = {"every": "rounds between exchanges"}
+
+
+def meanings(algorithm: str) -> dict[str, str]:
+    """What parameters mean if their names do not say it; an algorithm lists its own in `traits`."""
+    return {**COMMON, **(ALGORITHMS[algorithm].traits.meanings if algorithm in ALGORITHMS else {})}
+
+
+def number(value: Any) -> str:
+    """A value as text; a float has six significant digits.
+
+    >>> number(1 / 3), number(3)
+    ('0.333333', '3')
+    """
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+def pairs(values: Mapping[str, Any], algorithm: str) -> str:
+    """The parameters of a registered algorithm, with meanings where the names do not say them."""
+    known = meanings(algorithm)
+    notes = {key: f" ({known[key]})" if key in known else "" for key in values}
+    return ", ".join(f"{key} = {number(value)}{notes[key]}" for key, value in values.items())

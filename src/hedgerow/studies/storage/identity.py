@@ -11,8 +11,7 @@ from typing import Any
 
 import tomli_w
 
-from hedgerow.core.environment import Environment, draws_sums
-from hedgerow.environments.recorded.data import fingerprint_of
+from hedgerow.core.environment import Environment, draws_sums, fingerprint_of
 from hedgerow.environments.wrappers.masks import Around
 from hedgerow.records.provenance import code, versions
 from hedgerow.studies.config import StudyConfig, to_table

@@ -1,4 +1,4 @@
-"""A statement's page as one HTML file to print on A4, without scripts or outside resources."""
+"""The page of a statement as HTML and as Markdown."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _cell(text: str) -> str:
     return f"<td{kind}>{escape(text)}</td>"
 
 
-def _block(block: Block, picture: str) -> str:
+def _html_block(block: Block, picture: str) -> str:
     match block:
         case Text(text, loud):
             return f'<p class="loud">{escape(text)}</p>' if loud else f"<p>{escape(text)}</p>"
@@ -61,8 +61,8 @@ def _block(block: Block, picture: str) -> str:
             return f"<figure>{picture}<figcaption>{escape(text)}</figcaption></figure>"
 
 
-def _section(section: Section, picture: str) -> str:
-    blocks = "\n".join(_block(block, picture) for block in section.blocks)
+def _html_section(section: Section, picture: str) -> str:
+    blocks = "\n".join(_html_block(block, picture) for block in section.blocks)
     return f"<section>\n<h2>{escape(section.heading)}</h2>\n{blocks}\n</section>"
 
 
@@ -76,7 +76,7 @@ def html(page: Page, picture: str) -> str:
         if section.wide == narrow:
             body.append("</div>" if narrow else '<div class="columns">')
             narrow = not narrow
-        body.append(_section(section, picture))
+        body.append(_html_section(section, picture))
     body.append("</div>" if narrow else "")
     head = f'<meta charset="utf-8">\n<title>{escape(page.title)}</title>\n<style>{STYLE}</style>'
     printed = "\n".join(body)
@@ -84,3 +84,43 @@ def html(page: Page, picture: str) -> str:
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{head}\n</head>\n'
         f"<body>\n{printed}\n</body>\n</html>\n"
     )
+
+
+def escaped(text: str) -> str:
+    """The text on one line, with every sign of markup escaped."""
+    line = " ".join(text.split())
+    for sign in ("\\", "|", "*", "`", "[", "]"):
+        line = line.replace(sign, f"\\{sign}")
+    return line.replace("<", "&lt;")
+
+
+def _row(cells: tuple[str, ...]) -> str:
+    return f"| {' | '.join(map(escaped, cells))} |"
+
+
+def _markdown_block(block: Block) -> str:
+    match block:
+        case Text(text, loud):
+            return f"**{escaped(text)}**" if loud else escaped(text)
+        case Bullets(items):
+            return "\n".join(f"* {escaped(item)}" for item in items)
+        case Grid(head, rows):
+            return "\n".join([_row(head), f"|{'---|' * len(head)}", *map(_row, rows)])
+        case Picture(file, text):
+            return f"![{escaped(text)}]({file})\n\n{escaped(text)}"
+
+
+def markdown(page: Page) -> str:
+    """The page as Markdown."""
+    parts = [f"# {escaped(page.title)}"]
+    if page.stamp is not None:
+        parts.append(f"> **{page.stamp}**")
+    parts.append(escaped(page.subtitle))
+    for section in page.sections:
+        parts += [
+            f"## {escaped(section.heading)}",
+            *(_markdown_block(block) for block in section.blocks),
+        ]
+    if page.stamp is not None:
+        parts.append(f"**{page.stamp}**")
+    return "\n\n".join(parts) + "\n"
