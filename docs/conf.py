@@ -1,4 +1,7 @@
-"""How the documentation is built: `make docs`. Nothing is loaded from the network, neither here nor by the pages."""
+"""How the documentation is built:
+
+`make docs`. Nothing is loaded from the network, neither here nor by the pages.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,15 @@ author = "The Hedgerow authors"
 copyright = "the Hedgerow authors, Apache-2.0"
 version = release = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sources", "mathml", "chooser", "docstrings"]
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sources",
+    "mathml",
+    "chooser",
+    "docstrings",
+]
 exclude_patterns = ["_build", "_ext", "_static", "README.md"]
 nitpicky = True
 nitpick_ignore_regex = [(r"py:.*", r".*")]  # types of other libraries are documented elsewhere

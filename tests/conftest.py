@@ -1,4 +1,6 @@
-"""The command line as a fixture: in this process, in an empty folder, with a study and a plugin of experiments at hand."""
+"""The command line as a fixture: in this process, in an empty folder, with a study and a plugin of
+experiments at hand.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
 
 @pytest.fixture(autouse=True)
 def own_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test registers, by a plugin or by hand, is forgotten after it: no test depends on those before it."""
+    """What a test registers, by a plugin or by hand, is forgotten after it: no test depends on
+    those before it.
+    """
     for registry in (ALGORITHMS, AUDITS, ENVIRONMENTS, EXPERIMENTS):
         monkeypatch.setattr(registry, "_things", dict(registry._things))
     monkeypatch.setattr(plugins, "_loaded", [])

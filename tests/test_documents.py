@@ -1,4 +1,6 @@
-"""What the documents say is true: anchors exist, README outputs are current, examples run, the architecture names real files."""
+"""What the documents say is true: anchors exist, README outputs are current, examples run, the
+architecture names real files.
+"""
 
 from __future__ import annotations
 

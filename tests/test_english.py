@@ -1,4 +1,6 @@
-"""Plain English: phrases that keep a reader from understanding stay out of code, messages and documents."""
+"""Plain English: phrases that keep a reader from understanding stay out of code, messages and
+documents.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,7 @@ from support.paths import PACKAGE, ROOT
 
 PHRASES = {
     r"\bwhoever\b|\bwhomever\b": "name the person, or use the passive",
-    r"\bof (its|their|his|her|your|our) own\b": "'its own ...' or nothing",
+    r"\bof (its|their|his|her|your|our) own(?! [a-z])": "'its own ...' or nothing",
     r"\banew\b": "again, or in every round",
     r"\bso (many|often|much)\b": "that many, a number, or how many",
     r"\btold\b": "reported, printed, named; a variable is called `text` or `lines`",
@@ -22,7 +24,7 @@ PHRASES = {
     r"\bthe way (a|an|the) \w+ takes\b": "how it travels",
     r"\bnobody who\b|\beverybody who\b|\bsomebody who\b|\banybody who\b": "a client that",
     r"\bis to be (known|seen|found|read)\b": "can be",
-    r"\bsites?\b": "client",
+    r"\b(?-i:sites?)\b": "client",
     r"\bdeaf\b|\briddles?\b|\bat rest\b": "plain words",
     r"Expected [^\"]*(, it (is|has|exists|asked|sent)|, there is none)": "no comma splice: two sentences",
 }

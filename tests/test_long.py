@@ -45,7 +45,9 @@ def test_figure_2_reproduces(tmp_path: Path) -> None:
 def test_the_surrogate_tells_the_regret(
     clients: int, experts: int, horizon: int, every: int, epsilon: float
 ) -> None:
-    """On every stream of the robust choice the simulated regret is what the choice was made by, within 15 % and the noise."""
+    """On every stream of the robust choice the simulated regret is what the choice was made by,
+    within 15 % and the noise.
+    """
     chosen = choose(
         clients=clients,
         experts=experts,

@@ -1,9 +1,11 @@
-"""Fill in the parts of README.md and docs/ that come from running code; `--check` fails when they are out of date.
+"""Fill in the parts of README.md and docs/ that come from running code; `--check` fails when they
+are out of date.
 
 Three kinds of blocks, each ended by `<!-- end -->` (in README.md by `<!-- end:NAME -->`):
 
 * `<!-- run:python -->` holds what the Python block above it prints.
-* `<!-- run:hedgerow ... -->` holds what this command prints. A line `[...]` stands for lines left out after `--lines N`.
+* `<!-- run:hedgerow ... -->` holds what this command prints. A line `[...]` stands for lines left
+  out after `--lines N`.
 * `<!-- run:NAME -->` holds what the function NAME below makes.
 
 A block that begins with `later:` instead of `run:` is left as it is.
@@ -54,7 +56,10 @@ def python(code: str) -> str:
 
 @lru_cache
 def command(line: str) -> str:
-    """What a command prints on standard output, in an empty folder; `--lines N` keeps the first N lines."""
+    """What a command prints on standard output, in an empty folder;
+
+    `--lines N` keeps the first N lines.
+    """
     line, _, count = line.partition(" --lines ")
     words = [sys.executable, "-m", *shlex.split(line)]
     with tempfile.TemporaryDirectory() as folder:
@@ -90,7 +95,9 @@ SOME = (
 
 
 def guarantees(document: Path) -> str:
-    """One row for each algorithm, trust and calibration: what the server and everybody else may learn."""
+    """One row for each algorithm, trust and calibration: what the server and everybody else may
+    learn.
+    """
     return _guarantees(document, tuple(variants()))
 
 

@@ -1,4 +1,4 @@
-"""Install a wheel into an empty environment and use it as a newcomer would, away from the checkout."""
+"""Try a wheel in an empty environment, as a newcomer would, away from the checkout."""
 
 from __future__ import annotations
 

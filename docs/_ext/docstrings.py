@@ -1,4 +1,6 @@
-"""Docstrings are plain text with `names` in single backticks; this makes valid reStructuredText of them."""
+"""Docstrings are plain text with `names` in single backticks; this makes valid reStructuredText of
+them.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,10 @@ def readable(lines: list[str]) -> list[str]:
 
 def _line(line: str) -> str:
     parts = CODE.split(line)
-    return "".join(_code(part) if index % 2 else MARKUP.sub(r"\\\1\2", part) for index, part in enumerate(parts))
+    return "".join(
+        _code(part) if index % 2 else MARKUP.sub(r"\\\1\2", part)
+        for index, part in enumerate(parts)
+    )
 
 
 def _code(part: str) -> str:

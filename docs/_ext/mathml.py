@@ -1,6 +1,8 @@
-"""Formulas become MathML when the pages are built: browsers show it without a script, and nothing is loaded.
+"""Formulas become MathML when the pages are built: browsers show it without a script, and nothing
+is loaded.
 
-`latex2mathml` does the work. What it leaves undone is done here: aligned lines become a table, limits of min and max go below in
+`latex2mathml` does the work. What it leaves undone is done here: aligned lines become a table,
+limits of min and max go below in
 displayed formulas, bars have no space around them. A command that it does not know stops the build.
 """
 
@@ -25,11 +27,15 @@ LONG = 40  # characters of LaTeX from which an inline formula may be wider than 
 
 def mathml(latex: str, display: str) -> str:
     """One formula, ready for the page."""
-    source = ALIGNED.sub(lambda found: r"\begin{array}{rl}" if found.group(1) == "begin" else r"\end{array}", latex)
+    source = ALIGNED.sub(
+        lambda found: r"\begin{array}{rl}" if found.group(1) == "begin" else r"\end{array}", latex
+    )
     try:
         tree = ElementTree.fromstring(convert(source, display=display))
     except Exception as error:
-        raise ExtensionError(f"Cannot convert the formula {latex!r}: {type(error).__name__}: {error}") from error
+        raise ExtensionError(
+            f"Cannot convert the formula {latex!r}: {type(error).__name__}: {error}"
+        ) from error
     for node in tree.iter():
         node.tag = node.tag.removeprefix(f"{{{NAMESPACE}}}")
         text = node.text or ""
@@ -56,7 +62,9 @@ def inline(self: Any, node: nodes.math) -> None:
 
 
 def block(self: Any, node: nodes.math_block) -> None:
-    self.body.append(f'<div class="formula-block" tabindex="0">{mathml(node.astext(), "block")}</div>\n')
+    self.body.append(
+        f'<div class="formula-block" tabindex="0">{mathml(node.astext(), "block")}</div>\n'
+    )
     raise nodes.SkipNode
 
 

@@ -1,4 +1,6 @@
-"""Pages that are made from the package when the documentation is built: proofs, the API, the experiments."""
+"""Pages that are made from the package when the documentation is built: proofs, the API, the
+experiments.
+"""
 
 from __future__ import annotations
 
@@ -32,18 +34,32 @@ def exports() -> dict[str, list[str]]:
     """The public names by room, as `__init__.pyi` lists them."""
     rooms: dict[str, list[str]] = {}
     for line in ast.parse((PACKAGE / "__init__.pyi").read_text(encoding="utf-8")).body:
-        if isinstance(line, ast.ImportFrom) and line.module is not None and line.module != "version":
+        if (
+            isinstance(line, ast.ImportFrom)
+            and line.module is not None
+            and line.module != "version"
+        ):
             names = [alias.name for alias in line.names]
             rooms.setdefault(line.module.partition(".")[0], []).extend(names)
     return rooms
 
 
 def _entry(where: str, name: str, thing: Any) -> str:
-    again = "\n   :no-index:" if where != "hedgerow" and getattr(hedgerow, name, None) is thing else ""
+    again = (
+        "\n   :no-index:" if where != "hedgerow" and getattr(hedgerow, name, None) is thing else ""
+    )
     if isinstance(thing, type):
-        options = f"\n   :members:\n   :exclude-members: {HIDDEN}" if not issubclass(thing, Exception) else ""
+        options = (
+            f"\n   :members:\n   :exclude-members: {HIDDEN}"
+            if not issubclass(thing, Exception)
+            else ""
+        )
         return f".. autoclass:: {where}.{name}{options}{again}\n"
-    return f".. autofunction:: {where}.{name}{again}\n" if callable(thing) else f".. autodata:: {where}.{name}\n   :no-value:\n"
+    return (
+        f".. autofunction:: {where}.{name}{again}\n"
+        if callable(thing)
+        else f".. autodata:: {where}.{name}\n   :no-value:\n"
+    )
 
 
 def _block(entries: list[str]) -> str:
@@ -54,31 +70,57 @@ def api_pages() -> dict[str, str]:
     """One page for each room, and one for `hedgerow.privacy`."""
     pages = {}
     rooms = exports()
-    for room in sorted(rooms, key=lambda room: list(ROOMS).index(room) if room in ROOMS else len(ROOMS)):
+    for room in sorted(
+        rooms, key=lambda room: list(ROOMS).index(room) if room in ROOMS else len(ROOMS)
+    ):
         title = ROOMS.get(room, room.capitalize())
         names = sorted(rooms[room], key=lambda name: (name.isupper(), name))
         text = f"# {title}\n\nUse these names from the package: `import hedgerow as hr`, then `hr.{names[0]}`.\n\n"
-        pages[f"{room}.md"] = text + _block([_entry("hedgerow", name, getattr(hedgerow, name)) for name in names])
+        pages[f"{room}.md"] = text + _block(
+            [_entry("hedgerow", name, getattr(hedgerow, name)) for name in names]
+        )
     names = sorted(privacy.__all__)
     text = "# The privacy core\n\n`hedgerow.privacy` works without the rest of the package: curves, mechanisms, calibration, odometer.\n\n"
-    pages["privacy_core.md"] = text + _block([_entry("hedgerow.privacy", name, getattr(privacy, name)) for name in names])
+    pages["privacy_core.md"] = text + _block(
+        [_entry("hedgerow.privacy", name, getattr(privacy, name)) for name in names]
+    )
     return pages
 
 
 def proof_pages() -> dict[str, str]:
     """The proofs, as they are in the package."""
-    return {file.name: file.read_text(encoding="utf-8") for file in sorted((PACKAGE / "proofs").glob("*.md"))}
+    return {
+        file.name: file.read_text(encoding="utf-8")
+        for file in sorted((PACKAGE / "proofs").glob("*.md"))
+    }
 
 
 def experiment_pages(stored: Path) -> dict[str, str]:
     """One section for each experiment: title, claim, command, and what a stored run obtained."""
-    table = json.loads(stored.read_text(encoding="utf-8")) if stored.exists() else {"experiments": []}
+    table = (
+        json.loads(stored.read_text(encoding="utf-8")) if stored.exists() else {"experiments": []}
+    )
     results = {row["id"]: row for row in table["experiments"]}
-    lines = ["# All experiments", "", "This page lists every experiment of the package: what was published and how to run it.", ""]
+    lines = [
+        "# All experiments",
+        "",
+        "This page lists every experiment of the package: what was published and how to run it.",
+        "",
+    ]
     if results:
-        lines += [f"Numbers are from stored runs of version {table['version']}; where there are none, run the command.", ""]
+        lines += [
+            f"Numbers are from stored runs of version {table['version']}; where there are none, run the command.",
+            "",
+        ]
     for id, experiment in EXPERIMENTS.items():
-        lines += [f"## {id}", "", f"{experiment.title}.", "", f"**Claim.** {experiment.claim[:1].upper()}{experiment.claim[1:]}.", ""]
+        lines += [
+            f"## {id}",
+            "",
+            f"{experiment.title}.",
+            "",
+            f"**Claim.** {experiment.claim[:1].upper()}{experiment.claim[1:]}.",
+            "",
+        ]
         lines += _result(results[id]) if id in results else []
         lines += ["```text", f"hedgerow reproduce {id}", "```", ""]
     return {"experiments.md": "\n".join(lines)}
@@ -86,21 +128,37 @@ def experiment_pages(stored: Path) -> dict[str, str]:
 
 def _result(row: dict[str, Any]) -> list[str]:
     words = {True: "yes", False: "no", None: "makes no claim that we can test"}
-    lines = [f"**Reproduces:** {words[row['reproduces']]}. **Our expectations:** {'all hold' if row['passed'] else 'not all hold'}.", ""]
+    lines = [
+        f"**Reproduces:** {words[row['reproduces']]}. **Our expectations:** {'all hold' if row['passed'] else 'not all hold'}.",
+        "",
+    ]
     lines += [f"*{row['message'][:1].upper()}{row['message'][1:]}.*", ""] if row["message"] else []
     table = ["| what | published | obtained | expected | holds |", "|---|---:|---:|---:|---|"]
     for check in row["checks"]:
-        numbers = ["" if value is None else f"{value:.4g}" for value in (check["published"], check["obtained"])]
+        numbers = [
+            "" if value is None else f"{value:.4g}"
+            for value in (check["published"], check["obtained"])
+        ]
         expected = f"{check['op'].replace('<=', '≤').replace('>=', '≥')} {check['limit']:.4g}"
         name = check["name"].replace("|", "\\|").replace("*", "\\*")
-        table.append(f"| {name} | {numbers[0]} | {numbers[1]} | {expected} | {'yes' if check['passed'] else 'no'} |")
+        table.append(
+            f"| {name} | {numbers[0]} | {numbers[1]} | {expected} | {'yes' if check['passed'] else 'no'} |"
+        )
     if len(row["checks"]) > MOST_CHECKS:
-        table = [f"<details><summary>all {len(row['checks'])} checks</summary>", "", *table, "", "</details>"]
+        table = [
+            f"<details><summary>all {len(row['checks'])} checks</summary>",
+            "",
+            *table,
+            "",
+            "</details>",
+        ]
     return [*lines, *table, ""]
 
 
 def write(folder: Path, pages: dict[str, str]) -> None:
-    """Only what has changed, so that a second build is quick; pages that are no longer made go away."""
+    """Only what has changed, so that a second build is quick; pages that are no longer made go
+    away.
+    """
     folder.mkdir(exist_ok=True)
     for file in folder.glob("*.md"):
         if file.name not in pages:
@@ -119,7 +177,9 @@ def make(app: Sphinx) -> None:
 
 
 def proofs_of_this_build(app: Sphinx, page: str, source: list[str]) -> None:
-    """Pages link to the proofs where they are in the repository; the built pages have them beside themselves."""
+    """Pages link to the proofs where they are in the repository; the built pages have them beside
+    themselves.
+    """
     del app, page
     source[0] = source[0].replace("](../src/hedgerow/proofs/", "](proofs/")
 

@@ -1,4 +1,5 @@
-"""Hedgerow: private federated prediction from experts, computed tightly, proven, audited and stated.
+"""Hedgerow: private federated prediction from experts, computed tightly, proven, audited and
+stated.
 
 Names are imported when they are first used; `__init__.pyi` lists them.
 """

@@ -1,4 +1,6 @@
-"""What the shrinking dartboard costs: the certificate is that of the coins and draws played, and counts as many draws as are made."""
+"""What the shrinking dartboard costs: the certificate is that of the coins and draws played, and
+counts as many draws as are made.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def certified(algorithm: Algorithm) -> CoinThenDraws:
 
 
 def draw_chance(server: Any, expert: float, others: float) -> float:
-    """Exactly, at one exchange as it is played: how likely a draw is when the expert that is followed lost the first number."""
+    """Exactly, at one exchange as it is played: how likely a draw is when the expert that is
+    followed lost the first number.
+    """
     noise = RecordingNoise(SeededNoise(0))
     _, state = server.open(noise.server())
     state = replace(state, expert=0)
@@ -54,7 +58,9 @@ def draw_chance(server: Any, expert: float, others: float) -> float:
 
 
 def worst_chance(algorithm: Algorithm) -> float:
-    """Everybody loses 1 with the expert that is followed; also with all others, or with none of them: whatever makes draws likelier."""
+    """Everybody loses 1 with the expert that is followed; also with all others, or with none of
+    them: whatever makes draws likelier.
+    """
     server: Any = algorithm.server
     most = float(SETTING.clients * server.every)
     return max(draw_chance(server, most, others) for others in (0.0, most))
@@ -105,14 +111,19 @@ def test_the_first_coin_is_the_certified_one() -> None:
 
 
 def added(server: Any) -> DartboardServer:
-    """The bug: c is added to the coin's exponent. It leaves more often, which no single transcript gives away."""
+    """The bug: c is added to the coin's exponent.
+
+    It leaves more often, which no single transcript gives away.
+    """
     return replace(
         server, coin=replace(server.coin, base=server.coin.base + SETTING.clients * server.every)
     )
 
 
 def test_a_server_that_leaves_too_often_is_caught() -> None:
-    """By its chances of a draw; and a certificate made from this server would be refused, as it is above the budget."""
+    """By its chances of a draw; and a certificate made from this server would be refused, as it is
+    above the budget.
+    """
     honest = built()
     wrong = added(honest.server)
     with pytest.raises(AssertionError, match="a draw has chance"):

@@ -1,4 +1,6 @@
-"""Certificates of the shrinking dartboard against the best adversary of tiny games: none is too low, and one with a mistake in it is."""
+"""Certificates of the shrinking dartboard against the best adversary of tiny games: none is too
+low, and one with a mistake in it is.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Regret bounds say truly what they hold for: never below what is known to be unavoidable, kept where losses react, told with a run."""
+"""Regret bounds say truly what they hold for: never below what is known to be unavoidable, kept
+where losses react, told with a run.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ SMALL: dict[str, Any] = {"clients": 3, "experts": 6, "horizon": 2000}
 
 
 def unavoidable(algorithm: Algorithm, environment: Environment) -> float:
-    """What this algorithm is known to regret at least, in expectation, for what it is certified to be."""
+    """What this algorithm is known to regret at least, in expectation, for what it is certified to
+    be.
+    """
     setting, guarantee = algorithm.setting, algorithm.certificate.guarantee(Observer.PUBLIC)
     if isinstance(environment, hr.CommonCoins):
         return coin_regret(setting.experts, setting.horizon)
@@ -87,7 +91,9 @@ def test_no_bound_lies_below_what_nobody_avoids(name: str) -> None:
 
 
 def test_a_bound_that_claims_too_much_is_seen() -> None:
-    """The bound of phased selection on coins that many clients have in common, had it been said to hold there; half of Hedge's."""
+    """The bound of phased selection on coins that many clients have in common, had it been said to
+    hold there; half of Hedge's.
+    """
     coins = GAMES["coins of many clients"]
     honest = hr.PhasedSelection(epsilon=5.0).build(coins.setting)
     assert honest.regret_at_most == pytest.approx(5.594, abs=1e-3)
@@ -112,7 +118,9 @@ def test_a_bound_that_claims_too_much_is_seen() -> None:
 @pytest.mark.parametrize("every", [1, 5])
 @pytest.mark.parametrize("clients", [1, 3])
 def test_hedge_keeps_its_bound_where_losses_react(every: int, clients: int) -> None:
-    """A dartboard of the same weights has the same bound for losses fixed in advance; where they react it is far above it."""
+    """A dartboard of the same weights has the same bound for losses fixed in advance; where they
+    react it is far above it.
+    """
     for lasting in (False, True):
         environment = hr.PlayChasing(clients=clients, experts=12, horizon=300, lasting=lasting)
         hedge = hr.Hedge(every=every).build(environment.setting)
@@ -146,7 +154,9 @@ def regret(algorithm: Algorithm, environment: Any, seeds: int) -> Estimate:
 
 @dataclass(frozen=True, kw_only=True)
 class Flipping(hr.Bernoulli):
-    """Bernoulli losses that are turned round in every other round; nothing is said about who chooses them."""
+    """Bernoulli losses that are turned round in every other round; nothing is said about who
+    chooses them.
+    """
 
     def draw(self, rng: np.random.Generator, plan: Array, first_round: int, rounds: int) -> Array:
         losses = super().draw(rng, plan, first_round, rounds)
@@ -231,7 +241,9 @@ def test_an_unknown_adversary_is_refused_by_name() -> None:
 
 
 def drawn_anew(environment: Environment) -> bool:
-    """Rounds and clients look independent, and means stay: five standard deviations for each of the correlations and differences."""
+    """Rounds and clients look independent, and means stay: five standard deviations for each of the
+    correlations and differences.
+    """
     losses = environment.block(environment.start(3), environment.setting.horizon, None)[0].losses
     if losses.shape[1] == 1:
         losses = np.repeat(losses, 2, axis=1)

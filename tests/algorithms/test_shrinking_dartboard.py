@@ -1,4 +1,6 @@
-"""The shrinking dartboard: its certificate against exhaustive enumeration, its calibration, its errors, its audits."""
+"""The shrinking dartboard: its certificate against exhaustive enumeration, its calibration, its
+errors, its audits.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +46,9 @@ LARGE = Setting(clients=1, experts=100, horizon=10**4)
 def transcripts(
     choice: Choice, groups: int, first: Any, second: Any, experts: int, cap: int | None = None
 ) -> np.ndarray:
-    """Chances of all transcripts in two worlds, from the algorithm's definition; losses are functions of (group, past experts)."""
+    """Chances of all transcripts in two worlds, from the algorithm's definition; losses are
+    functions of (group, past experts).
+    """
     found: list[tuple[float, float]] = []
 
     def go(
@@ -87,7 +91,9 @@ def transcripts(
 def test_no_enumerated_delta_is_above_the_certificate(
     clients: int, experts: int, every: int, groups: int, rate: float, leave: float, cap: int | None
 ) -> None:
-    """All transcripts of random neighbouring streams, half of them adaptive; and the bound is not idle."""
+    """All transcripts of random neighbouring streams, half of them adaptive; and the bound is not
+    idle.
+    """
     setting, choice = (
         Setting(clients, experts, groups * every),
         with_chance(rate, leave, every, cap),
@@ -179,7 +185,7 @@ def test_coin() -> None:
     assert np.array_equal(
         coin.shown(np.full(4000, 0.25), coin.draw_uniform(4000, SeededNoise(1).server())), shown
     )
-    with pytest.raises(InvalidValue, match=r"Expected base=0.0 > 0, or one side"):
+    with pytest.raises(InvalidValue, match=r"Expected base=0.0 > 0: otherwise one side"):
         Coin("keep", rate=0.5, base=0.0)
     with pytest.raises(InvalidValue, match=r"Expected base=0.1 on the lattice"):
         Coin("keep", rate=0.5, base=0.1)
@@ -244,7 +250,9 @@ def test_choices_fit_and_federation_helps() -> None:
 
 
 def test_horizons_that_end_inside_a_group() -> None:
-    """Ten rounds in groups of four: two exchanges, before rounds 4 and 8, none at the end; the bound counts three groups."""
+    """Ten rounds in groups of four: two exchanges, before rounds 4 and 8, none at the end; the
+    bound counts three groups.
+    """
     algorithm = ShrinkingDartboard(epsilon=1.0, every=4).build(Setting(2, 3, 10))
     assert isinstance(algorithm.server, DartboardServer)
     counters = simulate(algorithm, RecordedArray(np.ones((10, 2, 3))), 0)
@@ -329,7 +337,9 @@ def test_errors_name_the_value_and_the_rule(
 def test_what_is_given_stays_and_the_rest_is_chosen_for_it(
     given: dict[str, Any], delta: float
 ) -> None:
-    """Within the budget, and never worse than to put the given value into the choice that was made without it."""
+    """Within the budget, and never worse than to put the given value into the choice that was made
+    without it.
+    """
     setting = Setting(10, 100, 512)
     built = ShrinkingDartboard(delta=delta, **given).build(setting)
     assert {name: pytest.approx(built.parameters[name], rel=1e-4) for name in given} == given
@@ -361,7 +371,9 @@ def test_what_is_given_stays_and_the_rest_is_chosen_for_it(
 def test_rare_leaving_on_a_coarse_lattice_is_settled_at_once(
     choices: dict[str, Any], setting: Setting
 ) -> None:
-    """Where p is a few steps of the lattice, a rate that costs too much is lowered as far as it takes, not a little for ever."""
+    """Where p is a few steps of the lattice, a rate that costs too much is lowered as far as it
+    takes, not a little for ever.
+    """
     spec = ShrinkingDartboard(**choices)
     assert (
         spec.build(setting).certificate.guarantee(Observer.PUBLIC).curve.delta(spec.epsilon)
@@ -523,7 +535,9 @@ def test_a_learner_on_real_data() -> None:
 
 
 def test_a_run_says_what_cannot_be_hoped_for() -> None:
-    """A budget too small to learn from, with the regret that no algorithm avoids; losses that react, which run all the same."""
+    """A budget too small to learn from, with the regret that no algorithm avoids; losses that
+    react, which run all the same.
+    """
     small = Bernoulli(clients=1, experts=50, horizon=100)
     idle, told = notes(ShrinkingDartboard(epsilon=1e-4).build(small.setting), small)
     assert "is vacuous here" in idle

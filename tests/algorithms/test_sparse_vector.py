@@ -35,7 +35,9 @@ def releases(
 
 @pytest.mark.parametrize("every", [1, 3])
 def test_every_run_has_its_own_threshold_and_window(every: int) -> None:
-    """One threshold for each run, at most `switches` selections, and queries that start from nothing after each of them."""
+    """One threshold for each run, at most `switches` selections, and queries that start from
+    nothing after each of them.
+    """
     losses = np.random.default_rng(1).random((60, 2, 4))
     algorithm = SparseVector(epsilon=8.0, every=every, switches=5, threshold=3.0).build(
         Setting(2, 4, 60)
@@ -108,7 +110,9 @@ def test_certified_choice_spends_the_budget_and_no_more(
 def test_worst_transcripts_approach_the_certificate_and_never_pass_it(
     clients: int, epsilon: float
 ) -> None:
-    """Every exchange is a switch to an expert that only one world favours: each step is near its own worst ratio."""
+    """Every exchange is a switch to an expert that only one world favours: each step is near its
+    own worst ratio.
+    """
     setting = Setting(clients, 100, 200)
     algorithm = SparseVector(epsilon=epsilon).build(setting)
     server = algorithm.server

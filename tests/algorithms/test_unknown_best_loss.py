@@ -1,4 +1,7 @@
-"""Experts whose best loss is not known: `doubling` and `potential` restart on fresh losses, and their tests are sound."""
+"""Experts whose best loss is not known:
+
+`doubling` and `potential` restart on fresh losses, and their tests are sound.
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,9 @@ def draws(algorithm: Algorithm, losses: np.ndarray, seed: int) -> int:
 @pytest.mark.parametrize("every", [1, 3])
 @pytest.mark.parametrize("make", [Doubling, Potential])
 def test_scores_forget_earlier_epochs(make: type[Spec], every: int) -> None:
-    """Each selection sees the losses since the last restart and no others, clipped at the guess of the epoch."""
+    """Each selection sees the losses since the last restart and no others, clipped at the guess of
+    the epoch.
+    """
     losses = np.random.default_rng(1).random((90, 2, 4))
     algorithm = make(epsilon=8.0, every=every, switches=2, threshold=2.0).build(Setting(2, 4, 90))
     server = server_of(algorithm)
@@ -122,7 +127,9 @@ def test_the_budget_is_spent_and_no_more(make: type[Spec], epsilon: float, delta
 
 
 def test_a_right_guess_is_rarely_doubled_and_a_wrong_one_is() -> None:
-    """The bound of the proof holds for the code that runs, on streams that use up draws, and it is not vacuous."""
+    """The bound of the proof holds for the code that runs, on streams that use up draws, and it is
+    not vacuous.
+    """
     experts, rounds = 8, 200
     algorithm = Doubling(epsilon=20.0, switches=9, threshold=9.0).build(Setting(1, experts, rounds))
     bound = algorithm.parameters["wrong_doubling_at_most"]
@@ -155,7 +162,9 @@ def test_the_bound_on_wrong_doublings_needs_draws_and_margin(experts: int) -> No
 
 @pytest.mark.parametrize("best_loss", [0.0, 30.0])
 def test_draws_of_potential_stay_below_the_bound(best_loss: float) -> None:
-    """E n (g - ln d / (kappa - 1)) <= theta (1 + J exp(-eps_s A') / 2) + ln d + h m L*, with the constants that `plan` takes."""
+    """E n (g - ln d / (kappa - 1)) <= theta (1 + J exp(-eps_s A') / 2) + ln d + h m L*, with the
+    constants that `plan` takes.
+    """
     environment = NearRealizable(
         clients=4, experts=16, horizon=600, mean=0.5, law="bernoulli", best_loss=best_loss
     )
@@ -176,7 +185,9 @@ def test_draws_of_potential_stay_below_the_bound(best_loss: float) -> None:
 
 
 def test_potential_moves() -> None:
-    """One datum moves the printed query by 1 in its own run and, because the weights remember it, by nearly 2 in a later one."""
+    """One datum moves the printed query by 1 in its own run and, because the weights remember it,
+    by nearly 2 in a later one.
+    """
     setting = Setting(1, 2, 1000)
     server = server_of(
         Potential(test="potential", rate=1.0, switches=2, threshold=1.0).build(setting)
@@ -235,7 +246,9 @@ def test_the_printed_ratio_stays_below_its_certificate() -> None:
 
 
 def test_the_printed_test_stays_with_an_expert_that_loses() -> None:
-    """Half of the experts lose in every round, the others never: the potential falls by ln 2 in all, and no run ends."""
+    """Half of the experts lose in every round, the others never: the potential falls by ln 2 in
+    all, and no run ends.
+    """
     losses = np.zeros((300, 10, 16))
     losses[..., :8] = 1.0
     lost = {}

@@ -1,4 +1,6 @@
-"""Fed-SVT under exact attack: its certificate is all but attained and never passed, and every planted bug is caught."""
+"""Fed-SVT under exact attack: its certificate is all but attained and never passed, and every
+planted bug is caught.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,9 @@ def test_every_exact_verdict_is_the_expected_one(
 
 @pytest.mark.long
 def test_sampled_verdicts_of_the_approximate_version() -> None:
-    """Read at delta = 1e-3, the certificate is at most 1.3 times what is shown, and half the noise is caught."""
+    """Read at delta = 1e-3, the certificate is at most 1.3 times what is shown, and half the noise
+    is caught.
+    """
     rows = {
         row.case.name: row
         for row in rows_of(SparseVector(epsilon=1.0, delta=1e-6), sampled=True)

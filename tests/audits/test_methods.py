@@ -48,7 +48,9 @@ def test_glass_box_in_three_thousand_audits() -> None:
 
 @pytest.mark.parametrize("epsilon", [0.5, 1.0, 2.0, 4.0])
 def test_black_box_is_within_three_percent(epsilon: float) -> None:
-    """Randomised response, whose events have probability at least 0.05 in one world: the bound is below epsilon, and close."""
+    """Randomised response, whose events have probability at least 0.05 in one world: the bound is
+    below epsilon, and close.
+    """
     rng = np.random.default_rng(int(10 * epsilon))
     mechanism = ExponentialMechanism("audit", 2 * epsilon)
     laws = [mechanism.probabilities(scores) for scores in ([0.0, 1.0], [1.0, 0.0])]
@@ -76,7 +78,9 @@ def test_black_box_with_three_outcomes(epsilon: float, likely: float) -> None:
 
 
 def test_black_box_keeps_its_confidence_at_the_truth() -> None:
-    """True epsilon 1, shown more: never at 99.9 %, sometimes at 50 %, or the bound would be needlessly low."""
+    """True epsilon 1, shown more: never at 99.9 %, sometimes at 50 %, or the bound would be
+    needlessly low.
+    """
     rng = np.random.default_rng(7)
     law = np.array([0.5, 0.5 * np.exp(-1.0), 0.0])
     law[2] = 1 - law.sum()
@@ -105,7 +109,9 @@ def test_half_the_noise_is_caught() -> None:
 
 
 def test_glass_box_reads_the_gaussian_curve() -> None:
-    """Log-ratios of a Gaussian pair are N(mu^2/2, mu^2) under either world; the truth is the analytic curve."""
+    """Log-ratios of a Gaussian pair are N(mu^2/2, mu^2) under either world; the truth is the
+    analytic curve.
+    """
     rng = np.random.default_rng(4)
     mu, delta = 1.5, 1e-2
     ratios = rng.normal(mu**2 / 2, mu, (2, 200_000))

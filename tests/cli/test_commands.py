@@ -1,4 +1,6 @@
-"""The command line: what list, certify and run print, in words and as JSON, and the files a run leaves."""
+"""The command line: what list, certify and run print, in words and as JSON, and the files a run
+leaves.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Bad input on the command line: one line that names the value and the rule, an exit code, nothing half-written."""
+"""Bad input on the command line: one line that names the value and the rule, an exit code, nothing
+half-written.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _start(folder: Path, *arguments: str) -> subprocess.Popen[str]:
-    """The real command in a session of its own, with Ctrl-C at work even where the tests run in the background."""
+    """The real command in a session of its own, with Ctrl-C at work even where the tests run in the
+    background.
+    """
     code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from hedgerow.cli.main import main; main()"
     command = [sys.executable, "-c", code, *arguments]
     return subprocess.Popen(
@@ -83,7 +87,7 @@ BAD = {
     ),
     "missing rows": (
         ["run", "recorded.toml", "--set", "environment.path=rows.csv"],
-        "round 1 of client 'y' is missing",
+        "Round 1 of client 'y' is missing",
     ),
     "missing data": (["run", "recorded.toml"], "'absent.csv' not found"),
     "zero experts": (["run", "study.toml", "--set", "environment.experts=0"], "experts=0"),
@@ -156,7 +160,9 @@ def test_debug_shows_the_traceback_and_keeps_the_exit_code(folder: Path) -> None
 def test_ctrl_c_leaves_nothing_behind(
     folder: Path, monkeypatch: pytest.MonkeyPatch, workers: int, signals: tuple[signal.Signals, ...]
 ) -> None:
-    """Signals go to the whole process group, as from a terminal or from `timeout`, once every worker is in the middle of a run."""
+    """Signals go to the whole process group, as from a terminal or from `timeout`, once every
+    worker is in the middle of a run.
+    """
     (folder / "endless.py").write_text(ENDLESS)
     os.mkfifo(folder / "ready")
     monkeypatch.setenv("READY", str(folder / "ready"))

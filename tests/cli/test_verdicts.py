@@ -1,4 +1,6 @@
-"""The command line: reproduce, bench and contracts judge, and say so in JSON and by their exit codes."""
+"""The command line: reproduce, bench and contracts judge, and say so in JSON and by their exit
+codes.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Every registered algorithm keeps every contract, and every contract catches an algorithm that breaks it."""
+"""Every registered algorithm keeps every contract, and every contract catches an algorithm that
+breaks it.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ SLOW_WHEN_SECURE = ("doubling", "potential")
 
 
 def _cases() -> list[Any]:
-    """The full suite for every form of every registered algorithm; the quick contracts for louder ones."""
+    """The full suite for every form of every registered algorithm; the quick contracts for louder
+    ones.
+    """
     found = [(a, c) for a in SPECS for c in (CONTRACTS if a in FORMS else QUICK)]
     return [
         pytest.param(a, c, marks=pytest.mark.long if c in SLOW and a not in ALGORITHMS else ())

@@ -1,4 +1,6 @@
-"""What environments, specs and mechanisms offer is declared: names of fields are the user's own, and the defaults hold."""
+"""What environments, specs and mechanisms offer is declared: names of fields are the user's own,
+and the defaults hold.
+"""
 
 from __future__ import annotations
 
@@ -125,7 +127,9 @@ def test_only_the_claim_to_be_stochastic_is_lost_where_a_subclass_draws_otherwis
     assert Anew().traits == Realizable().traits
 
     class Marked(Realizable):
-        """States something else, and draws otherwise: what it takes over from `super()` does not count as its own claim."""
+        """States something else, and draws otherwise: what it takes over from `super()` does not
+        count as its own claim.
+        """
 
         @property
         def traits(self) -> Traits:

@@ -31,7 +31,9 @@ def _game(name: str) -> tuple[Any, RecordedArray]:
 
 
 def _records(name: str) -> list[Any]:
-    """Messages of both directions, and states in the middle of a game, one client at a time and all at once."""
+    """Messages of both directions, and states in the middle of a game, one client at a time and all
+    at once.
+    """
     algorithm, environment = _game(name)
     kept = Everything()
     simulate(algorithm, environment, 0, sinks=[kept])

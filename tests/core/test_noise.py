@@ -165,7 +165,8 @@ def test_clients_are_independent_of_each_other() -> None:
 def test_every_law_has_unit_scale(law: str) -> None:
     """Kolmogorov-Smirnov accepts the law and rejects it at 2/3 and 3/2 of its scale.
 
-    The level leaves five laws a false alarm of 1 in 2000; a wrong scale gives p-values below 1e-16 over 40 seeds.
+    The level leaves five laws a false alarm of 1 in 2000; a wrong scale gives p-values below 1e-16
+    over 40 seeds.
     """
     drawn = SeededNoise(11).server().draw(law, "play", rounds=4000)
     reference = REFERENCE[law]
@@ -205,7 +206,9 @@ def test_an_unknown_law_is_refused() -> None:
 
 
 def test_no_number_is_used_twice_when_both_kinds_of_view_read_one_stream() -> None:
-    """Client i's k-th draw is entry i of row k, whoever asks; refusing to mix the views would do as well."""
+    """Client i's k-th draw is entry i of row k, whoever asks; refusing to mix the views would do as
+    well.
+    """
     source = SeededNoise(0)
     first = source.single("client", 1, CLIENTS).draw("uniform", "play")
     try:

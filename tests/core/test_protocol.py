@@ -1,4 +1,5 @@
-"""The protocol carries what is coming: several exchanges at one time step, deciders that are not the reporters, adaptive
+"""The protocol carries what is coming: several exchanges at one time step, deciders that are not
+the reporters, adaptive
 adversaries, and learners that play points against convex losses."""
 
 from __future__ import annotations
@@ -71,12 +72,15 @@ def _same_everywhere(
     return plays, messages, counters
 
 
-# Several exchanges at one time step: a power iteration of three exchanges before each phase of five rounds.
+# Several exchanges at one time step: a power iteration of three exchanges before each phase of five
+# rounds.
 
 
 @dataclass(frozen=True)
 class Phased:
-    """A client that answers with its last report plus what it was told: so every exchange depends on the one before."""
+    """A client that answers with its last report plus what it was told: so every exchange depends
+    on the one before.
+    """
 
     experts: int
 
@@ -147,7 +151,8 @@ def test_an_algorithm_that_never_plays_is_stopped() -> None:
         simulate(_phased(environment.setting, stuck=True), environment, 0)
 
 
-# A silo: each of four clients owns one coordinate and only reports; two deciders are charged and see broadcasts only.
+# A silo: each of four clients owns one coordinate and only reports; two deciders are charged and
+# see broadcasts only.
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,6 @@
-"""The documentation without building it: pages are listed, links resolve, outputs are current, the chart follows from the table."""
+"""The documentation without building it: pages are listed, links resolve, outputs are current, the
+chart follows from the table.
+"""
 
 from __future__ import annotations
 
@@ -102,7 +104,9 @@ def test_every_algorithm_is_measured() -> None:
 def test_the_chart_names_algorithms_that_fit(
     table: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every leaf is a registered algorithm, private, and needs no more trust and talk than its branch has."""
+    """Every leaf is a registered algorithm, private, and needs no more trust and talk than its
+    branch has.
+    """
     monkeypatch.syspath_prepend(str(DOCS / "_ext"))
     html = runpy.run_path(str(DOCS / "_ext" / "chooser.py"))["chart"](table)
     leaves = re.findall(r'data-algorithm="(\w+)"', html)

@@ -1,4 +1,6 @@
-"""Games of which only sums are drawn: the same as adding up where losses are given, of the same law where they are drawn."""
+"""Games of which only sums are drawn: the same as adding up where losses are given, of the same law
+where they are drawn.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,9 @@ def test_given_losses_are_played_bit_for_bit(every: int) -> None:
 
 @pytest.mark.parametrize("environment", COUNTED, ids=lambda e: type(e).__name__)
 def test_sums_have_the_law_of_added_losses(environment: Any) -> None:
-    """By seed: the plan is the same, so the totals of every expert in two spans are compared over many chunks of randomness."""
+    """By seed: the plan is the same, so the totals of every expert in two spans are compared over
+    many chunks of randomness.
+    """
     first, second = 11, 29
     for seed in (0, 1):
         start = environment.start(seed)

@@ -1,4 +1,6 @@
-"""Adversaries and their theorems: the streams are as described, the bounds hold for what is played and are reached where they can be."""
+"""Adversaries and their theorems: the streams are as described, the bounds hold for what is played
+and are reached where they can be.
+"""
 
 from __future__ import annotations
 
@@ -171,7 +173,9 @@ def test_who_is_absent_uses_up_no_column(environment: SignEstimation) -> None:
 
 
 def test_a_whole_game_with_absent_clients_uses_up_what_was_played() -> None:
-    """Uniform plays, so that the last column, which an absent client would use up if it counted, is played late or never."""
+    """Uniform plays, so that the last column, which an absent client would use up if it counted, is
+    played late or never.
+    """
 
     @dataclass(frozen=True, kw_only=True)
     class Watched(ConsensusColumns):
@@ -195,7 +199,9 @@ def test_a_whole_game_with_absent_clients_uses_up_what_was_played() -> None:
 
 
 def test_whoever_may_look_pays_half_as_often() -> None:
-    """The leader of all losses so far is right when it is new and pays when it is played again; a private choice pays nearly always."""
+    """The leader of all losses so far is right when it is new and pays when it is played again; a
+    private choice pays nearly always.
+    """
     for environment in (ConsensusColumns(experts=200, horizon=60), ColumnSubsets()):
         assert regret(FollowTheLeader(), environment, 5).mean <= 0.55 * environment.horizon
         assert (
@@ -247,7 +253,9 @@ def test_printed_constants_of_the_fingerprinting_theorems() -> None:
 
 
 def _consensus_by_integers(horizon: int, epsilon: float) -> float:
-    """The sum of 1 - min(1, e^(epsilon T) Pr(B >= T - l)), with whole numbers for the counts of coin sequences."""
+    """The sum of 1 - min(1, e^(epsilon T) Pr(B >= T - l)), with whole numbers for the counts of
+    coin sequences.
+    """
     total, count, ways = 0.0, 0, 1
     for lost in range(horizon):
         count, ways = count + ways, ways * (horizon - lost) // (lost + 1)

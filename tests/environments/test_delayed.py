@@ -1,4 +1,6 @@
-"""Reports that come late: shifted, reported once, zero before; charges and regret at once; impossible delays refused."""
+"""Reports that come late: shifted, reported once, zero before; charges and regret at once;
+impossible delays refused.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Sleeping experts and absent clients: masks and their laws, regret against awake comparators, what is certified, bad masks."""
+"""Sleeping experts and absent clients: masks and their laws, regret against awake comparators, what
+is certified, bad masks.
+"""
 
 from __future__ import annotations
 
@@ -450,7 +452,9 @@ def test_the_certificate_says_that_masks_are_not_protected(
 
 @pytest.mark.parametrize("trial", range(6))
 def test_with_masks_neighbours_differ_by_one_vector_in_what_is_released(trial: int) -> None:
-    """Queries and scores on the same outputs differ by at most 1; two replaced vectors would be noticed."""
+    """Queries and scores on the same outputs differ by at most 1; two replaced vectors would be
+    noticed.
+    """
     rng = np.random.default_rng(trial)
     losses = rng.integers(0, 2, (30, 3, 4)).astype(float)
     present = rng.random((30, 3)) < 0.7
@@ -557,7 +561,9 @@ def test_a_checked_block_sums_what_is_answered_by_segments() -> None:
     ],
 )
 def test_bounds_for_losses_fixed_in_advance_are_not_stated_elsewhere(environment: Any) -> None:
-    """Where experts sleep, reports depend on the play: an expert that never loses can look bad, and a right guess is doubled."""
+    """Where experts sleep, reports depend on the play: an expert that never loses can look bad, and
+    a right guess is doubled.
+    """
     entry = Entry("a", Doubling())
     assert "wrong_doubling_at_most" in Doubling().build(environment.setting).parameters
     assert (

@@ -1,4 +1,6 @@
-"""MovieLens-1M: the official files and the derived table give the same game, and every broken line is named."""
+"""MovieLens-1M: the official files and the derived table give the same game, and every broken line
+is named.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +67,9 @@ _FIVE = ("Animation", "Children's", "Comedy", "Drama", "Musical")
 
 
 def test_losses_are_what_a_genre_is_liked_less_than_the_favourite(tmp_path: Path) -> None:
-    """Means: Drama 3.5 and 5 (the favourite as 4.25 on average), Musical 4 and 5 (4.5, the favourite)."""
+    """Means: Drama 3.5 and 5 (the favourite as 4.25 on average), Musical 4 and 5 (4.5, the
+    favourite).
+    """
     read = read_official(_official(tmp_path))
     zero = [_at(*((g, 0.8) for g in GENRES if g != "Musical"))] * 2
     zero[0] = np.where(np.array(GENRES) == "Drama", 0.1, zero[0])
@@ -172,7 +176,9 @@ def test_missing_data_says_where_to_put_it(tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.fixture
 def made_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Official files: one film for each genre, Drama the favourite; every user rates Drama and five others."""
+    """Official files: one film for each genre, Drama the favourite; every user rates Drama and five
+    others.
+    """
     rng = np.random.default_rng(0)
     films = "".join(f"{i + 1}::Film {i} (1999)::{genre}\n" for i, genre in enumerate(GENRES))
     drama, lines = GENRES.index("Drama"), []

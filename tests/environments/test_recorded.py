@@ -1,4 +1,6 @@
-"""Recorded losses: array, CSV and Parquet agree, every bad file is refused by name, data directories are honoured."""
+"""Recorded losses: array, CSV and Parquet agree, every bad file is refused by name, data
+directories are honoured.
+"""
 
 from __future__ import annotations
 

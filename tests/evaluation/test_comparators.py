@@ -1,4 +1,6 @@
-"""Comparators against direct computation: best expert, every client's best, mean, best sequence with few changes, best point."""
+"""Comparators against direct computation: best expert, every client's best, mean, best sequence
+with few changes, best point.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Pictures say what they show: nothing is cut off in silence, every experiment's carries its stamp, and siblings are found."""
+"""Pictures say what they show: nothing is cut off in silence, every experiment's carries its stamp,
+and siblings are found.
+"""
 
 from __future__ import annotations
 

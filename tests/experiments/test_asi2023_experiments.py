@@ -1,4 +1,6 @@
-"""The experiments on Asi et al. 2023: verdicts on made-up results, both ways, and the separation in its quick form."""
+"""The experiments on Asi et al. 2023: verdicts on made-up results, both ways, and the separation in
+its quick form.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,9 @@ Law = Callable[[str, Setting], float]
 
 
 def paying(name: str, setting: Setting) -> float:
-    """What was measured, roughly: private plays pay in every round, blind ones in two of three, Hedge nearly nothing."""
+    """What was measured, roughly: private plays pay in every round, blind ones in two of three,
+    Hedge nearly nothing.
+    """
     if name.startswith("not private"):
         return 3.0
     return (0.68 if name == separation.BLIND else 0.98) * setting.horizon

@@ -1,4 +1,6 @@
-"""Printed against certified constants: the ratio's interval means what it says, and the verdict is what certificates say."""
+"""Printed against certified constants: the ratio's interval means what it says, and the verdict is
+what certificates say.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ FIRST = study_name(GOOD, GAPS[0])
 
 
 def _seeds(rng: np.random.Generator, times: float) -> tuple[np.ndarray, np.ndarray]:
-    """Regrets that a seed moves up or down together, those of the first side `times` as large on average."""
+    """Regrets that a seed moves up or down together, those of the first side `times` as large on
+    average.
+    """
     common = 10 + rng.standard_normal(20)
     return times * (common + rng.standard_normal(20) / 2), common + rng.standard_normal(20) / 2
 

@@ -1,4 +1,6 @@
-"""Regret that does not grow with the horizon: verdicts on made-up curves, and the experiment in its quick form."""
+"""Regret that does not grow with the horizon: verdicts on made-up curves, and the experiment in its
+quick form.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ PAID = {MEAN_EXPERT: 1e6, BEST_EXPERT: 0.0}  # so that every published bound can
 
 
 def _studies(with_gap: Curve, without: Curve, private_adds: float = 0.0) -> dict[str, Study]:
-    """Regret is the same function of the rounds on all streams with a gap, and another one on that without; privacy adds to both."""
+    """Regret is the same function of the rounds on all streams with a gap, and another one on that
+    without; privacy adds to both.
+    """
     laws = {**dict.fromkeys(horizon.STREAMS, with_gap), horizon.CONTROL: without}
 
     def law(stream: str, entry: str) -> np.ndarray:

@@ -1,4 +1,6 @@
-"""The gallery: every experiment on one page that needs nothing else, fresh results reused, failures shown beside the others."""
+"""The gallery: every experiment on one page that needs nothing else, fresh results reused, failures
+shown beside the others.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ hedgerow.EXPERIMENTS.add("several", Experiment("several", "title of several", "c
 
 @pytest.fixture
 def alone(hedgerow: Command, monkeypatch: pytest.MonkeyPatch) -> Command:
-    """The command where only the plugin's experiments are registered: good, impossible, ill, needs-data."""
+    """The command where only the plugin's experiments are registered: good, impossible, ill, needs-
+    data.
+    """
     monkeypatch.setattr(EXPERIMENTS, "_things", {})
     return hedgerow
 

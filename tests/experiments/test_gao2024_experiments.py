@@ -1,4 +1,6 @@
-"""The speed-up and the lower bounds: verdicts on made-up results, and both experiments in their quick form."""
+"""The speed-up and the lower bounds: verdicts on made-up results, and both experiments in their
+quick form.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The sweep over heterogeneity: where two ways of learning are even, with an interval that means what it says."""
+"""The sweep over heterogeneity: where two ways of learning are even, with an interval that means
+what it says.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The recursion for bounded-range steps against closed forms, brute force and exact adaptive trees; its cache; the search."""
+"""The recursion for bounded-range steps against closed forms, brute force and exact adaptive trees;
+its cache; the search.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def weight(t: np.ndarray | float, r: float) -> np.ndarray | float:
 
 
 def brute(ranges: tuple[float, ...], u: np.ndarray, points: int) -> np.ndarray:
-    """The supremum over so many values of t in every step, in the order of the ranges: never above the truth."""
+    """The supremum over so many values of t in every step, in the order of the ranges: never above
+    the truth.
+    """
     if not ranges:
         return np.maximum(0.0, 1 - u)
     r, rest = ranges[0], ranges[1:]
@@ -178,7 +182,9 @@ def test_within_one_percent_of_a_fine_grid(r: float, steps: int, delta: float) -
 
 
 def test_reference_values_and_the_older_grids() -> None:
-    """Between the truth (at least the normal limit here) and the first-order grids of the design notes."""
+    """Between the truth (at least the normal limit here) and the first-order grids of the design
+    notes.
+    """
     for r, steps, above, below in [
         (0.1, 10, 0.62, 0.6500),
         (0.1, 100, 2.2, 2.3042),

@@ -1,4 +1,6 @@
-"""Calibration against closed forms and quoted values of dp-accounting; what is returned always fits."""
+"""Calibration against closed forms and quoted values of dp-accounting; what is returned always
+fits.
+"""
 
 from __future__ import annotations
 
@@ -74,7 +76,9 @@ def test_a_thousand_exponential_mechanisms_agree_with_dp_accounting() -> None:
 
 
 def test_the_detour_by_rho_costs_noise() -> None:
-    """At (0.5, 1e-3): 1.14 times by the best conversion of rho, 1.64 times by that of Bun and Steinke (2016)."""
+    """At (0.5, 1e-3): 1.14 times by the best conversion of rho, 1.64 times by that of Bun and
+    Steinke (2016).
+    """
     budget = Budget(0.5, 1e-3)
     direct = gaussian_scale(budget)
     assert 1 / sqrt(2 * largest_rho(budget)) / direct == pytest.approx(1.1415, abs=1e-4)
@@ -135,7 +139,9 @@ def test_exact_budgets_are_kept_exactly(value: float, sensitivity: float) -> Non
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 3.0])
 @pytest.mark.parametrize("delta", [0.2, 0.01, 1e-6])
 def test_laplace_noise_has_its_own_delta(epsilon: float, delta: float) -> None:
-    """The integral of (p - e^epsilon q)_+ for two Laplace laws one sensitivity apart is delta at the scale returned."""
+    """The integral of (p - e^epsilon q)_+ for two Laplace laws one sensitivity apart is delta at
+    the scale returned.
+    """
     scale = laplace_scale(Budget(epsilon, delta), 2.0)
     shift = 2 / scale
 
@@ -242,7 +248,9 @@ def test_both_ways_meet() -> None:
 
 
 def test_a_jagged_curve_never_makes_the_search_return_a_failure() -> None:
-    """Rounding up to whole releases makes real curves jagged: monotone on the whole, not everywhere."""
+    """Rounding up to whole releases makes real curves jagged: monotone on the whole, not
+    everywhere.
+    """
 
     def jagged(scale: float) -> PureDP:
         return PureDP(ceil(97 * scale) % 7 / 10 + 1 / scale)
@@ -365,7 +373,9 @@ def test_impossible_questions_are_refused() -> None:
 
 
 def test_a_calibrated_scale_is_quoted_within_its_budget_to_the_last_bit() -> None:
-    """delta(epsilon) and epsilon(delta) round outward each for itself; neither may leave the budget, nor noise grow by more than that."""
+    """delta(epsilon) and epsilon(delta) round outward each for itself; neither may leave the
+    budget, nor noise grow by more than that.
+    """
     for epsilon, delta, sensitivity in product(
         (0.01, 1.0, 7.3), (1e-12, 1e-6, 0.5, 0.999), (1.0, 3**0.5)
     ):

@@ -44,7 +44,9 @@ def test_pure_composition_against_binomial_sums(bound: float, steps: int) -> Non
 
 
 def test_pure_composition_against_all_bit_strings() -> None:
-    """Without binomial coefficients: every string of answers on its own, in exact fractions for e^b = 3."""
+    """Without binomial coefficients: every string of answers on its own, in exact fractions for e^b
+    = 3.
+    """
     steps, ratio = 5, Fraction(3)
     for power in range(-5, 6):
         total = Fraction(0)
@@ -88,7 +90,9 @@ def test_pure_composition_ends() -> None:
 
 
 def test_pure_steps_through_a_loop_of_distributions() -> None:
-    """Looping, self-composing and the exact sum agree; the library's event that ignores its count is not used (defect D1)."""
+    """Looping, self-composing and the exact sum agree; the library's event that ignores its count
+    is not used (defect D1).
+    """
     single, looped = (
         fixed_plan([(PureDP(0.5), 1)], 0.005),
         fixed_plan([(PureDP(0.5), 1)] * 30, 0.005),
@@ -101,7 +105,9 @@ def test_pure_steps_through_a_loop_of_distributions() -> None:
 
 
 def test_the_defect_that_is_avoided_is_a_defect() -> None:
-    """If this fails, the library has repaired `RandomizedResponseDpEvent`; the rule in `fixed_plan` may then be relaxed."""
+    """If this fails, the library has repaired `RandomizedResponseDpEvent`; the rule in `fixed_plan`
+    may then be relaxed.
+    """
     accounting = pytest.importorskip("dp_accounting")
     from dp_accounting.pld import PLDAccountant
 
@@ -133,12 +139,15 @@ def test_gaussian_plans_against_the_closed_form(parts: list[tuple[GaussianDP, in
 def convolved(
     parts: list[tuple[PureDP | LaplaceDP | BoundedRange, float]], epsilon: float, gaussian: float
 ) -> float:
-    """E (1 - e^(epsilon - L))_+ for one bounded part beside a Gaussian: integrate the Gaussian curve against the part's law."""
+    """E (1 - e^(epsilon - L))_+ for one bounded part beside a Gaussian: integrate the Gaussian
+    curve against the part's law.
+    """
     ((part, bound),) = parts
     edges = np.linspace(-bound, bound, 20001)
     curve = np.array([part.delta(float(e)) for e in edges])
     slope = np.diff(curve) / np.diff(np.exp(edges))
-    # Pr_Q(L > e) = - d delta / d e^e: masses of Q between neighbouring midpoints, and atoms at the ends
+    # Pr_Q(L > e) = - d delta / d e^e: masses of Q between neighbouring midpoints, and atoms at the
+    # ends
     masses = np.diff(np.concatenate([[-1.0], slope, [0.0]]))
     losses = edges
     first = masses * np.exp(losses)
@@ -252,7 +261,9 @@ def test_a_pure_step_first_rounds_outward() -> None:
 
 
 def test_a_pure_step_first_bounds_exact_adaptive_pairs() -> None:
-    """A pure bit first; then one of two bounded-range steps, chosen by that bit: exact delta of the four leaves, both directions."""
+    """A pure bit first; then one of two bounded-range steps, chosen by that bit: exact delta of the
+    four leaves, both directions.
+    """
     generator = np.random.default_rng(3)
     for _ in range(200):
         a, r = generator.uniform(0.05, 1.0, 2)

@@ -1,4 +1,6 @@
-"""Every privacy curve against an integral, a closed form or a library that computes it in another way."""
+"""Every privacy curve against an integral, a closed form or a library that computes it in another
+way.
+"""
 
 from __future__ import annotations
 
@@ -356,7 +358,9 @@ def test_extreme_zero_concentrated_curves() -> None:
 def test_the_bounded_range_curve_is_the_worst_two_point_mechanism(
     width: float, place: float
 ) -> None:
-    """Log-ratios t and t - range with the only probabilities that sum to one: the supremum over t, by brute force."""
+    """Log-ratios t and t - range with the only probabilities that sum to one: the supremum over t,
+    by brute force.
+    """
     epsilon = place * width
     t = np.linspace(0, width, 20_001)
     high = np.clip(-np.expm1(t - width) / -np.expm1(-width), 0.0, 1.0)
@@ -507,7 +511,9 @@ def _chain(
 
 @pytest.mark.parametrize("k", [2, 3, 5])
 def test_group_curves_hold_on_random_chains_of_neighbours(k: int) -> None:
-    """Each law is a neighbour of the next by its own measured claim; the ends must be within the group's curve."""
+    """Each law is a neighbour of the next by its own measured claim; the ends must be within the
+    group's curve.
+    """
     rng = np.random.default_rng(k)
     for _ in range(60):
         laws = _chain(
@@ -542,7 +548,9 @@ def test_gaussian_groups_are_exact(k: int) -> None:
 
 
 def test_approximate_groups_are_attained() -> None:
-    """The probability of one event along a chain of neighbours that uses all it is allowed at every step."""
+    """The probability of one event along a chain of neighbours that uses all it is allowed at every
+    step.
+    """
     epsilon, delta, k = 0.4, 1e-3, 4
     chain = [1e-3]
     for _ in range(k):
@@ -560,7 +568,9 @@ def test_approximate_groups_are_attained() -> None:
 
 
 def test_separate_gaussian_reports_add_in_squares_and_joint_ones_do_not() -> None:
-    """The likelihood ratio of k reports of one person, simulated: its curve is that of sqrt(k) mu, far below k mu."""
+    """The likelihood ratio of k reports of one person, simulated: its curve is that of sqrt(k) mu,
+    far below k mu.
+    """
     mu, k, epsilon = 0.5, 4, 1.0
     rng = np.random.default_rng(3)
     reports = mu + rng.standard_normal((400_000, k))
@@ -612,7 +622,9 @@ def test_square_roots_round_up(k: int) -> None:
 
 
 def test_separate_choices_have_no_bounded_range_of_their_sum() -> None:
-    """Two reports of range r, the second one chosen after the first: the log-ratios of both together are 3r apart, not 2r."""
+    """Two reports of range r, the second one chosen after the first: the log-ratios of both
+    together are 3r apart, not 2r.
+    """
     r = 0.4
     first = np.array([0.9 * r, -0.1 * r])  # of the two answers
     second = {0: np.array([0.999 * r, -0.001 * r]), 1: np.array([0.001 * r, -0.999 * r])}
@@ -675,9 +687,11 @@ def test_the_group_curve_of_any_curve_covers_what_is_exact() -> None:
 
 
 def test_other_records_may_differ_in_other_steps() -> None:
-    """Why a composition of n steps for one record is no composition of n wider steps for two: here it is one of 2n steps.
+    """Why a composition of n steps for one record is no composition of n wider steps for two: here
+    it is one of 2n steps.
 
-    Each of 2n outputs belongs to one of two records, n to each: for one record n steps of range r, whoever it is. The two together
+    Each of 2n outputs belongs to one of two records, n to each: for one record n steps of range r,
+    whoever it is. The two together
     are 2n steps, within the group's curve.
     """
     r, n = 0.5, 3

@@ -34,7 +34,9 @@ SCIPY: dict[str, Any] = {"laplace": stats.laplace, "exponential": stats.expon}
 
 
 def _randomised_response(bound: float, epsilon: float) -> float:
-    """The hockey-stick divergence of one bit told truthfully with probability e^b / (1 + e^b), over all four events."""
+    """The hockey-stick divergence of one bit told truthfully with probability e^b / (1 + e^b), over
+    all four events.
+    """
     truth = np.exp(bound) / (1 + np.exp(bound))
     one, other = np.array([truth, 1 - truth]), np.array([1 - truth, truth])
     return max(
@@ -203,7 +205,9 @@ def test_many_queries_at_once_answer_like_one_by_one(law: Law) -> None:
 
 
 def _losses(sparse: AboveThreshold, last_is_moved: bool = True) -> np.ndarray:
-    """Log-ratios over long runs: some queries before the datum, n after it, then perhaps one that ends the run."""
+    """Log-ratios over long runs: some queries before the datum, n after it, then perhaps one that
+    ends the run.
+    """
     found = []
     for before, after, level, end in product(
         (0, 1, 100_000), (0, 1, 100_000), (-30.0, 1.0), (None, -30.0, 1.0)
@@ -247,7 +251,9 @@ def test_half_of_either_noise_costs_more_than_is_said(
 
 @pytest.mark.parametrize("law", LAWS)
 def test_a_datum_that_spares_the_last_query_costs_more(law: Law) -> None:
-    """So the shared shift is what makes the cost a maximum and not a sum, and this test would see the difference."""
+    """So the shared shift is what makes the cost a maximum and not a sum, and this test would see
+    the difference.
+    """
     sparse = AboveThreshold(law, 1.0, 1.0)
     assert np.abs(_losses(sparse, last_is_moved=False)).max() > 1.5 * sparse.curve.bound
 

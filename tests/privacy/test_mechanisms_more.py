@@ -102,7 +102,9 @@ def test_one_coordinate_of_k_norm_noise_is_laplace_noise() -> None:
 
 
 def test_k_norm_noise_fills_the_cube_and_not_only_its_size() -> None:
-    """Given the largest coordinate, the face is uniform among the 2 d faces and the other coordinates are uniform on it."""
+    """Given the largest coordinate, the face is uniform among the 2 d faces and the other
+    coordinates are uniform on it.
+    """
     noise, d = SeededNoise(24).server(), 3
     draws = np.array([KNorm("report", 1.0).sample(np.zeros(d), noise) for _ in range(6000)])
     leader = np.abs(draws).argmax(axis=1)
@@ -142,7 +144,9 @@ WORST = {
 @pytest.mark.parametrize("name", WORST)
 @pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
 def test_pure_vector_noise_costs_exactly_its_bound(name: str, epsilon: float) -> None:
-    """On the widest moves the ratio is reached, far out in the direction of the move; on random ones it is not exceeded."""
+    """On the widest moves the ratio is reached, far out in the direction of the move; on random
+    ones it is not exceeded.
+    """
     mechanism = ADDITIVE[name](1 / epsilon, 1.0)
     assert mechanism.curve == (LaplaceDP if name == "laplace" else PureDP)(
         mechanism.curve.epsilon(0.0)
@@ -168,7 +172,9 @@ def test_pure_vector_noise_costs_exactly_its_bound(name: str, epsilon: float) ->
 
 
 def test_laplace_noise_for_one_coordinate_does_not_protect_a_vector() -> None:
-    """d coordinates that move by one each cost d times as much: the sensitivity is the sum of the moves."""
+    """d coordinates that move by one each cost d times as much: the sensitivity is the sum of the
+    moves.
+    """
     mechanism, move = AdditiveNoise("report", "laplace", 1.0), np.ones(10)
     assert mechanism.distance(np.zeros(10), move) == 10.0
     assert mechanism.log_density(move, 5 * move) - mechanism.log_density(
@@ -180,7 +186,10 @@ def test_laplace_noise_for_one_coordinate_does_not_protect_a_vector() -> None:
 def test_laplace_noise_has_the_curve_of_one_number_in_every_dimension(
     first: float, second: float
 ) -> None:
-    """Moves in two coordinates, exactly: the mean of the second curve over the loss of the first. One coordinate is the worst."""
+    """Moves in two coordinates, exactly: the mean of the second curve over the loss of the first.
+
+    One coordinate is the worst.
+    """
     one, rest = LaplaceDP(first + second), LaplaceDP(second)
     for epsilon in np.linspace(-1.0, 1.0, 21) * (first + second):
 
@@ -210,7 +219,9 @@ def test_k_norm_noise_is_smaller_than_laplace_noise_for_the_same_cost() -> None:
 
 @pytest.mark.parametrize("move", [np.array([0.8]), np.array([0.48, -0.64]), np.full(16, 0.2)])
 def test_gaussian_vector_noise_costs_exactly_its_mu(move: np.ndarray) -> None:
-    """The log-ratio of the two worlds is normal with mean mu^2 / 2 and variance mu^2 in the first: mu is the l2 move over the scale."""
+    """The log-ratio of the two worlds is normal with mean mu^2 / 2 and variance mu^2 in the first:
+    mu is the l2 move over the scale.
+    """
     mechanism, zero, noise = (
         GaussianNoise("report", 1.5, 0.8),
         np.zeros_like(move),
@@ -236,7 +247,9 @@ def _ratio(mechanism: Additive, move: np.ndarray, output: Any) -> float:
 
 @pytest.mark.parametrize("cost", [0.1, 1.0, 3.0])
 def test_one_sided_noise_is_only_as_private_as_its_total_variation(cost: float) -> None:
-    """Both directions of one number, by quadrature; both directions and mixed signs of a pair of numbers, in closed form."""
+    """Both directions of one number, by quadrature; both directions and mixed signs of a pair of
+    numbers, in closed form.
+    """
     curve = AdditiveNoise("report", "exponential", 1 / cost).curve
     assert isinstance(curve, ApproximateDP)
     leak = 1 - np.exp(-cost)
@@ -283,7 +296,9 @@ def _by_inclusion_exclusion(weights: np.ndarray) -> list[float]:
 
 
 def _by_permuting_and_flipping(weights: np.ndarray) -> np.ndarray:
-    """Visit all in random order, take i with probability w[i], else go on: the definition of permute-and-flip."""
+    """Visit all in random order, take i with probability w[i], else go on: the definition of
+    permute-and-flip.
+    """
     found = np.zeros(len(weights))
     orders = list(permutations(range(len(weights))))
     for order in orders:
@@ -321,7 +336,9 @@ def test_permute_and_flip_probabilities_sum_to_one_for_many_choices(d: int, spre
 
 
 def test_permute_and_flip_with_one_good_choice_among_many_equal_ones() -> None:
-    """w = 1 once and w = c for the other n: the leader wins with probability (1 - (1 - c)^(n + 1)) / (c (n + 1))."""
+    """w = 1 once and w = c for the other n: the leader wins with probability (1 - (1 - c)^(n + 1))
+    / (c (n + 1)).
+    """
     for n, gap in product((10, 1000, 4000), (0.0, 1.0, 6.0)):
         c = np.exp(-gap)
         expected = -np.expm1((n + 1) * np.log1p(-c)) / (c * (n + 1)) if gap else 1 / (n + 1)
@@ -447,7 +464,9 @@ def test_gumbel_noise_has_a_bounded_range_and_exponential_noise_has_not(monotone
 
 
 def test_noise_of_the_wrong_sign_protects_nothing() -> None:
-    """The smallest of score + exponential noise: a choice one behind n others wins with probability e^-n / (n + 1)."""
+    """The smallest of score + exponential noise: a choice one behind n others wins with probability
+    e^-n / (n + 1).
+    """
     for n in (5, 50):
         behind = np.exp(-n) / (n + 1)
         assert np.log(1 / (n + 1)) - np.log(behind) == pytest.approx(n)

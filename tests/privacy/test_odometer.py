@@ -1,4 +1,6 @@
-"""Odometer and filter: refusal exactly at the budget, adaptive adversaries by exact enumeration, stored states, constant work."""
+"""Odometer and filter: refusal exactly at the budget, adaptive adversaries by exact enumeration,
+stored states, constant work.
+"""
 
 from __future__ import annotations
 
@@ -97,7 +99,9 @@ def _renyi(pair: np.ndarray, order: float) -> float:
 
 
 def _two_points(spread: float, top: float) -> np.ndarray:
-    """The pair with log-ratios `top` and `top - spread` and nothing else: generalised randomised response."""
+    """The pair with log-ratios `top` and `top - spread` and nothing else: generalised randomised
+    response.
+    """
     high = (1 - exp(top - spread)) / (1 - exp(-spread))
     one = np.array([high, 1 - high])
     return np.array([one, one * np.exp([-top, spread - top])])
@@ -236,7 +240,10 @@ def test_the_budget_is_reached_exactly() -> None:
 
 
 def test_a_float_above_the_decimal_it_prints_as_is_not_given_away() -> None:
-    """0.1 is a little more than a tenth: ten of them exceed 1. The share is a little less, and ten of those fit."""
+    """0.1 is a little more than a tenth: ten of them exceed 1.
+
+    The share is a little less, and ten of those fit.
+    """
     tenth = Filter(Budget(1.0))
     for _ in range(9):
         tenth = tenth.spend(PureDP(0.1))
@@ -331,7 +338,9 @@ CURVES = st.one_of(
 def test_whatever_is_asked_the_exact_sum_stays_within_the_budget(
     asked: list[PrivacyCurve], budget: Budget
 ) -> None:
-    """An adversary who goes on after refusals: what was granted never exceeds the budget, and nothing is refused that fitted."""
+    """An adversary who goes on after refusals: what was granted never exceeds the budget, and
+    nothing is refused that fitted.
+    """
     filtered, exact = Filter(budget), Fraction(0)
     for cost in asked:
         event, value = event_of(cost)
@@ -411,9 +420,11 @@ MENU = (1, 2, 4)  # randomised response at these multiples of a step
 
 
 def _best_adversary(filtered: Filter, epsilon: float, step: float) -> float:
-    """sup over all adaptive strategies on the menu of E_P(1 - e^(epsilon - loss))_+, the filter deciding what is allowed.
+    """sup over all adaptive strategies on the menu of E_P(1 - e^(epsilon - loss))_+, the filter
+    deciding what is allowed.
 
-    Losses are whole multiples of the step, so states meet again and the supremum over all strategies is computed exactly.
+    Losses are whole multiples of the step, so states meet again and the supremum over all
+    strategies is computed exactly.
     """
 
     @cache
@@ -451,7 +462,9 @@ def test_no_adaptive_strategy_beats_the_concentrated_filter(rho: float, step: fl
 
 
 def test_randomised_response_of_this_rho_is_worse_than_gaussian_noise_of_this_rho() -> None:
-    """Why a pure release costs pi/2 times as much in the Gaussian currency, and why rho has no price there at all."""
+    """Why a pure release costs pi/2 times as much in the Gaussian currency, and why rho has no
+    price there at all.
+    """
     assert _best_adversary(Filter(Budget(rho=0.3)), 0.5, 0.125) > 1.1 * GaussianDP(sqrt(0.6)).delta(
         0.5
     )
@@ -485,7 +498,9 @@ RULES: dict[str, Callable[[float, float], float]] = {
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("epsilon", [0.0, 0.5, 1.5, 3.0])
 def test_adaptive_gaussian_steps_stay_within_the_gaussian_filter(rule: str, epsilon: float) -> None:
-    """The first step's loss decides the size of the second: integrated exactly over the first, closed form for the second."""
+    """The first step's loss decides the size of the second: integrated exactly over the first,
+    closed form for the second.
+    """
     filtered = Filter(Budget(mu=1.2))
     first = GaussianDP(0.7)
     once = filtered.spend(first)
@@ -540,7 +555,9 @@ def test_the_realised_bound_is_a_little_above_that_of_a_plan() -> None:
 def test_no_adaptive_strategy_makes_the_loss_cross_the_realised_bound_too_often(
     delta: float,
 ) -> None:
-    """The largest probability that the loss is ever above the odometer's figure, over all adaptive strategies on the menu."""
+    """The largest probability that the loss is ever above the odometer's figure, over all adaptive
+    strategies on the menu.
+    """
     step = 0.25
 
     @cache

@@ -1,4 +1,6 @@
-"""Secure noise: exact laws, at every scale, from entropy alone; and nothing weaker is ever taken for it."""
+"""Secure noise: exact laws, at every scale, from entropy alone; and nothing weaker is ever taken
+for it.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ LAWS = {"exponential": stats.expon, "laplace": stats.laplace, "discrete laplace"
 
 
 def distribution(law: LatticeLaw, scale: float) -> Callable[[Any], Any]:
-    """Pr(noise <= x) at integers x: summed up where that is possible, continuous with the half step where the scale is large."""
+    """Pr(noise <= x) at integers x: summed up where that is possible, continuous with the half step
+    where the scale is large.
+    """
     shape = SHAPES[law](scale)
     reach = ceil((14 if law in GAUSSIANS else 60) * scale) + 5
     if reach < 2_000_000:
@@ -112,7 +116,9 @@ def test_kolmogorov_smirnov_on_a_fine_lattice(law: LatticeLaw) -> None:
 
 @pytest.mark.parametrize("law", SHAPES)
 def test_a_short_table_is_as_exact(law: LatticeLaw) -> None:
-    """A table that ends after a small part of the scale leaves much of the law to the tail and its digits."""
+    """A table that ends after a small part of the scale leaves much of the law to the tail and its
+    digits.
+    """
     short = ExactLaw(law, 1e6, reach=0.5)
     sample = short.sample(2000, WORDS)
     assert (np.abs(sample) >= short.end).mean() > 0.2
@@ -123,7 +129,9 @@ def test_a_short_table_is_as_exact(law: LatticeLaw) -> None:
 @pytest.mark.parametrize("law", SHAPES)
 @pytest.mark.parametrize("scale", [0.4, 30.0, 2.0**45])
 def test_digits_alone_are_as_exact(law: LatticeLaw, scale: float) -> None:
-    """The way without tables, for every scale, against the law and against two thirds and three halves of the scale."""
+    """The way without tables, for every scale, against the law and against two thirds and three
+    halves of the scale.
+    """
     sample = np.array([integer(law, scale, WORDS) for _ in range(1500)])
     assert chi_square(sample, law, scale, 20) > FALSE_ALARM
     for factor in (0.5, 2.0):
@@ -160,7 +168,9 @@ def test_a_scale_that_is_used_again_gets_a_table() -> None:
 def test_floats_that_cannot_decide_leave_it_to_the_digits(
     law: LatticeLaw, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With a margin of one tenth a good part of all trials is decided by digits: the law stays the same."""
+    """With a margin of one tenth a good part of all trials is decided by digits: the law stays the
+    same.
+    """
     monkeypatch.setattr(exact, "ERROR", 0.1)
     asked = 0
     honest = exact.below
@@ -179,7 +189,9 @@ def test_floats_that_cannot_decide_leave_it_to_the_digits(
 
 @pytest.mark.parametrize("law", SHAPES)
 def test_floats_are_as_precise_as_claimed(law: LatticeLaw) -> None:
-    """Against 50 digits, out to the end of the table: the margin is at least sixteen times the largest error."""
+    """Against 50 digits, out to the end of the table: the margin is at least sixteen times the
+    largest error.
+    """
     worst = 0.0
     for scale in (0.3, 5.0, 63.9, 64.0, 80.0, 159.9, 160.0, 300.0, 1e6, 2.0**39):
         shape = SHAPES[law](scale)
@@ -345,7 +357,9 @@ def test_a_fork_that_python_does_not_notice_draws_other_noise() -> None:
 
 
 def test_nobody_else_can_take_the_digits_away() -> None:
-    """The application's mpmath may be set to five digits at any moment: the samplers have their own."""
+    """The application's mpmath may be set to five digits at any moment: the samplers have their
+    own.
+    """
     stop = threading.Event()
 
     def disturb() -> None:
@@ -365,7 +379,9 @@ def test_nobody_else_can_take_the_digits_away() -> None:
 
 
 def test_a_draw_in_the_middle_of_another_uses_other_words() -> None:
-    """A signal handler may interrupt a draw anywhere and draw from a second source in the same thread."""
+    """A signal handler may interrupt a draw anywhere and draw from a second source in the same
+    thread.
+    """
     one, other = SecureNoise(), SecureNoise()
     inside: list[np.ndarray] = []
 
@@ -388,7 +404,9 @@ def test_a_draw_in_the_middle_of_another_uses_other_words() -> None:
 
 
 def test_a_round_is_answered_once_whoever_asks() -> None:
-    """Threads that ask for the same round at the same time get the same answer: a second one would be a second release."""
+    """Threads that ask for the same round at the same time get the same answer: a second one would
+    be a second release.
+    """
     learner = Learner.private(
         SparseVector(epsilon=0.05), clients=1, experts=8, horizon=300, source=SecureNoise()
     )
@@ -559,7 +577,9 @@ def test_released_values_stay_on_the_lattice() -> None:
 
 
 def test_noise_in_store_is_used_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """With a law that counts 0, 1, 2, ... every value is handed out once and in order, whatever the sizes of the draws."""
+    """With a law that counts 0, 1, 2, ... every value is handed out once and in order, whatever the
+    sizes of the draws.
+    """
     drawn = 0
 
     def counting(self: ExactLaw, target: np.ndarray, words: SecureWords) -> None:
@@ -626,7 +646,9 @@ class Scripted:
 
 @pytest.mark.parametrize("gap", [100.0, 400.0, 745.0, 746.0])
 def test_a_hopeless_coin_is_not_taken_for_heads(gap: float) -> None:
-    """The first 64 bits of the trial are zero, the next are not: a chance far below 2^-64 has lost all the same."""
+    """The first 64 bits of the trial are zero, the next are not: a chance far below 2^-64 has lost
+    all the same.
+    """
     order, coins, more = [0, 1], [0, 2**63], [2**63]
     forged: Any = Scripted(*order, *coins, *more)
     assert choice.permute_and_flip(np.array([gap, 0.0]), 1.0, forged) == 1
@@ -687,7 +709,9 @@ def test_threads_never_share_noise() -> None:
     [("laplace", 3.0), ("laplace", 1000.0), ("gaussian", 3.0), ("gaussian", 1000.0)],
 )
 def test_agrees_with_opendp(law: str, scale: float) -> None:
-    """The same law as OpenDP's samplers (whose laws are our discrete ones), by a two-sample test with power."""
+    """The same law as OpenDP's samplers (whose laws are our discrete ones), by a two-sample test
+    with power.
+    """
     dp = pytest.importorskip("opendp.prelude")
     dp.enable_features("contrib")
     space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64")

@@ -1,4 +1,6 @@
-"""Records: what a guarantee becomes on disk, what a record refuses to say, and the way from a file back."""
+"""Records: what a guarantee becomes on disk, what a record refuses to say, and the way from a file
+back.
+"""
 
 from __future__ import annotations
 

@@ -31,10 +31,13 @@ def test_the_example_leaves_nothing_open() -> None:
             "line 2: Unknown key details.intended_us; did you mean 'intended_use'?",
         ),
         (
-            'name = "x"\n\nrecords_per_site = "many"\n',
-            "line 3: Expected details.records_per_site='many' to fit",
+            'name = "x"\n\nrecords_per_client = "many"\n',
+            "line 3: Expected details.records_per_client='many' to fit",
         ),
-        ("records_per_site = 0\n", "line 1: Expected records_per_site=0 to be a whole number >= 1"),
+        (
+            "records_per_client = 0\n",
+            "line 1: Expected records_per_client=0 to be a whole number >= 1",
+        ),
         ('data_curators = [{ name = "x" }]\n', "line 1: Expected details.data_curators"),
         ('name = "x"\nexpires = \n', "line 2"),
         (
@@ -148,7 +151,10 @@ def test_a_folder_that_is_not_a_run_is_refused(made: Command, tmp_path: Path, ca
             "Write one with `hedgerow audit NAME --json`.",
         ),
         (["results", "--audit-file", "study.toml"], "study.toml is not an audit ("),
-        (["results", "--audit", "--audit-file", "x"], "and not both"),
+        (
+            ["results", "--audit", "--audit-file", "x"],
+            "--audit and --audit-file exclude each other. Give one of them.",
+        ),
         (["results", "--out", "study.toml"], "--out study.toml is a file. Choose a folder."),
     ],
 )

@@ -177,7 +177,7 @@ def test_a_delta_that_grew_beyond_one_is_read_off_the_outline() -> None:
 
 
 def test_persons_with_several_records(stated: Stated, pages: Pages) -> None:
-    statement = stated("pure", Details(records_per_site=3, sites_per_person=2))
+    statement = stated("pure", Details(records_per_client=3, clients_per_person=2))
     six = statement.of_records(6)
     assert six is not None
     assert six.epsilon == pytest.approx(3.0)
@@ -212,7 +212,7 @@ def test_persons_with_several_records(stated: Stated, pages: Pages) -> None:
 
 
 def test_a_person_with_too_many_records_is_a_warning(stated: Stated) -> None:
-    statement = stated("pure", Details(records_per_site=20, sites_per_person=2))
+    statement = stated("pure", Details(records_per_client=20, clients_per_person=2))
     text = plain_words(statement)[1]
     assert (
         "40 records (20 at each of 2 clients), each for one round: "
@@ -229,7 +229,7 @@ def test_a_person_with_too_many_records_is_a_warning(stated: Stated) -> None:
 
 def test_how_often_one_person_may_be_there_needs_both_numbers(stated: Stated) -> None:
     """With an open number of clients no most is named; a single client needs no number."""
-    half = stated("pure", Details(records_per_site=3))
+    half = stated("pure", Details(records_per_client=3))
     text = plain_words(half)[1]
     assert text.startswith(
         f"A person may have 3 records at one client (at how many clients: {OPEN}), "
@@ -249,6 +249,6 @@ def test_how_often_one_person_may_be_there_needs_both_numbers(stated: Stated) ->
 
 def test_nobody_is_in_more_rounds_than_there_are(stated: Stated) -> None:
     with pytest.raises(
-        InvalidValue, match="Expected records_per_site=31 <= the 30 rounds of the run"
+        InvalidValue, match="Expected records_per_client=31 <= the 30 rounds of the run"
     ):
-        stated("pure", Details(records_per_site=31))
+        stated("pure", Details(records_per_client=31))

@@ -108,9 +108,9 @@ def test_what_a_run_costs_is_what_the_releases_cost_that_one_record_enters(
 
 
 def test_units_have_a_formula() -> None:
-    person = Person(4, may_span_sites=True)
+    person = Person(4, may_span_clients=True)
     assert "at most 4 loss vectors" in formula(
-        UnitRecord("Person", person.words(), {"appearances": 4, "may_span_sites": True})
+        UnitRecord("Person", person.words(), {"appearances": 4, "may_span_clients": True})
     )
     assert "all other clients" in formula(UnitRecord(Site.__name__, Site().words(), {}))
 

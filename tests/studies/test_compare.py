@@ -1,4 +1,6 @@
-"""Runs side by side: the right interval for what the runs share, what differs by name, other folders refused by name."""
+"""Runs side by side: the right interval for what the runs share, what differs by name, other
+folders refused by name.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""Deployments: their record needs secure noise, their certificate is never better than the simulation's, several runs add up."""
+"""Deployments: their record needs secure noise, their certificate is never better than the
+simulation's, several runs add up.
+"""
 
 from __future__ import annotations
 
@@ -375,7 +377,9 @@ hedgerow.ENVIRONMENTS.add("replay", Replay)
 
 
 def test_only_an_environment_that_says_so_draws_afresh(hedgerow: Command, tmp_path: Path) -> None:
-    """A plugin that replays a file says nothing: its seeds count as runs on the same data, and so do those of its neighbours."""
+    """A plugin that replays a file says nothing: its seeds count as runs on the same data, and so
+    do those of its neighbours.
+    """
     (tmp_path / "replay.py").write_text(REPLAY)
     table = 'name = "{}"\nclients = 2\nexperts = 3\nhorizon = 8'
     for name, runs in (("replay", 3), ("bernoulli", 1)):
@@ -420,12 +424,12 @@ def test_a_learner_names_the_shape_it_was_given() -> None:
     learner.observe(np.zeros((2, 3)))
 
 
-def test_the_way_to_a_secure_source_is_told(tmp_path: Path) -> None:
+def test_the_way_to_a_secure_source_is_named(tmp_path: Path) -> None:
+    seeded: Any = SeededNoise(0)
     with pytest.raises(
         InvalidValue,
-        match=re.escape("got SeededNoise. Write source=SecureNoise(), from hedgerow.privacy."),
+        match=re.escape("got SeededNoise. Pass source=hedgerow.SecureNoise()."),
     ):
-        seeded: Any = SeededNoise(0)
         hr.Learner.private(hr.SparseVector(), clients=2, experts=3, horizon=5, source=seeded)
     with pytest.raises(
         InvalidValue,
@@ -459,13 +463,13 @@ def test_the_example_asks_for_its_folder(monkeypatch: pytest.MonkeyPatch) -> Non
         runpy.run_path(str(EXAMPLES / "deployment.py"))
 
 
-def test_the_readme_deploys_as_it_is_printed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_docs_deploy_as_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     (code,) = (
         part
-        for part in re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.S)
+        for part in re.findall(
+            r"```python\n(.*?)```", (ROOT / "docs" / "deploy.md").read_text(), re.S
+        )
         if "record_deployment" in part
     )
     exec(code, {})

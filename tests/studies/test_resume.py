@@ -1,4 +1,6 @@
-"""A run that is interrupted, killed or fails keeps what is finished; resumed, it gives what a run in one go gives."""
+"""A run that is interrupted, killed or fails keeps what is finished; resumed, it gives what a run
+in one go gives.
+"""
 
 from __future__ import annotations
 
@@ -125,7 +127,9 @@ def _stopped(folder: Path, workers: int, stop: Callable[[int], None]) -> tuple[i
 def test_a_stopped_process_can_be_resumed(
     hedgerow: Command, tmp_path: Path, monkeypatch: Any, number: int
 ) -> None:
-    """Ctrl-C goes to the whole group, as from a terminal; a kill to the parent alone, whose workers then end by themselves."""
+    """Ctrl-C goes to the whole group, as from a terminal; a kill to the parent alone, whose workers
+    then end by themselves.
+    """
     (tmp_path / "gated.py").write_text(GATED)
     (tmp_path / "gated.toml").write_text(STUDY)
     stop = (

@@ -1,4 +1,6 @@
-"""Running a study: the same results however it is run, plugins in every process, folders complete or absent."""
+"""Running a study: the same results however it is run, plugins in every process, folders complete
+or absent.
+"""
 
 from __future__ import annotations
 
@@ -147,7 +149,7 @@ def test_a_folder_appears_only_when_complete(tmp_path: Path) -> None:
     assert (out / "a").read_text() == "a"
     assert [p.name for p in out.parent.iterdir()] == ["results"]
     with (
-        pytest.raises(InvalidValue, match="already exists. Choose another folder or delete it."),
+        pytest.raises(InvalidValue, match=r"already exists\. Choose another folder or delete it\."),
         fresh_folder(out, "x"),
     ):
         pass

@@ -1,4 +1,6 @@
-"""Tasks in parallel processes: all are done, errors come back whole, and no process is left, whatever happens."""
+"""Tasks in parallel processes: all are done, errors come back whole, and no process is left,
+whatever happens.
+"""
 
 from __future__ import annotations
 

@@ -240,7 +240,9 @@ class StickySelector(Selector):
 
 @dataclass(frozen=True)
 class EndlessWindow(Selector):
-    """Counts an expert's losses from the very start, so that a datum stands in the window of every run."""
+    """Counts an expert's losses from the very start, so that a datum stands in the window of every
+    run.
+    """
 
     def switch(self, state: ServerState, noise: Noise) -> ServerState:
         return replace(super().switch(state, noise), base=0)
@@ -717,7 +719,9 @@ class NoticesAbsence(AlgorithmSpec):
 
 @dataclass(frozen=True)
 class Overflowing(Sampler):
-    """Keeps weights outside the log domain: they vanish on long runs and leave it with an expert that does not exist."""
+    """Keeps weights outside the log domain: they vanish on long runs and leave it with an expert
+    that does not exist.
+    """
 
     def _choose(self, state: ClientState, coins: np.ndarray) -> np.ndarray:
         mass = np.cumsum(np.exp(-self.rate * from_units(state.totals)), axis=-1)

@@ -1,6 +1,8 @@
-"""Algorithms of kinds the package has none of yet, which keep every contract: Gaussian noise, and noise drawn by clients.
+"""Algorithms of kinds the package has none of yet, which keep every contract: Gaussian noise, and
+noise drawn by clients.
 
-Everybody follows the expert whose noisy losses, since the last exchange or since the start, are smallest.
+Everybody follows the expert whose noisy losses, since the last exchange or since the start, are
+smallest.
 """
 
 from __future__ import annotations
@@ -137,7 +139,9 @@ CHANNELS = {
 
 @dataclass(frozen=True)
 class NoisySums(AlgorithmSpec):
-    """One release costs `cost` (epsilon or mu); a datum is in one of them, or with `forgets=False` in all that follow it."""
+    """One release costs `cost` (epsilon or mu); a datum is in one of them, or with `forgets=False`
+    in all that follow it.
+    """
 
     law: Law = "k-norm"
     noise_of: Literal["clients", "server"] = "clients"
@@ -206,7 +210,9 @@ class NoisySums(AlgorithmSpec):
 
 @dataclass(frozen=True)
 class TwoLaws(AlgorithmSpec):
-    """K-norm and Gaussian noise side by side: a plan that only privacy-loss distributions compose sharply."""
+    """K-norm and Gaussian noise side by side: a plan that only privacy-loss distributions compose
+    sharply.
+    """
 
     cost: float = 0.5
 

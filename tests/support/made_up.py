@@ -1,4 +1,6 @@
-"""Studies with made-up results: the configuration is real, the regret of every entry is a function of its label and setting."""
+"""Studies with made-up results: the configuration is real, the regret of every entry is a function
+of its label and setting.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ from hedgerow.studies.config import StudyConfig
 from hedgerow.studies.study import Study
 
 SPREAD = 0.01
-"""Half of the seeds regret so much more than the mean, relatively, the others so much less; other halves for other entries."""
+"""Half of the seeds regret so much more than the mean, relatively, the others so much less; other
+halves for other entries.
+"""
 SEEDS = 16
 
 
@@ -36,7 +40,9 @@ def made_up(
     comparators: Mapping[str, float] | None = None,
     seeds: int = SEEDS,
 ) -> Study:
-    """`law(name, setting)` is the mean regret of the label `name/...`: a number, or one for each of the `rounds`."""
+    """`law(name, setting)` is the mean regret of the label `name/...`: a number, or one for each of
+    the `rounds`.
+    """
     results, at = [], np.asarray(rounds)
     for index, entry in enumerate(config.algorithms):
         mean = law(entry.label.rpartition("/")[0], config.environment_of(entry).setting)

@@ -1,4 +1,6 @@
-"""The shrinking dartboard in tiny games, from its definition: the chance of every transcript for all losses of two experts."""
+"""The shrinking dartboard in tiny games, from its definition: the chance of every transcript for
+all losses of two experts.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ from hedgerow.contracts.adversary import Levels, largest_delta, sort_by_prefix
 
 @dataclass(frozen=True, eq=False)
 class TinyGame:
-    """Losses of a group, summed over `most` = clients * every reports, are whole numbers; a datum moves each of them by one at most."""
+    """Losses of a group, summed over `most` = clients * every reports, are whole numbers; a datum
+    moves each of them by one at most.
+    """
 
     chances: np.ndarray
     levels: Levels
@@ -41,7 +45,9 @@ def tiny_game(choice: Choice, most: int, groups: int) -> TinyGame:
 
 
 class _Play:
-    """Walks through all transcripts; every array has one axis for the vector of each group that is followed by an exchange."""
+    """Walks through all transcripts; every array has one axis for the vector of each group that is
+    followed by an exchange.
+    """
 
     def __init__(self, choice: Choice, vectors: np.ndarray, exchanges: int) -> None:
         self.choice, self.exchanges = choice, exchanges

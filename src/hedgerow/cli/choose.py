@@ -42,8 +42,10 @@ def choose(
 
     Example: hedgerow choose --seeds 20
 
-    The best is named for each kind of losses, trust and frequency of talk. Private algorithms have epsilon = 1. What counts is the
-    worst stream of the kind. Algorithms within one half-width of the best are named with it. None is named if the best regrets more
+    The best is named for each kind of losses, trust and frequency of talk. Private algorithms have
+    epsilon = 1. What counts is the
+    worst stream of the kind. Algorithms within one half-width of the best are named with it. None
+    is named if the best regrets more
     than half of what blind guesses do.
     """
     at_least("seeds", seeds, 2)

@@ -66,10 +66,10 @@ class Person:
     """The unit is one person with at most `appearances` records, at one client or at several."""
 
     appearances: int
-    may_span_sites: bool
+    may_span_clients: bool
 
     def words(self) -> str:
-        where = "across clients" if self.may_span_sites else "at one client"
+        where = "across clients" if self.may_span_clients else "at one client"
         return f"one person with at most {self.appearances} records {where}"
 
 

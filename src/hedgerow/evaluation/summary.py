@@ -1,4 +1,4 @@
-"""Results of many seeds in rows, and the one summary table: printed, on the command line, in JSON."""
+"""Results of many seeds in rows, and the one summary table, in text and JSON."""
 
 from __future__ import annotations
 

@@ -1,14 +1,18 @@
 """Choose an algorithm: the regret of every algorithm on common streams, and what follows from it.
 
-A stream belongs to a kind of losses if somebody who knows no more than the kind could meet it. What counts for an algorithm is
-therefore its worst stream of the kind. A choice is computed for every kind, trust and frequency of talk (`choices`):
+A stream belongs to a kind of losses if a user who knows no more than the kind could meet it. What
+counts for an algorithm is
+therefore its worst stream of the kind. A choice is computed for every kind, trust and frequency of
+talk (`choices`):
 
 * Candidates are the private algorithms that need no more trust and no more talk than there is.
-* The best has the smallest mean regret on its worst stream of the kind. Every candidate within the best one's half-width is named.
+* The best has the smallest mean regret on its worst stream of the kind. Every candidate within the
+  best one's half-width is named.
 * If the best regrets more than half of what blind guesses do, none is named: it hardly learns.
 * A delta is used only where it helps: where no candidate with delta = 0 is within the half-width.
 
-Nothing here is tuned: streams have the defaults of their environments, and algorithms their own defaults at epsilon = 1.
+Nothing here is tuned: streams have the defaults of their environments, and algorithms their own
+defaults at epsilon = 1.
 """
 
 from __future__ import annotations
@@ -70,7 +74,8 @@ class Kind:
 class Candidate:
     """An algorithm with its parameters; `trust` is None where nothing is protected.
 
-    `only` is the kind of losses of which somebody knows enough to give these parameters; None: any kind.
+    `only` is the kind of losses of which somebody knows enough to give these parameters; None: any
+    kind.
     """
 
     label: str
@@ -89,7 +94,9 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Row:
-    """One candidate, measured: its regret on every stream, and the proven bound where one covers the stream."""
+    """One candidate, measured: its regret on every stream, and the proven bound where one covers
+    the stream.
+    """
 
     candidate: Candidate
     regret: Mapping[str, Estimate]
@@ -101,7 +108,9 @@ class Row:
         return stream, self.regret[stream]
 
     def proven(self, kind: Kind, rounds: Mapping[str, int]) -> float | None:
-        """The largest bound over the streams of the kind, if all are covered and none is as large as the number of rounds."""
+        """The largest bound over the streams of the kind, if all are covered and none is as large
+        as the number of rounds.
+        """
         bounds = [(self.bound[name], rounds[name]) for name in kind.streams]
         if any(bound is None or bound >= horizon for bound, horizon in bounds):
             return None
@@ -110,7 +119,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Choice:
-    """What to take: labels with delta = 0, labels where a delta is allowed too, and the one with the smallest proven bound."""
+    """What to take: labels with delta = 0, labels where a delta is allowed too, and the one with
+    the smallest proven bound.
+    """
 
     kind: str
     trust: Trust
@@ -252,7 +263,10 @@ def _same_for_all(environment: Environment, seed: int) -> Environment:
 
 
 def measure(seeds: int, progress: Callable[[str, int, int], None] | None = None) -> list[Row]:
-    """The regret of every candidate on every stream; `progress(stream, done, total)` counts streams times seeds."""
+    """The regret of every candidate on every stream;
+
+    `progress(stream, done, total)` counts streams times seeds.
+    """
     everybody, games = candidates(), streams()
     entries = tuple(Entry(candidate.label, candidate.spec) for candidate in everybody)
     regrets: dict[tuple[str, str], list[float]] = {}
@@ -299,7 +313,9 @@ def admitted(rows: Iterable[Row], kind: Kind, trust: Trust, talk: str) -> list[R
 
 
 def recommended(rows: Sequence[Row], kind: Kind, guessing: Row) -> tuple[str, ...]:
-    """The labels within one half-width of the smallest worst mean, the smallest first; none if that is hardly better than guessing."""
+    """The labels within one half-width of the smallest worst mean, the smallest first; none if that
+    is hardly better than guessing.
+    """
     if not rows:
         return ()
     scored = sorted(

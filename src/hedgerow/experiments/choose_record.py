@@ -42,7 +42,10 @@ def document(rows: Sequence[Row], seeds: int) -> dict[str, Any]:
 
 
 def rows_of(table: Mapping[str, Any]) -> list[Row]:
-    """The measured rows of a document, in the order of today's candidates; KeyError where one was not measured."""
+    """The measured rows of a document, in the order of today's candidates;
+
+    KeyError where one was not measured.
+    """
     stored = {row["label"]: row for row in table["rows"]}
     found = []
     for candidate in candidates():

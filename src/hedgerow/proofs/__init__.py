@@ -6,12 +6,14 @@ import re
 from importlib.resources import files
 
 _TABLE = """
-    alpha α beta β gamma γ delta δ zeta ζ eta η theta θ kappa κ lambda λ mu μ nu ν xi ξ pi π rho ρ sigma σ tau τ phi φ varphi φ
-    chi χ psi ψ omega ω epsilon ε varepsilon ε Gamma Γ Delta Δ Theta Θ Lambda Λ Phi Φ Psi Ψ Omega Ω Sigma Σ Pi Π ell ℓ infty ∞
-    le ≤ leq ≤ ge ≥ geq ≥ ne ≠ neq ≠ ll ≪ gg ≫ approx ≈ sim ∼ equiv ≡ propto ∝ in ∈ notin ∉ subseteq ⊆ subset ⊂ cup ∪ cap ∩
-    emptyset ∅ setminus ∖ times × cdot · pm ± mp ∓ circ ∘ to → mapsto ↦ rightarrow → implies ⇒ Rightarrow ⇒ iff ⇔ sum ∑ prod ∏
-    int ∫ sqrt √ ldots … dots … cdots … lfloor ⌊ rfloor ⌋ lceil ⌈ rceil ⌉ langle ⟨ rangle ⟩ lVert ‖ rVert ‖ mid | forall ∀
-    exists ∃ wedge ∧ vee ∨ neg ¬ qed ∎ ast * lvert | rvert | Vert ‖ lbrace { rbrace }
+    alpha α beta β gamma γ delta δ zeta ζ eta η theta θ kappa κ lambda λ mu μ nu ν xi ξ pi π
+    rho ρ sigma σ tau τ phi φ varphi φ chi χ psi ψ omega ω epsilon ε varepsilon ε Gamma Γ
+    Delta Δ Theta Θ Lambda Λ Phi Φ Psi Ψ Omega Ω Sigma Σ Pi Π ell ℓ infty ∞ le ≤ leq ≤ ge ≥
+    geq ≥ ne ≠ neq ≠ ll ≪ gg ≫ approx ≈ sim ∼ equiv ≡ propto ∝ in ∈ notin ∉ subseteq ⊆ subset ⊂
+    cup ∪ cap ∩ emptyset ∅ setminus ∖ times × cdot · pm ± mp ∓ circ ∘ to → mapsto ↦ rightarrow →
+    implies ⇒ Rightarrow ⇒ iff ⇔ sum ∑ prod ∏ int ∫ sqrt √ ldots … dots … cdots … lfloor ⌊
+    rfloor ⌋ lceil ⌈ rceil ⌉ langle ⟨ rangle ⟩ lVert ‖ rVert ‖ mid | forall ∀ exists ∃ wedge ∧
+    vee ∨ neg ¬ qed ∎ ast * lvert | rvert | Vert ‖ lbrace { rbrace }
 """
 _NAMES = _TABLE.split()
 SYMBOLS = {f"\\{name}": sign for name, sign in zip(_NAMES[::2], _NAMES[1::2], strict=True)} | {

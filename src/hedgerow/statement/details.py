@@ -39,8 +39,8 @@ class SignOff(TypedDict):
 class Details:
     """Details of one deployment; None, an empty text and an empty list mean that one is open.
 
-    `records_per_site` is the most records that one person may have at one client.
-    `sites_per_person` is the most clients that one person may be at.
+    `records_per_client` is the most records that one person may have at one client.
+    `clients_per_person` is the most clients that one person may be at.
     """
 
     name: str | None = None
@@ -51,8 +51,8 @@ class Details:
     data_product_sector: str | None = None
     description: str | None = None
     publication_date: date | None = None
-    records_per_site: int | None = None
-    sites_per_person: int | None = None
+    records_per_client: int | None = None
+    clients_per_person: int | None = None
     preprocessing: str | None = None
     security: str | None = None
     justification: str | None = None
@@ -63,7 +63,7 @@ class Details:
     sign_offs: tuple[SignOff, ...] | list[SignOff] = ()
 
     def __post_init__(self) -> None:
-        for name in ("records_per_site", "sites_per_person"):
+        for name in ("records_per_client", "clients_per_person"):
             if getattr(self, name) is not None:
                 at_least(name, getattr(self, name), 1)
         if self.expires is not None and self.publication_date is not None:

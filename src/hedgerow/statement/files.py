@@ -126,13 +126,13 @@ def document(statement: Statement) -> dict[str, Any]:
     persons = None
     if (
         statement.by_person
-        and details.records_per_site is not None
+        and details.records_per_client is not None
         and statement.all_runs is not None
     ):
         persons = {
-            "records_per_site": details.records_per_site,
-            "sites_per_person": details.sites_per_person,
-            "at_one_site": _point(statement, details.records_per_site),
+            "records_per_client": details.records_per_client,
+            "clients_per_person": details.clients_per_person,
+            "at_one_site": _point(statement, details.records_per_client),
             "across_sites": None if statement.most is None else _point(statement, statement.most),
         }
     return {

@@ -323,7 +323,7 @@ def _provenance(statement: Statement) -> Bullets:
 
 def _open(statement: Statement) -> str:
     """The open details, printed above the signatures."""
-    names = [name.replace("_", " ").replace("site", "client") for name in statement.details.open]
+    names = [name.replace("_", " ") for name in statement.details.open]
     return f"Open: {', '.join(names)}." if names else ""
 
 

@@ -34,17 +34,17 @@ class Statement:
     written: date
 
     def __post_init__(self) -> None:
-        spread, clients = self.details.sites_per_person, self.algorithm.setting["clients"]
+        spread, clients = self.details.clients_per_person, self.algorithm.setting["clients"]
         expect(
             spread is None or spread <= clients,
-            "sites_per_person",
+            "clients_per_person",
             spread,
             f"<= the {clients} clients of the run",
         )
-        records, rounds = self.details.records_per_site, self.algorithm.setting["horizon"]
+        records, rounds = self.details.records_per_client, self.algorithm.setting["horizon"]
         expect(
             records is None or records <= rounds,
-            "records_per_site",
+            "records_per_client",
             records,
             f"<= the {rounds} rounds of the run",
         )
@@ -134,7 +134,7 @@ class Statement:
     @property
     def most(self) -> int | None:
         """The most records of one person at all clients together; None if that is open."""
-        records, clients = self.details.records_per_site, self.details.sites_per_person
+        records, clients = self.details.records_per_client, self.details.clients_per_person
         if self.algorithm.setting["clients"] == 1:
             clients = 1
         return None if records is None or clients is None else records * clients
@@ -142,14 +142,14 @@ class Statement:
     @property
     def lead(self) -> int:
         """The number of records that the text starts with: the most allowed, as far as known."""
-        return (self.most or self.details.records_per_site or 1) if self.by_person else 1
+        return (self.most or self.details.records_per_client or 1) if self.by_person else 1
 
     @property
     def counts(self) -> tuple[int, ...]:
         """The numbers of records of one person in the table of attacks."""
         if not self.by_person:
             return (1,)
-        records = self.details.records_per_site
+        records = self.details.records_per_client
         if records is None:
             reports = self.algorithm.setting["clients"] * self.algorithm.setting["horizon"]
             return tuple(count for count in SHOWN_ROUNDS if count <= reports)

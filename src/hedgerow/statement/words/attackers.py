@@ -93,7 +93,7 @@ def _attacker(statement: Statement, curve: CurveRecord, members: Sequence[Guaran
 
 def _worst_off(statement: Statement, worst: Exposure) -> str:
     """The most records that one person may have, and the numbers that hold for this person."""
-    records, clients = statement.details.records_per_site, statement.details.sites_per_person
+    records, clients = statement.details.records_per_client, statement.details.clients_per_person
     if statement.most is None:
         allowed = f"{counted(worst.records, 'record')} at one client (at how many clients: {OPEN})"
     else:
@@ -144,7 +144,7 @@ def _others(statement: Statement, worst: Exposure, shown: Mapping[int, Exposure]
     )
     if statement.lead > 1:
         return f" For a person with fewer records: {rates} times in 100."
-    if statement.details.records_per_site is not None or worst.even_guess >= WORTHLESS:
+    if statement.details.records_per_client is not None or worst.even_guess >= WORTHLESS:
         return ""
     return (
         f" A person in more rounds is protected less: {rates} times in 100 "
@@ -156,7 +156,7 @@ def person_words(statement: Statement) -> str:
     """What the unit means for a person."""
     if not statement.by_person or statement.all_runs is None:
         return ""
-    records, clients = statement.details.records_per_site, statement.details.sites_per_person
+    records, clients = statement.details.records_per_client, statement.details.clients_per_person
     begin = (
         "One record is what one client reports about one round, with everyone in it: "
         "not a person, not a client."
