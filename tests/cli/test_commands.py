@@ -19,6 +19,7 @@ import pytest
 from hedgerow import proofs
 from hedgerow.algorithms.registry import ALGORITHMS, variants
 from hedgerow.cli.app import COMMANDS
+from hedgerow.cli.app import load as load_command
 from hedgerow.core.setting import Setting
 from hedgerow.environments.registry import ENVIRONMENTS
 from hedgerow.records.schema import AlgorithmRecord
@@ -87,6 +88,27 @@ def test_every_formula_of_every_proof_can_be_printed() -> None:
     for name in proofs.names():
         left = re.findall(r"\\[A-Za-z]+|\$", proofs.in_unicode(proofs.read(name)))
         assert left == [], f"{name}: {left[:5]}"
+
+
+@pytest.mark.parametrize(
+    ("formula", "plain"),
+    [
+        (r"(1 - u/v)_ + v\ dG'(v)", "(1 - u/v)_+ v dG'(v)"),
+        (r"\frac{x}{4K}", "x/(4K)"),
+        (r"\frac{1}{2} e^{-\eta x}", "1/2 e^{-η x}"),
+        (r"\frac{f}{mj} \mathbb{E}_ P[X]", "f/(mj) E_P[X]"),
+        (r"\tilde{C}(\varepsilon) \le \binom{k}{l}", "C\u0303(ε) ≤ C(k, l)"),
+        (r"\ln\frac{a + b}{c_1}", "ln(a + b)/c_1"),
+    ],
+)
+def test_a_formula_in_a_terminal_means_what_it_says(formula: str, plain: str) -> None:
+    assert proofs.in_unicode(f"${formula}$") == plain
+
+
+def test_help_is_wrapped_once() -> None:
+    for name in COMMANDS:
+        help_text = load_command(name).help or ""
+        assert all("\n" not in part for part in help_text.split("\n\n")), name
 
 
 def test_examples_are_copied_once_and_run(hedgerow: Command, tmp_path: Path) -> None:

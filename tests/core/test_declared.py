@@ -275,3 +275,23 @@ def test_what_only_looks_like_one_is_refused_by_name() -> None:
     free: Registry[Any] = Registry("thing", {})
     free.add("lookalike", Lookalike)
     assert "lookalike" in free
+
+
+def test_traits_that_would_be_ignored_are_refused() -> None:
+    """A recording that says `fresh = False` in the wrong place would count its seeds as fresh."""
+    with pytest.raises(TypeError, match=r"Replayed\.fresh has no effect\. Declare it in `traits`"):
+
+        class Replayed(hr.Bernoulli):
+            fresh = False
+
+    with pytest.raises(TypeError, match=r"Chosen\.adversary has no effect"):
+
+        class Chosen(hr.Bernoulli):
+            adversary: ClassVar[str] = "adaptive"
+
+
+def test_an_adaptive_adversary_removes_bounds_that_are_proven_for_fixed_losses() -> None:
+    built = hr.Doubling().build(hr.Setting(10, 100, 512))
+    assert "wrong_doubling_at_most" in built.parameters
+    for traits in (Traits(adversary="adaptive"), Traits(sees_plays=True)):
+        assert "wrong_doubling_at_most" not in built.in_game(traits).parameters

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 import traceback
@@ -58,7 +59,9 @@ def load(name: str) -> Any:
     single = typer.Typer(
         add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich"
     )
-    single.command(name)(getattr(import_module(f"hedgerow.cli.{module}"), function))
+    command = getattr(import_module(f"hedgerow.cli.{module}"), function)
+    paragraphs = (inspect.getdoc(command) or "").split("\n\n")
+    single.command(name, help="\n\n".join(" ".join(part.split()) for part in paragraphs))(command)
     return typer.main.get_command(single)
 
 

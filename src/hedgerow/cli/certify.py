@@ -9,7 +9,7 @@ import typer
 
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.cli.options import Debug, Json, Plugins, Settings, prepare
-from hedgerow.cli.output import OUT, print_json
+from hedgerow.cli.output import OUT, print_indented, print_json
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.regret_bound import RegretBound
@@ -100,13 +100,13 @@ def _show(record: AlgorithmRecord, bound: dict[str, Any], notes: list[str]) -> N
     certified = f"calibration {record.calibration}, trust {record.trust}"
     OUT.print(f"[bold]{record.label}[/bold], {certified}; {frame}")
     for key, value in record.parameters.items():
-        OUT.print(f"  {pairs({key: value}, record.label)}", markup=False)
+        print_indented(f"{pairs({key: value}, record.label)}")
     if bound["regret_bound"] is not None:
         value, losses = bound_words(bound["regret_bound"]), bound["regret_bound_for"]
-        OUT.print(f"  expected regret per client at most {value}, for {losses}", markup=False)
-        OUT.print(f"  proof of this bound: {bound['regret_bound_proof']}", markup=False)
+        print_indented(f"expected regret per client at most {value}, for {losses}")
+        print_indented(f"proof of this bound: {bound['regret_bound_proof']}")
     for note in notes:
-        OUT.print(f"  note: {note}", markup=False)
+        print_indented(f"note: {note}")
     for guarantee in record.guarantees:
         _show_guarantee(guarantee)
     meaning = explained(
@@ -121,14 +121,14 @@ def _show_guarantee(guarantee: GuaranteeRecord) -> None:
     curve = (
         f"no guarantee ({guarantee.reason})" if guarantee.curve is None else guarantee.curve.words
     )
-    OUT.print(f"  {curve}", markup=False, style="red" if guarantee.curve is None else "green")
+    print_indented(curve, style="red" if guarantee.curve is None else "green")
     if guarantee.claimed is not None:
         claim = f"epsilon = {guarantee.claimed.epsilon:.4g}, delta = {guarantee.claimed.delta:.4g}"
-        OUT.print(f"  the paper claims {claim}", markup=False)
+        print_indented(f"the paper claims {claim}")
     if guarantee.curve is None:
         return
-    OUT.print(f"  protects {guarantee.unit.words}{_collusion(guarantee.colluding)}", markup=False)
-    OUT.print(f"  neighbours: {guarantee.adjacency}", markup=False)
+    print_indented(f"protects {guarantee.unit.words}{_collusion(guarantee.colluding)}")
+    print_indented(f"neighbours: {guarantee.adjacency}")
     for assumption, meaning in guarantee.assumes.items():
-        OUT.print(f"  assumes {assumption}: {meaning}", markup=False)
-    OUT.print(f"  proof: {guarantee.proof}", markup=False)
+        print_indented(f"assumes {assumption}: {meaning}")
+    print_indented(f"proof: {guarantee.proof}")

@@ -9,7 +9,7 @@ from rich.table import Table
 from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.cli.options import Debug, Json, Out
-from hedgerow.cli.output import OUT, print_json, progress_bar
+from hedgerow.cli.output import OUT, print_indented, print_json, progress_bar
 from hedgerow.cli.tables import new_table
 from hedgerow.core.certificate import Observer
 from hedgerow.environments.drawn.realizable import NearRealizable
@@ -66,7 +66,7 @@ def demo(out: Out = None, json: Json = False, debug: Debug = False) -> None:
     )
     OUT.print("\nWhat each observer can learn about one day's losses of one hospital:")
     for guarantee in done.algorithms[TOGETHER].certificate.guarantees:
-        OUT.print(f"  {guarantee.words()}", markup=False)
+        print_indented(f"{guarantee.words()}")
     OUT.print(f"\n{STAMP}. Picture: {folder.final / 'regret.png'}", markup=False, soft_wrap=True)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -37,3 +38,10 @@ def progress_bar(title: str) -> Iterator[Any]:
             bar.update(task, description=description, completed=done, total=total)
 
         yield update
+
+
+def print_indented(text: str, indent: int = 2, style: str | None = None) -> None:
+    """Print a paragraph so that wrapped lines keep its indent."""
+    width = OUT.width - indent
+    for line in textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False):
+        OUT.print(f"{' ' * indent}{line}", markup=False, soft_wrap=True, style=style)

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from hedgerow.cli.options import Data, Debug, Json, Out, Plugins, Settings, Workers, prepare
-from hedgerow.cli.output import ERR, OUT, print_json, progress_bar
+from hedgerow.cli.output import ERR, OUT, print_indented, print_json, progress_bar
 from hedgerow.cli.tables import comparators, summary
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.validate import at_least
@@ -139,7 +139,7 @@ def _print(study: Study) -> None:
     OUT.print(summary(study))
     for label, lines in study.notes().items():
         for note in lines:
-            OUT.print(f"{label}: note: {note}", markup=False)
+            print_indented(f"{label}: note: {note}", indent=0)
     beside = comparators(study)
     if beside is not None:
         OUT.print(beside)
@@ -149,7 +149,7 @@ def _print(study: Study) -> None:
             OUT.print(f"{label}: no guarantee towards any observer", markup=False)
             continue
         for guarantee in guarantees:
-            OUT.print(f"{label}: {guarantee.words()}", markup=False)
+            print_indented(f"{label}: {guarantee.words()}", indent=0)
     meaning = explained(
         [
             g.words()

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from hedgerow.cli.options import Debug, Json, Plugins, prepare
-from hedgerow.cli.output import ERR, OUT, print_json
+from hedgerow.cli.output import ERR, OUT, print_indented, print_json
 from hedgerow.core.errors import InvalidValue
 from hedgerow.records.schema import AlgorithmRecord
 from hedgerow.statement.audit import Audit, audit_now, difference, read_audit
@@ -90,8 +90,8 @@ def statement(
     for label, stated in statements.items():
         OUT.print(f"[bold]{place / names[label]}[/bold]", soft_wrap=True)
         for text in plain_words(stated):
-            OUT.print(f"  {text}", markup=False, style="red" if is_loud(text) else None)
-        OUT.print(f"  audit: {audit_words(stated)}", markup=False)
+            print_indented(text, style="red" if is_loud(text) else None)
+        print_indented(f"audit: {audit_words(stated)}")
     if added.open:
         OUT.print(
             f"Open, to be filled in with --details FILE.toml: {', '.join(added.open)}", markup=False

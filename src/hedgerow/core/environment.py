@@ -79,8 +79,19 @@ class Traits:
             raise Unsupported(f"{algorithm} does not support {feature.value}; {others}.")
 
 
+MISPLACED = {"fresh": bool, "adaptive": bool, "adversary": str, "features": frozenset}
+
+
 class Environment(ABC):
     """A source of losses: a frozen dataclass of choices. `block` is pure."""
+
+    def __init_subclass__(cls) -> None:
+        """Refuse traits that are declared as class attributes, where they would have no effect."""
+        super().__init_subclass__()
+        for name, kind in MISPLACED.items():
+            annotation = str(cls.__annotations__.get(name, "ClassVar"))
+            if isinstance(cls.__dict__.get(name), kind) and "ClassVar" in annotation:
+                raise TypeError(f"{cls.__name__}.{name} has no effect. Declare it in `traits`.")
 
     @property
     @abstractmethod

@@ -223,7 +223,7 @@ class Algorithm:
         sleep, which reports are late. Bounds that are proven only for the plain game are removed.
         """
         traits.require_support(self.name, self.supports)
-        if not traits.features and not traits.sees_plays:
+        if not traits.features and traits.adversary != "adaptive":
             return self
         certificate = self.certificate
         for feature, (assumption, narrower) in SHOWN_BY_THE_GAME.items():

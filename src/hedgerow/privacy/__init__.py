@@ -6,7 +6,7 @@
 * `curves`: delta as a function of epsilon, for one release. Trade-off functions are in
   `curves.trade_off`, guarantees by arrival time in `curves.arrival`.
 * `composition`: curves of several releases (`steps`, `bounded_range`, `random_draws`,
-  `fixed_plan`), of several records (`groups`, `group_attacks`) and of several runs (`repetition`).
+  `fixed_plan`), of several records (`groups`) and of several runs (`repetition`).
   `recursion` computes the tables of `bounded_range`, and `table_cache` keeps them on disk.
 * `mechanisms`: additive noise, private selection, coins, the sparse vector technique, and noise
   shared by clients.

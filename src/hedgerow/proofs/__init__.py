@@ -20,6 +20,7 @@ SYMBOLS = {f"\\{name}": sign for name, sign in zip(_NAMES[::2], _NAMES[1::2], st
     **{r"\|": "‖", r"\{": "{", r"\}": "}"},
     **{r"\,": " ", r"\;": " ", r"\ ": " ", r"\!": "", r"\quad": "   ", r"\qquad": "      "},
 }
+ACCENTS = {"tilde": "\u0303", "hat": "\u0302", "overline": "\u0304", "bar": "\u0304"}
 UNSAID = (
     r"\\(left|right|[bB]igg?[lr]?|displaystyle|limits|begin\{\w+\*?\}|end\{\w+\*?\})(?![A-Za-z])"
 )
@@ -91,21 +92,23 @@ def _indented(formula: str) -> str:
 
 
 def _formula(text: str) -> str:
-    text = re.sub(
-        UNSAID, "", re.sub(r"\\(cr(?![A-Za-z])|\\(\[[^\]]*\])?) *\n?", "\n", text)
-    ).replace("&", "")
+    text = re.sub(r"\\(cr(?![A-Za-z])|\\(\[[^\]]*\])?) *\n?", "\n", text)
+    text = re.sub(UNSAID, "", text).replace("&", "").replace("{}", "")
+    text = re.sub(r"([_^]) +", r"\1", text)
     for _ in range(4):  # inner fractions and names first
         text = re.sub(NAMED, r"\1", text)
         text = re.sub(FRACTION, lambda m: f"{_grouped(m[1])}/{_grouped(m[2])}", text)
+        text = re.sub(r"\\binom\{([^{}]*)\}\{([^{}]*)\}", r"C(\1, \2)", text)
+    for name, accent in ACCENTS.items():
+        text = re.sub(rf"\\{name}\{{([^{{}}])\}}", rf"\1{accent}", text)
     for name in sorted(SYMBOLS, key=len, reverse=True):
-        text = re.sub(
-            re.escape(name) + (r"(?![A-Za-z])" if name[-1].isalpha() else ""),
-            lambda _, name=name: SYMBOLS[name],
-            text,
-        )
+        end = r"(?![A-Za-z])" if name[-1].isalpha() else ""
+        text = re.sub(re.escape(name) + end, lambda _, name=name: SYMBOLS[name], text)
     text = re.sub(r"\\([A-Za-z]+)", r"\1", text)  # exp, ln, max, Pr
-    return re.sub(r"([_^]) ?\{(.)\}", r"\1\2", text)
+    return re.sub(r"([_^])\{(.)\}", r"\1\2", text)
 
 
 def _grouped(text: str) -> str:
-    return text if re.fullmatch(r"\\?\w+", text.strip()) else f"({text})"
+    """A part of a fraction: without parentheses only if it is one number or one letter."""
+    one = r"\d+|(\\[A-Za-z]+|[A-Za-z])(_\w|_\{\w\})?"
+    return text if re.fullmatch(one, text.strip()) else f"({text})"

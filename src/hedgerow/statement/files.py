@@ -132,7 +132,7 @@ def document(statement: Statement) -> dict[str, Any]:
         persons = {
             "records_per_client": details.records_per_client,
             "clients_per_person": details.clients_per_person,
-            "at_one_site": _point(statement, details.records_per_client),
+            "at_one_client": _point(statement, details.records_per_client),
             "across_sites": None if statement.most is None else _point(statement, statement.most),
         }
     return {

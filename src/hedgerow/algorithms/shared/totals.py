@@ -106,4 +106,4 @@ def raw_certificate() -> Certificate:
         "Totals.rounds": Channel.TIMING,
         "Totals.losses": Channel.BROADCASTS,
     }
-    return not_private("a non-private reference: exact losses are exchanged", channels)
+    return not_private("this is a non-private reference that exchanges exact losses", channels)

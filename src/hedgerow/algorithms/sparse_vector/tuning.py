@@ -241,8 +241,11 @@ def _exchanges(
 ) -> Array:
     """Number of exchanges until q + g > L + z; `noise` holds uniform nodes for z and g.
 
-    `quiet` is the number of exchanges before the first loss. In these the hazard is exp(-eps_s (L
-    - m L* + z)), as if m L* were lost already (cautious: the best expert may lose that much). Then
+    `quiet` is the number of exchanges before the first loss. In these the hazard is
+
+        exp(-eps_s (L - m L* + z)),
+
+    as if m L* were lost already (cautious: the best expert may lose that much). Then
     q is `first` and grows by `drift` per exchange, and the hazard grows by exp(eps_s * step) per
     step, until it is 1. Losses rarer than one per exchange come as jumps of size 1, and each level
     is held for 1 / drift exchanges.

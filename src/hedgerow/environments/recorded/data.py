@@ -32,7 +32,7 @@ def directories(here: bool = False) -> list[Path]:
     ]
 
 
-def find(name: str, source: str = "its owner", *, here: bool = False) -> Path:
+def find(name: str, source: str = "", *, here: bool = False) -> Path:
     """Return the file called `name` in a data folder; `source` states where to get it."""
     return find_any((name,), source, here=here)
 
@@ -45,7 +45,7 @@ def find_any(names: Sequence[str], source: str, *, here: bool = False) -> Path:
             if (place / name).is_file():
                 return place / name
     looked = " or ".join(str((place / names[0]).absolute()) for place in places)
+    get = f"Get it from {source} and put it there" if source else "Put it there"
     raise MissingData(
-        f"Data file {names[0]!r} not found. Get it from {source} and put it at {looked} "
-        "(or use --data DIR)."
+        f"Data file {names[0]!r} not found at {looked}. {get}, or name its folder with --data DIR."
     )

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import UNITS_PER_LOSS
 from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.noise import Noise
@@ -71,6 +72,8 @@ class Coin(Mechanism):
         return PureDP(_cost(self.rate, self.base, self.sensitivity))
 
     def sample(self, value: Any, noise: Noise) -> Any:
+        if np.any(np.asarray(value) < 0):  # the curve holds for values >= 0; they stay unnamed
+            raise InvalidValue(f"The value of the coin {self.purpose!r} is negative. Add a base.")
         return noise.flip(noise.lattice(value) + self.base, self.rate, self.purpose)
 
     def shown(self, values: Values, uniform: Values) -> np.ndarray:

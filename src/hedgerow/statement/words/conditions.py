@@ -71,7 +71,7 @@ def collusion_words(statement: Statement) -> str:
         for guarantee in members:
             by.setdefault(guarantee.colluding, []).append(observer_words(guarantee))
     if not by:
-        return "There is no guarantee that collusion could break."
+        return "There is no guarantee, so collusion does not matter."
     alone = (
         "while no other client helps them"
         if statement.algorithm.setting["clients"] > 1
