@@ -7,8 +7,6 @@ Three kinds of blocks, each ended by `<!-- end -->` (in README.md by `<!-- end:N
 * `<!-- run:hedgerow ... -->` holds what this command prints. A line `[...]` stands for lines left
   out after `--lines N`.
 * `<!-- run:NAME -->` holds what the function NAME below makes.
-
-A block that begins with `later:` instead of `run:` is left as it is.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ TALK = {
     "every 32 rounds": "talk every 32 rounds",
     "log2(T) exchanges": "talk log2(T) times in all",
 }
-NOBODY = "none: hardly better than guessing"
+NOBODY = "none: more than half the regret of guessing"
 
 
 def stored(home: Path) -> dict[str, Any]:

@@ -271,5 +271,7 @@ def test_folders_are_compared_as_on_the_command_line(hedgerow: Command, tmp_path
     assert {**comparison.to_dict(), "picture": "comparison.png"} == shown
     comparison.plot(tmp_path / "mine.png")
     assert (tmp_path / "mine.png").stat().st_size > 10_000
-    with pytest.raises(hr.InvalidValue, match="Expected a list of run folders"):
+    with pytest.raises(
+        hr.InvalidValue, match="Expected a list of run folders, which `hedgerow run` writes, got a"
+    ):
         hr.compare("a")

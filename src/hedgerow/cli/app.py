@@ -15,6 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 from hedgerow.cli.main import INTERRUPTED, STOPPED
 from hedgerow.cli.output import ERR
 from hedgerow.core.errors import HedgerowError, Interrupted
+from hedgerow.version import __version__
 
 # The base class of Typer's errors, whether Typer uses its own copy of click or the installed one.
 CommandLineError: type[Exception] = next(
@@ -83,6 +84,9 @@ def group() -> TyperGroup:
 def guarded(debug: bool) -> int:
     """Run the command and return its exit code; every foreseen error is printed in one line."""
     try:
+        if sys.argv[1:] == ["--version"]:
+            sys.stdout.write(f"hedgerow {__version__}\n")
+            return 0
         result = group()(sys.argv[1:] or ["--help"], standalone_mode=False)
         sys.stdout.flush()
         code = result if isinstance(result, int) else 0

@@ -28,7 +28,7 @@ from hedgerow.experiments.choose_record import document
 from hedgerow.records.schema import STAMP
 
 HEADINGS = ("algorithm", "trust", "talk")
-NONE = "none: hardly better than guessing"
+NONE = "none: more than half the regret of guessing"
 
 
 def choose(
@@ -42,11 +42,8 @@ def choose(
 
     Example: hedgerow choose --seeds 20
 
-    The best is named for each kind of losses, trust and frequency of talk. Private algorithms have
-    epsilon = 1. What counts is the
-    worst stream of the kind. Algorithms within one half-width of the best are named with it. None
-    is named if the best regrets more
-    than half of what blind guesses do.
+    This takes about four minutes on one core. Private algorithms have epsilon = 1. The best is
+    named for each kind of losses, trust and number of exchanges; docs/choose.md has the rule.
     """
     at_least("seeds", seeds, 2)
     with progress_bar("choose") as update:

@@ -14,6 +14,8 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import nearest
 
+GENERAL = ("composition.md", "mechanisms.md")
+
 
 def proof(
     name: Annotated[
@@ -57,7 +59,7 @@ def _texts(name: str) -> list[str]:
     if stem not in known and stem in ALGORITHMS:
         cited = _cited(stem)
         if cited:
-            return [proofs.read(found) for found in cited]
+            return cited
         raise InvalidValue(f"{stem} cites no proof because it guarantees nothing.")
     if stem not in known:
         raise InvalidValue(f"Unknown proof {stem!r}; {nearest(stem, [*known, *ALGORITHMS])}")
@@ -72,8 +74,12 @@ def _texts(name: str) -> list[str]:
 
 
 def _cited(algorithm: str) -> list[str]:
-    """The proofs behind the guarantees and the regret bound of an algorithm."""
+    """The proofs behind an algorithm's guarantees and regret bound; sections of general ones."""
     built = ALGORITHMS[algorithm]().build(Setting(clients=2, experts=2, horizon=8))
     found = [guarantee.proof for guarantee in built.certificate.guarantees]
     found += [] if built.regret_bound is None else [built.regret_bound.proof]
-    return list(dict.fromkeys(one.file.removesuffix(".md") for one in found if one is not None))
+    cited = list(dict.fromkeys(one for one in found if one is not None))
+    own = [one for one in cited if one.file not in GENERAL]
+    return [
+        proofs.read(file.removesuffix(".md")) for file in dict.fromkeys(o.file for o in own)
+    ] + [one.read() for one in cited if one.file in GENERAL]

@@ -189,7 +189,7 @@ class Guarantee:
         return not isinstance(self.curve, NoGuarantee)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Certificate:
     """All guarantees of one algorithm with its parameters.
 
@@ -209,6 +209,10 @@ class Certificate:
     composition: Literal["joint", "sum"] = "joint"
     when_spent: str = ""
     entered: int | None = None
+
+    def __repr__(self) -> str:
+        lines = [f"<Certificate: trust {self.trust}, calibration {self.calibration}>"]
+        return "\n".join([*lines, *(guarantee.words() for guarantee in self.guarantees)])
 
     def guarantee(self, observer: Observer) -> Guarantee:
         """Return what one observer can learn."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -75,7 +76,10 @@ class Registry(Generic[Thing]):
     def __getitem__(self, name: str) -> Thing:
         self._load_plugins()
         if name not in self._things:
-            raise InvalidValue(f"Unknown {self.kind} {name!r}; {nearest(name, self._things)}")
+            hint = nearest(name, self._things)
+            raise InvalidValue(
+                f"Unknown {self.kind} {name!r}; {hint} Load your own with --plugin FILE.py."
+            )
         thing = self._things[name]
         if isinstance(thing, _Reference):
             thing = self._things[name] = thing.load()
@@ -122,7 +126,7 @@ def load_plugin(path: str) -> None:
         return
     if not file.is_file():
         raise HedgerowError(f"Plugin {path} not found. Check the path.")
-    name = f"hedgerow_plugin_{file.stem}"
+    name = f"hedgerow_plugin_{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:8]}"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise HedgerowError(f"Plugin {path} is not a Python file.")
@@ -131,6 +135,7 @@ def load_plugin(path: str) -> None:
     try:
         spec.loader.exec_module(module)
     except HedgerowError:
+        del sys.modules[name]
         raise
     except (Exception, SystemExit) as error:
         del sys.modules[name]

@@ -22,7 +22,7 @@ from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import at_least, expect, positive
+from hedgerow.core.validate import at_least, check_budget, expect
 from hedgerow.privacy.mechanisms import ExponentialMechanism
 
 
@@ -131,13 +131,18 @@ class EqualPhases(AlgorithmSpec):
     One loss vector of one client in one round is protected from the public and from other clients,
     even if all of them collude, with epsilon and delta = 0. The server is trusted: it receives
     exact sums of losses. Proof: `proofs/composition.md#disjoint-pieces`.
+
+    Examples
+    --------
+    >>> EqualPhases(epsilon=2.0).build(Setting(2, 3, 10)).certificate.public.curve.words()
+    'epsilon = 2, delta = 0 (bounded range)'
     """
 
     epsilon: float = 1.0
     every: int = 2
 
     def __post_init__(self) -> None:
-        positive("epsilon", self.epsilon)
+        check_budget(self.epsilon)
         at_least("every", self.every, 1)
 
     def build(self, setting: Setting) -> Algorithm:

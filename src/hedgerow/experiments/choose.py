@@ -1,17 +1,15 @@
 """Choose an algorithm: the regret of every algorithm on common streams, and what follows from it.
 
-A stream belongs to a kind of losses if a user who knows no more than the kind could meet it. What
-counts for an algorithm is
-therefore its worst stream of the kind. A choice is computed for every kind, trust and frequency of
-talk (`choices`):
+A stream counts for every kind of losses that it satisfies. An algorithm is judged by its worst
+stream of the kind. A choice is computed for every kind, trust and number of exchanges (`choices`):
 
-* Candidates are the private algorithms that need no more trust and no more talk than there is.
-* The best has the smallest mean regret on its worst stream of the kind. Every candidate within the
-  best one's half-width is named.
-* If the best regrets more than half of what blind guesses do, none is named: it hardly learns.
-* A delta is used only where it helps: where no candidate with delta = 0 is within the half-width.
+* Candidates are the private algorithms that work with the given trust and number of exchanges, and
+  that have at most half the regret of random play on their worst stream.
+* The best has the smallest mean regret on its worst stream. Every candidate within the best one's
+  half-width is named.
+* A delta is used only if no candidate with delta = 0 is within that half-width.
 
-Nothing here is tuned: streams have the defaults of their environments, and algorithms their own
+No parameter is tuned: streams have the defaults of their environments, and algorithms their own
 defaults at epsilon = 1.
 """
 
@@ -19,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil
+from math import ceil, log2
 from typing import Any, Literal
 
 import numpy as np
@@ -50,6 +48,7 @@ EPSILON, DELTA, CLIENTS, EXPERTS, HORIZON = 1.0, 1e-6, 10, 100, 1024
 REACTING_HORIZON = 128  # losses that react are made round by round, which is slow
 BEST_LOSS = 20.0  # what the best expert loses where it is rarely wrong
 PAUSE = 32
+EVERY = (1, PAUSE, ceil(HORIZON / log2(HORIZON)))  # one for each of `TALKS`
 
 Trust = Literal["central", "distributed", "local"]
 TRUSTS: tuple[Trust, ...] = ("central", "distributed", "local")  # from the most trust to the least
@@ -178,7 +177,7 @@ def candidates() -> list[Candidate]:
     for delta in (0.0, DELTA):
         more = "" if delta == 0 else f", delta={delta:g}"
         budget: dict[str, Any] = {"epsilon": EPSILON, "delta": delta}
-        for talk, every in zip(TALKS, (1, PAUSE), strict=False):
+        for talk, every in zip(TALKS, EVERY, strict=True):
             rare = "" if every == 1 else f", every={every}"
             found += [
                 Candidate(
@@ -208,9 +207,7 @@ def candidates() -> list[Candidate]:
                 Candidate(
                     f"shrinking_dartboard{rare}{more}",
                     "shrinking_dartboard",
-                    ShrinkingDartboard(
-                        **budget, every=None if every == 1 else every
-                    ),  # it knows best how often to talk
+                    ShrinkingDartboard(**budget, every=None if every == 1 else every),
                     "central",
                     talk,
                     delta,
@@ -227,7 +224,7 @@ def candidates() -> list[Candidate]:
                 delta,
             )
         )
-    for talk, every in zip(TALKS, (1, PAUSE), strict=False):
+    for talk, every in zip(TALKS, EVERY, strict=True):
         label = f"sparse_vector, best_loss={BEST_LOSS:g}" + (
             "" if every == 1 else f", every={every}"
         )
@@ -267,8 +264,8 @@ def measure(seeds: int, progress: Callable[[str, int, int], None] | None = None)
 
     `progress(stream, done, total)` counts streams times seeds.
     """
-    everybody, games = candidates(), streams()
-    entries = tuple(Entry(candidate.label, candidate.spec) for candidate in everybody)
+    entrants, games = candidates(), streams()
+    entries = tuple(Entry(candidate.label, candidate.spec) for candidate in entrants)
     regrets: dict[tuple[str, str], list[float]] = {}
     done, total = 0, len(games) * seeds
     for name, environment in games.items():
@@ -287,7 +284,7 @@ def measure(seeds: int, progress: Callable[[str, int, int], None] | None = None)
             {name: Estimate.of(regrets[candidate.label, name]) for name in games},
             {name: _bound(candidate.spec, environment) for name, environment in games.items()},
         )
-        for candidate in everybody
+        for candidate in entrants
     ]
 
 
@@ -313,19 +310,17 @@ def admitted(rows: Iterable[Row], kind: Kind, trust: Trust, talk: str) -> list[R
 
 
 def recommended(rows: Sequence[Row], kind: Kind, guessing: Row) -> tuple[str, ...]:
-    """The labels within one half-width of the smallest worst mean, the smallest first; none if that
-    is hardly better than guessing.
+    """The labels within one half-width of the smallest worst mean, the smallest first.
+
+    A row with more than half the regret of guessing, on its worst stream, is left out.
     """
-    if not rows:
-        return ()
-    scored = sorted(
-        ((row.worst(kind)[1], row.candidate.label) for row in rows),
-        key=lambda scored: scored[0].mean,
-    )
-    best, blind = scored[0][0], guessing.worst(kind)[1]
-    if best.mean > blind.mean / 2:
-        return ()
-    return tuple(label for score, label in scored if score.mean <= best.high)
+    scored = []
+    for row in rows:
+        stream, worst = row.worst(kind)
+        if worst.mean <= guessing.regret[stream].mean / 2:
+            scored.append((worst, row.candidate.label))
+    scored.sort(key=lambda one: one[0].mean)
+    return tuple(label for worst, label in scored if worst.mean <= scored[0][0].high)
 
 
 def choices(rows: Sequence[Row]) -> list[Choice]:

@@ -188,8 +188,11 @@ def compare(folders: Sequence[str | Path]) -> Comparison:
     ...
     hedgerow.core.errors.InvalidValue: There is no run folder at runs/before. ...
     """
-    if isinstance(folders, str | Path):
-        raise InvalidValue(f"Expected a list of run folders, got {folders}.")
+    if not isinstance(folders, list | tuple):
+        given = folders if isinstance(folders, str | Path) else type(folders).__name__
+        raise InvalidValue(
+            f"Expected a list of run folders, which `hedgerow run` writes, got {given}."
+        )
     return compare_runs([read_run(Path(folder)) for folder in folders])
 
 

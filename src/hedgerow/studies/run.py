@@ -183,6 +183,7 @@ def run(
     algorithms: Mapping[str, AlgorithmSpec],
     *,
     seeds: int = 20,
+    seed: int = 0,
     title: str = "Regret over time",
     workers: int | None = None,
 ) -> Study:
@@ -196,7 +197,9 @@ def run(
     algorithms
         The algorithms by label.
     seeds
-        The number of seeds, at least 1. They start at 0.
+        The number of seeds, at least 1.
+    seed
+        The first seed; the others follow.
     title
         The title of tables and pictures.
     workers
@@ -221,8 +224,8 @@ def run(
         environment = RecordedArray(environment)
     if not isinstance(environment, Environment):
         raise InvalidValue(
-            "Expected an environment such as hr.Realizable(...) or an array of losses, "
-            f"got {type(environment).__name__}."
+            "Expected an environment such as hr.Realizable(...), hr.Recorded(file) or a NumPy "
+            f"array of losses (rounds, clients, experts), got {_named(environment)}."
         )
     if not isinstance(algorithms, Mapping):
         raise InvalidValue(
@@ -230,9 +233,19 @@ def run(
             f"got {type(algorithms).__name__}."
         )
     for label, spec in algorithms.items():
+        if not (isinstance(label, str) and label):
+            raise InvalidValue(f"Expected the label {label!r} to be a text that is not empty.")
         if not isinstance(spec, AlgorithmSpec):
             raise InvalidValue(
-                f"Expected {label!r} to be an algorithm such as hr.Hedge(), got {spec!r}."
+                f"Expected {label!r} to be an algorithm such as hr.Hedge(), got {_named(spec)}."
             )
     entries = tuple(Entry(label, spec) for label, spec in algorithms.items())
-    return run_study(StudyConfig(title, environment, entries, seeds), workers=workers)
+    config = StudyConfig(title, environment, entries, seeds, first_seed=seed)
+    return run_study(config, workers=workers)
+
+
+def _named(thing: object) -> str:
+    """A wrong argument, as an error names it."""
+    if isinstance(thing, type):
+        return f"the class {thing.__name__}; write {thing.__name__}(...)"
+    return type(thing).__name__

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
@@ -27,7 +28,7 @@ from hedgerow.studies.storage.results import Kept
 ROWS_SHOWN = 15
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AlgorithmResult:
     """One algorithm of a study: its parameters, its guarantees and its results on every seed.
 
@@ -65,6 +66,10 @@ class AlgorithmResult:
     def regret(self) -> Estimate:
         """The mean of the final regret, with its 95 % interval."""
         return Estimate.of(self.regrets)
+
+    def __repr__(self) -> str:
+        lines = [f"<{self.label}: {self.algorithm.name}, regret {self.regret}>"]
+        return "\n".join([*lines, *(g.words() for g in self.certificate.guarantees)])
 
 
 @dataclass(frozen=True, repr=False)
@@ -108,6 +113,9 @@ class Study:
             notes(self.algorithms[label], self.config.environment_of(entry)),
         )
         return AlgorithmResult(label, self.algorithms[label], self.of(label), bound, note)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.algorithms)
 
     def _entry(self, label: str) -> Entry:
         for entry in self.config.algorithms:
