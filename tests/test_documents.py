@@ -4,6 +4,7 @@ architecture names real files.
 
 from __future__ import annotations
 
+import doctest
 import re
 import runpy
 import sys
@@ -137,6 +138,11 @@ def test_example_plugin_keeps_the_contracts() -> None:
 
     load_plugin(str(EXAMPLES / "my_algorithm.py"))
     spec = ALGORITHMS["my_algorithm"]()
+    assert spec.build(Setting(2, 3, 10)).name == "my_algorithm"
+    assert (
+        doctest.testmod(sys.modules[type(spec).__module__], optionflags=doctest.ELLIPSIS).failed
+        == 0
+    )
     outcomes = [examine(name, spec) for name in CONTRACTS]
     assert [o for o in outcomes if o.status == "broken"] == []
     assert sum(o.status == "holds" for o in outcomes) >= 11
@@ -159,6 +165,11 @@ def test_algorithms_are_free_of_random_modules() -> None:
             source.read_text(encoding="utf-8"),
             re.MULTILINE,
         ), source
+
+
+def test_algorithms_go_by_their_registered_name() -> None:
+    for name, kind in ALGORITHMS.items():
+        assert kind().build(Setting(3, 4, 20)).name == name
 
 
 def test_the_package_is_the_one_in_this_checkout() -> None:
