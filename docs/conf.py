@@ -41,6 +41,7 @@ autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
 napoleon_google_docstring = False
 napoleon_use_ivar = True
+napoleon_custom_sections = ["Guarantee"]
 default_role = "code"
 python_use_unqualified_type_names = True
 add_module_names = False
