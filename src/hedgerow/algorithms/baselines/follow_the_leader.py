@@ -52,9 +52,9 @@ class Leader(Adder):
 class FollowTheLeader(AlgorithmSpec):
     r"""Play the expert with the smallest total loss so far. Not private.
 
-    $x_t = \operatorname{argmin}_x S_t(x)$, where $S_t(x)$ is the loss of expert $x$ summed over all clients up
-    to the last exchange. Ties go to the lowest number. Nothing is protected: clients and server
-    exchange exact losses.
+    $x_t = \operatorname{argmin}_x S_t(x)$, where $S_t(x)$ is the loss of expert $x$ summed over all
+    clients up to the last exchange. Ties go to the lowest number. Nothing is protected: clients and
+    server exchange exact losses.
 
     Parameters
     ----------
