@@ -143,9 +143,17 @@ def test_example_plugin_keeps_the_contracts() -> None:
         doctest.testmod(sys.modules[type(spec).__module__], optionflags=doctest.ELLIPSIS).failed
         == 0
     )
-    outcomes = [examine(name, spec) for name in CONTRACTS]
+    outcomes = [examine(name, spec) for name in CONTRACTS if name != "million rounds"]
     assert [o for o in outcomes if o.status == "broken"] == []
-    assert sum(o.status == "holds" for o in outcomes) >= 11
+    assert sum(o.status == "holds" for o in outcomes) >= 10
+
+
+@pytest.mark.long
+def test_example_plugin_plays_a_million_rounds() -> None:
+    from hedgerow.contracts.suite import examine
+
+    load_plugin(str(EXAMPLES / "my_algorithm.py"))
+    assert examine("million rounds", ALGORITHMS["my_algorithm"]()).status == "holds"
 
 
 def test_example_environment_and_experiment(tmp_path: Path) -> None:

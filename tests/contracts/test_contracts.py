@@ -62,10 +62,10 @@ def _cases() -> list[Any]:
     ones.
     """
     found = [(a, c) for a in SPECS for c in (CONTRACTS if a in FORMS else QUICK)]
-    return [
-        pytest.param(a, c, marks=pytest.mark.long if c in SLOW and a not in ALGORITHMS else ())
-        for a, c in found
-    ]
+    slow = {(a, c) for a, c in found if c in SLOW and a not in ALGORITHMS}
+    slow.add(("potential", "million rounds"))  # it restarts as doubling does, which is quick
+    marks = {True: pytest.mark.long, False: ()}
+    return [pytest.param(a, c, marks=marks[(a, c) in slow]) for a, c in found]
 
 
 @pytest.mark.parametrize(("algorithm", "contract"), _cases())
