@@ -8,10 +8,10 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from hedgerow.version import __version__
+
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_ext"))
-
-from hedgerow.version import __version__  # noqa: E402
 
 project = "Hedgerow"
 author = "The Hedgerow authors"

@@ -21,6 +21,7 @@ from hedgerow.core.setting import Setting
 from hedgerow.environments.registry import ENVIRONMENTS
 from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.experiments.reproduce import reproduce
+from hedgerow.proofs import anchor_of
 from hedgerow.studies.config import load
 from hedgerow.studies.run import run_study
 from hedgerow.version import __version__
@@ -30,9 +31,7 @@ from support.paths import EXAMPLES, PROOFS, ROOT
 def anchors(file: Path) -> set[str]:
     """Heading anchors as GitHub makes them."""
     headings = re.findall(r"^#+ (.+)$", file.read_text(encoding="utf-8"), re.MULTILINE)
-    return {
-        re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings
-    }
+    return {anchor_of(heading) for heading in headings}
 
 
 @pytest.mark.parametrize("name", variants())

@@ -15,6 +15,7 @@ import pytest
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.experiments.choose import KINDS, TALKS, TRUSTS, candidates, choices, streams
 from hedgerow.experiments.choose_record import document, rows_of
+from hedgerow.proofs import anchor_of
 from support.paths import PROOFS, ROOT
 
 DOCS = ROOT / "docs"
@@ -34,9 +35,7 @@ def toctree(text: str) -> list[str]:
 
 def anchors(file: Path) -> set[str]:
     headings = re.findall(r"^#+ (.+)$", file.read_text(encoding="utf-8"), re.MULTILINE)
-    return {
-        re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings
-    }
+    return {anchor_of(heading) for heading in headings}
 
 
 def test_every_page_is_in_one_toctree() -> None:
