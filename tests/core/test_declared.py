@@ -51,10 +51,6 @@ class Market(Environment):
     def setting(self) -> Setting:
         return SETTING
 
-    @property
-    def family(self) -> Family:
-        return Linear()
-
     def start(self, seed: int) -> int:
         return seed
 
@@ -165,7 +161,7 @@ class Explorer(AlgorithmSpec):
     fresh: bool = False
     adversary: str = "nobody"
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         assert (self.epsilon, self.every) == (0.1, "day")
         return SparseVector(epsilon=2.0).build(setting)
 
@@ -178,7 +174,7 @@ class Renamed(AlgorithmSpec):
     failure: float = 1e-6
     pause: int = 3
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         return SparseVector(epsilon=self.privacy, delta=self.failure, every=self.pause).build(
             setting
         )
@@ -255,7 +251,7 @@ class Lookalike:
 
     setting = SETTING
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         return FollowTheLeader().build(setting)
 
 

@@ -75,10 +75,6 @@ class Masked(Environment):
     def setting(self) -> Setting:
         return Setting(self.losses.shape[1], self.losses.shape[2], len(self.losses))
 
-    @property
-    def family(self) -> Linear:
-        return Linear()
-
     def start(self, seed: int) -> int:
         return 0
 
@@ -321,7 +317,7 @@ def test_an_adversary_chases_only_who_played() -> None:
     kept: list[Block] = []
 
     class Watch(Everything):
-        def rounds(self, first_round: int, block: Block, plays: np.ndarray) -> None:
+        def rounds(self, first_round: int, block: Block, plays: Any) -> None:
             super().rounds(first_round, block, plays)
             kept.append(block)
 
@@ -420,7 +416,7 @@ def test_who_does_not_support_a_mask_refuses_it_by_name_before_it_plays() -> Non
 
 @dataclass(frozen=True)
 class _Plain(AlgorithmSpec):
-    def build(self, setting: Setting) -> Any:
+    def resolve(self, setting: Setting) -> Any:
         return replace(FollowTheLeader().build(setting), supports=frozenset())
 
 
@@ -543,7 +539,7 @@ def test_a_checked_block_sums_what_is_answered_by_segments() -> None:
     awake = np.random.default_rng(1).random(LOSSES.shape) < 0.6
     awake |= ~awake.any(axis=-1, keepdims=True)
     plays = awake.argmax(axis=-1)
-    block = check(Block(LOSSES, LOSSES, awake), Linear(), Setting(2, 3, 12), 0, 12, (4, 5, 9))
+    block = check(Block(LOSSES, LOSSES, awake), Setting(2, 3, 12), 0, 12, (4, 5, 9))
     answered = block.answered(plays)
     assert np.array_equal(answered[awake], LOSSES[awake])
     paid = np.broadcast_to(np.take_along_axis(LOSSES, plays[..., None], axis=-1), LOSSES.shape)
@@ -580,10 +576,6 @@ def test_late_reports_must_be_declared() -> None:
         @property
         def setting(self) -> Setting:
             return self.of.setting
-
-        @property
-        def family(self) -> Any:
-            return self.of.family
 
         def start(self, seed: int) -> Any:
             return self.of.start(seed)

@@ -43,7 +43,9 @@ def _found(
     for first in range(0, rounds, block):
         part = losses[first : first + block]
         plays = np.broadcast_to(point, (*part.shape[:2], *point.shape))
-        recorder.rounds(first, check(Block.of(part), family, setting, first, len(part)), plays)
+        recorder.rounds(
+            first, check(Block.of(part), replace(setting, family=family), first, len(part)), plays
+        )
     return recorder.comparators()
 
 

@@ -131,6 +131,15 @@ PUBLIC_DELAYS = Assumption(
     "PUBLIC_DELAYS",
     "when a loss is reported is not protected and does not depend on the protected record",
 )
+PUBLIC_SIDE = Assumption(
+    "PUBLIC_SIDE",
+    "the side information of clients is not protected and does not depend on the protected record",
+)
+PUBLIC_REPORTERS = Assumption(
+    "PUBLIC_REPORTERS",
+    "which clients report in which round is not protected and does not depend on the protected "
+    "record",
+)
 NO_CARRY_OVER = Assumption(
     "NO_CARRY_OVER", "later losses depend on the protected record only through what was broadcast"
 )

@@ -7,7 +7,7 @@ convex family: the record holds features and a target, the play is a point, and 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -28,7 +28,12 @@ def common_plays(plays: np.ndarray) -> np.ndarray | None:
 
 
 class Family(Protocol):
-    """The interface of a loss family; arrays have leading axes (rounds, deciders)."""
+    """The interface of a loss family; arrays have leading axes (rounds, deciders).
+
+    `has_experts`: an expert may be played, not only a point.
+    """
+
+    has_experts: ClassVar[bool] = False
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -36,6 +41,10 @@ class Family(Protocol):
         ...
 
     def value(self, records: Array, plays: np.ndarray) -> Array: ...
+
+    def paid(self, records: Array, points: Array) -> Array:
+        """Return what all deciders together pay in each round for the same points."""
+        return np.einsum("ri->r", self.value(records, points))
 
     def gradient(self, records: Array, plays: Array) -> Array:
         """Return the gradient with respect to the play, for plays that are points."""
@@ -61,16 +70,21 @@ class Quadratic(Protocol):
 
 
 @dataclass(frozen=True)
-class Linear:
+class Linear(Family):
     """Charge `loss[expert]`, or `<loss, point>` for a point of the simplex; losses lie in [0, 1].
 
     >>> Linear().value(np.array([[0.25, 1.0]]), np.array([1]))
     array([1.])
     """
 
+    has_experts: ClassVar[bool] = True
+
     @property
     def bounds(self) -> tuple[float, float]:
         return (0.0, 1.0)
+
+    def paid(self, records: Array, points: Array) -> Array:
+        return records.reshape(len(records), -1) @ np.ascontiguousarray(points).reshape(-1)
 
     def value(self, records: Array, plays: np.ndarray) -> Array:
         if plays.dtype.kind == "i":
@@ -88,7 +102,7 @@ class Linear:
 
 
 @dataclass(frozen=True)
-class SquaredError:
+class SquaredError(Family):
     """Charge `(<features, point> - target)^2 / 2`, with records `(features..., target)`.
 
     Features and points have Euclidean norm at most `feature_norm` and `radius`; targets lie in

@@ -26,6 +26,7 @@ from hedgerow.core.block import ABSENT, Block
 from hedgerow.core.errors import Unsupported
 from hedgerow.core.lattice import UNITS_PER_LOSS, Array, Units, from_units, to_units
 from hedgerow.core.losses import Family, Linear, Quadratic, common_plays
+from hedgerow.core.plays import Plays, charges
 from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Counters, Sink
 from hedgerow.evaluation.best_sequence import BestSequence
@@ -108,15 +109,15 @@ class Recorder(Sink):
         self.family = family
         self.linear = isinstance(family, Linear)
         self.switches = tuple(switches)
-        few = min(points, setting.horizon)
-        grid = np.linspace(setting.horizon / few, setting.horizon, few).round().astype(np.int64)
+        few = min(points, setting.rounds)
+        grid = np.linspace(setting.rounds / few, setting.rounds, few).round().astype(np.int64)
         self.marks = tuple(np.unique(grid).tolist())
         self._paid: float = 0
         self._totals = np.zeros(setting.experts, np.int64)
         self._own: Units | None = None
         self._plain_losses, self._mean_awake = 0, 0.0
         self._sequence = (
-            BestSequence(self.experts, min(max(self.switches), setting.horizon - 1))
+            BestSequence(self.experts, min(max(self.switches), setting.rounds - 1))
             if self.switches
             else None
         )
@@ -126,14 +127,14 @@ class Recorder(Sink):
         self._changes = 0
         self._last: np.ndarray | None = None
 
-    def rounds(self, first_round: int, block: Block, plays: np.ndarray) -> None:
-        charged = np.einsum("ri->r", self.family.value(block.losses, plays))
+    def rounds(self, first_round: int, block: Block, plays: np.ndarray | Plays) -> None:
+        charged = charges(self.family, block.losses, plays)
         low, high = (
             bisect_right(self.marks, first_round),
             bisect_right(self.marks, first_round + block.rounds),
         )
         marks = np.array(self.marks[low:high], np.int64) - first_round
-        self._pay(charged, marks, exact=self.linear and plays.dtype.kind == "i")
+        self._pay(charged, marks, exact=self.linear and not isinstance(plays, Plays))
         if self.linear:
             self._compare(block, plays, marks)
         else:
@@ -141,7 +142,8 @@ class Recorder(Sink):
             if isinstance(self.family, Quadratic):
                 moments = self.family.moments(block.losses)
                 self._moments = moments if self._moments is None else self._moments + moments
-        self._count_changes(plays, absent=block.present is not None)
+        if not isinstance(plays, Plays):
+            self._count_changes(plays, absent=block.present is not None)
 
     def span(self, first_round: int, rounds: int, play: int, totals: Units) -> None:
         if self._sequence is not None:
@@ -170,7 +172,7 @@ class Recorder(Sink):
             self._loss += (cumulative[marks - 1] / UNITS_PER_LOSS / self.players).tolist()
             self._paid = float(cumulative[-1])
 
-    def _compare(self, block: Block, plays: np.ndarray, marks: np.ndarray) -> None:
+    def _compare(self, block: Block, plays: np.ndarray | Plays, marks: np.ndarray) -> None:
         sums = block.sums(plays)
         reached = self._totals + np.cumsum(sums.sum(axis=1), axis=0)
         for at in np.searchsorted(block.cuts, marks):
@@ -187,8 +189,6 @@ class Recorder(Sink):
             self._sequence.add(block.answered(plays))
 
     def _count_changes(self, plays: np.ndarray, absent: bool) -> None:
-        if plays.ndim != 2:
-            return
         if absent:
             known = _last_known(plays if self._last is None else np.vstack([self._last, plays]))
             # A first play is not a change.

@@ -101,7 +101,7 @@ def _elements(config: StudyConfig) -> float:
     if config.engine == "summed":
         return 0.0
     settings = [config.environment_of(entry).setting for entry in config.algorithms]
-    return float(sum(s.clients * s.experts * s.horizon for s in settings)) * config.seeds
+    return float(sum(s.clients * s.experts * s.rounds for s in settings)) * config.seeds
 
 
 def check_engine(config: StudyConfig) -> None:
