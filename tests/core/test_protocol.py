@@ -16,7 +16,7 @@ from hedgerow.core.certificate import Channel, not_private
 from hedgerow.core.environment import Environment
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import round_to_lattice
-from hedgerow.core.losses import Family, Linear, SquaredError
+from hedgerow.core.losses import SquaredError
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, Context
