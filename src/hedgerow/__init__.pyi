@@ -1,4 +1,5 @@
 from .algorithms.baselines.follow_the_leader import FollowTheLeader as FollowTheLeader
+from .algorithms.baselines.gradient_descent import GradientDescent as GradientDescent
 from .algorithms.baselines.hedge import Hedge as Hedge
 from .algorithms.baselines.uniform import Uniform as Uniform
 from .algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard as ShrinkingDartboard
@@ -23,10 +24,13 @@ from .core.errors import Unsupported as Unsupported
 from .core.losses import Gains as Gains
 from .core.losses import Linear as Linear
 from .core.protocol import Algorithm as Algorithm
+from .core.replay import Replay as Replay
 from .core.setting import Setting as Setting
 from .engines.learner import Learner as Learner
 from .engines.simulate import simulate as simulate
 from .environments.drawn.drifting import Drifting as Drifting
+from .environments.drawn.examples import Classification as Classification
+from .environments.drawn.examples import Regression as Regression
 from .environments.drawn.heterogeneous import Heterogeneous as Heterogeneous
 from .environments.drawn.realizable import Halving as Halving
 from .environments.drawn.realizable import NearRealizable as NearRealizable

@@ -68,6 +68,7 @@ class RunResult:
 
     Curves are cumulative means over clients. `own_best_regret` is NaN if only sums are known, and
     for families that are not linear. `comparators` are losses by name, as means over clients.
+    `figures` are the curves of further measures by name, such as accuracy.
 
     `regret_error` is 0 for linear losses and gains. For other families the best point is found up
     to a certified gap: the least total loss of a point is at most the gap below that of the point
@@ -88,6 +89,7 @@ class RunResult:
     broadcast_scalars: int
     broadcast_bytes: int
     comparators: Mapping[str, float] = field(default_factory=dict)
+    figures: Mapping[str, np.ndarray] = field(default_factory=dict)
     regret_error: float = 0.0
 
     @property

@@ -19,6 +19,7 @@ from hedgerow.core.transcript import Everything
 from hedgerow.core.validate import at_least
 from hedgerow.engines.simulate import BLOCK_ELEMENTS, simulate
 from hedgerow.engines.summed import what_instead, why_not_by_sums
+from hedgerow.environments.measures import measures_of
 from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.evaluation.recorder import Recorder, RunResult
 from hedgerow.studies.config import Entry, StudyConfig
@@ -77,11 +78,14 @@ def run_one(
         switches=switches,
         replay=None if environment.traits.sees_plays else partial(_blocks, environment, seed),
     )
+    measures = measures_of(algorithm, environment)
+    for measure in measures:
+        measure.marks = recorder.marks
     everything = Everything() if keep else None
-    sinks = [recorder, *([] if everything is None else [everything])]
-    result = recorder.result(
-        label, seed, simulate(algorithm, environment, seed, sinks=sinks, engine=engine)
-    )
+    sinks = [recorder, *measures, *([] if everything is None else [everything])]
+    counters = simulate(algorithm, environment, seed, sinks=sinks, engine=engine)
+    figures = {measure.name: measure.curve() for measure in measures}
+    result = replace(recorder.result(label, seed, counters), figures=figures)
     return result, None if everything is None else Kept(
         label, seed, everything.all_plays(), message_rows(everything.messages)
     )
