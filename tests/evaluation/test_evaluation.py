@@ -12,7 +12,6 @@ from scipy import stats
 from hedgerow.algorithms.baselines.hedge import Hedge
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core.block import Block, check
-from hedgerow.core.convex import SquaredError
 from hedgerow.core.losses import Family, Linear
 from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Counters, Everything, Traffic
@@ -97,17 +96,6 @@ def test_regret_of_one_common_expert_can_be_negative_but_not_the_own_best() -> N
     assert result.final_regret == -5.0
     assert result.own_best_regret == 0.0
     assert result.switches == 0.0
-
-
-@pytest.mark.parametrize("block", [1, 4, 12])
-def test_points_with_squared_errors_have_a_loss_and_no_regret(block: int) -> None:
-    rng = np.random.default_rng(0)
-    records, points = rng.normal(size=(12, 2, 4)), rng.normal(size=(12, 2, 3))
-    result = _recorded(records, points, block, 5, SquaredError())
-    assert np.isnan(result.regret).all()
-    assert np.isnan(result.own_best_regret)
-    charged = SquaredError().value(records, points).sum(axis=1).cumsum() / 2
-    assert np.allclose(result.loss, charged[result.rounds - 1], rtol=1e-12)
 
 
 def test_points_of_the_simplex_have_a_regret_against_the_best_expert() -> None:
