@@ -93,9 +93,9 @@ def test_reports_of_silos_have_the_range_of_their_expert() -> None:
         family.check_reports(np.zeros((1, 4, 1)))
     family.check_reports(np.zeros((1, 9, 3)))  # whole vectors
     Gains().check_reports(np.ones((2, 9, 1)))  # one range for all
-    with pytest.raises(InvalidValue, match="report=1.25"):
+    with pytest.raises(InvalidValue, match=r"report=1\.25"):
         Gains().check_reports(np.full((2, 9, 1), 1.25))
-    with pytest.raises(InvalidValue, match="report=1.25"):
+    with pytest.raises(InvalidValue, match=r"report=1\.25"):
         Linear().check_reports(np.full((2, 9, 1), 1.25))
 
 

@@ -31,9 +31,7 @@ from hedgerow.studies.run import run_one, run_study
 from support.command import Command
 
 
-def _found(
-    losses: np.ndarray, switches: tuple[int, ...] = (), block: int = 5
-) -> dict[str, float]:
+def _found(losses: np.ndarray, switches: tuple[int, ...] = (), block: int = 5) -> dict[str, float]:
     rounds, clients, width = losses.shape
     setting = Setting(clients, width, rounds)
     recorder = Recorder(setting, Linear(), switches=switches)

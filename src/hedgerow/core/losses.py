@@ -22,6 +22,7 @@ Norm = Literal["l1", "l2", "linf"]
 Move = Literal["l1", "l2"]
 MOST_GAIN = 2.0**10  # a float64 adds 2^23 such gains exactly: more than a block holds
 EPS = 2.0**-52  # twice the largest relative error of one rounding, so second orders are covered
+FEW = 8  # roundings of elementary functions and products
 
 
 def common_plays(plays: np.ndarray) -> np.ndarray | None:
@@ -43,7 +44,10 @@ class Clipped(NamedTuple):
 
 
 class Rounding(NamedTuple):
-    """The largest rounding errors of one computed charge and of one gradient (Euclidean norm)."""
+    """Bounds on the rounding errors of one computed charge and of one gradient (Euclidean norm).
+
+    They come on top of a few roundings (`FEW`, relative) of the computed numbers themselves.
+    """
 
     value: float
     gradient: float
@@ -118,8 +122,11 @@ class Family(ABC):
         """
 
     @abstractmethod
-    def rounding(self, width: int) -> Rounding:
-        """Return bounds on the errors of a computed charge and gradient, for certified optima."""
+    def rounding(self, width: int, reach: float) -> Rounding:
+        """Return bounds on the errors of a computed charge and gradient, for certified optima.
+
+        `reach` is the Euclidean norm of the point.
+        """
 
     @abstractmethod
     def check(
@@ -212,7 +219,7 @@ class Linear(Family):
     def smoothness(self, norm: Move, width: int) -> float:
         return 0.0  # the gradient does not depend on the point
 
-    def rounding(self, width: int) -> Rounding:
+    def rounding(self, width: int, reach: float) -> Rounding:
         return Rounding(width * EPS, 0.0)  # a dot product of losses up to 1 with a mixture
 
     def check(
@@ -351,7 +358,7 @@ class Gains(Family):
     def smoothness(self, norm: Move, width: int) -> float:
         return 0.0  # the gradient does not depend on the point
 
-    def rounding(self, width: int) -> Rounding:
+    def rounding(self, width: int, reach: float) -> Rounding:
         return Rounding(width * EPS * self.largest, 0.0)  # a dot product of gains with a mixture
 
     def check(
