@@ -140,7 +140,7 @@ def test_hedge_keeps_its_bound_where_losses_react(every: int, clients: int) -> N
 def regret(algorithm: Algorithm, environment: Any, seeds: int) -> Estimate:
     found = []
     for seed in range(seeds):
-        recorder = Recorder(environment.setting, environment.family, points=2)
+        recorder = Recorder(environment.setting, points=2)
         found.append(
             recorder.result(
                 "", seed, simulate(algorithm, environment, seed, sinks=[recorder])

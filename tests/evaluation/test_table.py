@@ -24,7 +24,8 @@ ONE, MANY = Estimate(3.0, nan, 1), Estimate(1234567.8, 12.5, 20)
 
 
 def _row(label: str, bound: float | None, estimate: Estimate = MANY) -> SummaryRow:
-    return SummaryRow(label, estimate, bound, *[estimate] * 6)
+    a, b, c, d, e, f = [estimate] * 6
+    return SummaryRow(label, estimate, bound, a, b, c, d, e, f)
 
 
 def _headings(text: str) -> str:

@@ -114,7 +114,7 @@ def _play(
     algorithm = make(game.setting)
 
     def work() -> object:
-        recorder = Recorder(game.setting, game.family)
+        recorder = Recorder(game.setting)
         counters = simulate(algorithm, game, 1, sinks=[recorder], fused=fused)
         return recorder.result("", 1, counters)
 

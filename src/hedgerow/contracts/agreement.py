@@ -151,7 +151,7 @@ def same_by_sums(spec: AlgorithmSpec) -> None:
     for seed in SEEDS:
         found = []
         for engine in ("vectorised", "summed"):
-            recorder = Recorder(environment.setting, environment.family, points=7)
+            recorder = Recorder(environment.setting, points=7)
             result = recorder.result(
                 "", seed, simulate(algorithm, environment, seed, sinks=[recorder], engine=engine)
             )

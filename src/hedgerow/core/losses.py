@@ -22,6 +22,7 @@ Norm = Literal["l1", "l2", "linf"]
 Move = Literal["l1", "l2"]
 MOST_GAIN = 2.0**10  # a float64 adds 2^23 such gains exactly: more than a block holds
 EPS = 2.0**-52  # twice the largest relative error of one rounding, so second orders are covered
+FEW = 8  # roundings of elementary functions and products
 
 
 def common_plays(plays: np.ndarray) -> np.ndarray | None:
@@ -39,11 +40,14 @@ class Clipped(NamedTuple):
     """Records that lie in the range of their family, and how many of them had to be moved."""
 
     records: Array
-    count: int
+    moved: int
 
 
 class Rounding(NamedTuple):
-    """The largest rounding errors of one computed charge and of one gradient (Euclidean norm)."""
+    """Bounds on the rounding errors of one computed charge and of one gradient (Euclidean norm).
+
+    They come on top of a few roundings (`FEW`, relative) of the computed numbers themselves.
+    """
 
     value: float
     gradient: float
@@ -122,8 +126,11 @@ class Family(ABC):
         """
 
     @abstractmethod
-    def rounding(self, width: int) -> Rounding:
-        """Return bounds on the errors of a computed charge and gradient, for certified optima."""
+    def rounding(self, width: int, reach: float) -> Rounding:
+        """Return bounds on the errors of a computed charge and gradient, for certified optima.
+
+        `reach` is the Euclidean norm of the point.
+        """
 
     @abstractmethod
     def check(
@@ -154,7 +161,7 @@ def finite(records: Array) -> Array:
     """Return the records as floats; refuse NaN and infinite numbers."""
     given = np.asarray(records, float)
     refuse(
-        ~np.isfinite(given).all(axis=-1),
+        np.asarray(~np.isfinite(given).all(axis=-1)),
         0,
         "Expected finite numbers in every record ({place}). Remove or repair it.",
     )
@@ -194,7 +201,7 @@ class Linear(Family):
     >>> import hedgerow as hr
     >>> hr.Linear().value(np.array([[0.25, 1.0]]), np.array([1]))
     array([1.])
-    >>> hr.Linear().clip(np.array([[0.5, 1.5], [0.0, 1.0]])).count
+    >>> hr.Linear().clip(np.array([[0.5, 1.5], [0.0, 1.0]])).moved
     1
     """
 
@@ -224,7 +231,7 @@ class Linear(Family):
     def smoothness(self, norm: Move, width: int) -> float:
         return 0.0  # the gradient does not depend on the point
 
-    def rounding(self, width: int) -> Rounding:
+    def rounding(self, width: int, reach: float) -> Rounding:
         return Rounding(width * EPS, 0.0)  # a dot product of losses up to 1 with a mixture
 
     def check(
@@ -277,7 +284,7 @@ class Gains(Family):
     [-12.0]
     >>> family.clip(np.array([[2.0, 12.0], [1.0, 40.0]]))
     Clipped(records=array([[ 1., 12.],
-           [ 1., 40.]]), count=1)
+           [ 1., 40.]]), moved=1)
     >>> family.gradient_bound("linf", width=2)
     40.0
     """
@@ -364,7 +371,7 @@ class Gains(Family):
     def smoothness(self, norm: Move, width: int) -> float:
         return 0.0  # the gradient does not depend on the point
 
-    def rounding(self, width: int) -> Rounding:
+    def rounding(self, width: int, reach: float) -> Rounding:
         return Rounding(width * EPS * self.largest, 0.0)  # a dot product of gains with a mixture
 
     def check(

@@ -164,13 +164,12 @@ class Recorder(Sink):
     def __init__(
         self,
         setting: Setting,
-        family: Family,
         points: int = CURVE_POINTS,
         switches: Sequence[int] = (),
         replay: Callable[[], Iterable[Block]] | None = None,
     ) -> None:
         self.players, self.experts = setting.players, setting.experts
-        self.family = family
+        self.family = family = setting.family
         self.linear = family.linear
         if isinstance(family, Gains):
             largest = setting.players * setting.rounds * family.largest
