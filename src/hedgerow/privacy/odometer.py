@@ -359,11 +359,14 @@ class Filter:
 
     def would_exceed(self, cost: PrivacyCurve) -> bool:
         """Whether this release would be refused."""
-        return not any(map(self._fits, self._ways(cost)))
+        return not self._fits(self._bill(cost))
 
     def spend(self, cost: PrivacyCurve) -> Filter:
         """The filter after this release; raises `BudgetSpent` if it does not fit."""
-        later = self.odometer._after(self._chosen(cost))
+        bill = self._bill(cost)
+        if not self._fits(bill):
+            raise self._refusal(bill)
+        later = self.odometer._after(bill)
         after = object.__new__(Filter)  # the checks of the constructor hold by construction
         after._set(self.budget, later, self.reserve, self.capacity)
         return after
@@ -374,32 +377,25 @@ class Filter:
         >>> Filter(Budget(1.0, 1e-6), "pure").entries(ApproximateDP(0.5, 1e-7))
         (('pure', 0.5, 1e-07),)
         """
-        steps = self._chosen(cost).steps
+        steps = self._bill(cost).steps
         return tuple(entry_of(step) for step, count in steps for _ in range(count))
 
-    def _ways(self, cost: PrivacyCurve) -> list[Bill]:
-        """The ways to charge a release, the cheapest in the currency first."""
+    def _bill(self, cost: PrivacyCurve) -> Bill:
+        """The cheapest way in the currency that fits, or the cheapest way if none does."""
         plain = bill_without_delta(cost, self.currency)
         if plain is not None and (self.reserve == 0 or isinstance(cost, ONE_STEP)):
-            return [plain]
+            return plain
         others = bills_with_delta(cost, self.currency)
         if plain is None and (self.reserve == 0 or not others):
             raise _no_price(cost, self.currency, self.budget if others else None)
         ways = others if plain is None else [plain, *others]
-        return sorted(ways, key=lambda bill: (bill.units, bill.failure))
+        return min(ways, key=lambda bill: (not self._fits(bill), bill.units, bill.failure))
 
     def _fits(self, bill: Bill) -> bool:
-        return self.odometer.units + bill.units <= self.capacity and (
-            bill.failure == 0
-            or amount(self.odometer.failure + bill.failure) <= Fraction(self.reserve)
+        meter = self.odometer
+        return meter.units + bill.units <= self.capacity and (
+            bill.failure == 0 or amount(meter.failure + bill.failure) <= Fraction(self.reserve)
         )
-
-    def _chosen(self, cost: PrivacyCurve) -> Bill:
-        ways = self._ways(cost)
-        for bill in ways:
-            if self._fits(bill):
-                return bill
-        raise self._refusal(ways[0])
 
     def _refusal(self, bill: Bill) -> BudgetSpent:
         meter = self.odometer
