@@ -157,7 +157,9 @@ def test_every_curve_can_be_charged(name: str, currency: Currency) -> None:
 
 def _certified(name: str) -> set[PrivacyCurve]:
     certificate = variants()[name].build(Setting(3, 4, 60)).certificate
-    return {guarantee.curve for guarantee in certificate.guarantees if guarantee.protects}
+    found = {guarantee.curve for guarantee in certificate.guarantees if guarantee.protects}
+    assert found or certificate.trust == "none"
+    return found
 
 
 @pytest.mark.parametrize("name", variants())
@@ -336,6 +338,17 @@ def test_a_curve_that_quotes_nonsense_is_refused(stated: tuple[float, float]) ->
     for account in ACCOUNTS.values():
         with pytest.raises(Unsupported, match="a strange curve has no proven price"):
             account.spend(Strange())
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [("pure", 0.1, -1e-6), ("pure", 0.1, 1.0), ("pure", 0.1, nan), ("gaussian", 0.1, 1e-6)],
+)
+def test_a_ledger_with_an_impossible_delta_is_refused(entry: tuple[str, float, float]) -> None:
+    account = ACCOUNTS["pure"]
+    with pytest.raises(InvalidValue, match="delta="):
+        account.replay([("pure", 0.1, 1e-6), entry])
+    assert account.replay([("pure", 0.1, 1e-6), ("pure", 0.0)]).releases == 2
 
 
 # Adaptive adversaries, exactly
