@@ -290,7 +290,7 @@ def bill(steps: Steps, currency: Currency) -> Bill:
     (2.0, 0.5, (3, 0, 0, 0))
     """
     units = failure = 0
-    counts = dict.fromkeys(EVENTS, 0)
+    counts: dict[str, int] = dict.fromkeys(EVENTS, 0)
     for step, count in steps:
         if isinstance(step, ApproximateDP):
             event, each = charge(PureDP(step.at_epsilon), currency)
