@@ -252,8 +252,9 @@ def test_a_study_replays_the_stream_where_it_can(
     environment = Stream(Logistic(radius=2.0), sees)
     given: list[Any] = []
 
-    def played(algorithm: Any, environment: Any, seed: int, *, sinks: Any, **_: Any) -> Counters:
+    def played(algorithm: Any, environment: Any, seed: int, *, sinks: Any, **more: Any) -> Counters:
         """Plays zeros."""
+        del algorithm, more
         records, _ = _game(environment.family, 40 + seed, 2)
         sinks[0].rounds(0, Block.of(records[:40]), np.zeros((40, 2, 3)))
         given.append(sinks[0]._replay)
