@@ -131,7 +131,7 @@ def test_only_the_rounds_that_were_played_are_compared() -> None:
     family = SquaredError(radius=0.5)
     records, plays = _game(family)
     recorder = Recorder(Setting(3, 3, 23, family=family), replay=lambda: [Block.of(records)])
-    recorder.rounds(0, Block.of(records[:9]), plays[:9])
+    recorder.rounds(0, Block.of(records[:9]), Plays.of(plays[:9]))
     best = best_point(family, 3, lambda: [records[:9]])
     assert recorder.comparators()["best point"] == pytest.approx(best.total / 3)
     result = recorder.result("x", 0, COUNTERS)
@@ -252,8 +252,9 @@ def test_a_study_replays_the_stream_where_it_can(
     environment = Stream(Logistic(radius=2.0), sees)
     given: list[Any] = []
 
-    def played(algorithm: Any, environment: Any, seed: int, *, sinks: Any, **_: Any) -> Counters:
+    def played(algorithm: Any, environment: Any, seed: int, *, sinks: Any, **more: Any) -> Counters:
         """Plays zeros."""
+        del algorithm, more
         records = _game(environment.family, 40 + seed, 2)[0]
         sinks[0].rounds(0, Block.of(records[:40]), Plays.of(np.zeros((40, 2, 3))))
         given.append(sinks[0]._replay)

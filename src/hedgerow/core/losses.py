@@ -36,7 +36,8 @@ def common_plays(plays: np.ndarray) -> np.ndarray | None:
     return plays[:, 0] if plays.ndim == 2 and plays.strides[1] == 0 and plays.shape[1] > 0 else None
 
 
-class Clipped(NamedTuple):
+@dataclass(frozen=True)
+class Clipped:
     """Records that lie in the range of their family, and how many of them had to be moved."""
 
     records: Array
@@ -161,7 +162,7 @@ def finite(records: Array) -> Array:
     """Return the records as floats; refuse NaN and infinite numbers."""
     given = np.asarray(records, float)
     refuse(
-        np.asarray(~np.isfinite(given).all(axis=-1)),
+        ~np.asarray(np.isfinite(given).all(axis=-1)),
         0,
         "Expected finite numbers in every record ({place}). Remove or repair it.",
     )
