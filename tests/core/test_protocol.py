@@ -5,7 +5,7 @@ adversaries, and learners that play points against convex losses."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -82,6 +82,8 @@ class Phased:
     on the one before.
     """
 
+    state: ClassVar[type[Any]] = Vector
+
     experts: int
 
     def start(self, noise: Noise) -> Vector:
@@ -107,6 +109,8 @@ class Count:
 
 @dataclass(frozen=True)
 class ThreeTimes:
+    state: ClassVar[type[Any]] = Count
+
     experts: int
     stuck: bool = False
 
@@ -159,6 +163,8 @@ def test_an_algorithm_that_never_plays_is_stopped() -> None:
 class Reporter:
     """Reports its own column; never plays."""
 
+    state: ClassVar[type[Any]] = Vector
+
     def start(self, noise: Noise) -> Vector:
         return Vector(np.zeros((*noise.batch, 1)))
 
@@ -179,6 +185,8 @@ class Reporter:
 class Listener:
     """Plays the best expert of the last broadcast."""
 
+    state: ClassVar[type[Any]] = Vector
+
     experts: int
 
     def start(self, noise: Noise) -> Vector:
@@ -194,6 +202,8 @@ class Listener:
 @dataclass(frozen=True)
 class Columns:
     """Each upload is one expert's loss: the server needs them one by one, not their sum."""
+
+    state: ClassVar[type[Any]] = Vector
 
     experts: int
 
@@ -282,6 +292,8 @@ def test_adaptive_adversary_sees_every_play() -> None:
 class Descent:
     """z <- z - rate * gradient of the last record; the play is the point z."""
 
+    state: ClassVar[type[Any]] = Vector
+
     width: int
     family: SquaredError
     rate: float = 0.5
@@ -304,6 +316,8 @@ class Descent:
 
 @dataclass(frozen=True)
 class Quiet:
+    state: ClassVar[type[Any]] = Count
+
     def open(self, noise: Noise) -> tuple[Number, Count]:
         return Number(None, np.zeros(1)), Count(0)
 

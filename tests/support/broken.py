@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -509,6 +509,8 @@ class OpaqueState:
 
 @dataclass(frozen=True)
 class OpaqueSummer(Summing):
+    state: ClassVar[type[Any]] = OpaqueState
+
     def open(self, noise: Noise) -> tuple[Totals, Any]:
         broadcast, state = super().open(noise)
         return broadcast, OpaqueState(state.totals, _Leftover())

@@ -46,8 +46,11 @@ class Context:
 class Decider(Protocol):
     """A role that plays.
 
-    Every client is a decider unless an algorithm names a separate one (local trust, silos).
+    Every client is a decider unless an algorithm names a separate one (local trust, silos). `state`
+    is the type of all its states: a flat dataclass, or `type(None)`.
     """
+
+    state: ClassVar[type[Any]]
 
     def start(self, noise: Noise) -> Any: ...
 
@@ -80,7 +83,12 @@ class SpanClient(Client, Protocol):
 
 
 class Server(Protocol):
-    """The server sees the uploads, or only their sum, and sends broadcasts."""
+    """The server sees the uploads, or only their sum, and sends broadcasts.
+
+    `state` is the type of all its states: a flat dataclass, or `type(None)`.
+    """
+
+    state: ClassVar[type[Any]]
 
     def open(self, noise: Noise) -> tuple[Any, Any]: ...
 
