@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, is_dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
-from hedgerow.contracts.outcome import demand
+from hedgerow.contracts.outcome import BrokenContract, demand
 from hedgerow.core.messages import decode_state, encode_state
 
 
@@ -36,24 +36,23 @@ def reload(role: Any, state: Any, step: str) -> Any:
     loaded = decode_state(type(state), encode_state(state))
     for f in () if state is None else fields(state):
         before, after = getattr(state, f.name), getattr(loaded, f.name)
-        demand(
-            identical(before, after),
-            f"{type(state).__name__}.{f.name} of {player} changes after {step} when it is saved:"
-            f" {_words(before)} becomes {_words(after)}",
-        )
+        if not identical(before, after):
+            raise BrokenContract(
+                f"{type(state).__name__}.{f.name} of {player} changes when it is saved after"
+                f" {step}: {_words(before)} becomes {_words(after)}"
+            )
     return loaded
 
 
 def _words(value: Any) -> str:
-    array = isinstance(value, np.ndarray)
-    return f"{value.dtype} array" if array else f"{type(value).__name__} {value!r}"
+    if isinstance(value, np.ndarray):
+        return f"an array of {value.dtype}"
+    return f"{value!r} of type {type(value).__name__}"
 
 
 @dataclass(frozen=True)
 class Reloading:
     """A client, server or decider that goes on from the loaded state after every step."""
-
-    state: ClassVar[type[Any]] = object
 
     role: Any
 

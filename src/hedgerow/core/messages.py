@@ -157,11 +157,13 @@ def encode_state(state: Any) -> bytes:
     if state is None:
         return encode(_NoState())
     if not is_dataclass(state):
-        raise InvalidValue(f"Expected a state to be a dataclass or None, got {type(state)}.")
+        raise InvalidValue(
+            f"Expected a state to be a dataclass or None, got {type(state).__name__}."
+        )
     lost = hidden(state)
     if lost:
         raise InvalidValue(
-            f"{type(state).__name__}.{lost[0]} is no field and would be lost. Declare it as a field."
+            f"{type(state).__name__}.{lost[0]} would be lost. Declare it as a field."
         )
     return encode(state)
 
