@@ -171,7 +171,7 @@ def test_only_states_are_encoded() -> None:
         decode_state(Cached, encode_state(None))
     with pytest.raises(InvalidValue, match="got Cached"):
         decode_state(type(None), encode_state(Cached(1)))
-    with pytest.raises(InvalidValue, match="to be a dataclass or None, got tuple"):
+    with pytest.raises(InvalidValue, match="a dataclass or None as state, got tuple"):
         encode_state((1, 2))
     assert encode_state(Cached(2)) == encode(Cached(2))
 

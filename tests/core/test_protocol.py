@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
-from hedgerow.contracts.agreement import same
+from hedgerow.contracts.agreement import same, survives
+from hedgerow.contracts.outcome import BrokenContract
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import Channel, not_private
 from hedgerow.core.environment import Environment
@@ -62,13 +63,14 @@ def _run(
 def _same_everywhere(
     algorithm: Algorithm, environment: Any, **options: Any
 ) -> tuple[np.ndarray, list[Any], Any]:
-    """The run, after checking that engines and blocks agree."""
+    """The run, after checking that engines and blocks agree, and that all states can be saved."""
     plays, messages, counters = _run(algorithm, environment, **options)
     for engine, block in (("in_process", None), ("vectorised", 1), ("in_process", 3)):
         other = _run(algorithm, environment, engine=engine, block_rounds=block, **options)
         assert np.array_equal(plays, other[0])
         assert same(messages, other[1])
         assert counters == other[2]
+    survives(algorithm, environment)
     return plays, messages, counters
 
 
@@ -267,6 +269,31 @@ def test_deciders_that_are_not_the_reporters() -> None:
     result = recorder.result("silo", 0, simulate(algorithm, environment, 0, sinks=[recorder]))
     paid = vectors[np.arange(21), plays[:, 0]].sum()
     assert result.final_regret == pytest.approx(paid - vectors.sum(axis=0).min(), abs=1e-9)
+
+
+@dataclass(frozen=True)
+class Tired(Listener):
+    """Its state is another one after the first play."""
+
+    def play(self, state: Any, context: Context, noise: Noise) -> tuple[np.ndarray, Any]:
+        return super().play(state, context, noise)[0], Value(state.value)
+
+
+def test_the_state_of_a_decider_is_the_declared_one() -> None:
+    environment = Silo(np.zeros((5, 4)))
+    algorithm = Algorithm(
+        "tired",
+        environment.setting,
+        Reporter(),
+        Columns(4),
+        CERTIFICATE,
+        Value,
+        Number,
+        decider=Tired(4),
+        combine="each",
+    )
+    with pytest.raises(BrokenContract, match=r"Tired declares Vector .* after play is Value"):
+        survives(algorithm, environment)
 
 
 # An adaptive adversary: it sees the plays of every engine one round later, whatever the block size.

@@ -284,20 +284,25 @@ def states_survive(spec: AlgorithmSpec) -> None:
     The copy is saved and loaded after every step, for one client at a time and for all at once.
     """
     for environment, algorithm in games(spec):
-        decider = algorithm.decider
-        reloading = replace(
-            algorithm,
-            client=Reloading(algorithm.client),
-            server=Reloading(algorithm.server),
-            decider=None if decider is None else Reloading(decider),
-            advance=None,
+        survives(algorithm, environment)
+
+
+def survives(algorithm: Algorithm, environment: Environment) -> None:
+    """Demand that all states of one game survive."""
+    decider = algorithm.decider
+    reloading = replace(
+        algorithm,
+        client=Reloading(algorithm.client),
+        server=Reloading(algorithm.server),
+        decider=None if decider is None else Reloading(decider),
+        advance=None,
+    )
+    kept = _transcript(algorithm, environment, SEEDS[0], "vectorised")
+    for engine in ("vectorised", "in_process"):
+        demand(
+            same(kept, _transcript(reloading, environment, SEEDS[0], engine)),
+            f"the game goes on differently from saved states on {environment} ({engine})",
         )
-        kept = _transcript(algorithm, environment, SEEDS[0], "vectorised")
-        for engine in ("vectorised", "in_process"):
-            demand(
-                same(kept, _transcript(reloading, environment, SEEDS[0], engine)),
-                f"the game goes on differently from saved states on {environment} ({engine})",
-            )
 
 
 def valid_plays(spec: AlgorithmSpec) -> None:

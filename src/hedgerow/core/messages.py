@@ -157,9 +157,7 @@ def encode_state(state: Any) -> bytes:
     if state is None:
         return encode(_NoState())
     if not is_dataclass(state):
-        raise InvalidValue(
-            f"Expected a state to be a dataclass or None, got {type(state).__name__}."
-        )
+        raise InvalidValue(f"Expected a dataclass or None as state, got {type(state).__name__}.")
     lost = hidden(state)
     if lost:
         raise InvalidValue(
