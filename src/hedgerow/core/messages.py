@@ -166,9 +166,9 @@ def encode_state(state: Any) -> bytes:
     return encode(state)
 
 
-def decode_state(kind: type[Record], data: bytes) -> Record:
+def decode_state(kind: type[Any], data: bytes) -> Any:
     """Decode a state of the type `kind` that a role declares; `type(None)` gives None."""
     if kind is type(None):
         decode(_NoState, data)
-        return None  # pyright: ignore[reportReturnType]
+        return None
     return decode(kind, data)

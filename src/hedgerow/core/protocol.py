@@ -26,6 +26,7 @@ from hedgerow.core.certificate import (
 )
 from hedgerow.core.environment import Feature, Traits
 from hedgerow.core.errors import InvalidValue, Unsupported
+from hedgerow.core.fingerprint import fingerprint
 from hedgerow.core.messages import Broadcast, Upload, field_names
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.regret_bound import RegretBound
@@ -126,6 +127,13 @@ SHOWN_BY_THE_GAME = {
 }
 
 
+FINGERPRINTED = (
+    *("name", "setting", "parameters", "upload", "broadcast", "plays", "combine", "supports"),
+    *("certificate", "regret_bound"),
+)
+"""The fields of an algorithm that its fingerprint covers, besides the roles."""
+
+
 @dataclass(frozen=True)
 class Algorithm:
     """An algorithm with all its public parameters resolved for one setting.
@@ -205,6 +213,27 @@ class Algorithm:
                     f"The certificate of {self.name} does not cover the message field {name}. "
                     "Give it a channel."
                 )
+
+    def fingerprint(self) -> str:
+        """Return a hash of all that decides what the algorithm does and what it promises.
+
+        It is the same in every process, on every machine and for every version of the libraries.
+        Fast paths, the likelihood and the reference do not count: they add nothing.
+
+        >>> from hedgerow.algorithms.baselines.hedge import Hedge
+        >>> built, again = (Hedge().build(Setting(10, 100, 512)) for _ in range(2))
+        >>> built.fingerprint() == again.fingerprint()
+        True
+        >>> Hedge(every=2).build(Setting(10, 100, 512)).fingerprint() == built.fingerprint()
+        False
+        """
+        roles = {"client": self.client, "server": self.server, "decider": self.decider}
+        parts = {
+            **roles,
+            "states": {name: role.state for name, role in roles.items() if role is not None},
+            **{name: getattr(self, name) for name in FINGERPRINTED},
+        }
+        return fingerprint(parts, self.name)
 
     @property
     def has_mechanisms(self) -> bool:
