@@ -574,6 +574,23 @@ class HidesInState(Summing):
 
 
 @dataclass(frozen=True)
+class KnowsItsState(Summing):
+    """Starts again unless it is handed the very object that it returned."""
+
+    last: list[Any] = field(default_factory=list, compare=False)
+
+    def open(self, noise: Noise) -> tuple[Totals, Any]:
+        broadcast, state = super().open(noise)
+        self.last[:] = [state]
+        return broadcast, state
+
+    def aggregate(self, state: Any, uploads: Any, noise: Noise) -> tuple[Totals, Any]:
+        known = state if state is self.last[0] else super().open(noise)[1]
+        broadcast, self.last[0] = super().aggregate(known, uploads, noise)
+        return broadcast, self.last[0]
+
+
+@dataclass(frozen=True)
 class Undeclared:
     """A server that does not say what its state is."""
 
@@ -962,6 +979,7 @@ BROKEN: dict[str, tuple[str, Any]] = {
         WithRoles(server=partial(Tallying, kind=big_endian)),
     ),
     "a hidden attribute of a state": ("states survive", WithRoles(server=HidesInState)),
+    "a state that must be the same object": ("states survive", WithRoles(server=KnowsItsState)),
     "a server without a declared state": ("states survive", WithRoles(server=undeclared)),
     "a number where one client is alone": ("states survive", WithRoles(client=CountingLeader)),
     "plays what is not there": ("valid plays", InvalidPlays()),

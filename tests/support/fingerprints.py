@@ -42,7 +42,7 @@ PINNED: dict[str, AlgorithmSpec] = {
     "shrinking_dartboard": ShrinkingDartboard(),
     "shrinking_dartboard, approximate": ShrinkingDartboard(delta=1e-6),
     "sparse_vector": SparseVector(),
-    "sparse_vector, approximate": SparseVector(delta=1e-6),
+    "sparse_vector, published": SparseVector(calibration="published"),
     "uniform": Uniform(),
 }
 COMMENT = (

@@ -52,7 +52,7 @@ def _described(value: Any, path: str) -> list[Any]:
         value = value.item()
     kind = type(value)
     if value is None or kind in (bool, int, float, str):
-        return [kind.__name__, value.hex() if kind is float else str(value)]
+        return [kind.__name__, value.hex() if isinstance(value, float) else str(value)]
     if isinstance(value, Enum):
         return ["enum", _name(kind, path), value.name]
     if kind in (tuple, list, set, frozenset) or isinstance(value, Mapping):
