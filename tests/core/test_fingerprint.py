@@ -1,4 +1,4 @@
-"""Fingerprints of algorithms: the same in every process and for every version of the libraries,
+"""Fingerprints of algorithms: the same in every process and for two versions of the libraries,
 another one after any change, and refused where a value has no canonical form.
 """
 

@@ -217,8 +217,9 @@ class Algorithm:
     def fingerprint(self) -> str:
         """Return a hash of all that decides what the algorithm does and what it promises.
 
-        It is the same in every process, on every machine and for every version of the libraries.
-        Fast paths, the likelihood and the reference do not count: they add nothing.
+        Algorithms with the same resolved parameters have the same fingerprint in every process. A
+        long test compares two versions of numpy and scipy. Fast paths, the likelihood and the
+        reference do not count: they add nothing.
 
         >>> from hedgerow.algorithms.baselines.hedge import Hedge
         >>> built, again = (Hedge().build(Setting(10, 100, 512)) for _ in range(2))
