@@ -44,6 +44,7 @@ QUICK = (
     "causal",
     "pure",
     "resumable",
+    "states survive",
     "covers every message",
     "sensitivities hold",
 )

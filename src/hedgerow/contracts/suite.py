@@ -21,6 +21,7 @@ CONTRACTS: dict[str, Contract] = {
     "causal": agreement.causal,
     "pure": agreement.pure,
     "resumable": agreement.resumable,
+    "states survive": agreement.states_survive,
     "valid plays": agreement.valid_plays,
     "sleeping experts": agreement.sleeping_experts,
     "absent clients": agreement.absent_clients,
