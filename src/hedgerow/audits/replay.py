@@ -86,12 +86,13 @@ def log_ratio(
     ]
     # what comes after the last value that differs tells nothing more
     last = max((i for i, (a, b) in enumerate(pairs) if _moved(a, b)), default=-1)
-    value, seen = 0.0, not _hidden_coins(first.ledger, own)
+    value, seen = 0.0, last < 0 or not _hidden_coins(first.ledger, own)
     for purpose in dict.fromkeys(a.mechanism.purpose for a, _ in pairs[: last + 1]):
         alike = [(a, b) for a, b in pairs[: last + 1] if a.mechanism.purpose == purpose]
         sums = _sums(algorithm, played, source, purpose, pairs, first)
         if sums is None:
-            seen = seen and _is_sent(algorithm, guarantee.view, alike, first.kept)
+            one_by_one = guarantee.view - {Channel.SUM}
+            seen = seen and _is_sent(algorithm, one_by_one, alike, first.kept)
         else:
             seen, alike = seen and Channel.SUM in guarantee.view, sums
         value += sum(_difference(a, b) for a, b in alike if _moved(a, b))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass, replace
+from math import isfinite
 from typing import Any
 
 from hedgerow.audits.case import WHOLE, AuditCase, Data, Verdict
-from hedgerow.core.certificate import Observer
+from hedgerow.core.certificate import Observer, PrivacyCurve
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.protocol import Algorithm
@@ -18,7 +19,7 @@ def release_cases(
     first: Data,
     second: Data,
     *,
-    delta: float = 0.0,
+    delta: float | None = None,
     runs: int = 1000,
     observer: Observer = Observer.SERVER,
     broken: Algorithm | None = None,
@@ -34,7 +35,8 @@ def release_cases(
     first, second
         The neighbouring streams on which most is shown: arrays or environments.
     delta
-        Where curves are compared. 0 is for pure claims only.
+        The delta at which curves are compared. None: 0 for a pure claim, otherwise a delta at
+        which a thousand runs show much (`readable_delta`).
     runs
         The number of runs in each world, of a millisecond or two each.
     observer
@@ -60,6 +62,7 @@ def release_cases(
      ('all releases, half the noise', 'violated')]
     """
     certified = algorithm.certificate.guarantee(observer).curve
+    read_at = readable_delta(certified) if delta is None else delta
 
     def case(name: str, audited: Algorithm, other: Data, expected: Verdict) -> AuditCase:
         return AuditCase(
@@ -71,7 +74,7 @@ def release_cases(
             other,
             method="replayed releases",
             runs=runs,
-            delta=delta,
+            delta=read_at,
             observer=observer,
             expected=expected,
             parameters={} if parameters is None else parameters,
@@ -83,6 +86,21 @@ def release_cases(
         case("all releases", algorithm, second, "holds"),
         case("all releases, half the noise", half, second, "violated"),
     )
+
+
+def readable_delta(curve: PrivacyCurve) -> float:
+    """0 if the curve is pure, otherwise a quarter of the way from its quoted delta to that at 0.
+
+    A quarter is scale-free: the same number of runs then shows as much of a small mu as of a large.
+
+    >>> from hedgerow.privacy.curves import GaussianDP, PureDP
+    >>> readable_delta(PureDP(1.0)), readable_delta(GaussianDP(1.0))
+    (0.0, 0.096)
+    """
+    if isfinite(curve.epsilon(0.0)):
+        return 0.0
+    low, high = curve.delta(curve.stated()[0]), curve.delta(0.0)
+    return float(f"{low + (high - low) / 4:.2g}")
 
 
 def less_noise(algorithm: Algorithm, factor: float) -> Algorithm:
