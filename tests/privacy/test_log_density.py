@@ -91,7 +91,8 @@ def test_densities_of_vectors_integrate_to_one(mechanism: Mechanism) -> None:
     value, (nodes, weights) = np.array([0.3, -1.0]), np.polynomial.legendre.leggauss(60)
     points = np.concatenate([-15 * (nodes + 1), 15 * (nodes + 1)])  # 0 is a kink
     chances = [
-        [exp(mechanism.log_density(value, value + (x, y))) for x in points] for y in points
+        [exp(mechanism.log_density(value, value + np.array([x, y]))) for x in points]
+        for y in points
     ]
     both = 15 * np.concatenate([weights, weights])
     assert both @ np.array(chances) @ both == pytest.approx(1.0, abs=2e-3)

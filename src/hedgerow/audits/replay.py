@@ -121,7 +121,9 @@ def _check(algorithm: Algorithm, guarantee: Guarantee, first: _Run, second: _Run
                 algorithm, f"{purpose!r} is drawn from data outside any mechanism"
             )
     for (name, a), (_, b) in zip(
-        _view(algorithm, guarantee, first.kept), _view(algorithm, guarantee, second.kept), strict=True
+        _view(algorithm, guarantee, first.kept),
+        _view(algorithm, guarantee, second.kept),
+        strict=True,
     ):
         if not same(a, b):
             raise _not_replayable(
@@ -146,7 +148,7 @@ def _view(
 
 
 def _hidden_coins(ledger: Ledger, own: bool) -> bool:
-    """Whether somebody who holds data drew coins that the observer may not know.
+    """Whether a player that holds data drew coins that the observer may not know.
 
     A value may depend on them, and then their secrecy protects. Separate deciders hold no data.
     """

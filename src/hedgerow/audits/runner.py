@@ -167,7 +167,8 @@ def _sees_broadcasts(case: AuditCase) -> None:
         sees = ", ".join(sorted(channel.value for channel in view))
         raise InvalidValue(
             f"Expected observer={case.observer.value!r} of the case {case.name!r} to see broadcasts"
-            f" and nothing that clients send; it sees {sees}. Choose the method 'replayed releases'."
+            f" and nothing that clients send; it sees {sees}."
+            " Choose the method 'replayed releases'."
         )
 
 
@@ -190,9 +191,7 @@ def cases_of(name: str, spec: AlgorithmSpec) -> tuple[AuditCase, ...]:
         )
     cases = AUDITS[name](spec)
     null = (
-        bool(cases)
-        and cases[0].expected == "holds"
-        and _same_data(cases[0].first, cases[0].second)
+        bool(cases) and cases[0].expected == "holds" and _same_data(cases[0].first, cases[0].second)
     )
     if not null or all(case.expected != "violated" for case in cases):
         raise InvalidValue(

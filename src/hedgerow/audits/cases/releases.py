@@ -109,10 +109,11 @@ def less_noise(algorithm: Algorithm, factor: float) -> Algorithm:
     The certificate stays the same. Fast paths and likelihoods are left out.
     """
     for role in ("client", "server"):
-        player = getattr(algorithm, role)
+        player: Any = getattr(algorithm, role)
+        kind = type(player)
         scaled = {
             part.name: mechanism.scaled(factor)
-            for part in (fields(player) if is_dataclass(player) else ())
+            for part in (fields(kind) if is_dataclass(kind) else ())
             if isinstance(mechanism := getattr(player, part.name), Mechanism)
         }
         if scaled:
