@@ -640,7 +640,7 @@ class WithRoles(AlgorithmSpec):
     client: Any = Leader
     server: Any = Summing
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         return replace(
             FollowTheLeader().build(setting),
             client=self.client(setting.experts),

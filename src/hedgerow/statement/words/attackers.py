@@ -229,9 +229,10 @@ def _strongest(attacks: Sequence[AuditedCase]) -> list[str]:
         if rows:
             worst = max(rows, key=lambda row: row.audited_epsilon or 0.0)
             played = f", played with {_values(worst)}" if worst.parameters else ""
+            shown = "shown" if worst.seen else "shown to one that sees more than the attacker"
             texts.append(
                 f"Strongest attack by {method} ({worst.case}{played}): "
-                f"epsilon >= {worst.audited_epsilon:.4g} shown, "
+                f"epsilon >= {worst.audited_epsilon:.4g} {shown}, "
                 f"{rounded_up(worst.certified_epsilon)} certified there, "
                 f"at delta = {worst.delta:g}, confidence {worst.confidence:g}."
             )
