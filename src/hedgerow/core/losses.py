@@ -13,6 +13,7 @@ import numpy as np
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
+from hedgerow.core.record import LOSS_VECTOR, Record, example
 from hedgerow.core.validate import positive
 
 
@@ -33,6 +34,11 @@ class Family(Protocol):
     @property
     def bounds(self) -> tuple[float, float]:
         """The smallest and the largest charge."""
+        ...
+
+    @property
+    def record(self) -> Record:
+        """What a record is called in certificates, and where it lies."""
         ...
 
     def value(self, records: Array, plays: np.ndarray) -> Array: ...
@@ -72,6 +78,10 @@ class Linear:
     def bounds(self) -> tuple[float, float]:
         return (0.0, 1.0)
 
+    @property
+    def record(self) -> Record:
+        return LOSS_VECTOR
+
     def value(self, records: Array, plays: np.ndarray) -> Array:
         if plays.dtype.kind == "i":
             one = common_plays(plays)
@@ -107,6 +117,12 @@ class SquaredError:
     @property
     def bounds(self) -> tuple[float, float]:
         return (0.0, (self.feature_norm * self.radius + self.target) ** 2 / 2)
+
+    @property
+    def record(self) -> Record:
+        features = f"with features of norm at most {self.feature_norm:g}"
+        target = f"a target in [{-self.target:g},{self.target:g}]"
+        return example(self.bounds, f"{features} and {target}")
 
     def _residual(self, records: Array, plays: Array) -> Array:
         if plays.shape[-1] + 1 != records.shape[-1]:

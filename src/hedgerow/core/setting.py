@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from hedgerow.core.lattice import MOST_LOSSES
+from hedgerow.core.losses import Family, Linear
 from hedgerow.core.validate import at_least, expect
 
 
@@ -22,6 +23,8 @@ class Setting:
         The number of rounds, at least 1.
     deciders
         The number of players, if they are not the clients. None: every client plays.
+    family
+        The loss family: what a play costs. Default: losses of experts in [0, 1].
 
     Examples
     --------
@@ -37,6 +40,7 @@ class Setting:
     experts: int
     horizon: int
     deciders: int | None = None
+    family: Family = field(default=Linear(), repr=False)
 
     def __post_init__(self) -> None:
         at_least("clients", self.clients, 1)
