@@ -103,14 +103,14 @@ def test_a_record_survives_its_file(record: RunRecord, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "version", ["hedgerow privacy record 3", "hedgerow privacy record 99", None]
+    "version", ["hedgerow privacy record 4", "hedgerow privacy record 99", None]
 )
 def test_records_of_other_versions_are_refused_by_name(
     record: RunRecord, tmp_path: Path, version: str | None
 ) -> None:
     (tmp_path / FILE).write_text(json.dumps({**to_json(record), "format": version}))
     with pytest.raises(
-        InvalidValue, match=f"Expected format={version!r} in .* to be 'hedgerow privacy record 4'"
+        InvalidValue, match=f"Expected format={version!r} in .* to be 'hedgerow privacy record 5'"
     ):
         read_record(tmp_path)
 

@@ -287,8 +287,9 @@ class Certificate:
     the horizon ends.
 
     `separate` is True if the records of one person, at whichever clients they are, enter releases
-    that no other of them enters. Then k records compose, such as to sqrt(k) mu; otherwise they add
-    up in one release, such as to k mu (`proofs/mechanisms.md#separate-releases`).
+    that no other of them enters and, unless these are Gaussian, one record after the other. Then k
+    records compose, such as to sqrt(k) mu; otherwise they add up in one release, such as to k mu
+    (`proofs/mechanisms.md#separate-releases`).
     """
 
     trust: Literal["none", "central", "distributed", "local"]

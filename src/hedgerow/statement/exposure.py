@@ -10,8 +10,7 @@ import numpy as np
 
 from hedgerow.core.curve import PrivacyCurve
 from hedgerow.privacy.composition.groups import appearances, group, group_attacks
-from hedgerow.privacy.composition.repetition import repeated
-from hedgerow.privacy.curves import ApproximateDP, GaussianDP, PureDP, Quoted
+from hedgerow.privacy.curves import ApproximateDP, PureDP
 from hedgerow.records.build import STEEPEST, curve_of, curve_record
 from hedgerow.records.schema import Attack, CurveRecord, Total
 
@@ -48,16 +47,11 @@ def _whole(
 ) -> PrivacyCurve | None:
     """The curve of this many records in all runs, from the whole curve of one record.
 
-    Only where this gives more than the quoted point and the outline: if the records enter separate
-    releases, so that those of all runs compose, or if the noise is Gaussian.
+    Only if the records enter separate releases: then those of all runs compose.
     """
-    runs, one = 1 if total is None else total.runs, curve_of(curve)
-    if one is None or records * runs == 1:
-        return None
-    if separate:
-        return appearances(one, records * runs, separate_reports=True)
-    inside = one.curve if isinstance(one, Quoted) else one
-    return repeated(group(one, records), runs) if isinstance(inside, GaussianDP) else None
+    runs = 1 if total is None else total.runs
+    one = curve_of(curve) if separate and records * runs > 1 else None
+    return None if one is None else appearances(one, records * runs, separate_reports=True)
 
 
 def outline(
@@ -97,8 +91,9 @@ def of_records(
 ) -> Quote:
     """The (epsilon, delta) of a person with this many records.
 
-    It comes from the whole curve if there is a rule for it. Otherwise it comes from the quoted
-    point and, if that delta has grown large, from the outline. A pure guarantee stays pure.
+    It comes from the whole curve if the records enter separate releases. Otherwise it comes from
+    the quoted point and, if that delta has grown large, from the outline. A pure guarantee stays
+    pure.
     """
     whole = _whole(curve, total, records, separate)
     if whole is not None:
