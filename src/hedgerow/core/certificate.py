@@ -10,7 +10,6 @@ from typing import ClassVar, Literal
 
 from hedgerow import proofs
 from hedgerow.core.curve import NoGuarantee, PrivacyCurve
-from hedgerow.core.losses import Family, Linear
 from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.record import LOSS_VECTOR, Record
 from hedgerow.core.setting import Setting
@@ -360,10 +359,10 @@ def with_public_mask(
 
 
 def not_private(
-    reason: str, channels: Mapping[str, Channel], family: Family = Linear()
+    reason: str, channels: Mapping[str, Channel], record: Record = LOSS_VECTOR
 ) -> Certificate:
     """Return a certificate that states, for every observer, that nothing is protected."""
-    raw, unit = NoGuarantee(reason), Event(record=family.record)
+    raw, unit = NoGuarantee(reason), Event(record=record)
     guarantees = tuple(
         Guarantee(observer, view, unit, unit.adjacency(), raw)
         for observer, view in DEFAULT_VIEWS.items()

@@ -120,9 +120,9 @@ class SquaredError:
 
     @property
     def record(self) -> Record:
-        features = f"with features of norm at most {self.feature_norm:g}"
-        target = f"a target in [{-self.target:g},{self.target:g}]"
-        return example(self.bounds, f"{features} and {target}")
+        features = f"features of norm at most {self.feature_norm:g}"
+        target = f"target in [{-self.target:g},{self.target:g}]"
+        return example(self.bounds, f"({features}, {target})")
 
     def _residual(self, records: Array, plays: Array) -> Array:
         if plays.shape[-1] + 1 != records.shape[-1]:

@@ -71,7 +71,7 @@ def gain_vector(bounds: tuple[float, float], space: str | None = None) -> Record
 def example(bounds: tuple[float, float], space: str) -> Record:
     """A record of features and a target, from which a loss of every point follows.
 
-    >>> example((0.0, 2.0), "with features of norm at most 1").name
+    >>> example((0.0, 2.0), "(features of norm at most 1)").name
     'example'
     """
     meaning = "features and a target at one client in one round"

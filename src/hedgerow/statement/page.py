@@ -209,12 +209,13 @@ def _attacks(statement: Statement) -> tuple[Block, ...]:
                 True,
             ),
         )
+    noun = statement.units[0].unit.noun
+    about = "a person" if statement.by_person else f"a {noun}"
     caption = (
-        "An attack answers A or B about a person; none gets above a line. "
+        f"An attack answers A or B about {about}; none gets above a line. "
         "Found: it answers B and B is true; false alarm: it answers B but A is true. "
         "Below, at most: even bets won, and found at each rate of false alarms."
     )
-    noun = statement.units[0].unit.noun
     same = Text(f"One {noun} in one run: delta at other values of epsilon.")
     return (
         Picture(PICTURE, caption),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import exp
 
+from hedgerow.core.certificate import Person, Site
 from hedgerow.core.rounding import rounded_up
 from hedgerow.privacy.curves import GaussianDP, Quoted
 from hedgerow.records.build import curve_of
@@ -150,8 +151,10 @@ def _others(statement: Statement, worst: Exposure, shown: Mapping[int, Exposure]
 
 def person_words(statement: Statement) -> str:
     """What the unit means for a person."""
-    if not statement.by_person or statement.all_runs is None:
+    if statement.all_runs is None:
         return ""
+    if not statement.by_person:
+        return _covered(statement.units[0].unit)
     records, clients = statement.details.records_per_client, statement.details.clients_per_person
     record = statement.algorithm.record
     one = (
@@ -171,6 +174,16 @@ def person_words(statement: Statement) -> str:
         return f"{one}; clients one person may be at: {OPEN}."
     across = _point_words(statement.of_records(statement.most))
     return f"{one}; at up to {counted(clients or 1, 'client')}: {across} (across clients)."
+
+
+def _covered(unit: UnitRecord) -> str:
+    """Which persons a unit that is not a record covers."""
+    if unit.kind == Site.__name__:
+        return "It covers every person whose records are all at one client."
+    if unit.kind != Person.__name__:
+        return ""
+    spread = "" if unit.parameters["may_span_clients"] else ", or at several clients,"
+    return f"A person with more records{spread} is not covered."
 
 
 def _growth(statement: Statement) -> str:

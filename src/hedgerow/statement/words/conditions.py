@@ -33,8 +33,8 @@ SHOWN = {
     "PUBLIC_PRESENCE": "in which rounds a client has a case at all: a missing play shows it",
     "PUBLIC_SLEEP": "which experts cannot be followed in which round",
     "PUBLIC_DELAYS": "how late the {records} of a client are reported",
-    "PUBLIC_REPORTERS": "which clients report in which round",
-    "PUBLIC_SIDE": "the side information of each client and round",
+    "PUBLIC_REPORTERS": "which clients report in which round: public",
+    "PUBLIC_SIDE": "the side information of each client and round: public",
 }
 PLAIN = {  # plain words for assumptions that certificates word for readers of the proof
     NO_CARRY_OVER.name: "one person's record influences later rounds only through {published}: "
@@ -136,7 +136,9 @@ def unprotected(statement: Statement) -> list[str]:
     sizes = ["clients", *(["deciders"] if algorithm.deciders else []), f"{option(algorithm)}s"]
     texts.append(f"the numbers of {listed([*sizes, 'rounds'])}, and all parameters: public")
     computed = "and" if held == algorithm.record.charges else f"and {algorithm.record.charges},"
-    texts.append(f"{held}, {computed} regret or tables computed from them: raw data to be kept secret")
+    texts.append(
+        f"{held}, {computed} regret or tables computed from them: raw data to be kept secret"
+    )
     texts.append(
         f"what is true of many records (which {algorithm.plays} is good): learned on purpose"
     )
@@ -207,15 +209,18 @@ def _within_a_run(statement: Statement) -> str:
             f"All that one {noun} changes in the releases of a run is the mean of one Gaussian "
             f"vector; the run costs the {noun} the length of that change in units of the noise."
         )
+    enters, it = ("One record enters", "it")
+    if not statement.by_person:
+        enters, it = f"The data of one {noun} enter", f"this {noun}"
     if algorithm.entered == 1:
         return (
-            f"One {noun} enters at most one release of a run, "
-            "so the run costs it what that one release costs."
+            f"{enters} at most one release of a run, "
+            f"so the run costs {it} what that one release costs."
         )
     most = "" if algorithm.entered is None else f" (at most {algorithm.entered})"
     return (
-        f"A run costs one {noun} what the releases that it enters{most} cost together; "
-        "the others cost it nothing."
+        f"A run costs one {noun} what the releases that {it} enters{most} cost together; "
+        f"the others cost {it} nothing."
     )
 
 

@@ -40,7 +40,7 @@ def vocabulary(algorithm: AlgorithmRecord) -> str:
     experts = algorithm.plays == "expert"
     texts = [
         "client (a site: hospital, bank, phone)",
-        "decider, a player; clients report and do not play" if silo else "",
+        "decider, a player that reports nothing (clients report and do not play)" if silo else "",
         f"expert, a model or rule that a {who} may follow"
         if experts
         else f"point, the numbers of a model that a {who} may use",
@@ -50,6 +50,6 @@ def vocabulary(algorithm: AlgorithmRecord) -> str:
         f"broadcasts, what it sends {'to clients and deciders' if silo else 'back'}",
         f"plays, which {algorithm.plays} each {who} {follows(algorithm)}s",
         "timing, when the clients talk",
-        "game, all rounds" + (" up to the horizon" if algorithm.horizon else "; it has no last one"),
+        f"game, all rounds{' up to the horizon' if algorithm.horizon else ', with no last one'}",
     ]
     return f"Words: {'; '.join(filter(None, texts))}."
