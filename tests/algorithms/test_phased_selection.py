@@ -400,8 +400,8 @@ def test_overlapping_blocks_break_a_contract(contract: str) -> None:
     """
 
     class Overlapping(PhasedSelection):
-        def build(self, setting: Setting) -> Algorithm:
-            return overlapping(super().build(setting))
+        def resolve(self, setting: Setting) -> Algorithm:
+            return overlapping(super().resolve(setting))
 
     status = examine(contract, Overlapping()).status
     assert status == ("broken" if contract == "ledger composes" else "holds")

@@ -47,14 +47,14 @@ def unavoidable(algorithm: Algorithm, environment: Environment) -> float:
     """
     setting, guarantee = algorithm.setting, algorithm.certificate.guarantee(Observer.PUBLIC)
     if isinstance(environment, hr.CommonCoins):
-        return coin_regret(setting.experts, setting.horizon)
+        return coin_regret(setting.experts, setting.rounds)
     epsilon, delta = guarantee.curve.stated()
     if not guarantee.protects or epsilon <= 0:
         return 0.0
     if isinstance(environment, hr.HiddenExpert):
         return hidden_expert_regret(setting, epsilon, delta)
     assert isinstance(environment, hr.ConsensusColumns)
-    return consensus_regret(setting.horizon, epsilon, setting.clients) if delta == 0 else 0.0
+    return consensus_regret(setting.rounds, epsilon, setting.clients) if delta == 0 else 0.0
 
 
 def too_low(algorithm: Algorithm, environment: Environment) -> bool:
@@ -244,7 +244,7 @@ def drawn_anew(environment: Environment) -> bool:
     """Rounds and clients look independent, and means stay: five standard deviations for each of the
     correlations and differences.
     """
-    losses = environment.block(environment.start(3), environment.setting.horizon, None)[0].losses
+    losses = environment.block(environment.start(3), environment.setting.rounds, None)[0].losses
     if losses.shape[1] == 1:
         losses = np.repeat(losses, 2, axis=1)
         losses[:, 1] = np.random.default_rng(0).permutation(losses[:, 1])

@@ -354,7 +354,7 @@ def test_what_is_given_stays_and_the_rest_is_chosen_for_it(
     if put.cost(setting).delta(1.0) <= delta:
         assert built.regret_at_most <= put.regret_bound(setting) * (1 + 1e-6)
     if given != {"rate": 0.004}:  # a rate so small leaves a part of the budget
-        assert built.regret_at_most < 170 < setting.horizon
+        assert built.regret_at_most < 170 < setting.rounds
 
 
 @pytest.mark.parametrize(

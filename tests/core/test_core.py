@@ -25,6 +25,7 @@ from hedgerow.core.certificate import (
     Site,
     not_private,
 )
+from hedgerow.core.convex import SquaredError
 from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.core.lattice import (
     MOST_LOSSES,
@@ -34,7 +35,7 @@ from hedgerow.core.lattice import (
     round_to_lattice,
     to_units,
 )
-from hedgerow.core.losses import Linear, SquaredError
+from hedgerow.core.losses import Linear
 from hedgerow.core.registry import Registry
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.curves import PureDP
@@ -78,7 +79,7 @@ FRAME = Setting(clients=2, experts=3, horizon=10)
 
 
 def _checked(losses: Any, first: int = 0) -> Block:
-    return check(Block.of(losses), Linear(), FRAME, first, 4)
+    return check(Block.of(losses), FRAME, first, 4)
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, np.nextafter(1, 2), -1e-300, -np.nan])
@@ -129,7 +130,7 @@ def test_sums_are_right_for_any_marks(
 ) -> None:
     losses = round_to_lattice(np.random.default_rng(rounds).random((rounds, 2, 3)))
     with patch.object(block_module, "CACHE_ELEMENTS", cache):
-        checked = check(Block.of(losses), Linear(), Setting(2, 3, 100), first, rounds, marks)
+        checked = check(Block.of(losses), Setting(2, 3, 100), first, rounds, marks)
     assert checked.segments is not None
     assert checked.cuts[-1] == rounds
     assert set(checked.cuts[:-1]) == {

@@ -19,7 +19,6 @@ from hedgerow.core.block import Block
 from hedgerow.core.environment import Environment, Feature, Traits, draws_sums
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import Array
-from hedgerow.core.losses import Family, Linear
 from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
@@ -50,10 +49,6 @@ class Market(Environment):
     @property
     def setting(self) -> Setting:
         return SETTING
-
-    @property
-    def family(self) -> Family:
-        return Linear()
 
     def start(self, seed: int) -> int:
         return seed
@@ -165,7 +160,7 @@ class Explorer(AlgorithmSpec):
     fresh: bool = False
     adversary: str = "nobody"
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         assert (self.epsilon, self.every) == (0.1, "day")
         return SparseVector(epsilon=2.0).build(setting)
 
@@ -178,7 +173,7 @@ class Renamed(AlgorithmSpec):
     failure: float = 1e-6
     pause: int = 3
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         return SparseVector(epsilon=self.privacy, delta=self.failure, every=self.pause).build(
             setting
         )
@@ -255,7 +250,7 @@ class Lookalike:
 
     setting = SETTING
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         return FollowTheLeader().build(setting)
 
 

@@ -15,7 +15,6 @@ from hypothesis.extra import numpy as hnp
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core.block import Block, check
 from hedgerow.core.errors import InvalidValue
-from hedgerow.core.losses import Linear
 from hedgerow.core.messages import VERSION, Broadcast, decode, encode, field_names, scalars
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.transcript import Everything
@@ -38,7 +37,7 @@ def _records(name: str) -> list[Any]:
     kept = Everything()
     simulate(algorithm, environment, 0, sinks=[kept])
     found = [message for _, uploads, broadcast in kept.messages for message in (uploads, broadcast)]
-    checked = check(Block.of(environment.losses[:7]), Linear(), environment.setting, 0, 7)
+    checked = check(Block.of(environment.losses[:7]), environment.setting, 0, 7)
     for engine in ("vectorised", "in_process"):
         run = make_engine(engine, algorithm, SeededNoise(0), fused=False)
         after = run.advance(run.start(), checked, [])

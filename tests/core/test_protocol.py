@@ -13,10 +13,10 @@ import pytest
 from hedgerow.contracts.agreement import same
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import Channel, not_private
+from hedgerow.core.convex import SquaredError
 from hedgerow.core.environment import Environment
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import round_to_lattice
-from hedgerow.core.losses import Family, Linear, SquaredError
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, Context
@@ -216,10 +216,6 @@ class Silo(Environment):
     def setting(self) -> Setting:
         return Setting(clients=4, experts=4, horizon=len(self.vectors), deciders=2)
 
-    @property
-    def family(self) -> Family:
-        return Linear()
-
     def start(self, seed: int) -> int:
         return 0
 
@@ -318,11 +314,7 @@ class Regression(Environment):
     @property
     def setting(self) -> Setting:
         rounds, clients, width = self.records.shape
-        return Setting(clients, width - 1, rounds)
-
-    @property
-    def family(self) -> SquaredError:
-        return SquaredError()
+        return Setting(clients, width - 1, rounds, family=SquaredError())
 
     def start(self, seed: int) -> int:
         return 0

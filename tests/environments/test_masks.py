@@ -23,7 +23,6 @@ from hedgerow.core.certificate import ONE_LOSS_VECTOR, PUBLIC_DELAYS, PUBLIC_PRE
 from hedgerow.core.environment import Environment, Feature, Traits
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import round_to_lattice
-from hedgerow.core.losses import Linear
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.setting import Setting
@@ -74,10 +73,6 @@ class Masked(Environment):
     @property
     def setting(self) -> Setting:
         return Setting(self.losses.shape[1], self.losses.shape[2], len(self.losses))
-
-    @property
-    def family(self) -> Linear:
-        return Linear()
 
     def start(self, seed: int) -> int:
         return 0
@@ -321,7 +316,7 @@ def test_an_adversary_chases_only_who_played() -> None:
     kept: list[Block] = []
 
     class Watch(Everything):
-        def rounds(self, first_round: int, block: Block, plays: np.ndarray) -> None:
+        def rounds(self, first_round: int, block: Block, plays: Any) -> None:
             super().rounds(first_round, block, plays)
             kept.append(block)
 
@@ -420,7 +415,7 @@ def test_who_does_not_support_a_mask_refuses_it_by_name_before_it_plays() -> Non
 
 @dataclass(frozen=True)
 class _Plain(AlgorithmSpec):
-    def build(self, setting: Setting) -> Any:
+    def resolve(self, setting: Setting) -> Any:
         return replace(FollowTheLeader().build(setting), supports=frozenset())
 
 
@@ -543,7 +538,7 @@ def test_a_checked_block_sums_what_is_answered_by_segments() -> None:
     awake = np.random.default_rng(1).random(LOSSES.shape) < 0.6
     awake |= ~awake.any(axis=-1, keepdims=True)
     plays = awake.argmax(axis=-1)
-    block = check(Block(LOSSES, LOSSES, awake), Linear(), Setting(2, 3, 12), 0, 12, (4, 5, 9))
+    block = check(Block(LOSSES, LOSSES, awake), Setting(2, 3, 12), 0, 12, (4, 5, 9))
     answered = block.answered(plays)
     assert np.array_equal(answered[awake], LOSSES[awake])
     paid = np.broadcast_to(np.take_along_axis(LOSSES, plays[..., None], axis=-1), LOSSES.shape)
@@ -580,10 +575,6 @@ def test_late_reports_must_be_declared() -> None:
         @property
         def setting(self) -> Setting:
             return self.of.setting
-
-        @property
-        def family(self) -> Any:
-            return self.of.family
 
         def start(self, seed: int) -> Any:
             return self.of.start(seed)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ from scipy import stats
 from hedgerow.algorithms.baselines.hedge import Hedge
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core.block import Block, check
-from hedgerow.core.losses import Family, Linear, SquaredError
+from hedgerow.core.convex import SquaredError
+from hedgerow.core.losses import Family, Linear
+from hedgerow.core.plays import Plays
 from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Counters, Everything, Traffic
 from hedgerow.engines.simulate import simulate
@@ -36,8 +39,11 @@ def _recorded(
     recorder = Recorder(setting, family, points)
     for first in range(0, len(losses), block):
         part = losses[first : first + block]
-        checked = check(Block.of(part), family, setting, first, len(part), recorder.marks)
-        recorder.rounds(first, checked, plays[first : first + block])
+        checked = check(
+            Block.of(part), replace(setting, family=family), first, len(part), recorder.marks
+        )
+        played = plays[first : first + block]
+        recorder.rounds(first, checked, Plays.of(played) if played.ndim == 3 else played)
     return recorder.result("x", 0, COUNTERS)
 
 

@@ -181,7 +181,7 @@ def test_a_cut_bar_is_told_below_the_picture(drawn: list[Figure], tmp_path: Path
 def _curves(study: Study) -> Study:
     """Made-up results as curves over the whole horizon."""
     horizons = {
-        entry.label: study.config.environment_of(entry).setting.horizon
+        entry.label: study.config.environment_of(entry).setting.rounds
         for entry in study.config.algorithms
     }
 
@@ -203,7 +203,7 @@ def test_every_picture_of_an_experiment_says_what_it_is(
     except MissingData as missing:
         pytest.skip(str(missing))
     done = {
-        key: _curves(made_up(config, lambda _, setting: 0.1 * setting.horizon**0.5))
+        key: _curves(made_up(config, lambda _, setting: 0.1 * setting.rounds**0.5))
         for key, config in configs.items()
     }
     experiment.draw(done, tmp_path / f"{name}.png")

@@ -27,11 +27,11 @@ def paying(name: str, setting: Setting) -> float:
     """
     if name.startswith("not private"):
         return 3.0
-    return (0.68 if name == separation.BLIND else 0.98) * setting.horizon
+    return (0.68 if name == separation.BLIND else 0.98) * setting.rounds
 
 
 def slow(name: str, setting: Setting) -> float:
-    return 3.0 if name.startswith("not private") else 5 * setting.horizon**0.5
+    return 3.0 if name.startswith("not private") else 5 * setting.rounds**0.5
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def test_one_private_algorithm_below_the_proven_bound_is_a_contradiction(
     def law(share: float) -> Law:
         def regret(name: str, setting: Setting) -> float:
             return (
-                share * consensus_regret(setting.horizon, separation.SMALL)
+                share * consensus_regret(setting.rounds, separation.SMALL)
                 if name == "phased selection"
                 else paying(name, setting)
             )
@@ -93,7 +93,7 @@ def test_every_game_of_the_columns_is_theorem_10s() -> None:
         assert quick or config.seeds >= 20
         for entry in config.algorithms:
             setting = config.environment_of(entry).setting
-            assert (setting.clients, setting.experts >= 2 * setting.horizon) == (1, True)
+            assert (setting.clients, setting.experts >= 2 * setting.rounds) == (1, True)
     assert max(separation.COLUMN_HORIZONS) == 2000
 
 
@@ -109,7 +109,7 @@ def test_a_printed_bound_that_cannot_be_missed_is_not_judged() -> None:
     assert {type(check.passed) for check in kept.checks} == {bool}  # what JSON can carry
     assert 0 < int(kept.message.split(" points")[0].split()[-3]) < 12
     assert not judge(
-        lambda name, setting: 0.29 * setting.horizon if "printed" in name else 10.0
+        lambda name, setting: 0.29 * setting.rounds if "printed" in name else 10.0
     ).reproduces
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 
 from hedgerow.core.certificate import Certificate, Event, Person, PrivacyCurve, Site
+from hedgerow.core.convex import CrossEntropy, Logistic, SquaredError
 from hedgerow.core.errors import InvalidValue
-from hedgerow.core.losses import SquaredError
+from hedgerow.core.losses import Gains
 from hedgerow.core.rounding import rounded_up
 from hedgerow.privacy import PureDP, of_records
 from hedgerow.privacy.composition.groups import appearances
@@ -33,7 +34,7 @@ from hedgerow.statement.files import rendered
 from hedgerow.statement.statement import Statement
 from hedgerow.statement.words import horizon_words, percent, recorded_words
 from hedgerow.studies.study import budget_notes
-from support.certificates import CURVE, MADE, MU, Earnings, Made
+from support.certificates import CURVE, MADE, MU, Made
 from support.statements import TODAY
 
 POINTS = [name for name, made in MADE.items() if made.plays == "point"]
@@ -77,14 +78,14 @@ def test_a_game_of_points_has_no_experts_and_no_loss_vectors(name: str, file: st
 
 SENTENCES = {
     "silo": (
-        "Unit: one gain vector of one client in one round. One record is what one client reports",
-        "replace one gain vector g_(i,t) in [-1,1]^d of one client in one round. D ~ D' if, for "
+        "Unit: one gain of one client in one round. One record is what one client reports",
+        "replace one gain g_(i,t) in [-1,1] of one client in one round. D ~ D' if, for "
         "some client i and round t, g_(j,s) = g'_(j,s) for all (j,s) other than (i,t), "
         "and the side information is the same; gains in [-1, 1].",
         "k of them cost sqrt(k) times mu = 0.5.",
         "decider, a player that reports nothing (clients report and do not play)",
         "expert, a model or rule that a decider may follow",
-        "gain vector, how well each expert did at one client in one round",
+        "gain, how well the expert of one client did in one round",
         "broadcasts, what it sends to clients and deciders; "
         "plays, which expert each decider follows; ",
         "game, all rounds, with no last one.",
@@ -96,6 +97,12 @@ SENTENCES = {
         "the numbers of clients, deciders, experts and rounds, and all parameters: public",
         "gains, and regret or tables computed from them: raw data to be kept secret",
         "Setting: clients = 5, experts = 3, horizon = none, deciders = 1.",
+    ),
+    "gains": (
+        "Unit: one gain vector of one client in one round. One record is what one client reports",
+        "replace one gain vector g_(i,t) in [-1,1]^d of one client in one round.",
+        "gain vector, how well each expert did at one client in one round",
+        "gains in [-1, 1].",
     ),
     "learner": (
         "Unit: one example of one client in one round. One record is one example of one client",
@@ -272,20 +279,23 @@ def test_persons_beyond_the_unit_are_refused() -> None:
 
 def test_a_certificate_about_other_records_is_refused() -> None:
     """A statement must not call an example a loss vector."""
-    algorithm = Made(family=SquaredError(), plays="point").algorithm
-    wrong = replace(algorithm, certificate=Made().certificate)
-    with pytest.raises(InvalidValue, match="is about a loss vector, but a record of this game is"):
-        algorithm_record("wrong", wrong, {"name": "wrong"}, "drawn")
+    for name in ("silo", "gains", "learner"):
+        wrong = replace(MADE[name].algorithm, certificate=Made().certificate)
+        with pytest.raises(InvalidValue, match="is about a loss vector, but a record of this game"):
+            algorithm_record("wrong", wrong, {"name": "wrong"}, "drawn")
 
 
 def test_units_speak_of_their_records() -> None:
-    gains, points = Earnings().record, SquaredError().record
+    gains, points = Gains(-1.0, 1.0).record, SquaredError().record
     assert Event(record=gains).words() == "one gain vector of one client in one round"
     assert Person(1, True).words() == "one person with at most 1 record across clients"
     assert Person(1, False).formula() == (
         "D ~ D' if they differ in at most 1 loss vector, all of one person and at one client"
     )
     assert "z_(j,s) = z'_(j,s) for all other clients" in Site(record=points).formula()
+    assert Gains(0.0, (1.0, 40.0)).record.placed == "g_(i,t) with every gain in its declared range"
+    assert Logistic(2.0).record.placed == "z_(i,t) (features of norm at most 2, target in [-1,1])"
+    assert CrossEntropy().record.placed == "p_(i,t) in the simplex"
     assert MADE["silo"].certificate.public.bounds == (-1.0, 1.0)
     assert "later gains depend" in str(MADE["silo"].certificate.public.assumes)
     assert "later examples depend" in str(MADE["learner"].certificate.public.assumes)

@@ -112,7 +112,7 @@ class Exact(AlgorithmSpec):
 
     spec: AlgorithmSpec
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         built = self.spec.build(setting)
         return replace(built, certificate=with_exact_noise(built.certificate))
 

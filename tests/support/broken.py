@@ -46,7 +46,7 @@ from support.honest import NoisySums
 class Peeks(AlgorithmSpec):
     """Its fast path plays the best expert of the present round."""
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         honest = FollowTheLeader().build(setting)
 
         def advance(run: RunState, block: Any, source: NoiseSource) -> tuple[RunState, Trace]:
@@ -61,16 +61,15 @@ class Peeks(AlgorithmSpec):
 class PeeksAhead(AlgorithmSpec):
     """Obeys within a block but reads one round ahead of the exchange that is due."""
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         honest = SparseVector(epsilon=50.0).build(setting)
         server = honest.server
         assert isinstance(server, Selector)
 
         def advance(run: RunState, block: Any, source: NoiseSource) -> tuple[RunState, Trace]:
             after, trace = server.advance(run, block, source)
-            return after, Trace(
-                np.concatenate([trace.plays[1:], trace.plays[-1:]]), trace.exchanges
-            )
+            plays = np.asarray(trace.plays)
+            return after, Trace(np.concatenate([plays[1:], plays[-1:]]), trace.exchanges)
 
         return replace(honest, advance=advance)
 
@@ -113,7 +112,7 @@ class Selfish(Follower):
 class RawPlays(AlgorithmSpec):
     """Promises the public epsilon for plays that are a function of raw losses."""
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         return replace(
             SparseVector(every=2).build(setting), client=Selfish(setting.experts), advance=None
         )
@@ -123,7 +122,7 @@ class RawPlays(AlgorithmSpec):
 class ForgedServerGuarantee(AlgorithmSpec):
     """Promises protection from the server, who is sent exact sums."""
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         honest = SparseVector().build(setting)
         guarantees = tuple(
             replace(g, curve=PureDP(0.1), proof=honest.certificate.guarantee(Observer.PEER).proof)
@@ -138,7 +137,7 @@ class ForgedServerGuarantee(AlgorithmSpec):
 class AlwaysFails(AlgorithmSpec):
     """Cannot be built at all."""
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         raise ValueError("oops, a bug")
 
 
@@ -146,7 +145,7 @@ class AlwaysFails(AlgorithmSpec):
 class ForgetsField(AlgorithmSpec):
     """Broadcasts the exact leader and leaves it out of the certificate."""
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         honest = SparseVector().build(setting)
         channels = {
             k.replace("CurrentExpert", "Telling"): v for k, v in honest.certificate.channels.items()
@@ -161,7 +160,7 @@ class ForgetsField(AlgorithmSpec):
 class TellsLeader(AlgorithmSpec):
     """Broadcasts the exact leader and says that the guarantee covers it."""
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         forged = ForgetsField().build(setting)
         channels = {**forged.certificate.channels, "Telling.best_so_far": Channel.BROADCASTS}
         return replace(forged, certificate=replace(forged.certificate, channels=channels))
@@ -171,7 +170,7 @@ class TellsLeader(AlgorithmSpec):
 class NarrowView(AlgorithmSpec):
     """Its guarantee for peers leaves out that they see the broadcasts."""
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         honest = SparseVector().build(setting)
         guarantees = tuple(
             replace(g, view=frozenset(c for c in g.view if c.value != "broadcasts"))
@@ -188,7 +187,7 @@ class HalfSensitivity(AlgorithmSpec):
 
     epsilon: float = 1.0
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         honest = SparseVector(epsilon=self.epsilon).build(setting)
         server = honest.server
         assert isinstance(server, Selector)
@@ -206,7 +205,7 @@ class HalfNoise(AlgorithmSpec):
     epsilon: float = 1.0
     which: str = "all"
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         honest = SparseVector(epsilon=self.epsilon).build(setting)
         server = honest.server
         assert isinstance(server, Selector)
@@ -276,7 +275,7 @@ class Variant(AlgorithmSpec):
     def audit_variants(self) -> tuple[Variant, ...]:
         return tuple(Variant(self.kind, loud) for loud in self.inner.audit_variants())
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         return _with_server(self.inner.build(setting), self.kind)
 
 
@@ -289,7 +288,7 @@ class Understated(AlgorithmSpec):
     def audit_variants(self) -> tuple[Understated, ...]:
         return tuple(Understated(loud) for loud in self.inner.audit_variants())
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         honest = self.inner.build(setting)
         server = honest.server
         assert isinstance(server, Selector)
@@ -328,7 +327,7 @@ class SmallDelta(AlgorithmSpec):
     def audit_variants(self) -> tuple[SmallDelta, ...]:
         return tuple(SmallDelta(loud) for loud in self.inner.audit_variants())
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         honest = self.inner.build(setting)
         guarantees = tuple(
             replace(g, curve=HalfTheDelta(g.curve)) if g.protects else g
@@ -341,7 +340,7 @@ class SmallDelta(AlgorithmSpec):
 class NoLikelihood(AlgorithmSpec):
     """Claims an epsilon that nothing can check."""
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         return replace(SparseVector().build(setting), log_likelihood=None)
 
 
@@ -349,7 +348,7 @@ class NoLikelihood(AlgorithmSpec):
 class FreeLunch(AlgorithmSpec):
     """Follow the leader that claims to be perfectly private."""
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         honest = FollowTheLeader().build(setting)
         proof = Uniform().build(setting).certificate.guarantees[0].proof
         guarantees = tuple(
@@ -362,7 +361,7 @@ class FreeLunch(AlgorithmSpec):
 class OtherMessage(AlgorithmSpec):
     """Sends another message than it declares."""
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         return _with_server(SparseVector().build(setting), TellingSelector)
 
 
@@ -370,7 +369,7 @@ class OtherMessage(AlgorithmSpec):
 class LyingMechanism(AlgorithmSpec):
     epsilon: float = 1.0
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         honest = SparseVector(epsilon=self.epsilon).build(setting)
         server = honest.server
         assert isinstance(server, Selector)
@@ -401,7 +400,7 @@ class BareSelector(Selector):
 class BypassesMechanism(AlgorithmSpec):
     epsilon: float = 1.0
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         return _with_server(SparseVector(epsilon=self.epsilon).build(setting), BareSelector)
 
 
@@ -409,7 +408,7 @@ class BypassesMechanism(AlgorithmSpec):
 class ClaimsWithoutMechanism(AlgorithmSpec):
     """Follow the leader with a certificate from nowhere."""
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         honest = FollowTheLeader().build(setting)
         guarantees = tuple(replace(g, curve=PureDP(1.0)) for g in honest.certificate.guarantees)
         assert all(isinstance(g.curve, NoGuarantee) for g in honest.certificate.guarantees)
@@ -429,7 +428,7 @@ class RoundDependent(Leader):
 
 @dataclass(frozen=True)
 class EngineDependent(AlgorithmSpec):
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         return replace(FollowTheLeader().build(setting), client=RoundDependent(setting.experts))
 
 
@@ -443,8 +442,8 @@ class ForgetfulSpan(Leader):
 
 @dataclass(frozen=True)
 class BlockDependent(AlgorithmSpec):
-    def build(self, setting: Setting) -> Algorithm:
-        every = min(5, setting.horizon)
+    def resolve(self, setting: Setting) -> Algorithm:
+        every = min(5, setting.rounds)
         return replace(
             FollowTheLeader(every=every).build(setting), client=ForgetfulSpan(setting.experts)
         )
@@ -454,7 +453,7 @@ class BlockDependent(AlgorithmSpec):
 class FollowsAnother(AlgorithmSpec):
     """Says that everybody plays the next expert to the one that is played."""
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         return replace(
             SparseVector().build(setting),
             common_play=lambda broadcast: (broadcast.expert + 1) % setting.experts,
@@ -477,7 +476,7 @@ class MemorySummer(Summing):
 
 @dataclass(frozen=True)
 class Impure(AlgorithmSpec):
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         return replace(FollowTheLeader().build(setting), server=MemorySummer(setting.experts, 1))
 
 
@@ -493,7 +492,7 @@ class InPlaceSummer(Summing):
 
 @dataclass(frozen=True)
 class Overwrites(AlgorithmSpec):
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         return replace(FollowTheLeader().build(setting), server=InPlaceSummer(setting.experts, 1))
 
 
@@ -520,7 +519,7 @@ class OpaqueSummer(Summing):
 
 @dataclass(frozen=True)
 class Unsavable(AlgorithmSpec):
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         return replace(FollowTheLeader().build(setting), server=OpaqueSummer(setting.experts, 1))
 
 
@@ -541,7 +540,7 @@ class OffByOne(Leader):
 
 @dataclass(frozen=True)
 class InvalidPlays(AlgorithmSpec):
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         return replace(FollowTheLeader().build(setting), client=OffByOne(setting.experts))
 
 
@@ -549,7 +548,7 @@ class InvalidPlays(AlgorithmSpec):
 class Boastful(AlgorithmSpec):
     """Declares a regret bound it does not keep."""
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         return replace(
             Hedge().build(setting),
             regret_bound=RegretBound(0.5, "adaptive", Proof("hedge.md", "regret")),
@@ -577,7 +576,7 @@ class WorstPlayer(AlgorithmSpec):
 
     honest: Any
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         claim = self.honest.build(setting)
         worst = replace(FollowTheLeader(every=10).build(setting), client=Loser(setting.experts))
         return replace(worst, regret_bound=claim.regret_bound)
@@ -587,7 +586,7 @@ class WorstPlayer(AlgorithmSpec):
 class IdleMechanism(AlgorithmSpec):
     """Its certificate names a mechanism that no run uses."""
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         honest = NoisySums().build(setting)
         mechanisms = (*honest.certificate.mechanisms, ExponentialMechanism("idle", 1.0))
         return replace(honest, certificate=replace(honest.certificate, mechanisms=mechanisms))
@@ -597,7 +596,7 @@ class IdleMechanism(AlgorithmSpec):
 class WrongReference(AlgorithmSpec):
     """Says that without noise it is follow the leader; it is Hedge."""
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         return replace(Hedge().build(setting), reference=FollowTheLeader().build(setting))
 
 
@@ -607,7 +606,7 @@ class NoCost(AlgorithmSpec):
 
     epsilon: float = 1.0
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         honest = SparseVector(epsilon=self.epsilon).build(setting)
         return replace(honest, certificate=replace(honest.certificate, composition="sum"))
 
@@ -620,7 +619,7 @@ class FalseClaim(AlgorithmSpec):
     curve: PrivacyCurve
     observers: tuple[Observer, ...] = tuple(Observer)
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         honest = self.inner.build(setting)
         guarantees = tuple(
             replace(g, curve=self.curve) if g.protects and g.observer in self.observers else g
@@ -635,7 +634,7 @@ class WholeSite(AlgorithmSpec):
 
     inner: NoisySums = field(default_factory=NoisySums)
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         honest = self.inner.build(setting)
         guarantees = tuple(replace(g, unit=Site()) for g in honest.certificate.guarantees)
         return replace(honest, certificate=replace(honest.certificate, guarantees=guarantees))
@@ -645,7 +644,7 @@ class WholeSite(AlgorithmSpec):
 class OwnNoise(AlgorithmSpec):
     """Promises protection from the server, who adds the noise itself."""
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         honest = NoisySums("gaussian", "server").build(setting)
         local = NoisySums("gaussian", "clients").build(setting)
         return replace(honest, certificate=local.certificate)
@@ -657,7 +656,7 @@ class OwnLikelihood(AlgorithmSpec):
 
     protect_server: bool
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         honest = NoisySums().build(setting)
         guarantees = tuple(
             g
@@ -675,7 +674,7 @@ class OwnLikelihood(AlgorithmSpec):
 class Inaudible(AlgorithmSpec):
     """Its tiny games stay far below the certificate, and it offers no louder ones."""
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         honest = SparseVector().build(setting)
         guarantees = tuple(
             replace(g, curve=PureDP(10.0)) if g.protects else g
@@ -696,7 +695,7 @@ class Sleepwalking(Leader):
 class Sleepwalker(AlgorithmSpec):
     """Says it supports sleeping experts and follows them all the same."""
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         return replace(FollowTheLeader().build(setting), client=Sleepwalking(setting.experts))
 
 
@@ -704,7 +703,7 @@ class Sleepwalker(AlgorithmSpec):
 class NoticesAbsence(AlgorithmSpec):
     """Its fast path lets those who are present play differently where somebody is absent."""
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         honest = SparseVector().build(setting)
         server = honest.server
         assert isinstance(server, Selector)
@@ -712,7 +711,9 @@ class NoticesAbsence(AlgorithmSpec):
         def advance(run: RunState, block: Any, source: NoiseSource) -> tuple[RunState, Trace]:
             after, trace = server.advance(run, block, source)
             moved = 0 if block.present is None else 1
-            return after, Trace((trace.plays + moved) % setting.experts, trace.exchanges)
+            return after, Trace(
+                (np.asarray(trace.plays) + moved) % setting.experts, trace.exchanges
+            )
 
         return replace(honest, advance=advance)
 
@@ -732,7 +733,7 @@ class Overflowing(Sampler):
 class Underflows(AlgorithmSpec):
     every: int = 1
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         return replace(
             Hedge(every=self.every).build(setting), client=Overflowing(setting.experts, 0.5)
         )
@@ -750,8 +751,8 @@ class Overspends(PhasedSelection):
 class FewDraws(ShrinkingDartboard):
     """Its certificate counts with half the chance of a draw: no single transcript gives that away."""
 
-    def build(self, setting: Setting) -> Algorithm:
-        honest = super().build(setting)
+    def resolve(self, setting: Setting) -> Algorithm:
+        honest = super().resolve(setting)
         assert isinstance(honest.server, DartboardServer)
         return with_curve(honest, self.curve(half_the_chance(honest.server.cost(setting))))
 

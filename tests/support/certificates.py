@@ -10,6 +10,8 @@ from hedgerow.core.certificate import (
     DEFAULT_VIEWS,
     IDEAL_REALS,
     PUBLIC_PARAMETERS,
+    PUBLIC_REPORTERS,
+    PUBLIC_SIDE,
     Assumption,
     Certificate,
     Channel,
@@ -24,10 +26,11 @@ from hedgerow.core.certificate import (
     Unit,
     no_carry_over,
 )
-from hedgerow.core.losses import Family, Linear, SquaredError
+from hedgerow.core.convex import SquaredError
+from hedgerow.core.losses import Family, Gains, Linear
 from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.protocol import Algorithm
-from hedgerow.core.record import Record, gain_vector
+from hedgerow.core.record import of_own_expert
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.curves import GaussianDP, Quoted
 from hedgerow.privacy.mechanisms import GaussianNoise
@@ -37,24 +40,6 @@ from hedgerow.records.schema import AlgorithmRecord
 LINEAR, EVENT = Linear(), Event()
 MU = 0.5
 CURVE = Quoted(GaussianDP(MU), 1e-6)
-REPORTERS = Assumption(
-    "PUBLIC_REPORTERS",
-    "which clients report in which round is not protected and does not depend on the protected "
-    "record",
-)
-SIDE = Assumption(
-    "PUBLIC_SIDE",
-    "the side information of clients is not protected and does not depend on the protected record",
-)
-
-
-@dataclass(frozen=True)
-class Earnings(Linear):
-    """Experts with gains in [-1, 1]."""
-
-    @property
-    def record(self) -> Record:
-        return gain_vector((-1.0, 1.0))
 
 
 @dataclass(frozen=True)
@@ -71,10 +56,12 @@ class Made:
     composition: Composition = "sum"
     separate: bool = False
     further: frozenset[Assumption] = frozenset()
+    own_expert: bool = False
 
     @property
     def certificate(self) -> Certificate:
-        unit = replace(self.unit, record=self.family.record)
+        record = self.family.record
+        unit = replace(self.unit, record=of_own_expert(record) if self.own_expert else record)
         assumes = {IDEAL_REALS, PUBLIC_PARAMETERS, no_carry_over(unit.record), *self.further}
         proof = Proof("mechanisms.md", "shifts" if self.composition == "shifts" else "gaussian")
         raw = NoGuarantee("clients send the server exact values")
@@ -110,8 +97,8 @@ class Made:
 
     @property
     def algorithm(self) -> Algorithm:
-        setting = Setting(self.clients, 3, self.horizon or 100, self.deciders, self.family)
-        built = Uniform().build(replace(setting, family=Linear()))
+        setting = Setting(self.clients, 3, self.horizon, self.deciders, self.family)
+        built = Uniform().build(replace(setting, family=LINEAR, horizon=100))
         return replace(
             built,
             name="made_up",
@@ -123,20 +110,21 @@ class Made:
 
     def record(self, runs: int = 1) -> AlgorithmRecord:
         data = "drawn" if runs == 1 else "recorded"
-        made = algorithm_record("made_up", self.algorithm, {"name": "made_up"}, data, runs)
-        return replace(made, setting={**made.setting, "horizon": self.horizon})
+        return algorithm_record("made_up", self.algorithm, {"name": "made_up"}, data, runs)
 
 
 MADE = {
     "silo": Made(
         horizon=None,
         deciders=1,
-        family=Earnings(),
+        family=Gains(-1.0, 1.0),
         separate=True,
-        further=frozenset({SIDE}),
+        further=frozenset({PUBLIC_SIDE}),
+        own_expert=True,
     ),
+    "gains": Made(family=Gains(-1.0, 1.0)),
     "learner": Made(family=SquaredError(), plays="point", composition="shifts"),
-    "population": Made(clients=1000, separate=True, further=frozenset({REPORTERS})),
+    "population": Made(clients=1000, separate=True, further=frozenset({PUBLIC_REPORTERS})),
     "persons": Made(family=SquaredError(), plays="point", unit=Person(2, may_span_clients=True)),
     "sites": Made(family=SquaredError(), plays="point", unit=Site(), trust="central"),
 }

@@ -157,13 +157,13 @@ class NoisySums(AlgorithmSpec):
         return GaussianNoise("report", sqrt(experts) / self.cost, sqrt(experts))
 
     def curve(self, mechanism: Any, setting: Setting) -> PrivacyCurve:
-        releases = 1 if self.forgets else max(1, (setting.horizon - 1) // self.every)
+        releases = 1 if self.forgets else max(1, (setting.rounds - 1) // self.every)
         if not isinstance(mechanism.curve, GaussianDP):
             return pure_sum([mechanism.curve] * releases)
         return GaussianDP(sqrt(releases) * mechanism.curve.mu)
 
-    def build(self, setting: Setting) -> Algorithm:
-        expect(self.every <= setting.horizon, "every", self.every, f"<= horizon={setting.horizon}")
+    def resolve(self, setting: Setting) -> Algorithm:
+        expect(self.every <= setting.rounds, "every", self.every, f"<= horizon={setting.rounds}")
         mechanism = self.mechanism(setting.experts)
         at_clients = self.noise_of == "clients"
         curve = self.curve(mechanism, setting)
@@ -216,7 +216,7 @@ class TwoLaws(AlgorithmSpec):
 
     cost: float = 0.5
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         first, second = (NoisySums(law, "server", self.cost) for law in ("k-norm", "gaussian"))
         built, mechanisms = (
             first.build(setting),

@@ -51,7 +51,7 @@ def choose(
     if json:
         print_json(document(rows, seeds))
         return
-    rounds = {name: environment.setting.horizon for name, environment in streams().items()}
+    rounds = {name: environment.setting.rounds for name, environment in streams().items()}
     chosen = choices(rows)
     for kind in KINDS:
         OUT.print(_measured(rows, kind, rounds))

@@ -123,7 +123,7 @@ def same_for_every_block(spec: AlgorithmSpec) -> None:
                 (1, True),
                 (3, True),
                 (7, False),
-                (environment.setting.horizon, True),
+                (environment.setting.rounds, True),
             ):
                 digest = Digest()
                 counters = simulate(
@@ -207,10 +207,10 @@ def _states_agree(algorithm: Algorithm, environment: Environment, seed: int, siz
 def _blocks(environment: Environment, seed: int, size: int) -> list[Any]:
     setting = environment.setting
     state, blocks = environment.start(seed), []
-    for first in range(0, setting.horizon, size):
-        rounds = min(size, setting.horizon - first)
+    for first in range(0, setting.rounds, size):
+        rounds = min(size, setting.rounds - first)
         block, state = environment.block(state, rounds, None)
-        blocks.append(check(block, environment.family, setting, first, rounds))
+        blocks.append(check(block, setting, first, rounds))
     return blocks
 
 
@@ -327,7 +327,7 @@ def absent_clients(spec: AlgorithmSpec) -> None:
         (False, "in_process"),
     )
     for seed in SEEDS:
-        block, _ = environment.block(environment.start(seed), environment.setting.horizon, None)
+        block, _ = environment.block(environment.start(seed), environment.setting.rounds, None)
         present = np.asarray(block.present)
         for fused, engine in paths:
             played = []

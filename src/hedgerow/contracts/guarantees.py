@@ -213,7 +213,7 @@ def _releases(
     bare: set[tuple[str, str]] = set()
     setting = algorithm.setting
     for seed in range(seeds):
-        losses = rng.random((setting.horizon, setting.clients, setting.experts)) * np.linspace(
+        losses = rng.random((setting.rounds, setting.clients, setting.experts)) * np.linspace(
             0, 1, setting.experts
         )
         losses *= (1.0, 0.2)[seed % 2]
@@ -350,7 +350,7 @@ def _all_in_broadcasts(algorithm: Algorithm) -> None:
         demand(not beyond, f"{text}, and the proof is not compositional")
     setting = algorithm.setting
     released = record(
-        algorithm, np.ones((setting.horizon, setting.clients, setting.experts)), SeededNoise(0)
+        algorithm, np.ones((setting.rounds, setting.clients, setting.experts)), SeededNoise(0)
     ).releases
     text = "clients release with their own noise, which the likelihood of broadcasts does not cover"
     demand(
@@ -368,11 +368,11 @@ def _audit_game(algorithm: Algorithm, setting: Setting, noise: Randomness) -> fl
     assert likelihood is not None
     promised = [guarantee.curve for guarantee in promises(algorithm)]
     curves = [curve for i, curve in enumerate(promised) if curve not in promised[:i]]
-    shape = (setting.horizon, setting.clients, 2)
+    shape = (setting.rounds, setting.clients, 2)
     vectors = [np.array(pair, float) for pair in product((0, 1), repeat=2)]
     background = np.zeros(shape)
     background[:, 1:] = 0.5  # the datum belongs to the first client
-    choosing = setting.horizon - 1  # no exchange follows the last round
+    choosing = setting.rounds - 1  # no exchange follows the last round
     games = list(product(range(4), repeat=choosing))
     found = all_paths(2, lambda noise: broadcasts_of(algorithm, background, noise))
     order, levels = sort_by_prefix([by_round(sent, choosing) for sent in found], choosing)

@@ -93,7 +93,7 @@ def promises(algorithm: Algorithm) -> list[Guarantee]:
 def neighbours(trials: int) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
     """Pairs of streams that differ in one loss vector, by 1 in every entry."""
     rng = np.random.default_rng(11)
-    rounds, clients, experts = SETTING.horizon, SETTING.clients, SETTING.experts
+    rounds, clients, experts = SETTING.rounds, SETTING.clients, SETTING.experts
     for trial in range(trials):
         losses = (
             rng.random((rounds, clients, experts))

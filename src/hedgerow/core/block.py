@@ -10,12 +10,30 @@ import numpy as np
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array, Units, to_units
-from hedgerow.core.losses import Family, Linear
+from hedgerow.core.plays import Plays
 from hedgerow.core.setting import Setting
 
 ABSENT = -1  # the play of an absent client
-ONE = np.float64(1.0).view(np.uint64)
 CACHE_ELEMENTS = 2**16
+
+
+@dataclass(frozen=True)
+class Side:
+    """What is public about clients in one round, kept apart from their secret records.
+
+    `values` (*batch, k) are numbers such as bed counts; `reporting` (*batch) marks the clients that
+    report. None: no such numbers; all clients report.
+    """
+
+    values: Array | None = None
+    reporting: np.ndarray | None = None
+
+    def row(self, client: int) -> Side:
+        """Return what is public about one client."""
+        return Side(
+            None if self.values is None else self.values[client],
+            None if self.reporting is None else self.reporting[client],
+        )
 
 
 @dataclass(frozen=True)
@@ -28,6 +46,9 @@ class Block:
     chosen. `present` (rounds, deciders) marks the deciders that take part; the others have zero
     losses and reports.
 
+    Two arrays are public: `side` (rounds, clients, k) is side information about the clients, and
+    `reporting` (rounds, clients) marks the clients that report; the others have zero reports.
+
     `check` also sums the block, once for all users of sums. `segments` (pieces, deciders, experts),
     in lattice units, holds the losses between consecutive `cuts`; the last cut is the last round.
     """
@@ -36,6 +57,8 @@ class Block:
     reports: Array
     awake: np.ndarray | None = None
     present: np.ndarray | None = None
+    side: Array | None = None
+    reporting: np.ndarray | None = None
     segments: Units | None = None
     cuts: tuple[int, ...] = ()
 
@@ -48,24 +71,40 @@ class Block:
     def rounds(self) -> int:
         return len(self.losses)
 
+    @property
+    def informs(self) -> bool:
+        """Whether anything is public about the clients."""
+        return self.side is not None or self.reporting is not None
+
+    def side_of(self, at: int) -> Side | None:
+        """Return what is public about all clients in a round; None if nothing is."""
+        if not self.informs:
+            return None
+        return Side(
+            None if self.side is None else self.side[at],
+            None if self.reporting is None else self.reporting[at],
+        )
+
     @cached_property
     def own_totals(self) -> Units:
         """Losses of each expert at each decider, summed over the rounds, in lattice units."""
         assert self.segments is not None, "only a checked block of linear losses has sums"
         return self.segments[0] if len(self.segments) == 1 else self.segments.sum(axis=0)
 
-    def answered(self, plays: np.ndarray) -> Array:
+    def answered(self, plays: np.ndarray | Plays) -> Array:
         """Return the losses, with a sleeping expert charged what its client pays.
 
         Proven in `proofs/masks.md#sleeping-experts`.
         """
         if self.awake is None:
             return self.losses
+        if not isinstance(plays, np.ndarray):
+            raise InvalidValue("Where experts sleep, experts are played, not points.")
         return np.where(
             self.awake, self.losses, np.take_along_axis(self.losses, plays[..., None], axis=-1)
         )
 
-    def sums(self, plays: np.ndarray) -> Units:
+    def sums(self, plays: np.ndarray | Plays) -> Units:
         """Return `segments`, computed from the answered losses where experts sleep."""
         assert self.segments is not None, "only a checked block of linear losses has sums"
         if self.awake is None:
@@ -131,38 +170,34 @@ def _check_masks(block: Block, first_round: int) -> None:
             )
 
 
-def check_unit_range(name: str, values: Array, first_round: int = 0) -> None:
-    """Refuse NaN, infinite values and values outside [0, 1], and name the first one.
-
-    Non-negative floats have the same order as their bit patterns, and negative values and NaN have
-    larger patterns than 1.0. So one integer maximum is the whole test. The wrong value is searched
-    for only when the test fails.
-    """
-    if not values.size:
-        return
-    contiguous = values if values.flags.c_contiguous else np.ascontiguousarray(values)
-    if contiguous.reshape(-1).view(np.uint64).max() <= ONE:
-        return
-    bad = np.argwhere(~((values >= 0.0) & (values <= 1.0)))
-    if len(bad):
-        where = tuple(int(i) for i in bad[0])
-        place = (
-            f"round {where[0] + first_round}, client {where[1]}, expert {where[2]}"
-            if len(where) == 3
-            else f"{where}"
-        )
-        raise InvalidValue(f"Expected {name}={float(values[where])!r} in [0, 1] ({place}).")
+def _check_side(block: Block, first_round: int) -> None:
+    """Side information is finite, and a client that does not report has a zero report."""
+    rounds, clients = block.reports.shape[:2]
+    if block.side is not None:
+        _check_shape("side", block.side, rounds, clients, None)
+        if not np.isfinite(block.side).all():
+            raise InvalidValue(
+                f"Expected finite side information, found NaN or infinity in rounds "
+                f"{first_round}..{first_round + rounds - 1}."
+            )
+    if block.reporting is not None:
+        _check_mask("reporting", block.reporting, (rounds, clients))
+        speaking = np.argwhere(~block.reporting & block.reports.any(axis=-1))
+        if len(speaking):
+            raise InvalidValue(
+                f"Expected a zero report of a client that does not report "
+                f"(round {speaking[0][0] + first_round}, client {speaking[0][1]})."
+            )
 
 
 def check(
     block: Block,
-    family: Family,
     setting: Setting,
     first_round: int,
     rounds: int,
     marks: Sequence[int] = (),
 ) -> Block:
-    """Validate a block and fill in its sums; linear losses must be finite and in [0, 1].
+    """Validate a block and fill in its sums; records must lie in the range of the loss family.
 
     The environment rounds its losses to the lattice. Here each loss of the block's first piece is
     checked, and for the other pieces only the sums. An environment that does not round is found;
@@ -171,21 +206,20 @@ def check(
     `marks` are the numbers of finished rounds, counted from the start of the game, at which a sink
     needs sums.
     """
-    clients, deciders, width = setting.clients, setting.players, setting.experts
-    linear, own_reports = isinstance(family, Linear), block.reports is not block.losses
-    _check_shape("losses", block.losses, rounds, deciders, width if linear else None)
-    if own_reports:
+    clients, deciders, family = setting.clients, setting.players, setting.family
+    width = family.record_width(setting.experts)
+    _check_shape("losses", block.losses, rounds, deciders, width)
+    if block.reports is not block.losses:
         _check_shape("reports", block.reports, rounds, clients, None)
+        reporting = block.present if block.reporting is None else block.reporting
+        family.check_reports(block.reports, first_round, reporting)
     _check_masks(block, first_round)
-    if not linear:
-        if not (np.isfinite(block.losses).all() and np.isfinite(block.reports).all()):
-            raise InvalidValue(
-                f"Expected finite records, found NaN or infinity in rounds "
-                f"{first_round}..{first_round + rounds - 1}."
-            )
+    if block.informs:
+        _check_side(block, first_round)
+    if not family.linear:
+        family.check("record", block.losses, first_round, block.present)
         return block
-    if own_reports:
-        check_unit_range("report", block.reports, first_round)
+    name = "gain" if family.gains else "loss"
     cuts = (
         *(mark - first_round for mark in marks if first_round < mark < first_round + rounds),
         rounds,
@@ -198,7 +232,8 @@ def check(
         while start < cut:
             stop = min(start + step, cut)
             part = block.losses[start:stop]
-            check_unit_range("loss", part, first_round + start)
+            present = None if block.present is None else block.present[start:stop]
+            family.check(name, part, first_round + start, present)
             if start == 0:
                 to_units(part)  # checks every loss of the first piece; later pieces: their sums
             sums[piece] += part.sum(axis=0)

@@ -96,7 +96,7 @@ class Event(Unit):
         return f"one {self.record.name} of one client in one round"
 
     def adjacency(self) -> str:
-        what = f"one {self.record.name} {self.record.at('i,t')} {self.record.space}"
+        what = f"one {self.record.name} {self.record.placed}"
         return f"replace {what} of one client in one round"
 
     def formula(self) -> str:
@@ -121,7 +121,7 @@ class Person(Unit):
 
     def adjacency(self) -> str:
         where = "of any clients" if self.may_span_clients else "of one client"
-        what = f"{self._most} {self.record.at('i,t')} {self.record.space}"
+        what = f"{self._most} {self.record.placed}"
         return f"replace at most {what}, all of one person, {where}"
 
     def formula(self) -> str:
@@ -144,7 +144,7 @@ class Site(Unit):
         return "all the data of one client"
 
     def adjacency(self) -> str:
-        what = f"{self.record.plural} {self.record.at('i,t')} {self.record.space}"
+        what = f"{self.record.plural} {self.record.placed}"
         return f"replace all {what} of one client"
 
     def formula(self) -> str:
@@ -206,11 +206,20 @@ PUBLIC_DELAYS = Assumption(
     "PUBLIC_DELAYS",
     "when a loss is reported is not protected and does not depend on the protected record",
 )
+PUBLIC_SIDE = Assumption(
+    "PUBLIC_SIDE",
+    "the side information of clients is not protected and does not depend on the protected record",
+)
+PUBLIC_REPORTERS = Assumption(
+    "PUBLIC_REPORTERS",
+    "which clients report in which round is not protected and does not depend on the protected "
+    "record",
+)
 
 
 def no_carry_over(record: Record) -> Assumption:
     """The assumption that a record has no influence on later ones except through the game."""
-    later = record.charges if record.charge in record.name else record.plural
+    later = record.charges if record.holds_charges else record.plural
     text = f"later {later} depend on the protected record only through what was broadcast"
     return Assumption("NO_CARRY_OVER", text)
 
@@ -390,7 +399,7 @@ def trusted_server(
     the server adds noise, so clients that combine what they know learn no more than the public.
     """
     record = setting.family.record
-    unit, vectors = Event(record=record), record.charge in record.name
+    unit, vectors = Event(record=record), record.holds_charges
     sent = f"sums of their {record.charges}" if vectors else f"values of their {record.plural}"
     raw = NoGuarantee(f"clients send the server exact {sent}")
     assumes = frozenset({TRUSTED_SERVER, IDEAL_REALS, PUBLIC_PARAMETERS, no_carry_over(record)})

@@ -15,6 +15,7 @@ from hedgerow.core.block import Block
 from hedgerow.core.errors import Unsupported
 from hedgerow.core.lattice import Units
 from hedgerow.core.losses import Family
+from hedgerow.core.measure import Measure
 from hedgerow.core.regret_bound import ADVERSARIES, Adversary
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import expect
@@ -26,6 +27,8 @@ class Feature(Enum):
     SLEEPING_EXPERTS = "sleeping experts"
     ABSENT_CLIENTS = "absent clients"
     LATE_REPORTS = "late reports"
+    SIDE_INFORMATION = "public side information"
+    SOME_REPORT = "rounds in which only some clients report"
 
 
 MASKS_AND_DELAYS = frozenset(
@@ -80,6 +83,7 @@ class Traits:
 
 
 MISPLACED = {"fresh": bool, "adaptive": bool, "adversary": str, "features": frozenset}
+IN_SETTING = "{} overrides `family`, which has no effect. Give the family in `setting`."
 
 
 class Environment(ABC):
@@ -88,6 +92,8 @@ class Environment(ABC):
     def __init_subclass__(cls) -> None:
         """Refuse traits that are declared as class attributes, where they would have no effect."""
         super().__init_subclass__()
+        if "family" in cls.__dict__:
+            raise TypeError(IN_SETTING.format(cls.__name__))
         for name, kind in MISPLACED.items():
             annotation = str(cls.__annotations__.get(name, "ClassVar"))
             if isinstance(cls.__dict__.get(name), kind) and "ClassVar" in annotation:
@@ -96,12 +102,19 @@ class Environment(ABC):
     @property
     @abstractmethod
     def setting(self) -> Setting:
-        """The number of clients, experts and rounds."""
+        """The number of clients, experts and rounds, and the loss family."""
 
     @property
-    @abstractmethod
     def family(self) -> Family:
-        """The loss family: what a play costs."""
+        """The loss family of the setting: what a play costs."""
+        return self.setting.family
+
+    def measures(self) -> tuple[Measure, ...]:
+        """Return further figures to record in every run, such as accuracy; new objects each time.
+
+        They appear as columns of the table and in JSON.
+        """
+        return ()
 
     @property
     def traits(self) -> Traits:

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, fields, is_dataclass
+from functools import cache
 from math import prod
 from typing import Any, TypeVar
 
 import numpy as np
 
+from hedgerow.core.buffer import Buffer
 from hedgerow.core.errors import InvalidValue
 
 MAGIC = b"HR"
@@ -43,6 +45,12 @@ class Broadcast:
     rounds: int | None
 
 
+@cache
+def _buffers(kind: type[Any]) -> frozenset[str]:
+    """Return the fields that are declared as `Buffer`."""
+    return frozenset(f.name for f in fields(kind) if f.type in (Buffer, "Buffer"))
+
+
 def field_names(message: type[Any]) -> tuple[str, ...]:
     """Return `Type.field` for every field of a message type."""
     return tuple(f"{message.__name__}.{f.name}" for f in fields(message))
@@ -62,6 +70,7 @@ def encode(message: Any) -> bytes:
     body: list[bytes] = []
     for f in fields(message):
         value = getattr(message, f.name)
+        value = value.rows if isinstance(value, Buffer) else value
         if value is None:
             header.append([f.name, "~<i8", []])
             body.append(bytes(8))
@@ -129,6 +138,8 @@ def decode(kind: type[Record], data: bytes) -> Record:
             .astype(numeric.newbyteorder("="))
         )
         values[field] = array[()].item() if plain != dtype else array
+        if field in _buffers(kind):
+            values[field] = Buffer(array)
         end += size
     if end != len(data):
         raise InvalidValue(f"Expected {name} of {end} bytes, got {len(data)}.")

@@ -15,19 +15,25 @@ from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
-from hedgerow.core.block import Block
+from hedgerow.core.block import Block, Side
 from hedgerow.core.certificate import (
     PRESENCE_STAYS,
     PUBLIC_DELAYS,
     PUBLIC_PRESENCE,
+    PUBLIC_REPORTERS,
+    PUBLIC_SIDE,
     PUBLIC_SLEEP,
     Certificate,
     with_public_mask,
 )
 from hedgerow.core.environment import Feature, Traits
 from hedgerow.core.errors import InvalidValue, Unsupported
+from hedgerow.core.games import Games
+from hedgerow.core.losses import Family, Linear
+from hedgerow.core.measure import Measure
 from hedgerow.core.messages import Broadcast, Upload, field_names
 from hedgerow.core.noise import Noise, NoiseSource
+from hedgerow.core.plays import Plays
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 
@@ -36,11 +42,13 @@ from hedgerow.core.setting import Setting
 class Context:
     """What is known before a round is played.
 
-    `round` is its number. `awake` marks the experts that may be chosen (None: all).
+    `round` is its number. `awake` marks the experts that may be chosen (None: all). `side` is what
+    is public about all clients in this round (None: nothing).
     """
 
     round: int
     awake: np.ndarray | None = None
+    side: Side | None = None
 
 
 class Decider(Protocol):
@@ -64,6 +72,17 @@ class Client(Decider, Protocol):
     def observe(self, state: Any, reports: np.ndarray, noise: Noise) -> Any: ...
 
     def upload(self, state: Any, noise: Noise) -> tuple[Any, Any]: ...
+
+
+class InformedClient(Client, Protocol):
+    """A client that uses what is public about it in a round.
+
+    Where the game has public side information, or only some clients report, `side` is given.
+    """
+
+    def observe(
+        self, state: Any, reports: np.ndarray, noise: Noise, side: Side | None = None
+    ) -> Any: ...
 
 
 @runtime_checkable
@@ -103,9 +122,12 @@ class RunState:
 
 @dataclass(frozen=True)
 class Trace:
-    """The report of a fused fast path: plays (rounds, deciders) and the number of exchanges."""
+    """The report of a fused fast path: the plays and the number of exchanges.
 
-    plays: np.ndarray
+    Experts are an array (rounds, deciders); points are `Plays`.
+    """
+
+    plays: np.ndarray | Plays
     exchanges: int
 
 
@@ -115,6 +137,8 @@ SHOWN_BY_THE_GAME = {
     Feature.SLEEPING_EXPERTS: (PUBLIC_SLEEP, ""),
     Feature.ABSENT_CLIENTS: (PUBLIC_PRESENCE, PRESENCE_STAYS),
     Feature.LATE_REPORTS: (PUBLIC_DELAYS, ""),
+    Feature.SIDE_INFORMATION: (PUBLIC_SIDE, ""),
+    Feature.SOME_REPORT: (PUBLIC_REPORTERS, ""),
 }
 
 
@@ -159,6 +183,8 @@ class Algorithm:
         nothing in this game.
     reference
         The same algorithm without noise.
+    measures
+        Makes the further figures that the algorithm brings, such as the size of its batches.
     parameters
         The parameters that were chosen or follow from choices. Names that end with `_at_most` are
         bounds proven for losses fixed in advance.
@@ -188,6 +214,7 @@ class Algorithm:
     log_likelihood: Callable[[list[Any], np.ndarray], float] | None = None
     regret_bound: RegretBound | None = None
     reference: Algorithm | None = None
+    measures: Callable[[], tuple[Measure, ...]] | None = None
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -252,10 +279,12 @@ class SpecTraits:
     * `exact` states which choices have an exact sampler, if not all do.
     * `epsilon` and `delta` name the fields with the budget.
     * `interval` names the field with the rounds between exchanges.
+    * `anytime`: the algorithm needs no horizon.
+    * `families` are the loss families that it can play.
 
-    For the last three, a spec without a field of that name has none, and None means that a field of
-    that name means something else. Contracts change these fields, so that a tiny game reveals much
-    and a long game runs fast.
+    For `epsilon`, `delta` and `interval`, a spec without a field of that name has none, and None
+    means that a field of that name means something else. Contracts change these fields, so that a
+    tiny game reveals much and a long game runs fast.
     """
 
     forms: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
@@ -264,6 +293,8 @@ class SpecTraits:
     epsilon: str | None = "epsilon"
     delta: str | None = "delta"
     interval: str | None = "every"
+    anytime: bool = False
+    families: tuple[type[Family], ...] = (Linear,)
 
 
 class AlgorithmSpec(ABC):
@@ -271,9 +302,25 @@ class AlgorithmSpec(ABC):
 
     traits: ClassVar[SpecTraits] = SpecTraits()
 
-    @abstractmethod
     def build(self, setting: Setting) -> Algorithm:
-        """Return the algorithm with all its public parameters resolved."""
+        """Return the algorithm for a setting; refuse, by name, what it cannot play."""
+        name = type(self).__name__
+        if setting.horizon is None and not self.traits.anytime:
+            raise Unsupported(f"{name} needs a horizon. Give the number of rounds.")
+        if not isinstance(setting.family, self.traits.families):
+            able = " or ".join(family.__name__ for family in self.traits.families)
+            raise Unsupported(
+                f"{name} cannot play {type(setting.family).__name__}; it plays {able}."
+            )
+        return self.resolve(setting)
+
+    @abstractmethod
+    def resolve(self, setting: Setting) -> Algorithm:
+        """Return the algorithm with all its public parameters; called by `build`."""
+
+    def games(self) -> Games | None:
+        """Return games for the contracts, if the algorithm does not choose experts with losses."""
+        return None
 
     def audit_variants(self) -> tuple[AlgorithmSpec, ...]:
         """Return choices under which a tiny game comes close to the certificate.

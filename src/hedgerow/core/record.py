@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -43,17 +43,43 @@ class Record:
         return f"{self.symbol}{prime}_({place})"
 
     @property
+    def placed(self) -> str:
+        """The record of client i in round t, and where it lies."""
+        return f"{self.at('i,t')} {self.space}".strip()
+
+    @property
     def plural(self) -> str:
         """Several such records."""
-        return f"{self.name}s"
+        return _several(self.name)
 
     @property
     def charges(self) -> str:
         """What plays cost or earn: losses or gains."""
-        return f"{self.charge}{'es' if self.charge.endswith('s') else 's'}"
+        return _several(self.charge)
+
+    @property
+    def holds_charges(self) -> bool:
+        """Whether the record itself consists of losses or gains."""
+        return self.charge in self.name
+
+
+def _several(noun: str) -> str:
+    return f"{noun}{'es' if noun.endswith('s') else 's'}"
 
 
 LOSS_VECTOR = Record()
+
+
+def of_own_expert(record: Record) -> Record:
+    """The record of a silo: client i reports one number, about its own expert.
+
+    >>> of_own_expert(gain_vector((0.0, 40.0))).placed
+    'g_(i,t) in [0,40]'
+    """
+    low, high = record.bounds
+    how = "badly" if record.charge == "loss" else "well"
+    meaning = f"how {how} the {{option}} of one client did in one round"
+    return replace(record, name=record.charge, space=f"in [{low:g},{high:g}]", meaning=meaning)
 
 
 def gain_vector(bounds: tuple[float, float], space: str | None = None) -> Record:

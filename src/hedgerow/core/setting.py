@@ -1,26 +1,30 @@
-"""The public size of a game."""
+"""The public size of a game, and what a play costs in it."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import MOST_LOSSES
 from hedgerow.core.losses import Family, Linear
 from hedgerow.core.validate import at_least, expect
 
+LOSSES = Linear()
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Setting:
-    """The number of clients, experts and rounds of a game; all of it is public.
+    """The number of clients, experts and rounds of a game, and its losses; all of it is public.
 
     Parameters
     ----------
     clients
         The number of clients, at least 1.
     experts
-        The number of experts, at least 1.
+        The number of experts, at least 1. Where points are played, the number of coordinates.
     horizon
-        The number of rounds, at least 1.
+        The number of rounds, at least 1. None: it is not known; algorithms that do not need it
+        run for as long as they are used.
     deciders
         The number of players, if they are not the clients. None: every client plays.
     family
@@ -38,22 +42,40 @@ class Setting:
 
     clients: int
     experts: int
-    horizon: int
+    horizon: int | None
     deciders: int | None = None
-    family: Family = field(default=Linear(), repr=False)
+    family: Family = LOSSES
 
     def __post_init__(self) -> None:
         at_least("clients", self.clients, 1)
         at_least("experts", self.experts, 1)
-        at_least("horizon", self.horizon, 1)
-        losses = max(self.clients, self.players) * self.horizon
-        expect(
-            losses <= MOST_LOSSES, "clients * horizon", losses, f"<= {MOST_LOSSES} (64-bit sums)"
-        )
+        if self.horizon is not None:
+            at_least("horizon", self.horizon, 1)
+            losses = max(self.clients, self.players) * self.horizon
+            most = f"<= {MOST_LOSSES} (64-bit sums)"
+            expect(losses <= MOST_LOSSES, "clients * horizon", losses, most)
         if self.deciders is not None:
             at_least("deciders", self.deciders, 1)
+
+    def __repr__(self) -> str:
+        family = "" if self.family == LOSSES else f", family={self.family}"
+        return (
+            f"Setting(clients={self.clients}, experts={self.experts}, horizon={self.horizon}, "
+            f"deciders={self.deciders}{family})"
+        )
 
     @property
     def players(self) -> int:
         """The number of players: the deciders, or the clients if there are no deciders."""
         return self.clients if self.deciders is None else self.deciders
+
+    @property
+    def rounds(self) -> int:
+        """The horizon; raises if the game has none."""
+        if self.horizon is None:
+            raise InvalidValue("This game has no horizon. Give the number of rounds.")
+        return self.horizon
+
+    def admits(self, game: Setting) -> bool:
+        """Whether an algorithm built for this setting can play a game: a horizon may be open."""
+        return self == (game if self.horizon is not None else replace(game, horizon=None))

@@ -12,6 +12,7 @@ from hedgerow.core.block import Block
 from hedgerow.core.errors import Unsupported
 from hedgerow.core.lattice import Units
 from hedgerow.core.messages import encode, scalars
+from hedgerow.core.plays import Plays
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,8 @@ class Sink:
     wants_messages: bool = False
     marks: tuple[int, ...] = ()
 
-    def rounds(self, first_round: int, block: Block, plays: np.ndarray) -> None:
-        """Receive rounds that were played."""
+    def rounds(self, first_round: int, block: Block, plays: np.ndarray | Plays) -> None:
+        """Receive rounds that were played: experts (rounds, deciders), or points as `Plays`."""
 
     def span(self, first_round: int, rounds: int, play: int, totals: Units) -> None:
         """Receive rounds in which all deciders played one expert, of which only `totals` are known.
@@ -72,7 +73,7 @@ class Counters(Sink):
     played: int = 0
     exchanged: int = 0
 
-    def rounds(self, first_round: int, block: Block, plays: np.ndarray) -> None:
+    def rounds(self, first_round: int, block: Block, plays: np.ndarray | Plays) -> None:
         del first_round, plays
         self.played += block.rounds
 
@@ -102,19 +103,41 @@ class Counters(Sink):
 
 @dataclass
 class Digest(Sink):
-    """Hash all plays; the hash does not depend on the block size."""
+    """Hash all plays; the hash does not depend on the block size.
+
+    A run of equal points counts as one point and its length, however it is cut into pieces.
+    """
 
     _hash: Any = field(default_factory=hashlib.blake2b)
+    _run: bytes = b""
+    _length: int = 0
 
-    def rounds(self, first_round: int, block: Block, plays: np.ndarray) -> None:
+    def rounds(self, first_round: int, block: Block, plays: np.ndarray | Plays) -> None:
         del first_round, block
-        self._hash.update(
-            np.ascontiguousarray(plays).astype(plays.dtype.newbyteorder("<"), copy=False)
-        )
+        if isinstance(plays, Plays):
+            for start, stop, value in plays.pieces():
+                point = _bytes(value)
+                if point != self._run:
+                    _end_run(self._hash, self._run, self._length)
+                    self._run, self._length = point, 0
+                self._length += stop - start
+            return
+        self._hash.update(_bytes(plays))
 
     @property
     def hex(self) -> str:
-        return self._hash.hexdigest()[:32]
+        whole = self._hash.copy()
+        _end_run(whole, self._run, self._length)
+        return whole.hexdigest()[:32]
+
+
+def _bytes(plays: np.ndarray) -> bytes:
+    return plays.astype(plays.dtype.newbyteorder("<"), copy=False).tobytes()
+
+
+def _end_run(total: Any, point: bytes, length: int) -> None:
+    if length:
+        total.update(point + length.to_bytes(8, "little"))
 
 
 @dataclass
@@ -122,10 +145,10 @@ class Everything(Sink):
     """Keep all plays and messages, for `--keep`, replay and tests."""
 
     wants_messages: bool = True
-    plays: list[np.ndarray] = field(default_factory=list)
+    plays: list[np.ndarray | Plays] = field(default_factory=list)
     messages: list[tuple[int, Any, Any]] = field(default_factory=list)
 
-    def rounds(self, first_round: int, block: Block, plays: np.ndarray) -> None:
+    def rounds(self, first_round: int, block: Block, plays: np.ndarray | Plays) -> None:
         del first_round, block
         self.plays.append(plays)
 
@@ -133,4 +156,6 @@ class Everything(Sink):
         self.messages.append((round_number, uploads, broadcast))
 
     def all_plays(self) -> np.ndarray:
-        return np.concatenate(self.plays) if self.plays else np.zeros((0, 0), int)
+        """Return the play of every round."""
+        dense = [play.dense() if isinstance(play, Plays) else play for play in self.plays]
+        return np.concatenate(dense) if dense else np.zeros((0, 0), int)

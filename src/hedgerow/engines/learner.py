@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import replace
 from threading import RLock
 from typing import Any
@@ -9,14 +10,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.core.block import Block, check
+from hedgerow.core.block import Side
 from hedgerow.core.certificate import Certificate, with_exact_noise
+from hedgerow.core.environment import Feature, Traits
 from hedgerow.core.errors import InvalidValue
-from hedgerow.core.lattice import round_to_lattice
-from hedgerow.core.losses import Linear
+from hedgerow.core.lattice import Array, round_to_lattice
+from hedgerow.core.losses import Family
 from hedgerow.core.noise import NoiseSource, SeededNoise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context
-from hedgerow.core.setting import Setting
+from hedgerow.core.setting import LOSSES, Setting
 from hedgerow.engines.loop import Engine
 from hedgerow.privacy.secure import SecureNoise
 from hedgerow.privacy.secure.source import require_secure
@@ -31,8 +33,13 @@ class Learner:
     ----------
     algorithm
         The algorithm and its choices, for example `hr.SparseVector(epsilon=1.0)`.
-    clients, experts, horizon
-        The size of the game: number of clients, experts and rounds.
+    clients, experts
+        The number of clients and of experts (or coordinates of a point).
+    horizon
+        The number of rounds. After them the learner goes on with its last plays, learns nothing
+        more and spends no more privacy (`over` says so). None: only for algorithms that need none.
+    deciders, family
+        As in `Setting`: players other than the clients, and the loss family.
     seed
         The seed of the noise; the same seed gives the same plays.
 
@@ -48,11 +55,18 @@ class Learner:
     """
 
     def __init__(
-        self, algorithm: AlgorithmSpec, *, clients: int, experts: int, horizon: int, seed: int = 0
+        self,
+        algorithm: AlgorithmSpec,
+        *,
+        clients: int,
+        experts: int,
+        horizon: int | None = None,
+        deciders: int | None = None,
+        family: Family = LOSSES,
+        seed: int = 0,
     ) -> None:
-        self._begin(
-            algorithm, algorithm.build(Setting(clients, experts, horizon)), SeededNoise(seed)
-        )
+        setting = Setting(clients, experts, horizon, deciders, family)
+        self._begin(algorithm, algorithm.build(setting), SeededNoise(seed))
 
     @classmethod
     def private(
@@ -61,7 +75,9 @@ class Learner:
         *,
         clients: int,
         experts: int,
-        horizon: int,
+        horizon: int | None = None,
+        deciders: int | None = None,
+        family: Family = LOSSES,
         source: SecureNoise,
     ) -> Learner:
         """Return a learner for real data: exact noise from the operating system's entropy.
@@ -77,7 +93,7 @@ class Learner:
         ['ARITHMETIC', 'ENTROPY', 'NO_CARRY_OVER', 'PUBLIC_PARAMETERS', 'TRUSTED_SERVER']
         """
         learner = cls.__new__(cls)
-        built = algorithm.build(Setting(clients, experts, horizon))
+        built = algorithm.build(Setting(clients, experts, horizon, deciders, family))
         if not any(guarantee.protects for guarantee in built.certificate.guarantees):
             raise InvalidValue(
                 f"{built.name} protects nobody. Choose an algorithm with a guarantee."
@@ -95,6 +111,9 @@ class Learner:
         self._engine = Engine.vectorised(algorithm, source, fused=False)
         self._run = self._engine.start()
         self._waiting: np.ndarray | None = None
+        self._last: np.ndarray | None = None
+        self._side: Side | None = None
+        self._warned = False
         self._lock = RLock()  # two threads that ask for the same round must get the same answer
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -133,46 +152,123 @@ class Learner:
 
     @property
     def round(self) -> int:
-        """The number of finished rounds."""
+        """The number of rounds that the algorithm has finished."""
         return self._run.round
+
+    @property
+    def over(self) -> bool:
+        """Whether the horizon is reached: plays stay as they are, and nothing more is learned."""
+        horizon = self.algorithm.setting.horizon
+        return horizon is not None and self._run.round >= horizon
 
     def __repr__(self) -> str:
         setting = self.algorithm.setting
         size = f"clients={setting.clients}, experts={setting.experts}, horizon={setting.horizon}"
-        source = type(self.source).__name__
-        return f"<Learner of {self._spec!r}, {size}, {source}, after round {self.round}>"
+        source, over = type(self.source).__name__, " (over: its plays stay)" if self.over else ""
+        return f"<Learner of {self._spec!r}, {size}, {source}, after round {self.round}{over}>"
 
-    def predict(self) -> np.ndarray:
-        """Return the expert that each client follows in this round; repeat calls give the same."""
+    def predict(
+        self, side: npt.ArrayLike | None = None, reporting: npt.ArrayLike | None = None
+    ) -> np.ndarray:
+        """Return the play of each player in this round; repeat calls give the same.
+
+        A play is the number of an expert, or a point. After the horizon it is the last play of the
+        game, and a warning says so once. `side` (clients, k) and `reporting` (clients,) are what is
+        public about the clients in this round, for algorithms that use it.
+        """
         with self._lock:
             if self._waiting is None:
-                if self._run.round >= self.algorithm.setting.horizon:
-                    raise InvalidValue(
-                        f"Expected round={self._run.round} < "
-                        f"horizon={self.algorithm.setting.horizon}: the game is over."
-                    )
-                ready, _ = self._engine.exchange(self._run, [])
-                self._waiting, self._run = self._engine.play(ready, Context(ready.round))
+                self._side = self._public(side, reporting)
+                self._waiting = self._frozen() if self.over else self._next()
             return np.array(self._waiting)
 
-    def observe(self, losses: npt.ArrayLike) -> None:
-        """Take the losses (clients, experts) of all experts at all clients, after `predict`."""
-        setting, given = self.algorithm.setting, np.array(losses, np.float64)
-        if given.shape != (setting.clients, setting.experts):
-            raise InvalidValue(
-                f"Expected losses of shape {(setting.clients, setting.experts)}, "
-                f"(clients, experts), got {given.shape}."
+    def _public(self, side: npt.ArrayLike | None, reporting: npt.ArrayLike | None) -> Side | None:
+        given = {Feature.SIDE_INFORMATION: side, Feature.SOME_REPORT: reporting}
+        features = frozenset(feature for feature, value in given.items() if value is not None)
+        Traits(features=features).require_support(self.algorithm.name, self.algorithm.supports)
+        if not features:
+            return None
+        return Side(
+            None if side is None else np.array(side, np.float64),
+            None if reporting is None else np.array(reporting, np.bool_),
+        )
+
+    def _next(self) -> np.ndarray:
+        ready, _ = self._engine.exchange(self._run, [])
+        self._last, self._run = self._engine.play(ready, Context(ready.round, side=self._side))
+        return self._last
+
+    def _frozen(self) -> np.ndarray:
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"The horizon of {self.algorithm.setting.horizon} rounds is reached: the learner "
+                "goes on with its last plays, learns nothing more and spends no more privacy.",
+                stacklevel=3,
             )
-        if isinstance(self.source, SecureNoise):
-            _check_without_values(given)
+        assert self._last is not None, "a horizon is at least one round"
+        return self._last
+
+    def observe(self, losses: npt.ArrayLike) -> None:
+        """Take the losses (clients, experts) of all experts at all clients, after `predict`.
+
+        In other games it takes the record of each client. After the horizon it is ignored.
+        """
+        given = self._records(np.array(losses, np.float64))
         with self._lock:
             if self._waiting is None:
                 raise InvalidValue("observe() was called without predict(). Call predict() first.")
-            block = check(
-                Block.of(round_to_lattice(given[None])), Linear(), setting, self._run.round, 1
-            )
-            self._run = self._engine.observe(self._run, block.reports[0])
+            if not self.over:
+                self._run = self._engine.observe(self._run, self._checked(given), self._side)
             self._waiting = None
+
+    def _records(self, given: Array) -> Array:
+        """Return the records if they have the right shape; separate deciders leave it open."""
+        setting = self.algorithm.setting
+        wide = setting.family.record_width(setting.experts)
+        if setting.deciders is not None and given.ndim == 2:
+            wide = given.shape[1]
+        if given.shape != (setting.clients, wide):
+            axes = (
+                "(clients, experts)" if setting.family == LOSSES else "one record for each client"
+            )
+            raise InvalidValue(
+                f"Expected losses of shape {(setting.clients, wide)}, {axes}, got {given.shape}."
+            )
+        return given
+
+    def _checked(self, given: Array) -> Array:
+        """Return the records, on the lattice if they are linear; refuse those out of range.
+
+        With secure noise the data are private, and error messages end up in logs: then only the
+        place is named, and no value.
+        """
+        family, private = self.algorithm.setting.family, isinstance(self.source, SecureNoise)
+        if private and family == LOSSES:
+            _check_without_values(given)
+        records = round_to_lattice(given) if family.linear else given
+        reporting = None if self._side is None else self._side.reporting
+        silent = None if reporting is None else ~reporting & records.any(axis=-1)
+        if silent is not None and silent.any():
+            at = int(silent.argmax())
+            raise InvalidValue(f"Expected a zero report of client {at}, which does not report.")
+        try:
+            if self.algorithm.setting.deciders is not None:
+                family.check_reports(records[None], self.round, _row(reporting))
+            else:
+                name = "gain" if family.gains else "loss" if family.linear else "record"
+                family.check(name, records[None], self.round, _row(reporting))
+        except InvalidValue as error:
+            if private:
+                raise InvalidValue(
+                    f"A record lies outside the range of {family}. Clip it with family.clip."
+                ) from None
+            raise error
+        return records
+
+
+def _row(mask: np.ndarray | None) -> np.ndarray | None:
+    return None if mask is None else mask[None]
 
 
 def _check_without_values(losses: np.ndarray) -> None:

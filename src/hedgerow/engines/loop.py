@@ -6,15 +6,18 @@ of a run.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Any
 
 import numpy as np
 
-from hedgerow.core.block import ABSENT, Block
+from hedgerow.core.block import ABSENT, Block, Side
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.losses import common_plays
 from hedgerow.core.noise import NoiseSource
+from hedgerow.core.plays import Plays
 from hedgerow.core.protocol import Algorithm, Context, RunState, SpanClient
 from hedgerow.core.transcript import Sink
 from hedgerow.engines.population import Batched, Population, Separate, combine
@@ -66,8 +69,8 @@ class Engine:
             if self.fused and not any(sink.wants_messages for sink in sinks)
             else None
         )
-        plain = block.awake is None and block.reports is block.losses
-        if fused is not None and plain and block.segments is not None:
+        own_reports = block.reports is not block.losses and self.deciders is None
+        if fused is not None and block.awake is None and not own_reports:
             after, trace = fused(run, block, self.source)
             plays, exchanges = trace.plays, trace.exchanges
         else:
@@ -75,9 +78,9 @@ class Engine:
         self._check_plays(plays, block)
         if block.present is not None:
             plays = (
-                np.where(block.present, plays, ABSENT)
-                if plays.ndim == 2
-                else plays * block.present[..., None]
+                Plays.of(plays.dense() * block.present[..., None])
+                if isinstance(plays, Plays)
+                else np.where(block.present, plays, ABSENT)
             )
         for sink in sinks:
             sink.exchanges(exchanges)
@@ -86,12 +89,12 @@ class Engine:
 
     def _advance(
         self, run: RunState, block: Block, sinks: list[Sink]
-    ) -> tuple[RunState, np.ndarray, int]:
+    ) -> tuple[RunState, np.ndarray | Plays, int]:
         plays: list[np.ndarray] = []
         exchanges = at = 0
         client, everyone = self.algorithm.client, self.clients
         spans = self.fused and isinstance(client, SpanClient) and isinstance(everyone, Batched)
-        spans = spans and self.deciders is None and block.awake is None
+        spans = spans and self.deciders is None and block.awake is None and not block.informs
         while at < block.rounds:
             run, made = self.exchange(run, sinks)
             exchanges += made
@@ -105,12 +108,14 @@ class Engine:
                 plays.append(played)
                 at += length
                 continue
-            play, run = self.play(run, Context(run.round, _choice(block, at)))
-            run = self.observe(
-                run, block.reports[at] if block.awake is None else _answers(block, at, play)
-            )
+            side = block.side_of(at)
+            play, run = self.play(run, Context(run.round, _choice(block, at), side))
+            reports = block.reports[at] if block.awake is None else _answers(block, at, play)
+            run = self.observe(run, reports, side)
             plays.append(play[None])
             at += 1
+        if self.algorithm.plays == "point":
+            return run, Plays.join([Plays.of(part) for part in _merged(plays)]), exchanges
         return run, np.concatenate(plays), exchanges
 
     def exchange(self, run: RunState, sinks: list[Sink]) -> tuple[RunState, int]:
@@ -134,9 +139,9 @@ class Engine:
         play, deciders = self.deciders.play(self.algorithm.decider, run.deciders, context)
         return play, replace(run, deciders=deciders)
 
-    def observe(self, run: RunState, reports: np.ndarray) -> RunState:
-        """Give every client its report and end the round."""
-        clients = self.clients.observe(self.algorithm.client, run.clients, reports)
+    def observe(self, run: RunState, reports: np.ndarray, side: Side | None = None) -> RunState:
+        """Give every client its report, and what is public about it, and end the round."""
+        clients = self.clients.observe(self.algorithm.client, run.clients, reports, side)
         remaining = None if run.remaining is None else run.remaining - 1
         return replace(run, round=run.round + 1, clients=clients, remaining=remaining)
 
@@ -170,14 +175,24 @@ class Engine:
             deciders = self.deciders.receive(self.algorithm.decider, run.deciders, broadcast)
         return replace(run, clients=clients, deciders=deciders, remaining=broadcast.rounds)
 
-    def _check_plays(self, plays: np.ndarray, block: Block) -> None:
+    def _check_points(self, plays: np.ndarray | Plays, block: Block) -> None:
+        name, setting = self.algorithm.name, self.algorithm.setting
+        if not isinstance(plays, Plays):
+            raise InvalidValue(f"Expected the fast path of {name} to return `Plays` for points.")
+        shape = (plays.rounds, *plays.values.shape[1:])
+        if shape != (block.rounds, setting.players, setting.experts):
+            raise InvalidValue(
+                f"Expected {name} to play points for "
+                f"{(block.rounds, setting.players, setting.experts)}, got shape {shape}."
+            )
+        domain = setting.family.domain
+        if not domain.contains(plays.values).all():
+            raise InvalidValue(f"Expected {name} to play points of {domain}.")
+
+    def _check_plays(self, plays: np.ndarray | Plays, block: Block) -> None:
         name, width = self.algorithm.name, block.losses.shape[-1]
-        if self.algorithm.plays == "point":
-            if plays.shape[:2] != block.losses.shape[:2] or not np.isfinite(plays).all():
-                raise InvalidValue(
-                    f"Expected {name} to play finite points for {block.losses.shape[:2]}, "
-                    f"got shape {plays.shape}."
-                )
+        if self.algorithm.plays == "point" or isinstance(plays, Plays):
+            self._check_points(plays, block)
             return
         if plays.shape != block.losses.shape[:2] or plays.dtype.kind != "i":
             raise InvalidValue(
@@ -194,6 +209,20 @@ class Engine:
             followed = np.take_along_axis(block.awake, plays[..., None], axis=-1)[..., 0]
             if not (followed if block.present is None else followed | ~block.present).all():
                 raise InvalidValue(f"Expected {name} to play experts that are awake.")
+
+
+def _merged(plays: list[np.ndarray]) -> Iterator[np.ndarray]:
+    """Join consecutive single rounds in which the same array of points was played, as a view."""
+
+    def place(play: np.ndarray) -> Any:
+        return play.__array_interface__["data"], play.shape, play.strides, play.dtype
+
+    for (_, shape, _, _), group in groupby(plays, key=place):
+        same = list(group)
+        if shape[0] == 1 and len(same) > 1:
+            yield np.broadcast_to(same[0], (len(same), *shape[1:]))
+        else:
+            yield from same
 
 
 def _choice(block: Block, at: int) -> np.ndarray | None:

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from hedgerow.core.block import Side
 from hedgerow.core.messages import decode, encode
 from hedgerow.core.noise import NoiseSource
 from hedgerow.core.protocol import Algorithm, Context
@@ -22,7 +23,7 @@ class Population(Protocol):
 
     def play(self, player: Any, state: Any, context: Context) -> tuple[np.ndarray, Any]: ...
 
-    def observe(self, player: Any, state: Any, reports: np.ndarray) -> Any: ...
+    def observe(self, player: Any, state: Any, reports: np.ndarray, side: Side | None) -> Any: ...
 
     def upload(self, player: Any, state: Any) -> tuple[Any, Any]:
         """Return the uploads as one message with a leading client axis."""
@@ -48,6 +49,13 @@ def combine(algorithm: Algorithm, uploads: Any) -> Any:
     return kind(**{f.name: np.asarray(getattr(uploads, f.name)).sum(axis=0) for f in fields(kind)})
 
 
+def _observe(player: Any, state: Any, reports: np.ndarray, noise: Any, side: Side | None) -> Any:
+    """Pass side information only where there is some: other clients do not take it."""
+    if side is None:
+        return player.observe(state, reports, noise)
+    return player.observe(state, reports, noise, side)
+
+
 @dataclass(frozen=True)
 class Batched:
     """All clients in one array."""
@@ -65,8 +73,9 @@ class Batched:
     def play(self, player: Any, state: Any, context: Context) -> tuple[np.ndarray, Any]:
         return player.play(state, context, self.source.everyone(self.role, self.count))
 
-    def observe(self, player: Any, state: Any, reports: np.ndarray) -> Any:
-        return player.observe(state, reports, self.source.everyone(self.role, self.count))
+    def observe(self, player: Any, state: Any, reports: np.ndarray, side: Side | None) -> Any:
+        noise = self.source.everyone(self.role, self.count)
+        return _observe(player, state, reports, noise, side)
 
     def play_many(self, player: Any, state: Any, rounds: int) -> tuple[np.ndarray, Any]:
         return player.play_many(state, rounds, self.source.everyone(self.role, self.count))
@@ -100,13 +109,13 @@ class Separate:
         played = []
         for i, (one, noise) in enumerate(zip(state, self._noises(), strict=True)):
             awake = None if context.awake is None else context.awake[i]
-            played.append(player.play(one, Context(context.round, awake), noise))
+            played.append(player.play(one, Context(context.round, awake, context.side), noise))
         return np.stack([play for play, _ in played]), tuple(one for _, one in played)
 
-    def observe(self, player: Any, state: Any, reports: np.ndarray) -> Any:
+    def observe(self, player: Any, state: Any, reports: np.ndarray, side: Side | None) -> Any:
         return tuple(
-            player.observe(one, r, noise)
-            for one, r, noise in zip(state, reports, self._noises(), strict=True)
+            _observe(player, one, r, noise, None if side is None else side.row(i))
+            for i, (one, r, noise) in enumerate(zip(state, reports, self._noises(), strict=True))
         )
 
     def upload(self, player: Any, state: Any) -> tuple[Any, Any]:

@@ -11,9 +11,10 @@ import numpy as np
 from hedgerow.core.block import Block, check
 from hedgerow.core.environment import Environment, Feature
 from hedgerow.core.errors import InvalidValue, Unsupported
-from hedgerow.core.losses import Linear
 from hedgerow.core.noise import NoiseSource, NoNoise, SeededNoise
+from hedgerow.core.plays import Plays
 from hedgerow.core.protocol import Algorithm
+from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Counters, Sink, Traffic
 from hedgerow.core.validate import at_least, expect
 from hedgerow.engines.loop import Engine
@@ -31,9 +32,9 @@ class LastPlays(Sink):
     def __init__(self) -> None:
         self.last: np.ndarray | None = None
 
-    def rounds(self, first_round: int, block: Block, plays: np.ndarray) -> None:
+    def rounds(self, first_round: int, block: Block, plays: np.ndarray | Plays) -> None:
         del first_round, block
-        self.last = plays[-1]
+        self.last = plays.last if isinstance(plays, Plays) else plays[-1]
 
 
 def make_engine(name: str, algorithm: Algorithm, source: NoiseSource, fused: bool = True) -> Engine:
@@ -73,8 +74,9 @@ def simulate(
     block_rounds: int | None = None,
     fused: bool = True,
     noise: NoiseSource | None = None,
+    rounds: int | None = None,
 ) -> Counters:
-    """Play the whole horizon and return the counts of rounds, exchanges and bytes.
+    """Play all rounds and return the counts of rounds, exchanges and bytes.
 
     The result depends only on the seed. It does not depend on the block size, and all engines
     except `"summed"` give the same plays. That engine draws sums of losses, of the same law, and
@@ -99,6 +101,8 @@ def simulate(
         Whether fast paths are allowed; they give the same plays.
     noise
         The noise source. None: seeded noise from `seed`.
+    rounds
+        The number of rounds to play. None: the horizon of the game.
 
     Examples
     --------
@@ -110,36 +114,19 @@ def simulate(
     (20, 19)
     """
     setting, traits = environment.setting, environment.traits
-    if setting != algorithm.setting:
-        raise InvalidValue(
-            f"{algorithm.name} was built for {algorithm.setting}, but the game has {setting}. "
-            "Build it for environment.setting."
-        )
-    traits.require_support(algorithm.name, algorithm.supports)
+    require_fit(algorithm, environment)
     if isinstance(noise, SecureNoise):
         algorithm.require_exact_noise()
     at_least("seed", seed, 0)
-    if (setting.deciders is None) != (algorithm.decider is None):
-        if algorithm.decider is None:
-            raise Unsupported(
-                f"{algorithm.name} lets the clients play, but this game has separate deciders."
-            )
-        raise Unsupported(
-            f"{algorithm.name} needs separate deciders, but in this game the clients play."
-        )
-    if algorithm.plays == "expert" and not isinstance(environment.family, Linear):
-        raise Unsupported(
-            f"{algorithm.name} chooses experts and needs linear losses, "
-            f"not {type(environment.family).__name__}."
-        )
-    rounds = (
+    horizon = _played(setting, rounds)
+    step = (
         max(1, BLOCK_ELEMENTS // (setting.players * setting.experts))
         if block_rounds is None
         else block_rounds
     )
-    at_least("block_rounds", rounds, 1)
+    at_least("block_rounds", step, 1)
     if traits.sees_plays:
-        rounds = 1
+        step = 1
     counters = counters_of(algorithm)
     last = LastPlays()
     watching: list[Sink] = [counters, *sinks, *([last] if traits.sees_plays else [])]
@@ -150,20 +137,18 @@ def simulate(
             block_rounds,
             "to be None, with fused=True, because the engine 'summed' draws only sums",
         )
-        play_sums(
-            algorithm, environment, seed, SeededNoise(seed) if noise is None else noise, watching
-        )
+        source = SeededNoise(seed) if noise is None else noise
+        play_sums(algorithm, environment, seed, source, watching, horizon)
         return counters
     driver = make_engine(engine, algorithm, SeededNoise(seed) if noise is None else noise, fused)
     marks = sorted({mark for sink in watching for mark in sink.marks})
     run = driver.start()
     state = environment.start(seed)
-    while run.round < setting.horizon:
-        wanted = min(rounds, setting.horizon - run.round)
+    while run.round < horizon:
+        wanted = min(step, horizon - run.round)
         block, state = environment.block(state, wanted, last.last)
         block = check(
             block,
-            environment.family,
             setting,
             run.round,
             wanted,
@@ -172,6 +157,40 @@ def simulate(
         _check_declared(environment, traits.features, block)
         run = driver.advance(run, block, watching)
     return counters
+
+
+def require_fit(algorithm: Algorithm, environment: Environment) -> None:
+    """Raise unless the algorithm can play in this environment, and say what does not fit."""
+    setting = environment.setting
+    if (setting.deciders is None) != (algorithm.decider is None):
+        if algorithm.decider is None:
+            raise Unsupported(
+                f"{algorithm.name} lets the clients play, but this game has separate deciders."
+            )
+        raise Unsupported(
+            f"{algorithm.name} needs separate deciders, but in this game the clients play."
+        )
+    if algorithm.plays == "expert" and not setting.family.linear:
+        raise Unsupported(
+            f"{algorithm.name} chooses experts and needs linear losses, "
+            f"not {type(setting.family).__name__}."
+        )
+    if not algorithm.setting.admits(setting):
+        raise InvalidValue(
+            f"{algorithm.name} was built for {algorithm.setting}, but the game has {setting}. "
+            "Build it for environment.setting."
+        )
+    environment.traits.require_support(algorithm.name, algorithm.supports)
+
+
+def _played(setting: Setting, rounds: int | None) -> int:
+    """Return how many rounds are played."""
+    if rounds is None:
+        return setting.rounds
+    at_least("rounds", rounds, 1)
+    if setting.horizon is not None:
+        expect(rounds <= setting.horizon, "rounds", rounds, f"<= horizon={setting.horizon}")
+    return rounds
 
 
 def _check_declared(environment: Environment, declared: frozenset[Feature], block: Block) -> None:
@@ -185,6 +204,8 @@ def _check_declared(environment: Environment, declared: frozenset[Feature], bloc
         (block.awake, Feature.SLEEPING_EXPERTS),
         (block.present, Feature.ABSENT_CLIENTS),
         (late, Feature.LATE_REPORTS),
+        (block.side, Feature.SIDE_INFORMATION),
+        (block.reporting, Feature.SOME_REPORT),
     )
     for mask, feature in masks:
         if mask is not None and feature not in declared:

@@ -62,8 +62,9 @@ def play_sums(
     seed: int,
     source: NoiseSource,
     sinks: Sequence[Sink],
+    horizon: int,
 ) -> None:
-    """Play the whole horizon, from exchange to exchange and from mark to mark of the sinks."""
+    """Play all rounds, from exchange to exchange and from mark to mark of the sinks."""
     follow = algorithm.common_play
     why = why_not_by_sums(algorithm, environment)
     if why is not None or follow is None:
@@ -73,12 +74,12 @@ def play_sums(
             "The engine 'summed' draws only sums, so messages of single clients cannot be kept. "
             "Use another engine."
         )
-    horizon, noise = algorithm.setting.horizon, source.server()
+    noise = source.server()
     marks = sorted({horizon, *(mark for sink in sinks for mark in sink.marks)})
     broadcast, server = algorithm.server.open(noise)
     state, at = environment.start(seed), 0
     gathered = np.zeros(algorithm.setting.experts, np.int64)
-    remaining, counted = broadcast.rounds, _counted(algorithm, broadcast)
+    remaining, counted = broadcast.rounds, _counted(algorithm, broadcast, horizon)
     while at < horizon:
         made = 0
         while remaining == 0:
@@ -86,7 +87,7 @@ def play_sums(
                 server, _upload(algorithm, gathered), noise
             )
             gathered, remaining, made = np.zeros_like(gathered), broadcast.rounds, made + 1
-            counted = _counted(algorithm, broadcast)
+            counted = _counted(algorithm, broadcast, horizon)
             if made > EXCHANGES_AT_ONCE:
                 raise InvalidValue(
                     f"{algorithm.name} requested {made} exchanges without playing a round. "
@@ -105,13 +106,9 @@ def play_sums(
         remaining = None if remaining is None else remaining - rounds
 
 
-def _counted(algorithm: Algorithm, broadcast: Any) -> int:
+def _counted(algorithm: Algorithm, broadcast: Any, horizon: int) -> int:
     """Return how many rounds after a broadcast enter the next upload; the default is all."""
-    return (
-        algorithm.setting.horizon
-        if algorithm.common_rounds is None
-        else algorithm.common_rounds(broadcast)
-    )
+    return horizon if algorithm.common_rounds is None else algorithm.common_rounds(broadcast)
 
 
 def _upload(algorithm: Algorithm, gathered: np.ndarray) -> Any:

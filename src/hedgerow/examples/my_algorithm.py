@@ -145,8 +145,8 @@ class EqualPhases(AlgorithmSpec):
         check_budget(self.epsilon)
         at_least("every", self.every, 1)
 
-    def build(self, setting: Setting) -> Algorithm:
-        expect(self.every <= setting.horizon, "every", self.every, f"<= horizon={setting.horizon}")
+    def resolve(self, setting: Setting) -> Algorithm:
+        expect(self.every <= setting.rounds, "every", self.every, f"<= horizon={setting.rounds}")
         selection = ExponentialMechanism("selection", self.epsilon)
         server = PhaseServer(setting.experts, self.every, selection)
         return Algorithm(

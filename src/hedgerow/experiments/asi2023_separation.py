@@ -110,7 +110,7 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
 
 def _horizons(study: Study) -> list[int]:
     return sorted(
-        {study.config.environment_of(entry).setting.horizon for entry in study.config.algorithms}
+        {study.config.environment_of(entry).setting.rounds for entry in study.config.algorithms}
     )
 
 

@@ -158,7 +158,7 @@ def ratio(done: Studies, name: str, gap: float, side: str = CERTIFIED) -> Ratio:
 
 
 def _pairs(done: Studies) -> dict[str, Pair]:
-    return pairs(done[study_name(GOOD, GAPS[0])].config.environment.setting.horizon)
+    return pairs(done[study_name(GOOD, GAPS[0])].config.environment.setting.rounds)
 
 
 def _epsilon(done: Studies, name: str, pair: Pair, side: str = PRINTED) -> float:
@@ -245,7 +245,7 @@ def _heading(done: Studies, name: str, pair: Pair) -> tuple[str, str]:
 def _played(done: Studies, pair: Pair) -> str:
     config = done[study_name(pair.stream, GAPS[0])].config
     setting = config.environment.setting
-    return f"{pair.stream}, m = {setting.clients}, T = {setting.horizon}, {config.seeds} seeds"
+    return f"{pair.stream}, m = {setting.clients}, T = {setting.rounds}, {config.seeds} seeds"
 
 
 def draw(done: Studies, path: Path) -> None:

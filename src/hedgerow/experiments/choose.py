@@ -255,7 +255,7 @@ def _same_for_all(environment: Environment, seed: int) -> Environment:
     """The losses of one seed, drawn once for all algorithms; losses that react cannot be."""
     if environment.traits.adversary == "adaptive":
         return environment
-    block, _ = environment.block(environment.start(seed), environment.setting.horizon, None)
+    block, _ = environment.block(environment.start(seed), environment.setting.rounds, None)
     return RecordedArray(np.asarray(block.losses))
 
 
@@ -326,7 +326,7 @@ def recommended(rows: Sequence[Row], kind: Kind, guessing: Row) -> tuple[str, ..
 def choices(rows: Sequence[Row]) -> list[Choice]:
     """What follows from the measured rows, for every kind, trust and talk."""
     guessing = next(row for row in rows if row.candidate.name == GUESSING)
-    rounds = {name: environment.setting.horizon for name, environment in streams().items()}
+    rounds = {name: environment.setting.rounds for name, environment in streams().items()}
     found = []
     for kind in KINDS:
         for trust in TRUSTS:

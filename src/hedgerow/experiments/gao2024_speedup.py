@@ -113,13 +113,13 @@ def theorem_26(setting: Setting) -> float:
     (ln^2 d + ln(T^2/(N^2 rho)) ln(d/rho))/(m epsilon) + N ln(d/rho)
     """
     doubt = log(setting.experts / RHO)
-    shared = log(setting.experts) ** 2 + log(setting.horizon**2 / RHO) * doubt
+    shared = log(setting.experts) ** 2 + log(setting.rounds**2 / RHO) * doubt
     return shared / (setting.clients * EPSILON) + doubt
 
 
 def forecast(setting: Setting) -> float:
     """The regret that Fed-SVT's calibration expects."""
-    clients, experts, horizon = setting.clients, setting.experts, setting.horizon
+    clients, experts, horizon = setting.clients, setting.experts, setting.rounds
     chosen = choose(
         clients=clients, experts=experts, horizon=horizon, every=1, best_loss=0.0, epsilon=EPSILON
     )
@@ -203,7 +203,7 @@ def draw(done: Studies, path: Path) -> None:
         for name in THEOREMS
     }
     drawn, perfect = (
-        done[part].config.environment.setting.horizon for part in ("stochastic", "realizable")
+        done[part].config.environment.setting.rounds for part in ("stochastic", "realizable")
     )
     rounds = f"{drawn:,}" if drawn == perfect else f"{drawn:,}, {SVT} {perfect:,}"
     title = (

@@ -12,6 +12,7 @@ from hedgerow.core.certificate import Guarantee, NoGuarantee, PrivacyCurve, Unit
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.protocol import Algorithm
+from hedgerow.core.record import Record
 from hedgerow.privacy.composition.repetition import repeated
 from hedgerow.privacy.curves import (
     ApproximateDP,
@@ -222,6 +223,23 @@ def choices_of(spec: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
+def _record_of(algorithm: Algorithm) -> Record:
+    """What a record is in the certificate; it must fit the loss family of the game."""
+    family = algorithm.setting.family
+    for record in {guarantee.unit.record for guarantee in algorithm.certificate.guarantees}:
+        named = record.holds_charges if family.linear else record.name == family.record.name
+        if not named or (record.charge, record.bounds) != (
+            family.record.charge,
+            family.record.bounds,
+        ):
+            raise InvalidValue(
+                f"The certificate of {algorithm.name} is about a {record.name}, but a record of "
+                f"this game is a {family.record.name}. "
+                "Make its units with record=setting.family.record."
+            )
+    return algorithm.certificate.guarantees[0].unit.record
+
+
 def algorithm_record(
     label: str,
     algorithm: Algorithm,
@@ -251,13 +269,7 @@ def algorithm_record(
         A fingerprint of all recorded losses, if there is one.
     """
     certificate, setting = algorithm.certificate, algorithm.setting
-    for unit in {guarantee.unit for guarantee in certificate.guarantees}:
-        if unit.record != setting.family.record:
-            raise InvalidValue(
-                f"The certificate of {algorithm.name} is about a {unit.record.name}, but a record "
-                f"of this game is a {setting.family.record.name}. "
-                "Make its units with record=setting.family.record."
-            )
+    record = _record_of(algorithm)
     deciders = {} if algorithm.decider is None else {"deciders": setting.players}
     return AlgorithmRecord(
         label=label,
@@ -284,5 +296,5 @@ def algorithm_record(
         entered=certificate.entered,
         separate=certificate.separate,
         plays=algorithm.plays,
-        record=setting.family.record,
+        record=record,
     )

@@ -19,7 +19,7 @@ from hedgerow.core.environment import Environment, Feature
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.validate import at_least, expect, nearest
-from hedgerow.engines.simulate import ENGINES
+from hedgerow.engines.simulate import ENGINES, require_fit
 from hedgerow.environments.registry import ENVIRONMENTS
 
 
@@ -94,10 +94,11 @@ class StudyConfig:
         return self.environment if entry.environment is None else entry.environment
 
     def build(self, entry: Entry) -> Algorithm:
-        """The algorithm of an entry, certified for its environment; refused if unsupported."""
+        """The algorithm of an entry, certified for its environment; refused if it does not fit."""
         environment = self.environment_of(entry)
         built = entry.algorithm.build(environment.setting)
         environment.traits.require_support(built.name, built.supports, supporting)
+        require_fit(built, environment)
         return built.in_game(environment.traits)
 
     def stream_of(self, index: int) -> int:

@@ -249,7 +249,7 @@ class Study:
     def __repr__(self) -> str:
         """One screen: what was run, the first rows of the summary, and what was left out."""
         rows, setting = self.summary(), self.config.environment.setting
-        game = f"{setting.clients} clients, {setting.experts} experts, {setting.horizon} rounds"
+        game = f"{setting.clients} clients, {setting.experts} experts, {setting.rounds} rounds"
         kind = type(self.config.environment).__name__
         head = f"<Study {self.config.title!r}: {kind}, {game}, {self._seeds()}>"
         more = [] if len(rows) <= ROWS_SHOWN else [f"... and {len(rows) - ROWS_SHOWN} more labels"]
@@ -289,7 +289,7 @@ def _usual_game(algorithm: Algorithm) -> bool:
 
 def _vacuous_bound(algorithm: Algorithm) -> list[str]:
     """A note if the bound is the number of rounds, which holds for every algorithm."""
-    bound, rounds = algorithm.regret_bound, algorithm.setting.horizon
+    bound, rounds = algorithm.regret_bound, algorithm.setting.rounds
     if bound is None or bound.value < rounds:
         return []
     text = f"the regret bound of {algorithm.name} is vacuous here"
@@ -316,13 +316,13 @@ def _too_private(algorithm: Algorithm) -> list[str]:
         return []
     least, guessing = (
         hidden_expert_regret(setting, epsilon, delta),
-        setting.horizon * (1 - 1 / setting.experts),
+        setting.rounds * (1 - 1 / setting.experts),
     )
-    if least <= guessing / 2 or setting.horizon <= 2:  # two rounds are too few for any algorithm
+    if least <= guessing / 2 or setting.rounds <= 2:  # two rounds are too few for any algorithm
         return []
     clients = "1 client" if setting.clients == 1 else f"{setting.clients} clients"
     budget = f"epsilon = {epsilon:.3g}" + (f", delta = {delta:.3g}" if delta > 0 else "")
-    game = f"{budget} with {clients}, {setting.experts} experts and {setting.horizon} rounds"
+    game = f"{budget} with {clients}, {setting.experts} experts and {setting.rounds} rounds"
     text = (
         "is too little to learn from: "
         "even if one expert is never wrong and all others always are (`hidden_expert`), "
@@ -340,7 +340,7 @@ def _large_delta(algorithm: Algorithm) -> list[str]:
     if algorithm.setting.horizon is None:
         return []
     guarantee, setting = algorithm.certificate.guarantee(Observer.PUBLIC), algorithm.setting
-    delta, vectors = guarantee.curve.stated()[1], setting.clients * setting.horizon
+    delta, vectors = guarantee.curve.stated()[1], setting.clients * setting.rounds
     if not guarantee.protects or delta * vectors < 1:
         return []
     text = (

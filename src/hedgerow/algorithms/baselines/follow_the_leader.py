@@ -6,6 +6,7 @@ It is not private. It is the natural reference for what privacy costs.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,7 +21,7 @@ from hedgerow.algorithms.shared.totals import (
 )
 from hedgerow.core.environment import MASKS_AND_DELAYS
 from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, SpecTraits
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least
 
@@ -59,7 +60,7 @@ class FollowTheLeader(AlgorithmSpec):
     Parameters
     ----------
     every
-        Rounds between two exchanges: from 1 (default) to the horizon.
+        Rounds between two exchanges: from 1 (default) to the horizon, if there is one.
 
     Examples
     --------
@@ -72,12 +73,14 @@ class FollowTheLeader(AlgorithmSpec):
     array([1, 1])
     """
 
+    traits: ClassVar[SpecTraits] = SpecTraits(anytime=True)
+
     every: int = 1
 
     def __post_init__(self) -> None:
         at_least("every", self.every, 1)
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         check_interval(self.every, setting)
         return Algorithm(
             name="follow_the_leader",

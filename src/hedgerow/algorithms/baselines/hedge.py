@@ -98,9 +98,9 @@ class Hedge(AlgorithmSpec):
         if self.rate is not None:
             positive("rate", self.rate)
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         check_interval(self.every, setting)
-        batches, every = ceil(setting.horizon / self.every), self.every
+        batches, every = ceil(setting.rounds / self.every), self.every
         entropy = log(max(setting.experts, 2))
         rate = sqrt(8 * entropy / batches) / every if self.rate is None else self.rate
         return Algorithm(

@@ -6,6 +6,7 @@ Every other algorithm should do better than this one.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from hedgerow.core.environment import MASKS_AND_DELAYS
 from hedgerow.core.lattice import Array
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, SpecTraits
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.curves import PureDP
 
@@ -114,7 +115,9 @@ class Uniform(AlgorithmSpec):
     epsilon = 0, delta = 0
     """
 
-    def build(self, setting: Setting) -> Algorithm:
+    traits: ClassVar[SpecTraits] = SpecTraits(anytime=True)
+
+    def resolve(self, setting: Setting) -> Algorithm:
         adjacency, proof = "replace any data", Proof("composition.md", "no-data")
         guarantees = tuple(
             Guarantee(

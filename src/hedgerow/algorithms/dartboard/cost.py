@@ -30,7 +30,7 @@ def cost_of(
 
     Proofs: `proofs/dartboard.md#pure-dp` and `proofs/dartboard.md#approximate-dp`.
     """
-    later = max(0, ceil(setting.horizon / every) - 2)
+    later = max(0, ceil(setting.rounds / every) - 2)
     # The largest probability that the current expert leaves, rounded up.
     likeliest = min(1.0, -expm1(-coin.rate * (coin.base + setting.clients * every)) * (1 + 1e-14))
     gap = coin.rate * coin.base * (1 - 2.0**-51)
@@ -69,7 +69,7 @@ class Choice:
 
     def groups(self, setting: Setting) -> int:
         """The number of groups; the last one may be shorter."""
-        return ceil(setting.horizon / self.every)
+        return ceil(setting.rounds / self.every)
 
     def cost(self, setting: Setting) -> CoinThenDraws:
         """The privacy cost of one loss vector."""
@@ -80,7 +80,7 @@ class Choice:
 
         Proof: `proofs/dartboard.md#regret`.
         """
-        return 0.0 if setting.experts == 1 else min(float(setting.horizon), self.formula(setting))
+        return 0.0 if setting.experts == 1 else min(float(setting.rounds), self.formula(setting))
 
     def formula(self, setting: Setting) -> float:
         """The proven bound before it is capped at the horizon."""
@@ -103,7 +103,7 @@ def regret_bounds(setting: Setting, every: int, rate: Array, p: Array, draws: Ar
 
     A cap below the mean number of draws counts as reached, because it is never worth choosing.
     """
-    groups, together = ceil(setting.horizon / every), rate * setting.clients
+    groups, together = ceil(setting.rounds / every), rate * setting.clients
     exchanges = groups - 1
     with np.errstate(divide="ignore"):
         learning = entropy(setting) / together + together * every**2 * groups / 8
@@ -114,7 +114,7 @@ def regret_bounds(setting: Setting, every: int, rate: Array, p: Array, draws: Ar
         np.minimum(1.0, chance * (1 + 1e-13)),
     )
     tail = np.where(draws >= exchanges * chance, tail, 1.0)
-    return learning + setting.horizon * np.where(draws < exchanges, tail, 0.0)
+    return learning + setting.rounds * np.where(draws < exchanges, tail, 0.0)
 
 
 def entropy(setting: Setting) -> float:

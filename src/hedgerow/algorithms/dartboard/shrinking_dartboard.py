@@ -43,7 +43,7 @@ def printed(
     Corollary 6 is Corollary 3. If the group size is not that of Corollary 6, each group counts as
     one round of a shorter game in Corollaries 3 and 4.
     """
-    experts, horizon = max(2, setting.experts), setting.horizon
+    experts, horizon = max(2, setting.experts), setting.rounds
     expect(epsilon <= 1, "epsilon", epsilon, "<= 1 (Corollaries 3, 4 and 6 of Asi et al. 2023)")
     if delta == 0:
         size, game = every or 1, horizon / (every or 1)
@@ -190,10 +190,10 @@ class ShrinkingDartboard(AlgorithmSpec):
         )
         return replace(variant, rate=2.0, leave=0.05, draws=2), other
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         if self.every is not None:
             expect(
-                self.every <= setting.horizon, "every", self.every, f"<= horizon={setting.horizon}"
+                self.every <= setting.rounds, "every", self.every, f"<= horizon={setting.rounds}"
             )
         choice, claimed_bound = self._choice(setting)
         server = DartboardServer(

@@ -55,14 +55,14 @@ FREE = Given()
 
 def fastest(setting: Setting, every: int) -> float:
     """The best rate without privacy. No calibration needs a larger one."""
-    return sqrt(8 * entropy(setting) / ceil(setting.horizon / every)) / (setting.clients * every)
+    return sqrt(8 * entropy(setting) / ceil(setting.rounds / every)) / (setting.clients * every)
 
 
 def candidates(setting: Setting, every: int | None) -> list[int]:
     """The group sizes to try: the given one, or powers of two."""
     if every is not None:
         return [every]
-    return [2**k for k in range(max(1, setting.horizon.bit_length() - 1))]
+    return [2**k for k in range(max(1, setting.rounds.bit_length() - 1))]
 
 
 def best_of(setting: Setting, found: list[Choice]) -> Choice:
@@ -155,7 +155,7 @@ def _pure(setting: Setting, epsilon: float, every: int, given: Given) -> Choice:
     The rate is the largest that epsilon allows. A given value has one place on the grid. If a given
     rate fits nowhere, the result is the cheapest place.
     """
-    exchanges = max(1, ceil(setting.horizon / every) - 1)
+    exchanges = max(1, ceil(setting.rounds / every) - 1)
     chances, caps = (
         np.geomspace(0.01 / exchanges, LARGEST_CHANCE, CHANCES),
         np.geomspace(1, exchanges, CAPS),
@@ -263,7 +263,7 @@ def approximate_delta(setting: Setting, every: int, rate: Array, p: Array, epsil
     A normal distribution replaces the composition, and three points replace the binomial
     distribution.
     """
-    exchanges, most = max(1, ceil(setting.horizon / every) - 1), setting.clients * every
+    exchanges, most = max(1, ceil(setting.rounds / every) - 1), setting.clients * every
     q = 1 - (1 - p) * np.exp(-rate * most)
     mean, variance = (exchanges - 1) * q, (exchanges - 1) * q * (1 - q)
     leave, up = _coin(rate, p)
@@ -312,7 +312,7 @@ def _certified(
         rate = float(_largest_rate(setting, every, chance, epsilon, aim)[0])
     if best is not None:
         return best
-    draws = np.array([max(1.0, ceil(setting.horizon / every) - 1)])
+    draws = np.array([max(1.0, ceil(setting.rounds / every) - 1)])
     pure = float(_largest_pure_rate(chance, draws, epsilon)[0]) * (1 - 1e-9)
 
     def fits(at: float) -> bool:

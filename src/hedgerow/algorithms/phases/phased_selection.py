@@ -199,7 +199,7 @@ class PhasedSelection(AlgorithmSpec):
             )
             at_least("honest", self.honest, 1)
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         if self.honest is not None:
             most = _all_but_one(setting)
             expect(
@@ -396,7 +396,7 @@ def regret_bound(setting: Setting, excess: float) -> float:
     >>> [round(regret_bound(setting, choice_excess(100, 1.0))) for setting in settings]
     [1025, 293]
     """
-    clients, experts, horizon = setting.clients, setting.experts, setting.horizon
+    clients, experts, horizon = setting.clients, setting.experts, setting.rounds
     if experts == 1:
         return 0.0
     entropy, total = log(experts), 1.0

@@ -83,7 +83,7 @@ class RandomPrefix(AlgorithmSpec):
     def __post_init__(self) -> None:
         check_budget(self.epsilon)
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         selection = ExponentialMechanism("selection", self.epsilon)
         client, server = (
             BlockClient(setting.experts),
@@ -137,7 +137,7 @@ def gap_regret(setting: Setting, epsilon: float, gap: float) -> float:
     >>> round(gap_regret(short, 1.0, 0.1)), round(gap_regret(long, 1.0, 0.1))
     (162, 162)
     """
-    clients, experts, horizon = setting.clients, setting.experts, setting.horizon
+    clients, experts, horizon = setting.clients, setting.experts, setting.rounds
     expect(0 <= gap <= 1, "gap", gap, "in [0, 1]")
     if experts == 1:
         return 0.0

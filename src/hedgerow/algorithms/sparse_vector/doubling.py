@@ -172,8 +172,8 @@ class Doubling(AlgorithmSpec):
             replace(self, epsilon=3.0, switches=1, threshold=0.5, every=1, first_guess=1.0),
         )
 
-    def build(self, setting: Setting) -> Algorithm:
-        clients, experts, horizon = setting.clients, setting.experts, setting.horizon
+    def resolve(self, setting: Setting) -> Algorithm:
+        clients, experts, horizon = setting.clients, setting.experts, setting.rounds
         known = self._same_budget().build(setting)
         chosen, alike, most = known.parameters, known.server, float(clients * horizon)
         assert isinstance(alike, Selector)

@@ -252,7 +252,7 @@ class Potential(AlgorithmSpec):
         first = replace(self, epsilon=24.0, every=1, threshold=1.0, switches=2)
         return (first, replace(first, epsilon=3.0, switches=1, threshold=0.5))
 
-    def build(self, setting: Setting) -> Algorithm:
+    def resolve(self, setting: Setting) -> Algorithm:
         check_interval(self.every, setting)
         server, price = (
             (self._printed(setting), printed_cost)
@@ -299,7 +299,7 @@ class Potential(AlgorithmSpec):
         chosen = plan(
             clients=setting.clients,
             experts=setting.experts,
-            horizon=setting.horizon,
+            horizon=setting.rounds,
             every=self.every,
             epsilon=self.epsilon,
             delta=self.delta,
@@ -324,7 +324,7 @@ class Potential(AlgorithmSpec):
         each = self.epsilon / (
             switches if self.delta == 0 else sqrt(switches * log(1 / self.delta))
         )
-        rate = each / (56 * log(max(2, setting.horizon))) if self.rate is None else self.rate
+        rate = each / (56 * log(max(2, setting.rounds))) if self.rate is None else self.rate
         expect(rate >= SLOWEST, "rate", rate, f">= {SLOWEST}")
         threshold = float(round_to_lattice(2 / rate if self.threshold is None else self.threshold))
         sparse = AboveThreshold("laplace", 2 / each, 4 / each, 2 + SLACK)

@@ -328,8 +328,8 @@ class SparseVector(AlgorithmSpec):
             replace(self, epsilon=3.0, switches=2, threshold=0.5, every=1, best_loss=0.0),
         )
 
-    def build(self, setting: Setting) -> Algorithm:
-        clients, experts, horizon = setting.clients, setting.experts, setting.horizon
+    def resolve(self, setting: Setting) -> Algorithm:
+        clients, experts, horizon = setting.clients, setting.experts, setting.rounds
         expect(self.every <= horizon, "every", self.every, f"<= horizon={horizon}")
         between("best_loss", self.best_loss, 0.0, float(horizon))
         switches, eta, threshold, sparse = self._parameters(clients, experts, horizon)

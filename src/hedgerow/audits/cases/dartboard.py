@@ -89,7 +89,7 @@ def _server(spec: ShrinkingDartboard) -> DartboardServer:
 
 
 def _exchanges(server: DartboardServer) -> int:
-    return -(-SETTING.horizon // server.every) - 1
+    return -(-SETTING.rounds // server.every) - 1
 
 
 def _capped(spec: ShrinkingDartboard) -> ShrinkingDartboard:
@@ -251,7 +251,7 @@ def _sampled(
     algorithm = played.build(setting)
     server: Any = algorithm.server
     certified = peer_curve(algorithm)
-    first = np.ones((setting.horizon, setting.clients, setting.experts))
+    first = np.ones((setting.rounds, setting.clients, setting.experts))
     first[0, 0, : setting.experts // 2] = 0.0
     second = first.copy()
     second[0] = 1.0 - first[0]

@@ -15,7 +15,6 @@ from hedgerow.core.block import Block
 from hedgerow.core.environment import Environment, Traits
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import UNITS_PER_LOSS, Array, Units, round_to_lattice
-from hedgerow.core.losses import Family, Linear
 from hedgerow.core.setting import Setting
 
 CHUNK_ELEMENTS = 2**17
@@ -54,10 +53,6 @@ class Frame(Environment):
     @property
     def setting(self) -> Setting:
         return Setting(self.clients, self.experts, self.horizon)
-
-    @property
-    def family(self) -> Family:
-        return Linear()
 
 
 class _Stated(property):

@@ -47,7 +47,7 @@ def hidden_expert_regret(setting: Setting, epsilon: float, delta: float = 0.0) -
     positive("epsilon", epsilon)
     expect(0 <= delta < 1, "delta", delta, "in [0, 1)")
     each = setting.clients * epsilon
-    rounds = ceil(min(setting.horizon, log(setting.experts) / each))  # later ones add nothing
+    rounds = ceil(min(setting.rounds, log(setting.experts) / each))  # later ones add nothing
     total = 0.0
     for first in range(0, rounds, 2**20):
         exponent = each * np.arange(first, min(first + 2**20, rounds))

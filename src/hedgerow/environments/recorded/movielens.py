@@ -19,7 +19,6 @@ from hedgerow.core.block import Block
 from hedgerow.core.environment import Environment, fingerprint_of
 from hedgerow.core.errors import HedgerowError, InvalidValue, MissingData
 from hedgerow.core.lattice import Array, Units, round_to_lattice
-from hedgerow.core.losses import Family, Linear
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import expect
 from hedgerow.environments.drawn.generated import generator
@@ -126,10 +125,6 @@ class MovieLensGenres(Environment):
     @property
     def setting(self) -> Setting:
         return Setting(self.clients, len(GENRES), self.horizon)
-
-    @property
-    def family(self) -> Family:
-        return Linear()
 
     def fingerprint(self) -> str:
         return fingerprint_of(load(self.unrated), repr(self))

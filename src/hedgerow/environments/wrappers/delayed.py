@@ -66,7 +66,7 @@ class Delayed(Around):
         return self.rounds if isinstance(self.rounds, tuple) else (self.rounds,)
 
     def start(self, seed: int) -> Position:
-        horizon, clients = self.setting.horizon, self.setting.clients
+        horizon, clients = self.setting.rounds, self.setting.clients
         expect(
             max(self._each) < horizon,
             "rounds",

@@ -10,7 +10,6 @@ import numpy as np
 from hedgerow.core.environment import Environment, Feature, Traits
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
-from hedgerow.core.losses import Family
 from hedgerow.core.setting import Setting
 from hedgerow.environments.drawn.generated import generator
 
@@ -46,10 +45,6 @@ class Around(Environment):
     @property
     def setting(self) -> Setting:
         return self.of.setting
-
-    @property
-    def family(self) -> Family:
-        return self.of.family
 
     @property
     def traits(self) -> Traits:

@@ -159,7 +159,7 @@ def person_words(statement: Statement) -> str:
     record = statement.algorithm.record
     one = (
         "what one client reports about one round"
-        if record.charge in record.name
+        if record.holds_charges
         else f"one {record.name} of one client in one round"
     )
     begin = f"One record is {one}, with everyone in it: not a person, not a client."

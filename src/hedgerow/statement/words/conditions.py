@@ -66,7 +66,7 @@ def _plain(algorithm: AlgorithmRecord, name: str, meaning: str) -> str:
 
 def _held(record: Record) -> tuple[str, str]:
     """What a client holds and reports, such as a loss; one and several."""
-    vector = record.charge in record.name
+    vector = record.holds_charges
     return (record.charge, record.charges) if vector else (record.name, record.plural)
 
 

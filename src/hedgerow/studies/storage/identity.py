@@ -95,10 +95,10 @@ def fingerprint(environment: Environment, engine: str = "vectorised") -> str:
     setting = environment.setting
     if engine == "summed" and draws_sums(type(environment)):
         return fingerprint_of(
-            environment.sums(environment.start(0), min(setting.horizon, HEAD_ROUNDS))[0]
+            environment.sums(environment.start(0), min(setting.rounds, HEAD_ROUNDS))[0]
         )
     inner = fingerprint(environment.of) if isinstance(environment, Around) else None
-    rounds = min(setting.horizon, max(1, HEAD_ELEMENTS // (setting.players * setting.experts)))
+    rounds = min(setting.rounds, max(1, HEAD_ELEMENTS // (setting.players * setting.experts)))
     block, _ = environment.block(environment.start(0), rounds, None)
     reports = None if block.reports is block.losses else block.reports
     return fingerprint_of(inner, block.losses, reports, block.awake, block.present)

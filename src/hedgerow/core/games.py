@@ -1,0 +1,41 @@
+"""The games on which the contracts examine an algorithm, brought by its spec."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.random import Generator
+
+from hedgerow.core.certificate import Unit
+from hedgerow.core.environment import Environment
+from hedgerow.core.setting import Setting
+
+
+@dataclass(frozen=True)
+class Games:
+    """Games that fit an algorithm, for its contracts.
+
+    Parameters
+    ----------
+    setting
+        The setting of the games of the privacy contracts.
+    recorded
+        `recorded(stream)` is the environment that plays a stream of data.
+    stream
+        `stream(rng, setting)` draws a stream of data for a setting.
+    pair
+        `pair(rng, unit)` draws two streams that differ in one unit (an event, a person, a site).
+    small
+        Games for the contracts on execution. Empty: one game drawn from `stream`.
+    tolerance
+        The largest difference of plays between engines, for compiled learners. 0: bit for bit.
+    """
+
+    setting: Setting
+    recorded: Callable[[Any], Environment]
+    stream: Callable[[Generator, Setting], Any]
+    pair: Callable[[Generator, Unit], tuple[Any, Any]]
+    small: tuple[Environment, ...] = ()
+    tolerance: float = 0.0

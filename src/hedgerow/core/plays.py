@@ -1,0 +1,99 @@
+"""Points in run lengths: a point that is played for many rounds is kept once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from hedgerow.core.errors import InvalidValue
+from hedgerow.core.lattice import Array
+from hedgerow.core.losses import Family
+
+
+@dataclass(frozen=True, eq=False)
+class Plays:
+    """Consecutive plays that are points: `values[i]` is played for `lengths[i]` rounds.
+
+    Parameters
+    ----------
+    values
+        The points, of shape (pieces, deciders, width).
+    lengths
+        The number of rounds of each piece, at least 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> plays = Plays(np.array([[[0.5, 0.5]], [[1.0, 0.0]]]), np.array([3, 1]))
+    >>> plays.rounds, plays.dense().shape
+    (4, (4, 1, 2))
+    """
+
+    values: Array
+    lengths: np.ndarray
+
+    def __post_init__(self) -> None:
+        if self.values.ndim != 3 or self.lengths.shape != self.values.shape[:1]:
+            raise InvalidValue(
+                f"Expected points (pieces, deciders, width) with one length each, "
+                f"got {self.values.shape} and {self.lengths.shape}."
+            )
+
+    @classmethod
+    def of(cls, plays: np.ndarray) -> Plays:
+        """Return plays (rounds, deciders, width); a view that repeats one round is one piece.
+
+        >>> Plays.of(np.broadcast_to([0.5, 0.5], (1000, 4, 2))).lengths
+        array([1000])
+        """
+        if len(plays) > 1 and plays.strides[0] == 0:
+            return cls(plays[:1], np.array([len(plays)]))
+        return cls(plays, np.ones(len(plays), np.int64))
+
+    @classmethod
+    def join(cls, parts: Sequence[Plays]) -> Plays:
+        """Return several plays one after the other."""
+        if len(parts) == 1:
+            return parts[0]
+        values, lengths = [part.values for part in parts], [part.lengths for part in parts]
+        return cls(np.concatenate(values), np.concatenate(lengths))
+
+    @property
+    def rounds(self) -> int:
+        return int(self.lengths.sum())
+
+    @property
+    def last(self) -> Array:
+        """The points of the last round, (deciders, width)."""
+        return self.values[-1]
+
+    def dense(self) -> Array:
+        """Return the point of every round, (rounds, deciders, width)."""
+        return np.repeat(self.values, self.lengths, axis=0)
+
+    def pieces(self) -> Iterator[tuple[int, int, Array]]:
+        """Yield the first round, the round after the last, and the points of each piece."""
+        stop = 0
+        for value, length in zip(self.values, self.lengths.tolist(), strict=True):
+            start, stop = stop, stop + length
+            yield start, stop, value
+
+
+def charges(family: Family, records: Array, plays: np.ndarray | Plays) -> Array:
+    """Return what all deciders together pay in each round, (rounds,).
+
+    >>> from hedgerow.core.losses import Linear
+    >>> points = Plays(np.array([[[0.5, 0.5]]]), np.array([2]))
+    >>> charges(Linear(), np.array([[[0.0, 1.0]], [[1.0, 1.0]]]), points)
+    array([0.5, 1. ])
+    """
+    if not isinstance(plays, Plays):
+        return np.einsum("ri->r", family.value(records, plays))
+    if len(plays.values) == len(records):
+        return np.einsum("ri->r", family.value(records, plays.values))
+    paid = np.empty(len(records))
+    for start, stop, points in plays.pieces():
+        paid[start:stop] = family.paid(records[start:stop], points)
+    return paid
