@@ -35,6 +35,7 @@ from hedgerow.statement.statement import Statement
 from hedgerow.statement.words import horizon_words, percent, recorded_words
 from hedgerow.studies.study import budget_notes
 from support.certificates import CURVE, MADE, MU, Made
+from support.command import Command
 from support.statements import TODAY
 
 POINTS = [name for name, made in MADE.items() if made.plays == "point"]
@@ -305,3 +306,9 @@ def test_notes_about_experts_are_for_experts() -> None:
     assert budget_notes(MADE["learner"].algorithm) == []
     many = replace(MADE["learner"], clients=10**6).algorithm
     assert "delta = 1e-06 is large for 100000000 examples:" in budget_notes(many)[0]
+
+
+def test_certify_takes_a_game_without_a_horizon(hedgerow: Command) -> None:
+    refused = hedgerow("certify", "sparse_vector", "--set", "horizon=none")
+    assert refused.code == 2
+    assert "SparseVector needs a horizon." in refused.err

@@ -32,12 +32,14 @@ FRAME: dict[str, Any] = {"clients": 10, "experts": 100, "horizon": 512}
 def build(name: str, settings: list[str], secure: bool = False) -> tuple[AlgorithmSpec, Algorithm]:
     """Build a specification and its algorithm from `key=value` texts.
 
-    The keys clients, experts and horizon belong to the setting. With `secure`, the algorithm is
-    that of a learner on real data.
+    The keys clients, experts and horizon (`none` for a game without one) belong to the setting.
+    With `secure`, the algorithm is that of a learner on real data.
     """
     kind = ALGORITHMS[name]
     given = dict(parse_setting(text) for text in settings)
     frame = {key: given.pop(key, value) for key, value in FRAME.items()}
+    if frame["horizon"] == "none":
+        frame["horizon"] = None
     known = [*(f.name for f in fields(kind) if f.init), *FRAME]
     for key in given:
         if key not in known:
