@@ -22,7 +22,7 @@ from hedgerow.privacy.secure import SecureNoise
 from hedgerow.records.build import algorithm_record, choices_of
 from hedgerow.records.schema import AlgorithmRecord, GuaranteeRecord, to_json
 from hedgerow.statement.page import pairs
-from hedgerow.statement.words import explained
+from hedgerow.statement.words import explained, player, shown_setting
 from hedgerow.studies.config import parse_setting, typed
 from hedgerow.studies.study import budget_notes
 
@@ -32,12 +32,14 @@ FRAME: dict[str, Any] = {"clients": 10, "experts": 100, "horizon": 512}
 def build(name: str, settings: list[str], secure: bool = False) -> tuple[AlgorithmSpec, Algorithm]:
     """Build a specification and its algorithm from `key=value` texts.
 
-    The keys clients, experts and horizon belong to the setting. With `secure`, the algorithm is
-    that of a learner on real data.
+    The keys clients, experts and horizon (`none` for a game without one) belong to the setting.
+    With `secure`, the algorithm is that of a learner on real data.
     """
     kind = ALGORITHMS[name]
     given = dict(parse_setting(text) for text in settings)
     frame = {key: given.pop(key, value) for key, value in FRAME.items()}
+    if frame["horizon"] == "none":
+        frame["horizon"] = None
     known = [*(f.name for f in fields(kind) if f.init), *FRAME]
     for key in given:
         if key not in known:
@@ -96,14 +98,14 @@ def certify(
 
 
 def _show(record: AlgorithmRecord, bound: dict[str, Any], notes: list[str]) -> None:
-    frame = ", ".join(f"{key} = {value}" for key, value in record.setting.items())
+    frame = ", ".join(f"{key} = {value}" for key, value in shown_setting(record).items())
     certified = f"calibration {record.calibration}, trust {record.trust}"
     OUT.print(f"[bold]{record.label}[/bold], {certified}; {frame}")
     for key, value in record.parameters.items():
         print_indented(f"{pairs({key: value}, record.label)}")
     if bound["regret_bound"] is not None:
         value, losses = bound_words(bound["regret_bound"]), bound["regret_bound_for"]
-        print_indented(f"expected regret per client at most {value}, for {losses}")
+        print_indented(f"expected regret per {player(record)} at most {value}, for {losses}")
         print_indented(f"proof of this bound: {bound['regret_bound_proof']}")
     for note in notes:
         print_indented(f"note: {note}")

@@ -26,6 +26,7 @@ from hedgerow.core.losses import (
     finite,
     refuse,
 )
+from hedgerow.core.record import Record, distribution, example
 from hedgerow.core.validate import positive
 
 SLACK = 1e-12  # relative: what rounding may add to a norm or a sum that is just allowed
@@ -75,6 +76,11 @@ class Scored(Family):
     @abstractmethod
     def largest_target(self) -> float:
         """The largest absolute target."""
+
+    @property
+    def record(self) -> Record:
+        features, most = f"features of norm at most {self.feature_norm:g}", self.largest_target
+        return example(self.bounds, f"({features}, target in [{-most:g},{most:g}])")
 
     @property
     def domain(self) -> Ball:
@@ -383,6 +389,10 @@ class CrossEntropy(Family):
     @property
     def bounds(self) -> tuple[float, float]:
         return (-log1p(self.floor), -log(self.floor))  # forecast with certainty: right or wrong
+
+    @property
+    def record(self) -> Record:
+        return distribution(self.bounds)
 
     def value(self, records: Array, plays: Array) -> Array:
         return 0.0 - np.einsum("...d,...d->...", records, np.log(plays + self.floor))

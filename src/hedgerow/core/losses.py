@@ -16,6 +16,7 @@ import numpy as np
 from hedgerow.core.domain import Domain, Simplex
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import UNITS_PER_LOSS, Array, check_unit_range, round_to_lattice
+from hedgerow.core.record import LOSS_VECTOR, Record, gain_vector
 from hedgerow.core.validate import expect
 
 Norm = Literal["l1", "l2", "linf"]
@@ -91,6 +92,11 @@ class Family(ABC):
     @abstractmethod
     def bounds(self) -> tuple[float, float]:
         """The smallest and the largest charge."""
+
+    @property
+    def record(self) -> Record:
+        """What a record is called in certificates and statements, and where it lies."""
+        return Record("record", "z", "", "what a client holds about one round", "loss", self.bounds)
 
     def record_width(self, width: int) -> int:
         """Return how many numbers a record has if points have `width` coordinates."""
@@ -215,6 +221,10 @@ class Linear(Family):
     @property
     def bounds(self) -> tuple[float, float]:
         return (0.0, 1.0)
+
+    @property
+    def record(self) -> Record:
+        return LOSS_VECTOR
 
     def value(self, records: Array, plays: np.ndarray) -> Array:
         return _linear_value(records, plays)
@@ -353,6 +363,12 @@ class Gains(Family):
     @property
     def bounds(self) -> tuple[float, float]:
         return (0.0 - float(np.max(self.high)), 0.0 - float(np.min(self.low)))
+
+    @property
+    def record(self) -> Record:
+        least, most = self.bounds
+        space = None if self.experts is None else "with every gain in its declared range"
+        return gain_vector((0.0 - most, 0.0 - least), space)
 
     def value(self, records: Array, plays: np.ndarray) -> Array:
         return 0.0 - _linear_value(records, plays)

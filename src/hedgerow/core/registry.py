@@ -126,10 +126,27 @@ def loaded_plugins() -> tuple[str, ...]:
     return tuple(_loaded)
 
 
+_libraries: list[str] = []
+
+
+def rests_on(*libraries: str) -> None:
+    """Name installed packages that results depend on; every record lists their versions.
+
+    Call it beside the import, also if that import comes later.
+    """
+    _libraries.extend(name for name in libraries if name not in _libraries)
+
+
+def named_libraries() -> tuple[str, ...]:
+    """Return the packages that were named with `rests_on`."""
+    return tuple(_libraries)
+
+
 def load_plugin(path: str) -> None:
     """Run a plugin file.
 
-    The file registers what it adds, for example with `hedgerow.ALGORITHMS.add(name, class)`.
+    The file registers what it adds, for example with `hedgerow.ALGORITHMS.add(name, class)`. It may
+    name the libraries that its results depend on with `rests_on`.
     """
     file = Path(path).resolve()
     if str(file) in _loaded:

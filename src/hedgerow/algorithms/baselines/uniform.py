@@ -127,7 +127,7 @@ class Uniform(AlgorithmSpec):
             Guarantee(
                 observer,
                 DEFAULT_VIEWS[observer],
-                Event(),
+                Event(record=setting.family.record),
                 adjacency,
                 PureDP(0.0),
                 proof,
