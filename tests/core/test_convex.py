@@ -275,12 +275,12 @@ def test_clipped_records_are_in_range_and_counted(family: Family) -> None:
     rng = np.random.default_rng(3)
     inside, _ = _worlds(family, 3)
     same = family.clip(inside)
-    assert same.count == 0
+    assert same.moved == 0
     assert np.array_equal(same.records, inside)
     wild = inside.copy()
     wild[::5, 0] += 1e3 * rng.random(len(wild[::5])) + 10.0
     clipped = family.clip(wild)
-    moved, count = clipped.records, clipped.count
+    moved, count = clipped.records, clipped.moved
     assert count == len(wild[::5])
     family.check("record", moved)
     assert np.array_equal(moved[1::5], inside[1::5])
@@ -293,7 +293,7 @@ def test_clipped_records_are_in_range_and_counted(family: Family) -> None:
 def test_a_clipped_record_is_the_nearest_one() -> None:
     clipped = SquaredError(target=2.0).clip(np.array([[3.0, 4.0, -5.0], [0.0, 1.0, 2.0]]))
     assert clipped.records == pytest.approx(np.array([[0.6, 0.8, -2.0], [0.0, 1.0, 2.0]]))
-    assert clipped.count == 1
+    assert clipped.moved == 1
     assert CrossEntropy().clip(np.array([[1.0, 1.0, 0.0]])).records.tolist() == [[0.5, 0.5, 0.0]]
     with pytest.raises(InvalidValue, match=r"label 0\.0 of a record"):
         Logistic().clip(np.array([[1.0, 0.0]]))

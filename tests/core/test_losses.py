@@ -103,12 +103,12 @@ def test_clipped_gains_lie_on_the_lattice_inside_the_range() -> None:
     given = np.array([[0.3, 1000.0], [-0.3, -0.3], [0.31, 0.0], [0.1, 2e3]])
     clipped = family.clip(given)
     records = clipped.records
-    assert clipped.count == 2
+    assert clipped.moved == 2
     family.check("gain", records)
     assert np.abs(records[0] - [0.3, 1000.0]).max() < 1 / UNITS_PER_LOSS
     to_units(records)
     again = family.clip(records)
-    assert again.count == 0
+    assert again.moved == 0
     assert np.array_equal(again.records, records)
 
 

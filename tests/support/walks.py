@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import sqrt
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -52,6 +52,8 @@ class Heard:
 class Walker:
     """Reports each loss vector at once and plays the leader."""
 
+    state: ClassVar[type[Any]] = Heard
+
     experts: int
     report: Mechanism
 
@@ -79,6 +81,8 @@ class Totals:
 @dataclass(frozen=True)
 class Follow:
     """Adds up the reports and broadcasts the leader; experts are voted for with `votes`."""
+
+    state: ClassVar[type[Any]] = Totals
 
     experts: int
     votes: bool = False
@@ -164,7 +168,7 @@ def pair(setting: Setting, changed: int = 1) -> tuple[np.ndarray, np.ndarray]:
 
     All entries move, one of them up and the others down: votes then show most.
     """
-    first = np.ones((setting.horizon, setting.clients, setting.experts))
+    first = np.ones((setting.rounds, setting.clients, setting.experts))
     first[:, :, 0] = 0.0
     second = first.copy()
     second[:changed, 0] = 1.0 - first[:changed, 0]
