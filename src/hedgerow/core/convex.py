@@ -20,6 +20,8 @@ from hedgerow.core.losses import (
     FEW,
     Clipped,
     Family,
+    Gains,
+    Linear,
     Move,
     Norm,
     Rounding,
@@ -438,3 +440,13 @@ class CrossEntropy(Family):
         moved = given.copy()
         moved[off] = Simplex().project(given[off])
         return Clipped(moved, int(np.sum(off)))
+
+
+FAMILIES: dict[str, type[Family]] = {
+    "linear": Linear,
+    "gains": Gains,
+    "squared_error": SquaredError,
+    "huber": Huber,
+    "logistic": Logistic,
+    "cross_entropy": CrossEntropy,
+}
