@@ -233,8 +233,8 @@ def _record_of(algorithm: Algorithm) -> Record:
             family.record.bounds,
         ):
             raise InvalidValue(
-                f"The certificate of {algorithm.name} is about records of the kind {record.name!r}, "
-                f"but this game has {family.record.name!r}. "
+                f"The certificate of {algorithm.name} is about a record called {record.name!r}, "
+                f"but in this game it is {family.record.name!r}. "
                 "Make its units with record=setting.family.record."
             )
     return algorithm.certificate.guarantees[0].unit.record
