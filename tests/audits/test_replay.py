@@ -23,7 +23,6 @@ from hedgerow.core.certificate import Channel, Observer
 from hedgerow.core.environment import Environment
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import round_to_lattice
-from hedgerow.core.losses import Family, Linear
 from hedgerow.core.noise import Noise, SeededNoise
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
@@ -311,10 +310,6 @@ class Game(Environment):
     @property
     def setting(self) -> Setting:
         return Setting(self.losses.shape[1], self.losses.shape[2], self.losses.shape[0])
-
-    @property
-    def family(self) -> Family:
-        return Linear()
 
     def start(self, seed: int) -> int:
         return 0

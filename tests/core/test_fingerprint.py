@@ -159,7 +159,14 @@ def test_a_decider_counts_and_what_adds_nothing_does_not(name: str) -> None:
     assert _with(algorithm, "decider", algorithm.client).fingerprint() != print_
     covered = {"client", "server", "decider", *FINGERPRINTED}
     rest = {f.name for f in fields(Algorithm)} - covered
-    assert rest == {"advance", "common_play", "common_rounds", "log_likelihood", "reference"}
+    assert rest == {
+        "advance",
+        "common_play",
+        "common_rounds",
+        "log_likelihood",
+        "measures",
+        "reference",
+    }
     for part in rest:
         assert _with(algorithm, part, object()).fingerprint() == print_
 

@@ -139,11 +139,9 @@ def test_sequences_are_found_once_for_each_stream(monkeypatch: pytest.MonkeyPatc
     asked: list[tuple[int, ...]] = []
     honest = Recorder.__init__
 
-    def watched(
-        self: Any, setting: Any, family: Any, switches: Any = (), replay: Any = None
-    ) -> None:
+    def watched(self: Any, setting: Any, switches: Any = (), replay: Any = None) -> None:
         asked.append(tuple(switches))
-        honest(self, setting, family, switches=switches, replay=replay)
+        honest(self, setting, switches=switches, replay=replay)
 
     monkeypatch.setattr(Recorder, "__init__", watched)
     run_study(_config(seeds=1), workers=1)

@@ -282,7 +282,9 @@ def test_a_certificate_about_other_records_is_refused() -> None:
     """A statement must not call an example a loss vector."""
     for name in ("silo", "gains", "learner"):
         wrong = replace(MADE[name].algorithm, certificate=Made().certificate)
-        with pytest.raises(InvalidValue, match="is about a record called 'loss vector', but in this game"):
+        with pytest.raises(
+            InvalidValue, match="is about a record called 'loss vector', but in this game"
+        ):
             algorithm_record("wrong", wrong, {"name": "wrong"}, "drawn")
 
 
