@@ -31,7 +31,7 @@ from hedgerow.evaluation.recorder import Recorder
 
 @dataclass(frozen=True)
 class Player(Follower):
-    """Plays what it is told and looks at nothing."""
+    """Plays the broadcast point and looks at no record."""
 
     def observe(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
         del reports, noise
