@@ -173,7 +173,7 @@ def test_certify_explains_every_parameter_and_names_only_parameters(hedgerow: Co
     )
     refused = hedgerow("certify", "shrinking_dartboard", "--set", "q=1").err
     assert (
-        "valid: calibration, clients, delta, draws, epsilon, every, experts, horizon, leave, rate"
+        "valid: calibration, clients, deciders, delta, draws, epsilon, every, experts, family, horizon, leave, rate"
         in " ".join(refused.split())
     )
 
