@@ -53,6 +53,16 @@ DEFAULT_VIEWS: Mapping[Observer, frozenset[Channel]] = {
 }
 
 
+Composition = Literal["sum", "shifts", "joint"]
+"""How the releases of a run that one unit enters make up its cost.
+
+* `"sum"`: their costs compose to the claim.
+* `"shifts"`: they are Gaussian, and their shifts add up in one mean vector. With the distance that
+  the unit moves each release and the scale of its noise, sqrt(sum (distance / scale)^2) <= mu.
+* `"joint"`: a proof covers all releases at once and needs an exact likelihood.
+"""
+
+
 @dataclass(frozen=True)
 class Event:
     """The unit is one record of one client in one round."""
@@ -203,11 +213,10 @@ class Certificate:
     """All guarantees of one algorithm with its parameters.
 
     `channels` maps every field of every message (`"Type.field"`) to its channel. `mechanisms` holds
-    the objects that draw the noise, not copies. `composition` is "sum" if the costs of the releases
-    that one unit enters compose to the claim, and "joint" if the proof covers all releases at once
-    and needs an exact likelihood. `entered` is the largest number of releases that one unit enters,
-    if it is known. `when_spent` describes what happens if the budget is spent before the horizon
-    ends.
+    the objects that draw the noise, not copies. `composition` says how the releases that one unit
+    enters make up its cost (`Composition`). `entered` is the largest number of releases that one
+    unit enters, if it is known. `when_spent` describes what happens if the budget is spent before
+    the horizon ends.
     """
 
     trust: Literal["none", "central", "distributed", "local"]
@@ -215,7 +224,7 @@ class Certificate:
     guarantees: tuple[Guarantee, ...]
     channels: Mapping[str, Channel]
     mechanisms: tuple[Mechanism, ...] = ()
-    composition: Literal["joint", "sum"] = "joint"
+    composition: Composition = "joint"
     when_spent: str = ""
     entered: int | None = None
 
@@ -295,7 +304,7 @@ def trusted_server(
     mechanisms: tuple[Mechanism, ...],
     calibration: str = "certified",
     claimed: PrivacyCurve | None = None,
-    composition: Literal["joint", "sum"] = "joint",
+    composition: Composition = "joint",
     when_spent: str = "",
     entered: int | None = None,
 ) -> Certificate:
