@@ -25,6 +25,7 @@ from hedgerow.core.certificate import (
     Site,
     not_private,
 )
+from hedgerow.core.convex import SquaredError
 from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.core.lattice import (
     MOST_LOSSES,
@@ -34,7 +35,7 @@ from hedgerow.core.lattice import (
     round_to_lattice,
     to_units,
 )
-from hedgerow.core.losses import Linear, SquaredError
+from hedgerow.core.losses import Linear
 from hedgerow.core.registry import Registry
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.curves import PureDP

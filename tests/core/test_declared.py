@@ -19,7 +19,6 @@ from hedgerow.core.block import Block
 from hedgerow.core.environment import Environment, Feature, Traits, draws_sums
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import Array
-from hedgerow.core.losses import Family, Linear
 from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits

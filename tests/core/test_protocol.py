@@ -13,10 +13,10 @@ import pytest
 from hedgerow.contracts.agreement import same
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import Channel, not_private
+from hedgerow.core.convex import SquaredError
 from hedgerow.core.environment import Environment
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import round_to_lattice
-from hedgerow.core.losses import Family, Linear, SquaredError
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, Context

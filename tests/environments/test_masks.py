@@ -23,7 +23,6 @@ from hedgerow.core.certificate import ONE_LOSS_VECTOR, PUBLIC_DELAYS, PUBLIC_PRE
 from hedgerow.core.environment import Environment, Feature, Traits
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import round_to_lattice
-from hedgerow.core.losses import Linear
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.setting import Setting

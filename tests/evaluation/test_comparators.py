@@ -19,8 +19,9 @@ from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.baselines.hedge import Hedge
 from hedgerow.algorithms.baselines.uniform import Uniform
 from hedgerow.core.block import Block, check
+from hedgerow.core.convex import SquaredError
 from hedgerow.core.lattice import round_to_lattice
-from hedgerow.core.losses import Family, Linear, SquaredError
+from hedgerow.core.losses import Family, Linear
 from hedgerow.core.setting import Setting
 from hedgerow.environments.drawn.switching import Switching
 from hedgerow.environments.hard.adaptive import PlayChasing

@@ -13,7 +13,8 @@ from scipy import stats
 from hedgerow.algorithms.baselines.hedge import Hedge
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core.block import Block, check
-from hedgerow.core.losses import Family, Linear, SquaredError
+from hedgerow.core.convex import SquaredError
+from hedgerow.core.losses import Family, Linear
 from hedgerow.core.plays import Plays
 from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Counters, Everything, Traffic

@@ -15,6 +15,7 @@ ALGORITHMS: Registry[type[Any]] = Registry(
     {
         "doubling": "hedgerow.algorithms.sparse_vector.doubling:Doubling",
         "follow_the_leader": "hedgerow.algorithms.baselines.follow_the_leader:FollowTheLeader",
+        "gradient_descent": "hedgerow.algorithms.baselines.gradient_descent:GradientDescent",
         "hedge": "hedgerow.algorithms.baselines.hedge:Hedge",
         "phased_selection": "hedgerow.algorithms.phases.phased_selection:PhasedSelection",
         "potential": "hedgerow.algorithms.sparse_vector.potential:Potential",

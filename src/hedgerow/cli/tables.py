@@ -36,9 +36,11 @@ def new_table(
 def summary(study: Study) -> Table:
     """The summary table of a study, with the same columns as a printed study."""
     rows = study.summary()
-    columns = printed_columns(rows)
+    meanings = study.meanings()
+    columns = printed_columns(rows, meanings)
+    explained = {"regret_bound", "regret_error", *meanings}
     caption = "\n".join(
-        f"{column.heading}: {column.meaning}" for column in columns if column.name == "regret_bound"
+        f"{column.heading}: {column.meaning}" for column in columns if column.name in explained
     )
     table = new_table(
         [""], [column.heading for column in columns], title=study.config.title, caption=caption

@@ -10,12 +10,10 @@ import numpy as np
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array, Units, to_units
-from hedgerow.core.losses import Linear
 from hedgerow.core.plays import Plays
 from hedgerow.core.setting import Setting
 
 ABSENT = -1  # the play of an absent client
-ONE = np.float64(1.0).view(np.uint64)
 CACHE_ELEMENTS = 2**16
 
 
@@ -192,29 +190,6 @@ def _check_side(block: Block, first_round: int) -> None:
             )
 
 
-def check_unit_range(name: str, values: Array, first_round: int = 0) -> None:
-    """Refuse NaN, infinite values and values outside [0, 1], and name the first one.
-
-    Non-negative floats have the same order as their bit patterns, and negative values and NaN have
-    larger patterns than 1.0. So one integer maximum is the whole test. The wrong value is searched
-    for only when the test fails.
-    """
-    if not values.size:
-        return
-    contiguous = values if values.flags.c_contiguous else np.ascontiguousarray(values)
-    if contiguous.reshape(-1).view(np.uint64).max() <= ONE:
-        return
-    bad = np.argwhere(~((values >= 0.0) & (values <= 1.0)))
-    if len(bad):
-        where = tuple(int(i) for i in bad[0])
-        place = (
-            f"round {where[0] + first_round}, client {where[1]}, expert {where[2]}"
-            if len(where) == 3
-            else f"{where}"
-        )
-        raise InvalidValue(f"Expected {name}={float(values[where])!r} in [0, 1] ({place}).")
-
-
 def check(
     block: Block,
     setting: Setting,
@@ -222,7 +197,7 @@ def check(
     rounds: int,
     marks: Sequence[int] = (),
 ) -> Block:
-    """Validate a block and fill in its sums; linear losses must be finite and in [0, 1].
+    """Validate a block and fill in its sums; records must lie in the range of the loss family.
 
     The environment rounds its losses to the lattice. Here each loss of the block's first piece is
     checked, and for the other pieces only the sums. An environment that does not round is found;
@@ -231,23 +206,20 @@ def check(
     `marks` are the numbers of finished rounds, counted from the start of the game, at which a sink
     needs sums.
     """
-    clients, deciders, width = setting.clients, setting.players, setting.experts
-    linear, own_reports = isinstance(setting.family, Linear), block.reports is not block.losses
-    _check_shape("losses", block.losses, rounds, deciders, width if linear else None)
-    if own_reports:
+    clients, deciders, family = setting.clients, setting.players, setting.family
+    width = family.record_width(setting.experts)
+    _check_shape("losses", block.losses, rounds, deciders, width)
+    if block.reports is not block.losses:
         _check_shape("reports", block.reports, rounds, clients, None)
+        reporting = block.present if block.reporting is None else block.reporting
+        family.check_reports(block.reports, first_round, reporting)
     _check_masks(block, first_round)
     if block.informs:
         _check_side(block, first_round)
-    if not linear:
-        if not (np.isfinite(block.losses).all() and np.isfinite(block.reports).all()):
-            raise InvalidValue(
-                f"Expected finite records, found NaN or infinity in rounds "
-                f"{first_round}..{first_round + rounds - 1}."
-            )
+    if not family.linear:
+        family.check("record", block.losses, first_round, block.present)
         return block
-    if own_reports:
-        check_unit_range("report", block.reports, first_round)
+    name = "gain" if family.gains else "loss"
     cuts = (
         *(mark - first_round for mark in marks if first_round < mark < first_round + rounds),
         rounds,
@@ -260,7 +232,8 @@ def check(
         while start < cut:
             stop = min(start + step, cut)
             part = block.losses[start:stop]
-            check_unit_range("loss", part, first_round + start)
+            present = None if block.present is None else block.present[start:stop]
+            family.check(name, part, first_round + start, present)
             if start == 0:
                 to_units(part)  # checks every loss of the first piece; later pieces: their sums
             sums[piece] += part.sum(axis=0)

@@ -19,6 +19,7 @@ Units = npt.NDArray[np.int64]
 
 UNITS_PER_LOSS = 2**20
 MOST_LOSSES = 2**43 - 1
+ONE = np.float64(1.0).view(np.uint64)
 
 
 def round_to_lattice(losses: npt.ArrayLike) -> Array:
@@ -88,3 +89,26 @@ def to_units(sums: npt.ArrayLike) -> Units:
 def from_units(units: Units | int) -> Array:
     """Convert lattice units back to losses."""
     return np.multiply(units, 1.0 / UNITS_PER_LOSS)
+
+
+def check_unit_range(name: str, values: Array, first_round: int = 0) -> None:
+    """Refuse NaN, infinite values and values outside [0, 1], and name the first one.
+
+    Non-negative floats have the same order as their bit patterns, and negative values and NaN have
+    larger patterns than 1.0. So one integer maximum is the whole test. The wrong value is searched
+    for only when the test fails.
+    """
+    if not values.size:
+        return
+    contiguous = values if values.flags.c_contiguous else np.ascontiguousarray(values)
+    if contiguous.reshape(-1).view(np.uint64).max() <= ONE:
+        return
+    bad = np.argwhere(~((values >= 0.0) & (values <= 1.0)))
+    if len(bad):
+        where = tuple(int(i) for i in bad[0])
+        place = (
+            f"round {where[0] + first_round}, client {where[1]}, expert {where[2]}"
+            if len(where) == 3
+            else f"{where}"
+        )
+        raise InvalidValue(f"Expected {name}={float(values[where])!r} in [0, 1] ({place}).")

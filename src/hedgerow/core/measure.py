@@ -17,12 +17,11 @@ from hedgerow.core.transcript import Sink
 class Measure(Sink, ABC):
     """A sink that adds up one amount per round; subclasses give the amount.
 
-    `name` is the key in JSON, `heading` the heading of its column and `meaning` one line for the
-    legend. `figure` says whether the total or the mean over rounds is shown.
+    `name` is the heading of its column and its key in JSON, and `meaning` explains it in one line.
+    `figure` says whether the total or the mean over rounds is shown.
     """
 
     name: ClassVar[str]
-    heading: ClassVar[str]
     meaning: ClassVar[str]
     figure: ClassVar[Literal["total", "mean"]] = "total"
 

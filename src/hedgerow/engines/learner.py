@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from hedgerow.core.block import Block, Side, check
+from hedgerow.core.block import Side
 from hedgerow.core.certificate import Certificate, with_exact_noise
 from hedgerow.core.environment import Feature, Traits
 from hedgerow.core.errors import InvalidValue
-from hedgerow.core.lattice import round_to_lattice
+from hedgerow.core.lattice import Array, round_to_lattice
 from hedgerow.core.losses import Family
 from hedgerow.core.noise import NoiseSource, SeededNoise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context
@@ -214,21 +214,61 @@ class Learner:
 
         In other games it takes the record of each client. After the horizon it is ignored.
         """
-        setting, given = self.algorithm.setting, np.array(losses, np.float64)
-        if given.shape != (setting.clients, setting.experts):
-            raise InvalidValue(
-                f"Expected losses of shape {(setting.clients, setting.experts)}, "
-                f"(clients, experts), got {given.shape}."
-            )
-        if isinstance(self.source, SecureNoise):
-            _check_without_values(given)
+        given = self._records(np.array(losses, np.float64))
         with self._lock:
             if self._waiting is None:
                 raise InvalidValue("observe() was called without predict(). Call predict() first.")
             if not self.over:
-                block = check(Block.of(round_to_lattice(given[None])), setting, self.round, 1)
-                self._run = self._engine.observe(self._run, block.reports[0], self._side)
+                self._run = self._engine.observe(self._run, self._checked(given), self._side)
             self._waiting = None
+
+    def _records(self, given: Array) -> Array:
+        """Return the records if they have the right shape; separate deciders leave it open."""
+        setting = self.algorithm.setting
+        wide = setting.family.record_width(setting.experts)
+        if setting.deciders is not None and given.ndim == 2:
+            wide = given.shape[1]
+        if given.shape != (setting.clients, wide):
+            axes = (
+                "(clients, experts)" if setting.family == LOSSES else "one record for each client"
+            )
+            raise InvalidValue(
+                f"Expected losses of shape {(setting.clients, wide)}, {axes}, got {given.shape}."
+            )
+        return given
+
+    def _checked(self, given: Array) -> Array:
+        """Return the records, on the lattice if they are linear; refuse those out of range.
+
+        With secure noise the data are private, and error messages end up in logs: then only the
+        place is named, and no value.
+        """
+        family, private = self.algorithm.setting.family, isinstance(self.source, SecureNoise)
+        if private and family == LOSSES:
+            _check_without_values(given)
+        records = round_to_lattice(given) if family.linear else given
+        reporting = None if self._side is None else self._side.reporting
+        silent = None if reporting is None else ~reporting & records.any(axis=-1)
+        if silent is not None and silent.any():
+            at = int(silent.argmax())
+            raise InvalidValue(f"Expected a zero report of client {at}, which does not report.")
+        try:
+            if self.algorithm.setting.deciders is not None:
+                family.check_reports(records[None], self.round, _row(reporting))
+            else:
+                name = "gain" if family.gains else "loss" if family.linear else "record"
+                family.check(name, records[None], self.round, _row(reporting))
+        except InvalidValue as error:
+            if private:
+                raise InvalidValue(
+                    f"A record lies outside the range of {family}. Clip it with family.clip."
+                ) from None
+            raise error
+        return records
+
+
+def _row(mask: np.ndarray | None) -> np.ndarray | None:
+    return None if mask is None else mask[None]
 
 
 def _check_without_values(losses: np.ndarray) -> None:

@@ -185,8 +185,9 @@ class Engine:
                 f"Expected {name} to play points for "
                 f"{(block.rounds, setting.players, setting.experts)}, got shape {shape}."
             )
-        if not np.isfinite(plays.values).all():
-            raise InvalidValue(f"Expected {name} to play finite points.")
+        domain = setting.family.domain
+        if not domain.contains(plays.values).all():
+            raise InvalidValue(f"Expected {name} to play points of {domain}.")
 
     def _check_plays(self, plays: np.ndarray | Plays, block: Block) -> None:
         name, width = self.algorithm.name, block.losses.shape[-1]

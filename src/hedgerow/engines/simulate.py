@@ -170,7 +170,7 @@ def require_fit(algorithm: Algorithm, environment: Environment) -> None:
         raise Unsupported(
             f"{algorithm.name} needs separate deciders, but in this game the clients play."
         )
-    if algorithm.plays == "expert" and not setting.family.has_experts:
+    if algorithm.plays == "expert" and not setting.family.linear:
         raise Unsupported(
             f"{algorithm.name} chooses experts and needs linear losses, "
             f"not {type(setting.family).__name__}."

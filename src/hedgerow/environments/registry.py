@@ -12,6 +12,7 @@ ENVIRONMENTS: Registry[type[Any]] = Registry(
     {
         "absent": "hedgerow.environments.wrappers.absent:Absent",
         "bernoulli": "hedgerow.environments.drawn.stochastic:Bernoulli",
+        "classification": "hedgerow.environments.drawn.examples:Classification",
         "column_subsets": "hedgerow.environments.hard.columns:ColumnSubsets",
         "common_coins": "hedgerow.environments.hard.oblivious:CommonCoins",
         "consensus_columns": "hedgerow.environments.hard.columns:ConsensusColumns",
@@ -27,6 +28,7 @@ ENVIRONMENTS: Registry[type[Any]] = Registry(
         "play_chasing": "hedgerow.environments.hard.adaptive:PlayChasing",
         "realizable": "hedgerow.environments.drawn.realizable:Realizable",
         "recorded": "hedgerow.environments.recorded.losses:Recorded",
+        "regression": "hedgerow.environments.drawn.examples:Regression",
         "sign_estimation": "hedgerow.environments.hard.columns:SignEstimation",
         "sleeping": "hedgerow.environments.wrappers.sleeping:Sleeping",
         "switching": "hedgerow.environments.drawn.switching:Switching",

@@ -3,8 +3,12 @@
 Regret is that of Gao et al.: (1/m) (the losses paid, summed over clients and rounds, minus the
 least total loss of one expert common to all m clients). The own-best regret compares every client
 with its own best expert. Comparators are the best expert, the best expert of each client, the mean
-of all experts, the best sequence of experts with few changes, and for squared errors the best
-point. For linear losses no mixture beats the best expert, so mixtures are not listed.
+of all experts and the best sequence of experts with few changes. For linear losses no mixture beats
+the best expert, so mixtures are not listed. Gains are charges with the sign turned.
+
+For other families regret is measured against the best point of the whole game, which is found after
+the last round (`evaluation/best_point.py`). The regret at an earlier round is the loss so far minus
+the loss so far of that same point.
 
 A client pays and is compared only in rounds in which it takes part. A client that never takes part
 counts as one without loss. If experts sleep, regret is that of Freund et al. 1997: each expert is
@@ -17,21 +21,32 @@ experts.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from hedgerow.core.block import ABSENT, Block
 from hedgerow.core.errors import Unsupported
-from hedgerow.core.lattice import UNITS_PER_LOSS, Array, Units, from_units, to_units
-from hedgerow.core.losses import Family, Linear, Quadratic, common_plays
+from hedgerow.core.lattice import (
+    MOST_LOSSES,
+    UNITS_PER_LOSS,
+    Array,
+    Units,
+    from_units,
+    to_units,
+)
+from hedgerow.core.losses import Family, Gains, common_plays
 from hedgerow.core.plays import Plays, charges
 from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Counters, Sink
+from hedgerow.core.validate import expect
+from hedgerow.evaluation.best_point import BestPoint, best_point
 from hedgerow.evaluation.best_sequence import BestSequence
 
 CURVE_POINTS = 256
+TOLERANCE = 1e-6  # of the best point's mean charge
 BEST_EXPERT = "best expert"
 OWN_BEST = "best expert of each client"
 MEAN_EXPERT = "mean of all experts"
@@ -51,9 +66,14 @@ def with_switches(count: int) -> str:
 class RunResult:
     """The result of one algorithm on one seed: thinned curves and final figures.
 
-    Curves are cumulative means over clients. Regrets are NaN if the loss family has no finite set
-    of comparators; `own_best_regret` also if only sums are known. `comparators` are losses by name,
-    as means over clients.
+    Curves are cumulative means over clients. `own_best_regret` is NaN if only sums are known, and
+    for families that are not linear. `comparators` are losses by name, as means over clients.
+    `figures` are the curves of further measures by name, such as accuracy.
+
+    `regret_error` is 0 for linear losses and gains. For other families the best point is found up
+    to a certified gap: the least total loss of a point is at most the gap below that of the point
+    that was found, and never above it. So the regret against the best point, after the last round,
+    lies in [final_regret, final_regret + regret_error].
     """
 
     label: str
@@ -69,6 +89,8 @@ class RunResult:
     broadcast_scalars: int
     broadcast_bytes: int
     comparators: Mapping[str, float] = field(default_factory=dict)
+    figures: Mapping[str, np.ndarray] = field(default_factory=dict)
+    regret_error: float = 0.0
 
     @property
     def final_regret(self) -> float:
@@ -91,11 +113,30 @@ def _mean_of_awake(losses: Array, awake: np.ndarray) -> float:
     )
 
 
+def _taking_part(block: Block) -> Array:
+    """The records (count, width) of the clients that take part."""
+    if block.present is None:
+        return block.losses.reshape(-1, block.losses.shape[-1])
+    return block.losses[block.present]
+
+
+def _charged(family: Family, block: Block, plays: np.ndarray | Plays) -> np.ndarray:
+    """What all clients together pay in each round; an absent client pays nothing."""
+    if block.present is None or family.linear:  # absent clients have zero losses
+        return charges(family, block.losses, plays)
+    points = plays.dense() if isinstance(plays, Plays) else plays
+    paid = np.zeros(block.present.shape)
+    paid[block.present] = family.value(block.losses[block.present], points[block.present])
+    return paid.sum(axis=1)
+
+
 class Recorder(Sink):
     """A sink that keeps exact sums and about `points` values of each curve.
 
     Comparators that change their expert are found only for the numbers of changes in `switches`,
-    because they cost another pass.
+    because they cost another pass. The best point of a family that is not linear needs several
+    passes over the whole stream: `replay` returns its blocks again, from the first round on, each
+    time it is called. Without it the recorder keeps the records.
     """
 
     def __init__(
@@ -104,10 +145,15 @@ class Recorder(Sink):
         family: Family,
         points: int = CURVE_POINTS,
         switches: Sequence[int] = (),
+        replay: Callable[[], Iterable[Block]] | None = None,
     ) -> None:
         self.players, self.experts = setting.players, setting.experts
         self.family = family
-        self.linear = isinstance(family, Linear)
+        self.linear = family.linear
+        if isinstance(family, Gains):
+            largest = setting.players * setting.rounds * family.largest
+            rule = f"<= {MOST_LOSSES} (64-bit sums)"
+            expect(largest <= MOST_LOSSES, "clients * horizon * largest gain", largest, rule)
         self.switches = tuple(switches)
         few = min(points, setting.rounds)
         grid = np.linspace(setting.rounds / few, setting.rounds, few).round().astype(np.int64)
@@ -121,27 +167,25 @@ class Recorder(Sink):
             if self.switches
             else None
         )
-        self._moments: np.ndarray | None = None
+        self._replay, self._kept, self._seen = replay, list[Block](), 0
         self._loss: list[float] = []
         self._best: list[float] = []
         self._changes = 0
         self._last: np.ndarray | None = None
 
     def rounds(self, first_round: int, block: Block, plays: np.ndarray | Plays) -> None:
-        charged = charges(self.family, block.losses, plays)
+        charged = _charged(self.family, block, plays)
         low, high = (
             bisect_right(self.marks, first_round),
             bisect_right(self.marks, first_round + block.rounds),
         )
         marks = np.array(self.marks[low:high], np.int64) - first_round
-        self._pay(charged, marks, exact=self.linear and not isinstance(plays, Plays))
+        self._pay(charged, marks, exact=not isinstance(plays, Plays))
         if self.linear:
             self._compare(block, plays, marks)
-        else:
-            self._best += [float("nan")] * len(marks)
-            if isinstance(self.family, Quadratic):
-                moments = self.family.moments(block.losses)
-                self._moments = moments if self._moments is None else self._moments + moments
+        elif self._replay is None:
+            self._kept.append(Block(block.losses, block.losses, present=block.present))
+        self._seen += block.rounds
         if not isinstance(plays, Plays):
             self._count_changes(plays, absent=block.present is not None)
 
@@ -151,6 +195,8 @@ class Recorder(Sink):
                 "Comparators that change their expert need every loss, but only sums are drawn "
                 "here. Remove comparator_switches or use another engine."
             )
+        if self.family.gains:
+            totals = -totals
         self._paid = int(self._paid) + int(totals[play])
         self._totals = self._totals + totals
         self._plain_losses += int(totals.sum())
@@ -174,19 +220,23 @@ class Recorder(Sink):
 
     def _compare(self, block: Block, plays: np.ndarray | Plays, marks: np.ndarray) -> None:
         sums = block.sums(plays)
+        if self.family.gains:
+            sums = -sums
         reached = self._totals + np.cumsum(sums.sum(axis=1), axis=0)
         for at in np.searchsorted(block.cuts, marks):
             self._best.append(float(from_units(int(reached[at].min()))) / self.players)
         if block.awake is None:
-            own = block.own_totals
+            own = -block.own_totals if self.family.gains else block.own_totals
             self._plain_losses += int((reached[-1] - self._totals).sum())
         else:
             own = sums.sum(axis=0)
-            self._mean_awake += _mean_of_awake(block.losses, block.awake)
+            mean = _mean_of_awake(block.losses, block.awake)
+            self._mean_awake += -mean if self.family.gains else mean
         self._totals = reached[-1]
         self._own = own if self._own is None else self._own + own
         if self._sequence is not None:
-            self._sequence.add(block.answered(plays))
+            answered = block.answered(plays)
+            self._sequence.add(-answered if self.family.gains else answered)
 
     def _count_changes(self, plays: np.ndarray, absent: bool) -> None:
         if absent:
@@ -204,19 +254,40 @@ class Recorder(Sink):
             self._changes += int((common[1:] != common[:-1]).sum()) * self.players
         self._last = plays[-1]
 
-    def comparators(self) -> dict[str, float]:
-        """The mean loss over clients of every comparator.
+    def _blocks(self) -> Iterator[Block]:
+        """The blocks that were played, again."""
+        left = self._seen
+        for block in self._kept if self._replay is None else self._replay():
+            if block.rounds >= left:
+                present = None if block.present is None else block.present[:left]
+                yield Block(block.losses[:left], block.losses[:left], present=present)
+                return
+            yield block
+            left -= block.rounds
 
-        Empty for a family that is neither linear nor quadratic.
-        """
-        if isinstance(self.family, Quadratic):
-            return (
-                {}
-                if self._moments is None
-                else {BEST_POINT: self.family.least(self._moments) / self.players}
-            )
+    @cached_property
+    def _best_point(self) -> BestPoint:
+        return best_point(
+            self.family, self.experts, lambda: map(_taking_part, self._blocks()), TOLERANCE
+        )
+
+    def _point_curve(self) -> list[float]:
+        """The mean loss of the best point so far, at the marks that were reached."""
+        marks = np.array(self.marks[: len(self._loss)], np.int64)
+        curve, first, paid = list[float](), 0, 0.0
+        for block in self._blocks():
+            point = np.broadcast_to(self._best_point.point, (1, self.players, self.experts))
+            plays = Plays(point, np.array([block.rounds]))
+            total = paid + np.cumsum(_charged(self.family, block, plays))
+            reached = marks[(marks > first) & (marks <= first + block.rounds)] - first
+            curve += (total[reached - 1] / self.players).tolist()
+            first, paid = first + block.rounds, float(total[-1])
+        return curve
+
+    def comparators(self) -> dict[str, float]:
+        """The mean loss over clients of every comparator; the best point's is an upper bound."""
         if not self.linear:
-            return {}
+            return {BEST_POINT: self._best_point.total / self.players} if self._seen else {}
         units: dict[str, float] = {BEST_EXPERT: int(self._totals.min())}
         if self._own is not None:
             units[OWN_BEST] = int(self._own.min(axis=1).sum())
@@ -227,7 +298,8 @@ class Recorder(Sink):
 
     def result(self, label: str, seed: int, counters: Counters) -> RunResult:
         """The result after the last round."""
-        loss, best = np.array(self._loss), np.array(self._best)
+        loss = np.array(self._loss)
+        best = np.array(self._best if self.linear else self._point_curve())
         own = float("nan")
         if self._own is not None:
             own = (self._paid - int(self._own.min(axis=1).sum())) / UNITS_PER_LOSS / self.players
@@ -245,4 +317,5 @@ class Recorder(Sink):
             broadcast_scalars=counters.broadcast_scalars,
             broadcast_bytes=counters.broadcast_bytes,
             comparators=self.comparators(),
+            regret_error=0.0 if self.linear else self._best_point.gap / self.players,
         )

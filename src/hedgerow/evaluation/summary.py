@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import ceil, isfinite
 from typing import Any
 
+from hedgerow.core.rounding import rounded_up
 from hedgerow.evaluation.recorder import RunResult
 from hedgerow.evaluation.statistics import Estimate
 
@@ -27,6 +28,8 @@ class SummaryRow:
     exchanges: Estimate
     numbers_sent: Estimate
     bytes_sent: Estimate
+    regret_error: float = 0.0
+    figures: Mapping[str, Estimate] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,11 @@ def summarise(
             exchanges=Estimate.of([r.exchanges for r in group]),
             numbers_sent=Estimate.of([r.uploaded_scalars + r.broadcast_scalars for r in group]),
             bytes_sent=Estimate.of([r.uploaded_bytes + r.broadcast_bytes for r in group]),
+            regret_error=max(r.regret_error for r in group),
+            figures={
+                name: Estimate.of([float(r.figures[name][-1]) for r in group])
+                for name in group[0].figures
+            },
         )
         for label, group in groups.items()
     ]
@@ -125,6 +133,14 @@ def _bound(value: float | None) -> str:
     return "-" if value is None else bound_words(value)
 
 
+def _figure(estimate: Estimate | None) -> str:
+    """A figure with three decimals where it is small, such as a share."""
+    if estimate is None or not isfinite(estimate.mean) or abs(estimate.mean) >= 10:
+        return "-" if estimate is None else str(estimate)
+    half = f" ± {estimate.half_width:.3f}" if isfinite(estimate.half_width) else ""
+    return f"{estimate.mean:.3f}{half}"
+
+
 def _tenths(estimate: Estimate) -> str:
     return f"{estimate.mean:.1f}"
 
@@ -160,7 +176,16 @@ class Column:
 
 COLUMNS = (
     Column(
-        "regret", "regret", "loss above that of the best expert in hindsight, mean over clients"
+        "regret",
+        "regret",
+        "loss above that of the best expert (or point) in hindsight, mean over clients",
+    ),
+    Column(
+        "regret_error",
+        "error",
+        "regret against the best point is at most this much larger, because the best point is "
+        "known up to a certified gap",
+        lambda error: rounded_up(error, 2),
     ),
     Column("regret_bound", "bound", "proven bound on the expected regret on these losses", _bound),
     Column(
@@ -180,17 +205,35 @@ COLUMNS = (
 )
 
 
-def printed_columns(rows: Sequence[SummaryRow]) -> tuple[Column, ...]:
-    """The columns of a printed table; the bound only if one is proven."""
-    proven = any(row.regret_bound is not None for row in rows)
-    return tuple(
-        column for column in COLUMNS if column.printed and (proven or column.name != "regret_bound")
-    )
+def printed_columns(
+    rows: Sequence[SummaryRow], meanings: Mapping[str, str] | None = None
+) -> tuple[Column, ...]:
+    """The columns of a printed table: those that say something here, and the further figures.
+
+    The bound is shown only if one is proven. Points have no switches and no own best expert, and
+    only their regret has an error. `meanings` explain the further figures.
+    """
+    points = any(row.regret_error > 0 for row in rows)
+    empty = {
+        "regret_bound": all(row.regret_bound is None for row in rows),
+        "regret_error": not points,
+        "own_best_regret": points,
+        "switches": points,
+    }
+    shown = [column for column in COLUMNS if column.printed and not empty.get(column.name)]
+    names = dict.fromkeys(name for row in rows for name in row.figures)
+    figures = [Column(name, name, (meanings or {}).get(name, ""), _figure) for name in names]
+    at = sum(column.name in ("regret", "regret_error", "regret_bound") for column in shown)
+    return (*shown[:at], *figures, *shown[at:])
+
+
+def _value(row: SummaryRow, column: Column) -> Any:
+    return row.figures.get(column.name) if column.text is _figure else getattr(row, column.name)
 
 
 def cells(row: SummaryRow, columns: Sequence[Column]) -> list[str]:
     """The values of a row as text."""
-    return [column.text(getattr(row, column.name)) for column in columns]
+    return [column.text(_value(row, column)) for column in columns]
 
 
 def summary_json(rows: Sequence[SummaryRow]) -> list[dict[str, Any]]:
@@ -203,6 +246,7 @@ def summary_json(rows: Sequence[SummaryRow]) -> list[dict[str, Any]]:
         {
             "label": row.label,
             **{column.name: plain(getattr(row, column.name)) for column in COLUMNS},
+            **{name: plain(value) for name, value in row.figures.items()},
         }
         for row in rows
     ]

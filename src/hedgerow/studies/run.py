@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 import numpy as np
 
+from hedgerow.core.block import Block
 from hedgerow.core.environment import Environment
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.registry import load_plugins, loaded_plugins
 from hedgerow.core.transcript import Everything
 from hedgerow.core.validate import at_least
-from hedgerow.engines.simulate import simulate
+from hedgerow.engines.simulate import BLOCK_ELEMENTS, simulate
 from hedgerow.engines.summed import what_instead, why_not_by_sums
+from hedgerow.environments.measures import measures_of
 from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.evaluation.recorder import Recorder, RunResult
 from hedgerow.studies.config import Entry, StudyConfig
@@ -28,6 +30,18 @@ from hedgerow.studies.workers import run_in_processes
 WORTH_A_PROCESS = 3e8  # loss values below which starting processes costs more than it saves
 
 Progress = Callable[[int, int], None]
+
+
+def _blocks(environment: Environment, seed: int) -> Iterator[Block]:
+    """The blocks of a game whose environment does not see the plays."""
+    setting = environment.setting
+    numbers = setting.players * environment.family.record_width(setting.experts)
+    step, left = max(1, BLOCK_ELEMENTS // numbers), setting.rounds
+    state = environment.start(seed)
+    while left:
+        block, state = environment.block(state, min(step, left), None)
+        left -= block.rounds
+        yield block
 
 
 def run_one(
@@ -58,12 +72,20 @@ def run_one(
     switches
         For each number, also find the best sequence of experts with at most this many changes.
     """
-    recorder = Recorder(algorithm.setting, environment.family, switches=switches)
-    everything = Everything() if keep else None
-    sinks = [recorder, *([] if everything is None else [everything])]
-    result = recorder.result(
-        label, seed, simulate(algorithm, environment, seed, sinks=sinks, engine=engine)
+    recorder = Recorder(
+        environment.setting,
+        environment.family,
+        switches=switches,
+        replay=None if environment.traits.sees_plays else partial(_blocks, environment, seed),
     )
+    measures = measures_of(algorithm, environment)
+    for measure in measures:
+        measure.marks = recorder.marks
+    everything = Everything() if keep else None
+    sinks = [recorder, *measures, *([] if everything is None else [everything])]
+    counters = simulate(algorithm, environment, seed, sinks=sinks, engine=engine)
+    figures = {measure.name: measure.curve() for measure in measures}
+    result = replace(recorder.result(label, seed, counters), figures=figures)
     return result, None if everything is None else Kept(
         label, seed, everything.all_plays(), message_rows(everything.messages)
     )

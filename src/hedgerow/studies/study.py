@@ -15,9 +15,11 @@ from hedgerow.core.certificate import Certificate, Observer
 from hedgerow.core.environment import Environment
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm
+from hedgerow.core.setting import LOSSES
 from hedgerow.core.validate import nearest
 from hedgerow.environments.adversaries import BOUND_HOLDS_FOR, covered
 from hedgerow.environments.hard.lower_bounds import hidden_expert_regret
+from hedgerow.environments.measures import measures_of
 from hedgerow.evaluation.recorder import RunResult
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.evaluation.summary import Stream, SummaryRow, summarise, summary_text
@@ -147,6 +149,14 @@ class Study:
         """One row per label; the columns are described in `hedgerow.evaluation.summary`."""
         return summarise(self.results, self.regret_bounds())
 
+    def meanings(self) -> dict[str, str]:
+        """What the further figures mean, by name."""
+        return {
+            measure.name: measure.meaning
+            for e in self.config.algorithms
+            for measure in measures_of(self.algorithms[e.label], self.config.environment_of(e))
+        }
+
     def streams(self) -> dict[str, Stream]:
         """The losses of algorithms and comparators by stream; the common stream is named ""."""
         groups: dict[int, list[RunResult]] = {}
@@ -210,6 +220,7 @@ class Study:
                 "broadcast_scalars": r.broadcast_scalars,
                 "broadcast_bytes": r.broadcast_bytes,
                 **{f"loss of {name}": loss for name, loss in r.comparators.items()},
+                **{name: float(curve[-1]) for name, curve in r.figures.items()},
             }
             for r in self.results
         ]
@@ -219,12 +230,13 @@ class Study:
             {
                 "label": r.label,
                 "seed": r.seed,
-                "round": int(at),
+                "round": int(r.rounds[at]),
                 "loss": float(loss),
                 "regret": float(regret),
+                **{name: float(curve[at]) for name, curve in r.figures.items()},
             }
             for r in self.results
-            for at, loss, regret in zip(r.rounds, r.loss, r.regret, strict=True)
+            for at, (loss, regret) in enumerate(zip(r.loss, r.regret, strict=True))
         ]
 
     def plot(self, path: str | Path, title: str | None = None) -> None:
@@ -232,9 +244,10 @@ class Study:
         from hedgerow.evaluation.plots.over_time import plot_regret_over_time
 
         note = f"mean over {self._seeds()}, band: 95 % confidence of the mean; {STAMP}"
-        plot_regret_over_time(
-            self.results, Path(path), self.config.title if title is None else title, note
-        )
+        bounds = [self.config.environment_of(e).family.bounds for e in self.config.algorithms]
+        reach = max(high - low for low, high in bounds)
+        heading = self.config.title if title is None else title
+        plot_regret_over_time(self.results, Path(path), heading, note, reach)
 
     def _seeds(self) -> str:
         return f"{self.config.seeds} seed{'s' if self.config.seeds > 1 else ''}"
@@ -248,7 +261,8 @@ class Study:
     def __repr__(self) -> str:
         """One screen: what was run, the first rows of the summary, and what was left out."""
         rows, setting = self.summary(), self.config.environment.setting
-        game = f"{setting.clients} clients, {setting.experts} experts, {setting.rounds} rounds"
+        width = "experts" if setting.family.linear else "coordinates"
+        game = f"{setting.clients} clients, {setting.experts} {width}, {setting.rounds} rounds"
         kind = type(self.config.environment).__name__
         head = f"<Study {self.config.title!r}: {kind}, {game}, {self._seeds()}>"
         more = [] if len(rows) <= ROWS_SHOWN else [f"... and {len(rows) - ROWS_SHOWN} more labels"]
@@ -277,11 +291,14 @@ def budget_notes(algorithm: Algorithm) -> list[str]:
 
 def _vacuous_bound(algorithm: Algorithm) -> list[str]:
     """A note if the bound is the number of rounds, which holds for every algorithm."""
-    bound, rounds = algorithm.regret_bound, algorithm.setting.rounds
-    if bound is None or bound.value < rounds:
+    bound, setting = algorithm.regret_bound, algorithm.setting
+    low, high = setting.family.bounds
+    if bound is None or bound.value < setting.rounds * (high - low):
         return []
     text = f"the regret bound of {algorithm.name} is vacuous here"
-    return [f"{text}: it is the number of rounds, {rounds:,}, and no regret is larger"]
+    if setting.family != LOSSES:
+        return [f"{text}: no regret is larger than {setting.rounds * (high - low):,.4g}"]
+    return [f"{text}: it is the number of rounds, {setting.rounds:,}, and no regret is larger"]
 
 
 def _not_covered(algorithm: Algorithm, environment: Environment) -> list[str]:
@@ -300,7 +317,8 @@ def _too_private(algorithm: Algorithm) -> list[str]:
     """
     guarantee, setting = algorithm.certificate.guarantee(Observer.PUBLIC), algorithm.setting
     epsilon, delta = guarantee.curve.stated()
-    if not guarantee.protects or epsilon <= 0:
+    plain = setting.family == LOSSES and setting.horizon is not None and setting.deciders is None
+    if not guarantee.protects or epsilon <= 0 or not plain:
         return []
     least, guessing = (
         hidden_expert_regret(setting, epsilon, delta),
@@ -326,11 +344,12 @@ def _large_delta(algorithm: Algorithm) -> list[str]:
     Publishing each loss vector with probability delta is (0, delta)-DP.
     """
     guarantee, setting = algorithm.certificate.guarantee(Observer.PUBLIC), algorithm.setting
-    delta, vectors = guarantee.curve.stated()[1], setting.clients * setting.rounds
+    delta, vectors = guarantee.curve.stated()[1], setting.clients * (setting.horizon or 1)
     if not guarantee.protects or delta * vectors < 1:
         return []
+    records = "loss vectors" if setting.family == LOSSES else "records"
     text = (
-        f"delta = {delta:.3g} is large for {vectors} loss vectors: "
+        f"delta = {delta:.3g} is large for {vectors} {records}: "
         "it would allow publishing each of them with this probability"
     )
     return [f"{text}; choose delta well below {1 / vectors:.2g}"]

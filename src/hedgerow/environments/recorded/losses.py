@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.core.block import Block, check_unit_range
+from hedgerow.core.block import Block
 from hedgerow.core.environment import Environment, fingerprint_of
 from hedgerow.core.errors import HedgerowError, InvalidValue
-from hedgerow.core.lattice import Array, Units, round_to_lattice, to_units
+from hedgerow.core.lattice import Array, Units, check_unit_range, round_to_lattice, to_units
 from hedgerow.core.setting import Setting
 from hedgerow.environments.recorded.data import find
 

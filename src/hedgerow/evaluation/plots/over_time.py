@@ -40,29 +40,34 @@ LEADER = {
 
 @dataclass(frozen=True)
 class Line:
-    """Mean regret by round, and the half-width of its 95 % interval (None: one seed)."""
+    """Mean regret by round, and the half-width of its 95 % interval (None: one seed).
+
+    `reach` is the most that one round can add to the regret. `error` is how much larger the regret
+    may be, because the best point is known up to a gap.
+    """
 
     rounds: np.ndarray
     mean: np.ndarray
     half: np.ndarray | None
+    reach: float = 1.0
+    error: float = 0.0
 
     @classmethod
-    def of(cls, group: Sequence[RunResult]) -> Line:
+    def of(cls, group: Sequence[RunResult], reach: float = 1.0) -> Line:
+        error = max(run.regret_error for run in group)
         curves = np.stack([np.append(0.0, run.regret) for run in group])
         rounds, mean = np.append(0, group[0].rounds), curves.mean(axis=0)
         if len(group) == 1:
-            return cls(rounds, mean, None)
-        return cls(
-            rounds,
-            mean,
-            stdtrit(len(group) - 1, 0.975) * curves.std(axis=0, ddof=1) / np.sqrt(len(group)),
-        )
+            return cls(rounds, mean, None, reach, error)
+        spread = curves.std(axis=0, ddof=1) / np.sqrt(len(group))
+        return cls(rounds, mean, stdtrit(len(group) - 1, 0.975) * spread, reach, error)
 
     @property
     def band(self) -> tuple[np.ndarray, np.ndarray]:
-        """The interval of every mean, cut to possible regrets: a round adds -1 to 1."""
-        half = np.zeros_like(self.mean) if self.half is None else self.half
-        return np.maximum(self.mean - half, -self.rounds), np.minimum(self.mean + half, self.rounds)
+        """The interval of every mean, cut to possible regrets, with the error above it."""
+        half, most = 0.0 if self.half is None else self.half, self.reach * self.rounds
+        low, high = self.mean - half, self.mean + half + self.error
+        return np.maximum(low, -most), np.minimum(high, most)
 
     @property
     def top(self) -> tuple[float, float]:
@@ -110,7 +115,7 @@ def _draw(axes: Axes, lines: Mapping[str, Line]) -> None:
     for (name, line), colour in zip(lines.items(), COLOURS, strict=False):
         axes.plot(line.rounds, line.mean, color=colour, linewidth=2, label=name)
         axes.plot(*line.end, color=colour, marker="o", markersize=4, clip_on=False)
-        if line.half is not None:
+        if line.half is not None or line.error > 0:
             axes.fill_between(line.rounds, *line.band, color=colour, alpha=0.15, linewidth=0)
     axes.set_xlabel("round")
     axes.xaxis.set_major_locator(MaxNLocator(4, integer=True, steps=[1, 2, 5, 10]))
@@ -166,13 +171,16 @@ def _several(title: str, count: int, width: float) -> tuple[Figure, list[Axes]]:
 
 
 def plot_regret_over_time(
-    results: Sequence[RunResult], path: Path, title: str, note: str = ""
+    results: Sequence[RunResult], path: Path, title: str, note: str = "", reach: float = 1.0
 ) -> None:
-    """Draw the mean regret of every label with a 95 % band over seeds, on one scale."""
+    """Draw the mean regret of every label with a 95 % band over seeds, on one scale.
+
+    `reach` is the most that one round can add to a regret.
+    """
     groups: dict[str, list[RunResult]] = {}
     for result in results:
         groups.setdefault(result.label, []).append(result)
-    lines = {label: Line.of(group) for label, group in groups.items()}
+    lines = {label: Line.of(group, reach) for label, group in groups.items()}
     shared = panels(list(lines))
     last = max(line.end[0] for line in lines.values())
     room = LETTER * max(

@@ -135,7 +135,7 @@ def write_study(
     (folder / "config.toml").write_text(tomli_w.dumps(to_table(study.config)), encoding="utf-8")
     curves, finals = [], []
     for r in study.results:
-        for metric, values in (("loss", r.loss), ("regret", r.regret)):
+        for metric, values in {"loss": r.loss, "regret": r.regret, **r.figures}.items():
             columns = {
                 "label": [r.label] * len(r.rounds),
                 "seed": [r.seed] * len(r.rounds),
@@ -144,9 +144,10 @@ def write_study(
             curves.append(
                 pa.table({**columns, "metric": [metric] * len(r.rounds), "value": values})
             )
-        other = ("label", "seed", "rounds", "loss", "regret", "comparators")
+        other = ("label", "seed", "rounds", "loss", "regret", "comparators", "figures")
         single = {f.name: float(getattr(r, f.name)) for f in fields(r) if f.name not in other}
         single |= {f"comparator: {name}": loss for name, loss in r.comparators.items()}
+        single |= {name: float(curve[-1]) for name, curve in r.figures.items()}
         finals += [
             (r.label, r.seed, metric, value)
             for metric, value in {"regret": r.final_regret, **single}.items()

@@ -68,6 +68,9 @@ def _arrays(result: RunResult, kept: Kept | None) -> dict[str, np.ndarray]:
     arrays["real"] = np.array([getattr(result, name) for name in _REAL], np.float64)
     arrays["comparator_names"] = np.array(list(result.comparators), str)
     arrays["comparator_losses"] = np.array(list(result.comparators.values()), np.float64)
+    arrays["figure_names"] = np.array(list(result.figures), str)
+    for number, curve in enumerate(result.figures.values()):
+        arrays[f"figure_{number}"] = curve
     if kept is not None:
         rounds, directions, clients, names, values = (
             zip(*kept.messages, strict=True) if kept.messages else ((), (), (), (), ())
@@ -98,9 +101,14 @@ def _pair(arrays: dict[str, np.ndarray], seed: int) -> Pair:
     comparators = dict(
         zip(arrays["comparator_names"].tolist(), arrays["comparator_losses"].tolist(), strict=True)
     )
+    figures = {
+        name: arrays[f"figure_{number}"]
+        for number, name in enumerate(arrays["figure_names"].tolist())
+    }
     result = RunResult(
         label=label,
         seed=seed,
+        figures=figures,
         **{name: arrays[name] for name in _CURVES},
         **single,
         comparators=comparators,

@@ -1,0 +1,436 @@
+"""Convex loss families for points: squared error, Huber, logistic, cross-entropy.
+
+The first three charge a function of one number, the score <features, point>. They share everything
+but this function and its derivatives.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from math import log, log1p, sqrt
+
+import numpy as np
+
+from hedgerow.core.domain import Ball, Simplex, length
+from hedgerow.core.errors import InvalidValue
+from hedgerow.core.lattice import Array
+from hedgerow.core.losses import (
+    EPS,
+    Clipped,
+    Family,
+    Move,
+    Norm,
+    Rounding,
+    finite,
+    refuse,
+)
+from hedgerow.core.validate import positive
+
+SLACK = 1e-12  # relative: what rounding may add to a norm or a sum that is just allowed
+
+
+@dataclass(frozen=True)
+class Scored(Family):
+    """A charge phi(score, target) of the score <features, point>; records `(features..., target)`.
+
+    Features and points have Euclidean norm at most `feature_norm` (F) and `radius` (R), so scores
+    lie in [-F R, F R].
+    """
+
+    feature_norm: float = 1.0
+    radius: float = 1.0
+
+    def __post_init__(self) -> None:
+        positive("feature_norm", self.feature_norm)
+        positive("radius", self.radius)
+
+    @abstractmethod
+    def charge(self, score: Array, target: Array) -> Array:
+        """Return phi."""
+
+    @abstractmethod
+    def slope(self, score: Array, target: Array) -> Array:
+        """Return the derivative of phi with respect to the score."""
+
+    @abstractmethod
+    def bend(self, score: Array, target: Array) -> Array:
+        """Return the second derivative of phi with respect to the score."""
+
+    @property
+    @abstractmethod
+    def steepest(self) -> float:
+        """The largest absolute slope."""
+
+    @property
+    def most_bent(self) -> float:
+        """The largest second derivative."""
+        return 1.0
+
+    @property
+    def largest_score(self) -> float:
+        return self.feature_norm * self.radius  # Cauchy-Schwarz
+
+    @property
+    @abstractmethod
+    def largest_target(self) -> float:
+        """The largest absolute target."""
+
+    @property
+    def domain(self) -> Ball:
+        return Ball(self.radius)
+
+    def record_width(self, width: int) -> int:
+        return width + 1
+
+    def _score(self, records: Array, points: Array) -> Array:
+        if points.shape[-1] + 1 != records.shape[-1]:
+            raise InvalidValue(
+                f"Expected points of width {records.shape[-1] - 1}, got width {points.shape[-1]}."
+            )
+        return np.einsum("...d,...d->...", records[..., :-1], points)
+
+    def value(self, records: Array, plays: Array) -> Array:
+        return self.charge(self._score(records, plays), records[..., -1])
+
+    def gradient(self, records: Array, points: Array) -> Array:
+        slope = self.slope(self._score(records, points), records[..., -1])
+        return slope[..., None] * records[..., :-1]
+
+    def curvature(self, records: Array, point: Array) -> Array:
+        rows = records.reshape(-1, records.shape[-1])
+        features, weights = rows[:, :-1], self.bend(self._score(rows, point), rows[:, -1])
+        return features.T @ (weights[:, None] * features)
+
+    def gradient_bound(self, norm: Norm, width: int) -> float:
+        # slope times features: the steepest charge with the longest features. Their l1 norm is
+        # sqrt(width) times F if all are equal, their largest coordinate is F if only one is not 0.
+        return self.steepest * self.feature_norm * (sqrt(width) if norm == "l1" else 1.0)
+
+    def smoothness(self, norm: Move, width: int) -> float:
+        # the Hessian is phi'' times features features'; its norm is that of the features, squared,
+        # from l2 to l2, and the largest feature, squared, from l1 to linf
+        return self.most_bent * self.feature_norm**2
+
+    def rounding(self, width: int) -> Rounding:
+        # a dot product and a difference of numbers up to F R and the largest target
+        score = (width + 2) * EPS * (self.largest_score + self.largest_target)
+        return Rounding(
+            # a wrong score changes the charge by at most the slope; then a few roundings
+            self.steepest * score + 8 * EPS * max(map(abs, self.bounds)),
+            # and the slope by at most the bend
+            self.feature_norm * (self.most_bent * score + 8 * EPS * self.steepest),
+        )
+
+    def check(
+        self, name: str, records: Array, first_round: int = 0, present: np.ndarray | None = None
+    ) -> None:
+        counted = np.ones(records.shape[:-1], bool) if present is None else present
+        sizes = length(np.where(np.isfinite(records), records, 0.0)[..., :-1])
+        refuse(
+            counted & ~np.isfinite(records).all(axis=-1),
+            first_round,
+            f"Expected finite numbers in every {name} ({{place}}). Remove or repair it.",
+        )
+        long = counted & (sizes > self.feature_norm * (1 + SLACK))
+        worst = float(sizes[long][0]) if long.any() else 0.0
+        refuse(
+            long,
+            first_round,
+            f"Expected the features of a {name} to have norm {worst!r} <= "
+            f"feature_norm={self.feature_norm!r} ({{place}}). "
+            "Declare a larger feature_norm, or clip the records with family.clip.",
+        )
+        self._check_targets(name, records[..., -1], first_round, counted)
+
+    def _check_targets(
+        self, name: str, targets: Array, first_round: int, counted: np.ndarray
+    ) -> None:
+        far = counted & (np.abs(targets) > self.largest_target)
+        worst = float(targets[far][0]) if far.any() else 0.0
+        refuse(
+            far,
+            first_round,
+            f"Expected the target {worst!r} of a {name} in "
+            f"[{-self.largest_target!r}, {self.largest_target!r}] ({{place}}). "
+            "Declare a larger target, or clip the records with family.clip.",
+        )
+
+    def clip(self, records: Array) -> Clipped:
+        """Shorten long features to `feature_norm`, and move targets to the nearest allowed one."""
+        given = finite(records)
+        long = length(given[..., :-1]) > self.feature_norm * (1 + SLACK)
+        far = np.abs(given[..., -1]) > self.largest_target
+        moved = given.copy()
+        moved[long, :-1] = Ball(self.feature_norm).project(given[long, :-1])
+        moved[..., -1] = np.clip(given[..., -1], -self.largest_target, self.largest_target)
+        return Clipped(moved, int(np.sum(long | far)))
+
+
+@dataclass(frozen=True)
+class SquaredError(Scored):
+    """Charge `(<features, point> - target)^2 / 2`, with records `(features..., target)`.
+
+    Parameters
+    ----------
+    feature_norm
+        The largest Euclidean norm of features.
+    radius
+        The largest Euclidean norm of points.
+    target
+        The largest absolute target.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hedgerow as hr
+    >>> family = hr.SquaredError(feature_norm=2.0)
+    >>> record, point = np.array([2.0, 0.0, 1.0]), np.array([0.25, 0.5])
+    >>> float(family.value(record, point)), family.gradient(record, point).tolist()
+    (0.125, [-1.0, -0.0])
+    >>> family.gradient_bound("l2", width=2)
+    6.0
+    """
+
+    target: float = 1.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive("target", self.target)
+
+    @property
+    def largest_target(self) -> float:
+        return self.target
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return (0.0, (self.feature_norm * self.radius + self.target) ** 2 / 2)
+
+    @property
+    def steepest(self) -> float:
+        return self.largest_score + self.target  # the largest residual
+
+    def charge(self, score: Array, target: Array) -> Array:
+        return (score - target) ** 2 / 2
+
+    def slope(self, score: Array, target: Array) -> Array:
+        return score - target
+
+    def bend(self, score: Array, target: Array) -> Array:
+        return np.ones(np.broadcast_shapes(score.shape, target.shape))
+
+
+@dataclass(frozen=True)
+class Huber(Scored):
+    """Charge the Huber loss of the residual `<features, point> - target`.
+
+    Up to `threshold` it is half the square; beyond it grows linearly, so an outlier counts less.
+    Records are `(features..., target)`.
+
+    Parameters
+    ----------
+    feature_norm
+        The largest Euclidean norm of features.
+    radius
+        The largest Euclidean norm of points.
+    target
+        The largest absolute target.
+    threshold
+        The absolute residual from which on the charge is linear.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hedgerow as hr
+    >>> family = hr.Huber(target=4.0, threshold=0.5)
+    >>> records = np.array([[1.0, 0.25], [1.0, 4.0]])
+    >>> family.value(records, np.zeros((2, 1))).tolist()
+    [0.03125, 1.875]
+    """
+
+    target: float = 1.0
+    threshold: float = 0.5
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        positive("target", self.target)
+        positive("threshold", self.threshold)
+
+    @property
+    def largest_target(self) -> float:
+        return self.target
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        largest = np.array(self.largest_score + self.target)
+        return (0.0, float(self.charge(largest, np.zeros(()))))
+
+    @property
+    def steepest(self) -> float:
+        # the residual, but no more than the threshold
+        return min(self.threshold, self.largest_score + self.target)
+
+    def charge(self, score: Array, target: Array) -> Array:
+        size = np.abs(score - target)
+        square = np.minimum(size, self.threshold)
+        return square * (size - square / 2)
+
+    def slope(self, score: Array, target: Array) -> Array:
+        return np.clip(score - target, -self.threshold, self.threshold)
+
+    def bend(self, score: Array, target: Array) -> Array:
+        return (np.abs(score - target) <= self.threshold).astype(float)
+
+
+@dataclass(frozen=True)
+class Logistic(Scored):
+    """Charge `log(1 + exp(-label <features, point>))`, with records `(features..., label)`.
+
+    Labels are -1 and +1.
+
+    Parameters
+    ----------
+    feature_norm
+        The largest Euclidean norm of features.
+    radius
+        The largest Euclidean norm of points.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hedgerow as hr
+    >>> family = hr.Logistic(radius=5.0)
+    >>> family.value(np.array([[1.0, -1.0]]), np.array([[5.0]])).round(4).tolist()
+    [5.0067]
+    >>> family.check("record", np.array([[1.0, 0.0]]))
+    Traceback (most recent call last):
+    ...
+    hedgerow.core.errors.InvalidValue: Expected the label 0.0 of a record to be -1 or 1 ((0,)).
+    Write the two classes as -1 and 1.
+    """
+
+    @property
+    def largest_target(self) -> float:
+        return 1.0
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        largest = self.largest_score
+        return (float(np.logaddexp(0.0, -largest)), float(np.logaddexp(0.0, largest)))
+
+    @property
+    def steepest(self) -> float:
+        return float(np.exp(-np.logaddexp(0.0, -self.largest_score)))  # the worst score
+
+    @property
+    def most_bent(self) -> float:
+        return 0.25  # at the score 0
+
+    def charge(self, score: Array, target: Array) -> Array:
+        return np.logaddexp(0.0, -target * score)
+
+    def slope(self, score: Array, target: Array) -> Array:
+        return -target * np.exp(-np.logaddexp(0.0, target * score))
+
+    def bend(self, score: Array, target: Array) -> Array:
+        margin = target * score
+        return np.exp(-np.logaddexp(0.0, margin) - np.logaddexp(0.0, -margin))
+
+    def _check_targets(
+        self, name: str, targets: Array, first_round: int, counted: np.ndarray
+    ) -> None:
+        wrong = counted & (np.abs(targets) != 1.0)
+        found = float(targets[wrong][0]) if wrong.any() else 0.0
+        refuse(
+            wrong,
+            first_round,
+            f"Expected the label {found!r} of a {name} to be -1 or 1 ({{place}}). "
+            "Write the two classes as -1 and 1.",
+        )
+
+    def clip(self, records: Array) -> Clipped:
+        """Shorten long features to `feature_norm`; no label is near a wrong one, so refuse it."""
+        given = finite(records)
+        self._check_targets("record", given[..., -1], 0, np.ones(given.shape[:-1], bool))
+        return super().clip(given)
+
+
+@dataclass(frozen=True)
+class CrossEntropy(Family):
+    """Charge `-sum_k record_k log(point_k + floor)`; records and points lie on the simplex.
+
+    The record is a distribution, such as one observed category, and the point forecasts it.
+
+    Parameters
+    ----------
+    floor
+        A positive number that keeps charges and gradients bounded.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hedgerow as hr
+    >>> family = hr.CrossEntropy(floor=0.25)
+    >>> family.value(np.array([0.0, 1.0]), np.array([0.25, 0.75])).round(4).tolist()
+    -0.0
+    >>> family.gradient_bound("linf", width=2), family.smoothness("l1", width=2)
+    (4.0, 8.0)
+    """
+
+    floor: float = 0.05
+
+    def __post_init__(self) -> None:
+        positive("floor", self.floor)
+
+    @property
+    def domain(self) -> Simplex:
+        return Simplex()
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return (-log1p(self.floor), -log(self.floor))  # forecast with certainty: right or wrong
+
+    def value(self, records: Array, plays: Array) -> Array:
+        return 0.0 - np.einsum("...d,...d->...", records, np.log(plays + self.floor))
+
+    def gradient(self, records: Array, points: Array) -> Array:
+        return 0.0 - records / (points + self.floor)
+
+    def curvature(self, records: Array, point: Array) -> Array:
+        total = records.reshape(-1, records.shape[-1]).sum(axis=0)
+        return np.diag(total / (point + self.floor) ** 2)
+
+    def gradient_bound(self, norm: Norm, width: int) -> float:
+        # a convex function of the record, so largest at a vertex: one coordinate 1 / (x_k + floor)
+        return 1.0 / (self.floor if width > 1 else 1.0 + self.floor)
+
+    def smoothness(self, norm: Move, width: int) -> float:
+        # at a vertex one coordinate changes, by at most |move_k| / floor^2. The coordinates of a
+        # move add up to 0, so |move_k| is at most half its l1 norm and sqrt(1 - 1 / width) times
+        # its l2 norm.
+        if width == 1:
+            return 0.0
+        return (0.5 if norm == "l1" else sqrt(1 - 1 / width)) / self.floor**2
+
+    def rounding(self, width: int) -> Rounding:
+        # log of a sum that is off by one rounding, then a dot product with a distribution
+        return Rounding((width + 8) * EPS * (1 + max(map(abs, self.bounds))), 4 * EPS / self.floor)
+
+    def check(
+        self, name: str, records: Array, first_round: int = 0, present: np.ndarray | None = None
+    ) -> None:
+        off = ~Simplex().contains(records, SLACK)
+        refuse(
+            off if present is None else off & present,
+            first_round,
+            f"Expected the numbers of every {name} to be >= 0 and to add up to 1 ({{place}}). "
+            "Divide them by their sum, or clip the records with family.clip.",
+        )
+
+    def clip(self, records: Array) -> Clipped:
+        """Project records onto the simplex."""
+        given = finite(records)
+        off = ~Simplex().contains(given, SLACK)
+        moved = given.copy()
+        moved[off] = Simplex().project(given[off])
+        return Clipped(moved, int(np.sum(off)))

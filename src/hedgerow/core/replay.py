@@ -1,0 +1,102 @@
+"""An environment that replays arrays: any recorded game, also one without experts."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hedgerow.core.block import Block
+from hedgerow.core.environment import Environment, Feature, Traits, fingerprint_of
+from hedgerow.core.errors import InvalidValue
+from hedgerow.core.lattice import Array, round_to_lattice
+from hedgerow.core.losses import Family
+from hedgerow.core.setting import LOSSES, Setting
+
+
+class Replay(Environment):
+    """A recorded game of any loss family, with its public side information.
+
+    Parameters
+    ----------
+    records
+        What the deciders are charged by, of shape (rounds, deciders, numbers); for `Linear` losses
+        the last axis is the experts.
+    family
+        The loss family. Default: losses of experts in [0, 1].
+    reports
+        What the clients see, of shape (rounds, clients, numbers). None: every client decides, and
+        sees its own records.
+    side
+        Public side information about the clients, of shape (rounds, clients, k).
+    reporting
+        Which clients report, of shape (rounds, clients). None: all of them, in every round.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hedgerow as hr
+    >>> gains = np.array([[[3.0, 1.0]], [[2.0, 2.0]]])  # one decider, two hospitals
+    >>> game = hr.Replay(gains, hr.Gains(high=4.0), reports=gains.swapaxes(1, 2))
+    >>> game.setting.clients, game.setting.experts, game.setting.players
+    (2, 2, 1)
+    """
+
+    def __init__(
+        self,
+        records: Array,
+        family: Family = LOSSES,
+        *,
+        reports: Array | None = None,
+        side: Array | None = None,
+        reporting: np.ndarray | None = None,
+    ) -> None:
+        given = np.asarray(records, np.float64)
+        if given.ndim != 3 or 0 in given.shape:
+            raise InvalidValue(
+                f"Expected records (rounds, deciders, numbers), none of them 0, got {given.shape}."
+            )
+        own = None if reports is None else np.asarray(reports, np.float64)
+        if family.linear:
+            given, own = round_to_lattice(given), None if own is None else round_to_lattice(own)
+        self.records, self.reports, self._family = given, own, family
+        self.side = None if side is None else np.asarray(side, np.float64)
+        self.reporting = None if reporting is None else np.asarray(reporting, np.bool_)
+        for name in ("reports", "side", "reporting"):
+            value = getattr(self, name)
+            if value is not None and len(value) != len(given):
+                raise InvalidValue(f"Expected {name} of {len(given)} rounds, got {len(value)}.")
+
+    @property
+    def setting(self) -> Setting:
+        rounds, players, numbers = self.records.shape
+        width = numbers - self._family.record_width(0)
+        if self.reports is None:
+            return Setting(players, width, rounds, family=self._family)
+        return Setting(self.reports.shape[1], width, rounds, players, self._family)
+
+    @property
+    def traits(self) -> Traits:
+        given = {Feature.SIDE_INFORMATION: self.side, Feature.SOME_REPORT: self.reporting}
+        return Traits(features=frozenset(f for f, value in given.items() if value is not None))
+
+    def start(self, seed: int) -> int:
+        del seed
+        return 0
+
+    def block(self, state: int, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, int]:
+        del past_plays
+        part = slice(state, state + rounds)
+        records = self.records[part]
+        return Block(
+            records,
+            records if self.reports is None else self.reports[part],
+            side=None if self.side is None else self.side[part],
+            reporting=None if self.reporting is None else self.reporting[part],
+        ), state + rounds
+
+    def fingerprint(self) -> str:
+        return fingerprint_of(
+            self.records, repr(self._family), self.reports, self.side, self.reporting
+        )
+
+    def __repr__(self) -> str:
+        return f"Replay({self.setting})"

@@ -1,0 +1,387 @@
+"""Games without a horizon, with side information, with some reporters, and learners after their end."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+import hedgerow as hr
+from hedgerow.core.block import Block, Side
+from hedgerow.core.certificate import Channel, not_private
+from hedgerow.core.environment import Feature
+from hedgerow.core.errors import InvalidValue, Unsupported
+from hedgerow.core.messages import Broadcast, Upload
+from hedgerow.core.noise import Noise
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, SpecTraits
+from hedgerow.core.setting import Setting
+from hedgerow.core.transcript import Everything
+from hedgerow.engines.simulate import simulate
+from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow.studies.run import run_study
+
+RNG = np.random.default_rng(0)
+
+
+def test_an_anytime_algorithm_plays_the_same_with_and_without_a_horizon() -> None:
+    game = hr.Bernoulli(clients=3, experts=4, horizon=50)
+    open_ended = hr.FollowTheLeader().build(replace(game.setting, horizon=None))
+    assert open_ended.setting.horizon is None
+    plays = []
+    for algorithm in (hr.FollowTheLeader().build(game.setting), open_ended):
+        kept = Everything()
+        simulate(algorithm, game, 3, sinks=[kept])
+        plays.append(kept.all_plays())
+    assert np.array_equal(*plays)
+
+
+def test_an_algorithm_that_needs_a_horizon_says_so() -> None:
+    with pytest.raises(Unsupported, match="SparseVector needs a horizon"):
+        hr.SparseVector().build(Setting(2, 3, None))
+    with pytest.raises(Unsupported, match="Hedge needs a horizon"):
+        hr.Learner(hr.Hedge(), clients=2, experts=3)
+    with pytest.raises(InvalidValue, match="no horizon"):
+        _ = Setting(2, 3, None).rounds
+
+
+def test_a_part_of_a_game_can_be_played() -> None:
+    game = hr.Bernoulli(clients=3, experts=4, horizon=50)
+    algorithm = hr.FollowTheLeader().build(game.setting)
+    assert simulate(algorithm, game, 0, rounds=20).played == 20
+    with pytest.raises(InvalidValue, match="rounds=51"):
+        simulate(algorithm, game, 0, rounds=51)
+
+
+def test_a_game_without_a_horizon_needs_a_number_of_rounds() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Endless(hr.Bernoulli):
+        @property
+        def setting(self) -> Setting:
+            return Setting(self.clients, self.experts, None)
+
+    game = Endless(clients=2, experts=3, horizon=10**6)
+    algorithm = hr.FollowTheLeader().build(game.setting)
+    with pytest.raises(InvalidValue, match="no horizon"):
+        simulate(algorithm, game, 0)
+    assert simulate(algorithm, game, 0, rounds=30).played == 30
+
+
+def test_a_learner_without_a_horizon_goes_on() -> None:
+    learner = hr.Learner(hr.FollowTheLeader(), clients=1, experts=2)
+    for _ in range(100):
+        learner.predict()
+        learner.observe([[1.0, 0.0]])
+    assert not learner.over
+    assert learner.predict().tolist() == [1]
+
+
+@pytest.mark.parametrize("private", [False, True])
+def test_a_learner_goes_on_after_its_horizon_with_its_last_plays(private: bool) -> None:
+    size: dict[str, Any] = {"clients": 2, "experts": 3, "horizon": 4}
+    learner = (
+        hr.Learner.private(hr.SparseVector(), **size, source=hr.SecureNoise())
+        if private
+        else hr.Learner(hr.Uniform(), **size)
+    )
+    for _ in range(4):
+        last = learner.predict()
+        learner.observe(np.ones((2, 3)))
+    assert learner.over
+    assert "over" in repr(learner)
+    state = learner._run
+    with pytest.warns(UserWarning, match="horizon of 4 rounds is reached"):
+        learner.predict()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # it is said once
+        for _ in range(20):
+            assert np.array_equal(learner.predict(), last)
+            learner.observe(RNG.random((2, 3)))
+    assert learner.round == 4
+    assert learner._run is state  # no release was made and nothing was learned
+
+
+def test_a_learner_before_its_end_does_not_warn() -> None:
+    learner = hr.Learner(hr.Uniform(), clients=2, experts=3, horizon=4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(4):
+            learner.predict()
+            learner.observe(np.ones((2, 3)))
+
+
+def test_a_learner_of_points_takes_records_of_its_family() -> None:
+    learner = hr.Learner(hr.GradientDescent(), clients=2, experts=3, family=hr.Logistic(radius=2.0))
+    assert learner.predict().shape == (2, 3)
+    with pytest.raises(InvalidValue, match=r"shape \(2, 4\), one record for each client"):
+        learner.observe(np.zeros((2, 3)))
+    with pytest.raises(InvalidValue, match="client 1"):
+        learner.observe([[0.5, 0, 0, 1], [0.5, 0, 0, 0.5]])
+    learner.observe([[0.5, 0, 0, 1], [0.5, 0, 0, -1]])
+    assert np.isfinite(learner.predict()).all()
+
+
+# An algorithm that uses what is public: clients report their number scaled by a public size.
+
+
+@dataclass(frozen=True)
+class Scaled(Upload):
+    number: np.ndarray
+
+
+@dataclass(frozen=True)
+class Best(Broadcast):
+    expert: int
+
+
+@dataclass(frozen=True)
+class Seen:
+    number: np.ndarray
+
+
+@dataclass(frozen=True)
+class Sums:
+    totals: np.ndarray
+
+
+@dataclass(frozen=True)
+class Hospital:
+    state: ClassVar[type[Any]] = Seen
+
+    def start(self, noise: Noise) -> Seen:
+        return Seen(np.zeros((*noise.batch, 1)))
+
+    def receive(self, state: Seen, broadcast: Best) -> Seen:
+        return state
+
+    def play(self, state: Seen, context: Context, noise: Noise) -> Any:
+        raise AssertionError("a hospital does not play")
+
+    def observe(
+        self, state: Seen, reports: np.ndarray, noise: Noise, side: Side | None = None
+    ) -> Seen:
+        assert side is not None
+        number = reports
+        if side.values is not None:
+            number = number * side.values[..., :1]
+        if side.reporting is not None:
+            number = np.where(np.asarray(side.reporting)[..., None], number, 0.0)
+        return Seen(number)
+
+    def upload(self, state: Seen, noise: Noise) -> tuple[Scaled, Seen]:
+        return Scaled(state.number), state
+
+
+@dataclass(frozen=True)
+class Office:
+    state: ClassVar[type[Any]] = Sums
+
+    hospitals: int
+
+    def open(self, noise: Noise) -> tuple[Best, Sums]:
+        return Best(1, 0), Sums(np.zeros(self.hospitals))
+
+    def aggregate(self, state: Sums, uploads: Scaled, noise: Noise) -> tuple[Best, Sums]:
+        totals = state.totals + uploads.number[:, 0]
+        return Best(1, int(np.argmax(totals))), Sums(totals)
+
+
+@dataclass(frozen=True)
+class Told:
+    expert: np.ndarray
+
+
+@dataclass(frozen=True)
+class Ministry:
+    state: ClassVar[type[Any]] = Told
+
+    def start(self, noise: Noise) -> Told:
+        return Told(np.zeros(noise.batch, np.int64))
+
+    def receive(self, state: Told, broadcast: Best) -> Told:
+        return Told(np.full_like(state.expert, broadcast.expert))
+
+    def play(self, state: Told, context: Context, noise: Noise) -> tuple[np.ndarray, Told]:
+        assert context.side is not None  # public to everybody
+        return state.expert, state
+
+
+@dataclass(frozen=True)
+class Silo(AlgorithmSpec):
+    traits: ClassVar[SpecTraits] = SpecTraits(anytime=True, families=(hr.Gains,))
+
+    def resolve(self, setting: Setting) -> Algorithm:
+        return Algorithm(
+            "silo",
+            setting,
+            Hospital(),
+            Office(setting.clients),
+            not_private(
+                "exact",
+                {
+                    "Scaled.number": Channel.UPLOADS,
+                    "Best.rounds": Channel.TIMING,
+                    "Best.expert": Channel.BROADCASTS,
+                },
+            ),
+            Scaled,
+            Best,
+            decider=Ministry(),
+            combine="each",
+            supports=frozenset({Feature.SIDE_INFORMATION, Feature.SOME_REPORT}),
+        )
+
+
+def _silo(rounds: int = 30, hospitals: int = 4) -> hr.Replay:
+    rng = np.random.default_rng(1)
+    gains = rng.integers(0, 5, (rounds, hospitals)).astype(float)
+    beds = rng.integers(1, 9, (rounds, hospitals, 1)).astype(float)
+    reporting = rng.random((rounds, hospitals)) < 0.6
+    return hr.Replay(
+        gains[:, None, :],
+        hr.Gains(high=4.0),
+        reports=np.where(reporting, gains, 0.0)[..., None],
+        side=beds,
+        reporting=reporting,
+    )
+
+
+def test_side_information_and_reporters_reach_clients_and_deciders() -> None:
+    game = _silo()
+    algorithm = Silo().build(game.setting)
+    plays = []
+    for engine in ("vectorised", "in_process"):
+        for block in (None, 7):
+            kept = Everything()
+            simulate(algorithm, game, 0, sinks=[kept], engine=engine, block_rounds=block)
+            plays.append(kept.all_plays())
+    assert all(np.array_equal(plays[0], other) for other in plays[1:])
+    assert game.reports is not None
+    assert game.side is not None
+    totals = np.cumsum(game.reports[..., 0] * game.side[..., 0], axis=0)
+    expected = np.append(0, np.argmax(totals, axis=1)[:-1])
+    assert np.array_equal(plays[0][:, 0], expected)
+
+
+def test_a_study_of_a_silo_has_regret_gain_and_a_picture(tmp_path: Any) -> None:
+    game = _silo()
+    study = hr.run(game, {"office": Silo()}, seeds=1)
+    result = study["office"].results[0]
+    gains = game.records[:, 0]
+    kept = Everything()
+    simulate(Silo().build(game.setting), game, 0, sinks=[kept])
+    earned = gains[np.arange(len(gains)), kept.all_plays()[:, 0]].sum()
+    assert result.figures["gain"][-1] == pytest.approx(earned)
+    assert result.final_regret == pytest.approx(gains.sum(axis=0).max() - earned)
+    assert "gain" in str(study)
+    study.plot(tmp_path / "regret.png")
+    assert (tmp_path / "regret.png").stat().st_size > 10_000
+
+
+def test_a_learner_of_a_silo_is_told_what_is_public() -> None:
+    learner = hr.Learner(Silo(), clients=2, experts=2, deciders=1, family=hr.Gains(high=4.0))
+    for _ in range(3):
+        learner.predict(side=[[1.0], [8.0]], reporting=[True, True])
+        learner.observe([[3.0], [1.0]])
+    assert learner.predict(side=[[1.0], [8.0]], reporting=[True, False]).tolist() == [1]
+    with pytest.raises(InvalidValue, match="client 1, which does not report"):
+        learner.observe([[3.0], [1.0]])
+    learner.observe([[3.0], [0.0]])
+
+
+def test_public_information_that_an_algorithm_does_not_use_is_refused() -> None:
+    learner = hr.Learner(hr.FollowTheLeader(), clients=2, experts=2)
+    with pytest.raises(Unsupported, match="public side information"):
+        learner.predict(side=[[1.0], [2.0]])
+
+
+def test_mismatches_are_refused_when_a_study_is_built() -> None:
+    silo, game = _silo(), hr.Bernoulli(clients=3, experts=4, horizon=20)
+    played: list[Any] = []
+    cases = (
+        (game, Silo(), "Silo cannot play Linear"),
+        (silo, hr.Hedge(), "Hedge cannot play Gains"),
+        (hr.Regression(horizon=9), hr.SparseVector(), "SparseVector cannot play SquaredError"),
+        (silo, hr.GradientDescent(), "GradientDescent cannot play Gains"),
+    )
+    for environment, spec, text in cases:
+        entries = (Entry("fits", hr.Uniform(), game), Entry("does not fit", spec))
+        config = StudyConfig("mixed", environment, entries, seeds=2)
+        with pytest.raises(Unsupported, match=text):
+            run_study(config, progress=lambda done, total: played.append(done))
+    assert not played
+
+
+def test_a_block_with_wrong_public_information_is_refused() -> None:
+    game = _silo()
+    assert game.reporting is not None
+    speaks = hr.Replay(
+        game.records,
+        hr.Gains(high=4.0),
+        reports=np.ones_like(game.reports),
+        side=game.side,
+        reporting=np.zeros_like(game.reporting),
+    )
+    with pytest.raises(InvalidValue, match="does not report"):
+        simulate(Silo().build(speaks.setting), speaks, 0)
+    bad = hr.Replay(
+        game.records,
+        hr.Gains(high=4.0),
+        reports=game.reports,
+        side=np.full_like(game.side, np.nan),
+        reporting=game.reporting,
+    )
+    with pytest.raises(InvalidValue, match="side information"):
+        simulate(Silo().build(bad.setting), bad, 0)
+
+
+def test_public_information_must_be_declared() -> None:
+    class Secretly(hr.Replay):
+        @property
+        def traits(self) -> Any:
+            return replace(super().traits, features=frozenset())
+
+    game = _silo()
+    hidden = Secretly(game.records, hr.Gains(high=4.0), reports=game.reports, side=game.side)
+    with pytest.raises(InvalidValue, match="public side information that its traits"):
+        simulate(Silo().build(hidden.setting), hidden, 0)
+
+
+def test_points_outside_their_domain_are_refused() -> None:
+    game = hr.Regression(clients=2, features=3, horizon=9, radius=1.0)
+    algorithm = hr.GradientDescent().build(game.setting)
+    far = replace(
+        algorithm, server=replace(algorithm.server, family=hr.SquaredError(radius=50.0, target=4.0))
+    )
+    with pytest.raises(InvalidValue, match=r"points of Ball\(radius=1.0\)"):
+        simulate(replace(far, server=replace(far.server, rate=90.0)), game, 0)
+
+
+def test_fast_paths_for_points_agree_with_the_plain_loop() -> None:
+    game = hr.Classification(clients=3, features=4, horizon=60)
+    for every in (1, 7):
+        algorithm = hr.GradientDescent(every=every).build(game.setting)
+        plays = []
+        for options in ({"fused": True}, {"fused": False}, {"block_rounds": 11}):
+            kept = Everything(wants_messages=False)
+            simulate(algorithm, game, 0, sinks=[kept], **options)
+            plays.append(kept.all_plays())
+        assert np.array_equal(plays[0], plays[1])
+        assert np.array_equal(plays[0], plays[2])
+        assert len(np.unique(plays[0][:, 0], axis=0)) == -(-60 // every)
+
+
+def test_a_block_of_silos_may_be_advanced_at_once() -> None:
+    """A fused path gets whole blocks also where the deciders are not the clients."""
+    game, seen = _silo(), list[Block]()
+    algorithm = Silo().build(game.setting)
+
+    def advance(run: Any, block: Block, source: Any) -> Any:
+        seen.append(block)
+        raise InvalidValue("reached")
+
+    with pytest.raises(InvalidValue, match="reached"):
+        simulate(replace(algorithm, advance=advance), game, 0)
+    assert seen[0].side is not None
