@@ -19,6 +19,7 @@ from hedgerow.contracts.games import (
     whole,
 )
 from hedgerow.contracts.outcome import NotApplicable, demand, same
+from hedgerow.contracts.recording import short_noise
 from hedgerow.core.block import ABSENT, Block, check
 from hedgerow.core.environment import Environment, Feature, Traits
 from hedgerow.core.errors import InvalidValue, Unsupported
@@ -69,6 +70,7 @@ def _plays(
     algorithm: Algorithm, environment: Environment, seed: int, **options: Any
 ) -> tuple[np.ndarray, int]:
     kept = Everything(wants_messages=False)
+    options["noise"] = short_noise(seed)
     counters = simulate(algorithm, environment, seed, sinks=[kept], **options)
     return kept.all_plays(), counters.exchanged
 
@@ -76,7 +78,7 @@ def _plays(
 def _transcript(
     algorithm: Algorithm, environment: Environment, seed: int, engine: EngineName, **options: Any
 ) -> tuple[Any, ...]:
-    everything = Everything()
+    everything, options["noise"] = Everything(), short_noise(seed)
     counters = simulate(algorithm, environment, seed, sinks=[everything], engine=engine, **options)
     sizes = (counters.exchanged, counters.uploaded_bytes, counters.broadcast_bytes)
     return everything.all_plays(), everything.messages, sizes
@@ -216,7 +218,7 @@ def _states_agree(
 ) -> None:
     """Demand that after every block the fast path has the same states as the plain loop."""
     fast, plain = (
-        Engine.vectorised(algorithm, SeededNoise(seed), fused) for fused in (True, False)
+        Engine.vectorised(algorithm, short_noise(seed), fused) for fused in (True, False)
     )
     first, second = fast.start(), plain.start()
     for block in _blocks(environment, seed, size):
@@ -241,7 +243,7 @@ def pure(spec: AlgorithmSpec) -> None:
     """The same state and noise give the same result, and no argument is changed in place."""
     environment, algorithm = one_game(spec)
     for fused in (True, False):
-        source = SeededNoise(3)
+        source = short_noise(3)
         engine = Engine.vectorised(algorithm, source, fused)
         run = engine.start()
         for block in _blocks(environment, 3, 20):
@@ -265,7 +267,7 @@ def resumable(spec: AlgorithmSpec) -> None:
     for make in (Engine.vectorised, Engine.in_process):
         digests = []
         for interrupted in (False, True):
-            source = SeededNoise(4)
+            source = short_noise(4)
             engine = make(algorithm, source)
             run, digest = engine.start(), Digest()
             for block in _blocks(environment, 4, 17):

@@ -77,7 +77,7 @@ def whole(environment: Environment, seed: int = 0) -> Block:
 
 
 @dataclass(frozen=True, eq=False)
-class Replayed(Environment):
+class _Rounds(Environment):
     """The game of one block."""
 
     of: Setting
@@ -126,7 +126,7 @@ def from_round(cut: int, first: Environment, second: Environment) -> Environment
         else spliced(before.reports, after.reports, before.reporting)
     )
     block = replace(before, losses=losses, reports=reports)
-    return Replayed(first.setting, first.traits, block)
+    return _Rounds(first.setting, first.traits, block)
 
 
 @lru_cache(maxsize=256)

@@ -9,10 +9,10 @@ from typing import Any
 
 from hedgerow.contracts.games import built, games_of, pairs
 from hedgerow.contracts.outcome import NotApplicable, demand
-from hedgerow.contracts.recording import Ledger, RecordingNoise, Release
+from hedgerow.contracts.recording import Ledger, RecordingNoise, Release, short_noise
 from hedgerow.core.certificate import Event, Guarantee, Unit
 from hedgerow.core.environment import Environment
-from hedgerow.core.noise import NoiseSource, SeededNoise
+from hedgerow.core.noise import NoiseSource
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Everything, Sink
@@ -33,7 +33,7 @@ class Randomness:
     alarm: float
 
 
-SEEDED = Randomness(SeededNoise, 1e-4)
+SEEDED = Randomness(short_noise, 1e-4)
 SECURE = Randomness(lambda _: SecureNoise(), 1e-9)
 
 

@@ -10,7 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.core.noise import Noise, NoiseSource
+from hedgerow.core.noise import Noise, NoiseSource, SeededNoise
+
+_SHORT = 2**9
+
+
+def short_noise(seed: int) -> SeededNoise:
+    """Return the noise of a seed, drawn in small chunks, because most runs here are short."""
+    return SeededNoise(seed, _SHORT)
+
 
 Who = tuple[str, int | None]  # a role and the index of the player; ("server", None) is the server
 SERVER: Who = ("server", None)

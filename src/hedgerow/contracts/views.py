@@ -21,6 +21,7 @@ from hedgerow.core.block import Block
 from hedgerow.core.certificate import Channel, Event, Guarantee, Person
 from hedgerow.core.environment import Feature
 from hedgerow.core.messages import field_names
+from hedgerow.core.noise import SeededNoise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Everything
@@ -85,13 +86,13 @@ def _far_apart(spec: AlgorithmSpec, setting: Setting) -> str:
         if stream is not played:
             played, game, seen = stream, games.recorded(stream), Everything()
             shown = whole(game)
-            ledger = record(algorithm, game, SEEDED.source(0), None, (seen,))
+            ledger = record(algorithm, game, SeededNoise(0), None, (seen,))
             tried.add(shown)
         game, also = games.recorded(other), Everything()
         block = whole(game)
         if shown is None or _difference(shown, block) is not None:
             continue
-        record(algorithm, game, SEEDED.source(0), ledger, (also,))
+        record(algorithm, game, SeededNoise(0), ledger, (also,))
         tried.add(block)
         tried.pairs += 1
         _same_views(algorithm, promised, seen, also)
