@@ -182,9 +182,13 @@ class Population(AlgorithmSpec):
     epsilon: float = 1.0
     unit: Unit = Event()
 
+    def turns(self, setting: Setting) -> int:
+        """How many reports one unit enters."""
+        return -(-setting.rounds // setting.clients) if isinstance(self.unit, Site) else 1
+
     def resolve(self, setting: Setting) -> Algorithm:
-        turns = -(-setting.rounds // setting.clients) if isinstance(self.unit, Site) else 1
-        price = self.epsilon / turns
+        turns = self.turns(setting)
+        price = self.epsilon / turns * (1 - 1e-12)  # sums are rounded up
         noise = AdditiveNoise("report", "laplace", setting.experts / price, float(setting.experts))
         assumes = frozenset({IDEAL_REALS, PUBLIC_PARAMETERS, NO_CARRY_OVER})
         guarantees = tuple(

@@ -146,7 +146,8 @@ class Hospital:
     ) -> HospitalState:
         assert side is not None
         assert side.values is not None
-        return HospitalState(np.rint(reports * side.values), side.values)
+        beds = side.values[..., :1]
+        return HospitalState(np.rint(reports * beds), beds)
 
     def upload(self, state: HospitalState, noise: Noise) -> tuple[Report, HospitalState]:
         return Report(noise.release(self.noise, state.taken) / state.beds), state
