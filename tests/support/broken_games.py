@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.core.block import Side
-from hedgerow.core.certificate import Certificate, Event, Person, Site, Unit
+from hedgerow.core.certificate import Certificate, Person, Site, Unit
 from hedgerow.core.games import Games
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.plays import Plays
@@ -23,6 +23,8 @@ from support import points, population, silo
 from support.points import Correlated
 from support.population import Population
 from support.silo import Silo
+
+MOVES, SITE = Person(2, may_span_clients=True), Site()
 
 
 def _with(algorithm: Algorithm, **changes: Any) -> Algorithm:
@@ -40,7 +42,7 @@ def _for_unit(certificate: Certificate, unit: Unit) -> Certificate:
 class PaysForOneStay(Silo):
     """Promises a patient with two stays what holds for one."""
 
-    unit: Unit = Person(2, may_span_clients=True)
+    unit: Unit = MOVES
 
     def curve(self) -> GaussianDP:
         return GaussianDP(self.mu)
@@ -264,7 +266,7 @@ class SpeaksOutOfTurn(Population):
 class OneReportPerClient(Population):
     """Promises a client that reports many times what holds for one report."""
 
-    unit: Unit = Site()
+    unit: Unit = SITE
 
     def turns(self, setting: Setting) -> int:
         return 1
@@ -273,8 +275,6 @@ class OneReportPerClient(Population):
 @dataclass(frozen=True)
 class TellingTurns(Population):
     """Who reports depends on the losses."""
-
-    unit: Unit = Event()
 
     def games(self) -> Games:
         def recorded(losses: np.ndarray) -> Replay:

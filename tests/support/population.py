@@ -40,6 +40,8 @@ from hedgerow.privacy.mechanisms import AdditiveNoise
 
 SETTING = Setting(clients=6, experts=3, horizon=36, deciders=1)
 
+EVENT = Event()
+
 
 def reporting(setting: Setting) -> np.ndarray:
     """Clients report in turn."""
@@ -49,9 +51,7 @@ def reporting(setting: Setting) -> np.ndarray:
 def game(losses: np.ndarray, clients: int = SETTING.clients) -> Replay:
     """The decider pays the losses (rounds, experts), which one client reports."""
     turn = reporting(Setting(clients, losses.shape[1], len(losses), 1))
-    return Replay(
-        losses[:, None, :], reports=losses[:, None, :] * turn[..., None], reporting=turn
-    )
+    return Replay(losses[:, None, :], reports=losses[:, None, :] * turn[..., None], reporting=turn)
 
 
 def stream(rng: np.random.Generator, setting: Setting) -> np.ndarray:
@@ -180,7 +180,7 @@ class Population(AlgorithmSpec):
     """One report costs `epsilon`; a client (`Site`) that reports k times costs k of them."""
 
     epsilon: float = 1.0
-    unit: Unit = Event()
+    unit: Unit = EVENT
 
     def turns(self, setting: Setting) -> int:
         """How many reports one unit enters."""

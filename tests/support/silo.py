@@ -40,6 +40,7 @@ from hedgerow.privacy.mechanisms import GaussianNoise
 
 BEDS = np.array([8.0, 20.0, 40.0, 10.0, 64.0])
 SETTING = Setting(clients=len(BEDS), experts=len(BEDS), horizon=40, deciders=1)
+EVENT = Event()
 ONE_STAY = "replace one patient's stay at one hospital on one day"
 
 
@@ -199,7 +200,7 @@ class Silo(AlgorithmSpec):
     traits: ClassVar[SpecTraits] = SpecTraits(anytime=True)
 
     mu: float = 1.0
-    unit: Unit = Event()
+    unit: Unit = EVENT
 
     def curve(self) -> GaussianDP:
         stays = self.unit.appearances if isinstance(self.unit, Person) else 1

@@ -272,8 +272,8 @@ def exact_ratio_below_certificate(spec: AlgorithmSpec, noise: Randomness = SEEDE
         for unit in units(algorithm):
             demand(
                 isinstance(unit, Event) and not own,
-                "the certificate cannot be checked: an exact likelihood is compared on games of"
-                f" experts that differ in one loss vector, but {unit.words()} is promised protection",
+                "the certificate cannot be checked: exact likelihoods are compared on games of"
+                f" experts that differ in one loss vector, not in {unit.words()}",
             )
         _all_in_broadcasts(algorithm)
     if own or units(algorithm) != (Event(),):

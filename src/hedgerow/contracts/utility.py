@@ -59,7 +59,8 @@ def regret_below_bound(spec: AlgorithmSpec) -> None:
     A stream on which random guessing meets the bound says nothing and is left out.
     """
     if not has_experts(spec):
-        return _own_games_keep_bound(spec)
+        _own_games_keep_bound(spec)
+        return
     judged = sum(_keeps_bound(spec, environment) for environment in STREAMS) or _keeps_bound(
         spec, LONG_AND_EASY
     )
