@@ -118,8 +118,7 @@ class FreeNoiseProtects(Silo):
     """Relies on noise that it declares as free."""
 
     def resolve(self, setting: Setting) -> Algorithm:
-        honest = super().resolve(setting)
-        return replace(honest, client=FreelyHiding(honest.certificate.mechanisms[0]))
+        return replace(super().resolve(setting), client=FreelyHiding(self.noise()))
 
 
 @dataclass(frozen=True)
@@ -188,7 +187,8 @@ class ShiftsOfAnotherLaw(Correlated):
 
     def resolve(self, setting: Setting) -> Algorithm:
         honest, noise = super().resolve(setting), KNorm("gradients", 10.0, 2 * points.CLIP)
-        server = replace(honest.server, noise=noise)  # pyright: ignore[reportCallIssue, reportArgumentType]
+        assert isinstance(honest.server, points.Correlating)
+        server = replace(honest.server, noise=noise)
         return _with(replace(honest, server=server), mechanisms=(noise,))
 
 
@@ -257,9 +257,8 @@ class SpeaksOutOfTurn(Population):
     """Clients that do not report send raw losses."""
 
     def resolve(self, setting: Setting) -> Algorithm:
-        honest = super().resolve(setting)
-        noise = honest.certificate.mechanisms[0]
-        return replace(honest, client=Whispering(setting.experts, noise))  # pyright: ignore[reportArgumentType]
+        client = Whispering(setting.experts, self.noise(setting))
+        return replace(super().resolve(setting), client=client)
 
 
 @dataclass(frozen=True)

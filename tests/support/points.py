@@ -18,6 +18,7 @@ from hedgerow.core.buffer import Buffer
 from hedgerow.core.certificate import Channel, Event, Person, Proof, Unit, trusted_server
 from hedgerow.core.convex import SquaredError
 from hedgerow.core.games import Games
+from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, SpecTraits
@@ -135,7 +136,7 @@ class Correlating:
 
     width: int
     rate: float
-    noise: GaussianNoise
+    noise: Mechanism
 
     def open(self, noise: Noise) -> tuple[Point, ServerState]:
         empty = Buffer.empty((), self.width)

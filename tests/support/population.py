@@ -186,10 +186,12 @@ class Population(AlgorithmSpec):
         """How many reports one unit enters."""
         return -(-setting.rounds // setting.clients) if isinstance(self.unit, Site) else 1
 
+    def noise(self, setting: Setting) -> AdditiveNoise:
+        price = self.epsilon / self.turns(setting) * (1 - 1e-12)  # sums are rounded up
+        return AdditiveNoise("report", "laplace", setting.experts / price, float(setting.experts))
+
     def resolve(self, setting: Setting) -> Algorithm:
-        turns = self.turns(setting)
-        price = self.epsilon / turns * (1 - 1e-12)  # sums are rounded up
-        noise = AdditiveNoise("report", "laplace", setting.experts / price, float(setting.experts))
+        turns, noise = self.turns(setting), self.noise(setting)
         assumes = frozenset({IDEAL_REALS, PUBLIC_PARAMETERS, NO_CARRY_OVER})
         guarantees = tuple(
             Guarantee(

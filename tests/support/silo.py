@@ -206,8 +206,11 @@ class Silo(AlgorithmSpec):
         stays = self.unit.appearances if isinstance(self.unit, Person) else 1
         return GaussianDP(self.mu * sqrt(stays))
 
+    def noise(self) -> GaussianNoise:
+        return GaussianNoise("report", 1 / self.mu, 1.0)
+
     def resolve(self, setting: Setting) -> Algorithm:
-        noise = GaussianNoise("report", 1 / self.mu, 1.0)
+        noise = self.noise()
         assumes = frozenset({IDEAL_REALS, PUBLIC_PARAMETERS, NO_CARRY_OVER})
         guarantees = tuple(
             Guarantee(

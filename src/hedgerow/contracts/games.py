@@ -42,10 +42,9 @@ def pairs(spec: AlgorithmSpec, unit: Unit, trials: int) -> Iterator[tuple[int, A
     """Neighbouring streams that differ in one unit, with the number of the trial."""
     games, rng = games_of(spec), np.random.default_rng(11)
     for trial in range(trials):
-        yield (
-            trial,
-            *(_expert_pair(rng, unit, trial) if games is EXPERTS else games.pair(rng, unit)),
-        )
+        known = games is EXPERTS  # the trials go through kinds of streams in turn
+        one, other = _expert_pair(rng, unit, trial) if known else games.pair(rng, unit)
+        yield trial, one, other
 
 
 def far_pairs(games: Games, setting: Setting) -> Iterator[tuple[Any, Any]]:
@@ -98,14 +97,16 @@ class _Rounds(Environment):
 
     def block(self, state: int, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, int]:
         del past_plays
-        stop, every = state + rounds, self.rounds
-        losses = every.losses[state:stop]
-        parts = (
-            None if part is None else part[state:stop]
-            for part in (every.awake, every.present, every.side, every.reporting)
-        )
-        reports = losses if every.reports is every.losses else every.reports[state:stop]
-        return Block(losses, reports, *parts), stop
+        every, part = self.rounds, slice(state, state + rounds)
+        losses = every.losses[part]
+        return Block(
+            losses,
+            losses if every.reports is every.losses else every.reports[part],
+            None if every.awake is None else every.awake[part],
+            None if every.present is None else every.present[part],
+            None if every.side is None else every.side[part],
+            None if every.reporting is None else every.reporting[part],
+        ), part.stop
 
 
 def from_round(cut: int, first: Environment, second: Environment) -> Environment:
