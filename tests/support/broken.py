@@ -827,6 +827,24 @@ class LeaksLate(AlgorithmSpec):
         return replace(_with_server(honest, LateLeak, where=self.where), advance=None)
 
 
+@dataclass(frozen=True)
+class FastLeak(AlgorithmSpec):
+    """Its fast path plays another expert once a raw total is above 1000."""
+
+    def resolve(self, setting: Setting) -> Algorithm:
+        honest = PhasedSelection().build(setting)
+        inner = honest.advance
+        assert inner is not None
+
+        def advance(run: RunState, block: Any, source: NoiseSource) -> tuple[RunState, Trace]:
+            after, trace = inner(run, block, source)
+            large = block.losses.sum(axis=1).cumsum(axis=0).max(axis=-1) > 1000
+            plays = (np.asarray(trace.plays) + large[:, None]) % setting.experts
+            return after, Trace(plays, trace.exchanges)
+
+        return replace(honest, advance=advance)
+
+
 BROKEN: dict[str, tuple[str, Any]] = {
     "peeks at the present loss": ("causal", Peeks()),
     "reads one round ahead": ("causal", PeeksAhead()),
@@ -897,6 +915,7 @@ BROKEN: dict[str, tuple[str, Any]] = {
     "too quiet to be audited": ("exact ratio below certificate", Inaudible()),
     "depends on the engine": ("same on every engine", EngineDependent()),
     "depends on blocks": ("same for every block", BlockDependent()),
+    "a fast path that tells a large total": ("same for every block", FastLeak()),
     "names another play": ("same by sums", FollowsAnother()),
     "has a hidden memory": ("pure", Impure()),
     "overwrites its state": ("pure", Overwrites()),

@@ -15,6 +15,7 @@ from hedgerow.contracts.games import (
     from_round,
     games_of,
     has_experts,
+    long_setting,
     small_games,
     whole,
 )
@@ -43,7 +44,7 @@ PLAIN: tuple[Path, ...] = ((False, "vectorised"), (False, "in_process"))
 
 
 def _paths(algorithm: Algorithm) -> tuple[Path, ...]:
-    """All ways to play; without a fast path of its own, an algorithm takes the plain loop."""
+    """All ways to play; an algorithm without a fast path takes the plain loop."""
     return ((True, "vectorised"), *PLAIN) if _is_fast(algorithm) else PLAIN
 
 
@@ -76,7 +77,7 @@ def _plays(
     algorithm: Algorithm, environment: Environment, seed: int, **options: Any
 ) -> tuple[np.ndarray, int]:
     kept = Everything(wants_messages=False)
-    options["noise"] = short_noise(seed)
+    options.setdefault("noise", short_noise(seed))
     counters = simulate(algorithm, environment, seed, sinks=[kept], **options)
     return kept.all_plays(), counters.exchanged
 
@@ -134,7 +135,10 @@ def _sizes_as_counted(
 
 
 def same_for_every_block(spec: AlgorithmSpec) -> None:
-    """Fast paths give the plays, exchanges and states of the plain loop, for every block size."""
+    """Fast paths give the plays, exchanges and states of the plain loop, for every block size.
+
+    Also in long games with many clients, where totals are large.
+    """
     tolerance = games_of(spec).tolerance
     for environment, algorithm in games(spec):
         fast, one_by_one = _is_fast(algorithm), environment.traits.sees_plays
@@ -152,6 +156,24 @@ def same_for_every_block(spec: AlgorithmSpec) -> None:
                 )
             if fast and not one_by_one:
                 _states_agree(algorithm, environment, seed, 7, tolerance)
+    _same_in_large_games(spec, tolerance)
+
+
+def _same_in_large_games(spec: AlgorithmSpec, tolerance: float) -> None:
+    own = games_of(spec)
+    if not _is_fast(built(spec, own.setting)):
+        return
+    algorithm, apart = built(spec, long_setting(own)), tuple(far_pairs(own, long_setting(own)))
+    for stream in (apart[0][1], apart[-1][0]):
+        game = own.recorded(stream)
+        plain, fast = (
+            _plays(algorithm, game, 0, fused=fused, noise=SeededNoise(0)) for fused in (False, True)
+        )
+        demand(
+            same(plain, fast, tolerance),
+            f"the fast path plays differently in {game.setting.rounds} rounds of"
+            f" {game.setting.clients} clients",
+        )
 
 
 def same_by_sums(spec: AlgorithmSpec) -> None:

@@ -38,10 +38,10 @@ def ledger_composes(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> None:
     """The releases that depend on one unit compose to at most what each observer is promised.
 
     The contract applies where the proof is compositional. The unit is that of the promise: an
-    event, a person or a site. A release counts if changing the unit changes the value given to the
-    mechanism while all earlier outputs stay the same. For an event, these are the releases of its
-    client, and those of the server that depend on it beyond what its client released. Other clients
-    learn about it only through earlier releases, so their releases cost nothing.
+    event, a person or a client. A release counts if changing the unit changes the value given to
+    the mechanism while all earlier outputs stay the same. For an event, these are the releases of
+    its client, and those of the server that depend on it beyond what its client released. Other
+    clients learn about it only through earlier releases, so their releases cost nothing.
 
     With composition "sum" the costs of these releases are composed. With "shifts" they must be
     Gaussian, and the length of all their shifts together, in units of noise, is compared.

@@ -29,7 +29,8 @@ class Games:
     stream
         `stream(rng, setting)` draws a stream of data for a setting.
     pair
-        `pair(rng, unit)` draws two streams that differ in one unit (an event, a person, a site).
+        `pair(rng, unit)` draws two streams that differ in one unit (an event, a person, or all the
+        data of a client).
     small
         Games for the contracts on execution. Empty: one game drawn from `stream`.
     tolerance
