@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.contracts.games import (
+    SETTING,
     built,
     far_pairs,
     from_round,
@@ -62,9 +63,6 @@ def games(spec: AlgorithmSpec) -> Iterator[tuple[Environment, Algorithm]]:
 
 def one_game(spec: AlgorithmSpec) -> tuple[Environment, Algorithm]:
     """The algorithm built for one small game that does not see plays."""
-    if has_experts(spec):
-        environment = Switching(clients=3, experts=5, horizon=60)
-        return environment, built(spec, environment.setting)
     return next((e, a) for e, a in games(spec) if not e.traits.sees_plays)
 
 
@@ -179,7 +177,7 @@ def _same_in_large_games(spec: AlgorithmSpec, tolerance: float) -> None:
 def same_by_sums(spec: AlgorithmSpec) -> None:
     """Playing from sums of losses alone gives the same losses, regret, switches and exchanges."""
     _experts_only(spec, "losses are drawn as sums")
-    losses = np.random.default_rng(0).random((90, 4, 5)) * np.linspace(0.1, 1.0, 5)
+    losses = np.random.default_rng(0).random((83, 4, 6)) * np.linspace(0.1, 1.0, 6)
     environment = RecordedArray(losses)
     algorithm = built(spec, environment.setting)
     reason = why_not_by_sums(algorithm, environment)
@@ -221,8 +219,8 @@ def _other_futures(
 
     An early reaction to the second is then visible at once.
     """
-    games, own = games_of(spec), not has_experts(spec)
-    if own:
+    games = games_of(spec)
+    if not has_experts(spec):
         apart = tuple(far_pairs(games, games.setting))
         for trial in range(16):
             first, second = (
@@ -232,8 +230,9 @@ def _other_futures(
             )
             yield games.recorded(first), games.recorded(second)
         return
+    shape = (SETTING.rounds, SETTING.clients, SETTING.experts)
     for trial in range(16):
-        losses = rng.integers(0, 2, (40, 3, 4)).astype(float)
+        losses = rng.integers(0, 2, shape).astype(float)
         if trial % 2:
             losses[:] = 0.0
         yield RecordedArray(losses), RecordedArray(1.0 - losses)
@@ -409,7 +408,7 @@ class _Drowsy(RecordedArray):
     """Random losses with about half of the experts asleep in every round, never all of them."""
 
     def __init__(self) -> None:
-        super().__init__(np.random.default_rng(6).random((30, 2, 4)))
+        super().__init__(np.random.default_rng(6).random((37, 2, 4)))
 
     @property
     def traits(self) -> Traits:
