@@ -71,10 +71,11 @@ class _Tried:
         size = f"{setting.rounds:,} rounds of {setting.clients:,} clients"
         if not self.pairs:
             return f"tried on neighbours only: streams of {size} differ in what is public"
-        return (
-            f"tried with {size}, totals up to {self.expert:,.6g}, of one client up to"
-            f" {self.client:,.6g}"
+        all_clients, one_client = (
+            f"{total:,.0f}" if total >= 100 else f"{total:.3g}"
+            for total in (self.expert, self.client)
         )
+        return f"tried with {size}, totals up to {all_clients}, of one client up to {one_client}"
 
 
 def _far_apart(spec: AlgorithmSpec, setting: Setting) -> str:
