@@ -21,7 +21,7 @@ ROOMS = {
     "environments": "Environments",
     "studies": "Run and compare",
     "engines": "Play",
-    "core": "Certificates, settings, errors",
+    "core": "Certificates, settings, loss families, errors",
     "privacy": "Privacy",
     "audits": "Audits",
     "experiments": "Experiments",

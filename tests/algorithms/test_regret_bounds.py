@@ -140,7 +140,7 @@ def test_hedge_keeps_its_bound_where_losses_react(every: int, clients: int) -> N
 def regret(algorithm: Algorithm, environment: Any, seeds: int) -> Estimate:
     found = []
     for seed in range(seeds):
-        recorder = Recorder(environment.setting, environment.family, points=2)
+        recorder = Recorder(environment.setting, points=2)
         found.append(
             recorder.result(
                 "", seed, simulate(algorithm, environment, seed, sinks=[recorder])
@@ -179,11 +179,13 @@ class FlippingByMixin(Zeros, hr.Bernoulli):
 def test_every_environment_is_named_for_what_it_is() -> None:
     drawn = {
         "bernoulli",
+        "classification",
         "gap_ladder",
         "gaussian_softmax",
         "heterogeneous",
         "hidden_expert",
         "realizable",
+        "regression",
         "uniform",
     }
     reacting = {"column_subsets", "consensus_columns", "play_chasing", "sign_estimation"}
@@ -268,9 +270,11 @@ def test_whoever_says_stochastic_draws_anew_in_every_round_and_independently() -
         if name not in ("absent", "delayed", "recorded", "sleeping")
     ]
     said = [kind for kind in made if kind().traits.adversary == "stochastic"]
-    assert len(said) == 7
+    assert len(said) == 9
+    points = {"features" if key == "experts" else key: value for key, value in SMALL.items()}
     for kind in said:
-        assert drawn_anew(kind(**SMALL)), kind.__name__
+        small = points if kind in (hr.Classification, hr.Regression) else SMALL
+        assert drawn_anew(kind(**small)), kind.__name__
     assert drawn_anew(hr.NearRealizable(exact=False, best_loss=600.0, **SMALL))
     assert drawn_anew(hr.Absent(of=hr.Bernoulli(**SMALL)))
     for other in (hr.CommonCoins, hr.Switching, hr.Drifting, hr.Halving, Flipping):

@@ -31,6 +31,7 @@ FIELDS = {
         "delta",
         "certified_epsilon",
         "audited_epsilon",
+        "seen",
     ),
     *("confidence", "ratio", "verdict", "expected", "passed"),
     *("claim", "parameters", "method", "runs"),

@@ -46,6 +46,7 @@ QUICK = (
     "causal",
     "pure",
     "resumable",
+    "states survive",
     "covers every message",
     "sensitivities hold",
 )

@@ -157,6 +157,27 @@ def test_two_records_in_one_sum_move_it_twice() -> None:
     assert "2 records across clients moved a released value by 2" in outcome.detail
 
 
+@dataclass(frozen=True)
+class Separate(NoisySums):
+    """Says that each record of a person enters a release alone."""
+
+    def resolve(self, setting: Setting) -> Algorithm:
+        honest = super().resolve(setting)
+        return replace(honest, certificate=replace(honest.certificate, separate=True))
+
+
+@pytest.mark.parametrize(
+    ("spec", "status"),
+    [
+        (Separate(), "holds"),
+        (Separate(every=20), "broken"),
+        (Separate("gaussian", "server"), "broken"),  # two clients in the same round
+    ],
+)
+def test_separate_records_move_no_release_twice(spec: AlgorithmSpec, status: str) -> None:
+    assert examine("sensitivities hold", spec).status == status
+
+
 @pytest.mark.parametrize(
     ("unit", "rounds", "clients"),
     [

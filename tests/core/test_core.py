@@ -218,7 +218,8 @@ def test_unknown_names_are_answered_with_the_nearest() -> None:
     ):
         ALGORITHMS["sparse_vectr"]
     with pytest.raises(
-        InvalidValue, match="valid: doubling, follow_the_leader, hedge, phased_selection"
+        InvalidValue,
+        match="valid: doubling, follow_the_leader, gradient_descent, hedge, phased_selection",
     ):
         ALGORITHMS["zzz"]
 

@@ -5,12 +5,13 @@ adversaries, and learners that play points against convex losses."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
 
-from hedgerow.contracts.agreement import same
+from hedgerow.contracts.agreement import same, survives
+from hedgerow.contracts.outcome import BrokenContract
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import Channel, not_private
 from hedgerow.core.convex import SquaredError
@@ -62,13 +63,14 @@ def _run(
 def _same_everywhere(
     algorithm: Algorithm, environment: Any, **options: Any
 ) -> tuple[np.ndarray, list[Any], Any]:
-    """The run, after checking that engines and blocks agree."""
+    """The run, after checking that engines and blocks agree, and that all states can be saved."""
     plays, messages, counters = _run(algorithm, environment, **options)
     for engine, block in (("in_process", None), ("vectorised", 1), ("in_process", 3)):
         other = _run(algorithm, environment, engine=engine, block_rounds=block, **options)
         assert np.array_equal(plays, other[0])
         assert same(messages, other[1])
         assert counters == other[2]
+    survives(algorithm, environment)
     return plays, messages, counters
 
 
@@ -81,6 +83,8 @@ class Phased:
     """A client that answers with its last report plus what it was told: so every exchange depends
     on the one before.
     """
+
+    state: ClassVar[type[Any]] = Vector
 
     experts: int
 
@@ -107,6 +111,8 @@ class Count:
 
 @dataclass(frozen=True)
 class ThreeTimes:
+    state: ClassVar[type[Any]] = Count
+
     experts: int
     stuck: bool = False
 
@@ -159,6 +165,8 @@ def test_an_algorithm_that_never_plays_is_stopped() -> None:
 class Reporter:
     """Reports its own column; never plays."""
 
+    state: ClassVar[type[Any]] = Vector
+
     def start(self, noise: Noise) -> Vector:
         return Vector(np.zeros((*noise.batch, 1)))
 
@@ -179,6 +187,8 @@ class Reporter:
 class Listener:
     """Plays the best expert of the last broadcast."""
 
+    state: ClassVar[type[Any]] = Vector
+
     experts: int
 
     def start(self, noise: Noise) -> Vector:
@@ -194,6 +204,8 @@ class Listener:
 @dataclass(frozen=True)
 class Columns:
     """Each upload is one expert's loss: the server needs them one by one, not their sum."""
+
+    state: ClassVar[type[Any]] = Vector
 
     experts: int
 
@@ -249,10 +261,35 @@ def test_deciders_that_are_not_the_reporters() -> None:
     assert (
         counters.broadcast_scalars == (counters.exchanged + 1) * 6 * 5
     )  # six listeners, rounds and four totals
-    recorder = Recorder(setting, environment.family)
+    recorder = Recorder(setting)
     result = recorder.result("silo", 0, simulate(algorithm, environment, 0, sinks=[recorder]))
     paid = vectors[np.arange(21), plays[:, 0]].sum()
     assert result.final_regret == pytest.approx(paid - vectors.sum(axis=0).min(), abs=1e-9)
+
+
+@dataclass(frozen=True)
+class Tired(Listener):
+    """Its state is another one after the first play."""
+
+    def play(self, state: Any, context: Context, noise: Noise) -> tuple[np.ndarray, Any]:
+        return super().play(state, context, noise)[0], Value(state.value)
+
+
+def test_the_state_of_a_decider_is_the_declared_one() -> None:
+    environment = Silo(np.zeros((5, 4)))
+    algorithm = Algorithm(
+        "tired",
+        environment.setting,
+        Reporter(),
+        Columns(4),
+        CERTIFICATE,
+        Value,
+        Number,
+        decider=Tired(4),
+        combine="each",
+    )
+    with pytest.raises(BrokenContract, match=r"Tired declares Vector .* after play is Value"):
+        survives(algorithm, environment)
 
 
 # An adaptive adversary: it sees the plays of every engine one round later, whatever the block size.
@@ -263,7 +300,7 @@ def test_adaptive_adversary_sees_every_play() -> None:
 
     environment = PlayChasing(clients=3, experts=5, horizon=40)
     plays, _, _ = _same_everywhere(FollowTheLeader().build(environment.setting), environment)
-    recorder = Recorder(environment.setting, environment.family, points=40)
+    recorder = Recorder(environment.setting, points=40)
     algorithm = FollowTheLeader().build(environment.setting)
     result = recorder.result("", 0, simulate(algorithm, environment, 0, sinks=[recorder]))
     charged = (plays[1:] == plays[:-1]).mean(axis=1).sum()
@@ -277,6 +314,8 @@ def test_adaptive_adversary_sees_every_play() -> None:
 @dataclass(frozen=True)
 class Descent:
     """z <- z - rate * gradient of the last record; the play is the point z."""
+
+    state: ClassVar[type[Any]] = Vector
 
     width: int
     family: SquaredError
@@ -300,6 +339,8 @@ class Descent:
 
 @dataclass(frozen=True)
 class Quiet:
+    state: ClassVar[type[Any]] = Count
+
     def open(self, noise: Noise) -> tuple[Number, Count]:
         return Number(None, np.zeros(1)), Count(0)
 
@@ -333,7 +374,7 @@ def test_points_and_convex_losses() -> None:
     algorithm = Algorithm(
         "descent",
         setting,
-        Descent(3, environment.family),
+        Descent(3, SquaredError()),
         Quiet(),
         CERTIFICATE,
         Value,
@@ -342,9 +383,11 @@ def test_points_and_convex_losses() -> None:
     )
     plays, _, _ = _same_everywhere(algorithm, environment)
     assert np.allclose(plays[-1], truth, atol=1e-3)
-    recorder = Recorder(setting, environment.family)
+    recorder = Recorder(setting)
     result = recorder.result("", 0, simulate(algorithm, environment, 0, sinks=[recorder]))
-    assert np.isnan(result.final_regret)
+    # the truth fits every record, so the best point pays nothing
+    assert result.final_regret == pytest.approx(result.loss[-1], rel=1e-9)
+    assert 0 < result.regret_error < 1e-6
     assert result.loss[-1] == pytest.approx(
         environment.family.value(environment.records, plays).sum() / 2
     )

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
+from hedgerow.algorithms.baselines.gradient_descent import Descent
 from hedgerow.core.block import Block, Side
 from hedgerow.core.certificate import Channel, not_private
 from hedgerow.core.environment import Feature
@@ -86,6 +87,7 @@ def test_a_learner_goes_on_after_its_horizon_with_its_last_plays(private: bool) 
         if private
         else hr.Learner(hr.Uniform(), **size)
     )
+    last = np.zeros(0)
     for _ in range(4):
         last = learner.predict()
         learner.observe(np.ones((2, 3)))
@@ -352,11 +354,9 @@ def test_public_information_must_be_declared() -> None:
 def test_points_outside_their_domain_are_refused() -> None:
     game = hr.Regression(clients=2, features=3, horizon=9, radius=1.0)
     algorithm = hr.GradientDescent().build(game.setting)
-    far = replace(
-        algorithm, server=replace(algorithm.server, family=hr.SquaredError(radius=50.0, target=4.0))
-    )
+    wide = Descent(3, 2, 1, 90.0, hr.SquaredError(radius=50.0, target=4.0))
     with pytest.raises(InvalidValue, match=r"points of Ball\(radius=1.0\)"):
-        simulate(replace(far, server=replace(far.server, rate=90.0)), game, 0)
+        simulate(replace(algorithm, server=wide), game, 0)
 
 
 def test_fast_paths_for_points_agree_with_the_plain_loop() -> None:
@@ -364,9 +364,9 @@ def test_fast_paths_for_points_agree_with_the_plain_loop() -> None:
     for every in (1, 7):
         algorithm = hr.GradientDescent(every=every).build(game.setting)
         plays = []
-        for options in ({"fused": True}, {"fused": False}, {"block_rounds": 11}):
+        for fused, block in ((True, None), (False, None), (True, 11)):
             kept = Everything(wants_messages=False)
-            simulate(algorithm, game, 0, sinks=[kept], **options)
+            simulate(algorithm, game, 0, sinks=[kept], fused=fused, block_rounds=block)
             plays.append(kept.all_plays())
         assert np.array_equal(plays[0], plays[1])
         assert np.array_equal(plays[0], plays[2])

@@ -78,7 +78,7 @@ def test_plays_are_those_on_the_late_reports_and_regret_is_by_what_is_charged(
     kept, other, recorder = (
         Everything(wants_messages=False),
         Everything(wants_messages=False),
-        Recorder(environment.setting, late.family),
+        Recorder(environment.setting),
     )
     counters = simulate(algorithm, environment, 4, sinks=[kept, recorder], engine=engine)
     simulate(algorithm, late, 4, sinks=[other], engine=engine)

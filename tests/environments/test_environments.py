@@ -27,7 +27,8 @@ from hedgerow.environments.registry import ENVIRONMENTS
 
 FRAME: dict[str, Any] = {"clients": 3, "experts": 5, "horizon": 64}
 AROUND = ("absent", "delayed", "sleeping")
-NOT_DRAWN = ("movielens_genres", "recorded", *AROUND)
+EXAMPLES = ("classification", "regression")  # points, not experts: test_examples.py
+NOT_DRAWN = ("movielens_genres", "recorded", *AROUND, *EXAMPLES)
 DRAWN = [
     name
     for name, kind in ENVIRONMENTS.items()
@@ -78,9 +79,7 @@ def test_losses_have_their_shape_range_and_lattice_and_follow_the_seed(name: str
     assert any(not np.array_equal(losses, _losses(environment, seed)) for seed in (1, 2, 3))
 
 
-@pytest.mark.parametrize(
-    "name", [n for n in ENVIRONMENTS if n not in ("movielens_genres", "recorded", *AROUND)]
-)
+@pytest.mark.parametrize("name", [n for n in ENVIRONMENTS if n not in NOT_DRAWN])
 @pytest.mark.parametrize("key", ["clients", "experts", "horizon"])
 def test_an_empty_frame_is_refused(name: str, key: str) -> None:
     with pytest.raises(InvalidValue, match=f"{key}=0"):

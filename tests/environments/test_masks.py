@@ -224,7 +224,7 @@ def _plays(spec: Any, environment: Any, seed: int = 0, **options: Any) -> np.nda
 
 
 def _result(spec: Any, environment: Any, seed: int = 0, **options: Any) -> RunResult:
-    recorder = Recorder(environment.setting, environment.family, 20, (2,))
+    recorder = Recorder(environment.setting, 20, (2,))
     return recorder.result(
         "x",
         seed,

@@ -1,5 +1,5 @@
 """Comparators against direct computation: best expert, every client's best, mean, best sequence
-with few changes, best point.
+with few changes.
 """
 
 from __future__ import annotations
@@ -13,15 +13,12 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from scipy.optimize import minimize
 
 from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.baselines.hedge import Hedge
 from hedgerow.algorithms.baselines.uniform import Uniform
 from hedgerow.core.block import Block, check
-from hedgerow.core.convex import SquaredError
 from hedgerow.core.lattice import round_to_lattice
-from hedgerow.core.losses import Family, Linear
 from hedgerow.core.setting import Setting
 from hedgerow.environments.drawn.switching import Switching
 from hedgerow.environments.hard.adaptive import PlayChasing
@@ -33,20 +30,14 @@ from hedgerow.studies.run import run_one, run_study
 from support.command import Command
 
 
-def _found(
-    losses: np.ndarray, switches: tuple[int, ...] = (), block: int = 5, family: Family | None = None
-) -> dict[str, float]:
-    family = Linear() if family is None else family
+def _found(losses: np.ndarray, switches: tuple[int, ...] = (), block: int = 5) -> dict[str, float]:
     rounds, clients, width = losses.shape
-    setting = Setting(clients, width if isinstance(family, Linear) else width - 1, rounds)
-    recorder = Recorder(setting, family, switches=switches)
-    point = np.zeros((), int) if isinstance(family, Linear) else np.zeros(width - 1)
+    setting = Setting(clients, width, rounds)
+    recorder = Recorder(setting, switches=switches)
     for first in range(0, rounds, block):
         part = losses[first : first + block]
-        plays = np.broadcast_to(point, (*part.shape[:2], *point.shape))
-        recorder.rounds(
-            first, check(Block.of(part), replace(setting, family=family), first, len(part)), plays
-        )
+        plays = np.zeros(part.shape[:2], int)
+        recorder.rounds(first, check(Block.of(part), setting, first, len(part)), plays)
     return recorder.comparators()
 
 
@@ -106,51 +97,6 @@ def test_one_round_and_one_expert_have_comparators() -> None:
     assert _found(np.full((6, 2, 1), 0.5), (2,))["best with 2 switches"] == 3.0
 
 
-# Squared errors
-
-
-@pytest.mark.parametrize(("radius", "inside"), [(100.0, True), (0.1, False), (1e-6, False)])
-def test_the_best_point_is_found_inside_and_on_the_ball(radius: float, inside: bool) -> None:
-    rng = np.random.default_rng(1)
-    family, records = SquaredError(radius=radius), rng.normal(size=(40, 2, 4))
-    moments = family.moments(records)
-    point = family.best_point(moments)
-    assert np.linalg.norm(point) <= radius * (1 + 1e-12)
-    assert (np.linalg.norm(point) < radius * 0.999) == inside
-    paid = family.value(records, np.broadcast_to(point, (40, 2, 3))).sum()
-    assert family.least(moments) == pytest.approx(paid, rel=1e-9)
-
-    def total(free: np.ndarray) -> float:
-        inner = free * min(1.0, radius / max(float(np.linalg.norm(free)), 1e-300))
-        return float(family.value(records, np.broadcast_to(inner, (40, 2, 3))).sum())
-
-    rival = min(
-        minimize(total, start, method="Nelder-Mead", options={"fatol": 1e-12, "xatol": 1e-10}).fun
-        for start in np.eye(3) * radius
-    )
-    assert family.least(moments) <= rival * (1 + 1e-9)
-    assert family.least(moments) == pytest.approx(rival, rel=1e-6)
-
-
-def test_the_best_point_with_fewer_records_than_features_and_with_none_that_speak() -> None:
-    family = SquaredError(radius=50.0)
-    records = np.random.default_rng(2).normal(size=(2, 1, 6))
-    assert family.least(family.moments(records)) == pytest.approx(0.0, abs=1e-9)
-    silent = np.zeros((3, 1, 6))
-    silent[..., -1] = 2.0
-    assert family.best_point(family.moments(silent)).tolist() == [0.0] * 5
-    assert family.least(family.moments(silent)) == 6.0
-
-
-def test_the_best_point_is_the_comparator_of_squared_errors() -> None:
-    records, family = np.random.default_rng(3).normal(size=(30, 2, 4)), SquaredError(radius=0.5)
-    whole = family.least(family.moments(records)) / 2
-    for block in (1, 7, 30):
-        assert _found(records, (1,), block, family) == {
-            "best point": pytest.approx(whole, rel=1e-9)
-        }
-
-
 # In a study
 
 
@@ -193,9 +139,9 @@ def test_sequences_are_found_once_for_each_stream(monkeypatch: pytest.MonkeyPatc
     asked: list[tuple[int, ...]] = []
     honest = Recorder.__init__
 
-    def watched(self: Any, setting: Any, family: Any, switches: Any = ()) -> None:
+    def watched(self: Any, setting: Any, switches: Any = (), replay: Any = None) -> None:
         asked.append(tuple(switches))
-        honest(self, setting, family, switches=switches)
+        honest(self, setting, switches=switches, replay=replay)
 
     monkeypatch.setattr(Recorder, "__init__", watched)
     run_study(_config(seeds=1), workers=1)

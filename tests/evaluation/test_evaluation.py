@@ -13,7 +13,6 @@ from scipy import stats
 from hedgerow.algorithms.baselines.hedge import Hedge
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core.block import Block, check
-from hedgerow.core.convex import SquaredError
 from hedgerow.core.losses import Family, Linear
 from hedgerow.core.plays import Plays
 from hedgerow.core.setting import Setting
@@ -36,7 +35,7 @@ def _recorded(
     family = Linear() if family is None else family
     width = losses.shape[2] if isinstance(family, Linear) else losses.shape[2] - 1
     setting = Setting(losses.shape[1], width, len(losses))
-    recorder = Recorder(setting, family, points)
+    recorder = Recorder(replace(setting, family=family), points)
     for first in range(0, len(losses), block):
         part = losses[first : first + block]
         checked = check(
@@ -78,7 +77,7 @@ def test_regret_of_a_simulated_game(engine: Any, block: int | None) -> None:
     losses, _ = _game(60)
     environment = RecordedArray(losses)
     for spec in (Hedge(every=5), SparseVector(epsilon=5.0, every=3)):
-        recorder, kept = Recorder(environment.setting, environment.family, 9), Everything()
+        recorder, kept = Recorder(environment.setting, 9), Everything()
         counters = simulate(
             spec.build(environment.setting),
             environment,
@@ -104,17 +103,6 @@ def test_regret_of_one_common_expert_can_be_negative_but_not_the_own_best() -> N
     assert result.switches == 0.0
 
 
-@pytest.mark.parametrize("block", [1, 4, 12])
-def test_points_with_squared_errors_have_a_loss_and_no_regret(block: int) -> None:
-    rng = np.random.default_rng(0)
-    records, points = rng.normal(size=(12, 2, 4)), rng.normal(size=(12, 2, 3))
-    result = _recorded(records, points, block, 5, SquaredError())
-    assert np.isnan(result.regret).all()
-    assert np.isnan(result.own_best_regret)
-    charged = SquaredError().value(records, points).sum(axis=1).cumsum() / 2
-    assert np.allclose(result.loss, charged[result.rounds - 1], rtol=1e-12)
-
-
 def test_points_of_the_simplex_have_a_regret_against_the_best_expert() -> None:
     losses, _ = _game()
     points = np.random.default_rng(1).dirichlet(np.ones(4), size=(37, 3))
@@ -128,7 +116,7 @@ def test_points_of_the_simplex_have_a_regret_against_the_best_expert() -> None:
 def test_communication_is_copied_from_the_counters() -> None:
     counters = Counters(2, 5, Traffic(3, 40, 1, 30))
     counters.exchanges(7)
-    result = Recorder(Setting(2, 3, 4), Linear()).result("x", 0, counters)
+    result = Recorder(Setting(2, 3, 4)).result("x", 0, counters)
     assert (result.exchanges, result.uploaded_scalars, result.uploaded_bytes) == (
         7,
         7 * 2 * 3,

@@ -13,6 +13,7 @@ from hedgerow.core.certificate import PrivacyCurve
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.privacy.composition.bounded_range import AdaptiveBoundedRange
 from hedgerow.privacy.composition.fixed_plan import Numerical, fixed_plan
+from hedgerow.privacy.composition.groups import appearances
 from hedgerow.privacy.composition.steps import AfterPureStep, PureComposition, pure_sum
 from hedgerow.privacy.curves import ApproximateDP, BoundedRange, GaussianDP, LaplaceDP, PureDP
 
@@ -285,3 +286,37 @@ def test_a_pure_step_first_bounds_exact_adaptive_pairs() -> None:
             bound = curve.delta(epsilon) * (1 + 1e-12)
             assert np.maximum(0, p - exp(epsilon) * p * np.exp(-loss)).sum() <= bound
             assert np.maximum(0, p * np.exp(-loss) - exp(epsilon) * p).sum() <= bound
+
+
+def _measured(losses: np.ndarray, epsilon: float) -> tuple[float, float]:
+    """delta(epsilon) from drawn log-ratios of the first world, with five standard errors."""
+    gained = np.maximum(0.0, -np.expm1(epsilon - losses))
+    return float(gained.mean()), 5 * float(gained.std()) / sqrt(len(losses))
+
+
+def test_separate_releases_cost_sqrt_k_mu_and_common_ones_k_mu() -> None:
+    """Two records of one person with two Gaussian releases each, in turn (`#separate-releases`).
+
+    The second record's shifts depend on the first release. On every path the squares of one
+    record's shifts add up to mu^2. If both records enter one release, their shifts add up instead.
+    """
+    mu, draws, generator = 0.5, 200_000, np.random.default_rng(11)
+    first = np.full(draws, 0.3)
+    seen = first + generator.standard_normal(draws)
+    second = np.where(seen > 0.3, 0.45, 0.1)
+    shifts = [second, np.sqrt(mu**2 - first**2), np.sqrt(mu**2 - second**2)]
+    apart = first * seen - first**2 / 2
+    for shift in shifts:
+        apart += shift * (shift + generator.standard_normal(draws)) - shift**2 / 2
+    common = 2 * mu * (2 * mu + generator.standard_normal(draws)) - 2 * mu**2
+    one, separate, together = (
+        appearances(GaussianDP(mu), k, separate_reports=s)
+        for k, s in ((1, False), (2, True), (2, False))
+    )
+    for epsilon in (0.0, 0.5, 1.0):
+        measured, error = _measured(apart, epsilon)
+        assert abs(measured - separate.delta(epsilon)) < error
+        assert one.delta(epsilon) + error < measured < together.delta(epsilon) - error
+        measured, error = _measured(common, epsilon)
+        assert abs(measured - together.delta(epsilon)) < error
+        assert measured > separate.delta(epsilon) + error

@@ -170,8 +170,16 @@ def test_an_event_survives_the_ledger(name: str) -> None:
 def test_what_has_no_proven_price_is_refused(cost: PrivacyCurve, currency: Currency) -> None:
     with pytest.raises(Unsupported):
         price(cost, currency)
-    with pytest.raises(Unsupported):
-        Odometer(currency).record(cost)
+    without = {"pure": Budget(9.0), "concentrated": Budget(rho=9.0), "gaussian": Budget(mu=9.0)}
+    for ask in (Filter(without[currency]).spend, Filter(without[currency]).would_exceed):
+        with pytest.raises(Unsupported, match="no proven price"):
+            ask(cost)
+
+
+def test_an_odometer_refuses_what_protects_nothing() -> None:
+    for currency in CURRENCIES:
+        with pytest.raises(Unsupported, match=r"no guarantee \(raw\) has no proven price"):
+            Odometer(currency).record(NoGuarantee("raw"))
 
 
 @pytest.mark.parametrize(
@@ -285,17 +293,10 @@ def test_a_composition_is_charged_as_its_steps(currency: Currency) -> None:
 
 @pytest.mark.parametrize(
     "cost",
-    [
-        PureDP(0.0),
-        PureDP(inf),
-        GaussianDP(0.0),
-        ZeroConcentratedDP(0.0),
-        BoundedRange(0.0),
-        PureDP(1e30),
-    ],
+    [PureDP(inf), PureDP(1e30), GaussianDP(1e30), ApproximateDP(1e30, 1e-9)],
 )
 def test_costs_that_are_no_costs_are_refused(cost: PrivacyCurve) -> None:
-    filtered = Filter(Budget(1.0, 1e-6))
+    filtered = Filter(Budget(1.0, 1e-6), reserve=5e-7)
     for ask in (filtered.spend, filtered.would_exceed, Odometer("concentrated").record):
         with pytest.raises(InvalidValue, match="Expected the cost"):
             ask(cost)
@@ -307,9 +308,10 @@ def test_costs_that_are_no_costs_are_refused(cost: PrivacyCurve) -> None:
         ("shuffled", 0.1),
         ("Gaussian", 0.1),
         ("", 0.1),
-        ("pure", 0.0),
         ("pure", -1.0),
+        ("pure", False),
         ("gaussian", nan),
+        ("gaussian", inf),
     ],
 )
 def test_a_ledger_with_an_unknown_event_or_an_impossible_cost_is_refused(
@@ -630,7 +632,8 @@ def test_states_with_a_right_checksum_and_wrong_contents_are_refused() -> None:
     assert Filter.from_bytes(_resealed(state, 0, b"")) == STATES[1]
     for at, new, message in [
         (0, b"another", "begins with"),
-        (17, struct.pack(">H", 2), "version 1, got version 2"),
+        (17, struct.pack(">H", 3), "version 1 or 2, got version 3"),
+        (17, struct.pack(">H", 2), "Expected 4 events"),
         (19, b"\x09", "currency"),
         (20, struct.pack(">d", -1.0), "no odometer has"),
         (28, struct.pack(">d", -1.0), "no odometer has"),

@@ -5,14 +5,17 @@ back.
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 import pytest
 
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
+from hedgerow.core import registry
 from hedgerow.core.certificate import IDEAL_REALS, Event, Guarantee, NoGuarantee, Observer, Proof
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.noise import SeededNoise
@@ -20,7 +23,7 @@ from hedgerow.environments.drawn.realizable import Realizable
 from hedgerow.privacy.curves import PureDP
 from hedgerow.privacy.secure import SecureNoise
 from hedgerow.records.build import guarantee_record
-from hedgerow.records.provenance import hash_of, secure_noise
+from hedgerow.records.provenance import IF_IMPORTED, hash_of, secure_noise, versions
 from hedgerow.records.schema import FILE, AlgorithmRecord, RunRecord, read_record, to_json
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.run import run_study
@@ -97,20 +100,40 @@ def test_the_code_hash_follows_names_and_contents(tmp_path: Path) -> None:
     assert {files for _, files in hashes} == {1}
 
 
+def test_versions_list_every_library_that_results_depend_on(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(registry, "_libraries", [])
+    monkeypatch.setattr(registry, "_loaded", [])
+    for name in IF_IMPORTED:
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    before = versions()
+    assert {"python", "hedgerow", "numpy", "scipy"} <= set(before)
+    assert not {"jax", "pytest"} & set(before)
+    monkeypatch.setitem(sys.modules, "jax", ModuleType("jax"))
+    plugin = tmp_path / "mine.py"
+    plugin.write_text("from hedgerow.core.registry import rests_on\nrests_on('pytest', 'numpy')\n")
+    registry.load_plugin(str(plugin))
+    after = versions()
+    assert list(after) == [*before, "jax", "pytest"]
+    assert after["pytest"] == pytest.__version__
+    assert {name: after[name] for name in before} == before
+
+
 def test_a_record_survives_its_file(record: RunRecord, tmp_path: Path) -> None:
     (tmp_path / FILE).write_text(json.dumps(to_json(record), allow_nan=False))
     assert read_record(tmp_path) == record
 
 
 @pytest.mark.parametrize(
-    "version", ["hedgerow privacy record 3", "hedgerow privacy record 99", None]
+    "version", ["hedgerow privacy record 4", "hedgerow privacy record 99", None]
 )
 def test_records_of_other_versions_are_refused_by_name(
     record: RunRecord, tmp_path: Path, version: str | None
 ) -> None:
     (tmp_path / FILE).write_text(json.dumps({**to_json(record), "format": version}))
     with pytest.raises(
-        InvalidValue, match=f"Expected format={version!r} in .* to be 'hedgerow privacy record 4'"
+        InvalidValue, match=f"Expected format={version!r} in .* to be 'hedgerow privacy record 5'"
     ):
         read_record(tmp_path)
 

@@ -14,7 +14,8 @@ from matplotlib.text import Text
 
 from hedgerow.core.certificate import Site
 from hedgerow.core.rounding import rounded_up
-from hedgerow.records.schema import STAMP, UnitRecord
+from hedgerow.records.build import unit_record
+from hedgerow.records.schema import STAMP
 from hedgerow.statement.details import Details, read_details
 from hedgerow.statement.files import document, rendered
 from hedgerow.statement.picture import draw
@@ -86,7 +87,7 @@ def test_nothing_is_promised_where_nothing_is_guaranteed(pages: Pages) -> None:
 
 def test_observers_may_have_different_units(stated: Stated) -> None:
     statement = stated("pure")
-    whole = UnitRecord(Site.__name__, Site().words(), {})
+    whole = unit_record(Site())
     first, *others = statement.algorithm.guarantees
     mixed = replace(
         statement,

@@ -13,11 +13,10 @@ from hedgerow.algorithms.phases.random_prefix import RandomPrefix
 from hedgerow.contracts.neighbours import SEEDED, replays
 from hedgerow.core.certificate import Event, Person, Site
 from hedgerow.privacy.curves import GaussianDP, PureDP, Quoted
-from hedgerow.records.build import algorithm_record
-from hedgerow.records.schema import UnitRecord
+from hedgerow.records.build import algorithm_record, unit_record
 from hedgerow.statement.details import OPEN
 from hedgerow.statement.files import rendered
-from hedgerow.statement.words import composition_words, formula, percent, plain_words
+from hedgerow.statement.words import composition_words, percent, plain_words
 from support.statements import SETTING, Stated, with_curve
 
 
@@ -103,10 +102,9 @@ def test_what_a_run_costs_is_what_the_releases_cost_that_one_record_enters(
 
 def test_units_have_a_formula() -> None:
     person = Person(4, may_span_clients=True)
-    assert "at most 4 loss vectors" in formula(
-        UnitRecord("Person", person.words(), {"appearances": 4, "may_span_clients": True})
-    )
-    assert "all other clients" in formula(UnitRecord(Site.__name__, Site().words(), {}))
+    assert "at most 4 loss vectors" in unit_record(person).formula
+    assert unit_record(person).parameters == {"appearances": 4, "may_span_clients": True}
+    assert "all other clients" in unit_record(Site()).formula
 
 
 def test_a_claim_is_stated_also_where_nothing_is_proven(stated: Stated) -> None:

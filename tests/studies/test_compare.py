@@ -266,7 +266,7 @@ SPOILT: dict[str, tuple[Callable[[Path], Any], str]] = {
     "oldest": (_as(None), "Expected format=None in bad/summary.json to be 'hedgerow run 2'"),
     "newer record": (
         _newer_record,
-        "'hedgerow privacy record 9' in bad/privacy.json to be 'hedgerow privacy record 4'",
+        "'hedgerow privacy record 9' in bad/privacy.json to be 'hedgerow privacy record 5'",
     ),
     "half": (
         lambda p: (p / "results.parquet").write_bytes(b"PAR1"),

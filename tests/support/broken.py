@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +16,7 @@ from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.shared.following import CurrentExpert, Follower
 from hedgerow.algorithms.shared.totals import ClientState, Summing, Totals
+from hedgerow.algorithms.shared.totals import ServerState as TotalsState
 from hedgerow.algorithms.sparse_vector.sparse_vector import (
     Selector,
     ServerState,
@@ -509,6 +511,8 @@ class OpaqueState:
 
 @dataclass(frozen=True)
 class OpaqueSummer(Summing):
+    state: ClassVar[type[Any]] = OpaqueState
+
     def open(self, noise: Noise) -> tuple[Totals, Any]:
         broadcast, state = super().open(noise)
         return broadcast, OpaqueState(state.totals, _Leftover())
@@ -522,6 +526,139 @@ class OpaqueSummer(Summing):
 class Unsavable(AlgorithmSpec):
     def resolve(self, setting: Setting) -> Algorithm:
         return replace(FollowTheLeader().build(setting), server=OpaqueSummer(setting.experts, 1))
+
+
+@dataclass(frozen=True)
+class LaterState(TotalsState):
+    """The same fields under another name."""
+
+
+@dataclass(frozen=True)
+class ChangesItsState(Summing):
+    """Returns a state of another type once every expert has lost something."""
+
+    def aggregate(self, state: Any, uploads: Any, noise: Noise) -> tuple[Totals, Any]:
+        broadcast, after = super().aggregate(state, uploads, noise)
+        return broadcast, LaterState(after.totals) if after.totals.all() else after
+
+
+@dataclass(frozen=True)
+class TalliedState(TotalsState):
+    tally: Any
+
+
+@dataclass(frozen=True)
+class Tallying(Summing):
+    """Keeps the number of experts in a field of its state, as `kind` makes it."""
+
+    state: ClassVar[type[Any]] = TalliedState
+    kind: Any = int
+
+    def open(self, noise: Noise) -> tuple[Totals, Any]:
+        broadcast, state = super().open(noise)
+        return broadcast, TalliedState(state.totals, self.kind(self.experts))
+
+    def aggregate(self, state: Any, uploads: Any, noise: Noise) -> tuple[Totals, Any]:
+        broadcast, after = super().aggregate(state, uploads, noise)
+        return broadcast, TalliedState(after.totals, self.kind(self.experts))
+
+
+@dataclass(frozen=True)
+class HidesInState(Summing):
+    """Keeps the number of exchanges beside the fields of its state."""
+
+    def aggregate(self, state: Any, uploads: Any, noise: Noise) -> tuple[Totals, Any]:
+        broadcast, after = super().aggregate(state, uploads, noise)
+        object.__setattr__(after, "exchanges", getattr(state, "exchanges", 0) + 1)
+        return broadcast, after
+
+
+@dataclass(frozen=True)
+class KnowsItsState(Summing):
+    """Starts again unless it is handed the very object that it returned."""
+
+    last: list[Any] = field(default_factory=list, compare=False)
+
+    def open(self, noise: Noise) -> tuple[Totals, Any]:
+        broadcast, state = super().open(noise)
+        self.last[:] = [state]
+        return broadcast, state
+
+    def aggregate(self, state: Any, uploads: Any, noise: Noise) -> tuple[Totals, Any]:
+        known = state if state is self.last[0] else super().open(noise)[1]
+        broadcast, self.last[0] = super().aggregate(known, uploads, noise)
+        return broadcast, self.last[0]
+
+
+@dataclass(frozen=True)
+class Undeclared:
+    """A server that does not say what its state is."""
+
+    summing: Summing
+
+    def open(self, noise: Noise) -> tuple[Totals, Any]:
+        return self.summing.open(noise)
+
+    def aggregate(self, state: Any, uploads: Any, noise: Noise) -> tuple[Totals, Any]:
+        return self.summing.aggregate(state, uploads, noise)
+
+
+@dataclass(frozen=True)
+class CountedState(ClientState):
+    rounds: Any
+
+
+@dataclass(frozen=True)
+class CountingLeader(Leader):
+    """Counts rounds in an array of the shape of the batch.
+
+    For one client alone a sum of two such arrays is a number, not an array.
+    """
+
+    state: ClassVar[type[Any]] = CountedState
+
+    def start(self, noise: Noise) -> CountedState:
+        plain = super().start(noise)
+        return CountedState(plain.totals, plain.losses, np.zeros(noise.batch, np.int64))
+
+    def receive(self, state: Any, broadcast: Totals) -> CountedState:
+        plain = super().receive(state, broadcast)
+        return CountedState(plain.totals, plain.losses, state.rounds)
+
+    def observe(self, state: Any, reports: np.ndarray, noise: Noise) -> CountedState:
+        plain = super().observe(state, reports, noise)
+        return CountedState(plain.totals, plain.losses, state.rounds + 1)
+
+    def observe_many(self, state: Any, reports: np.ndarray, noise: Noise) -> CountedState:
+        plain = super().observe_many(state, reports, noise)
+        return CountedState(plain.totals, plain.losses, state.rounds + len(reports))
+
+
+@dataclass(frozen=True)
+class WithRoles(AlgorithmSpec):
+    """Follow the leader with another client or another server."""
+
+    client: Any = Leader
+    server: Any = Summing
+
+    def resolve(self, setting: Setting) -> Algorithm:
+        return replace(
+            FollowTheLeader().build(setting),
+            client=self.client(setting.experts),
+            server=self.server(setting.experts, 1),
+        )
+
+
+def big_endian(count: int) -> np.ndarray:
+    return np.array([count], ">i8")
+
+
+def pair(count: int) -> tuple[int, int]:
+    return (count, count)
+
+
+def undeclared(experts: int, every: int) -> Undeclared:
+    return Undeclared(Summing(experts, every))
 
 
 @dataclass(frozen=True)
@@ -920,6 +1057,27 @@ BROKEN: dict[str, tuple[str, Any]] = {
     "has a hidden memory": ("pure", Impure()),
     "overwrites its state": ("pure", Overwrites()),
     "cannot be saved": ("resumable", Unsavable()),
+    "a state of another type after some rounds": (
+        "states survive",
+        WithRoles(server=ChangesItsState),
+    ),
+    "a numpy number in a state": (
+        "states survive",
+        WithRoles(server=partial(Tallying, kind=np.int64)),
+    ),
+    "a single-precision number in a state": (
+        "states survive",
+        WithRoles(server=partial(Tallying, kind=np.float32)),
+    ),
+    "a tuple in a state": ("states survive", WithRoles(server=partial(Tallying, kind=pair))),
+    "an array of another byte order in a state": (
+        "states survive",
+        WithRoles(server=partial(Tallying, kind=big_endian)),
+    ),
+    "a hidden attribute of a state": ("states survive", WithRoles(server=HidesInState)),
+    "a state that must be the same object": ("states survive", WithRoles(server=KnowsItsState)),
+    "a server without a declared state": ("states survive", WithRoles(server=undeclared)),
+    "a number where one client is alone": ("states survive", WithRoles(client=CountingLeader)),
     "plays what is not there": ("valid plays", InvalidPlays()),
     "follows sleeping experts": ("sleeping experts", Sleepwalker()),
     "notices absence": ("absent clients", NoticesAbsence()),

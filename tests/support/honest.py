@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import sqrt
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -66,6 +66,8 @@ class ServerState:
 class Reporter:
     """Sends its losses, with noise where it has a mechanism; `forgets` what it has sent."""
 
+    state: ClassVar[type[Any]] = ClientState
+
     experts: int
     mechanism: Any
     forgets: bool
@@ -96,6 +98,8 @@ class Reporter:
 @dataclass(frozen=True)
 class Passing:
     """Sends back the sum of the reports, with noise where it has a mechanism."""
+
+    state: ClassVar[type[Any]] = ServerState
 
     experts: int
     every: int

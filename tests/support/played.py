@@ -16,7 +16,7 @@ def played(
     spec: AlgorithmSpec, environment: Any, seed: int, engine: EngineName = "vectorised"
 ) -> RunResult:
     algorithm = spec.build(environment.setting)
-    recorder = Recorder(environment.setting, environment.family, points=7)
+    recorder = Recorder(environment.setting, points=7)
     return recorder.result(
         "", seed, simulate(algorithm, environment, seed, sinks=[recorder], engine=engine)
     )

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
 from hedgerow.core.certificate import Observer, PrivacyCurve
+from hedgerow.core.environment import Environment
 from hedgerow.core.lattice import Array
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.validate import expect
 
 Verdict = Literal["holds", "violated", "inconclusive"]
-Method = Literal["exact ratio", "glass box", "black box"]
+Method = Literal["exact ratio", "glass box", "black box", "replayed releases"]
+Data = Array | Environment  # an array holds the losses of a `RecordedArray`
 WHOLE = "whole certificate"
 
 
@@ -32,13 +34,14 @@ class AuditCase:
     certified
         The curve that the finding is compared with.
     first, second
-        The losses of the two worlds: rounds, clients, experts.
+        The data of the two worlds: losses (rounds, clients, experts), or any two environments.
     transcripts
         The constructed transcripts of an "exact ratio" case.
     method
-        "exact ratio" compares the likelihoods of `transcripts`. The other two run the real code in
-        each world: "glass box" uses the exact likelihoods of the outputs, "black box" only their
-        frequencies.
+        "exact ratio" compares the likelihoods of `transcripts`. The others run the real code in
+        each world: "glass box" uses the exact likelihoods of the broadcasts, "black box" only their
+        frequencies, "replayed releases" the exact likelihoods of everything that was released
+        (`proofs/replay.md`). Only the last one needs no likelihood and sees what clients send.
     runs
         The number of runs in each world; 0 for "exact ratio".
     delta
@@ -55,8 +58,8 @@ class AuditCase:
     claim: str
     algorithm: Algorithm
     certified: PrivacyCurve
-    first: Array
-    second: Array
+    first: Data
+    second: Data
     transcripts: tuple[tuple[Any, ...], ...] = ()
     method: Method = "exact ratio"
     runs: int = 0

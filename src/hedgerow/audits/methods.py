@@ -40,12 +40,16 @@ class Finding:
         The probability that the bound holds.
     most
         The largest epsilon that these samples could have shown for any mechanism.
+    seen
+        Whether the observer sees what was judged. If not, epsilon is about an observer that sees
+        more, and proves nothing against the guarantee.
     """
 
     epsilon: float | None
     delta: float
     confidence: float
     most: float = inf
+    seen: bool = True
 
 
 def largest_ratio(pairs: Sequence[tuple[float, float]]) -> Finding:

@@ -11,6 +11,7 @@ BENCHMARKS: Registry[Callable[[], Iterator[Row]]] = Registry(
     "benchmark",
     {
         "simulate": "hedgerow.benchmarks.simulation:simulate_rows",
+        "points": "hedgerow.benchmarks.points:points_rows",
         "memory": "hedgerow.benchmarks.simulation:memory_rows",
         "calibrate": "hedgerow.benchmarks.calibration:calibrate_rows",
         "scale": "hedgerow.benchmarks.simulation:scale_rows",

@@ -43,7 +43,7 @@ def play(
     algorithm = spec.build(environment.setting)  # `bench calibrate` times this step
 
     def work() -> object:
-        recorder = Recorder(environment.setting, environment.family)
+        recorder = Recorder(environment.setting)
         counters = simulate(algorithm, environment, 1, sinks=[recorder], engine=engine)
         return recorder.result("", 1, counters)
 
@@ -170,7 +170,7 @@ def _million(rounds: int, experts: int, every: int) -> float:
     """The peak memory of a process that plays one long game."""
     environment = Realizable(clients=1, experts=experts, horizon=rounds)
     algorithm = SparseVector(epsilon=1.0, every=every).build(environment.setting)
-    recorder = Recorder(environment.setting, environment.family)
+    recorder = Recorder(environment.setting)
     result = recorder.result("", 0, simulate(algorithm, environment, 0, sinks=[recorder]))
     if not np.isfinite(result.regret).all():
         raise ArithmeticError("The regret is not finite.")
@@ -204,7 +204,7 @@ def _played_by_sums(
     start = time.perf_counter()
     environment = Realizable(clients=clients, experts=experts, horizon=rounds, law="bernoulli")
     algorithm = spec.build(environment.setting)
-    recorder = Recorder(environment.setting, environment.family)
+    recorder = Recorder(environment.setting)
     result = recorder.result(
         "", 0, simulate(algorithm, environment, 0, sinks=[recorder], engine="summed")
     )

@@ -14,6 +14,11 @@ from hedgerow.cli.output import ERR, OUT, print_json
 from hedgerow.cli.tables import new_table
 from hedgerow.studies.config import parse_setting, typed
 
+UNSEEN = (
+    "* shown to an observer that sees everything that was released; this one sees less, so a larger"
+    " number proves nothing"
+)
+
 
 def audit(
     name: Annotated[str, typer.Argument(help="An algorithm; see `hedgerow list`.")],
@@ -32,7 +37,8 @@ def audit(
 
     Exact ratio: the likelihoods of chosen transcripts, without sampling. Glass box: real runs,
     judged by their exact likelihoods. Black box: real runs, judged by the frequency of each
-    outcome.
+    outcome. Replayed releases: real runs, judged by the exact likelihoods of all that was released
+    about the data, so the server that sees uploads is attacked, too.
 
     Example: hedgerow audit sparse_vector --set epsilon=1
 
@@ -65,6 +71,7 @@ def _show(name: str, rows: list[AuditRow]) -> None:
     table = new_table(("case", "claim", "method"), numbers, title=title)
     for row in rows:
         case, shown = row.case, "-" if row.finding.epsilon is None else f"{row.finding.epsilon:.4g}"
+        unseen = "" if row.finding.seen else "*"
         claim = (
             f"{case.claim} ({notes.index(_played(case)) + 1})" if case.parameters else case.claim
         )
@@ -72,7 +79,7 @@ def _show(name: str, rows: list[AuditRow]) -> None:
         numbers = (
             f"{case.delta:g}",
             f"{row.certified:.4g}",
-            shown,
+            shown + unseen,
             f"{row.finding.confidence:.4g}",
         )
         verdict = f"[{'green' if row.passed else 'red'}]{row.verdict}[/]"
@@ -80,6 +87,8 @@ def _show(name: str, rows: list[AuditRow]) -> None:
     OUT.print(table)
     for number, note in enumerate(notes, start=1):
         OUT.print(f"({number}) played with {note}", markup=False)
+    if not all(row.finding.seen for row in rows):
+        OUT.print(UNSEEN, markup=False)
 
 
 def _played(case: AuditCase) -> str:

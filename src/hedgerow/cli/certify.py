@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Annotated, Any
 
 import typer
@@ -10,7 +10,9 @@ import typer
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.cli.options import Debug, Json, Plugins, Settings, prepare
 from hedgerow.cli.output import OUT, print_indented, print_json
+from hedgerow.core.convex import FAMILIES
 from hedgerow.core.errors import InvalidValue
+from hedgerow.core.losses import Family
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
@@ -22,7 +24,7 @@ from hedgerow.privacy.secure import SecureNoise
 from hedgerow.records.build import algorithm_record, choices_of
 from hedgerow.records.schema import AlgorithmRecord, GuaranteeRecord, to_json
 from hedgerow.statement.page import pairs
-from hedgerow.statement.words import explained
+from hedgerow.statement.words import explained, player, shown_setting
 from hedgerow.studies.config import parse_setting, typed
 from hedgerow.studies.study import budget_notes
 
@@ -32,21 +34,38 @@ FRAME: dict[str, Any] = {"clients": 10, "experts": 100, "horizon": 512}
 def build(name: str, settings: list[str], secure: bool = False) -> tuple[AlgorithmSpec, Algorithm]:
     """Build a specification and its algorithm from `key=value` texts.
 
-    The keys clients, experts and horizon belong to the setting. With `secure`, the algorithm is
-    that of a learner on real data.
+    The keys clients, experts, horizon (`none` for a game without one), deciders and family (such as
+    `family=logistic` and `family.radius=2`) belong to the setting.
+    With `secure`, the algorithm is that of a learner on real data.
     """
     kind = ALGORITHMS[name]
     given = dict(parse_setting(text) for text in settings)
     frame = {key: given.pop(key, value) for key, value in FRAME.items()}
-    known = [*(f.name for f in fields(kind) if f.init), *FRAME]
+    if frame["horizon"] == "none":
+        frame["horizon"] = None
+    family = _family(given)
+    known = [*(f.name for f in fields(kind) if f.init), *FRAME, "deciders", "family"]
+    frame |= {key: given.pop(key) for key in ("deciders",) if key in given}
     for key in given:
         if key not in known:
             raise InvalidValue(f"Unknown key {key} for {name}; {nearest(key, known)}")
-    spec, setting = typed(kind, given, name), typed(Setting, frame, "setting")
+    spec = typed(kind, given, name)
+    setting = replace(typed(Setting, frame, "setting"), family=family)
     if not secure:
         return spec, spec.build(setting)
-    game = {"clients": setting.clients, "experts": setting.experts, "horizon": setting.horizon}
+    game = {f.name: getattr(setting, f.name) for f in fields(setting)}
     return spec, Learner.private(spec, **game, source=SecureNoise()).algorithm
+
+
+def _family(given: dict[str, Any]) -> Family:
+    """Take the loss family out of the settings: `family=logistic`, `family.radius=2`."""
+    name = given.pop("family", "linear")
+    if name not in FAMILIES:
+        raise InvalidValue(f"Unknown family {name}; {nearest(str(name), FAMILIES)}")
+    prefix = "family."
+    names = [key for key in given if key.startswith(prefix)]
+    choices = {key.removeprefix(prefix): given.pop(key) for key in names}
+    return typed(FAMILIES[name], choices, "family")
 
 
 def _collusion(others: int) -> str:
@@ -96,14 +115,14 @@ def certify(
 
 
 def _show(record: AlgorithmRecord, bound: dict[str, Any], notes: list[str]) -> None:
-    frame = ", ".join(f"{key} = {value}" for key, value in record.setting.items())
+    frame = ", ".join(f"{key} = {value}" for key, value in shown_setting(record).items())
     certified = f"calibration {record.calibration}, trust {record.trust}"
     OUT.print(f"[bold]{record.label}[/bold], {certified}; {frame}")
     for key, value in record.parameters.items():
         print_indented(f"{pairs({key: value}, record.label)}")
     if bound["regret_bound"] is not None:
         value, losses = bound_words(bound["regret_bound"]), bound["regret_bound_for"]
-        print_indented(f"expected regret per client at most {value}, for {losses}")
+        print_indented(f"expected regret per {player(record)} at most {value}, for {losses}")
         print_indented(f"proof of this bound: {bound['regret_bound_proof']}")
     for note in notes:
         print_indented(f"note: {note}")

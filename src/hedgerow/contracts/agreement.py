@@ -22,10 +22,11 @@ from hedgerow.contracts.games import (
 )
 from hedgerow.contracts.outcome import NotApplicable, demand, same
 from hedgerow.contracts.recording import short_noise
+from hedgerow.contracts.reloading import Reloading, reload
 from hedgerow.core.block import ABSENT, Block, check
 from hedgerow.core.environment import Environment, Feature, Traits
 from hedgerow.core.errors import InvalidValue, Unsupported
-from hedgerow.core.messages import decode, encode
+from hedgerow.core.messages import encode
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, RunState, SpanClient
 from hedgerow.core.transcript import Digest, Everything
@@ -186,7 +187,7 @@ def same_by_sums(spec: AlgorithmSpec) -> None:
     for seed in SEEDS:
         found = []
         for engine in ("vectorised", "summed"):
-            recorder = Recorder(environment.setting, environment.family, points=7)
+            recorder = Recorder(environment.setting, points=7)
             result = recorder.result(
                 "", seed, simulate(algorithm, environment, seed, sinks=[recorder], engine=engine)
             )
@@ -287,7 +288,10 @@ def pure(spec: AlgorithmSpec) -> None:
 
 
 def resumable(spec: AlgorithmSpec) -> None:
-    """A run that is saved, loaded and continued equals one that was never interrupted."""
+    """A run that is saved, loaded and continued equals one that was never interrupted.
+
+    The states of fast paths have the declared types, too.
+    """
     environment, algorithm = one_game(spec)
     for make in (Engine.vectorised, Engine.in_process):
         digests = []
@@ -299,7 +303,7 @@ def resumable(spec: AlgorithmSpec) -> None:
                 run = engine.advance(run, block, [digest])
                 if interrupted:
                     source = SeededNoise.restore(json.loads(json.dumps(source.snapshot())))
-                    engine, run = make(algorithm, source), _through_codec(run)
+                    engine, run = make(algorithm, source), _reloaded(algorithm, run)
             digests.append(digest.hex)
         demand(
             digests[0] == digests[1],
@@ -307,19 +311,46 @@ def resumable(spec: AlgorithmSpec) -> None:
         )
 
 
-def _through_codec(run: RunState) -> RunState:
-    def copy(state: Any) -> Any:
-        if state is None:
-            return None
-        return (
-            tuple(copy(one) for one in state)
-            if isinstance(state, tuple)
-            else decode(type(state), encode(state))
-        )
+def _reloaded(algorithm: Algorithm, run: RunState) -> RunState:
+    def each(role: Any, states: Any) -> Any:
+        if isinstance(states, tuple):
+            return tuple(reload(role, one, "round") for one in states)
+        return reload(role, states, "round")
 
-    return RunState(
-        run.round, copy(run.clients), copy(run.deciders), copy(run.server), run.remaining
+    deciders = None if algorithm.decider is None else each(algorithm.decider, run.deciders)
+    return replace(
+        run,
+        clients=each(algorithm.client, run.clients),
+        deciders=deciders,
+        server=each(algorithm.server, run.server),
     )
+
+
+def states_survive(spec: AlgorithmSpec) -> None:
+    """Every state has the declared type, and the game goes on from a copy that was saved.
+
+    The copy is saved and loaded after every step, for one client at a time and for all at once.
+    """
+    for environment, algorithm in games(spec):
+        survives(algorithm, environment)
+
+
+def survives(algorithm: Algorithm, environment: Environment) -> None:
+    """Demand that all states of one game survive."""
+    decider = algorithm.decider
+    reloading = replace(
+        algorithm,
+        client=Reloading(algorithm.client),
+        server=Reloading(algorithm.server),
+        decider=None if decider is None else Reloading(decider),
+        advance=None,
+    )
+    kept = _transcript(algorithm, environment, SEEDS[0], "vectorised")
+    for engine in ("vectorised", "in_process"):
+        demand(
+            same(kept, _transcript(reloading, environment, SEEDS[0], engine)),
+            f"the game goes on differently from saved states on {environment} ({engine})",
+        )
 
 
 def valid_plays(spec: AlgorithmSpec) -> None:

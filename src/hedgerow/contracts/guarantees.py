@@ -35,6 +35,7 @@ from hedgerow.core.certificate import (
     Channel,
     Event,
     Observer,
+    Person,
 )
 from hedgerow.core.games import Games
 from hedgerow.core.lattice import round_to_lattice
@@ -138,9 +139,12 @@ def sensitivities_hold(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> None:
     """On neighbouring inputs, released values differ by at most the declared sensitivity.
 
     Neighbours differ in one unit of a promise. The second run is replayed with the outputs of the
-    first.
+    first. If the records of a person enter separate releases, two records of one person move no
+    release further than one does.
     """
-    for unit in units(private(spec)):
+    algorithm = private(spec)
+    two = (Person(2, may_span_clients=True),) if algorithm.certificate.separate else ()
+    for unit in dict.fromkeys((*units(algorithm), *two)):
         for a, b in (both for pair in replays(spec, unit, noise) for both in pair.releases()):
             moved = a.mechanism.distance(a.value, b.value)
             allowed = a.mechanism.sensitivity * (1 + 1e-9)

@@ -22,7 +22,7 @@ from hedgerow.contracts.recording import Release
 from hedgerow.core.certificate import Channel, Guarantee, Observer, PrivacyCurve
 from hedgerow.core.errors import Unsupported
 from hedgerow.core.protocol import AlgorithmSpec
-from hedgerow.privacy.budget import CURRENCIES
+from hedgerow.privacy.budget import CURRENCIES, price
 from hedgerow.privacy.composition.bounded_range import WIDEST, AdaptiveBoundedRange
 from hedgerow.privacy.composition.fixed_plan import fixed_plan
 from hedgerow.privacy.composition.steps import PureComposition
@@ -177,10 +177,15 @@ def _rules(costs: Costs, planned: bool) -> tuple[PrivacyCurve, ...]:
 
 
 def _sums(costs: Costs) -> Iterator[PrivacyCurve]:
+    """The sum in every currency that needs no delta.
+
+    A filter fixes its reserve of delta in advance, and a sum with a delta says nothing about that.
+    """
     for currency in CURRENCIES:
         with suppress(Unsupported):
             meter = Odometer(currency)
             for cost, count in costs:
+                price(cost, currency)  # raises if the cost needs a delta
                 for _ in range(count):
                     meter = meter.record(cost)
             yield meter.spent

@@ -22,6 +22,7 @@ CONTRACTS: dict[str, Contract] = {
     "causal": agreement.causal,
     "pure": agreement.pure,
     "resumable": agreement.resumable,
+    "states survive": agreement.states_survive,
     "valid plays": agreement.valid_plays,
     "anytime": agreement.anytime,
     "sleeping experts": agreement.sleeping_experts,

@@ -104,7 +104,7 @@ def _own_games_keep_bound(spec: AlgorithmSpec) -> None:
 def _regret(algorithm: Algorithm, environment: Environment) -> Estimate:
     regrets = []
     for seed in range(30):
-        recorder = Recorder(environment.setting, environment.family, points=2)
+        recorder = Recorder(environment.setting, points=2)
         regrets.append(
             recorder.result(
                 "", seed, simulate(algorithm, environment, seed, sinks=[recorder])
@@ -128,7 +128,7 @@ def million_rounds(spec: AlgorithmSpec) -> str | None:
         return _long_game(spec)
     environment = Bernoulli(clients=1, experts=3, horizon=10**6, mean=0.6, gap=0.1)
     algorithm = changed(spec, interval=1000).build(environment.setting)
-    recorder = Recorder(environment.setting, environment.family)
+    recorder = Recorder(environment.setting)
     result = recorder.result("", 0, simulate(algorithm, environment, 0, sinks=[recorder]))
     demand(bool(np.isfinite(result.regret).all()), "regret is not finite")
     demand(

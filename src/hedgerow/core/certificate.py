@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import Literal
+from typing import ClassVar, Literal
 
 from hedgerow import proofs
 from hedgerow.core.curve import NoGuarantee, PrivacyCurve
 from hedgerow.core.mechanism import Mechanism
+from hedgerow.core.record import LOSS_VECTOR, Record
 from hedgerow.core.setting import Setting
 
 
@@ -58,40 +60,103 @@ Composition = Literal["sum", "shifts", "joint"]
 
 * `"sum"`: their costs compose to the claim.
 * `"shifts"`: they are Gaussian, and their shifts add up in one mean vector. With the distance that
-  the unit moves each release and the scale of its noise, sqrt(sum (distance / scale)^2) <= mu.
+  the unit moves each release and the scale of its noise,
+  sqrt(sum (distance / scale)^2) <= mu (`proofs/mechanisms.md#shifts`).
 * `"joint"`: a proof covers all releases at once and needs an exact likelihood.
 """
 
 
 @dataclass(frozen=True)
-class Event:
-    """The unit is one record of one client in one round."""
+class Unit(ABC):
+    """What a guarantee protects, in words and as a formula; `record` says what a record is."""
 
+    noun: ClassVar[str]
+    record: Record = field(default=LOSS_VECTOR, kw_only=True)
+
+    @abstractmethod
     def words(self) -> str:
-        return "one loss vector of one client in one round"
+        """Return the unit in words."""
+
+    @abstractmethod
+    def adjacency(self) -> str:
+        """Return the change that a guarantee hides, in words."""
+
+    @abstractmethod
+    def formula(self) -> str:
+        """Return when two streams of records are neighbours, as a formula."""
 
 
 @dataclass(frozen=True)
-class Person:
+class Event(Unit):
+    """The unit is one record of one client in one round."""
+
+    noun: ClassVar[str] = "record"
+
+    def words(self) -> str:
+        return f"one {self.record.name} of one client in one round"
+
+    def adjacency(self) -> str:
+        what = f"one {self.record.name} {self.record.placed}"
+        return f"replace {what} of one client in one round"
+
+    def formula(self) -> str:
+        return (
+            "D ~ D' if, for some client i and round t, "
+            f"{_unchanged(self.record)} for all (j,s) other than (i,t)"
+        )
+
+
+@dataclass(frozen=True)
+class Person(Unit):
     """The unit is one person with at most `appearances` records, at one client or at several."""
 
+    noun: ClassVar[str] = "person"
     appearances: int
     may_span_clients: bool
 
     def words(self) -> str:
+        records = "1 record" if self.appearances == 1 else f"{self.appearances} records"
         where = "across clients" if self.may_span_clients else "at one client"
-        return f"one person with at most {self.appearances} records {where}"
+        return f"one person with at most {records} {where}"
+
+    def adjacency(self) -> str:
+        where = "of any clients" if self.may_span_clients else "of one client"
+        what = f"{self._most} {self.record.placed}"
+        return f"replace at most {what}, all of one person, {where}"
+
+    def formula(self) -> str:
+        where = "" if self.may_span_clients else " and at one client"
+        return f"D ~ D' if they differ in at most {self._most}, all of one person{where}"
+
+    @property
+    def _most(self) -> str:
+        name = self.record.name if self.appearances == 1 else self.record.plural
+        return f"{self.appearances} {name}"
 
 
 @dataclass(frozen=True)
-class Site:
+class Site(Unit):
     """The unit is everything one client holds."""
+
+    noun: ClassVar[str] = "client"
 
     def words(self) -> str:
         return "all the data of one client"
 
+    def adjacency(self) -> str:
+        what = f"{self.record.plural} {self.record.placed}"
+        return f"replace all {what} of one client"
 
-Unit = Event | Person | Site
+    def formula(self) -> str:
+        return (
+            "D ~ D' if, for some client i, "
+            f"{_unchanged(self.record)} for all other clients j and all rounds s"
+        )
+
+
+def _unchanged(record: Record) -> str:
+    place, prime = "j,s", "'"
+    return f"{record.at(place)} = {record.at(place, prime)}"
 
 
 @dataclass(frozen=True)
@@ -150,9 +215,16 @@ PUBLIC_REPORTERS = Assumption(
     "which clients report in which round is not protected and does not depend on the protected "
     "record",
 )
-NO_CARRY_OVER = Assumption(
-    "NO_CARRY_OVER", "later losses depend on the protected record only through what was broadcast"
-)
+
+
+def no_carry_over(record: Record) -> Assumption:
+    """The assumption that a record has no influence on later ones except through the game."""
+    later = record.charges if record.holds_charges else record.plural
+    text = f"later {later} depend on the protected record only through what was broadcast"
+    return Assumption("NO_CARRY_OVER", text)
+
+
+NO_CARRY_OVER = no_carry_over(LOSS_VECTOR)
 
 
 @dataclass(frozen=True)
@@ -175,7 +247,7 @@ class Guarantee:
     """What one observer can learn about one unit from all that it sees together.
 
     `colluding` clients (a peer counts as one of them) may combine their data and random draws with
-    what the observer sees. `bounds` limit a single loss; a loss outside them is refused.
+    what the observer sees. `horizon` is the number of rounds that it covers; None: any number.
     """
 
     observer: Observer
@@ -186,7 +258,6 @@ class Guarantee:
     proof: Proof | None = None
     colluding: int = 0
     horizon: int | None = None
-    bounds: tuple[float, float] = (0.0, 1.0)
     claimed: PrivacyCurve | None = None
     assumes: frozenset[Assumption] = frozenset()
 
@@ -203,6 +274,11 @@ class Guarantee:
         return sentence
 
     @property
+    def bounds(self) -> tuple[float, float]:
+        """The range of a single loss or gain; one outside it is refused."""
+        return self.unit.record.bounds
+
+    @property
     def protects(self) -> bool:
         """Whether there is any guarantee at all."""
         return not isinstance(self.curve, NoGuarantee)
@@ -217,6 +293,11 @@ class Certificate:
     enters make up its cost (`Composition`). `entered` is the largest number of releases that one
     unit enters, if it is known. `when_spent` describes what happens if the budget is spent before
     the horizon ends.
+
+    `separate` is True if the records of one person, at whichever clients they are, enter releases
+    that no other of them enters and, unless these are Gaussian, one record after the other. Then k
+    records compose, such as to sqrt(k) mu; otherwise they add up in one release, such as to k mu
+    (`proofs/mechanisms.md#separate-releases`).
     """
 
     trust: Literal["none", "central", "distributed", "local"]
@@ -227,6 +308,7 @@ class Certificate:
     composition: Composition = "joint"
     when_spent: str = ""
     entered: int | None = None
+    separate: bool = False
 
     def __repr__(self) -> str:
         lines = [f"<Certificate: trust {self.trust}, calibration {self.calibration}>"]
@@ -266,7 +348,7 @@ def with_exact_noise(certificate: Certificate) -> Certificate:
     return replace(certificate, guarantees=guarantees)
 
 
-ONE_LOSS_VECTOR = "replace one loss vector l_(i,t) in [0,1]^d of one client in one round"
+ONE_LOSS_VECTOR = Event().adjacency()
 PRESENCE_STAYS = "; participation stays the same"
 
 
@@ -285,11 +367,13 @@ def with_public_mask(
     return replace(certificate, guarantees=guarantees)
 
 
-def not_private(reason: str, channels: Mapping[str, Channel]) -> Certificate:
+def not_private(
+    reason: str, channels: Mapping[str, Channel], record: Record = LOSS_VECTOR
+) -> Certificate:
     """Return a certificate that states, for every observer, that nothing is protected."""
-    raw = NoGuarantee(reason)
+    raw, unit = NoGuarantee(reason), Event(record=record)
     guarantees = tuple(
-        Guarantee(observer, view, Event(), ONE_LOSS_VECTOR, raw)
+        Guarantee(observer, view, unit, unit.adjacency(), raw)
         for observer, view in DEFAULT_VIEWS.items()
     )
     return Certificate("none", "none", guarantees, channels)
@@ -307,19 +391,24 @@ def trusted_server(
     composition: Composition = "joint",
     when_spent: str = "",
     entered: int | None = None,
+    separate: bool = False,
 ) -> Certificate:
     """Return a certificate of the central model: clients send exact sums to a trusted server.
 
-    What the server sends back protects one loss vector from everyone else. Only the server adds
-    noise, so clients that combine what they know learn no more than the public.
+    What the server sends back protects one record, such as a loss vector, from everyone else. Only
+    the server adds noise, so clients that combine what they know learn no more than the public.
     """
-    raw = NoGuarantee("clients send the server exact sums of their losses")
+    record = setting.family.record
+    unit, vectors = Event(record=record), record.holds_charges
+    sent = f"sums of their {record.charges}" if vectors else f"values of their {record.plural}"
+    raw = NoGuarantee(f"clients send the server exact {sent}")
+    assumes = frozenset({TRUSTED_SERVER, IDEAL_REALS, PUBLIC_PARAMETERS, no_carry_over(record)})
     guarantees = [
         Guarantee(
             Observer.SERVER,
             DEFAULT_VIEWS[Observer.SERVER],
-            Event(),
-            ONE_LOSS_VECTOR,
+            unit,
+            unit.adjacency(),
             raw,
             horizon=setting.horizon,
         )
@@ -329,14 +418,14 @@ def trusted_server(
             Guarantee(
                 observer,
                 DEFAULT_VIEWS[observer],
-                Event(),
-                ONE_LOSS_VECTOR,
+                unit,
+                unit.adjacency(),
                 curve,
                 proof,
                 colluding=setting.clients - 1,
                 horizon=setting.horizon,
                 claimed=claimed,
-                assumes=frozenset({TRUSTED_SERVER, IDEAL_REALS, PUBLIC_PARAMETERS, NO_CARRY_OVER}),
+                assumes=assumes,
             )
         )
     return Certificate(
@@ -348,4 +437,5 @@ def trusted_server(
         composition,
         when_spent,
         entered,
+        separate,
     )

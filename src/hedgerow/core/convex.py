@@ -17,14 +17,18 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
 from hedgerow.core.losses import (
     EPS,
+    FEW,
     Clipped,
     Family,
+    Gains,
+    Linear,
     Move,
     Norm,
     Rounding,
     finite,
     refuse,
 )
+from hedgerow.core.record import Record, distribution, example
 from hedgerow.core.validate import positive
 
 SLACK = 1e-12  # relative: what rounding may add to a norm or a sum that is just allowed
@@ -57,10 +61,9 @@ class Scored(Family):
     def bend(self, score: Array, target: Array) -> Array:
         """Return the second derivative of phi with respect to the score."""
 
-    @property
     @abstractmethod
-    def steepest(self) -> float:
-        """The largest absolute slope."""
+    def steepest(self, score: float) -> float:
+        """Return the largest absolute slope where scores are at most `score` in absolute value."""
 
     @property
     def most_bent(self) -> float:
@@ -75,6 +78,11 @@ class Scored(Family):
     @abstractmethod
     def largest_target(self) -> float:
         """The largest absolute target."""
+
+    @property
+    def record(self) -> Record:
+        features, most = f"features of norm at most {self.feature_norm:g}", self.largest_target
+        return example(self.bounds, f"({features}, target in [{-most:g},{most:g}])")
 
     @property
     def domain(self) -> Ball:
@@ -105,22 +113,20 @@ class Scored(Family):
     def gradient_bound(self, norm: Norm, width: int) -> float:
         # slope times features: the steepest charge with the longest features. Their l1 norm is
         # sqrt(width) times F if all are equal, their largest coordinate is F if only one is not 0.
-        return self.steepest * self.feature_norm * (sqrt(width) if norm == "l1" else 1.0)
+        longest = self.feature_norm * (sqrt(width) if norm == "l1" else 1.0)
+        return self.steepest(self.largest_score) * longest
 
     def smoothness(self, norm: Move, width: int) -> float:
         # the Hessian is phi'' times features features'; its norm is that of the features, squared,
         # from l2 to l2, and the largest feature, squared, from l1 to linf
         return self.most_bent * self.feature_norm**2
 
-    def rounding(self, width: int) -> Rounding:
-        # a dot product and a difference of numbers up to F R and the largest target
-        score = (width + 2) * EPS * (self.largest_score + self.largest_target)
-        return Rounding(
-            # a wrong score changes the charge by at most the slope; then a few roundings
-            self.steepest * score + 8 * EPS * max(map(abs, self.bounds)),
-            # and the slope by at most the bend
-            self.feature_norm * (self.most_bent * score + 8 * EPS * self.steepest),
-        )
+    def rounding(self, width: int, reach: float) -> Rounding:
+        score = self.feature_norm * reach
+        # a dot product and a difference of numbers up to the largest score and target
+        off = (width + 2) * EPS * (score + self.largest_target)
+        # a wrong score changes the charge by the slope, and the slope by the bend
+        return Rounding(self.steepest(score) * off, self.feature_norm * self.most_bent * off)
 
     def check(
         self, name: str, records: Array, first_round: int = 0, present: np.ndarray | None = None
@@ -206,9 +212,8 @@ class SquaredError(Scored):
     def bounds(self) -> tuple[float, float]:
         return (0.0, (self.feature_norm * self.radius + self.target) ** 2 / 2)
 
-    @property
-    def steepest(self) -> float:
-        return self.largest_score + self.target  # the largest residual
+    def steepest(self, score: float) -> float:
+        return score + self.target  # the largest residual
 
     def charge(self, score: Array, target: Array) -> Array:
         return (score - target) ** 2 / 2
@@ -265,10 +270,8 @@ class Huber(Scored):
         largest = np.array(self.largest_score + self.target)
         return (0.0, float(self.charge(largest, np.zeros(()))))
 
-    @property
-    def steepest(self) -> float:
-        # the residual, but no more than the threshold
-        return min(self.threshold, self.largest_score + self.target)
+    def steepest(self, score: float) -> float:
+        return min(self.threshold, score + self.target)  # the residual, but cut off
 
     def charge(self, score: Array, target: Array) -> Array:
         size = np.abs(score - target)
@@ -318,9 +321,8 @@ class Logistic(Scored):
         largest = self.largest_score
         return (float(np.logaddexp(0.0, -largest)), float(np.logaddexp(0.0, largest)))
 
-    @property
-    def steepest(self) -> float:
-        return float(np.exp(-np.logaddexp(0.0, -self.largest_score)))  # the worst score
+    def steepest(self, score: float) -> float:
+        return float(np.exp(-np.logaddexp(0.0, -score)))  # the score of the wrong label
 
     @property
     def most_bent(self) -> float:
@@ -371,8 +373,8 @@ class CrossEntropy(Family):
     >>> import numpy as np
     >>> import hedgerow as hr
     >>> family = hr.CrossEntropy(floor=0.25)
-    >>> family.value(np.array([0.0, 1.0]), np.array([0.25, 0.75])).round(4).tolist()
-    -0.0
+    >>> float(family.value(np.array([0.0, 1.0]), np.array([0.5, 0.5])).round(4))
+    0.2877
     >>> family.gradient_bound("linf", width=2), family.smoothness("l1", width=2)
     (4.0, 8.0)
     """
@@ -389,6 +391,10 @@ class CrossEntropy(Family):
     @property
     def bounds(self) -> tuple[float, float]:
         return (-log1p(self.floor), -log(self.floor))  # forecast with certainty: right or wrong
+
+    @property
+    def record(self) -> Record:
+        return distribution(self.bounds)
 
     def value(self, records: Array, plays: Array) -> Array:
         return 0.0 - np.einsum("...d,...d->...", records, np.log(plays + self.floor))
@@ -412,9 +418,9 @@ class CrossEntropy(Family):
             return 0.0
         return (0.5 if norm == "l1" else sqrt(1 - 1 / width)) / self.floor**2
 
-    def rounding(self, width: int) -> Rounding:
-        # log of a sum that is off by one rounding, then a dot product with a distribution
-        return Rounding((width + 8) * EPS * (1 + max(map(abs, self.bounds))), 4 * EPS / self.floor)
+    def rounding(self, width: int, reach: float) -> Rounding:
+        # the log of a sum that is off by one rounding, then a dot product with a distribution
+        return Rounding((width + FEW) * EPS * (1 + max(map(abs, self.bounds))), 0.0)
 
     def check(
         self, name: str, records: Array, first_round: int = 0, present: np.ndarray | None = None
@@ -434,3 +440,13 @@ class CrossEntropy(Family):
         moved = given.copy()
         moved[off] = Simplex().project(given[off])
         return Clipped(moved, int(np.sum(off)))
+
+
+FAMILIES: dict[str, type[Family]] = {
+    "linear": Linear,
+    "gains": Gains,
+    "squared_error": SquaredError,
+    "huber": Huber,
+    "logistic": Logistic,
+    "cross_entropy": CrossEntropy,
+}

@@ -29,8 +29,7 @@ class Games:
     stream
         `stream(rng, setting)` draws a stream of data for a setting.
     pair
-        `pair(rng, unit)` draws two streams that differ in one unit (an event, a person, or all the
-        data of a client).
+        `pair(rng, unit)` draws two streams that differ in one unit (see `Unit`).
     small
         Games for the contracts on execution. Empty: one game drawn from `stream`.
     tolerance

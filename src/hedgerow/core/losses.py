@@ -16,12 +16,14 @@ import numpy as np
 from hedgerow.core.domain import Domain, Simplex
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import UNITS_PER_LOSS, Array, check_unit_range, round_to_lattice
+from hedgerow.core.record import LOSS_VECTOR, Record, gain_vector
 from hedgerow.core.validate import expect
 
 Norm = Literal["l1", "l2", "linf"]
 Move = Literal["l1", "l2"]
 MOST_GAIN = 2.0**10  # a float64 adds 2^23 such gains exactly: more than a block holds
 EPS = 2.0**-52  # twice the largest relative error of one rounding, so second orders are covered
+FEW = 8  # roundings of elementary functions and products
 
 
 def common_plays(plays: np.ndarray) -> np.ndarray | None:
@@ -35,15 +37,19 @@ def common_plays(plays: np.ndarray) -> np.ndarray | None:
     return plays[:, 0] if plays.ndim == 2 and plays.strides[1] == 0 and plays.shape[1] > 0 else None
 
 
-class Clipped(NamedTuple):
+@dataclass(frozen=True)
+class Clipped:
     """Records that lie in the range of their family, and how many of them had to be moved."""
 
     records: Array
-    count: int
+    moved: int
 
 
 class Rounding(NamedTuple):
-    """The largest rounding errors of one computed charge and of one gradient (Euclidean norm)."""
+    """Bounds on the rounding errors of one computed charge and of one gradient (Euclidean norm).
+
+    They come on top of a few roundings (`FEW`, relative) of the computed numbers themselves.
+    """
 
     value: float
     gradient: float
@@ -87,6 +93,11 @@ class Family(ABC):
     def bounds(self) -> tuple[float, float]:
         """The smallest and the largest charge."""
 
+    @property
+    def record(self) -> Record:
+        """What a record is called in certificates and statements, and where it lies."""
+        return Record("record", "z", "", "what a client holds about one round", "loss", self.bounds)
+
     def record_width(self, width: int) -> int:
         """Return how many numbers a record has if points have `width` coordinates."""
         return width
@@ -122,8 +133,11 @@ class Family(ABC):
         """
 
     @abstractmethod
-    def rounding(self, width: int) -> Rounding:
-        """Return bounds on the errors of a computed charge and gradient, for certified optima."""
+    def rounding(self, width: int, reach: float) -> Rounding:
+        """Return bounds on the errors of a computed charge and gradient, for certified optima.
+
+        `reach` is the Euclidean norm of the point.
+        """
 
     @abstractmethod
     def check(
@@ -154,7 +168,7 @@ def finite(records: Array) -> Array:
     """Return the records as floats; refuse NaN and infinite numbers."""
     given = np.asarray(records, float)
     refuse(
-        ~np.isfinite(given).all(axis=-1),
+        ~np.asarray(np.isfinite(given).all(axis=-1)),
         0,
         "Expected finite numbers in every record ({place}). Remove or repair it.",
     )
@@ -194,7 +208,7 @@ class Linear(Family):
     >>> import hedgerow as hr
     >>> hr.Linear().value(np.array([[0.25, 1.0]]), np.array([1]))
     array([1.])
-    >>> hr.Linear().clip(np.array([[0.5, 1.5], [0.0, 1.0]])).count
+    >>> hr.Linear().clip(np.array([[0.5, 1.5], [0.0, 1.0]])).moved
     1
     """
 
@@ -207,6 +221,10 @@ class Linear(Family):
     @property
     def bounds(self) -> tuple[float, float]:
         return (0.0, 1.0)
+
+    @property
+    def record(self) -> Record:
+        return LOSS_VECTOR
 
     def value(self, records: Array, plays: np.ndarray) -> Array:
         return _linear_value(records, plays)
@@ -224,7 +242,7 @@ class Linear(Family):
     def smoothness(self, norm: Move, width: int) -> float:
         return 0.0  # the gradient does not depend on the point
 
-    def rounding(self, width: int) -> Rounding:
+    def rounding(self, width: int, reach: float) -> Rounding:
         return Rounding(width * EPS, 0.0)  # a dot product of losses up to 1 with a mixture
 
     def check(
@@ -277,7 +295,7 @@ class Gains(Family):
     [-12.0]
     >>> family.clip(np.array([[2.0, 12.0], [1.0, 40.0]]))
     Clipped(records=array([[ 1., 12.],
-           [ 1., 40.]]), count=1)
+           [ 1., 40.]]), moved=1)
     >>> family.gradient_bound("linf", width=2)
     40.0
     """
@@ -346,6 +364,12 @@ class Gains(Family):
     def bounds(self) -> tuple[float, float]:
         return (0.0 - float(np.max(self.high)), 0.0 - float(np.min(self.low)))
 
+    @property
+    def record(self) -> Record:
+        least, most = self.bounds
+        space = None if self.experts is None else "with every gain in its declared range"
+        return gain_vector((0.0 - most, 0.0 - least), space)
+
     def value(self, records: Array, plays: np.ndarray) -> Array:
         return 0.0 - _linear_value(records, plays)
 
@@ -364,7 +388,7 @@ class Gains(Family):
     def smoothness(self, norm: Move, width: int) -> float:
         return 0.0  # the gradient does not depend on the point
 
-    def rounding(self, width: int) -> Rounding:
+    def rounding(self, width: int, reach: float) -> Rounding:
         return Rounding(width * EPS * self.largest, 0.0)  # a dot product of gains with a mixture
 
     def check(

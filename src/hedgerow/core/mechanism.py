@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from typing import Any, ClassVar, Self
 
 from hedgerow.core.curve import PrivacyCurve
+from hedgerow.core.errors import Unsupported
 from hedgerow.core.noise import Noise
 
 
@@ -48,6 +49,20 @@ class Mechanism(ABC):
 
         `coin` is a uniform number, used for laws with atoms.
         """
+
+    def log_density(self, value: Any, output: Any) -> float:
+        """Return the logarithm of the density (for discrete outputs: the probability) of an output.
+
+        `value` and `output` are those of one player. Audits compare it between worlds.
+        """
+        raise Unsupported(f"{type(self).__name__} has no log_density.")
+
+    def summed(self, count: int) -> Mechanism:
+        """Return the mechanism that the sum of `count` releases follows, about the sum of values.
+
+        The releases are by different players, with independent noise.
+        """
+        raise Unsupported(f"{type(self).__name__} has no law for the sum of {count} releases.")
 
     @abstractmethod
     def outcomes(self, value: Any) -> tuple[Any, ...] | None:

@@ -1,16 +1,16 @@
-"""Messages and their wire format.
+"""Messages and states, and their wire format.
 
 A message is a frozen dataclass of numbers and arrays. Everything that leaves a client is in an
 `Upload`, and everything that comes back is in a `Broadcast`. The certificate maps each field to a
 channel. The codec is versioned and self-describing: magic, version, length of a JSON header (type,
-field names, dtypes, shapes), header, raw little-endian data.
+field names, dtypes, shapes), header, raw little-endian data. States have the same format.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, fields, is_dataclass
-from functools import cache
+from functools import cache, cached_property
 from math import prod
 from typing import Any, TypeVar
 
@@ -68,7 +68,7 @@ def encode(message: Any) -> bytes:
     """
     header: list[Any] = []
     body: list[bytes] = []
-    for f in fields(message):
+    for f in fields(message):  # each kind of field has its mark before the dtype
         value = getattr(message, f.name)
         value = value.rows if isinstance(value, Buffer) else value
         if value is None:
@@ -144,3 +144,41 @@ def decode(kind: type[Record], data: bytes) -> Record:
     if end != len(data):
         raise InvalidValue(f"Expected {name} of {end} bytes, got {len(data)}.")
     return kind(**values)
+
+
+@dataclass(frozen=True)
+class _NoState:
+    """What is written for the state None."""
+
+
+def hidden(record: Any) -> list[str]:
+    """Return the attributes of a dataclass that are neither fields nor cached properties."""
+    known = {f.name for f in fields(record)}
+    kind = type(record)
+    return sorted(
+        name
+        for name in getattr(record, "__dict__", {})
+        if name not in known and not isinstance(getattr(kind, name, None), cached_property)
+    )
+
+
+def encode_state(state: Any) -> bytes:
+    """Encode the state of a role: None, or a flat dataclass as in `encode`."""
+    if state is None:
+        return encode(_NoState())
+    if not is_dataclass(state):
+        raise InvalidValue(f"Expected a dataclass or None as state, got {type(state).__name__}.")
+    lost = hidden(state)
+    if lost:
+        raise InvalidValue(
+            f"{type(state).__name__}.{lost[0]} would be lost. Declare it as a field."
+        )
+    return encode(state)
+
+
+def decode_state(kind: type[Any], data: bytes) -> Any:
+    """Decode a state of the type `kind` that a role declares; `type(None)` gives None."""
+    if kind is type(None):
+        decode(_NoState, data)
+        return None
+    return decode(kind, data)

@@ -28,6 +28,7 @@ from hedgerow.core.certificate import (
 )
 from hedgerow.core.environment import Feature, Traits
 from hedgerow.core.errors import InvalidValue, Unsupported
+from hedgerow.core.fingerprint import fingerprint
 from hedgerow.core.games import Games
 from hedgerow.core.losses import Family, Linear
 from hedgerow.core.measure import Measure
@@ -54,8 +55,11 @@ class Context:
 class Decider(Protocol):
     """A role that plays.
 
-    Every client is a decider unless an algorithm names a separate one (local trust, silos).
+    Every client is a decider unless an algorithm names a separate one (local trust, silos). `state`
+    is the type of all its states: a flat dataclass, or `type(None)`.
     """
+
+    state: ClassVar[type[Any]]
 
     def start(self, noise: Noise) -> Any: ...
 
@@ -99,7 +103,12 @@ class SpanClient(Client, Protocol):
 
 
 class Server(Protocol):
-    """The server sees the uploads, or only their sum, and sends broadcasts."""
+    """The server sees the uploads, or only their sum, and sends broadcasts.
+
+    `state` is the type of all its states: a flat dataclass, or `type(None)`.
+    """
+
+    state: ClassVar[type[Any]]
 
     def open(self, noise: Noise) -> tuple[Any, Any]: ...
 
@@ -140,6 +149,13 @@ SHOWN_BY_THE_GAME = {
     Feature.SIDE_INFORMATION: (PUBLIC_SIDE, ""),
     Feature.SOME_REPORT: (PUBLIC_REPORTERS, ""),
 }
+
+
+FINGERPRINTED = (
+    *("name", "setting", "parameters", "upload", "broadcast", "plays", "combine", "supports"),
+    *("certificate", "regret_bound"),
+)
+"""The fields of an algorithm that its fingerprint covers, besides the roles."""
 
 
 @dataclass(frozen=True)
@@ -228,6 +244,28 @@ class Algorithm:
                     f"The certificate of {self.name} does not cover the message field {name}. "
                     "Give it a channel."
                 )
+
+    def fingerprint(self) -> str:
+        """Return a hash of all that decides what the algorithm does and what it promises.
+
+        Algorithms with the same resolved parameters have the same fingerprint in every process. A
+        long test compares two versions of numpy and scipy. Fast paths, the likelihood and the
+        reference do not count: they add nothing.
+
+        >>> from hedgerow.algorithms.baselines.hedge import Hedge
+        >>> built, again = (Hedge().build(Setting(10, 100, 512)) for _ in range(2))
+        >>> built.fingerprint() == again.fingerprint()
+        True
+        >>> Hedge(every=2).build(Setting(10, 100, 512)).fingerprint() == built.fingerprint()
+        False
+        """
+        roles = {"client": self.client, "server": self.server, "decider": self.decider}
+        parts = {
+            **roles,
+            "states": {name: role.state for name, role in roles.items() if role is not None},
+            **{name: getattr(self, name) for name in FINGERPRINTED},
+        }
+        return fingerprint(parts, self.name)
 
     @property
     def has_mechanisms(self) -> bool:

@@ -108,7 +108,17 @@ class Registry(Generic[Thing]):
         )
 
 
+PLUGIN = "hedgerow_plugin_"  # then the name of the file, and a hash of its path
 _loaded: list[str] = []
+
+
+def module_name(module: str) -> str:
+    """Return the name of a module; that of a plugin without what depends on its path.
+
+    >>> module_name("hedgerow_plugin_mine_0123abcd"), module_name("hedgerow.core.block")
+    ('hedgerow_plugin_mine', 'hedgerow.core.block')
+    """
+    return module.rpartition("_")[0] if module.startswith(PLUGIN) else module
 
 
 def loaded_plugins() -> tuple[str, ...]:
@@ -116,17 +126,35 @@ def loaded_plugins() -> tuple[str, ...]:
     return tuple(_loaded)
 
 
+_libraries: list[str] = []
+
+
+def rests_on(*libraries: str) -> None:
+    """Name installed packages that results depend on; every record lists their versions.
+
+    Call it beside the import, also if that import comes later.
+    """
+    _libraries.extend(name for name in libraries if name not in _libraries)
+
+
+def named_libraries() -> tuple[str, ...]:
+    """Return the packages that were named with `rests_on`."""
+    return tuple(_libraries)
+
+
 def load_plugin(path: str) -> None:
     """Run a plugin file.
 
-    The file registers what it adds, for example with `hedgerow.ALGORITHMS.add(name, class)`.
+    The file registers what it adds, for example with `hedgerow.ALGORITHMS.add(name, class)`. It may
+    name the libraries that its results depend on with `rests_on`.
     """
     file = Path(path).resolve()
     if str(file) in _loaded:
         return
     if not file.is_file():
         raise HedgerowError(f"Plugin {path} not found. Check the path.")
-    name = f"hedgerow_plugin_{file.stem}_{hashlib.sha256(str(file).encode()).hexdigest()[:8]}"
+    place = hashlib.sha256(str(file).encode()).hexdigest()[:8]
+    name = f"{PLUGIN}{file.stem}_{place}"
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:
         raise HedgerowError(f"Plugin {path} is not a Python file.")

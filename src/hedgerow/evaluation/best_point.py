@@ -23,10 +23,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hedgerow.core.domain import Ball, Domain, Simplex
+from hedgerow.core.domain import Ball, Domain, Simplex, length
 from hedgerow.core.errors import Unsupported
 from hedgerow.core.lattice import Array
-from hedgerow.core.losses import EPS, Family
+from hedgerow.core.losses import EPS, FEW, Family
 from hedgerow.core.validate import at_least, positive
 
 PIECE = 2**12  # records evaluated at a time
@@ -54,10 +54,12 @@ class BestPoint:
 class _Place:
     """What one pass finds at a point. Errors are bounds on what rounding changed.
 
-    Let G be the largest gradient and n the number of records. A sum of n computed numbers, in
-    pieces of at most p, adds each number in at most p + pieces steps, so it is off by at most that
-    many roundings of the sum of absolute values. Each number is off by `family.rounding`. The point
-    may lie outside the domain by a few roundings per coordinate, times G in the total.
+    Each computed charge and gradient is off by `family.rounding` and a few roundings of itself. In
+    a sum of pieces of at most p records each number passes through at most p + pieces additions, so
+    the sum is off by at most that many roundings of the sum of absolute values. Dot products with
+    the summed gradient are off by width roundings. The point may lie outside the domain by a few
+    roundings of each coordinate; the nearest point inside then charges more by at most the distance
+    times the gradient there.
     """
 
     point: Array
@@ -89,34 +91,37 @@ def _pieces(replay: Replay, width: int) -> Iterator[Array]:
 
 def _evaluate(family: Family, width: int, replay: Replay, point: Array) -> _Place:
     records, pieces, longest = 0, 0, 0
-    value, size = 0.0, 0.0
+    value, value_size, gradient_size = 0.0, 0.0, 0.0
     gradient = np.zeros(width)
     curvature: Array | None = None
     for rows in _pieces(replay, family.record_width(width)):
         points = np.broadcast_to(point, (len(rows), width))
-        charges = family.value(rows, points)
+        charges, slopes = family.value(rows, points), family.gradient(rows, points)
         value += float(charges.sum())
-        size += float(np.abs(charges).sum())
-        gradient += family.gradient(rows, points).sum(axis=0)
+        value_size += float(np.abs(charges).sum())
+        gradient += slopes.sum(axis=0)
+        gradient_size += float(length(slopes).sum())
         more = family.curvature(rows, point)
         if more is not None:
             curvature = more if curvature is None else curvature + more
         records, pieces, longest = records + len(rows), pieces + 1, max(longest, len(rows))
-    steps, rounding, domain = longest + pieces, family.rounding(width), family.domain
-    largest = records * family.gradient_bound("l2", width)
-    gradient_error = records * rounding.gradient + steps * EPS * largest
-    _, least = domain.linear_minimum(gradient)
-    dots = (width + 8) * EPS * 2 * domain.diameter * float(np.linalg.norm(gradient))
+    domain, rounding = family.domain, family.rounding(width, float(length(point)))
+    steps = (longest + pieces + FEW) * EPS
+    gradient_error = records * rounding.gradient + steps * gradient_size
+    slope = float(length(gradient))
+    off = (width + FEW) * EPS * domain.diameter
+    steeper = gradient_error + records * family.smoothness("l2", width) * off
+    gap = max(0.0, float(gradient @ point - domain.linear_minimum(gradient)[1]))
     return _Place(
         point,
         records,
         value,
         gradient,
         curvature,
-        value_error=records * rounding.value + steps * EPS * size,
+        value_error=records * rounding.value + steps * value_size,
         gradient_error=gradient_error,
-        outside=(width + 8) * EPS * domain.diameter * largest,
-        gap=max(0.0, float(gradient @ point - least)) + gradient_error * domain.diameter + dots,
+        outside=off * (slope + steeper),
+        gap=gap + gradient_error * domain.diameter + 2 * off * slope,
     )
 
 

@@ -130,6 +130,28 @@ def _charged(family: Family, block: Block, plays: np.ndarray | Plays) -> np.ndar
     return paid.sum(axis=1)
 
 
+def _charged_between(family: Family, block: Block, plays: Plays) -> np.ndarray:
+    """What all clients pay between the cuts of a block of linear losses.
+
+    Where one point is played between two cuts, the block's sums suffice, and nothing is read again.
+    """
+    assert block.segments is not None
+    ends, cuts = np.cumsum(plays.lengths), np.array(block.cuts)
+    starts = np.append(0, cuts[:-1])
+    first, last = (np.searchsorted(ends, at, side="right") for at in (starts, cuts - 1))
+    points = plays.values[first]
+    sums = from_units(block.segments)
+    paid = np.einsum("kid,kid->k", -sums if family.gains else sums, points)
+    for at in np.flatnonzero(first != last):
+        rounds = slice(starts[at], cuts[at])
+        pieces = slice(first[at], last[at] + 1)
+        lengths = np.minimum(ends[pieces], cuts[at]) - np.maximum(
+            ends[pieces] - plays.lengths[pieces], starts[at]
+        )
+        paid[at] = charges(family, block.losses[rounds], Plays(plays.values[pieces], lengths)).sum()
+    return paid
+
+
 class Recorder(Sink):
     """A sink that keeps exact sums and about `points` values of each curve.
 
@@ -142,13 +164,12 @@ class Recorder(Sink):
     def __init__(
         self,
         setting: Setting,
-        family: Family,
         points: int = CURVE_POINTS,
         switches: Sequence[int] = (),
         replay: Callable[[], Iterable[Block]] | None = None,
     ) -> None:
         self.players, self.experts = setting.players, setting.experts
-        self.family = family
+        self.family = family = setting.family
         self.linear = family.linear
         if isinstance(family, Gains):
             largest = setting.players * setting.rounds * family.largest
@@ -174,13 +195,17 @@ class Recorder(Sink):
         self._last: np.ndarray | None = None
 
     def rounds(self, first_round: int, block: Block, plays: np.ndarray | Plays) -> None:
-        charged = _charged(self.family, block, plays)
         low, high = (
             bisect_right(self.marks, first_round),
             bisect_right(self.marks, first_round + block.rounds),
         )
         marks = np.array(self.marks[low:high], np.int64) - first_round
-        self._pay(charged, marks, exact=not isinstance(plays, Plays))
+        if self.linear and isinstance(plays, Plays):
+            ends = np.array(block.cuts)
+            self._pay(_charged_between(self.family, block, plays), np.searchsorted(ends, marks) + 1)
+        else:
+            charged = _charged(self.family, block, plays)
+            self._pay(charged, marks, exact=not isinstance(plays, Plays))
         if self.linear:
             self._compare(block, plays, marks)
         elif self._replay is None:
@@ -207,8 +232,11 @@ class Recorder(Sink):
             self._changes += self.players
         self._last = np.array([play])
 
-    def _pay(self, charged: np.ndarray, marks: np.ndarray, exact: bool) -> None:
-        """Cumulative charges: exact lattice units for experts, floats for points."""
+    def _pay(self, charged: np.ndarray, marks: np.ndarray, exact: bool = False) -> None:
+        """Cumulative charges: exact lattice units for experts, floats for points.
+
+        `charged` may be the charges of single rounds or of longer pieces, and `marks` count them.
+        """
         if exact:
             paid = int(self._paid) + np.cumsum(to_units(charged))
             self._loss += (from_units(paid[marks - 1]) / self.players).tolist()

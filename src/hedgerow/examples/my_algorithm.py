@@ -11,6 +11,7 @@ phase and moves each score of one draw by at most 1, so the whole transcript is 
 """
 
 from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -41,7 +42,7 @@ class NextExpert(Broadcast):
     expert: int
 
 
-# 2. States: explicit and flat, with arrays and numbers only.
+# 2. States: explicit and flat, with arrays and numbers only. Each role declares its own.
 @dataclass(frozen=True)
 class ClientState:
     """The expert to follow, and the losses in this phase."""
@@ -61,6 +62,8 @@ class ServerState:
 @dataclass(frozen=True)
 class PhaseClient:
     """Follows the announced expert and adds up the losses of the phase."""
+
+    state: ClassVar[type[Any]] = ClientState
 
     experts: int
 
@@ -90,6 +93,8 @@ class PhaseClient:
 @dataclass(frozen=True)
 class PhaseServer:
     """Draws the expert of the next phase from the losses of the last one."""
+
+    state: ClassVar[type[Any]] = ServerState
 
     experts: int
     every: int

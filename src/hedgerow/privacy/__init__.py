@@ -25,7 +25,7 @@ from hedgerow.privacy.calibrate import (
 )
 from hedgerow.privacy.composition.bounded_range import AdaptiveBoundedRange
 from hedgerow.privacy.composition.fixed_plan import fixed_plan
-from hedgerow.privacy.composition.groups import appearances, group
+from hedgerow.privacy.composition.groups import appearances, group, of_records
 from hedgerow.privacy.composition.steps import AfterPureStep, PureComposition, pure_sum
 from hedgerow.privacy.curves import (
     ApproximateDP,
@@ -77,6 +77,7 @@ __all__ = [
     "largest_range",
     "largest_rate",
     "least_noise",
+    "of_records",
     "pure_sum",
     "trade_off",
 ]

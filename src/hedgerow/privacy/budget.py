@@ -2,22 +2,25 @@
 
 Three currencies have a proven rule for parameters chosen during the run (`proofs/odometer.md`).
 The pure bound epsilon adds, rho of zero-concentrated DP adds, and mu^2 of Gaussian DP adds.
-Prices are whole numbers of `1 / UNIT`. Sums of whole numbers are exact, so a million releases cause
-no drift. Other prices are rounded up, so rounding never favours the spender.
+A release that is only (epsilon, delta)-DP costs its epsilon in the currency, and its delta beside
+it. Prices are whole numbers of `1 / UNIT`. Sums of whole numbers are exact, so a million releases
+cause no drift. Other prices are rounded up, so rounding never favours the spender.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from math import isfinite
-from typing import Literal
+from math import inf, isfinite
+from typing import Literal, NamedTuple
 
 from hedgerow.core.certificate import PrivacyCurve
 from hedgerow.core.errors import InvalidValue, Unsupported
-from hedgerow.core.validate import expect, positive
+from hedgerow.core.validate import at_least, expect, positive
 from hedgerow.privacy.curves import (
+    ApproximateDP,
     BoundedRange,
+    ByArrival,
     GaussianDP,
     LaplaceDP,
     PureDP,
@@ -132,7 +135,21 @@ class Budget:
         return f"epsilon = {self.epsilon:.6g}, delta = {self.failure:.6g}"
 
 
-_ONE_STEP = (PureDP, BoundedRange, ZeroConcentratedDP, GaussianDP, LaplaceDP)
+ONE_STEP = (PureDP, BoundedRange, ZeroConcentratedDP, GaussianDP, LaplaceDP)
+Steps = tuple[tuple[PrivacyCurve, int], ...]  # costs of one step each, and how often they occur
+Entry = tuple[str, float] | tuple[str, float, float]  # of a ledger: event, value, delta if any
+
+
+class Bill(NamedTuple):
+    """What one release costs: units of the currency, units of delta, and the steps charged."""
+
+    units: int
+    failure: int
+    counts: tuple[int, ...]  # of each of `EVENTS`
+    steps: Steps
+
+
+_ONCE = {each: tuple(int(each == event) for event in EVENTS) for each in EVENTS}
 
 
 def whole_units(numerator: int, denominator: int) -> int:
@@ -143,7 +160,7 @@ def whole_units(numerator: int, denominator: int) -> int:
 def event_of(cost: PrivacyCurve) -> tuple[str, float]:
     """The name and the parameter of the cost of one step.
 
-    Laplace noise counts by its pure bound. A curve without a proven adaptive rule is refused.
+    Laplace noise counts by its pure bound. A curve that has no parameter that adds is refused.
 
     >>> event_of(PureDP(0.5))
     ('pure', 0.5)
@@ -164,9 +181,22 @@ def event_of(cost: PrivacyCurve) -> tuple[str, float]:
             )
 
 
-def cost_of(event: str, value: float) -> PrivacyCurve:
-    """The cost that a ledger stores as a name and a number: the inverse of `event_of`.
+def entry_of(step: PrivacyCurve) -> Entry:
+    """The entry of a ledger for the cost of one step, with the delta of an approximate cost.
 
+    >>> entry_of(PureDP(0.5)), entry_of(ApproximateDP(0.5, 1e-6))
+    (('pure', 0.5), ('pure', 0.5, 1e-06))
+    """
+    if isinstance(step, ApproximateDP):
+        return "pure", step.at_epsilon, step.at_delta
+    return event_of(step)
+
+
+def cost_of(event: str, value: float, delta: float = 0.0) -> PrivacyCurve:
+    """The cost that a ledger stores as a name and a number: the inverse of `entry_of`.
+
+    >>> cost_of("pure", 0.5, 1e-6)
+    ApproximateDP(at_epsilon=0.5, at_delta=1e-06)
     >>> cost_of("shuffled", 0.5)
     Traceback (most recent call last):
     ...
@@ -174,31 +204,41 @@ def cost_of(event: str, value: float) -> PrivacyCurve:
     concentrated, gaussian.
     """
     expect(event in EVENTS, "event", event, f"to be one of {', '.join(EVENTS)}")
-    positive(f"the cost {event}", value)
+    if value != 0 or isinstance(value, bool):
+        positive(f"the cost {event}", value)
+    if delta != 0:
+        expect(event == "pure", "delta", delta, f"to be absent with {event}: only pure has a delta")
+        expect(0 < delta < 1, "delta", delta, ">= 0 and < 1")
+        return ApproximateDP(value, delta)
     return (PureDP, BoundedRange, ZeroConcentratedDP, GaussianDP)[EVENTS.index(event)](value)
 
 
-def steps_of(cost: PrivacyCurve) -> tuple[tuple[PrivacyCurve, int], ...]:
+def steps_of(cost: PrivacyCurve) -> Steps:
     """The steps of a release, and how often each occurs.
 
     Most releases are one step. A `Composed` curve lists its steps. Steps of one release may be
-    chosen adaptively, like releases themselves, so their prices add.
+    chosen adaptively, like releases themselves, so their prices add. A count below 1 would refund
+    what others have spent, and no step at all would be free, so both are refused.
 
     >>> from hedgerow.privacy.composition.steps import AfterPureStep, PureComposition
     >>> steps_of(AfterPureStep(PureComposition(0.1, 20), 0.5))
     ((PureDP(bound=0.5), 1), (PureDP(bound=0.1), 20))
     """
-    if isinstance(cost, _ONE_STEP):  # the common case first: this runs for every release
+    if isinstance(cost, ONE_STEP):  # the common case first: this runs for every release
         return ((cost, 1),)
     if isinstance(cost, Quoted):
         return steps_of(cost.curve)
+    if isinstance(cost, ByArrival):
+        return steps_of(cost.uniform)
+    if isinstance(cost, ApproximateDP) and cost.at_delta == 0:
+        return ((PureDP(cost.at_epsilon), 1),)
     if not isinstance(cost, Composed):
         return ((cost, 1),)
-    return tuple(
-        (step, count * times)
-        for part, times in cost.composed_of()
-        for step, count in steps_of(part)
-    )
+    parts, kind = cost.composed_of(), type(cost).__name__
+    expect(len(parts) > 0, f"the steps of {kind}", parts, "to be at least one")
+    for part, times in parts:
+        at_least(f"the count of a step ({part.words()}) of {kind}", times, 1)
+    return tuple((step, count * times) for part, times in parts for step, count in steps_of(part))
 
 
 def charge(cost: PrivacyCurve, currency: Currency) -> tuple[str, int]:
@@ -210,8 +250,8 @@ def charge(cost: PrivacyCurve, currency: Currency) -> tuple[str, int]:
     """
     event, value = event_of(cost)
     # tested here first, so that the message is not built for every release
-    if not 0 < value <= LARGEST:
-        positive(f"the cost {event}", value)
+    if not 0 <= value <= LARGEST:
+        expect(isfinite(value) and value >= 0, f"the cost {event}", value, ">= 0 and finite")
         expect(value <= LARGEST, f"the cost {event}", value, "<= 2^60")
     top, bottom = float(value).as_integer_ratio()
     if event in ("pure", "bounded_range"):
@@ -231,12 +271,89 @@ def charge(cost: PrivacyCurve, currency: Currency) -> tuple[str, int]:
 
 
 def price(cost: PrivacyCurve, currency: Currency) -> int:
-    """The price of a release in units.
+    """The price of a release that needs no delta, in units; others are refused.
 
     >>> price(PureDP(0.5), "concentrated") / UNIT, price(GaussianDP(0.5), "concentrated") / UNIT
     (0.125, 0.125)
     """
     return sum([count * charge(step, currency)[1] for step, count in steps_of(cost)])
+
+
+def bill(steps: Steps, currency: Currency) -> Bill:
+    """What steps cost together; raises `Unsupported` if one has no price in the currency.
+
+    An approximate step costs what a pure step with its epsilon costs, and its delta, rounded up
+    (`proofs/odometer.md#approximate-costs`).
+
+    >>> both = bill(((ApproximateDP(0.5, 0.25), 2), (PureDP(1.0), 1)), "pure")
+    >>> both.units / UNIT, both.failure / UNIT, both.counts
+    (2.0, 0.5, (3, 0, 0, 0))
+    """
+    units = failure = 0
+    counts: dict[str, int] = dict.fromkeys(EVENTS, 0)
+    for step, count in steps:
+        if isinstance(step, ApproximateDP):
+            event, each = charge(PureDP(step.at_epsilon), currency)
+            failure += count * whole_units(*float(step.at_delta).as_integer_ratio())
+        else:
+            event, each = charge(step, currency)
+        units += count * each
+        counts[event] += count
+    return Bill(units, failure, tuple(counts.values()), steps)
+
+
+def bill_without_delta(cost: PrivacyCurve, currency: Currency) -> Bill | None:
+    """The cost of a release that is charged without any delta; None if that is not possible.
+
+    It is charged as its steps if each has a price in the currency. Otherwise it is one pure step,
+    if the curve has a pure bound.
+    """
+    try:
+        if isinstance(cost, ONE_STEP):  # the common case first: this runs for every release
+            event, units = charge(cost, currency)
+            return Bill(units, 0, _ONCE[event], ((cost, 1),))
+        found = bill(steps_of(cost), currency)
+        if found.failure == 0:
+            return found
+    except Unsupported:
+        pass
+    bound = cost.epsilon(0.0)
+    return bill(((PureDP(bound), 1),), currency) if 0 <= bound < inf else None
+
+
+def bills_with_delta(cost: PrivacyCurve, currency: Currency) -> list[Bill]:
+    """The ways to charge a release by an epsilon and a delta.
+
+    One takes the quoted epsilon and delta of the whole curve. The other charges it step by step,
+    and quotes only the steps that have no price in the currency.
+    """
+    steps = steps_of(cost)
+    parts = [(_with_price(step, currency), count) for step, count in steps]
+    ways = [[(_quoted(cost), 1)], *([] if steps == ((cost, 1),) else [parts])]
+    return [
+        bill(tuple((step, count) for step, count in way if step is not None), currency)
+        for way in ways
+        if all(step is not None for step, _ in way)
+    ]
+
+
+def _with_price(step: PrivacyCurve, currency: Currency) -> PrivacyCurve | None:
+    try:
+        bill(((step, 1),), currency)
+    except Unsupported:
+        return _quoted(step)
+    return step
+
+
+def _quoted(cost: PrivacyCurve) -> PrivacyCurve | None:
+    """The quoted epsilon and delta as a cost, unless they promise nothing."""
+    epsilon, delta = cost.stated()
+    if not 0 <= delta < 1:
+        return None
+    epsilon = max(epsilon, cost.epsilon(delta))
+    if not 0 <= epsilon < inf:
+        return None
+    return ApproximateDP(epsilon, delta) if delta > 0 else PureDP(epsilon)
 
 
 def amount(units: int) -> Fraction:

@@ -2,7 +2,8 @@
 
 Both keep one exact whole number and a few counts, whatever the number of releases. The millionth
 release therefore takes as much time as the first. Only rules proven for parameters chosen during
-the run are used (`proofs/odometer.md`): pure bounds add, rho adds, mu^2 adds.
+the run are used (`proofs/odometer.md`): pure bounds add, rho adds, mu^2 adds, and deltas add beside
+them in a second whole number.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from fractions import Fraction
 from functools import lru_cache
 from hashlib import blake2b
 from math import ceil, isnan, log, log1p, sqrt
+from operator import add
 from typing import Any
 
 from hedgerow.core.certificate import PrivacyCurve
@@ -23,18 +25,27 @@ from hedgerow.core.validate import at_least, expect, positive
 from hedgerow.privacy.budget import (
     CURRENCIES,
     EVENTS,
+    ONE_STEP,
     UNIT,
     UNIT_BITS,
+    Bill,
     Budget,
     Currency,
+    Entry,
     amount,
-    charge,
+    bill_without_delta,
+    bills_with_delta,
     cost_of,
-    price,
-    steps_of,
+    entry_of,
 )
 from hedgerow.privacy.calibrate import exact_capacity, largest_mu, largest_rho
-from hedgerow.privacy.curves import GaussianDP, PureDP, ZeroConcentratedDP
+from hedgerow.privacy.curves import (
+    ApproximateDP,
+    GaussianDP,
+    PureDP,
+    WithFailure,
+    ZeroConcentratedDP,
+)
 
 _NAMES = {"pure": "epsilon", "concentrated": "rho", "gaussian": "mu^2"}
 _STEP = 1.25  # the ratio of the thresholds of the odometer
@@ -70,6 +81,9 @@ class Odometer:
     currencies use a `Filter`, with a limit set in advance, or `realised`, which is larger because
     no limit was set.
 
+    Every curve that protects has a cost. A release that the currency cannot count without a delta
+    is charged by its quoted epsilon and delta (`proofs/odometer.md#approximate-costs`).
+
     Parameters
     ----------
     currency
@@ -80,19 +94,25 @@ class Odometer:
     units
         The sum so far, in units of 2^-256. Default: 0.
     counts
-        The number of steps so far of each kind: pure, bounded range, concentrated, Gaussian.
+        The number of steps so far of each kind: pure, bounded range, concentrated, Gaussian. An
+        approximate step counts as pure.
+    failure
+        The sum of the deltas so far, in units of 2^-256. Default: 0.
 
     Examples
     --------
-    >>> from hedgerow.privacy import Odometer, PureDP
+    >>> from hedgerow.privacy import ApproximateDP, Odometer, PureDP
     >>> Odometer("pure").record(PureDP(0.25)).record(PureDP(0.5)).spent
     PureDP(bound=0.75)
+    >>> Odometer("pure").record(PureDP(0.25)).record(ApproximateDP(0.5, 1e-6)).spent
+    ApproximateDP(at_epsilon=0.75, at_delta=1e-06)
     """
 
     currency: Currency
     expected: float = 1.0
     units: int = 0
     counts: tuple[int, ...] = (0,) * len(EVENTS)
+    failure: int = 0
 
     def __post_init__(self) -> None:
         expect(
@@ -103,6 +123,7 @@ class Odometer:
         )
         positive("expected", self.expected)
         at_least("units", self.units, 0)
+        at_least("failure", self.failure, 0)
         expect(
             len(self.counts) == len(EVENTS),
             "counts",
@@ -118,31 +139,57 @@ class Odometer:
         return sum(self.counts)
 
     def record(self, cost: PrivacyCurve) -> Odometer:
-        """The odometer after one more release; a composition is counted as its steps."""
-        after = self
-        for step, count in steps_of(cost):
-            after = after._after(*charge(step, self.currency), count)
-        return after
+        """The odometer after one more release; a composition is counted as its steps.
 
-    def _after(self, event: str, units: int, count: int) -> Odometer:
-        at = EVENTS.index(event)
-        counts = (*self.counts[:at], self.counts[at] + count, *self.counts[at + 1 :])
+        The release is charged without a delta if it can be, and otherwise with the least delta.
+        """
+        bill = bill_without_delta(cost, self.currency)
+        if bill is None:
+            ways = bills_with_delta(cost, self.currency)
+            if not ways:
+                raise _no_price(cost, self.currency)
+            bill = min(ways, key=lambda way: (way.failure, way.units))
+        return self._after(bill)
+
+    def _after(self, bill: Bill) -> Odometer:
         after = object.__new__(Odometer)  # what the constructor checks has not changed
-        after._set(self.currency, self.expected, self.units + count * units, counts)
+        after._set(
+            self.currency,
+            self.expected,
+            self.units + bill.units,
+            tuple(map(add, self.counts, bill.counts)),
+            self.failure + bill.failure,
+        )
         return after
 
     def _set(
-        self, currency: Currency, expected: float, units: int, counts: tuple[int, ...]
+        self,
+        currency: Currency,
+        expected: float,
+        units: int,
+        counts: tuple[int, ...],
+        failure: int,
     ) -> None:
         object.__setattr__(self, "currency", currency)
         object.__setattr__(self, "expected", expected)
         object.__setattr__(self, "units", units)
         object.__setattr__(self, "counts", counts)
+        object.__setattr__(self, "failure", failure)
+
+    @property
+    def delta(self) -> float:
+        """The sum of the deltas of approximate releases, rounded up to a float, at most 1."""
+        return min(1.0, round_up(amount(self.failure)))
 
     @property
     def spent(self) -> PrivacyCurve:
-        """The running sum, rounded up to a float."""
-        return _curve_above(self.units, self.currency)
+        """The running sum, rounded up to floats."""
+        whole = _curve_above(self.units, self.currency)
+        if self.failure == 0:
+            return whole
+        if isinstance(whole, PureDP):
+            return ApproximateDP(whole.bound, self.delta)
+        return WithFailure(whole, self.delta)
 
     def realised(self, delta: float) -> float:
         """Bound the privacy loss so far, at all times at once, except with probability `delta`.
@@ -150,7 +197,8 @@ class Odometer:
         Pure: the sum itself, on every path and with no exception. Otherwise a threshold of a
         geometric grid is fixed in advance for every size of the sum, and each gets its share of
         `delta` (`proofs/odometer.md#odometer`). This bounds the loss of the transcript for a reader
-        at any time, even at a time chosen after looking at the transcript.
+        at any time, even at a time chosen after looking at the transcript. The deltas of
+        approximate releases (the property `delta`) come on top.
 
         >>> one = Odometer("concentrated", expected=0.02).record(ZeroConcentratedDP(0.01))
         >>> round(one.realised(1e-6), 3), round(ZeroConcentratedDP(0.01).epsilon(1e-6), 3)
@@ -171,12 +219,12 @@ class Odometer:
 
     def to_bytes(self) -> bytes:
         """The whole state with a checksum."""
-        return _pack(self, None)
+        return _pack(self, None, None)
 
     @classmethod
     def from_bytes(cls, state: bytes) -> Odometer:
         """Read a state; raises `DamagedState` if it cannot be trusted."""
-        odometer, budget = _unpack(state)
+        odometer, budget, _ = _unpack(state)
         if budget is not None:
             raise DamagedState("Expected the state of an odometer, got the state of a filter.")
         return odometer
@@ -189,6 +237,11 @@ class Filter:
     A filter is a value: `spend` returns the next filter and does not change this one. Keep exactly
     one filter, and store it before the release is published.
 
+    A release is charged as its steps. A filter that keeps a reserve of delta may also charge the
+    quoted epsilon and delta of a curve: it takes what costs the currency least and still fits. A
+    release that cannot be charged without a delta needs such a reserve. A release that protects
+    completely (epsilon = 0) costs nothing and is counted.
+
     Parameters
     ----------
     budget
@@ -199,12 +252,16 @@ class Filter:
         takes every kind of release; "gaussian" is sharper if all releases are Gaussian.
     odometer
         What is already spent. Default: nothing.
+    reserve
+        The part of the budget's delta that is kept for releases with a delta, set in advance. The
+        rest converts rho or mu^2 to epsilon. Default: 0, and all of delta in the pure currency,
+        which needs no conversion. Half of delta is a good choice for a mixture.
 
     Guarantee
     ---------
     Everything released before and after the first refusal is within `budget`, however the costs
     depend on earlier answers (`proofs/odometer.md#pure-filter`, `#concentrated-filter`,
-    `#gaussian-filter`).
+    `#gaussian-filter`, `#approximate-costs`).
 
     Examples
     --------
@@ -217,14 +274,22 @@ class Filter:
     ...
     hedgerow.privacy.odometer.BudgetSpent: The release costs epsilon = 0.5, but 0.75 of 1 is already
     spent in 1 release (budget: epsilon = 1, delta = 0). Release at most epsilon = 0.25.
+    >>> both = Filter(Budget(2.0, 1e-5), reserve=5e-6)
+    >>> both.spend(GaussianDP(0.1)).spend(ApproximateDP(0.125, 1e-6)).odometer.delta
+    1e-06
     """
 
     budget: Budget
     odometer: Odometer
+    reserve: float
     capacity: int = field(repr=False)  # the whole budget in units of the currency, rounded down
 
     def __init__(
-        self, budget: Budget, currency: Currency | None = None, odometer: Odometer | None = None
+        self,
+        budget: Budget,
+        currency: Currency | None = None,
+        odometer: Odometer | None = None,
+        reserve: float | None = None,
     ) -> None:
         if odometer is None:
             odometer = Odometer(budget.currency if currency is None else currency)
@@ -234,18 +299,26 @@ class Filter:
             currency,
             f"to be that of the odometer, {odometer.currency!r}",
         )
-        whole = capacity(budget, odometer.currency)
+        kept = _default_reserve(budget, odometer.currency) if reserve is None else reserve
+        whole = capacity(budget, odometer.currency, kept)
         expect(
             odometer.units <= whole,
             "the odometer's sum",
             float(amount(odometer.units)),
             f"within the budget {budget.words()}",
         )
-        self._set(budget, odometer, whole)
+        expect(
+            amount(odometer.failure) <= Fraction(kept),
+            "the odometer's delta",
+            odometer.delta,
+            f"within the reserve {kept:.6g}",
+        )
+        self._set(budget, odometer, kept, whole)
 
-    def _set(self, budget: Budget, odometer: Odometer, whole: int) -> None:
+    def _set(self, budget: Budget, odometer: Odometer, reserve: float, whole: int) -> None:
         object.__setattr__(self, "budget", budget)
         object.__setattr__(self, "odometer", odometer)
+        object.__setattr__(self, "reserve", reserve)
         object.__setattr__(self, "capacity", whole)
 
     @property
@@ -265,8 +338,13 @@ class Filter:
 
     @property
     def left(self) -> PrivacyCurve:
-        """The largest release that still fits, as a curve of the currency."""
+        """The largest release without a delta that still fits, as a curve of the currency."""
         return _curve_below(Fraction(self.capacity - self.odometer.units, UNIT), self.currency)
+
+    @property
+    def delta_left(self) -> float:
+        """The part of the reserve that is not yet spent, rounded down to a float."""
+        return round_down(Fraction(self.reserve) - amount(self.odometer.failure))
 
     def share(self, releases: int) -> PrivacyCurve:
         """The largest cost of each of `releases` equal releases that still fit together.
@@ -281,37 +359,67 @@ class Filter:
 
     def would_exceed(self, cost: PrivacyCurve) -> bool:
         """Whether this release would be refused."""
-        return self.odometer.units + price(cost, self.currency) > self.capacity
+        return not self._fits(self._bill(cost))
 
     def spend(self, cost: PrivacyCurve) -> Filter:
         """The filter after this release; raises `BudgetSpent` if it does not fit."""
-        meter, later = self.odometer, self.odometer.record(cost)
-        if later.units > self.capacity:
-            sums = (
-                self.capacity - meter.units,
-                later.units - meter.units,
-                meter.units,
-                self.capacity,
-            )
-            left, asked, used, whole = (f"{float(amount(each)):.6g}" for each in sums)
-            name = _NAMES[self.currency]
-            releases = f"{meter.releases} release{'' if meter.releases == 1 else 's'}"
-            raise BudgetSpent(
-                f"The release costs {name} = {asked}, but {used} of {whole} is already spent in "
-                f"{releases} (budget: {self.budget.words()}). Release at most {name} = {left}."
-            )
+        bill = self._bill(cost)
+        if not self._fits(bill):
+            raise self._refusal(bill)
+        later = self.odometer._after(bill)
         after = object.__new__(Filter)  # the checks of the constructor hold by construction
-        after._set(self.budget, later, self.capacity)
+        after._set(self.budget, later, self.reserve, self.capacity)
         return after
 
-    def replay(self, ledger: Iterable[tuple[str, float]]) -> Filter:
-        """The filter after every (event, value) of a ledger.
+    def entries(self, cost: PrivacyCurve) -> tuple[Entry, ...]:
+        """What `spend` charges for this release, as entries of a ledger for `replay`.
+
+        >>> Filter(Budget(1.0, 1e-6), "pure").entries(ApproximateDP(0.5, 1e-7))
+        (('pure', 0.5, 1e-07),)
+        """
+        steps = self._bill(cost).steps
+        return tuple(entry_of(step) for step, count in steps for _ in range(count))
+
+    def _bill(self, cost: PrivacyCurve) -> Bill:
+        """The cheapest way in the currency that fits, or the cheapest way if none does."""
+        plain = bill_without_delta(cost, self.currency)
+        if plain is not None and (self.reserve == 0 or isinstance(cost, ONE_STEP)):
+            return plain
+        others = bills_with_delta(cost, self.currency)
+        if plain is None and (self.reserve == 0 or not others):
+            raise _no_price(cost, self.currency, self.budget if others else None)
+        ways = others if plain is None else [plain, *others]
+        return min(ways, key=lambda bill: (not self._fits(bill), bill.units, bill.failure))
+
+    def _fits(self, bill: Bill) -> bool:
+        meter = self.odometer
+        return meter.units + bill.units <= self.capacity and (
+            bill.failure == 0 or amount(meter.failure + bill.failure) <= Fraction(self.reserve)
+        )
+
+    def _refusal(self, bill: Bill) -> BudgetSpent:
+        meter = self.odometer
+        name, sums = _NAMES[self.currency], (bill.units, meter.units, self.capacity)
+        if meter.units + bill.units <= self.capacity:
+            name, sums = "delta", (bill.failure, meter.failure, int(Fraction(self.reserve) * UNIT))
+        asked, used, whole = sums
+        asked, used, whole, left = (
+            f"{float(amount(each)):.6g}" for each in (asked, used, whole, whole - used)
+        )
+        releases = f"{meter.releases} release{'' if meter.releases == 1 else 's'}"
+        return BudgetSpent(
+            f"The release costs {name} = {asked}, but {used} of {whole} is already spent in "
+            f"{releases} (budget: {self.budget.words()}). Release at most {name} = {left}."
+        )
+
+    def replay(self, ledger: Iterable[Entry]) -> Filter:
+        """The filter after every (event, value) or (event, value, delta) of a ledger.
 
         A ledger with an unknown event, or one that overspends, is refused.
         """
         after = self
-        for event, value in ledger:
-            after = after.spend(cost_of(event, value))
+        for event, value, *delta in ledger:
+            after = after.spend(cost_of(event, value, *delta))
         return after
 
     def to_bytes(self) -> bytes:
@@ -319,31 +427,64 @@ class Filter:
 
         The checksum detects accidents, not forgery. Sign the bytes if forgery is a risk.
         """
-        return _pack(self.odometer, self.budget)
+        usual = self.reserve == _default_reserve(self.budget, self.currency)
+        return _pack(self.odometer, self.budget, None if usual else self.reserve)
 
     @classmethod
     def from_bytes(cls, state: bytes) -> Filter:
         """Read a state; raises `DamagedState` if it cannot be trusted."""
-        odometer, budget = _unpack(state)
+        odometer, budget, reserve = _unpack(state)
         if budget is None:
             raise DamagedState("Expected the state of a filter, got the state of an odometer.")
         try:
-            return cls(budget, odometer.currency, odometer)
+            return cls(budget, odometer.currency, odometer, reserve)
         except HedgerowError as problem:
             raise DamagedState(f"The state holds values that no filter has: {problem}") from problem
 
 
+def _default_reserve(budget: Budget, currency: Currency) -> float:
+    """The pure currency has no other use for delta; the others convert with all of it."""
+    return budget.failure if currency == "pure" else 0.0
+
+
+def _no_price(cost: PrivacyCurve, currency: Currency, budget: Budget | None = None) -> Unsupported:
+    """Say why a release cannot be charged; `budget` is given if only a delta is missing."""
+    text = f"A release with {cost.words()} has no proven price in a {currency} budget"
+    if budget is None:
+        return Unsupported(f"{text}.")
+    if budget.failure == 0:
+        return Unsupported(
+            f"{text} without a delta, and the budget ({budget.words()}) has none. "
+            "Use a budget of epsilon with a delta > 0, or a release without a delta."
+        )
+    return Unsupported(
+        f"{text} without a delta, and this filter keeps none of its delta = {budget.failure:.6g} "
+        "for such releases. Start it with a reserve, for example "
+        f"Filter(budget, {currency!r}, reserve={budget.failure / 2:.6g})."
+    )
+
+
 @lru_cache(maxsize=1024)
-def capacity(budget: Budget, currency: Currency) -> int:
+def capacity(budget: Budget, currency: Currency, reserve: float = 0.0) -> int:
     """How many units of a currency a budget holds, rounded down.
 
-    A currency that does not imply the budget is refused.
+    A currency that does not imply the budget is refused. The reserve is taken from delta first.
     """
+    top = "<= " if currency == "pure" or budget.failure == 0 else "< "
+    expect(
+        0 <= reserve <= budget.failure and (reserve < budget.failure or top == "<= "),
+        "reserve",
+        reserve,
+        f">= 0 and {top}{budget.failure:.6g}, the delta of the budget",
+    )
     if {"epsilon": "pure", "rho": "concentrated", "mu": "gaussian"}[budget.kind] == currency:
         units = exact_capacity(budget)
     elif budget.rho is not None and currency == "gaussian":
         units = 2 * exact_capacity(budget)
     elif budget.failure > 0 and currency != "pure":
+        if reserve > 0:
+            rest = round_down(Fraction(budget.failure) - Fraction(reserve))
+            return capacity(Budget(budget.epsilon, rest), currency)
         value = (
             Fraction(largest_rho(budget))
             if currency == "concentrated"
@@ -379,23 +520,26 @@ def _curve_below(exact: Fraction, currency: Currency) -> PrivacyCurve:
     return (PureDP if currency == "pure" else ZeroConcentratedDP)(round_down(exact))
 
 
-# The stored state: a fixed layout, then a checksum of everything before it.
-_MAGIC, _VERSION = b"hedgerow odometer", 1
+# The stored state: a fixed layout, then a checksum of everything before it. Version 2 adds the
+# reserve and the sum of the deltas. It is written only if there is one of them.
+_MAGIC, _VERSIONS = b"hedgerow odometer", (1, 2)
 _HEAD = struct.Struct(">17sHBd4d64sB")
 _ENTRY = struct.Struct(">BQ")
+_DELTAS = struct.Struct(">d64s")
 _DIGEST = 32
 _ABSENT = float("nan")
 
 
-def _pack(odometer: Odometer, budget: Budget | None) -> bytes:
+def _pack(odometer: Odometer, budget: Budget | None, reserve: float | None) -> bytes:
     parts: list[Any] = (
         [None] * 4 if budget is None else [budget.epsilon, budget.delta, budget.mu, budget.rho]
     )
     numbers = [_ABSENT if part is None else part for part in parts]
-    units = odometer.units.to_bytes(64, "big")
+    units, failure = (each.to_bytes(64, "big") for each in (odometer.units, odometer.failure))
+    deltas = odometer.failure > 0 or reserve is not None
     head = _HEAD.pack(
         _MAGIC,
-        _VERSION,
+        2 if deltas else 1,
         CURRENCIES.index(odometer.currency),
         odometer.expected,
         *numbers,
@@ -403,10 +547,12 @@ def _pack(odometer: Odometer, budget: Budget | None) -> bytes:
         len(EVENTS),
     )
     body = head + b"".join(_ENTRY.pack(code, count) for code, count in enumerate(odometer.counts))
+    if deltas:
+        body += _DELTAS.pack(_ABSENT if reserve is None else reserve, failure)
     return body + blake2b(body, digest_size=_DIGEST).digest()
 
 
-def _unpack(state: bytes) -> tuple[Odometer, Budget | None]:
+def _unpack(state: bytes) -> tuple[Odometer, Budget | None, float | None]:
     if not isinstance(state, bytes | bytearray | memoryview):
         raise DamagedState(f"Expected the bytes of a state, got {type(state).__name__}.")
     state = bytes(state)
@@ -426,12 +572,15 @@ def _unpack(state: bytes) -> tuple[Odometer, Budget | None]:
             "Restore the latest state: an older one would forget releases."
         )
     _, version, currency, expected, *numbers, units, entries = _HEAD.unpack_from(body)
-    if version != _VERSION:
-        raise DamagedState(f"Expected a state of version {_VERSION}, got version {version}.")
-    if len(body) != _HEAD.size + entries * _ENTRY.size:
+    if version not in _VERSIONS:
+        known = " or ".join(map(str, _VERSIONS))
+        raise DamagedState(f"Expected a state of version {known}, got version {version}.")
+    end = len(body) - (_DELTAS.size if version == 2 else 0)
+    if end != _HEAD.size + entries * _ENTRY.size:
         raise DamagedState(
-            f"Expected {entries} events in the state, got {len(body) - _HEAD.size} bytes of events."
+            f"Expected {entries} events in the state, got {end - _HEAD.size} bytes of events."
         )
+    reserve, failure = _DELTAS.unpack_from(body, end) if version == 2 else (_ABSENT, b"")
     found = dict(_ENTRY.unpack_from(body, _HEAD.size + i * _ENTRY.size) for i in range(entries))
     unknown = sorted(code for code in found if code >= len(EVENTS))
     if unknown:
@@ -447,8 +596,13 @@ def _unpack(state: bytes) -> tuple[Odometer, Budget | None]:
     counts = tuple(found[code] for code in range(len(EVENTS)))
     try:
         budget = None if all(number is None for number in given) else Budget(*given)
-        return Odometer(
-            CURRENCIES[currency], expected, int.from_bytes(units, "big"), counts
-        ), budget
+        odometer = Odometer(
+            CURRENCIES[currency],
+            expected,
+            int.from_bytes(units, "big"),
+            counts,
+            int.from_bytes(failure, "big"),
+        )
+        return odometer, budget, None if isnan(reserve) else reserve
     except HedgerowError as problem:
         raise DamagedState(f"The state holds values that no odometer has: {problem}") from problem

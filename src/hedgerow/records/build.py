@@ -8,11 +8,22 @@ from functools import lru_cache
 from math import exp, isfinite
 from typing import Any, Literal
 
-from hedgerow.core.certificate import Guarantee, NoGuarantee, PrivacyCurve
+from hedgerow.core.certificate import Guarantee, NoGuarantee, PrivacyCurve, Unit
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.protocol import Algorithm
+from hedgerow.core.record import Record
 from hedgerow.privacy.composition.repetition import repeated
-from hedgerow.privacy.curves import ZeroConcentratedDP, trade_off
+from hedgerow.privacy.curves import (
+    ApproximateDP,
+    BoundedRange,
+    GaussianDP,
+    LaplaceDP,
+    PureDP,
+    Quoted,
+    ZeroConcentratedDP,
+    trade_off,
+)
 from hedgerow.records.schema import (
     AlgorithmRecord,
     Attack,
@@ -29,6 +40,10 @@ FALSE_ALARMS = (0.0, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, *(i / 20 for i 
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.5, 2.0)
 TANGENTS = 48  # lines that bound the drawn curve from above
 STEEPEST = 700.0  # the largest epsilon of such a line
+READ_BACK = {
+    kind.__name__: kind
+    for kind in (PureDP, LaplaceDP, BoundedRange, GaussianDP, ZeroConcentratedDP, ApproximateDP)
+}
 
 
 def plain(value: Any) -> Any:
@@ -129,6 +144,21 @@ def _computed(curve: PrivacyCurve) -> CurveRecord | None:
     )
 
 
+def curve_of(record: CurveRecord) -> PrivacyCurve | None:
+    """The curve of a record, for rules that need all of it; None if its kind is not read back."""
+    curve = _read_back({"kind": record.kind, **record.parameters})
+    same = curve is not None and curve.stated() == (record.epsilon, record.delta)
+    return curve if same else None
+
+
+def _read_back(values: Mapping[str, Any]) -> PrivacyCurve | None:
+    kind, rest = values["kind"], {name: v for name, v in values.items() if name != "kind"}
+    if kind == Quoted.__name__:
+        inside = _read_back(rest["curve"])
+        return None if inside is None else Quoted(inside, rest["at_delta"])
+    return READ_BACK[kind](**rest) if kind in READ_BACK else None
+
+
 def _total(guarantee: Guarantee, runs: int) -> Total | None:
     if runs == 1 or not guarantee.protects:
         return None
@@ -143,15 +173,19 @@ def _reason(curve: PrivacyCurve) -> str | None:
     return None if isfinite(curve.stated()[0]) else "epsilon is unbounded"
 
 
+def unit_record(unit: Unit) -> UnitRecord:
+    """The record of a unit, with its words and its formula."""
+    parameters = {name: value for name, value in _parameters(unit).items() if name != "record"}
+    return UnitRecord(type(unit).__name__, unit.noun, unit.words(), unit.formula(), parameters)
+
+
 def guarantee_record(guarantee: Guarantee, runs: int = 1) -> GuaranteeRecord:
     """The guarantee towards one observer, after one run and after all `runs` on the same data."""
     claimed = None if guarantee.claimed is None else curve_record(guarantee.claimed)
     return GuaranteeRecord(
         observer=guarantee.observer.value,
         sees=sorted(channel.value for channel in guarantee.view),
-        unit=UnitRecord(
-            type(guarantee.unit).__name__, guarantee.unit.words(), _parameters(guarantee.unit)
-        ),
+        unit=unit_record(guarantee.unit),
         adjacency=guarantee.adjacency,
         colluding=guarantee.colluding,
         horizon=guarantee.horizon,
@@ -189,6 +223,23 @@ def choices_of(spec: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if value is not None}
 
 
+def _record_of(algorithm: Algorithm) -> Record:
+    """What a record is in the certificate; it must fit the loss family of the game."""
+    family = algorithm.setting.family
+    for record in {guarantee.unit.record for guarantee in algorithm.certificate.guarantees}:
+        named = record.holds_charges if family.linear else record.name == family.record.name
+        if not named or (record.charge, record.bounds) != (
+            family.record.charge,
+            family.record.bounds,
+        ):
+            raise InvalidValue(
+                f"The certificate of {algorithm.name} is about a record called {record.name!r}, "
+                f"but in this game it is {family.record.name!r}. "
+                "Make its units with record=setting.family.record."
+            )
+    return algorithm.certificate.guarantees[0].unit.record
+
+
 def algorithm_record(
     label: str,
     algorithm: Algorithm,
@@ -218,6 +269,8 @@ def algorithm_record(
         A fingerprint of all recorded losses, if there is one.
     """
     certificate, setting = algorithm.certificate, algorithm.setting
+    record = _record_of(algorithm)
+    deciders = {} if algorithm.decider is None else {"deciders": setting.players}
     return AlgorithmRecord(
         label=label,
         algorithm=algorithm.name,
@@ -227,8 +280,9 @@ def algorithm_record(
         when_spent=certificate.when_spent,
         setting={
             "clients": setting.clients,
-            "experts": setting.experts,
+            "experts" if algorithm.plays == "expert" else "coordinates": setting.experts,
             "horizon": setting.horizon,
+            **deciders,
         },
         choices=plain(choices),
         parameters=plain(algorithm.parameters),
@@ -240,4 +294,7 @@ def algorithm_record(
         mechanisms=[_mechanism(mechanism) for mechanism in certificate.mechanisms],
         guarantees=[guarantee_record(guarantee, runs) for guarantee in certificate.guarantees],
         entered=certificate.entered,
+        separate=certificate.separate,
+        plays=algorithm.plays,
+        record=record,
     )

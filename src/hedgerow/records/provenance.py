@@ -5,19 +5,21 @@ from __future__ import annotations
 import hashlib
 import platform
 import subprocess
+import sys
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.noise import NoiseSource
-from hedgerow.core.registry import loaded_plugins
+from hedgerow.core.registry import loaded_plugins, named_libraries
 from hedgerow.core.validate import expect
 from hedgerow.privacy.secure.source import require_secure
 from hedgerow.version import __version__
 
 PACKAGE = Path(__file__).parents[1]
 LIBRARIES = ("numpy", "scipy", "dp-accounting", "cryptography", "mpmath")
+IF_IMPORTED = ("jax", "jaxlib")  # optional: results depend on them only where they are used
 SEEDED, SECURE = "seeded", "operating system"
 
 
@@ -104,9 +106,13 @@ def code() -> Code:
 
 
 def versions() -> dict[str, str]:
-    """The versions of Python, of this package and of the libraries that its guarantees rest on."""
+    """The versions of Python, of this package and of the libraries that results depend on.
+
+    Optional libraries are listed if they were imported; plugins name theirs with `rests_on`.
+    """
+    imported = (library for library in IF_IMPORTED if library in sys.modules)
     found = {"python": platform.python_version(), "hedgerow": __version__}
-    for library in LIBRARIES:
+    for library in dict.fromkeys((*LIBRARIES, *imported, *named_libraries())):
         try:
             found[library] = version(library)
         except PackageNotFoundError:

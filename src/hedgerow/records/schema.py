@@ -11,11 +11,12 @@ from pydantic import TypeAdapter, ValidationError
 
 from hedgerow.core.certificate import ENTROPY, IDEAL_REALS
 from hedgerow.core.errors import InvalidValue
+from hedgerow.core.record import LOSS_VECTOR, Record
 from hedgerow.records.provenance import Code, NoiseRecord
 from hedgerow.version import __version__
 
 FILE = "privacy.json"
-FORMAT = "hedgerow privacy record 4"
+FORMAT = "hedgerow privacy record 5"
 STAMP = "simulation: not private"
 
 
@@ -90,10 +91,12 @@ class Total:
 
 @dataclass(frozen=True)
 class UnitRecord:
-    """What a guarantee protects, such as one loss vector."""
+    """What a guarantee protects, such as one loss vector; `noun` is a record, person or client."""
 
     kind: str
+    noun: str
     words: str
+    formula: str
     parameters: dict[str, Any]
 
 
@@ -114,9 +117,9 @@ class GuaranteeRecord:
     colluding
         How many clients may pool their data and coins with what the observer sees.
     horizon
-        The rounds that the guarantee covers.
+        The rounds that the guarantee covers; None: any number.
     bounds
-        The range of the losses.
+        The range of a single loss or gain.
     curve
         The guarantee of one run; None if nothing is guaranteed.
     total
@@ -170,7 +173,9 @@ class AlgorithmRecord:
     `data` is "drawn" (again for every seed), "recorded" (every seed counts as one more run on the
     same data) or "real" (a deployment). `losses` is a fingerprint of all recorded losses; if it is
     None, the record does not show whether data differ. `entered` is the largest number of releases
-    that one data record enters; None if it is unknown.
+    that one data record enters; None if it is unknown. `record` says what a data record is, and
+    `separate` that those of one person enter different releases. The horizon in `setting` is None
+    if the game has none; `deciders` is there only if the clients do not play themselves.
     """
 
     label: str
@@ -179,7 +184,7 @@ class AlgorithmRecord:
     trust: str
     composition: str
     when_spent: str
-    setting: dict[str, int]
+    setting: dict[str, int | None]
     choices: dict[str, Any]
     parameters: dict[str, Any]
     data: Literal["drawn", "recorded", "real"]
@@ -190,6 +195,24 @@ class AlgorithmRecord:
     mechanisms: list[MechanismRecord]
     guarantees: list[GuaranteeRecord]
     entered: int | None = None
+    separate: bool = False
+    plays: Literal["expert", "point"] = "expert"
+    record: Record = LOSS_VECTOR
+
+    @property
+    def clients(self) -> int:
+        """The number of clients."""
+        return self.setting["clients"] or 0
+
+    @property
+    def horizon(self) -> int | None:
+        """The number of rounds; None if the game has no last round."""
+        return self.setting["horizon"]
+
+    @property
+    def deciders(self) -> int | None:
+        """The number of players, if they are not the clients."""
+        return self.setting.get("deciders")
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,8 @@ class AuditedCase:
     """One attack and its verdict.
 
     `claim` names what `certified_epsilon` bounds. `parameters` holds the parameters of the game
-    that differ from those of the run.
+    that differ from those of the run. `seen` is False if `audited_epsilon` is what an observer
+    would learn that sees everything that was released.
     """
 
     case: str
@@ -43,6 +44,7 @@ class AuditedCase:
     verdict: Literal["holds", "violated", "inconclusive"]
     expected: Literal["holds", "violated", "inconclusive"]
     passed: bool
+    seen: bool = True
 
     @property
     def of_the_promise(self) -> bool:

@@ -8,9 +8,10 @@ from typing import Protocol
 
 import numpy as np
 
-from hedgerow.privacy.composition.groups import group, group_attacks
+from hedgerow.core.curve import PrivacyCurve
+from hedgerow.privacy.composition.groups import appearances, group, group_attacks
 from hedgerow.privacy.curves import ApproximateDP, PureDP
-from hedgerow.records.build import STEEPEST
+from hedgerow.records.build import STEEPEST, curve_of, curve_record
 from hedgerow.records.schema import Attack, CurveRecord, Total
 
 SHOWN_ALARMS = (0.01, 0.05, 0.1)
@@ -41,8 +42,25 @@ def _grown(point: Point, records: int) -> Quote:
     return Quote(*group(curve, records).stated())
 
 
-def outline(curve: CurveRecord, total: Total | None, records: int) -> list[Attack]:
+def _whole(
+    curve: CurveRecord, total: Total | None, records: int, separate: bool
+) -> PrivacyCurve | None:
+    """The curve of this many records in all runs, from the whole curve of one record.
+
+    Only if the records enter separate releases: then those of all runs compose.
+    """
+    runs = 1 if total is None else total.runs
+    one = curve_of(curve) if separate and records * runs > 1 else None
+    return None if one is None else appearances(one, records * runs, separate_reports=True)
+
+
+def outline(
+    curve: CurveRecord, total: Total | None, records: int, separate: bool = False
+) -> list[Attack]:
     """Corners of a polygon; no attack on a person with this many records lies above it."""
+    whole = _whole(curve, total, records, separate)
+    if whole is not None and (drawn := curve_record(whole)) is not None:
+        return drawn.outline
     if total is None and records <= FOLLOWED:
         one = curve.outline
     else:
@@ -63,11 +81,23 @@ def _two_lines(point: Point) -> list[Attack]:
     return [Attack(alarms, found) for alarms, found in sorted(corners.items())]
 
 
-def of_records(curve: CurveRecord, total: Total | None, records: int) -> Quote:
+def _quoted(one: CurveRecord, whole: PrivacyCurve) -> Quote:
+    """The point by which the curve of several records is quoted."""
+    return Quote(*whole.stated()) if one.delta > 0 else Quote(whole.epsilon(0.0), 0.0)
+
+
+def of_records(
+    curve: CurveRecord, total: Total | None, records: int, separate: bool = False
+) -> Quote:
     """The (epsilon, delta) of a person with this many records.
 
-    It comes from the quoted point and, if that delta has grown large, from the outline.
+    It comes from the whole curve if the records enter separate releases. Otherwise it comes from
+    the quoted point and, if that delta has grown large, from the outline. A pure guarantee stays
+    pure.
     """
+    whole = _whole(curve, total, records, separate)
+    if whole is not None:
+        return _quoted(curve, whole)
     quoted = _grown(total or curve, records)
     if quoted.delta < LARGE:
         return quoted
@@ -91,23 +121,25 @@ class Exposure:
     found: tuple[float, ...]
 
 
-def exposure(curve: CurveRecord, total: Total | None, records: int) -> Exposure:
-    """The exposure of a person with this many records.
+def exposure(
+    curve: CurveRecord, total: Total | None, records: int, separate: bool = False
+) -> Exposure:
+    """The exposure of a person with this many records; see `Certificate.separate`.
 
     An even bet is won most often at a corner of the outline.
     """
-    if records == 1 and total is None:
-        return Exposure(
-            1,
-            curve.epsilon,
-            curve.delta,
-            curve.even_guess,
-            tuple(map(curve.detections, SHOWN_ALARMS)),
-        )
-    corners = outline(curve, total, records)
+    whole, shown, point = _whole(curve, total, records, separate), None, Quote(0.0, 1.0)
+    if whole is not None:
+        shown, point = curve_record(whole), _quoted(curve, whole)
+    elif records == 1 and total is None:
+        shown, point = curve, Quote(curve.epsilon, curve.delta)
+    if shown is not None:
+        found = tuple(map(shown.detections, SHOWN_ALARMS))
+        return Exposure(records, point.epsilon, point.delta, shown.even_guess, found)
+    corners = outline(curve, total, records, separate)
     found = np.interp(
         SHOWN_ALARMS, [a.false_alarms for a in corners], [a.detections for a in corners]
     )
     even_guess = (1 + max(a.detections - a.false_alarms for a in corners)) / 2
-    point = of_records(curve, total, records)
+    point = of_records(curve, total, records, separate)
     return Exposure(records, point.epsilon, point.delta, even_guess, tuple(found.tolist()))

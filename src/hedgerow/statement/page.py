@@ -87,7 +87,7 @@ def page_of(statement: Statement) -> Page:
     sections = [
         Section(
             "In plain words",
-            (*map(_text, words.plain_words(statement)), Text(words.VOCABULARY)),
+            (*map(_text, words.plain_words(statement)), Text(words.vocabulary(algorithm))),
             True,
         ),
         Section("Who sees what, and what is guaranteed", (_observers(statement),), True),
@@ -103,7 +103,7 @@ def page_of(statement: Statement) -> Page:
                 *(
                     Text(
                         f"Neighbours: {words.neighbours(g)}; "
-                        f"losses in [{g.bounds[0]:g}, {g.bounds[1]:g}]."
+                        f"{algorithm.record.charges} in [{g.bounds[0]:g}, {g.bounds[1]:g}]."
                     )
                     for g in statement.units
                 ),
@@ -118,7 +118,7 @@ def page_of(statement: Statement) -> Page:
             "Trust and collusion",
             (
                 Text(
-                    f"{words.TRUST.get(algorithm.trust, algorithm.trust)} "
+                    f"{words.trust_words(statement)} "
                     f"{words.collusion_words(statement)} {words.dropout(statement)}"
                 ),
             ),
@@ -209,12 +209,14 @@ def _attacks(statement: Statement) -> tuple[Block, ...]:
                 True,
             ),
         )
+    noun = statement.units[0].unit.noun
+    about = "a person" if statement.by_person else f"a {noun}"
     caption = (
-        "An attack answers A or B about a person; none gets above a line. "
+        f"An attack answers A or B about {about}; none gets above a line. "
         "Found: it answers B and B is true; false alarm: it answers B but A is true. "
         "Below, at most: even bets won, and found at each rate of false alarms."
     )
-    same = Text("One record in one run: delta at other values of epsilon.")
+    same = Text(f"One {noun} in one run: delta at other values of epsilon.")
     return (
         Picture(PICTURE, caption),
         _persons(statement),
@@ -232,8 +234,8 @@ def _persons(statement: Statement) -> Grid:
     rows, approximate = [], any(curve.delta > 0 for _, curve, _ in _columns(statement))
     for name, curve, total in _columns(statement):
         for count in statement.counts if name != ": claimed" else (1,):
-            shown = exposure(curve, total, count)
-            who = f"{words.counted(count, 'round')}{name}"
+            shown = exposure(curve, total, count, statement.algorithm.separate)
+            who = f"{_unit(statement, count)}{name}"
             rates = (shown.even_guess, *shown.found)
             point = (
                 rounded_up(shown.epsilon, 3),
@@ -245,6 +247,12 @@ def _persons(statement: Statement) -> Grid:
     return Grid(
         ("person in" if statement.by_person else "unit", *point, "bet won", *alarms), tuple(rows)
     )
+
+
+def _unit(statement: Statement, count: int) -> str:
+    """The rounds that a person is in or, if the unit is not a record, the unit."""
+    unit = statement.units[0].unit
+    return words.counted(count, "round") if statement.by_person else f"one {unit.noun}"
 
 
 def _deltas(name: str, curve: CurveRecord) -> Grid:
@@ -283,7 +291,7 @@ def _parameters(statement: Statement) -> tuple[Block, ...]:
         if key not in choices or choices[key] != value
     }
     texts = [
-        f"Setting: {pairs(algorithm.setting, name)}.",
+        f"Setting: {pairs(words.shown_setting(algorithm), name)}.",
         f"Chosen: {_choices(statement, choices, name)}.",
     ]
     if derived:

@@ -39,7 +39,8 @@ def draw(statement: Statement) -> Figure:
         axes.fill_between(x, x, y, color=COLOURS[i], alpha=0.10, linewidth=0)
         total, records = members[0].total, statement.lead
         if total is not None or records > 1:
-            worst, shown = outline(curve, total, records), exposure(curve, total, records)
+            several = (curve, total, records, statement.algorithm.separate)
+            worst, shown = outline(*several), exposure(*several)
             axes.plot(
                 *_line(worst),
                 color=COLOURS[i],

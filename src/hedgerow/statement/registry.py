@@ -36,7 +36,7 @@ def record(statement: Statement) -> dict[str, Any]:
     """
     algorithm, details = statement.algorithm, statement.details
     units = statement.units
-    rounds, clients = algorithm.setting["horizon"], algorithm.setting["clients"]
+    clients = algorithm.clients
     stamp = "" if statement.stamp is None else f"{statement.stamp}. "
     return {
         "url_slug": re.sub(
@@ -61,9 +61,7 @@ def record(statement: Statement) -> dict[str, Any]:
             },
             "dp_variant": {
                 "variant_name": variant(statement),
-                "data_domain": f"streams of losses of {algorithm.setting['experts']} experts at "
-                f"{clients} clients in {rounds} rounds, "
-                f"each loss in [{units[0].bounds[0]:g}, {units[0].bounds[1]:g}]",
+                "data_domain": _domain(statement),
                 "unprotected_quantities": _lines(words.unprotected(statement)),
             },
             "privacy_loss": {
@@ -75,7 +73,7 @@ def record(statement: Statement) -> dict[str, Any]:
             },
             "deployment_model": {
                 "model_name": "Federated" if clients > 1 else "Central",
-                "model_name_details": f"{words.TRUST.get(algorithm.trust, algorithm.trust)} "
+                "model_name_details": f"{words.trust_words(statement)} "
                 f"{words.collusion_words(statement)} {words.dropout(statement)}",
                 "actors": _lines(
                     f"{words.observer_words(g)} sees {', '.join(g.sees)}: "
@@ -90,7 +88,8 @@ def record(statement: Statement) -> dict[str, Any]:
                 "what is released follows a protocol fixed in advance.",
             },
             "accounting": {
-                "post_processing": "Clients follow what the server broadcasts; "
+                "post_processing": f"{words.player(algorithm).capitalize()}s "
+                f"{words.follows(algorithm)} what the server broadcasts; "
                 "nothing else is computed from the data after the noise.",
                 "composition": words.composition_words(statement),
             },
@@ -106,6 +105,20 @@ def record(statement: Statement) -> dict[str, Any]:
             },
         },
     }
+
+
+def _domain(statement: Statement) -> str:
+    """What the data are, and the range of a single loss or gain."""
+    algorithm, (low, high) = statement.algorithm, statement.units[0].bounds
+    record, option = algorithm.record, words.option(algorithm)
+    size = algorithm.setting[f"{option}s"]
+    what = (
+        f"{record.charges} of {size} {option}s"
+        if algorithm.plays == "expert"
+        else f"{record.plural}, with points of {words.counted(size or 0, option)},"
+    )
+    where = f"at {algorithm.clients} clients {words.in_rounds(algorithm)}"
+    return f"streams of {what} {where}, each {record.charge} in [{low:g}, {high:g}]"
 
 
 def _numbers(statement: Statement) -> dict[str, float]:

@@ -7,9 +7,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import date
 
+from hedgerow.core.certificate import Event, Person
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.validate import expect, nearest
-from hedgerow.records.schema import STAMP, AlgorithmRecord, CurveRecord, GuaranteeRecord, RunRecord
+from hedgerow.records.schema import (
+    STAMP,
+    AlgorithmRecord,
+    CurveRecord,
+    GuaranteeRecord,
+    RunRecord,
+    UnitRecord,
+)
 from hedgerow.statement.audit import Audit
 from hedgerow.statement.details import Details
 from hedgerow.statement.exposure import Point, Quote, of_records
@@ -34,20 +42,30 @@ class Statement:
     written: date
 
     def __post_init__(self) -> None:
-        spread, clients = self.details.clients_per_person, self.algorithm.setting["clients"]
+        spread, clients = self.details.clients_per_person, self.algorithm.clients
         expect(
             spread is None or spread <= clients,
             "clients_per_person",
             spread,
             f"<= the {clients} clients of the run",
         )
-        records, rounds = self.details.records_per_client, self.algorithm.setting["horizon"]
+        records, rounds = self.details.records_per_client, self.algorithm.horizon
         expect(
-            records is None or records <= rounds,
+            records is None or rounds is None or records <= rounds,
             "records_per_client",
             records,
             f"<= the {rounds} rounds of the run",
         )
+        for unit in (g.unit for g in self.algorithm.guarantees if g.unit.kind == Person.__name__):
+            self._check_person(unit)
+
+    def _check_person(self, unit: UnitRecord) -> None:
+        """Refuse details of a person that the unit does not cover."""
+        records, spread = self.details.records_per_client or 1, self.details.clients_per_person or 1
+        most, spans = unit.parameters["appearances"], unit.parameters["may_span_clients"]
+        covered = f"to be covered: the unit is {unit.words}"
+        expect(spans or spread == 1, "clients_per_person", spread, covered)
+        expect(records * spread <= most, "records of one person", records * spread, covered)
 
     @property
     def stamp(self) -> str | None:
@@ -105,10 +123,17 @@ class Statement:
     def of_records(self, records: int) -> Quote | None:
         """The same for a person with this many records."""
         return largest(
-            of_records(g.curve, g.total, records)
+            of_records(g.curve, g.total, records, self.algorithm.separate)
             for g in self.algorithm.guarantees
             if g.curve is not None
         )
+
+    @property
+    def covered(self) -> int | None:
+        """The rounds that the stated numbers cover; None: any number."""
+        limits = [g.horizon for _, members in self.protecting for g in members if g.horizon]
+        rounds = self.algorithm.horizon
+        return min(limits, default=None) if rounds is None else rounds
 
     @property
     def repeats(self) -> bool:
@@ -129,13 +154,13 @@ class Statement:
     @property
     def by_person(self) -> bool:
         """Whether the unit is a record; one person may have several."""
-        return self.units[0].unit.kind == "Event"
+        return self.units[0].unit.kind == Event.__name__
 
     @property
     def most(self) -> int | None:
         """The most records of one person at all clients together; None if that is open."""
         records, clients = self.details.records_per_client, self.details.clients_per_person
-        if self.algorithm.setting["clients"] == 1:
+        if self.algorithm.clients == 1:
             clients = 1
         return None if records is None or clients is None else records * clients
 
@@ -151,7 +176,7 @@ class Statement:
             return (1,)
         records = self.details.records_per_client
         if records is None:
-            reports = self.algorithm.setting["clients"] * self.algorithm.setting["horizon"]
+            reports = self.algorithm.clients * (self.algorithm.horizon or max(SHOWN_ROUNDS))
             return tuple(count for count in SHOWN_ROUNDS if count <= reports)
         return tuple(sorted({1, records, self.lead}))
 

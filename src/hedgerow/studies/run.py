@@ -74,7 +74,6 @@ def run_one(
     """
     recorder = Recorder(
         environment.setting,
-        environment.family,
         switches=switches,
         replay=None if environment.traits.sees_plays else partial(_blocks, environment, seed),
     )

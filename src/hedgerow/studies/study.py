@@ -15,6 +15,7 @@ from hedgerow.core.certificate import Certificate, Observer
 from hedgerow.core.environment import Environment
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm
+from hedgerow.core.record import LOSS_VECTOR
 from hedgerow.core.setting import LOSSES
 from hedgerow.core.validate import nearest
 from hedgerow.environments.adversaries import BOUND_HOLDS_FOR, covered
@@ -277,6 +278,8 @@ def _columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
 def notes(algorithm: Algorithm, environment: Environment) -> list[str]:
     """All notes on an algorithm in this game; often none."""
     outside = _not_covered(algorithm, environment)
+    if not _usual_game(algorithm):
+        return [*outside, *_large_delta(algorithm)]
     return [
         *(outside or _vacuous_bound(algorithm)),
         *_too_private(algorithm),
@@ -286,7 +289,16 @@ def notes(algorithm: Algorithm, environment: Environment) -> list[str]:
 
 def budget_notes(algorithm: Algorithm) -> list[str]:
     """The notes that apply for any losses: a vacuous bound, a budget too small, a large delta."""
+    if not _usual_game(algorithm):
+        return _large_delta(algorithm)
     return [*_vacuous_bound(algorithm), *_too_private(algorithm), *_large_delta(algorithm)]
+
+
+def _usual_game(algorithm: Algorithm) -> bool:
+    """Whether experts have losses in [0, 1], in a known number of rounds."""
+    setting = algorithm.setting
+    known = setting.horizon is not None and algorithm.plays == "expert"
+    return known and setting.family.record == LOSS_VECTOR
 
 
 def _vacuous_bound(algorithm: Algorithm) -> list[str]:
@@ -317,8 +329,7 @@ def _too_private(algorithm: Algorithm) -> list[str]:
     """
     guarantee, setting = algorithm.certificate.guarantee(Observer.PUBLIC), algorithm.setting
     epsilon, delta = guarantee.curve.stated()
-    plain = setting.family == LOSSES and setting.horizon is not None and setting.deciders is None
-    if not guarantee.protects or epsilon <= 0 or not plain:
+    if not guarantee.protects or epsilon <= 0:
         return []
     least, guessing = (
         hidden_expert_regret(setting, epsilon, delta),
@@ -341,15 +352,16 @@ def _too_private(algorithm: Algorithm) -> list[str]:
 def _large_delta(algorithm: Algorithm) -> list[str]:
     """A note if delta is so large that it hardly protects.
 
-    Publishing each loss vector with probability delta is (0, delta)-DP.
+    Publishing each record with probability delta is (0, delta)-DP.
     """
+    if algorithm.setting.horizon is None:
+        return []
     guarantee, setting = algorithm.certificate.guarantee(Observer.PUBLIC), algorithm.setting
-    delta, vectors = guarantee.curve.stated()[1], setting.clients * (setting.horizon or 1)
+    delta, vectors = guarantee.curve.stated()[1], setting.clients * setting.rounds
     if not guarantee.protects or delta * vectors < 1:
         return []
-    records = "loss vectors" if setting.family == LOSSES else "records"
     text = (
-        f"delta = {delta:.3g} is large for {vectors} {records}: "
+        f"delta = {delta:.3g} is large for {vectors} {setting.family.record.plural}: "
         "it would allow publishing each of them with this probability"
     )
     return [f"{text}; choose delta well below {1 / vectors:.2g}"]

@@ -183,6 +183,7 @@ class GradientDescent(AlgorithmSpec):
                     "Point.rounds": Channel.TIMING,
                     "Point.point": Channel.BROADCASTS,
                 },
+                family.record,
             ),
             upload=GradientSum,
             broadcast=Point,

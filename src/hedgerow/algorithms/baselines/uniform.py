@@ -6,7 +6,7 @@ Every other algorithm should do better than this one.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -41,6 +41,8 @@ class NoState:
 @dataclass(frozen=True)
 class RandomClient:
     """A client that plays an awake expert uniformly at random and ignores all losses."""
+
+    state: ClassVar[type[Any]] = NoState
 
     experts: int
 
@@ -85,6 +87,8 @@ class RandomClient:
 class Silent:
     """A server that never requests an upload."""
 
+    state: ClassVar[type[Any]] = NoState
+
     def open(self, noise: Noise) -> tuple[Broadcast, NoState]:
         del noise
         return Broadcast(None), NoState()
@@ -123,7 +127,7 @@ class Uniform(AlgorithmSpec):
             Guarantee(
                 observer,
                 DEFAULT_VIEWS[observer],
-                Event(),
+                Event(record=setting.family.record),
                 adjacency,
                 PureDP(0.0),
                 proof,

@@ -10,6 +10,7 @@ from bisect import bisect_left
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import log
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -42,6 +43,8 @@ class DartboardServer:
 
     There are at most `draws` draws. None: no limit.
     """
+
+    state: ClassVar[type[Any]] = ServerState
 
     experts: int
     every: int

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
@@ -58,6 +58,8 @@ class BlockClient:
 
     If there is a mechanism `reporting`, it adds noise to the sums before they leave the client.
     """
+
+    state: ClassVar[type[Any]] = ClientState
 
     experts: int
     reporting: Any = None
@@ -141,6 +143,8 @@ class BlockServer:
     With a mechanism `selection` the choice is private. Without one the sums already have noise, and
     the expert with the smallest sum is chosen.
     """
+
+    state: ClassVar[type[Any]] = ServerState
 
     experts: int
     selection: Any

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -40,6 +41,8 @@ class ClientState:
 @dataclass(frozen=True)
 class Follower:
     """Plays the broadcast expert (or the next one that is awake) and adds up losses."""
+
+    state: ClassVar[type[Any]] = ClientState
 
     experts: int
 

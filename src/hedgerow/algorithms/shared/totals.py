@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -43,6 +44,8 @@ class ClientState:
 class Adder:
     """A client that adds up losses between exchanges. Subclasses define `play`."""
 
+    state: ClassVar[type[Any]] = ClientState
+
     experts: int
 
     def start(self, noise: Noise) -> ClientState:
@@ -77,6 +80,8 @@ class ServerState:
 @dataclass(frozen=True)
 class Summing:
     """A server that sends the totals to all clients every `every` rounds."""
+
+    state: ClassVar[type[Any]] = ServerState
 
     experts: int
     every: int

@@ -8,6 +8,7 @@ number of epochs costs as much privacy as one (`proofs/doubling.md#epochs`).
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -31,6 +32,8 @@ class Restarting(Selector):
     Those two methods are `limit` and `epoch_scores`. In states and broadcasts `switches` counts all
     draws since the start; divided by the field `switches` it gives the number of the epoch.
     """
+
+    state: ClassVar[type[Any]] = EpochState
 
     def limit(self, switches: int) -> float:
         """The threshold of the run that begins after `switches` draws."""

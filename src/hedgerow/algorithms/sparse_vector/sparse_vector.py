@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import ceil, log, log2, nextafter, sqrt
 from operator import attrgetter
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -57,6 +57,8 @@ class ServerState:
 @dataclass(frozen=True)
 class Selector:
     """The server: one sparse-vector query per exchange, one selection after each "above"."""
+
+    state: ClassVar[type[Any]] = ServerState
 
     experts: int
     every: int

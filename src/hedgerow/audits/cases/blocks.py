@@ -9,7 +9,7 @@ every block, but the datum counts only in the first choice.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -39,6 +39,8 @@ class OverlapState(ClientState):
 @dataclass(frozen=True)
 class OverlappingClient(BlockClient):
     """The bug: off by one. The last round of a block is also reported with the next block."""
+
+    state: ClassVar[type[Any]] = OverlapState
 
     def start(self, noise: Noise) -> OverlapState:
         plain = super().start(noise)
@@ -74,6 +76,8 @@ class OpenServer(BlockServer):
 
     `scores` is right for transcripts in which all rounds of every block count.
     """
+
+    state: ClassVar[type[Any]] = OpenState
 
     def open(self, noise: Noise) -> tuple[NextBlock, OpenState]:
         sent, state = super().open(noise)

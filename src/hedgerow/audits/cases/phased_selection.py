@@ -1,8 +1,8 @@
 """Audit cases for phased selection: those of choices from blocks, and frequencies of choices.
 
-The cases by exact likelihood are in `blocks`. Where clients add the noise, audits see the leader of
-noisy sums, never the sums. Overlapping blocks are then left to the contracts, which look at what
-clients release.
+The cases by exact likelihood are in `blocks`. Where clients add the noise, the server is attacked
+by replaying what clients release, and the peer from outside: it sees the leader of noisy sums,
+never the sums.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.audits.case import WHOLE, AuditCase, Verdict, changes
 from hedgerow.audits.cases.blocks import exact_cases, half_noise, less_noise, overlapping, parts_of
 from hedgerow.audits.cases.parts import peer_curve
+from hedgerow.audits.cases.releases import release_cases
 from hedgerow.core.lattice import Array, from_units, round_to_lattice
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm
@@ -38,7 +39,11 @@ def cases(spec: PhasedSelection) -> tuple[AuditCase, ...]:
     if spec.trust == "central":
         return *exact_cases(spec), *_from_outside(spec)
     shared = _curious_peer(spec) if spec.trust == "distributed" else ()
-    return *(case for law in spec.laws() for case in _noisy_reports(spec, law)), *shared
+    return (
+        *(case for law in spec.laws() for case in _noisy_reports(spec, law)),
+        *shared,
+        *(case for law in spec.laws() for case in _replayed(spec, law)),
+    )
 
 
 def _two_experts(gap: float, rounds: int) -> tuple[Array, Array]:
@@ -53,9 +58,9 @@ def _two_experts(gap: float, rounds: int) -> tuple[Array, Array]:
     return first, second
 
 
-def _silent(clients: int) -> tuple[Array, Array]:
+def _silent(clients: int, rounds: int = 4) -> tuple[Array, Array]:
     """Two experts and zero losses, except for one datum in the last round of the second block."""
-    first = np.zeros((4, clients, 2))
+    first = np.zeros((rounds, clients, 2))
     second = first.copy()
     first[2, 0], second[2, 0] = (1.0, 0.0), (0.0, 1.0)
     return first, second
@@ -100,6 +105,23 @@ def _noisy_reports(spec: PhasedSelection, law: PhasedSelection) -> tuple[AuditCa
             f"{cut} the noise, from outside{of}", less_noise(algorithm, factor), streams, "violated"
         ),
     )
+
+
+def _replayed(spec: PhasedSelection, law: PhasedSelection) -> tuple[AuditCase, ...]:
+    """The server, which sees noisy sums, or their sum over all clients."""
+    played = replace(law, honest=None)
+    clients = 10 if spec.trust == "distributed" else 1
+    algorithm, streams = played.build(Setting(clients, 2, 8)), _silent(clients, rounds=8)
+    of, parameters = "" if law is spec else f", {law.report} reports", changes(spec, played)
+    runs = 200 if law.delta == 0 else 1000
+    whole = release_cases(algorithm, *streams, runs=runs, parameters=parameters, of=of)
+    overlap = replace(
+        whole[1],
+        name=f"all releases, a datum in two blocks{of}",
+        algorithm=overlapping(algorithm),
+        expected="violated",
+    )
+    return *whole, overlap
 
 
 class CuriousPeer(BlockClient):

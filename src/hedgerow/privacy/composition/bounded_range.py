@@ -49,7 +49,7 @@ class _Recursion(Symmetric, Composed):
         raise NotImplementedError
 
     def composed_of(self) -> tuple[tuple[BoundedRange, int], ...]:
-        return tuple((BoundedRange(each), count) for each, count in self._runs())
+        return tuple((BoundedRange(each), count) for each, count in self._runs() or ((0.0, 1),))
 
     @property
     def pure(self) -> float:

@@ -13,9 +13,9 @@ from math import exp, expm1, inf, isfinite
 
 import numpy as np
 
-from hedgerow.core.certificate import NoGuarantee, PrivacyCurve
+from hedgerow.core.certificate import Certificate, Event, Guarantee, NoGuarantee, PrivacyCurve
 from hedgerow.core.rounding import root_up, round_down, round_up
-from hedgerow.core.validate import at_least, between
+from hedgerow.core.validate import at_least, between, expect
 from hedgerow.privacy.bisection import closest
 from hedgerow.privacy.composition.bounded_range import WIDEST, AdaptiveBoundedRange
 from hedgerow.privacy.composition.steps import PureComposition
@@ -170,7 +170,8 @@ def appearances(curve: PrivacyCurve, k: int, *, separate_reports: bool = False) 
         The largest number of records of one person, >= 1.
     separate_reports
         True only if each record enters one report with fresh noise, the report has this curve given
-        all earlier reports, and nothing else is computed from the record. Default: False.
+        all earlier reports, and nothing else is computed from the record. A report may be several
+        releases (`proofs/mechanisms.md#separate-releases`). Default: False.
 
     Examples
     --------
@@ -201,6 +202,31 @@ def appearances(curve: PrivacyCurve, k: int, *, separate_reports: bool = False) 
         case _:
             all_reports = group(curve, k)
     return all_reports
+
+
+def of_records(certificate: Certificate, guarantee: Guarantee, k: int) -> PrivacyCurve:
+    """The curve of a person with at most k records, from the guarantee of one record.
+
+    Parameters
+    ----------
+    certificate
+        The certificate; it says whether the records enter separate releases.
+    guarantee
+        One of its guarantees. Its unit is one record, unless k is 1.
+    k
+        The largest number of records of one person, at all clients together, >= 1.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> from hedgerow.privacy import of_records
+    >>> certificate = hr.SparseVector(epsilon=0.5).build(hr.Setting(10, 100, 512)).certificate
+    >>> of_records(certificate, certificate.public, 3)
+    PureDP(bound=1.5)
+    """
+    unit = guarantee.unit
+    expect(k == 1 or isinstance(unit, Event), "k", k, f"to be 1: the unit is {unit.words()}")
+    return appearances(guarantee.curve, k, separate_reports=certificate.separate)
 
 
 Corner = tuple[float, float]  # false alarms, detections

@@ -31,7 +31,8 @@ from hedgerow.privacy.composition import recursion
 from hedgerow.privacy.composition.bounded_range import WIDEST
 from hedgerow.privacy.composition.recursion import Grid, Step, Values, grid_for
 from hedgerow.privacy.composition.table_cache import load, store
-from hedgerow.privacy.curves.base import Symmetric
+from hedgerow.privacy.curves import BoundedRange, PureDP
+from hedgerow.privacy.curves.base import Composed, Symmetric
 
 _OUTWARD = 1e-13  # more than the errors of a few sums, products and exponentials
 _WEIGHTS_OUTWARD = 1e-9  # more than those of a million products in a row
@@ -139,7 +140,7 @@ def _table(
 
 
 @dataclass(frozen=True)
-class CoinThenDraws(Symmetric):
+class CoinThenDraws(Symmetric, Composed):
     """The curve of one coin and then a random number of draws of bounded range.
 
     `gap` and `moved` are the parameters of the coin, `range` that of a draw. At each of `occasions`
@@ -183,10 +184,18 @@ class CoinThenDraws(Symmetric):
         return log((p + exp(-self.gap) * -expm1(-self.moved)) / p)
 
     @property
+    def _coin(self) -> float:
+        """The larger log-ratio of the coin."""
+        return max(self._up * (1 + _OUTWARD) + _OUTWARD, self.moved)
+
+    @property
     def pure(self) -> float:
         """The larger log-ratio of the coin, and `range` for every draw."""
-        coin = max(self._up * (1 + _OUTWARD) + _OUTWARD, self.moved)
-        return round_up(Fraction(coin) + self.draws * Fraction(self.range))
+        return round_up(Fraction(self._coin) + self.draws * Fraction(self.range))
+
+    def composed_of(self) -> tuple[tuple[PureDP | BoundedRange, int], ...]:
+        """The coin and the most draws that can follow, as adaptive steps."""
+        return (PureDP(self._coin), 1), (BoundedRange(self.range), self.draws)
 
     def _delta(self, epsilon: float) -> float:
         if epsilon >= self.pure:

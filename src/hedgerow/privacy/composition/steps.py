@@ -144,7 +144,7 @@ class PureComposition(Symmetric, Composed):
         at_least("steps", self.steps, 0)
 
     def composed_of(self) -> tuple[tuple[PureDP, int], ...]:
-        return ((PureDP(self.bound), self.steps),)
+        return ((PureDP(self.bound), self.steps) if self.steps else (PureDP(0.0), 1),)
 
     @property
     def pure(self) -> float:

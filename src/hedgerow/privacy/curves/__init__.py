@@ -8,6 +8,7 @@ in `proofs/mechanisms.md#curves`, those of `PureDP` in
 
 from hedgerow.privacy.curves.arrival import ByArrival
 from hedgerow.privacy.curves.concentrated import ZeroConcentratedDP
+from hedgerow.privacy.curves.failure import WithFailure
 from hedgerow.privacy.curves.gaussian import GaussianDP
 from hedgerow.privacy.curves.laplace import LaplaceDP
 from hedgerow.privacy.curves.pure import ApproximateDP, BoundedRange, PureDP
@@ -22,6 +23,7 @@ __all__ = [
     "LaplaceDP",
     "PureDP",
     "Quoted",
+    "WithFailure",
     "ZeroConcentratedDP",
     "trade_off",
 ]

@@ -5,8 +5,8 @@ One object draws the release and states its cost. Each is a `Mechanism`, whose i
 A `Comparison` has no curve: its cost is part of its `AboveThreshold`, which is a sequence of
 releases with one `curve` for all its answers.
 
-Additive noise has a `log_density`. Private choices have `probabilities` and `log_probability`.
-Coins and sparse-vector sequences have `log_probability`.
+Every one has a `log_density` of one release. Private choices also have `probabilities` and
+`log_probability`; coins and sparse-vector sequences have `log_probability`.
 """
 
 from hedgerow.privacy.mechanisms.additive import AdditiveNoise, GaussianNoise, KNorm, Law

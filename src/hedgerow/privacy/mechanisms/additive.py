@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import expm1, inf, lgamma, log, nextafter, pi, prod
+from math import expm1, inf, lgamma, log, nextafter, pi, prod, sqrt
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
@@ -178,6 +178,9 @@ class GaussianNoise(_Additive):
         return float(
             -np.square(unit).sum() / 2 - np.size(unit) * (log(self.scale) + log(2 * pi) / 2)
         )
+
+    def summed(self, count: int) -> GaussianNoise:
+        return GaussianNoise(self.purpose, self.scale * sqrt(count), self.sensitivity)
 
     def uniformise(self, value: Any, output: Any, coin: float) -> float:
         """A number by its distribution function, a vector by its squared length (chi-square)."""

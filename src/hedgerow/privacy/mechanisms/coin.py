@@ -98,6 +98,9 @@ class Coin(Mechanism):
         exponent = -self.rate * (float(value) + self.base)
         return exponent if output else log(-expm1(exponent))
 
+    def log_density(self, value: Any, output: Any) -> float:
+        return self.log_probability(value, bool(output))
+
     def distance(self, value: Any, other: Any) -> float:
         return abs(float(value) - float(other))
 

@@ -65,6 +65,9 @@ class _Selection(Mechanism):
     def log_probability(self, scores: Any, choice: int) -> float:
         return float(self._log_probabilities(scores)[choice])
 
+    def log_density(self, value: Any, output: Any) -> float:
+        return self.log_probability(value, output)
+
     def distance(self, value: Any, other: Any) -> float:
         return float(np.abs(np.subtract(value, other)).max())
 

@@ -68,6 +68,11 @@ class Comparison(Mechanism):
     def probability(self, margin: float) -> float:
         return float(np.exp(log_survival(self.law, -margin / self.scale)))
 
+    def log_density(self, value: Any, output: Any) -> float:
+        threshold = -np.asarray(value, float) / self.scale
+        above, below = log_survival(self.law, threshold), log_cdf(self.law, threshold)
+        return float(np.where(output, above, below).sum())
+
     def uniformise(self, value: Any, output: Any, coin: float) -> float:
         above = self.probability(value)
         likely, happened = (above, output) if above >= 0.5 else (1 - above, not output)

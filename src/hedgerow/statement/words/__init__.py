@@ -3,10 +3,9 @@
 Every function takes a statement, or a part of one, and returns text.
 """
 
-from hedgerow.statement.words.attackers import VOCABULARY, audit_words, person_words, plain_words
+from hedgerow.statement.words.attackers import audit_words, person_words, plain_words
 from hedgerow.statement.words.conditions import (
     ONE_GAME,
-    TRUST,
     assumption_words,
     code_words,
     collusion_words,
@@ -17,14 +16,22 @@ from hedgerow.statement.words.conditions import (
     one_game,
     purpose_words,
     recorded_words,
+    trust_words,
     unprotected,
+)
+from hedgerow.statement.words.game import (
+    follows,
+    in_rounds,
+    option,
+    player,
+    shown_setting,
+    vocabulary,
 )
 from hedgerow.statement.words.guarantees import (
     DEFINITION,
     claim_words,
     curve_words,
     explained,
-    formula,
     guarantee_words,
     neighbours,
     observer_words,
@@ -43,8 +50,6 @@ from hedgerow.statement.words.phrases import (
 __all__ = [
     "DEFINITION",
     "ONE_GAME",
-    "TRUST",
-    "VOCABULARY",
     "assumption_words",
     "audit_words",
     "claim_words",
@@ -56,9 +61,10 @@ __all__ = [
     "dropout",
     "explained",
     "floating_point_words",
-    "formula",
+    "follows",
     "guarantee_words",
     "horizon_words",
+    "in_rounds",
     "is_loud",
     "listed",
     "meanings",
@@ -66,12 +72,17 @@ __all__ = [
     "number",
     "observer_words",
     "one_game",
+    "option",
     "pairs",
     "percent",
     "person_words",
     "plain_words",
+    "player",
     "purpose_words",
     "quoted",
     "recorded_words",
+    "shown_setting",
+    "trust_words",
     "unprotected",
+    "vocabulary",
 ]

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import exp
 
+from hedgerow.core.certificate import Person, Site
 from hedgerow.core.rounding import rounded_up
+from hedgerow.privacy.curves import GaussianDP, Quoted
+from hedgerow.records.build import curve_of
 from hedgerow.records.schema import CurveRecord, GuaranteeRecord, UnitRecord
 from hedgerow.statement.audit import BUDGET, Audit, AuditedCase
 from hedgerow.statement.details import OPEN
@@ -20,14 +23,6 @@ ATTACKERS = {
     "public": "An outsider",
 }
 SUBJECT = "a person whose data are in one round at one client"
-VOCABULARY = (
-    "Words: client (a site: hospital, bank, phone); "
-    "expert, a model or rule that a client may follow; "
-    "loss vector, how badly each expert did at one client in one round; "
-    "switch, a change of expert; uploads, what clients send to the server; "
-    "broadcasts, what it sends back; plays, which expert each client follows; "
-    "timing, when the clients talk; game, all rounds up to the horizon."
-)
 
 
 def plain_words(statement: Statement) -> list[str]:
@@ -54,12 +49,13 @@ def plain_words(statement: Statement) -> list[str]:
 
 def _subject(statement: Statement, unit: UnitRecord) -> str:
     """The person or data a bet is about. That there is a case at all may be visible."""
-    known = (
-        ", given that the client had a case in that round"
-        if "PUBLIC_PRESENCE" in statement.assumptions
-        else ""
-    )
-    return (SUBJECT if statement.by_person else unit.words) + known
+    known = {
+        "PUBLIC_PRESENCE": ", given that the client had a case in that round",
+        "PUBLIC_REPORTERS": ", given that the client reported in that round",
+    }
+    if not statement.by_person:
+        return unit.words
+    return SUBJECT + "".join(t for name, t in known.items() if name in statement.assumptions)
 
 
 def _attacker(statement: Statement, curve: CurveRecord, members: Sequence[GuaranteeRecord]) -> str:
@@ -74,7 +70,8 @@ def _attacker(statement: Statement, curve: CurveRecord, members: Sequence[Guaran
             f"{who} learns nothing about {_subject(statement, unit)}: "
             "what can be seen does not depend on the data."
         )
-    shown = {count: exposure(curve, total, count) for count in statement.counts}
+    separate = statement.algorithm.separate
+    shown = {count: exposure(curve, total, count, separate) for count in statement.counts}
     worst = shown.pop(statement.lead)
     begin, subject = "", _subject(statement, unit)
     if statement.lead > 1:
@@ -154,18 +151,20 @@ def _others(statement: Statement, worst: Exposure, shown: Mapping[int, Exposure]
 
 def person_words(statement: Statement) -> str:
     """What the unit means for a person."""
-    if not statement.by_person or statement.all_runs is None:
+    if statement.all_runs is None:
         return ""
+    if not statement.by_person:
+        return _covered(statement.units[0].unit)
     records, clients = statement.details.records_per_client, statement.details.clients_per_person
-    begin = (
-        "One record is what one client reports about one round, with everyone in it: "
-        "not a person, not a client."
+    record = statement.algorithm.record
+    one = (
+        "what one client reports about one round"
+        if record.holds_charges
+        else f"one {record.name} of one client in one round"
     )
+    begin = f"One record is {one}, with everyone in it: not a person, not a client."
     if records is None:
-        return (
-            f"{begin} A person in k rounds gets k times epsilon (and a larger delta). "
-            f"Rounds one person may be in: {OPEN}."
-        )
+        return f"{begin} {_growth(statement)} Rounds one person may be in: {OPEN}."
     if statement.most == 1:
         return f"{begin} A person has at most one record."
     here = _point_words(statement.of_records(records))
@@ -175,6 +174,29 @@ def person_words(statement: Statement) -> str:
         return f"{one}; clients one person may be at: {OPEN}."
     across = _point_words(statement.of_records(statement.most))
     return f"{one}; at up to {counted(clients or 1, 'client')}: {across} (across clients)."
+
+
+def _covered(unit: UnitRecord) -> str:
+    """Which persons a unit that is not a record covers."""
+    if unit.kind == Site.__name__:
+        return "It covers every person whose records are all at one client."
+    if unit.kind != Person.__name__:
+        return ""
+    spread = "" if unit.parameters["may_span_clients"] else ", or at several clients,"
+    return f"A person with more records{spread} is not covered."
+
+
+def _growth(statement: Statement) -> str:
+    """What the records of one person cost together."""
+    if not statement.algorithm.separate:
+        return "A person in k rounds gets k times epsilon (and a larger delta)."
+    curves = [curve_of(curve) for curve, _ in statement.protecting]
+    inside = [curve.curve if isinstance(curve, Quoted) else curve for curve in curves]
+    mus = [curve.mu for curve in inside if isinstance(curve, GaussianDP)]
+    cost = "their costs compose"
+    if len(mus) == len(inside):
+        cost = f"k of them cost sqrt(k) times mu = {rounded_up(max(mus))}"
+    return f"The records of one person enter different releases: {cost}."
 
 
 def _point_words(point: Quote | None) -> str:
@@ -229,9 +251,10 @@ def _strongest(attacks: Sequence[AuditedCase]) -> list[str]:
         if rows:
             worst = max(rows, key=lambda row: row.audited_epsilon or 0.0)
             played = f", played with {_values(worst)}" if worst.parameters else ""
+            shown = "shown" if worst.seen else "shown to one that sees more than the attacker"
             texts.append(
                 f"Strongest attack by {method} ({worst.case}{played}): "
-                f"epsilon >= {worst.audited_epsilon:.4g} shown, "
+                f"epsilon >= {worst.audited_epsilon:.4g} {shown}, "
                 f"{rounded_up(worst.certified_epsilon)} certified there, "
                 f"at delta = {worst.delta:g}, confidence {worst.confidence:g}."
             )

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from hedgerow.core.certificate import IDEAL_REALS, NO_CARRY_OVER
+from hedgerow.core.certificate import IDEAL_REALS, NO_CARRY_OVER, PUBLIC_DELAYS, no_carry_over
+from hedgerow.core.record import Record
 from hedgerow.records.schema import AlgorithmRecord
 from hedgerow.statement.details import OPEN
 from hedgerow.statement.exposure import Point
 from hedgerow.statement.statement import Statement
+from hedgerow.statement.words.game import option
 from hedgerow.statement.words.guarantees import observer_words
 from hedgerow.statement.words.phrases import listed, quoted
 
@@ -30,13 +32,17 @@ DROPOUT = {
 SHOWN = {
     "PUBLIC_PRESENCE": "in which rounds a client has a case at all: a missing play shows it",
     "PUBLIC_SLEEP": "which experts cannot be followed in which round",
-    "PUBLIC_DELAYS": "how late the losses of a client are reported",
+    "PUBLIC_DELAYS": "how late the {records} of a client are reported",
+    "PUBLIC_REPORTERS": "which clients report in which round: public",
+    "PUBLIC_SIDE": "the side information of each client and round: public",
 }
 PLAIN = {  # plain words for assumptions that certificates word for readers of the proof
-    NO_CARRY_OVER.meaning: "one person's record influences later rounds only through the "
-    "published choice: no readmissions, no retraining on it",
-    IDEAL_REALS.meaning: "the noise is secret and independent, "
+    NO_CARRY_OVER.name: "one person's record influences later rounds only through {published}: "
+    "no readmissions, no retraining on it",
+    IDEAL_REALS.name: "the noise is secret and independent, "
     "and computers draw and compare it without any rounding",
+    PUBLIC_DELAYS.name: "when a {charge} is reported is not protected and does not depend on the "
+    "protected record",
 }
 ONE_GAME = "THESE DATA ARE USED IN NO OTHER GAME: each other game would add its epsilon."
 
@@ -44,8 +50,34 @@ ONE_GAME = "THESE DATA ARE USED IN NO OTHER GAME: each other game would add its 
 def assumption_words(statement: Statement) -> list[str]:
     """What must be true, in plain words, each with the name that the proof uses."""
     return [
-        f"{PLAIN.get(meaning, meaning)} ({name})" for name, meaning in statement.assumptions.items()
+        f"{_plain(statement.algorithm, name, meaning)} ({name})"
+        for name, meaning in statement.assumptions.items()
     ]
+
+
+def _plain(algorithm: AlgorithmRecord, name: str, meaning: str) -> str:
+    """Plain words for an assumption of the library; others say what they mean themselves."""
+    known = (IDEAL_REALS, NO_CARRY_OVER, no_carry_over(algorithm.record), PUBLIC_DELAYS)
+    if all((name, meaning) != (each.name, each.meaning) for each in known):
+        return meaning
+    published = "the published choice" if algorithm.plays == "expert" else "what is published"
+    return PLAIN[name].format(published=published, charge=_held(algorithm.record)[0])
+
+
+def _held(record: Record) -> tuple[str, str]:
+    """What a client holds and reports, such as a loss; one and several."""
+    vector = record.holds_charges
+    return (record.charge, record.charges) if vector else (record.name, record.plural)
+
+
+def trust_words(statement: Statement) -> str:
+    """Who is trusted with what, and what the deciders see."""
+    algorithm = statement.algorithm
+    text = TRUST.get(algorithm.trust, algorithm.trust)
+    peer = next((g for g in algorithm.guarantees if g.observer == "peer"), None)
+    if algorithm.deciders is None or peer is None or "broadcasts" not in peer.sees:
+        return text
+    return f"{text} A decider sees no more than another client does."
 
 
 def one_game(statement: Statement) -> bool:
@@ -74,7 +106,7 @@ def collusion_words(statement: Statement) -> str:
         return "There is no guarantee, so collusion does not matter."
     alone = (
         "while no other client helps them"
-        if statement.algorithm.setting["clients"] > 1
+        if statement.algorithm.clients > 1
         else "(there is no other client)"
     )
     parts = [
@@ -98,30 +130,45 @@ def unprotected(statement: Statement) -> list[str]:
     texts = []
     for guarantee in statement.unguarded:
         texts.append(f"everything {observer_words(guarantee)} sees ({', '.join(guarantee.sees)})")
-    texts += [shown for name, shown in SHOWN.items() if name in statement.assumptions]
-    texts.append("the numbers of clients, experts and rounds, and all parameters: public")
-    texts.append("losses, and regret or tables computed from them: raw data to be kept secret")
-    texts.append("what is true of many records (which expert is good): learned on purpose")
+    algorithm, (_, held) = statement.algorithm, _held(statement.algorithm.record)
+    shown = [text for name, text in SHOWN.items() if name in statement.assumptions]
+    texts += [text.format(records=held) for text in shown]
+    sizes = ["clients", *(["deciders"] if algorithm.deciders else []), f"{option(algorithm)}s"]
+    texts.append(f"the numbers of {listed([*sizes, 'rounds'])}, and all parameters: public")
+    computed = "and" if held == algorithm.record.charges else f"and {algorithm.record.charges},"
+    texts.append(
+        f"{held}, {computed} regret or tables computed from them: raw data to be kept secret"
+    )
+    texts.append(
+        f"what is true of many records (which {algorithm.plays} is good): learned on purpose"
+    )
     texts.append("the time a computation takes, and the memory of the machines")
     return texts
 
 
 def horizon_words(statement: Statement) -> list[str]:
     """How long the guarantee lasts, what comes then, and when the budget is spent."""
-    rounds, guaranteed = statement.algorithm.setting["horizon"], bool(statement.protecting)
-    texts = [
-        f"Horizon: {rounds} rounds"
-        + ("; the stated numbers cover all of them together. " if guaranteed else ". ")
-        + f"After round {rounds} the game is over; "
-        "a new game, or more rounds, needs its own statement.",
-    ]
+    rounds, guaranteed = statement.covered, bool(statement.protecting)
+    if rounds is None:
+        texts = [
+            "Horizon: none; the game has no last round."
+            + (" The stated numbers hold for any number of rounds." if guaranteed else "")
+        ]
+    else:
+        texts = [
+            f"Horizon: {rounds} rounds"
+            + ("; the stated numbers cover all of them together. " if guaranteed else ". ")
+            + f"After round {rounds} the game is over; "
+            "a new game, or more rounds, needs its own statement.",
+        ]
     if statement.algorithm.when_spent:
         spent = statement.algorithm.when_spent
         texts.append(f"When the budget is spent: {spent}; nothing further is charged.")
     elif guaranteed:
         texts.append(
-            "When the budget is spent: the stated numbers cover every release up to the horizon; "
-            "no release goes beyond them."
+            "When the budget is spent: the stated numbers cover every release"
+            + (" up to the horizon; " if rounds is not None else ", however long the game lasts; ")
+            + "no release goes beyond them."
         )
     if statement.algorithm.data == "real" and guaranteed:
         texts.append(
@@ -138,7 +185,7 @@ def composition_words(statement: Statement) -> str:
     one, together = statement.one_run, statement.all_runs
     if one is None or together is None:
         return "Nothing is guaranteed, so there is nothing to compose."
-    text, single = f"{_within_a_run(statement.algorithm)} ", quoted(one.epsilon, one.delta)
+    text, single = f"{_within_a_run(statement)} ", quoted(one.epsilon, one.delta)
     if not statement.repeats:
         twice = quoted(2 * one.epsilon, min(1.0, 2 * one.delta))
         text += f"Runs on the same data add up: with a second one like this the sum is {twice}."
@@ -150,21 +197,30 @@ def composition_words(statement: Statement) -> str:
     return text + _beside(statement)
 
 
-def _within_a_run(algorithm: AlgorithmRecord) -> str:
+def _within_a_run(statement: Statement) -> str:
     """Why a run costs no more than is stated, no matter how many releases it has."""
+    algorithm, noun = statement.algorithm, statement.units[0].unit.noun
     if not algorithm.mechanisms:
         return "Nothing that is released depends on the data."
     if algorithm.composition == "joint":
         return "All releases of a run are accounted for together, by a joint proof."
+    if algorithm.composition == "shifts":
+        return (
+            f"All that one {noun} changes in the releases of a run is the mean of one Gaussian "
+            f"vector; the run costs the {noun} the length of that change in units of the noise."
+        )
+    enters, it = ("One record enters", "it")
+    if not statement.by_person:
+        enters, it = f"The data of one {noun} enter", f"this {noun}"
     if algorithm.entered == 1:
         return (
-            "One record enters at most one release of a run, "
-            "so the run costs it what that one release costs."
+            f"{enters} at most one release of a run, "
+            f"so the run costs {it} what that one release costs."
         )
     most = "" if algorithm.entered is None else f" (at most {algorithm.entered})"
     return (
-        f"A run costs one record what the releases that it enters{most} cost together; "
-        "the others cost it nothing."
+        f"A run costs one {noun} what the releases that {it} enters{most} cost together; "
+        f"the others cost {it} nothing."
     )
 
 
@@ -195,14 +251,17 @@ def _against(algorithm: AlgorithmRecord, observer: str) -> Point | None:
 
 def recorded_words(statement: Statement) -> str:
     """The day of the run or, for a deployment, when its record was written."""
-    run, rounds = statement.run, statement.algorithm.setting["horizon"]
+    run, rounds = statement.run, statement.algorithm.horizon
     if run.played is None:
         return f"run of {run.written[:10]}"
-    when = (
-        f"before the first of {rounds} rounds"
-        if run.played == 0
-        else f"after round {run.played} of {rounds}"
-    )
+    if rounds is None:
+        when = "before the first round" if run.played == 0 else f"after round {run.played}"
+    else:
+        when = (
+            f"before the first of {rounds} rounds"
+            if run.played == 0
+            else f"after round {run.played} of {rounds}"
+        )
     return f"recorded on {run.written[:10]}, {when}"
 
 
@@ -251,6 +310,6 @@ def floating_point_words(statement: Statement) -> str:
         return "assumed exact (IDEAL_REALS): its effects are not covered"
     if not statement.run.noise.secure:
         return "covered by the certificate"
-    return (
-        "exact integers; weights compared in floats within a proven margin (proofs/secure_noise.md)"
-    )
+    weights = "; weights compared in floats within a proven margin"
+    expert = statement.algorithm.plays == "expert"
+    return f"exact integers{weights if expert else ''} (proofs/secure_noise.md)"

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import get_args
 
-from hedgerow.core.certificate import PRESENCE_STAYS, Unit
+from hedgerow.core.certificate import PRESENCE_STAYS
 from hedgerow.privacy.curves.pure import BOUNDED_RANGE
-from hedgerow.records.schema import CurveRecord, GuaranteeRecord, UnitRecord
+from hedgerow.records.schema import CurveRecord, GuaranteeRecord
 from hedgerow.statement.statement import Statement
 from hedgerow.statement.words.phrases import listed, quoted
 
@@ -16,13 +15,9 @@ DEFINITION = (
     "Pr[view(D) in S] <= e^epsilon Pr[view(D') in S] + delta for all D ~ D' and all S, "
     "where view(D) is all that an observer sees"
 )
-EVENT, PERSON, WHOLE_CLIENT = (unit.__name__ for unit in get_args(Unit))
-FORMULAS = {
-    EVENT: "D ~ D' if, for some client i and round t, "
-    "l_(j,s) = l'_(j,s) for all (j,s) other than (i,t)",
-    PERSON: "D ~ D' if they differ in at most {appearances} loss vectors, all of one person",
-    WHOLE_CLIENT: "D ~ D' if, for some client i, "
-    "l_(j,s) = l'_(j,s) for all other clients j and all rounds s",
+SAME = {  # what neighbours share, by assumption
+    "PUBLIC_REPORTERS": "the same clients report",
+    "PUBLIC_SIDE": "the side information is the same",
 }
 
 
@@ -72,12 +67,8 @@ def claim_words(statement: Statement) -> str:
     )
 
 
-def formula(unit: UnitRecord) -> str:
-    """When two streams of losses are neighbours, as a formula."""
-    return FORMULAS.get(unit.kind, unit.words).format(**unit.parameters)
-
-
 def neighbours(guarantee: GuaranteeRecord) -> str:
-    """When two streams of losses are neighbours, in words and as a formula."""
-    masks = ", and the same clients take part" if PRESENCE_STAYS in guarantee.adjacency else ""
-    return f"{guarantee.adjacency}. {formula(guarantee.unit)}{masks}"
+    """When two streams of records are neighbours, in words and as a formula."""
+    same = ["the same clients take part"] if PRESENCE_STAYS in guarantee.adjacency else []
+    same += [text for name, text in SAME.items() if name in guarantee.assumes]
+    return f"{guarantee.adjacency}. {guarantee.unit.formula}" + "".join(f", and {x}" for x in same)

@@ -1,0 +1,270 @@
+"""Replayed releases: the exact log-likelihood ratio of all that a run released about its data.
+
+A run on one stream is recorded and replayed on the other, with the same outputs and coins. The
+differences of the log-densities add up to ln dP/dQ of the releases (`proofs/replay.md`). No
+likelihood of the algorithm is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+
+from hedgerow.contracts.outcome import same
+from hedgerow.contracts.recording import SERVER, Ledger, RecordingNoise, Release, Who
+from hedgerow.core.certificate import Channel, Guarantee, Observer
+from hedgerow.core.environment import Environment
+from hedgerow.core.errors import InvalidValue, Unsupported
+from hedgerow.core.messages import field_names
+from hedgerow.core.noise import NoiseSource
+from hedgerow.core.protocol import Algorithm
+from hedgerow.core.transcript import Everything
+from hedgerow.engines.simulate import simulate
+
+_ROUNDING = 2.0**-48  # more than the rounding errors of one term of a log-density
+Pair = tuple[Release, Release]  # the same output, with the values of the two worlds
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """ln dP/dQ of the releases of one run.
+
+    `seen` says whether the observer sees what the ratio is about. If not, the ratio is that of an
+    observer who sees more.
+    """
+
+    value: float
+    seen: bool
+
+
+@dataclass(frozen=True)
+class _Run:
+    """One run: what was released and drawn, and what was sent and played."""
+
+    ledger: Ledger
+    kept: Everything
+
+    @classmethod
+    def of(
+        cls,
+        algorithm: Algorithm,
+        environment: Environment,
+        source: NoiseSource,
+        replay: Ledger | None = None,
+    ) -> _Run:
+        noise, kept = RecordingNoise(source, replay), Everything()
+        simulate(algorithm, environment, 0, noise=noise, fused=False, sinks=(kept,))
+        return cls(noise.ledger, kept)
+
+
+def log_ratio(
+    algorithm: Algorithm,
+    observer: Observer,
+    played: Environment,
+    other: Environment,
+    source: NoiseSource,
+) -> Ratio:
+    """Play one run on `played`, replay it on `other`, and return ln dP/dQ, with P that of `played`.
+
+    It is rounded down by more than its rounding errors, so that it never shows too much.
+    """
+    guarantee = algorithm.certificate.guarantee(observer)
+    first = _Run.of(algorithm, played, source)
+    try:
+        second = _Run.of(algorithm, other, source, first.ledger)
+    except AssertionError as error:
+        raise _not_replayable(algorithm, str(error)) from error
+    _check(algorithm, guarantee, first, second)
+    own = observer is Observer.SERVER and bool(guarantee.view & {Channel.UPLOADS, Channel.SUM})
+    pairs = [
+        (a, b)
+        for a, b in zip(first.ledger.releases, second.ledger.releases, strict=True)
+        if not (own and a.who == SERVER)  # the server's own noise hides nothing from it
+    ]
+    # what comes after the last value that differs tells nothing more
+    last = max((i for i, (a, b) in enumerate(pairs) if _moved(a, b)), default=-1)
+    value, seen = 0.0, last < 0 or not _hidden_coins(first.ledger, own)
+    for purpose in dict.fromkeys(a.mechanism.purpose for a, _ in pairs[: last + 1]):
+        alike = [(a, b) for a, b in pairs[: last + 1] if a.mechanism.purpose == purpose]
+        sums = _sums(algorithm, played, source, purpose, pairs, first)
+        if sums is None:
+            one_by_one = guarantee.view - {Channel.SUM}
+            seen = seen and _is_sent(algorithm, one_by_one, alike, first.kept)
+        else:
+            seen, alike = seen and Channel.SUM in guarantee.view, sums
+        value += sum(_difference(a, b) for a, b in alike if _moved(a, b))
+    return Ratio(value, seen)
+
+
+def _moved(played: Release, other: Release) -> bool:
+    return not same(played.value, other.value)
+
+
+def _not_replayable(algorithm: Algorithm, why: str) -> InvalidValue:
+    return InvalidValue(f"The releases of {algorithm.name} cannot be replayed: {why}.")
+
+
+def _check(algorithm: Algorithm, guarantee: Guarantee, first: _Run, second: _Run) -> None:
+    """Require that the two runs differ only in the values that are released."""
+    if len(first.ledger.releases) != len(second.ledger.releases):
+        raise _not_replayable(algorithm, "neighbouring streams give different numbers of releases")
+    coins = [[coin[:3] for coin in run.ledger.coins] for run in (first, second)]
+    if coins[0] != coins[1]:
+        raise _not_replayable(algorithm, "the sequence of coins depends on the data")
+    for _, law, purpose, drawn in first.ledger.coins:
+        # free coins are uniform, or numbers of a fixed law; a choice from scores is neither
+        if law != "uniform" and np.asarray(drawn).dtype.kind != "f":
+            raise _not_replayable(
+                algorithm, f"{purpose!r} is drawn from data outside any mechanism"
+            )
+    for (name, a), (_, b) in zip(
+        _view(algorithm, guarantee, first.kept),
+        _view(algorithm, guarantee, second.kept),
+        strict=True,
+    ):
+        if not same(a, b):
+            raise _not_replayable(
+                algorithm,
+                f"the {guarantee.observer.value} sees {name}, which depends on the data beyond"
+                " what was released",
+            )
+
+
+def _view(
+    algorithm: Algorithm, guarantee: Guarantee, kept: Everything
+) -> Iterator[tuple[str, list[Any]]]:
+    """What an observer sees, by name. The sum of uploads shows no more than the uploads."""
+    if Channel.PLAYS in guarantee.view:
+        yield "plays", kept.plays
+    if Channel.TIMING in guarantee.view:
+        yield "the times of exchanges", [when for when, _, _ in kept.messages]
+    for message, position in ((algorithm.upload, 1), (algorithm.broadcast, 2)):
+        for name, part in zip(field_names(message), fields(message), strict=True):
+            if algorithm.certificate.channels[name] in guarantee.view:
+                yield name, [getattr(entry[position], part.name) for entry in kept.messages]
+
+
+def _hidden_coins(ledger: Ledger, own: bool) -> bool:
+    """Whether a player that holds data drew coins that the observer may not know.
+
+    A value may depend on them, and then their secrecy protects. Separate deciders hold no data.
+    """
+    known = {"decider", "server"} if own else {"decider"}
+    return any(role not in known for players, *_ in ledger.coins for role, _ in players)
+
+
+def _difference(played: Release, other: Release) -> float:
+    """ln p(output) - ln q(output) of one release, rounded down."""
+    p, q = (
+        float(played.mechanism.log_density(value, played.output))
+        for value in (played.value, other.value)
+    )
+    if not np.isfinite(p - q):
+        return p - q
+    return p - q - _ROUNDING * np.size(played.value) * max(1.0, abs(p), abs(q))
+
+
+def _by_player(pairs: list[Pair]) -> dict[Who, list[Pair]]:
+    own: dict[Who, list[Pair]] = {}
+    for a, b in pairs:
+        own.setdefault(a.who, []).append((a, b))
+    return own
+
+
+def _is_sent(
+    algorithm: Algorithm, view: frozenset[Channel], pairs: list[Pair], kept: Everything
+) -> bool:
+    """Whether every player sends its outputs as they are, in order, in one field of the view."""
+    return all(
+        any(
+            len(sent) >= len(own)
+            and all(
+                same(np.asarray(value), np.asarray(a.output))
+                for value, (a, _) in zip(sent, own, strict=False)
+            )
+            for sent in _sent_by(algorithm, view, who, kept)
+        )
+        for who, own in _by_player(pairs).items()
+    )
+
+
+def _sent_by(
+    algorithm: Algorithm, view: frozenset[Channel], who: Who, kept: Everything
+) -> Iterator[list[Any]]:
+    """The values of each field in the view: of the uploads of one client, or of the broadcasts."""
+    role, index = who
+    message, position = (algorithm.upload, 1) if role == "client" else (algorithm.broadcast, 2)
+    for name, part in zip(field_names(message), fields(message), strict=True):
+        if algorithm.certificate.channels[name] in view:
+            values = [getattr(entry[position], part.name) for entry in kept.messages]
+            yield values if role != "client" else [value[index] for value in values]
+
+
+def _sums(
+    algorithm: Algorithm,
+    played: Environment,
+    source: NoiseSource,
+    purpose: str,
+    pairs: list[Pair],
+    run: _Run,
+) -> list[Pair] | None:
+    """The releases added up over all clients, where nobody sees more of them; None elsewhere.
+
+    This needs a law of the sum. Later values may depend on outputs only through the sums: they must
+    stay the same if the clients exchange their outputs.
+    """
+    alike = [(a, b) for a, b in pairs if a.mechanism.purpose == purpose]
+    own = _by_player(alike)
+    clients: list[Who] = [("client", index) for index in range(algorithm.setting.clients)]
+    same_number = len({len(of_one) for of_one in own.values()}) == 1
+    hidden = frozenset({Channel.SUM})
+    if set(own) != set(clients) or not same_number:
+        return None
+    steps = list(zip(*(own[who] for who in clients), strict=True))
+    if (
+        any(a.mechanism != step[0][0].mechanism for step in steps for a, _ in step)
+        or not _is_sent(algorithm, hidden, alike, run.kept)
+        or not _same_if_exchanged(algorithm, played, source, own, run)
+    ):
+        return None
+    try:
+        return [(_total([a for a, _ in step]), _total([b for _, b in step])) for step in steps]
+    except Unsupported:
+        return None
+
+
+def _total(releases: list[Release]) -> Release:
+    values, outputs = (
+        np.sum([getattr(release, part) for release in releases], axis=0)
+        for part in ("value", "output")
+    )
+    return Release(releases[0].mechanism.summed(len(releases)), values, outputs, ("client", None))
+
+
+def _same_if_exchanged(
+    algorithm: Algorithm,
+    played: Environment,
+    source: NoiseSource,
+    own: dict[Who, list[Pair]],
+    run: _Run,
+) -> bool:
+    """Whether the clients' values stay the same if each one gets the outputs of the next one."""
+    outputs = {
+        id(a): own[role, ((index or 0) + 1) % len(own)][step][0].output
+        for (role, index), of_one in own.items()
+        for step, (a, _) in enumerate(of_one)
+    }
+    exchanged = [replace(r, output=outputs.get(id(r), r.output)) for r in run.ledger.releases]
+    try:
+        again = _Run.of(algorithm, played, source, Ledger(exchanged, run.ledger.coins))
+    except AssertionError:
+        return False
+    after = again.ledger.releases
+    return len(after) == len(exchanged) and all(
+        np.allclose(a.value, b.value, rtol=1e-9, atol=1e-9)
+        for a, b in zip(run.ledger.releases, after, strict=True)
+        if a.who != SERVER
+    )

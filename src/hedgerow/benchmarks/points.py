@@ -1,0 +1,144 @@
+"""Benchmarks of games in which points are played, and of states that keep their records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, ClassVar
+
+import numpy as np
+
+from hedgerow.algorithms.baselines.gradient_descent import (
+    ClientState,
+    Follower,
+    GradientDescent,
+    GradientSum,
+    Point,
+    ServerState,
+)
+from hedgerow.benchmarks.measure import Row, in_turn
+from hedgerow.benchmarks.simulation import SUM, losses
+from hedgerow.core.buffer import Buffer
+from hedgerow.core.lattice import Array
+from hedgerow.core.noise import Noise
+from hedgerow.core.protocol import Algorithm
+from hedgerow.core.setting import Setting
+from hedgerow.engines.simulate import simulate
+from hedgerow.environments.recorded.losses import RecordedArray
+from hedgerow.evaluation.recorder import Recorder
+
+
+@dataclass(frozen=True)
+class Player(Follower):
+    """Plays the broadcast point and looks at no record."""
+
+    def observe(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
+        del reports, noise
+        return state
+
+    def observe_many(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
+        del reports, noise
+        return state
+
+
+@dataclass(frozen=True)
+class Wanderer:
+    """Sends another point at every exchange."""
+
+    state: ClassVar[type[Any]] = ServerState
+
+    width: int
+    every: int
+
+    def open(self, noise: Noise) -> tuple[Point, ServerState]:
+        del noise
+        return self._next(0)
+
+    def aggregate(
+        self, state: ServerState, uploads: GradientSum, noise: Noise
+    ) -> tuple[Point, ServerState]:
+        del uploads, noise
+        return self._next(state.exchanges + 1)
+
+    def _next(self, exchanges: int) -> tuple[Point, ServerState]:
+        point = np.full(self.width, 0.5 / self.width)
+        point[exchanges % self.width] += 0.5
+        return Point(self.every, point), ServerState(point, exchanges)
+
+
+@dataclass(frozen=True)
+class KeepingState:
+    """The point to play, and all records so far."""
+
+    point: Array
+    gradients: Array
+    records: Buffer
+
+
+@dataclass(frozen=True)
+class Keeper(Follower):
+    """Keeps every record that it sees."""
+
+    state: ClassVar[type[Any]] = KeepingState
+
+    def start(self, noise: Noise) -> Any:
+        zeros = np.zeros((*noise.batch, self.width))
+        return KeepingState(zeros, zeros, Buffer.empty(noise.batch, self.width))
+
+    def receive(self, state: Any, broadcast: Point) -> Any:
+        return replace(state, point=np.broadcast_to(broadcast.point, state.gradients.shape))
+
+    def observe(self, state: Any, reports: Array, noise: Noise) -> Any:
+        del noise
+        return replace(state, records=state.records.append(reports))
+
+
+def wandering(setting: Setting, every: int = 64) -> Algorithm:
+    """Return an algorithm that does nothing but play points."""
+    built = GradientDescent(every=every).build(setting)
+    player = Player(setting.experts, setting.family)
+    return replace(built, client=player, server=Wanderer(setting.experts, every))
+
+
+def keeping(setting: Setting) -> Algorithm:
+    """Return an algorithm whose clients keep all their records."""
+    built = GradientDescent(every=64).build(setting)
+    keeper = Keeper(setting.experts, setting.family)
+    return replace(built, client=keeper, server=Wanderer(setting.experts, 64))
+
+
+def _play(
+    make: Callable[[Setting], Algorithm], game: RecordedArray, fused: bool = True
+) -> Callable[[], object]:
+    algorithm = make(game.setting)
+
+    def work() -> object:
+        recorder = Recorder(game.setting)
+        counters = simulate(algorithm, game, 1, sinks=[recorder], fused=fused)
+        return recorder.result("", 1, counters)
+
+    return work
+
+
+def points_rows() -> Iterator[Row]:
+    """Points against one pass over the losses, and the time of a round as the game grows."""
+    clients, rounds, width = 10, 2**14, 100
+    game = losses(rounds, clients, width)
+    for every, limit in ((1024, 3.0), (64, None)):
+        ratio, taken = in_turn(_play(partial(wandering, every=every), game), game.losses.sum)
+        name = f"points/m={clients}/T={rounds}/d={width}/N={every}"
+        each = taken / (rounds * clients) * 1e9
+        yield Row(name, ratio, SUM, each, "ns per loss vector", "<=" if limit else None, limit)
+    for label, make in (("points", wandering), ("kept records", keeping)):
+        short, long = losses(2**11, 4, 10), losses(2**14, 4, 10)
+        grown, taken = in_turn(_play(make, long, fused=False), _play(make, short, fused=False))
+        yield Row(
+            f"{label}/growth/T=2^11 to 2^14",
+            grown / 8,
+            "the same time per round",
+            taken / 2**14 * 1e6,
+            "us per round",
+            "<=",
+            1.25,
+        )

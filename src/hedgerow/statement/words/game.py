@@ -1,0 +1,55 @@
+"""The words of a game: who plays what, what a record is, and how long it lasts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hedgerow.records.schema import AlgorithmRecord
+from hedgerow.statement.words.phrases import counted
+
+
+def player(algorithm: AlgorithmRecord) -> str:
+    """The role that plays."""
+    return "client" if algorithm.deciders is None else "decider"
+
+
+def follows(algorithm: AlgorithmRecord) -> str:
+    """What a player does with an expert or a point."""
+    return "follow" if algorithm.plays == "expert" else "use"
+
+
+def option(algorithm: AlgorithmRecord) -> str:
+    """What a game of experts has several of, and what a point consists of."""
+    return "expert" if algorithm.plays == "expert" else "coordinate"
+
+
+def in_rounds(algorithm: AlgorithmRecord) -> str:
+    """How many rounds a game has."""
+    horizon = algorithm.horizon
+    return "in any number of rounds" if horizon is None else f"in {counted(horizon, 'round')}"
+
+
+def shown_setting(algorithm: AlgorithmRecord) -> dict[str, Any]:
+    """The size of the game, to print; a game without a last round says so."""
+    return {name: "none" if v is None else v for name, v in algorithm.setting.items()}
+
+
+def vocabulary(algorithm: AlgorithmRecord) -> str:
+    """The words that a statement uses."""
+    who, record, silo = player(algorithm), algorithm.record, algorithm.deciders is not None
+    experts = algorithm.plays == "expert"
+    texts = [
+        "client (a site: hospital, bank, phone)",
+        "decider, a player that reports nothing (clients report and do not play)" if silo else "",
+        f"expert, a model or rule that a {who} may follow"
+        if experts
+        else f"point, the numbers of a model that a {who} may use",
+        f"{record.name}, {record.meaning.format(option=option(algorithm))}",
+        "switch, a change of expert" if experts else "",
+        "uploads, what clients send to the server",
+        f"broadcasts, what it sends {'to clients and deciders' if silo else 'back'}",
+        f"plays, which {algorithm.plays} each {who} {follows(algorithm)}s",
+        "timing, when the clients talk",
+        f"game, all rounds{' up to the horizon' if algorithm.horizon else ', with no last one'}",
+    ]
+    return f"Words: {'; '.join(filter(None, texts))}."
