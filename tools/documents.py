@@ -24,6 +24,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from hedgerow.algorithms.registry import variants
+from hedgerow.contracts.suite import CONTRACTS
 from hedgerow.core.certificate import Guarantee
 from hedgerow.core.setting import Setting
 
@@ -168,10 +169,19 @@ def statement(document: Path) -> str:
     return _text("$ hedgerow statement live\n" + printed)
 
 
+def contracts(document: Path) -> str:
+    """What every algorithm must keep, one row for each contract."""
+    del document
+    rows = [(name, (check.__doc__ or "").splitlines()[0]) for name, check in CONTRACTS.items()]
+    lines = [("contract", "what holds"), ("---", "---"), *rows]
+    return "\n".join(f"| {name} | {holds} |" for name, holds in lines)
+
+
 MADE: dict[str, Callable[[Path], str]] = {
     "guarantees": guarantees,
     "some_guarantees": some_guarantees,
     "statement": statement,
+    "contracts": contracts,
 }
 
 

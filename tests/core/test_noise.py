@@ -114,6 +114,17 @@ def test_restored_batches_go_on_at_any_point(lengths: list[int], law: str) -> No
         source, at = SeededNoise.restore(source.snapshot()), at + length
 
 
+@quick
+@given(st.integers(1, 4000), st.sampled_from(list(LAWS)), st.integers(1, 300))
+def test_the_size_of_chunks_does_not_change_the_noise(chunk: int, law: str, rounds: int) -> None:
+    expected = SeededNoise(5).everyone("client", CLIENTS).draw(law, "play", (2,), rounds=rounds)
+    source = SeededNoise(5, chunk)
+    first = source.everyone("client", CLIENTS).draw(law, "play", (2,))
+    source = SeededNoise.restore(json.loads(json.dumps(source.snapshot())))
+    rest = source.everyone("client", CLIENTS).draw(law, "play", (2,), rounds=rounds - 1)
+    assert np.array_equal(np.concatenate([first[None], rest]), expected)
+
+
 def test_a_snapshot_is_not_moved_by_later_draws() -> None:
     source = SeededNoise(5)
     source.server().draw("gumbel", "selection", (4,), rounds=100)

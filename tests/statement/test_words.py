@@ -10,11 +10,8 @@ from scipy.special import ndtr
 
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.phases.random_prefix import RandomPrefix
-from hedgerow.contracts.neighbours import neighbours
-from hedgerow.contracts.neighbours import record as ledger
-from hedgerow.core.certificate import Person, Site
-from hedgerow.core.noise import SeededNoise
-from hedgerow.core.setting import Setting
+from hedgerow.contracts.neighbours import SEEDED, replays
+from hedgerow.core.certificate import Event, Person, Site
 from hedgerow.privacy.curves import GaussianDP, PureDP, Quoted
 from hedgerow.records.build import algorithm_record, unit_record
 from hedgerow.statement.details import OPEN
@@ -82,13 +79,10 @@ def test_what_a_run_costs_is_what_the_releases_cost_that_one_record_enters(
     """A run has many releases, each of the stated epsilon: an officer must not add them all up."""
     spec = ONE_RELEASE[law]
     entered, released = [], []
-    for trial, losses, neighbour in neighbours(30):
-        algorithm = spec.build(Setting(losses.shape[1], losses.shape[2], losses.shape[0]))
-        first = ledger(algorithm, losses, SeededNoise(trial))
-        second = ledger(algorithm, neighbour, SeededNoise(trial), first)
-        pairs = list(zip(first.releases, second.releases, strict=True))
-        entered.append(sum(not np.array_equal(a.value, b.value) for a, b in pairs))
-        released.append(len(pairs))
+    for pair in replays(spec, Event(), SEEDED)[:30]:
+        releases = pair.releases()
+        entered.append(sum(not np.array_equal(a.value, b.value) for a, b in releases))
+        released.append(len(releases))
     assert max(entered) == 1 < min(released)
     statement = stated("pure")
     made = algorithm_record("x", spec.build(SETTING), {"name": "x"}, "drawn")

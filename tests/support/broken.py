@@ -41,6 +41,7 @@ from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.curves import GaussianDP, PureDP
 from hedgerow.privacy.mechanisms import ExponentialMechanism
+from support.broken_games import BROKEN_GAMES
 from support.honest import NoisySums
 
 
@@ -894,6 +895,93 @@ class FewDraws(ShrinkingDartboard):
         return with_curve(honest, self.curve(half_the_chance(honest.server.cost(setting))))
 
 
+@dataclass(frozen=True)
+class LateLeak(Selector):
+    """Lets raw totals through once they are large: far beyond what a tiny game reaches."""
+
+    where: str = ""
+
+    def message(self, state: ServerState) -> CurrentExpert:
+        honest, totals = super().message(state), from_units(state.totals)
+        if self.where == "timing" and totals.max() > 200 and honest.rounds is not None:
+            return replace(honest, rounds=honest.rounds + 1)
+        if self.where == "gap" and np.ptp(totals) > 300 and honest.rounds is not None:
+            return replace(honest, rounds=honest.rounds + 1)
+        if self.where == "window" and ((totals > 200) & (totals < 203)).any():
+            return replace(honest, switches=-1)
+        if self.where == "play" and totals.max() > 10_000:
+            return replace(honest, expert=(honest.expert + 1) % self.experts)
+        if self.where == "field" and totals.max() > 100_000:
+            return replace(honest, switches=-1)
+        return honest
+
+
+@dataclass(frozen=True)
+class RememberingState:
+    expert: np.ndarray
+    losses: Units
+    own: Units
+
+
+@dataclass(frozen=True)
+class Remembering(Follower):
+    """Plays another expert once its own raw total is above 200."""
+
+    state: ClassVar[type[Any]] = RememberingState
+
+    def start(self, noise: Noise) -> Any:
+        state = super().start(noise)
+        return RememberingState(state.expert, state.losses, np.zeros_like(state.losses))
+
+    def receive(self, state: Any, broadcast: CurrentExpert) -> Any:
+        after = super().receive(state, broadcast)
+        return RememberingState(after.expert, after.losses, state.own)
+
+    def play(self, state: Any, context: Context, noise: Noise) -> tuple[np.ndarray, Any]:
+        large = from_units(state.own).max(axis=-1) > 200
+        return (state.expert + large) % self.experts, state
+
+    def observe(self, state: Any, reports: np.ndarray, noise: Noise) -> Any:
+        after = super().observe(state, reports, noise)
+        return RememberingState(after.expert, after.losses, state.own + after.losses - state.losses)
+
+
+@dataclass(frozen=True)
+class LeaksLate(AlgorithmSpec):
+    """Honest in small games; in large ones, raw totals change what is sent or played."""
+
+    where: str
+    inner: SparseVector = field(default_factory=SparseVector)
+
+    def audit_variants(self) -> tuple[LeaksLate, ...]:
+        return tuple(LeaksLate(self.where, loud) for loud in self.inner.audit_variants())
+
+    def resolve(self, setting: Setting) -> Algorithm:
+        honest = self.inner.build(setting)
+        if self.where == "client":
+            client = Remembering(setting.experts)
+            return replace(honest, client=client, advance=None, supports=frozenset())
+        return replace(_with_server(honest, LateLeak, where=self.where), advance=None)
+
+
+@dataclass(frozen=True)
+class FastLeak(AlgorithmSpec):
+    """Its fast path plays another expert once a raw total is above 1000."""
+
+    def resolve(self, setting: Setting) -> Algorithm:
+        honest = PhasedSelection().build(setting)
+        inner = honest.advance
+        assert inner is not None
+
+        def advance(run: RunState, block: Any, source: NoiseSource) -> tuple[RunState, Trace]:
+            after, trace = inner(run, block, source)
+            large = block.losses.sum(axis=1).cumsum(axis=0).max(axis=-1) > 1000
+            plays = (np.asarray(trace.plays) + large[:, None]) % setting.experts
+            return after, Trace(plays, trace.exchanges)
+
+        return replace(honest, advance=advance)
+
+
 BROKEN: dict[str, tuple[str, Any]] = {
     "peeks at the present loss": ("causal", Peeks()),
     "reads one round ahead": ("causal", PeeksAhead()),
@@ -903,6 +991,12 @@ BROKEN: dict[str, tuple[str, Any]] = {
     "plays raw losses": ("nothing raw in a view", RawPlays()),
     "protects from a server that sees sums": ("nothing raw in a view", ForgedServerGuarantee()),
     "broadcasts the exact leader": ("nothing raw in a view", TellsLeader()),
+    "times that tell a large total": ("nothing raw in a view", LeaksLate("timing")),
+    "times that tell a large gap": ("nothing raw in a view", LeaksLate("gap")),
+    "a field that tells a total in a window": ("nothing raw in a view", LeaksLate("window")),
+    "a play that tells a large total": ("nothing raw in a view", LeaksLate("play")),
+    "a field that tells a large total": ("nothing raw in a view", LeaksLate("field")),
+    "a play that tells a client's total": ("nothing raw in a view", LeaksLate("client")),
     "cannot be built": ("valid plays", AlwaysFails()),
     "declares half its sensitivity": ("sensitivities hold", HalfSensitivity()),
     "half the noise": ("noise follows its law", HalfNoise()),
@@ -958,6 +1052,7 @@ BROKEN: dict[str, tuple[str, Any]] = {
     "too quiet to be audited": ("exact ratio below certificate", Inaudible()),
     "depends on the engine": ("same on every engine", EngineDependent()),
     "depends on blocks": ("same for every block", BlockDependent()),
+    "a fast path that tells a large total": ("same for every block", FastLeak()),
     "names another play": ("same by sums", FollowsAnother()),
     "has a hidden memory": ("pure", Impure()),
     "overwrites its state": ("pure", Overwrites()),
@@ -991,3 +1086,4 @@ BROKEN: dict[str, tuple[str, Any]] = {
     "follows the worst expert": ("regret below bound", WorstPlayer(Hedge())),
     "is not its reference": ("noiseless is reference", WrongReference()),
 }
+BROKEN |= BROKEN_GAMES

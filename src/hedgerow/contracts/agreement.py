@@ -3,69 +3,88 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 
+from hedgerow.contracts.games import (
+    SETTING,
+    built,
+    far_pairs,
+    from_round,
+    games_of,
+    has_experts,
+    long_setting,
+    small_games,
+    whole,
+)
 from hedgerow.contracts.outcome import NotApplicable, demand, same
+from hedgerow.contracts.recording import short_noise
 from hedgerow.contracts.reloading import Reloading, reload
 from hedgerow.core.block import ABSENT, Block, check
 from hedgerow.core.environment import Environment, Feature, Traits
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.messages import encode
 from hedgerow.core.noise import SeededNoise
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, RunState
-from hedgerow.core.setting import Setting
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, RunState, SpanClient
 from hedgerow.core.transcript import Digest, Everything
 from hedgerow.engines.loop import Engine
 from hedgerow.engines.simulate import EngineName, simulate, traffic_of
 from hedgerow.engines.summed import why_not_by_sums
-from hedgerow.environments.drawn.realizable import Realizable
 from hedgerow.environments.drawn.switching import Switching
-from hedgerow.environments.hard.adaptive import PlayChasing
 from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.environments.wrappers.absent import Absent
-from hedgerow.environments.wrappers.delayed import Delayed
-from hedgerow.environments.wrappers.sleeping import Sleeping
 from hedgerow.evaluation.recorder import Recorder
 
 SEEDS = (0, 1, 2)
 
 
-def environments() -> Sequence[Environment]:
-    """Small games for these contracts: drifting, realizable, adaptive, and a single client."""
-    return (
-        Switching(clients=3, experts=5, horizon=61),
-        Realizable(clients=4, experts=6, horizon=83),
-        PlayChasing(clients=2, experts=4, horizon=37),
-        Switching(clients=1, experts=3, horizon=50),
-    )
+Path = tuple[bool, EngineName]  # whether fast paths are allowed, and the engine
+PLAIN: tuple[Path, ...] = ((False, "vectorised"), (False, "in_process"))
+
+
+def _paths(algorithm: Algorithm) -> tuple[Path, ...]:
+    """All ways to play; an algorithm without a fast path takes the plain loop."""
+    return ((True, "vectorised"), *PLAIN) if _is_fast(algorithm) else PLAIN
+
+
+def _is_fast(algorithm: Algorithm) -> bool:
+    return algorithm.advance is not None or isinstance(algorithm.client, SpanClient)
 
 
 def games(spec: AlgorithmSpec) -> Iterator[tuple[Environment, Algorithm]]:
-    """The algorithm built for these games, and for masks and late reports if it supports them."""
-    drifting = Switching(clients=3, experts=5, horizon=61)
-    masked = (
-        Sleeping(of=drifting, rate=0.6),
-        Absent(of=drifting, rate=0.4),
-        Absent(of=Sleeping(of=PlayChasing(clients=2, experts=4, horizon=37)), rate=0.3),
-        Delayed(of=Absent(of=drifting), rounds=(0, 9, 4)),
-    )
-    built: dict[Setting, Algorithm] = {}
-    for environment in (*environments(), *masked):
-        if environment.setting not in built:
-            built[environment.setting] = spec.build(environment.setting)
-        algorithm = built[environment.setting]
+    """The algorithm built for its small games, as far as it supports their features."""
+    for environment in small_games(spec):
+        algorithm = built(spec, environment.setting)
         if environment.traits.features <= algorithm.supports:
             yield environment, algorithm
+
+
+def one_game(spec: AlgorithmSpec) -> tuple[Environment, Algorithm]:
+    """The algorithm built for one small game that does not see plays."""
+    return next((e, a) for e, a in games(spec) if not e.traits.sees_plays)
+
+
+def _experts_only(spec: AlgorithmSpec, what: str) -> None:
+    if not has_experts(spec):
+        raise NotApplicable(f"{what} only in games of experts; it brings other games")
+
+
+def _plays(
+    algorithm: Algorithm, environment: Environment, seed: int, **options: Any
+) -> tuple[np.ndarray, int]:
+    kept = Everything(wants_messages=False)
+    options.setdefault("noise", short_noise(seed))
+    counters = simulate(algorithm, environment, seed, sinks=[kept], **options)
+    return kept.all_plays(), counters.exchanged
 
 
 def _transcript(
     algorithm: Algorithm, environment: Environment, seed: int, engine: EngineName, **options: Any
 ) -> tuple[Any, ...]:
-    everything = Everything()
+    everything, options["noise"] = Everything(), short_noise(seed)
     counters = simulate(algorithm, environment, seed, sinks=[everything], engine=engine, **options)
     sizes = (counters.exchanged, counters.uploaded_bytes, counters.broadcast_bytes)
     return everything.all_plays(), everything.messages, sizes
@@ -76,18 +95,19 @@ def same_on_every_engine(spec: AlgorithmSpec) -> None:
 
     The in-process engine sends every message through the codec.
     """
+    tolerance = games_of(spec).tolerance
     for environment, algorithm in games(spec):
         for seed in SEEDS:
             vectorised = _transcript(algorithm, environment, seed, "vectorised")
-            for other in (
-                _transcript(algorithm, environment, seed, "in_process"),
-                _transcript(algorithm, environment, seed, "vectorised", fused=False),
-            ):
+            others = [_transcript(algorithm, environment, seed, "in_process")]
+            if isinstance(algorithm.client, SpanClient):
+                others.append(_transcript(algorithm, environment, seed, "vectorised", fused=False))
+            for other in others:
                 for what, a, b in zip(
                     ("plays", "messages", "traffic"), vectorised, other, strict=True
                 ):
                     demand(
-                        same(a, b),
+                        same(a, b, tolerance),
                         f"{what} differ between engines on {environment} with seed {seed}",
                     )
             _sizes_as_counted(algorithm, vectorised[1], vectorised[2])
@@ -114,38 +134,53 @@ def _sizes_as_counted(
 
 
 def same_for_every_block(spec: AlgorithmSpec) -> None:
-    """Fast paths give the plays, exchanges and states of the plain loop, for every block size."""
+    """Fast paths give the plays, exchanges and states of the plain loop, for every block size.
+
+    Also in long games with many clients, where totals are large.
+    """
+    tolerance = games_of(spec).tolerance
     for environment, algorithm in games(spec):
+        fast, one_by_one = _is_fast(algorithm), environment.traits.sees_plays
+        sizes = [] if one_by_one else [(7, False)]
+        if fast:  # all rounds in one block, and in smaller ones
+            sizes += [(None, True), *([] if one_by_one else [(1, True), (3, True)])]
         for seed in SEEDS:
-            found = []
-            for block, fused in (
-                (None, False),
-                (None, True),
-                (1, True),
-                (3, True),
-                (7, False),
-                (environment.setting.rounds, True),
-            ):
-                digest = Digest()
-                counters = simulate(
-                    algorithm, environment, seed, sinks=[digest], block_rounds=block, fused=fused
-                )
-                found.append((digest.hex, counters.exchanged, block, fused))
-            for hexes in found[1:]:
+            plain = _plays(algorithm, environment, seed, fused=False)
+            for block, fused in sizes:
+                found = _plays(algorithm, environment, seed, block_rounds=block, fused=fused)
                 demand(
-                    hexes[:2] == found[0][:2],
-                    f"blocks of {hexes[2]} (fused: {hexes[3]}) change the run on {environment},"
+                    same(plain, found, tolerance),
+                    f"blocks of {block} (fused: {fused}) change the run on {environment},"
                     f" seed {seed}",
                 )
-            if not environment.traits.sees_plays:
-                _states_agree(algorithm, environment, seed, 7)
+            if fast and not one_by_one:
+                _states_agree(algorithm, environment, seed, 7, tolerance)
+    _same_in_large_games(spec, tolerance)
+
+
+def _same_in_large_games(spec: AlgorithmSpec, tolerance: float) -> None:
+    own = games_of(spec)
+    if not _is_fast(built(spec, own.setting)):
+        return
+    algorithm, apart = built(spec, long_setting(own)), tuple(far_pairs(own, long_setting(own)))
+    for stream in (apart[0][1], apart[-1][0]):
+        game = own.recorded(stream)
+        plain, fast = (
+            _plays(algorithm, game, 0, fused=fused, noise=SeededNoise(0)) for fused in (False, True)
+        )
+        demand(
+            same(plain, fast, tolerance),
+            f"the fast path plays differently in {game.setting.rounds} rounds of"
+            f" {game.setting.clients} clients",
+        )
 
 
 def same_by_sums(spec: AlgorithmSpec) -> None:
     """Playing from sums of losses alone gives the same losses, regret, switches and exchanges."""
-    losses = np.random.default_rng(0).random((90, 4, 5)) * np.linspace(0.1, 1.0, 5)
+    _experts_only(spec, "losses are drawn as sums")
+    losses = np.random.default_rng(0).random((83, 4, 6)) * np.linspace(0.1, 1.0, 6)
     environment = RecordedArray(losses)
-    algorithm = spec.build(environment.setting)
+    algorithm = built(spec, environment.setting)
     reason = why_not_by_sums(algorithm, environment)
     if reason is not None:
         raise NotApplicable(reason)
@@ -161,46 +196,61 @@ def same_by_sums(spec: AlgorithmSpec) -> None:
 
 
 def causal(spec: AlgorithmSpec) -> None:
-    """Losses from round t on do not affect any play up to and including round t, on any engine."""
-    rng = np.random.default_rng(5)
-    rounds, clients, experts = 40, 3, 4
-    for trial in range(16):
-        losses = rng.integers(0, 2, (rounds, clients, experts)).astype(float)
-        cut = int(rng.integers(1, rounds))
-        if trial % 2:  # zero losses before the change: an early reaction is visible at once
-            losses[:] = 0.0
-        changed = losses.copy()
-        changed[cut:] = 1.0 - changed[cut:]
-        plays = []
-        for data in (losses, changed):
-            environment = RecordedArray(data)
-            algorithm = spec.build(environment.setting)
-            paths: tuple[tuple[bool, EngineName], ...] = (
-                (True, "vectorised"),
-                (False, "vectorised"),
-                (False, "in_process"),
+    """Records from round t on do not affect any play up to and including round t, on any engine."""
+    rng, tolerance = np.random.default_rng(5), games_of(spec).tolerance
+    for trial, (first, second) in enumerate(_other_futures(spec, rng)):
+        algorithm = built(spec, first.setting)
+        cut = int(rng.integers(1, first.setting.rounds))
+        changed = from_round(cut, first, second)
+        for fused, engine in _paths(algorithm):
+            before, after = (
+                _plays(algorithm, game, trial, fused=fused, engine=engine)[0][: cut + 1]
+                for game in (first, changed)
             )
-            for fused, engine in paths:
-                digest = Everything(wants_messages=False)
-                simulate(algorithm, environment, trial, sinks=[digest], fused=fused, engine=engine)
-                plays.append(digest.all_plays())
-        for before, after in zip(plays[:3], plays[3:], strict=True):
             demand(
-                np.array_equal(before[: cut + 1], after[: cut + 1]),
-                f"a play up to round {cut} depends on losses from round {cut} on",
+                same(before, after, tolerance),
+                f"a play up to round {cut} depends on records from round {cut} on",
             )
 
 
-def _states_agree(algorithm: Algorithm, environment: Environment, seed: int, size: int) -> None:
+def _other_futures(
+    spec: AlgorithmSpec, rng: np.random.Generator
+) -> Iterator[tuple[Environment, Environment]]:
+    """Pairs of games; in every other pair nothing happens in the first, and all in the second.
+
+    An early reaction to the second is then visible at once.
+    """
+    games = games_of(spec)
+    if not has_experts(spec):
+        apart = tuple(far_pairs(games, games.setting))
+        for trial in range(16):
+            first, second = (
+                apart[trial // 2 % len(apart)]
+                if trial % 2
+                else (games.stream(rng, games.setting), games.stream(rng, games.setting))
+            )
+            yield games.recorded(first), games.recorded(second)
+        return
+    shape = (SETTING.rounds, SETTING.clients, SETTING.experts)
+    for trial in range(16):
+        losses = rng.integers(0, 2, shape).astype(float)
+        if trial % 2:
+            losses[:] = 0.0
+        yield RecordedArray(losses), RecordedArray(1.0 - losses)
+
+
+def _states_agree(
+    algorithm: Algorithm, environment: Environment, seed: int, size: int, tolerance: float
+) -> None:
     """Demand that after every block the fast path has the same states as the plain loop."""
     fast, plain = (
-        Engine.vectorised(algorithm, SeededNoise(seed), fused) for fused in (True, False)
+        Engine.vectorised(algorithm, short_noise(seed), fused) for fused in (True, False)
     )
     first, second = fast.start(), plain.start()
     for block in _blocks(environment, seed, size):
         first, second = fast.advance(first, block, []), plain.advance(second, block, [])
         demand(
-            same(first, second),
+            same(first, second, tolerance),
             f"after round {first.round} of {environment} the fast path has a different state",
         )
 
@@ -217,10 +267,9 @@ def _blocks(environment: Environment, seed: int, size: int) -> list[Any]:
 
 def pure(spec: AlgorithmSpec) -> None:
     """The same state and noise give the same result, and no argument is changed in place."""
-    environment = Switching(clients=3, experts=5, horizon=60)
-    algorithm = spec.build(environment.setting)
+    environment, algorithm = one_game(spec)
     for fused in (True, False):
-        source = SeededNoise(3)
+        source = short_noise(3)
         engine = Engine.vectorised(algorithm, source, fused)
         run = engine.start()
         for block in _blocks(environment, 3, 20):
@@ -243,12 +292,11 @@ def resumable(spec: AlgorithmSpec) -> None:
 
     The states of fast paths have the declared types, too.
     """
-    environment = Switching(clients=3, experts=5, horizon=60)
-    algorithm = spec.build(environment.setting)
+    environment, algorithm = one_game(spec)
     for make in (Engine.vectorised, Engine.in_process):
         digests = []
         for interrupted in (False, True):
-            source = SeededNoise(4)
+            source = short_noise(4)
             engine = make(algorithm, source)
             run, digest = engine.start(), Digest()
             for block in _blocks(environment, 4, 17):
@@ -306,20 +354,40 @@ def survives(algorithm: Algorithm, environment: Environment) -> None:
 
 
 def valid_plays(spec: AlgorithmSpec) -> None:
-    """Every play is a valid expert, also with one expert, one client or one round.
+    """Every play is a valid expert or a point of the domain, also in games of one round.
 
-    The engine refuses invalid plays.
+    With experts, also with one expert or one client. The engine refuses invalid plays.
     """
-    shapes, refused = ((1, 1, 1), (1, 2, 1), (2, 1, 5), (9, 1, 2)), 0
-    for shape in shapes:
-        environment = RecordedArray(np.ones(shape))
+    games, own, refused = games_of(spec), not has_experts(spec), 0
+    rng, short = np.random.default_rng(14), replace(games.setting, horizon=1)
+    tried = (
+        (*small_games(spec), games.recorded(games.stream(rng, short)))
+        if own
+        else tuple(RecordedArray(np.ones(s)) for s in ((1, 1, 1), (1, 2, 1), (2, 1, 5), (9, 1, 2)))
+    )
+    for environment in tried:
         try:
-            algorithm = spec.build(environment.setting)
+            algorithm = built(spec, environment.setting)
         except InvalidValue:
             refused += 1
             continue
-        simulate(algorithm, environment, 0)
-    demand(refused < len(shapes), "every small game was refused")
+        _plays(algorithm, environment, 0)
+    demand(refused < len(tried), "every small game was refused")
+
+
+def anytime(spec: AlgorithmSpec) -> None:
+    """An algorithm that needs no horizon plays the same, and sends the same, with and without."""
+    if not spec.traits.anytime:
+        raise NotApplicable("it needs a horizon")
+    for environment, algorithm in games(spec):
+        setting = environment.setting
+        endless = built(spec, replace(setting, horizon=None))
+        found = [
+            _transcript(one, environment, SEEDS[0], "vectorised", rounds=setting.rounds)
+            for one in (algorithm, endless)
+        ]
+        for what, a, b in zip(("plays", "messages", "traffic"), *found, strict=True):
+            demand(same(a, b), f"{what} differ on {environment} if the horizon is known")
 
 
 def _supported_or_refused(feature: Feature, algorithm: Algorithm, environment: Environment) -> None:
@@ -335,37 +403,31 @@ def _supported_or_refused(feature: Feature, algorithm: Algorithm, environment: E
 
 def sleeping_experts(spec: AlgorithmSpec) -> None:
     """A sleeping expert is never chosen."""
+    _experts_only(spec, "experts sleep")
     environment = _Drowsy()
-    algorithm = spec.build(environment.setting)
+    algorithm = built(spec, environment.setting)
     _supported_or_refused(Feature.SLEEPING_EXPERTS, algorithm, environment)
     for seed in SEEDS:
         for engine in ("vectorised", "in_process"):
-            plays = Everything(wants_messages=False)
-            simulate(algorithm, environment, seed, sinks=[plays], engine=engine)
-            awake = environment.awake()
-            chosen = np.take_along_axis(awake, plays.all_plays()[..., None], axis=-1)
+            plays, _ = _plays(algorithm, environment, seed, engine=engine)
+            chosen = np.take_along_axis(environment.awake(), plays[..., None], axis=-1)
             demand(bool(chosen.all()), "a sleeping expert was chosen")
 
 
 def absent_clients(spec: AlgorithmSpec) -> None:
     """Absent clients do not play; the others play as if absent clients had seen zero losses."""
+    _experts_only(spec, "clients are absent")
     environment = Absent(of=Switching(clients=3, experts=5, horizon=61), rate=0.4)
-    algorithm = spec.build(environment.setting)
+    algorithm = built(spec, environment.setting)
     _supported_or_refused(Feature.ABSENT_CLIENTS, algorithm, environment)
-    paths: tuple[tuple[bool, EngineName], ...] = (
-        (True, "vectorised"),
-        (False, "vectorised"),
-        (False, "in_process"),
-    )
     for seed in SEEDS:
-        block, _ = environment.block(environment.start(seed), environment.setting.rounds, None)
+        block = whole(environment, seed)
         present = np.asarray(block.present)
-        for fused, engine in paths:
-            played = []
-            for game in (environment, RecordedArray(block.losses)):
-                plays = Everything(wants_messages=False)
-                simulate(algorithm, game, seed, sinks=[plays], engine=engine, fused=fused)
-                played.append(plays.all_plays())
+        for fused, engine in _paths(algorithm):
+            played = [
+                _plays(algorithm, game, seed, engine=engine, fused=fused)[0]
+                for game in (environment, RecordedArray(block.losses))
+            ]
             demand(bool((played[0][~present] == ABSENT).all()), "an absent client played")
             demand(
                 same(played[0][present], played[1][present]),
@@ -377,7 +439,7 @@ class _Drowsy(RecordedArray):
     """Random losses with about half of the experts asleep in every round, never all of them."""
 
     def __init__(self) -> None:
-        super().__init__(np.random.default_rng(6).random((30, 2, 4)))
+        super().__init__(np.random.default_rng(6).random((37, 2, 4)))
 
     @property
     def traits(self) -> Traits:

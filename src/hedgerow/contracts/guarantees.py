@@ -6,7 +6,7 @@ likelihood ratios stay below the certified curve.
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import permutations, product
 from typing import Any
 
@@ -14,34 +14,37 @@ import numpy as np
 from scipy.special import bdtr, bdtrc
 
 from hedgerow.contracts.adversary import by_round, largest_delta, sort_by_prefix
+from hedgerow.contracts.games import EXPERTS, SETTING, built, games_of, has_experts
 from hedgerow.contracts.neighbours import (
     SEEDED,
-    SETTING,
     Randomness,
     budget_of,
     changed,
-    neighbours,
     private,
     promises,
     record,
+    replays,
+    units,
 )
-from hedgerow.contracts.outcome import NotApplicable, demand, same
+from hedgerow.contracts.outcome import NotApplicable, demand
 from hedgerow.contracts.recording import all_paths
 from hedgerow.core.certificate import (
     DEFAULT_VIEWS,
     ENTROPY,
     IDEAL_REALS,
     Channel,
-    Guarantee,
+    Event,
     Observer,
+    Person,
 )
+from hedgerow.core.games import Games
 from hedgerow.core.lattice import round_to_lattice
 from hedgerow.core.messages import field_names
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.setting import Setting
-from hedgerow.core.transcript import Everything
 from hedgerow.engines.broadcasts import broadcasts_of
+from hedgerow.environments.recorded.losses import RecordedArray
 
 AUDIT_GAMES = (Setting(clients=1, experts=2, horizon=4), Setting(clients=2, experts=2, horizon=3))
 LEAST_POWER = 0.5
@@ -55,7 +58,7 @@ def covers_every_message(spec: AlgorithmSpec) -> None:
 
     Every channel is in the view of at least one observer.
     """
-    algorithm = spec.build(SETTING)
+    algorithm = built(spec, games_of(spec).setting)
     certificate = algorithm.certificate
     for name in (*field_names(algorithm.upload), *field_names(algorithm.broadcast)):
         demand(
@@ -106,17 +109,18 @@ def within_the_budget(spec: AlgorithmSpec) -> None:
     epsilon, delta = budget_of(spec)
     if epsilon is None:
         raise NotApplicable("it has no field for epsilon, so no budget was requested")
-    algorithm = spec.build(SETTING)
+    algorithm = built(spec, games_of(spec).setting)
     if algorithm.certificate.calibration == "published":
         raise NotApplicable(
             "it uses published constants; its certificate states what they really cost"
         )
     if not promises(algorithm):
         raise NotApplicable(f"{algorithm.name} promises no protection")
+    tiny = AUDIT_GAMES if has_experts(spec) else ()
     protected = [
         guarantee
-        for built in (algorithm, *map(spec.build, AUDIT_GAMES))
-        for guarantee in promises(built)
+        for one in (algorithm, *(built(spec, setting) for setting in tiny))
+        for guarantee in promises(one)
     ]
     for guarantee in protected:
         spent, request = (
@@ -134,93 +138,38 @@ def within_the_budget(spec: AlgorithmSpec) -> None:
 def sensitivities_hold(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> None:
     """On neighbouring inputs, released values differ by at most the declared sensitivity.
 
-    The second run is replayed with the outputs of the first.
+    Neighbours differ in one unit of a promise. The second run is replayed with the outputs of the
+    first. If the records of a person enter separate releases, two records of one person move no
+    release further than one does.
     """
     algorithm = private(spec)
-    for trial, losses, neighbour in neighbours(60):
-        first = record(algorithm, losses, noise.source(trial))
-        second = record(algorithm, neighbour, noise.source(trial), first)
-        demand(
-            len(first.releases) == len(second.releases),
-            "neighbouring inputs give different numbers of releases for the same outputs",
-        )
-        for a, b in zip(first.releases, second.releases, strict=True):
+    two = (Person(2, may_span_clients=True),) if algorithm.certificate.separate else ()
+    for unit in dict.fromkeys((*units(algorithm), *two)):
+        for a, b in (both for pair in replays(spec, unit, noise) for both in pair.releases()):
             moved = a.mechanism.distance(a.value, b.value)
             allowed = a.mechanism.sensitivity * (1 + 1e-9)
-            text = f"{a.mechanism.purpose}: one changed loss moved a released value by {moved:.4g}"
+            text = f"{a.mechanism.purpose}: {unit.words()} moved a released value by {moved:.4g}"
             demand(
                 moved <= allowed,
                 f"{text}, but the declared sensitivity is {a.mechanism.sensitivity:.4g}",
             )
 
 
-def nothing_raw_in_a_view(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> None:
-    """What an observer sees under a guarantee depends on the data only through the releases.
-
-    With the same releases and coins, its view is the same on neighbouring inputs.
-    """
-    algorithm = spec.build(SETTING)
-    protected = promises(algorithm)
-    if not protected:
-        raise NotApplicable(f"{algorithm.name} promises no protection")
-    for trial, losses, neighbour in neighbours(30):
-        first, second = Everything(), Everything()
-        ledger = record(algorithm, losses, noise.source(trial), None, (first,))
-        record(algorithm, neighbour, noise.source(trial), ledger, (second,))
-        for guarantee in protected:
-            for (name, a), (_, b) in zip(
-                _seen(algorithm, guarantee, first), _seen(algorithm, guarantee, second), strict=True
-            ):
-                demand(
-                    same(a, b),
-                    f"the {guarantee.observer.value} sees {name}, which depends on data beyond what"
-                    " was released",
-                )
-
-
-def _seen(algorithm: Algorithm, guarantee: Guarantee, kept: Everything) -> list[tuple[str, Any]]:
-    """Everything in an observer's view, by name."""
-    channels, view = algorithm.certificate.channels, guarantee.view
-    seen: list[tuple[str, Any]] = []
-    if Channel.PLAYS in view:
-        seen.append(("plays", kept.all_plays()))
-    if Channel.TIMING in view:
-        seen.append(("the times of exchanges", [when for when, _, _ in kept.messages]))
-    for message, position in ((algorithm.upload, 1), (algorithm.broadcast, 2)):
-        for name, short in zip(
-            field_names(message), (f.name for f in fields(message)), strict=True
-        ):
-            if channels.get(name) not in view:
-                continue
-            values = [getattr(entry[position], short) for entry in kept.messages]
-            seen.append(
-                (
-                    name,
-                    [np.sum(v, axis=0) for v in values]
-                    if channels[name] is Channel.SUM
-                    else values,
-                )
-            )
-    return seen
-
-
 def _releases(
-    algorithm: Algorithm, seeds: int, noise: Randomness
+    algorithm: Algorithm, games: Games, seeds: int, noise: Randomness
 ) -> tuple[dict[Any, list[Any]], set[tuple[str, str]]]:
     """The releases of many runs by mechanism, and the draws made outside any mechanism."""
     rng = np.random.default_rng(7)
     found: dict[Any, list[Any]] = {}
     bare: set[tuple[str, str]] = set()
-    setting = algorithm.setting
     for seed in range(seeds):
-        losses = rng.random((setting.rounds, setting.clients, setting.experts)) * np.linspace(
-            0, 1, setting.experts
-        )
-        losses *= (1.0, 0.2)[seed % 2]
-        ledger = record(algorithm, losses, noise.source(seed))
+        stream = games.stream(rng, algorithm.setting)
+        if games is EXPERTS:
+            stream *= (1.0, 0.2)[seed % 2]  # a game with small losses differs
+        ledger = record(algorithm, games.recorded(stream), noise.source(seed))
         bare |= {(law, purpose) for _, law, purpose, _ in ledger.coins}
-        for release in ledger.releases:
-            found.setdefault(release.mechanism, []).append(release)
+        for call in ledger.calls:
+            found.setdefault(call.mechanism, []).extend(call.releases())
     return found, bare
 
 
@@ -229,12 +178,18 @@ def noise_follows_its_law(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> No
 
     Outputs are mapped to numbers that are uniform under the declared law and put to a
     Kolmogorov-Smirnov test. The test must also reject 2/3 and 3/2 of the declared noise.
+
+    Outside mechanisms only uniform noise is drawn, and what the algorithm declares as `free_noise`.
+    Such noise hides nothing: "nothing raw in a view" compares runs in which it is the same.
     """
-    algorithm = private(spec, replace(SETTING, clients=2, horizon=60))
-    unused = _releases_follow(algorithm, noise)
+    games = games_of(spec)
+    short = replace(SETTING, clients=2, horizon=60) if has_experts(spec) else games.setting
+    algorithm = private(spec, short)
+    unused = _releases_follow(algorithm, games, noise)
     # A threshold may be too high for a short run to reach. The variants for audits come closer.
-    for variant in _audit_variants(spec) if unused else ():
-        unused &= _releases_follow(variant.build(algorithm.setting), noise)
+    for variant in _audit_variants(spec):
+        if unused:
+            unused &= _releases_follow(built(variant, short), games, noise)
     demand(
         not unused,
         f"the certificate names the mechanism {min(unused, default='')!r}, but no run used it",
@@ -257,12 +212,18 @@ def noise_follows_its_law(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> No
             )
 
 
-def _releases_follow(algorithm: Algorithm, noise: Randomness) -> set[str]:
+def _releases_follow(algorithm: Algorithm, games: Games, noise: Randomness) -> set[str]:
     """Test the releases of real runs; return the purposes of the mechanisms that were not used."""
-    found, bare = _releases(algorithm, 150, noise)
-    for law, purpose in sorted(bare):
-        demand(law in FREE_COINS, f"{law} noise for {purpose!r} is drawn outside any mechanism")
+    found, bare = _releases(algorithm, games, 150, noise)
     declared, coins = algorithm.certificate.mechanisms, np.random.default_rng(8)
+    for law, purpose in sorted(bare):
+        free = law in FREE_COINS or purpose in algorithm.free_noise
+        demand(free, f"{law} noise for {purpose!r} is drawn outside any mechanism")
+    for mechanism in declared:
+        demand(
+            mechanism.purpose not in algorithm.free_noise,
+            f"{mechanism.purpose!r} is declared as noise that protects nothing",
+        )
     for used, releases in found.items():
         demand(
             used in declared,
@@ -300,10 +261,11 @@ def exact_ratio_below_certificate(spec: AlgorithmSpec, noise: Randomness = SEEDE
     If the composition is "sum", `ledger_composes` checks the certificate too. Otherwise no other
     contract does, so a promise that the likelihood of broadcasts cannot check is broken.
     """
-    algorithm = private(changed(spec, interval=1), AUDIT_GAMES[0])
+    own = not has_experts(spec)
+    algorithm = private(changed(spec, interval=1), None if own else AUDIT_GAMES[0])
     if not promises(algorithm):
         raise NotApplicable(f"{algorithm.name} promises no protection")
-    alone = algorithm.certificate.composition != "sum"
+    alone = algorithm.certificate.composition == "joint"
     if algorithm.log_likelihood is None:
         demand(
             not alone,
@@ -312,9 +274,17 @@ def exact_ratio_below_certificate(spec: AlgorithmSpec, noise: Randomness = SEEDE
         )
         raise NotApplicable("the proof is compositional: 'ledger composes' checks it")
     if alone:
+        for unit in units(algorithm):
+            demand(
+                isinstance(unit, Event) and not own,
+                "the certificate cannot be checked: exact likelihoods are compared on games of"
+                f" experts that differ in one loss vector, not in {unit.words()}",
+            )
         _all_in_broadcasts(algorithm)
+    if own or units(algorithm) != (Event(),):
+        raise NotApplicable("the proof is compositional: 'ledger composes' checks it")
     closest = max(
-        _audit_game(variant.build(setting), setting, noise)
+        _audit_game(built(variant, setting), setting, noise)
         for variant, setting in product(_audit_variants(spec), AUDIT_GAMES)
     )
     if closest < LEAST_POWER:
@@ -349,9 +319,8 @@ def _all_in_broadcasts(algorithm: Algorithm) -> None:
         )
         demand(not beyond, f"{text}, and the proof is not compositional")
     setting = algorithm.setting
-    released = record(
-        algorithm, np.ones((setting.rounds, setting.clients, setting.experts)), SeededNoise(0)
-    ).releases
+    ones = RecordedArray(np.ones((setting.rounds, setting.clients, setting.experts)))
+    released = record(algorithm, ones, SeededNoise(0)).releases
     text = "clients release with their own noise, which the likelihood of broadcasts does not cover"
     demand(
         all(release.client is None for release in released),

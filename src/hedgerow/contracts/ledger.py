@@ -6,19 +6,28 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
-from typing import Any
+from math import sqrt
 
-from hedgerow.contracts.neighbours import SEEDED, Randomness, neighbours, private, promises, record
+from hedgerow.contracts.neighbours import (
+    SEEDED,
+    Pair,
+    Randomness,
+    private,
+    promises,
+    replays,
+    units,
+)
 from hedgerow.contracts.outcome import BrokenContract, NotApplicable, demand, same
 from hedgerow.contracts.recording import Release
 from hedgerow.core.certificate import Channel, Guarantee, Observer, PrivacyCurve
 from hedgerow.core.errors import Unsupported
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec
+from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.privacy.budget import CURRENCIES, price
 from hedgerow.privacy.composition.bounded_range import WIDEST, AdaptiveBoundedRange
 from hedgerow.privacy.composition.fixed_plan import fixed_plan
 from hedgerow.privacy.composition.steps import PureComposition
-from hedgerow.privacy.curves import ApproximateDP, BoundedRange, LaplaceDP, PureDP
+from hedgerow.privacy.curves import ApproximateDP, BoundedRange, GaussianDP, LaplaceDP, PureDP
+from hedgerow.privacy.mechanisms import GaussianNoise
 from hedgerow.privacy.odometer import Odometer
 
 Costs = frozenset[tuple[PrivacyCurve, int]]  # the costs of the counted releases, with multiplicity
@@ -26,13 +35,16 @@ _ROUNDING = 1e-9
 
 
 def ledger_composes(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> None:
-    """The releases that depend on one datum compose to at most what each observer is promised.
+    """The releases that depend on one unit compose to at most what each observer is promised.
 
-    The contract applies where the proof is compositional. A datum belongs to one client. A release
-    counts if changing the datum changes the value given to the mechanism while all earlier outputs
-    stay the same. These are the releases of the datum's client, and those of the server that depend
-    on the datum beyond what its client released. Other clients learn about the datum only through
-    earlier releases, so their releases cost nothing, and the sum covers one client, not all.
+    The contract applies where the proof is compositional. The unit is that of the promise: an
+    event, a person or a client. A release counts if changing the unit changes the value given to
+    the mechanism while all earlier outputs stay the same. For an event, these are the releases of
+    its client, and those of the server that depend on it beyond what its client released. Other
+    clients learn about it only through earlier releases, so their releases cost nothing.
+
+    With composition "sum" the costs of these releases are composed. With "shifts" they must be
+    Gaussian, and the length of all their shifts together, in units of noise, is compared.
 
     Every counted release is charged to every observer that has a promise. Uploads show the clients'
     releases and broadcasts the server's, raw or processed ("nothing raw in a view" checks that they
@@ -44,39 +56,67 @@ def ledger_composes(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> None:
     may be chosen during the run.
     """
     algorithm = private(spec)
-    if algorithm.certificate.composition != "sum":
+    if algorithm.certificate.composition == "joint":
         raise NotApplicable("the proof is joint: 'sensitivities hold' and the exact ratio check it")
     promised = promises(algorithm)
     if not promised:
         raise NotApplicable(f"{algorithm.name} promises no protection")
-    plans, found = set[tuple[Any, ...]](), set[Costs]()
-    for plan, counted in _counted(algorithm, noise):
-        for guarantee in promised:
-            _hidden_by_others(guarantee, counted)
-        plans.add(plan)
-        found.add(frozenset(Counter(_cost(release) for release in counted).items()))
-    for costs in found:
-        for guarantee in promised:
-            _stays_below(guarantee, costs, planned=len(plans) == 1)
+    for unit in units(algorithm):
+        about = [guarantee for guarantee in promised if guarantee.unit == unit]
+        moved = [_moved(pair) for pair in replays(spec, unit, noise)]
+        for guarantee in about:
+            for releases in moved:
+                _hidden_by_others(guarantee, [release for release, _ in releases])
+        if algorithm.certificate.composition == "shifts":
+            _shifts_stay_below(about, moved)
+            continue
+        plans = {
+            tuple(call.mechanism for call in p.first.calls) for p in replays(spec, unit, noise)
+        }
+        found = {
+            frozenset(Counter(_cost(release) for release, _ in releases).items())
+            for releases in moved
+        }
+        for costs in found:
+            for guarantee in about:
+                _stays_below(guarantee, costs, planned=len(plans) == 1)
 
 
-def _counted(
-    algorithm: Algorithm, noise: Randomness
-) -> Iterator[tuple[tuple[Any, ...], list[Release]]]:
-    """For each run: its mechanisms in order, and the releases that depend on the changed datum."""
-    for trial, losses, neighbour in neighbours(60):
-        first = record(algorithm, losses, noise.source(trial))
-        second = record(algorithm, neighbour, noise.source(trial), first)
-        demand(
-            len(first.releases) == len(second.releases),
-            "neighbouring inputs give different numbers of releases for the same outputs",
-        )
-        counted = [
-            a
-            for a, b in zip(first.releases, second.releases, strict=True)
-            if not same(a.value, b.value)
-        ]
-        yield tuple(release.mechanism for release in first.releases), counted
+def _moved(pair: Pair) -> list[tuple[Release, float]]:
+    """The releases of a run that depend on the changed unit, and how far each moved."""
+    return [
+        (a, a.mechanism.distance(a.value, b.value))
+        for a, b in pair.releases()
+        if not same(a.value, b.value)
+    ]
+
+
+def _shifts_stay_below(promised: list[Guarantee], moved: list[list[tuple[Release, float]]]) -> None:
+    """Compare the length of all shifts of a unit together, in units of noise, with the promise.
+
+    Gaussian releases with given earlier outputs are one Gaussian vector, whose mean moves by the
+    single shifts, each divided by the scale of its noise.
+    """
+    for release in (release for releases in moved for release, _ in releases):
+        text = f"{release.mechanism.purpose}: only the shifts of Gaussian noise add up"
+        demand(isinstance(release.mechanism, GaussianNoise), f"{text}, not {release.mechanism}")
+    worst = max(
+        sqrt(sum((distance / release.mechanism.scale) ** 2 for release, distance in releases))
+        for releases in moved
+    )
+    shift = GaussianDP(worst)
+    for guarantee in promised:
+        stated = guarantee.curve.stated()[0]
+        for epsilon in (0.0, stated / 4, stated / 2, stated):
+            allowed, found = guarantee.curve.delta(epsilon), shift.delta(epsilon)
+            text = (
+                f"the {guarantee.observer.value} is promised {guarantee.curve.words()} for"
+                f" {guarantee.unit.words()}, whose shifts add up to mu = {worst:.4g}"
+            )
+            demand(
+                found <= allowed * (1 + _ROUNDING),
+                f"{text}: delta = {found:.4g} at epsilon = {epsilon:.4g}, not {allowed:.4g}",
+            )
 
 
 def _hidden_by_others(guarantee: Guarantee, counted: list[Release]) -> None:

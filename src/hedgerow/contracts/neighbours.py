@@ -1,25 +1,25 @@
-"""Neighbouring loss streams for the privacy contracts, and what a run on one of them releases."""
+"""Runs on neighbouring streams of data for the privacy contracts, and what they release."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cache, lru_cache
 from typing import Any
 
-import numpy as np
-
+from hedgerow.contracts.games import built, games_of, pairs
 from hedgerow.contracts.outcome import NotApplicable, demand
-from hedgerow.contracts.recording import Ledger, RecordingNoise
-from hedgerow.core.certificate import Event, Guarantee
-from hedgerow.core.noise import NoiseSource, SeededNoise
+from hedgerow.contracts.recording import Ledger, RecordingNoise, Release, short_noise
+from hedgerow.core.certificate import Event, Guarantee, Unit
+from hedgerow.core.environment import Environment
+from hedgerow.core.noise import NoiseSource
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.setting import Setting
-from hedgerow.core.transcript import Sink
+from hedgerow.core.transcript import Everything, Sink
 from hedgerow.engines.simulate import simulate
-from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.privacy.secure import SecureNoise
 
-SETTING = Setting(clients=3, experts=5, horizon=40)
+TRIALS = 60  # pairs of neighbours for each contract
 
 
 @dataclass(frozen=True)
@@ -33,8 +33,15 @@ class Randomness:
     alarm: float
 
 
-SEEDED = Randomness(SeededNoise, 1e-4)
-SECURE = Randomness(lambda _: SecureNoise(), 1e-9)
+SEEDED = Randomness(short_noise, 1e-4)
+SECURE = Randomness(lambda seed: _secure(seed % 8), 1e-9)
+
+
+@cache
+def _secure(which: int) -> SecureNoise:
+    """A few sources for all runs, because each builds tables; every number is used once."""
+    del which
+    return SecureNoise()
 
 
 def _fields_of(spec: AlgorithmSpec) -> dict[str | None, Any]:
@@ -67,54 +74,72 @@ def changed(
     return replace(spec, **choices) if choices else spec  # pyright: ignore[reportArgumentType]
 
 
-def private(spec: AlgorithmSpec, setting: Setting = SETTING) -> Algorithm:
+def private(spec: AlgorithmSpec, setting: Setting | None = None) -> Algorithm:
     """The built algorithm; raises NotApplicable if it has no mechanisms."""
-    algorithm = spec.build(setting)
+    algorithm = built(spec, setting or games_of(spec).setting)
     if not algorithm.has_mechanisms:
         raise NotApplicable(f"{algorithm.name} has no mechanisms")
     return algorithm
 
 
 def promises(algorithm: Algorithm) -> list[Guarantee]:
-    """The guarantees that promise protection.
+    """The guarantees that promise protection."""
+    return [guarantee for guarantee in algorithm.certificate.guarantees if guarantee.protects]
 
-    Neighbours here differ in one loss vector. A promise about more than that breaks the contract,
-    because no contract can check it.
-    """
-    protected = [guarantee for guarantee in algorithm.certificate.guarantees if guarantee.protects]
-    for guarantee in protected:
-        text = (
-            f"the {guarantee.observer.value} is promised a guarantee for {guarantee.unit.words()}"
+
+def units(algorithm: Algorithm) -> tuple[Unit, ...]:
+    """The units that are promised protection; an event if nothing is promised."""
+    return tuple(dict.fromkeys(promise.unit for promise in promises(algorithm))) or (Event(),)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A run on one stream, and its replay on a neighbour with the same outputs and coins."""
+
+    first: Ledger
+    second: Ledger
+    seen: Everything
+    also: Everything
+
+    def releases(self) -> list[tuple[Release, Release]]:
+        """The releases of the run and of its replay, one by one."""
+        first, second = self.first.releases, self.second.releases
+        demand(
+            len(first) == len(second),
+            "neighbouring inputs give different numbers of releases for the same outputs",
         )
-        demand(isinstance(guarantee.unit, Event), f"{text}, which no contract can check")
-    return protected
+        return list(zip(first, second, strict=True))
 
 
-def neighbours(trials: int) -> Iterator[tuple[int, np.ndarray, np.ndarray]]:
-    """Pairs of streams that differ in one loss vector, by 1 in every entry."""
-    rng = np.random.default_rng(11)
-    rounds, clients, experts = SETTING.rounds, SETTING.clients, SETTING.experts
-    for trial in range(trials):
-        losses = (
-            rng.random((rounds, clients, experts))
-            if trial % 2
-            else rng.integers(0, 2, (rounds, clients, experts)).astype(float)
-        )
-        neighbour = losses.copy()
-        when, who = int(rng.integers(rounds)) if trial % 3 else 0, int(rng.integers(clients))
-        losses[when, who] = rng.integers(0, 2, experts) if trial % 4 else 0.0
-        neighbour[when, who] = 1.0 - losses[when, who]
-        yield trial, losses, neighbour
+def replays(spec: AlgorithmSpec, unit: Unit, noise: Randomness) -> Sequence[Pair]:
+    """Runs and replays on neighbours that differ in one unit; several contracts look at them."""
+    try:
+        hash(spec)
+    except TypeError:
+        return _replays.__wrapped__(spec, unit, noise)
+    return _replays(spec, unit, noise)
+
+
+@lru_cache(maxsize=2)
+def _replays(spec: AlgorithmSpec, unit: Unit, noise: Randomness) -> Sequence[Pair]:
+    games, found = games_of(spec), list[Pair]()
+    algorithm = built(spec, games.setting)
+    for trial, stream, neighbour in pairs(spec, unit, TRIALS):
+        seen, also = Everything(), Everything()
+        first = record(algorithm, games.recorded(stream), noise.source(trial), None, (seen,))
+        second = record(algorithm, games.recorded(neighbour), noise.source(trial), first, (also,))
+        found.append(Pair(first, second, seen, also))
+    return found
 
 
 def record(
     algorithm: Algorithm,
-    losses: np.ndarray,
+    environment: Environment,
     source: NoiseSource,
     replay: Ledger | None = None,
     sinks: tuple[Sink, ...] = (),
 ) -> Ledger:
     """The releases of one run; with `replay`, the outputs are those of an earlier run."""
     noise = RecordingNoise(source, replay)
-    simulate(algorithm, RecordedArray(losses), 0, noise=noise, fused=False, sinks=sinks)
+    simulate(algorithm, environment, 0, noise=noise, fused=False, sinks=sinks)
     return noise.ledger

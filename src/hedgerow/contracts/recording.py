@@ -5,11 +5,20 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from hedgerow.core.noise import Noise, NoiseSource
+from hedgerow.core.noise import Noise, NoiseSource, SeededNoise
+
+_SHORT = 2**9
+
+
+def short_noise(seed: int) -> SeededNoise:
+    """Return the noise of a seed, drawn in small chunks, because most runs here are short."""
+    return SeededNoise(seed, _SHORT)
+
 
 Who = tuple[str, int | None]  # a role and the index of the player; ("server", None) is the server
 SERVER: Who = ("server", None)
@@ -33,23 +42,60 @@ class Release:
         return self.who[1]
 
 
+@dataclass(frozen=True)
+class Call:
+    """One call of `noise.release`, by one player or by all clients at once (`batch`)."""
+
+    mechanism: Any
+    value: Any
+    output: Any
+    players: tuple[Who, ...]
+    batch: tuple[int, ...]
+
+    def releases(self) -> list[Release]:
+        """The release of each player."""
+        rows = zip(
+            self.players, _rows(self.value, self.batch), _rows(self.output, self.batch), strict=True
+        )
+        return [Release(self.mechanism, value, output, who) for who, value, output in rows]
+
+
 @dataclass
 class Ledger:
     """All releases of a run in order, and the draws made outside releases, with results."""
 
-    releases: list[Release] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
     coins: list[tuple[tuple[Who, ...], str, str, Any]] = field(default_factory=list)
+
+    @property
+    def releases(self) -> list[Release]:
+        """All releases, one for each player."""
+        return [release for call in self.calls for release in call.releases()]
+
+
+@lru_cache(maxsize=64)
+def _everyone(role: str, count: int) -> tuple[Who, ...]:
+    return tuple((role, index) for index in range(count))
+
+
+def _check_rows(value: Any, batch: tuple[int, ...]) -> None:
+    if batch and np.shape(value)[:1] != batch:
+        raise AssertionError(
+            f"a value of shape {np.shape(value)} was released for a batch of {batch[0]} clients"
+        )
 
 
 def _rows(value: Any, batch: tuple[int, ...]) -> list[Any]:
     """The value of each player of a view: the rows of a batch, or the value itself."""
-    if not batch:
-        return [value]
-    if np.shape(value)[:1] != batch:
-        raise AssertionError(
-            f"a value of shape {np.shape(value)} was released for a batch of {batch[0]} clients"
-        )
-    return list(value)
+    _check_rows(value, batch)
+    return list(value) if batch else [value]
+
+
+def _next(left: deque[Any] | None, mechanism: Any) -> Any:
+    """The next output of a script, which must come from the same mechanism."""
+    if not left or left[0].mechanism != mechanism:
+        raise AssertionError("the sequence of releases depends on data beyond what was released")
+    return left.popleft().output
 
 
 def _joined(rows: list[Any], batch: tuple[int, ...]) -> Any:
@@ -101,10 +147,9 @@ class _Watched:
 
     def release(self, mechanism: Any, value: Any) -> Any:
         output = self.answer(self.players, mechanism, value, self.inner)
-        for who, own, out in zip(
-            self.players, _rows(value, self.batch), _rows(output, self.batch), strict=True
-        ):
-            self.ledger.releases.append(Release(mechanism, own, out, who))
+        for given in (value, output):
+            _check_rows(given, self.batch)
+        self.ledger.calls.append(Call(mechanism, value, output, self.players, self.batch))
         return output
 
 
@@ -119,12 +164,15 @@ class RecordingNoise:
     def __init__(self, inner: NoiseSource, replay: Ledger | None = None) -> None:
         self.inner = inner
         self.ledger = Ledger()
-        self._script: dict[Who, deque[Release]] | None = None if replay is None else {}
-        for release in () if replay is None else replay.releases:
-            assert self._script is not None
-            self._script.setdefault(release.who, deque()).append(release)
+        self._replay = replay
+        self._calls: dict[Any, deque[Call]] = {}
+        self._own: dict[Who, deque[Release]] = {}
         self._coins: dict[tuple[tuple[Who, ...], str, str], deque[Any]] = {}
-        for players, law, purpose, drawn in () if replay is None else replay.coins:
+        if replay is None:
+            return
+        for call in replay.calls:
+            self._calls.setdefault((call.players, call.batch), deque()).append(call)
+        for players, law, purpose, drawn in replay.coins:
             self._coins.setdefault((players, law, purpose), deque()).append(drawn)
 
     def _coin(
@@ -134,17 +182,14 @@ class RecordingNoise:
         return left.popleft() if left else draw()
 
     def _answer(self, players: tuple[Who, ...], mechanism: Any, value: Any, noise: Noise) -> Any:
-        if self._script is None:
+        if self._replay is None:
             return mechanism.sample(value, noise)
-        outputs = []
-        for who in players:
-            left = self._script.get(who)
-            if not left or left[0].mechanism != mechanism:
-                raise AssertionError(
-                    "the sequence of releases depends on data beyond what was released"
-                )
-            outputs.append(left.popleft().output)
-        return _joined(outputs, noise.batch)
+        if (players, noise.batch) in self._calls:
+            return _next(self._calls.get((players, noise.batch)), mechanism)
+        if not self._own:  # recorded by another engine: each player replays its own outputs
+            for release in self._replay.releases:
+                self._own.setdefault(release.who, deque()).append(release)
+        return _joined([_next(self._own.get(who), mechanism) for who in players], noise.batch)
 
     def _watched(self, view: Noise, *players: Who) -> Noise:
         return _Watched(view, self.ledger, players, self._answer, self._coin)
@@ -153,9 +198,7 @@ class RecordingNoise:
         return self._watched(self.inner.server(), SERVER)
 
     def everyone(self, role: str, count: int) -> Noise:
-        return self._watched(
-            self.inner.everyone(role, count), *((role, index) for index in range(count))
-        )
+        return self._watched(self.inner.everyone(role, count), *_everyone(role, count))
 
     def single(self, role: str, index: int, count: int) -> Noise:
         return self._watched(self.inner.single(role, index, count), (role, index))

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from inspect import signature
 from typing import Literal
 
-from hedgerow.contracts import agreement, guarantees, ledger, utility
+from hedgerow.contracts import agreement, guarantees, ledger, utility, views
 from hedgerow.contracts.neighbours import SECURE
 from hedgerow.contracts.outcome import BrokenContract, NotApplicable
 from hedgerow.core.protocol import AlgorithmSpec
 
-Contract = Callable[..., None]  # takes a spec and, in some cases, a `Randomness`
+# A contract takes a spec and, in some cases, a `Randomness`; it may return what it tried.
+Contract = Callable[..., str | None]
 
 CONTRACTS: dict[str, Contract] = {
     "same on every engine": agreement.same_on_every_engine,
@@ -23,12 +24,14 @@ CONTRACTS: dict[str, Contract] = {
     "resumable": agreement.resumable,
     "states survive": agreement.states_survive,
     "valid plays": agreement.valid_plays,
+    "anytime": agreement.anytime,
     "sleeping experts": agreement.sleeping_experts,
     "absent clients": agreement.absent_clients,
     "covers every message": guarantees.covers_every_message,
     "within the budget": guarantees.within_the_budget,
     "sensitivities hold": guarantees.sensitivities_hold,
-    "nothing raw in a view": guarantees.nothing_raw_in_a_view,
+    "nothing raw in a view": views.nothing_raw_in_a_view,
+    "public is public": views.public_is_public,
     "noise follows its law": guarantees.noise_follows_its_law,
     "ledger composes": ledger.ledger_composes,
     "exact ratio below certificate": guarantees.exact_ratio_below_certificate,
@@ -58,11 +61,12 @@ def examine(name: str, spec: AlgorithmSpec, *, secure: bool = False) -> Outcome:
     try:
         if secure and name not in ON_BOTH_SOURCES:
             raise NotApplicable("it draws no noise, or needs the same noise twice")
-        CONTRACTS[name](spec, **({"noise": SECURE} if secure else {}))
+        tried = CONTRACTS[name](spec, **({"noise": SECURE} if secure else {}))
     except NotApplicable as reason:
         return Outcome(name, "not applicable", str(reason))
     except BrokenContract as error:
         return Outcome(name, "broken", str(error))
     except Exception as error:  # an algorithm that raises breaks the contract
         return Outcome(name, "broken", f"{type(error).__name__}: {error}")
-    return Outcome(name, "holds", (CONTRACTS[name].__doc__ or "").strip().splitlines()[0])
+    holds = (CONTRACTS[name].__doc__ or "").strip().splitlines()[0]
+    return Outcome(name, "holds", f"{holds} ({tried})" if tried else holds)

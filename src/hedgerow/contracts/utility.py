@@ -7,12 +7,17 @@ from functools import cache
 import numpy as np
 
 from hedgerow.algorithms.baselines.uniform import Uniform
+from hedgerow.contracts.agreement import games, one_game
+from hedgerow.contracts.games import built, games_of, has_experts, long_setting
 from hedgerow.contracts.neighbours import changed
 from hedgerow.contracts.outcome import NotApplicable, demand
+from hedgerow.core.block import Block
 from hedgerow.core.environment import Environment
+from hedgerow.core.losses import Family
 from hedgerow.core.noise import NoNoise
+from hedgerow.core.plays import Plays, charges
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
-from hedgerow.core.transcript import Digest
+from hedgerow.core.transcript import Digest, Sink
 from hedgerow.engines.simulate import simulate
 from hedgerow.environments.adversaries import covered
 from hedgerow.environments.drawn.realizable import Realizable
@@ -24,8 +29,7 @@ from hedgerow.evaluation.statistics import Estimate
 
 def noiseless_is_reference(spec: AlgorithmSpec) -> None:
     """Without noise, the algorithm plays like the reference that it declares."""
-    environment = Switching(clients=3, experts=5, horizon=60)
-    algorithm = spec.build(environment.setting)
+    environment, algorithm = one_game(spec)
     if algorithm.reference is None:
         raise NotApplicable(f"{algorithm.name} declares no reference")
     for seed in range(3):
@@ -54,6 +58,9 @@ def regret_below_bound(spec: AlgorithmSpec) -> None:
 
     A stream on which random guessing meets the bound says nothing and is left out.
     """
+    if not has_experts(spec):
+        _own_games_keep_bound(spec)
+        return
     judged = sum(_keeps_bound(spec, environment) for environment in STREAMS) or _keeps_bound(
         spec, LONG_AND_EASY
     )
@@ -65,7 +72,7 @@ def regret_below_bound(spec: AlgorithmSpec) -> None:
 
 def _keeps_bound(spec: AlgorithmSpec, environment: Environment) -> bool:
     """Demand that regret meets the bound; returns False if the stream cannot refute the bound."""
-    algorithm = spec.build(environment.setting)
+    algorithm = built(spec, environment.setting)
     bound = algorithm.regret_bound
     if bound is None:
         raise NotApplicable(f"{algorithm.name} declares no bound")
@@ -77,6 +84,21 @@ def _keeps_bound(spec: AlgorithmSpec, environment: Environment) -> bool:
         f"mean regret {found} on {environment} is above the proven bound {bound.value:.4g}",
     )
     return True
+
+
+def _own_games_keep_bound(spec: AlgorithmSpec) -> None:
+    """The same on the games that a spec brings, where nobody guesses."""
+    for environment, algorithm in games(spec):
+        bound = algorithm.regret_bound
+        if bound is None:
+            raise NotApplicable(f"{algorithm.name} declares no bound")
+        if not covered(bound, environment):
+            continue
+        found = _regret(algorithm, environment)
+        demand(
+            not found.low > bound.value,
+            f"mean regret {found} on {environment} is above the proven bound {bound.value:.4g}",
+        )
 
 
 def _regret(algorithm: Algorithm, environment: Environment) -> Estimate:
@@ -97,8 +119,13 @@ def _guessing(environment: Environment) -> Estimate:
     return _regret(Uniform().build(environment.setting), environment)
 
 
-def million_rounds(spec: AlgorithmSpec) -> None:
-    """In a million rounds, plays stay valid, regret finite, and cumulative loss never falls."""
+def million_rounds(spec: AlgorithmSpec) -> str | None:
+    """In a million rounds, plays stay valid, regret finite, and cumulative loss never falls.
+
+    The games that a spec brings are played for as many rounds as their long setting has.
+    """
+    if not has_experts(spec):
+        return _long_game(spec)
     environment = Bernoulli(clients=1, experts=3, horizon=10**6, mean=0.6, gap=0.1)
     algorithm = changed(spec, interval=1000).build(environment.setting)
     recorder = Recorder(environment.setting)
@@ -108,3 +135,29 @@ def million_rounds(spec: AlgorithmSpec) -> None:
         0 <= result.loss[-1] <= 10**6, f"the loss after a million rounds is {result.loss[-1]:.4g}"
     )
     demand(bool((np.diff(result.loss) >= 0).all()), "cumulative loss went down")
+    return None
+
+
+def _long_game(spec: AlgorithmSpec) -> str:
+    own = games_of(spec)
+    environment = own.recorded(own.stream(np.random.default_rng(15), long_setting(own)))
+    setting, (low, high) = environment.setting, environment.family.bounds
+    kept = _Paid(environment.family)
+    simulate(built(spec, setting), environment, 0, sinks=[kept])
+    paid = np.concatenate(kept.paid)
+    slack = 1e-9 * max(1.0, abs(low), abs(high)) * setting.players
+    within = (paid >= low * setting.players - slack) & (paid <= high * setting.players + slack)
+    demand(bool(within.all()), "the loss of a round is outside the bounds of its family")
+    return f"{setting.rounds:,} rounds of its own game"
+
+
+class _Paid(Sink):
+    """Keep what all deciders together pay in each round."""
+
+    def __init__(self, family: Family) -> None:
+        self.family = family
+        self.paid: list[np.ndarray] = []
+
+    def rounds(self, first_round: int, block: Block, plays: np.ndarray | Plays) -> None:
+        del first_round
+        self.paid.append(charges(self.family, block.losses, plays))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,9 @@ from hedgerow.core.setting import Setting
 class Games:
     """Games that fit an algorithm, for its contracts.
 
+    A stream of data holds the secret records and, where the game has any, the public ones. Two
+    streams of a pair have the same public data.
+
     Parameters
     ----------
     setting
@@ -30,7 +33,14 @@ class Games:
     small
         Games for the contracts on execution. Empty: one game drawn from `stream`.
     tolerance
-        The largest difference of plays between engines, for compiled learners. 0: bit for bit.
+        The largest difference of plays, states and messages between engines, for compiled
+        learners. 0: bit for bit.
+    far
+        `far(rng, setting)` yields pairs of streams that are as far apart as the game allows, such
+        as all records low against all high. None: two draws of `stream`.
+    long
+        The setting of the longer games on which such pairs are compared. None: `setting`, with ten
+        times as many rounds.
     """
 
     setting: Setting
@@ -39,3 +49,5 @@ class Games:
     pair: Callable[[Generator, Unit], tuple[Any, Any]]
     small: tuple[Environment, ...] = ()
     tolerance: float = 0.0
+    far: Callable[[Generator, Setting], Iterable[tuple[Any, Any]]] | None = None
+    long: Setting | None = None

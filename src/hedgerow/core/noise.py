@@ -25,7 +25,7 @@ LAWS = {
     "gaussian": lambda rng, n: rng.standard_normal(n),
     "gumbel": lambda rng, n: rng.gumbel(size=n),
 }
-_CHUNK = 2**15
+CHUNK = 2**15
 
 
 class Releasing(Protocol):
@@ -110,11 +110,12 @@ class _Stream:
     width: int
     cursors: list[int]
     first: int = 0
+    chunk: int = CHUNK
     chunks: list[Array] = field(default_factory=list)
     states: list[Any] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.rows = max(1, _CHUNK // max(1, self.lanes * self.width))
+        self.rows = max(1, self.chunk // max(1, self.lanes * self.width))
 
     def _chunk(self, index: int) -> Array:
         while index >= self.first + len(self.chunks):
@@ -161,10 +162,13 @@ class _Stream:
 
 
 class SeededNoise:
-    """Fast reproducible noise for simulation only: the seed reveals the noise."""
+    """Fast reproducible noise for simulation only: the seed reveals the noise.
 
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
+    `chunk` numbers are drawn at a time; the noise does not depend on it. Short runs need few.
+    """
+
+    def __init__(self, seed: int, chunk: int = CHUNK) -> None:
+        self.seed, self.chunk = seed, chunk
         self._streams: dict[str, _Stream] = {}
 
     def server(self) -> Noise:
@@ -188,7 +192,8 @@ class SeededNoise:
         stream = self._streams.get(name)
         if stream is None:
             readers = 1 if lane is None else lanes
-            stream = _Stream(self._generator(name), law, lanes, width, [0] * readers)
+            cursors = [0] * readers
+            stream = _Stream(self._generator(name), law, lanes, width, cursors, chunk=self.chunk)
             self._streams[name] = stream
         if (len(stream.cursors) > 1) != (lane is not None and lanes > 1):
             raise InvalidValue(
@@ -201,18 +206,19 @@ class SeededNoise:
         """Return plain values from which `restore` continues every stream exactly."""
         return {
             "seed": self.seed,
+            "chunk": self.chunk,
             "streams": {name: stream.snapshot() for name, stream in self._streams.items()},
         }
 
     @classmethod
     def restore(cls, saved: dict[str, Any]) -> SeededNoise:
         """Continue from a snapshot."""
-        source = cls(saved["seed"])
+        source = cls(saved["seed"], saved.get("chunk", CHUNK))
         for name, s in saved["streams"].items():
             rng = source._generator(name)
             rng.bit_generator.state = s["state"]
             source._streams[name] = _Stream(
-                rng, s["law"], s["lanes"], s["width"], list(s["cursors"]), s["first"]
+                rng, s["law"], s["lanes"], s["width"], list(s["cursors"]), s["first"], source.chunk
             )
         return source
 

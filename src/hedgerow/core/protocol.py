@@ -201,6 +201,9 @@ class Algorithm:
         The same algorithm without noise.
     measures
         Makes the further figures that the algorithm brings, such as the size of its batches.
+    free_noise
+        The purposes of noise that protects nothing and is drawn outside any mechanism, such as
+        that of a first play.
     parameters
         The parameters that were chosen or follow from choices. Names that end with `_at_most` are
         bounds proven for losses fixed in advance.
@@ -231,6 +234,7 @@ class Algorithm:
     regret_bound: RegretBound | None = None
     reference: Algorithm | None = None
     measures: Callable[[], tuple[Measure, ...]] | None = None
+    free_noise: frozenset[str] = frozenset()
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

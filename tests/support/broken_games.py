@@ -1,0 +1,307 @@
+"""Versions of the algorithms without experts that each break one contract."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from hedgerow.core.block import Side
+from hedgerow.core.certificate import Certificate, Person, Site, Unit
+from hedgerow.core.games import Games
+from hedgerow.core.noise import Noise, NoiseSource
+from hedgerow.core.plays import Plays
+from hedgerow.core.protocol import Algorithm, Context, RunState, Trace
+from hedgerow.core.replay import Replay
+from hedgerow.core.setting import Setting
+from hedgerow.core.transcript import Everything
+from hedgerow.engines.loop import Engine
+from hedgerow.privacy.curves import GaussianDP
+from hedgerow.privacy.mechanisms import GaussianNoise, KNorm
+from support import points, population, silo
+from support.points import Correlated
+from support.population import Population
+from support.silo import Silo
+
+MOVES, SITE = Person(2, may_span_clients=True), Site()
+
+
+def _with(algorithm: Algorithm, **changes: Any) -> Algorithm:
+    """The algorithm with parts of its certificate changed."""
+    return replace(algorithm, certificate=replace(algorithm.certificate, **changes))
+
+
+def _for_unit(certificate: Certificate, unit: Unit) -> Certificate:
+    return replace(
+        certificate, guarantees=tuple(replace(g, unit=unit) for g in certificate.guarantees)
+    )
+
+
+@dataclass(frozen=True)
+class PaysForOneStay(Silo):
+    """Promises a patient with two stays what holds for one."""
+
+    unit: Unit = MOVES
+
+    def curve(self) -> GaussianDP:
+        return GaussianDP(self.mu)
+
+
+@dataclass(frozen=True)
+class SecretSide(Silo):
+    """Calls the beds that are still free public."""
+
+    def games(self) -> Games:
+        def recorded(stream: silo.Stream) -> Replay:
+            side = np.stack([stream.beds, stream.beds - stream.taken], axis=-1)
+            game = stream.game()
+            return Replay(game.records, reports=game.reports, side=side)
+
+        return replace(super().games(), recorded=recorded)
+
+
+@dataclass(frozen=True)
+class PeekingDecider(Silo):
+    """Its fast path sends patients to the emptiest hospital of the day, which is still secret."""
+
+    def resolve(self, setting: Setting) -> Algorithm:
+        honest = super().resolve(setting)
+
+        def advance(run: RunState, block: Any, source: NoiseSource) -> tuple[RunState, Trace]:
+            del source
+            after = replace(run, round=run.round + block.rounds)
+            return after, Trace(block.losses.argmin(axis=2), block.rounds)
+
+        return replace(honest, advance=advance)
+
+
+@dataclass(frozen=True)
+class KnowsTheEnd(Silo):
+    """Needs no horizon, it says, but exchanges less often where it knows one."""
+
+    def resolve(self, setting: Setting) -> Algorithm:
+        every = 1 if setting.horizon is None else 2
+        return replace(super().resolve(setting), server=silo.Adding(setting.experts, every))
+
+
+@dataclass(frozen=True)
+class HidesStart(Silo):
+    """Does not declare its start noise."""
+
+    def resolve(self, setting: Setting) -> Algorithm:
+        return replace(super().resolve(setting), free_noise=frozenset())
+
+
+@dataclass(frozen=True)
+class CallsAllNoiseFree(Silo):
+    """Declares the noise that protects as noise that does not."""
+
+    def resolve(self, setting: Setting) -> Algorithm:
+        return replace(super().resolve(setting), free_noise=frozenset({"start", "report"}))
+
+
+@dataclass(frozen=True)
+class FreelyHiding(silo.Hospital):
+    """Hides every other patient with noise beside the mechanism."""
+
+    def upload(
+        self, state: silo.HospitalState, noise: Noise
+    ) -> tuple[silo.Report, silo.HospitalState]:
+        honest, after = super().upload(state, noise)
+        free = state.taken + noise.draw("gaussian", "start", (1,), scale=self.noise.scale)
+        return silo.Report(honest.share + free / state.beds), after
+
+
+@dataclass(frozen=True)
+class FreeNoiseProtects(Silo):
+    """Relies on noise that it declares as free."""
+
+    def resolve(self, setting: Setting) -> Algorithm:
+        return replace(super().resolve(setting), client=FreelyHiding(self.noise()))
+
+
+@dataclass(frozen=True)
+class LocalStep(points.Learning):
+    """Plays its own iterate: the broadcast point, moved by its raw gradient."""
+
+    def play(
+        self, state: points.ClientState, context: Context, noise: Noise
+    ) -> tuple[np.ndarray, points.ClientState]:
+        return points.FAMILY.domain.project(state.point - 0.1 * state.gradient), state
+
+
+@dataclass(frozen=True)
+class PlaysItsIterate(Correlated):
+    def resolve(self, setting: Setting) -> Algorithm:
+        return replace(super().resolve(setting), client=LocalStep(setting.experts, points.CLIP))
+
+
+@dataclass(frozen=True)
+class HalfOfCorrelated(Correlated):
+    """Half the noise, stated in the mechanism, for the same promise."""
+
+    def noise(self, setting: Setting) -> GaussianNoise:
+        return super().noise(setting).scaled(0.5)
+
+
+@dataclass(frozen=True)
+class QuietGaussian(GaussianNoise):
+    """States one scale and draws with half of it."""
+
+    def sample(self, value: Any, noise: Noise) -> Any:
+        return replace(self, scale=self.scale / 2)._honest(value, noise)
+
+    def _honest(self, value: Any, noise: Noise) -> Any:
+        return super().sample(value, noise)
+
+
+@dataclass(frozen=True)
+class SecretlyHalf(Correlated):
+    def noise(self, setting: Setting) -> GaussianNoise:
+        honest = super().noise(setting)
+        return QuietGaussian(honest.purpose, honest.scale, honest.sensitivity)
+
+
+@dataclass(frozen=True)
+class OnePerRelease(Correlated):
+    """Counts one release of each record, though it enters all that follow."""
+
+    def noise(self, setting: Setting) -> GaussianNoise:
+        return GaussianNoise("gradients", 2 * points.CLIP / self.mu, 2 * points.CLIP)
+
+
+@dataclass(frozen=True)
+class TwoRecords(Correlated):
+    """Promises a person with two records what holds for one."""
+
+    def resolve(self, setting: Setting) -> Algorithm:
+        honest = super().resolve(setting)
+        unit = Person(2, may_span_clients=False)
+        return replace(honest, certificate=_for_unit(honest.certificate, unit))
+
+
+@dataclass(frozen=True)
+class ShiftsOfAnotherLaw(Correlated):
+    """Adds up shifts as if its noise were Gaussian."""
+
+    def resolve(self, setting: Setting) -> Algorithm:
+        honest, noise = super().resolve(setting), KNorm("gradients", 10.0, 2 * points.CLIP)
+        assert isinstance(honest.server, points.Correlating)
+        server = replace(honest.server, noise=noise)
+        return _with(replace(honest, server=server), mechanisms=(noise,))
+
+
+@dataclass(frozen=True)
+class Unprojected(points.Correlating):
+    def place(self, moved: np.ndarray) -> np.ndarray:
+        return 10 * moved
+
+
+@dataclass(frozen=True)
+class LeavesTheBall(Correlated):
+    """Plays points outside the domain."""
+
+    def resolve(self, setting: Setting) -> Algorithm:
+        server = Unprojected(setting.experts, 0.1, self.noise(setting))
+        return replace(super().resolve(setting), server=server)
+
+
+@dataclass(frozen=True)
+class Compiled(Correlated):
+    """Has a fast path whose floats differ a little from those of the plain loop, as if compiled."""
+
+    error: float = 1e-12
+
+    def resolve(self, setting: Setting) -> Algorithm:
+        honest = super().resolve(setting)
+
+        def advance(run: RunState, block: Any, source: NoiseSource) -> tuple[RunState, Trace]:
+            kept = Everything(wants_messages=False)
+            after = Engine.vectorised(honest, source, fused=False).advance(run, block, [kept])
+            plays = Plays.of(np.ascontiguousarray(kept.all_plays()) * (1 - self.error))
+            return after, Trace(plays, after.round - (run.round == 0) - run.round)
+
+        return replace(honest, advance=advance)
+
+    def games(self) -> Games:
+        return replace(super().games(), tolerance=1e-9)
+
+
+@dataclass(frozen=True)
+class Whispering(population.Client):
+    """Keeps its last losses, and adds a little of them to what it sends out of turn."""
+
+    def observe(
+        self,
+        state: population.ClientState,
+        reports: np.ndarray,
+        noise: Noise,
+        side: Side | None = None,
+    ) -> population.ClientState:
+        after = super().observe(state, reports, noise, side)
+        return replace(after, losses=np.where(after.turn, reports, state.losses))
+
+    def idle(self, state: population.ClientState) -> np.ndarray:
+        return state.losses / 1000
+
+    def upload(
+        self, state: population.ClientState, noise: Noise
+    ) -> tuple[population.Report, population.ClientState]:
+        noisy = noise.release(self.noise, np.where(state.turn, state.losses, 0.0))
+        return population.Report(np.where(state.turn, noisy, self.idle(state))), state
+
+
+@dataclass(frozen=True)
+class SpeaksOutOfTurn(Population):
+    """Clients that do not report send raw losses."""
+
+    def resolve(self, setting: Setting) -> Algorithm:
+        client = Whispering(setting.experts, self.noise(setting))
+        return replace(super().resolve(setting), client=client)
+
+
+@dataclass(frozen=True)
+class OneReportPerClient(Population):
+    """Promises a client that reports many times what holds for one report."""
+
+    unit: Unit = SITE
+
+    def turns(self, setting: Setting) -> int:
+        return 1
+
+
+@dataclass(frozen=True)
+class TellingTurns(Population):
+    """Who reports depends on the losses."""
+
+    def games(self) -> Games:
+        def recorded(losses: np.ndarray) -> Replay:
+            who = (np.arange(len(losses)) + (losses[:, 0] > 0.5)) % population.SETTING.clients
+            turn = np.eye(population.SETTING.clients, dtype=bool)[who]
+            reports = losses[:, None, :] * turn[..., None]
+            return Replay(losses[:, None, :], reports=reports, reporting=turn)
+
+        return replace(super().games(), recorded=recorded)
+
+
+BROKEN_GAMES: dict[str, tuple[str, Any]] = {
+    "a patient pays for one stay": ("ledger composes", PaysForOneStay()),
+    "secret side information": ("public is public", SecretSide()),
+    "who reports is secret": ("public is public", TellingTurns()),
+    "a decider that peeks": ("causal", PeekingDecider()),
+    "knows when the game ends": ("anytime", KnowsTheEnd()),
+    "start noise that is not declared": ("noise follows its law", HidesStart()),
+    "protective noise that is called free": ("noise follows its law", CallsAllNoiseFree()),
+    "free noise that hides data": ("nothing raw in a view", FreeNoiseProtects()),
+    "plays an unprotected iterate": ("nothing raw in a view", PlaysItsIterate()),
+    "half the noise on correlated releases": ("ledger composes", HalfOfCorrelated()),
+    "secretly half the noise on correlated releases": ("noise follows its law", SecretlyHalf()),
+    "counts one of many correlated releases": ("ledger composes", OnePerRelease()),
+    "two correlated records pay for one": ("ledger composes", TwoRecords()),
+    "shifts of noise that is not Gaussian": ("ledger composes", ShiftsOfAnotherLaw()),
+    "leaves the domain": ("valid plays", LeavesTheBall()),
+    "compiled, with large errors": ("same for every block", Compiled(error=1e-6)),
+    "speaks out of turn": ("nothing raw in a view", SpeaksOutOfTurn()),
+    "one report pays for all of a client": ("ledger composes", OneReportPerClient()),
+}
