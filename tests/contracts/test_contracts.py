@@ -140,6 +140,8 @@ def _verdict(name: str) -> Outcome:
 @pytest.mark.parametrize("name", [name for name in BROKEN if name not in BROKEN_GAMES])
 def test_contract_catches(name: str) -> None:
     assert _verdict(name).status == "broken", _verdict(name)
+    mistakes = ("TypeError", "AttributeError", "NameError", "KeyError")  # in the test itself
+    assert not _verdict(name).detail.startswith(mistakes), _verdict(name)
 
 
 @pytest.mark.parametrize("name", FORMS)

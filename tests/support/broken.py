@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -96,7 +96,7 @@ class TellingSelector(Selector):
 def _with_server(algorithm: Algorithm, kind: type[Selector], **changes: Any) -> Algorithm:
     old = algorithm.server
     assert isinstance(old, Selector)
-    values = {name: getattr(old, name) for name in old.__dataclass_fields__}
+    values = {f.name: getattr(old, f.name) for f in fields(old)}
     server = kind(**{**values, **changes})
     return replace(
         algorithm, server=server, advance=server.advance, log_likelihood=server.log_likelihood
