@@ -165,6 +165,7 @@ def test_a_decider_counts_and_what_adds_nothing_does_not(name: str) -> None:
         "common_rounds",
         "log_likelihood",
         "measures",
+        "needs",
         "reference",
     }
     for part in rest:

@@ -48,7 +48,7 @@ def test_clipping_counts_records_and_lands_on_the_lattice() -> None:
     Linear().check("loss", found.records)
     assert Linear().clip(found.records).moved == 0
     assert given[0, 1, 0] == 1.5
-    with pytest.raises(InvalidValue, match=r"finite numbers in every record \(\(1,\)\)"):
+    with pytest.raises(InvalidValue, match=r"finite numbers in every record \(record 1\)"):
         Linear().clip(np.array([[0.0, 1.0], [np.nan, 0.0]]))
 
 
@@ -130,7 +130,7 @@ def test_sums_of_the_largest_gains_are_exact() -> None:
         ({"low": float("nan")}, "low=nan to be a number"),
         ({"high": ()}, "one number for each expert"),
         ({"high": (1.0, "2")}, "high='2' to be a number"),
-        ({"low": 1e-7, "high": 2e-7}, "on the lattice"),
+        ({"low": 1e-7, "high": 2e-7}, "a multiple of 2"),
     ],
 )
 def test_wrong_ranges_are_named(fields: dict[str, Any], message: str) -> None:

@@ -156,5 +156,5 @@ def test_impossible_layouts_are_refused(kind: str, shape: list[Any]) -> None:
 
 
 def test_text_cannot_be_sent() -> None:
-    with pytest.raises(InvalidValue, match=r"Broadcast\.rounds to be numeric"):
+    with pytest.raises(InvalidValue, match=r"Broadcast\.rounds to be a number"):
         encode(Broadcast("seven"))  # pyright: ignore[reportArgumentType]

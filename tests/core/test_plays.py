@@ -97,6 +97,13 @@ def test_rows_cannot_be_written_to() -> None:
         rows[0, 0] = 2.0
 
 
+def test_rows_of_another_shape_are_refused() -> None:
+    buffer = Buffer.empty((4,), 3)
+    for row in (np.ones((4, 1)), np.ones(3), np.ones((1, 3))):
+        with pytest.raises(InvalidValue, match="rows of shape"):
+            buffer.append(row)
+
+
 def test_appending_copies_only_now_and_then() -> None:
     buffer, arrays = Buffer.empty((), 1), set[int]()
     for k in range(10_000):
@@ -117,5 +124,7 @@ def test_a_state_with_a_buffer_survives_the_codec_and_a_copy() -> None:
         assert isinstance(other.kept, Buffer)
         assert other == state
         assert other.kept.append(np.ones((2, 3))).rows.shape == (2, 3, 3)
+    with pytest.raises(InvalidValue, match="a NumPy array of numbers, got list"):
+        encode(State([1.0, 2.0], 2))  # pyright: ignore[reportArgumentType]
     empty = State(Buffer.empty((), 4), 0)
     assert decode(State, encode(empty)).kept.rows.shape == (0, 4)

@@ -94,7 +94,7 @@ def test_a_learner_goes_on_after_its_horizon_with_its_last_plays(private: bool) 
     assert learner.over
     assert "over" in repr(learner)
     state = learner._run
-    with pytest.warns(UserWarning, match="horizon of 4 rounds is reached"):
+    with pytest.warns(UserWarning, match=r"reached its horizon \(4 rounds\)"):
         learner.predict()
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # it is said once
@@ -117,7 +117,7 @@ def test_a_learner_before_its_end_does_not_warn() -> None:
 def test_a_learner_of_points_takes_records_of_its_family() -> None:
     learner = hr.Learner(hr.GradientDescent(), clients=2, experts=3, family=hr.Logistic(radius=2.0))
     assert learner.predict().shape == (2, 3)
-    with pytest.raises(InvalidValue, match=r"shape \(2, 4\), one record for each client"):
+    with pytest.raises(InvalidValue, match=r"records of shape \(2, 4\), one for each client"):
         learner.observe(np.zeros((2, 3)))
     with pytest.raises(InvalidValue, match="client 1"):
         learner.observe([[0.5, 0, 0, 1], [0.5, 0, 0, 0.5]])
@@ -288,7 +288,7 @@ def test_a_learner_of_a_silo_is_told_what_is_public() -> None:
         learner.predict(side=[[1.0], [8.0]], reporting=[True, True])
         learner.observe([[3.0], [1.0]])
     assert learner.predict(side=[[1.0], [8.0]], reporting=[True, False]).tolist() == [1]
-    with pytest.raises(InvalidValue, match="client 1, which does not report"):
+    with pytest.raises(InvalidValue, match="Client 1 does not report"):
         learner.observe([[3.0], [1.0]])
     learner.observe([[3.0], [0.0]])
 
@@ -303,10 +303,10 @@ def test_mismatches_are_refused_when_a_study_is_built() -> None:
     silo, game = _silo(), hr.Bernoulli(clients=3, experts=4, horizon=20)
     played: list[Any] = []
     cases = (
-        (game, Silo(), "Silo cannot play Linear"),
-        (silo, hr.Hedge(), "Hedge cannot play Gains"),
-        (hr.Regression(horizon=9), hr.SparseVector(), "SparseVector cannot play SquaredError"),
-        (silo, hr.GradientDescent(), "GradientDescent cannot play Gains"),
+        (game, Silo(), "Silo does not support the loss family Linear"),
+        (silo, hr.Hedge(), "Hedge does not support the loss family Gains"),
+        (hr.Regression(horizon=9), hr.SparseVector(), "SparseVector does not support the loss"),
+        (silo, hr.Uniform(), "uniform lets the clients play"),
     )
     for environment, spec, text in cases:
         entries = (Entry("fits", hr.Uniform(), game), Entry("does not fit", spec))
@@ -316,27 +316,137 @@ def test_mismatches_are_refused_when_a_study_is_built() -> None:
     assert not played
 
 
-def test_a_block_with_wrong_public_information_is_refused() -> None:
-    game = _silo()
-    assert game.reporting is not None
-    speaks = hr.Replay(
-        game.records,
-        hr.Gains(high=4.0),
-        reports=np.ones_like(game.reports),
-        side=game.side,
-        reporting=np.zeros_like(game.reporting),
+def test_a_game_is_checked_when_it_is_built() -> None:
+    game, gains = _silo(), hr.Gains(high=4.0)
+    given: dict[str, Any] = {
+        "reports": game.reports,
+        "side": game.side,
+        "reporting": game.reporting,
+    }
+    for wrong, text in (
+        ({"reports": np.ones_like(game.reports)}, "does not report"),
+        ({"side": np.full_like(game.side, np.nan)}, "finite side information"),
+        ({"side": np.ones((30, 3, 1))}, "side of shape"),
+        ({"side": np.ones((29, 4, 1))}, "side of 30 rounds"),
+        ({"reporting": np.ones((30, 4))}, "reporting to be boolean"),
+        ({"reports": np.ones((30, 4))}, "reports of shape"),
+        ({"reports": 9 * np.ones_like(game.reports), "reporting": None}, r"in \[0.0, 4.0\]"),
+    ):
+        with pytest.raises(InvalidValue, match=text):
+            hr.Replay(game.records, gains, **{**given, **wrong})
+    with pytest.raises(InvalidValue, match=r"in \[0.0, 3.0\]"):
+        hr.Replay(game.records, hr.Gains(high=3.0), **given)
+    with pytest.raises(InvalidValue, match="no empty axis"):
+        hr.Replay(np.zeros((0, 1, 2)))
+    for family in ("logistic", hr.Logistic):
+        with pytest.raises(InvalidValue, match="a loss family such as"):
+            hr.Replay(game.records, family)  # pyright: ignore[reportArgumentType]
+        with pytest.raises(InvalidValue, match="a loss family such as"):
+            Setting(2, 3, 4, family=family)  # pyright: ignore[reportArgumentType]
+
+
+def test_clients_that_play_may_report_only_sometimes() -> None:
+    """Reports that are zero because a client does not report are not late."""
+    rng = np.random.default_rng(4)
+    losses, reporting = rng.random((12, 2, 3)), rng.random((12, 2)) < 0.5
+
+    class Game(hr.Replay):
+        def block(self, state: int, rounds: int, past_plays: Any) -> tuple[Block, int]:
+            block, after = super().block(state, rounds, past_plays)
+            assert block.reporting is not None
+            own = np.where(block.reporting[..., None], block.losses, 0.0)
+            return replace(block, reports=own), after
+
+    game = Game(losses, reporting=reporting)
+    algorithm = hr.FollowTheLeader().build(game.setting)
+    able = replace(algorithm, supports=algorithm.supports | {Feature.SOME_REPORT})
+    with pytest.raises(TypeError, match="observe"):  # it reaches clients that do not take it
+        simulate(able, game, 0)
+
+
+def test_what_an_algorithm_needs_is_named() -> None:
+    silo = _silo()
+    plain = hr.Replay(silo.records, hr.Gains(high=4.0), reports=silo.reports)
+    needy = replace(Silo().build(plain.setting), needs=frozenset({Feature.SIDE_INFORMATION}))
+    with pytest.raises(Unsupported, match="silo needs public side information"):
+        simulate(needy, plain, 0)
+
+
+def test_deciders_that_an_algorithm_does_not_have_are_refused() -> None:
+    size: dict[str, Any] = {"clients": 2, "experts": 3, "horizon": 5}
+    with pytest.raises(Unsupported, match="lets the clients play"):
+        hr.Learner.private(hr.SparseVector(), **size, deciders=7, source=hr.SecureNoise())
+    with pytest.raises(Unsupported, match="needs separate deciders"):
+        hr.Learner(Silo(), clients=2, experts=2, family=hr.Gains())
+
+
+def test_wrong_public_information_does_not_stop_a_learner() -> None:
+    learner = hr.Learner(Silo(), clients=2, experts=2, deciders=1, family=hr.Gains(high=4.0))
+    for side, text in (
+        ([[1.0]], r"side of shape \(2, k\)"),
+        ([1.0, 2.0], r"side of shape \(2, k\)"),
+        ([[1.0], [np.nan]], "finite"),
+    ):
+        with pytest.raises(InvalidValue, match=text):
+            learner.predict(side=side)
+    with pytest.raises(InvalidValue, match="True or False"):
+        learner.predict(reporting=[0.5, 1.0])
+    good = [[1.0], [8.0]]
+    learner.predict(side=good)
+    learner.predict()  # the same round again
+    learner.predict(side=good)
+    with pytest.raises(InvalidValue, match="already played with other public information"):
+        learner.predict(side=[[2.0], [8.0]])
+    learner.observe([[3.0], [1.0]])
+    learner.predict(side=good)
+    with pytest.raises(InvalidValue, match=r"records of shape \(2, 1\)"):
+        learner.observe([[3.0, 1.0], [1.0, 2.0]])
+
+
+def test_a_learner_states_what_is_public() -> None:
+    learner = hr.Learner(Silo(), clients=2, experts=2, deciders=1, family=hr.Gains(high=4.0))
+    assert "deciders=1" in repr(learner)
+    assert "Gains" in repr(learner)
+    kept = learner.algorithm.in_game(_silo().traits).certificate
+    assert learner.certificate == kept
+
+
+def test_a_private_learner_shows_no_record_in_errors() -> None:
+    learner = hr.Learner.private(
+        hr.SparseVector(), clients=1, experts=2, horizon=4, source=hr.SecureNoise()
     )
-    with pytest.raises(InvalidValue, match="does not report"):
-        simulate(Silo().build(speaks.setting), speaks, 0)
-    bad = hr.Replay(
-        game.records,
-        hr.Gains(high=4.0),
-        reports=game.reports,
-        side=np.full_like(game.side, np.nan),
-        reporting=game.reporting,
-    )
-    with pytest.raises(InvalidValue, match="side information"):
-        simulate(Silo().build(bad.setting), bad, 0)
+    learner.predict()
+    with pytest.raises(InvalidValue) as caught:
+        learner.observe([[0.1, "secret"]])
+    assert "secret" not in str(caught.value)
+    assert caught.value.__cause__ is None
+
+
+def test_a_game_that_ends_early_has_curves_of_one_length() -> None:
+    from hedgerow.evaluation.recorder import Recorder
+
+    game = hr.Bernoulli(clients=2, experts=3, horizon=40)
+    recorder = Recorder(game.setting)
+    algorithm = hr.FollowTheLeader().build(game.setting)
+    counters = simulate(algorithm, game, 0, sinks=[recorder], rounds=10)
+    result = recorder.result("x", 0, counters)
+    assert len(result.rounds) == len(result.loss) == len(result.regret) == 10
+    open_ended = Recorder(replace(game.setting, horizon=None), rounds=10)
+    assert open_ended.marks == tuple(range(1, 11))
+
+
+def test_reports_are_checked_where_a_decider_is_absent() -> None:
+    from hedgerow.core.block import check
+
+    setting = Setting(3, 3, 1, deciders=1, family=hr.Gains(high=4.0))
+    wrong = Block(np.zeros((1, 1, 3)), np.full((1, 3, 1), 99.0), present=np.zeros((1, 1), np.bool_))
+    with pytest.raises(InvalidValue, match=r"in \[0.0, 4.0\]"):
+        check(wrong, setting, 0, 1)
+
+
+def test_a_block_of_a_million_clients_is_short() -> None:
+    """One decider does not make blocks long where many clients report."""
+    assert Setting(10**6, 10, 50, deciders=1).numbers == 10**7
 
 
 def test_public_information_must_be_declared() -> None:
@@ -355,7 +465,7 @@ def test_points_outside_their_domain_are_refused() -> None:
     game = hr.Regression(clients=2, features=3, horizon=9, radius=1.0)
     algorithm = hr.GradientDescent().build(game.setting)
     wide = Descent(3, 2, 1, 90.0, hr.SquaredError(radius=50.0, target=4.0))
-    with pytest.raises(InvalidValue, match=r"points of Ball\(radius=1.0\)"):
+    with pytest.raises(InvalidValue, match=r"point outside Ball\(radius=1.0\)"):
         simulate(replace(algorithm, server=wide), game, 0)
 
 

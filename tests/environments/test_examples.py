@@ -94,6 +94,18 @@ def test_accuracy_counts_labels_that_were_predicted() -> None:
     assert measure.curve().tolist() == [1.0, 2 / 3]
 
 
+def test_an_absent_client_predicts_nothing() -> None:
+    records = np.array([[[1.0, 1.0], [0.0, 0.0]], [[1.0, -1.0], [0.0, 0.0]]])
+    present = np.array([[True, False], [True, False]])
+    measure = Accuracy()
+    measure.marks = (2,)
+    points = Plays(np.array([[[1.0], [0.0]]]), np.array([2]))
+    measure.rounds(0, Block(records, records, present=present), points)
+    assert measure.curve().tolist() == [0.5]
+    wrapped = hr.Absent(of=hr.Classification(horizon=9))
+    assert [m.name for m in wrapped.measures()] == ["accuracy"]
+
+
 def test_gain_and_dynamic_regret() -> None:
     gains = np.array([[[1.0, 3.0], [2.0, 0.0]], [[4.0, 0.0], [0.0, 1.0]]])
     plays = np.array([[0, 0], [1, 1]])

@@ -41,7 +41,7 @@ def build(name: str, settings: list[str], secure: bool = False) -> tuple[Algorit
     kind = ALGORITHMS[name]
     given = dict(parse_setting(text) for text in settings)
     frame = {key: given.pop(key, value) for key, value in FRAME.items()}
-    if frame["horizon"] == "none":
+    if str(frame["horizon"]).lower() == "none":
         frame["horizon"] = None
     family = _family(given)
     known = [*(f.name for f in fields(kind) if f.init), *FRAME, "deciders", "family"]
@@ -59,10 +59,12 @@ def build(name: str, settings: list[str], secure: bool = False) -> tuple[Algorit
 
 def _family(given: dict[str, Any]) -> Family:
     """Take the loss family out of the settings: `family=logistic`, `family.radius=2`."""
-    name = given.pop("family", "linear")
-    if name not in FAMILIES:
-        raise InvalidValue(f"Unknown family {name}; {nearest(str(name), FAMILIES)}")
-    prefix = "family."
+    prefix, name = "family.", given.pop("family", "linear")
+    if not isinstance(name, str) or name not in FAMILIES:
+        raise InvalidValue(
+            f"Unknown family {name}; {nearest(str(name), FAMILIES)} "
+            "Its parameters are set by family.NAME=VALUE."
+        )
     names = [key for key in given if key.startswith(prefix)]
     choices = {key.removeprefix(prefix): given.pop(key) for key in names}
     return typed(FAMILIES[name], choices, "family")
@@ -100,7 +102,8 @@ def certify(
 
     Example: hedgerow certify sparse_vector --set epsilon=1 --set clients=10 --set horizon=1000
 
-    Keys of --set: the parameters of the algorithm, and clients, experts, horizon.
+    Keys of --set: the parameters of the algorithm, and clients, experts, horizon (`none` for a game
+    without one), deciders, family (such as logistic) and its parameters (such as family.radius).
     """
     prepare(plugin)
     spec, algorithm = build(name, settings or [], secure)

@@ -36,6 +36,8 @@ def list_things(json: Json = False, plugin: Plugins = None, debug: Debug = False
             {
                 **_describe(name, kind),
                 "supports": [feature.value for feature, able in able_to.items() if name in able],
+                "families": [family.__name__ for family in kind.traits.families],
+                "anytime": kind.traits.anytime,
             }
             for name, kind in ALGORITHMS.items()
         ],
@@ -65,6 +67,12 @@ def list_things(json: Json = False, plugin: Plugins = None, debug: Debug = False
                     f"algorithms that support {', '.join(features)}: {', '.join(names) or 'none'}",
                     markup=False,
                 )
+            anytime = [row["name"] for row in document[heading] if row["anytime"]]
+            OUT.print(f"algorithms that need no horizon: {', '.join(anytime)}", markup=False)
+            for family in sorted({name for row in document[heading] for name in row["families"]}):
+                if family != "Linear":
+                    able = [r["name"] for r in document[heading] if family in r["families"]]
+                    OUT.print(f"algorithms that play {family}: {', '.join(able)}", markup=False)
     table = new_table(("id", "what it reproduces", "claim"), title="experiments")
     for row in document["experiments"]:
         table.add_row(row["id"], row["summary"], row["claim"])

@@ -99,7 +99,9 @@ class Block:
         if self.awake is None:
             return self.losses
         if not isinstance(plays, np.ndarray):
-            raise InvalidValue("Where experts sleep, experts are played, not points.")
+            raise InvalidValue(
+                "Sleeping experts need an algorithm that chooses experts; this one plays points."
+            )
         return np.where(
             self.awake, self.losses, np.take_along_axis(self.losses, plays[..., None], axis=-1)
         )
@@ -185,8 +187,8 @@ def _check_side(block: Block, first_round: int) -> None:
         speaking = np.argwhere(~block.reporting & block.reports.any(axis=-1))
         if len(speaking):
             raise InvalidValue(
-                f"Expected a zero report of a client that does not report "
-                f"(round {speaking[0][0] + first_round}, client {speaking[0][1]})."
+                f"Client {speaking[0][1]} does not report in round {speaking[0][0] + first_round}, "
+                "but its report is not zero. Set it to 0, or mark the client in `reporting`."
             )
 
 
@@ -211,11 +213,13 @@ def check(
     _check_shape("losses", block.losses, rounds, deciders, width)
     if block.reports is not block.losses:
         _check_shape("reports", block.reports, rounds, clients, None)
-        reporting = block.present if block.reporting is None else block.reporting
-        family.check_reports(block.reports, first_round, reporting)
     _check_masks(block, first_round)
     if block.informs:
         _check_side(block, first_round)
+    if block.reports is not block.losses:
+        own = setting.deciders is None  # then `present` is about the clients, too
+        reporting = block.present if block.reporting is None and own else block.reporting
+        family.check_reports(block.reports, first_round, reporting)
     if not family.linear:
         family.check("record", block.losses, first_round, block.present)
         return block

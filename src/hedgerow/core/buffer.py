@@ -21,10 +21,12 @@ LEAST_ROOM = 16
 class _Store:
     """The shared array (*batch, room, width), of which the first `used` rows are taken."""
 
-    __slots__ = ("array", "used")
+    __slots__ = ("array", "seen", "used")
 
     def __init__(self, array: Array, used: int) -> None:
         self.array, self.used = array, used
+        self.seen = array.view()
+        self.seen.flags.writeable = False
 
 
 class Buffer:
@@ -59,9 +61,7 @@ class Buffer:
     @property
     def rows(self) -> Array:
         """All rows, as a view that cannot be written to."""
-        view = self._store.array[..., : self._count, :]
-        view.flags.writeable = False
-        return view
+        return self._store.seen[..., : self._count, :]
 
     def append(self, row: npt.ArrayLike) -> Buffer:
         """Return the buffer with one more row (*batch, width)."""
@@ -70,8 +70,11 @@ class Buffer:
     def extend(self, rows: npt.ArrayLike) -> Buffer:
         """Return the buffer with more rows (*batch, more, width)."""
         given, store, start = np.asarray(rows, np.float64), self._store, self._count
-        stop = start + given.shape[-2]
         *batch, room, width = store.array.shape
+        if given.ndim < 2 or given.shape != (*batch, given.shape[-2], width):
+            expected = (*batch, "more", width)
+            raise InvalidValue(f"Expected rows of shape {expected}, got {given.shape}.")
+        stop = start + given.shape[-2]
         if store.used != start or stop > room:
             grown = np.empty((*batch, max(LEAST_ROOM, stop, 2 * start), width))
             grown[..., :start, :] = store.array[..., :start, :]

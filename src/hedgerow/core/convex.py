@@ -29,8 +29,9 @@ from hedgerow.core.losses import (
     refuse,
 )
 from hedgerow.core.record import Record, distribution, example
-from hedgerow.core.validate import positive
+from hedgerow.core.validate import expect, positive
 
+LEAST_FLOOR = 1e-4  # smaller floors make charges so steep that no optimum can be certified
 SLACK = 1e-12  # relative: what rounding may add to a norm or a sum that is just allowed
 
 
@@ -145,7 +146,7 @@ class Scored(Family):
             first_round,
             f"Expected the features of a {name} to have norm {worst!r} <= "
             f"feature_norm={self.feature_norm!r} ({{place}}). "
-            "Declare a larger feature_norm, or clip the records with family.clip.",
+            "Declare a larger feature_norm, or use family.clip(records).records.",
         )
         self._check_targets(name, records[..., -1], first_round, counted)
 
@@ -159,7 +160,7 @@ class Scored(Family):
             first_round,
             f"Expected the target {worst!r} of a {name} in "
             f"[{-self.largest_target!r}, {self.largest_target!r}] ({{place}}). "
-            "Declare a larger target, or clip the records with family.clip.",
+            "Declare a larger target, or use family.clip(records).records.",
         )
 
     def clip(self, records: Array) -> Clipped:
@@ -328,6 +329,11 @@ class Logistic(Scored):
     def most_bent(self) -> float:
         return 0.25  # at the score 0
 
+    @property
+    def record(self) -> Record:
+        features = f"features of norm at most {self.feature_norm:g}"
+        return example(self.bounds, f"({features}, label -1 or 1)", "label")
+
     def charge(self, score: Array, target: Array) -> Array:
         return np.logaddexp(0.0, -target * score)
 
@@ -366,7 +372,7 @@ class CrossEntropy(Family):
     Parameters
     ----------
     floor
-        A positive number that keeps charges and gradients bounded.
+        A number, at least 1e-4, that keeps charges and gradients bounded.
 
     Examples
     --------
@@ -383,6 +389,7 @@ class CrossEntropy(Family):
 
     def __post_init__(self) -> None:
         positive("floor", self.floor)
+        expect(self.floor >= LEAST_FLOOR, "floor", self.floor, f">= {LEAST_FLOOR:g}")
 
     @property
     def domain(self) -> Simplex:
@@ -430,7 +437,7 @@ class CrossEntropy(Family):
             off if present is None else off & present,
             first_round,
             f"Expected the numbers of every {name} to be >= 0 and to add up to 1 ({{place}}). "
-            "Divide them by their sum, or clip the records with family.clip.",
+            "Divide them by their sum, or use family.clip(records).records.",
         )
 
     def clip(self, records: Array) -> Clipped:

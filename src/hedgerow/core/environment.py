@@ -74,12 +74,20 @@ class Traits:
         `able` returns the algorithms that support a feature, if the caller knows them.
         """
         for feature in sorted(self.features - supports, key=lambda feature: feature.value):
+            names = [] if able is None else list(able(feature))
             others = (
                 "`hedgerow list` shows which algorithms do"
                 if able is None
-                else f"choose one of {', '.join(able(feature))}"
+                else f"choose one of {', '.join(names)}"
+                if names
+                else "no registered algorithm does"
             )
             raise Unsupported(f"{algorithm} does not support {feature.value}; {others}.")
+
+    def require_needed(self, algorithm: str, needs: frozenset[Feature]) -> None:
+        """Raise if the game lacks a feature that an algorithm needs, and name the feature."""
+        for feature in sorted(needs - self.features, key=lambda feature: feature.value):
+            raise Unsupported(f"{algorithm} needs {feature.value}, which this game does not have.")
 
 
 MISPLACED = {"fresh": bool, "adaptive": bool, "adversary": str, "features": frozenset}
@@ -110,7 +118,7 @@ class Environment(ABC):
         return self.setting.family
 
     def measures(self) -> tuple[Measure, ...]:
-        """Return further figures to record in every run, such as accuracy; new objects each time.
+        """Return the measures to record in every run, such as accuracy; new objects each time.
 
         They appear as columns of the table and in JSON.
         """

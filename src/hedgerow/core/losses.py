@@ -63,7 +63,11 @@ def refuse(bad: np.ndarray, first_round: int, text: str) -> None:
     if not bad.any():
         return
     where = tuple(int(i) for i in np.argwhere(bad)[0])
-    place = f"round {where[0] + first_round}, client {where[1]}" if len(where) == 2 else f"{where}"
+    place = (
+        f"round {where[0] + first_round}, client {where[1]}"
+        if len(where) == 2
+        else f"record {', '.join(map(str, where))}"
+    )
     raise InvalidValue(text.format(place=place))
 
 
@@ -307,6 +311,11 @@ class Gains(Family):
     high: float | tuple[float, ...] = 1.0
 
     def __post_init__(self) -> None:
+        for name in ("low", "high"):  # arrays and lists are welcome; plain floats are kept
+            given = getattr(self, name)
+            if isinstance(given, np.ndarray | list | tuple):
+                plain = (x.item() if isinstance(x, np.generic) else x for x in given)
+                object.__setattr__(self, name, tuple(plain))
         for name, given in (("low", self.low), ("high", self.high)):
             numbers = given if isinstance(given, tuple) else (given,)
             for number in numbers:
@@ -329,9 +338,8 @@ class Gains(Family):
         empty = np.ceil(low * UNITS_PER_LOSS) > np.floor(high * UNITS_PER_LOSS)
         if empty.any():
             at = int(empty.argmax())
-            expect(
-                False, "low", float(low[at]), f"<= high={float(high[at])!r}, on the lattice 2^-20"
-            )
+            rule = f"<= high={float(high[at])!r}, with a multiple of 2^-20 between"
+            expect(False, "low", float(low[at]), rule)
 
     @property
     def experts(self) -> int | None:
@@ -435,7 +443,7 @@ class Gains(Family):
         )
         raise InvalidValue(
             f"Expected {name}={float(records[where])!r} in [{lowest!r}, {highest!r}] ({place}). "
-            "Declare wider ranges, or clip the records with family.clip."
+            "Declare wider ranges, or use family.clip(records).records."
         )
 
     def clip(self, records: Array) -> Clipped:

@@ -1,4 +1,4 @@
-"""Measures: further figures of a run, such as accuracy, brought by environments and algorithms."""
+"""Measures, such as accuracy, that environments and algorithms add to a run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Measure(Sink, ABC):
 
     @abstractmethod
     def amounts(self, block: Block, plays: np.ndarray | Plays) -> Array:
-        """Return the amount of each round (rounds,), as a mean over deciders."""
+        """Return the amount of each round (rounds,), as a mean over players."""
 
     def rounds(self, first_round: int, block: Block, plays: np.ndarray | Plays) -> None:
         sums = self._sum + np.cumsum(self.amounts(block, plays))
@@ -43,5 +43,5 @@ class Measure(Sink, ABC):
         self._sum = float(sums[-1])
 
     def curve(self) -> Array:
-        """Return the figure at every mark."""
+        """Return the value at every mark."""
         return np.array(self._reached)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, fields, is_dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from math import prod
 from typing import Any, TypeVar
 
@@ -45,12 +45,6 @@ class Broadcast:
     rounds: int | None
 
 
-@cache
-def _buffers(kind: type[Any]) -> frozenset[str]:
-    """Return the fields that are declared as `Buffer`."""
-    return frozenset(f.name for f in fields(kind) if f.type in (Buffer, "Buffer"))
-
-
 def field_names(message: type[Any]) -> tuple[str, ...]:
     """Return `Type.field` for every field of a message type."""
     return tuple(f"{message.__name__}.{f.name}" for f in fields(message))
@@ -62,7 +56,7 @@ def scalars(message: Any) -> int:
 
 
 def encode(message: Any) -> bytes:
-    """Encode a flat dataclass whose fields are numbers, booleans, arrays or None.
+    """Encode a flat dataclass whose fields are numbers, booleans, arrays, buffers or None.
 
     None takes the space of a number.
     """
@@ -70,20 +64,21 @@ def encode(message: Any) -> bytes:
     body: list[bytes] = []
     for f in fields(message):  # each kind of field has its mark before the dtype
         value = getattr(message, f.name)
-        value = value.rows if isinstance(value, Buffer) else value
+        mark = "" if isinstance(value, np.ndarray) else "="
+        if isinstance(value, Buffer):
+            mark, value = "+", value.rows
         if value is None:
             header.append([f.name, "~<i8", []])
             body.append(bytes(8))
             continue
         array = np.asarray(value)
-        if array.dtype.kind not in "bifu":
+        if array.dtype.kind not in "bifu" or (mark == "=" and array.ndim):
+            what = array.dtype if array.dtype.kind not in "bifu" else type(value).__name__
             raise InvalidValue(
-                f"Expected {type(message).__name__}.{f.name} to be numeric, got {array.dtype}."
+                f"Expected {type(message).__name__}.{f.name} to be a number or a NumPy array of "
+                f"numbers, got {what}."
             )
-        kind = array.dtype.newbyteorder("<").str
-        header.append(
-            [f.name, kind if isinstance(value, np.ndarray) else f"={kind}", list(array.shape)]
-        )
+        header.append([f.name, mark + array.dtype.newbyteorder("<").str, list(array.shape)])
         body.append(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
     head = json.dumps([type(message).__name__, header], separators=(",", ":")).encode()
     return b"".join([MAGIC, bytes([VERSION]), len(head).to_bytes(_LENGTH, "little"), head, *body])
@@ -121,8 +116,9 @@ def decode(kind: type[Record], data: bytes) -> Record:
             values[field] = None
             end += 8
             continue
-        plain = dtype.removeprefix("=")
-        if plain not in DTYPES or (plain != dtype and shape):
+        mark = dtype[:1] if dtype[:1] in ("=", "+") else ""
+        plain = dtype.removeprefix(mark)
+        if plain not in DTYPES or (mark == "=" and shape) or (mark == "+" and len(shape) < 2):
             raise InvalidValue(
                 f"Expected {name}.{field} to be numeric, got {dtype} of shape {shape}."
             )
@@ -137,9 +133,7 @@ def decode(kind: type[Record], data: bytes) -> Record:
             .reshape(shape)
             .astype(numeric.newbyteorder("="))
         )
-        values[field] = array[()].item() if plain != dtype else array
-        if field in _buffers(kind):
-            values[field] = Buffer(array)
+        values[field] = array[()].item() if mark == "=" else Buffer(array) if mark == "+" else array
         end += size
     if end != len(data):
         raise InvalidValue(f"Expected {name} of {end} bytes, got {len(data)}.")

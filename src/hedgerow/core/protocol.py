@@ -44,7 +44,8 @@ class Context:
     """What is known before a round is played.
 
     `round` is its number. `awake` marks the experts that may be chosen (None: all). `side` is what
-    is public about all clients in this round (None: nothing).
+    is public in this round (None: nothing): about a client for the client itself, about all clients
+    for deciders.
     """
 
     round: int
@@ -182,6 +183,8 @@ class Algorithm:
         `"sum"`: the server sees only the sum of the uploads. `"each"`: it sees every upload.
     supports
         The features beyond the plain game with which the algorithm works.
+    needs
+        The features without which it cannot play, such as public side information.
     advance
         A fused fast path over many exchanges. It must agree with the plain loop bit for bit.
     common_play
@@ -200,7 +203,7 @@ class Algorithm:
     reference
         The same algorithm without noise.
     measures
-        Makes the further figures that the algorithm brings, such as the size of its batches.
+        Returns the measures that the algorithm adds to a run.
     free_noise
         The purposes of noise that protects nothing and is drawn outside any mechanism, such as
         that of a first play.
@@ -227,6 +230,7 @@ class Algorithm:
     plays: Literal["expert", "point"] = "expert"
     combine: Literal["each", "sum"] = "sum"
     supports: frozenset[Feature] = frozenset()
+    needs: frozenset[Feature] = frozenset()
     advance: Advance | None = None
     common_play: Callable[[Any], int] | None = None
     common_rounds: Callable[[Any], int] | None = None
@@ -238,6 +242,12 @@ class Algorithm:
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if (self.setting.deciders is None) != (self.decider is None):
+            raise Unsupported(
+                f"{self.name} lets the clients play, but this game has separate deciders."
+                if self.decider is None
+                else f"{self.name} needs separate deciders, but in this game the clients play."
+            )
         for name in (*field_names(self.upload), *field_names(self.broadcast)):
             if name not in self.certificate.channels:
                 raise InvalidValue(
@@ -348,11 +358,15 @@ class AlgorithmSpec(ABC):
         """Return the algorithm for a setting; refuse, by name, what it cannot play."""
         name = type(self).__name__
         if setting.horizon is None and not self.traits.anytime:
-            raise Unsupported(f"{name} needs a horizon. Give the number of rounds.")
-        if not isinstance(setting.family, self.traits.families):
-            able = " or ".join(family.__name__ for family in self.traits.families)
             raise Unsupported(
-                f"{name} cannot play {type(setting.family).__name__}; it plays {able}."
+                f"{name} needs a horizon. Give the number of rounds, or choose an algorithm that "
+                "needs none (`hedgerow list`)."
+            )
+        if not isinstance(setting.family, self.traits.families):
+            able = ", ".join(family.__name__ for family in self.traits.families)
+            raise Unsupported(
+                f"{name} does not support the loss family {type(setting.family).__name__}. "
+                f"It supports {able}."
             )
         return self.resolve(setting)
 

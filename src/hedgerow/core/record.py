@@ -94,13 +94,13 @@ def gain_vector(bounds: tuple[float, float], space: str | None = None) -> Record
     return Record("gain vector", "g", space or cube, meaning, "gain", bounds)
 
 
-def example(bounds: tuple[float, float], space: str) -> Record:
-    """A record of features and a target, from which a loss of every point follows.
+def example(bounds: tuple[float, float], space: str, answer: str = "target") -> Record:
+    """A record of features and a target or label, from which a loss of every point follows.
 
     >>> example((0.0, 2.0), "(features of norm at most 1)").name
     'example'
     """
-    meaning = "features and a target at one client in one round"
+    meaning = f"features and a {answer} at one client in one round"
     return Record("example", "z", space, meaning, "loss", bounds)
 
 

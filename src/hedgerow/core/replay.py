@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hedgerow.core.block import Block
+from hedgerow.core.block import Block, check
 from hedgerow.core.environment import Environment, Feature, Traits, fingerprint_of
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array, round_to_lattice
@@ -18,7 +18,7 @@ class Replay(Environment):
     Parameters
     ----------
     records
-        What the deciders are charged by, of shape (rounds, deciders, numbers); for `Linear` losses
+        What the players are charged by, of shape (rounds, players, numbers); for `Linear` losses
         the last axis is the experts.
     family
         The loss family. Default: losses of experts in [0, 1].
@@ -29,6 +29,8 @@ class Replay(Environment):
         Public side information about the clients, of shape (rounds, clients, k).
     reporting
         Which clients report, of shape (rounds, clients). None: all of them, in every round.
+    width
+        The number of experts or coordinates. None: it follows from the width of the records.
 
     Examples
     --------
@@ -48,30 +50,40 @@ class Replay(Environment):
         reports: Array | None = None,
         side: Array | None = None,
         reporting: np.ndarray | None = None,
+        width: int | None = None,
     ) -> None:
         given = np.asarray(records, np.float64)
         if given.ndim != 3 or 0 in given.shape:
             raise InvalidValue(
-                f"Expected records (rounds, deciders, numbers), none of them 0, got {given.shape}."
+                "Expected records of shape (rounds, players, numbers) with no empty axis, "
+                f"got {given.shape}."
             )
+        if not isinstance(family, Family):
+            named = getattr(family, "__name__", repr(family))
+            raise InvalidValue(f"Expected a loss family such as hr.Logistic(), got {named}.")
         own = None if reports is None else np.asarray(reports, np.float64)
         if family.linear:
             given, own = round_to_lattice(given), None if own is None else round_to_lattice(own)
         self.records, self.reports, self._family = given, own, family
         self.side = None if side is None else np.asarray(side, np.float64)
-        self.reporting = None if reporting is None else np.asarray(reporting, np.bool_)
+        self.reporting = None if reporting is None else np.asarray(reporting)
+        self.width = given.shape[2] - family.record_width(0) if width is None else width
+        if own is not None and own.ndim != 3:
+            raise InvalidValue(
+                f"Expected reports of shape (rounds, clients, numbers), got {own.shape}."
+            )
         for name in ("reports", "side", "reporting"):
             value = getattr(self, name)
             if value is not None and len(value) != len(given):
                 raise InvalidValue(f"Expected {name} of {len(given)} rounds, got {len(value)}.")
+        check(self.block(0, len(given), None)[0], self.setting, 0, len(given))
 
     @property
     def setting(self) -> Setting:
-        rounds, players, numbers = self.records.shape
-        width = numbers - self._family.record_width(0)
+        rounds, players, _ = self.records.shape
         if self.reports is None:
-            return Setting(players, width, rounds, family=self._family)
-        return Setting(self.reports.shape[1], width, rounds, players, self._family)
+            return Setting(players, self.width, rounds, family=self._family)
+        return Setting(self.reports.shape[1], self.width, rounds, players, self._family)
 
     @property
     def traits(self) -> Traits:

@@ -26,7 +26,7 @@ class Setting:
         The number of rounds, at least 1. None: it is not known; algorithms that do not need it
         run for as long as they are used.
     deciders
-        The number of players, if they are not the clients. None: every client plays.
+        The number of deciders: players that are not clients. None: every client plays.
     family
         The loss family: what a play costs. Default: losses of experts in [0, 1].
 
@@ -47,6 +47,9 @@ class Setting:
     family: Family = LOSSES
 
     def __post_init__(self) -> None:
+        if not isinstance(self.family, Family):
+            named = getattr(self.family, "__name__", repr(self.family))
+            raise InvalidValue(f"Expected a loss family such as hr.Logistic(), got {named}.")
         at_least("clients", self.clients, 1)
         at_least("experts", self.experts, 1)
         if self.horizon is not None:
@@ -68,6 +71,11 @@ class Setting:
     def players(self) -> int:
         """The number of players: the deciders, or the clients if there are no deciders."""
         return self.clients if self.deciders is None else self.deciders
+
+    @property
+    def numbers(self) -> int:
+        """The largest number of values in one round: records of all players, or of all clients."""
+        return max(self.clients, self.players) * self.family.record_width(self.experts)
 
     @property
     def rounds(self) -> int:

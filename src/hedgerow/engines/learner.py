@@ -23,6 +23,8 @@ from hedgerow.engines.loop import Engine
 from hedgerow.privacy.secure import SecureNoise
 from hedgerow.privacy.secure.source import require_secure
 
+PUBLIC_FEATURES = frozenset({Feature.SIDE_INFORMATION, Feature.SOME_REPORT})
+
 
 class Learner:
     """All clients of one game in one object, played round by round.
@@ -108,11 +110,13 @@ class Learner:
 
     def _begin(self, spec: AlgorithmSpec, algorithm: Algorithm, source: NoiseSource) -> None:
         self._spec = spec
+        algorithm = algorithm.in_game(Traits(features=algorithm.supports & PUBLIC_FEATURES))
         self._engine = Engine.vectorised(algorithm, source, fused=False)
         self._run = self._engine.start()
         self._waiting: np.ndarray | None = None
         self._last: np.ndarray | None = None
         self._side: Side | None = None
+        self._width: int | None = None
         self._warned = False
         self._lock = RLock()  # two threads that ask for the same round must get the same answer
 
@@ -163,8 +167,16 @@ class Learner:
 
     def __repr__(self) -> str:
         setting = self.algorithm.setting
-        size = f"clients={setting.clients}, experts={setting.experts}, horizon={setting.horizon}"
-        source, over = type(self.source).__name__, " (over: its plays stay)" if self.over else ""
+        width = "experts" if self.algorithm.plays == "expert" else "coordinates"
+        size = f"clients={setting.clients}, {width}={setting.experts}, horizon={setting.horizon}"
+        if setting.deciders is not None:
+            size += f", deciders={setting.deciders}"
+        if setting.family != LOSSES:
+            size += f", {setting.family}"
+        source, over = (
+            type(self.source).__name__,
+            " (over: repeats its last plays)" if self.over else "",
+        )
         return f"<Learner of {self._spec!r}, {size}, {source}, after round {self.round}{over}>"
 
     def predict(
@@ -177,21 +189,40 @@ class Learner:
         public about the clients in this round, for algorithms that use it.
         """
         with self._lock:
+            public = self._public(side, reporting)
             if self._waiting is None:
-                self._side = self._public(side, reporting)
+                self._side = public
                 self._waiting = self._frozen() if self.over else self._next()
+            elif public is not None and not _equal(public, self._side):
+                raise InvalidValue(
+                    "This round is already played with other public information. Call observe()."
+                )
             return np.array(self._waiting)
 
     def _public(self, side: npt.ArrayLike | None, reporting: npt.ArrayLike | None) -> Side | None:
+        """Return what is public in this round, checked before anything is kept."""
         given = {Feature.SIDE_INFORMATION: side, Feature.SOME_REPORT: reporting}
-        features = frozenset(feature for feature, value in given.items() if value is not None)
-        Traits(features=features).require_support(self.algorithm.name, self.algorithm.supports)
-        if not features:
-            return None
-        return Side(
-            None if side is None else np.array(side, np.float64),
-            None if reporting is None else np.array(reporting, np.bool_),
-        )
+        found = frozenset(feature for feature, value in given.items() if value is not None)
+        traits, algorithm, clients = Traits(features=found), self.algorithm, self._clients
+        traits.require_support(algorithm.name, algorithm.supports)
+        if self._waiting is None and not self.over:
+            traits.require_needed(algorithm.name, algorithm.needs)
+        values = None if side is None else np.array(side, np.float64)
+        mask = None if reporting is None else np.array(reporting)
+        if values is not None and (values.ndim != 2 or len(values) != clients):
+            raise InvalidValue(f"Expected side of shape ({clients}, k), got {values.shape}.")
+        if values is not None and not np.isfinite(values).all():
+            raise InvalidValue("Expected finite side information, found NaN or infinity.")
+        if mask is not None and (mask.shape != (clients,) or mask.dtype != np.bool_):
+            raise InvalidValue(
+                f"Expected reporting to be {clients} times True or False, got {mask.dtype} of "
+                f"shape {mask.shape}."
+            )
+        return Side(values, mask) if found else None
+
+    @property
+    def _clients(self) -> int:
+        return self.algorithm.setting.clients
 
     def _next(self) -> np.ndarray:
         ready, _ = self._engine.exchange(self._run, [])
@@ -202,8 +233,8 @@ class Learner:
         if not self._warned:
             self._warned = True
             warnings.warn(
-                f"The horizon of {self.algorithm.setting.horizon} rounds is reached: the learner "
-                "goes on with its last plays, learns nothing more and spends no more privacy.",
+                f"The learner has reached its horizon ({self.algorithm.setting.horizon} rounds). "
+                "It repeats its last plays, learns nothing more and spends no more privacy.",
                 stacklevel=3,
             )
         assert self._last is not None, "a horizon is at least one round"
@@ -214,7 +245,7 @@ class Learner:
 
         In other games it takes the record of each client. After the horizon it is ignored.
         """
-        given = self._records(np.array(losses, np.float64))
+        given = self._records(self._numbers(losses))
         with self._lock:
             if self._waiting is None:
                 raise InvalidValue("observe() was called without predict(). Call predict() first.")
@@ -222,26 +253,36 @@ class Learner:
                 self._run = self._engine.observe(self._run, self._checked(given), self._side)
             self._waiting = None
 
+    def _numbers(self, losses: npt.ArrayLike) -> Array:
+        """Convert records to numbers; with secure noise an error shows none of them."""
+        if not isinstance(self.source, SecureNoise):
+            return np.array(losses, np.float64)
+        try:
+            return np.array(losses, np.float64)
+        except (TypeError, ValueError):
+            raise InvalidValue("Expected records that consist of numbers only.") from None
+
     def _records(self, given: Array) -> Array:
         """Return the records if they have the right shape; separate deciders leave it open."""
         setting = self.algorithm.setting
         wide = setting.family.record_width(setting.experts)
         if setting.deciders is not None and given.ndim == 2:
-            wide = given.shape[1]
+            wide = self._width = self._width or given.shape[1]
         if given.shape != (setting.clients, wide):
-            axes = (
-                "(clients, experts)" if setting.family == LOSSES else "one record for each client"
+            shape, plain = (setting.clients, wide), setting.family == LOSSES
+            expected = (
+                f"losses of shape {shape}, (clients, experts)"
+                if plain and setting.deciders is None
+                else f"records of shape {shape}, one for each client"
             )
-            raise InvalidValue(
-                f"Expected losses of shape {(setting.clients, wide)}, {axes}, got {given.shape}."
-            )
+            raise InvalidValue(f"Expected {expected}, got {given.shape}.")
         return given
 
     def _checked(self, given: Array) -> Array:
         """Return the records, on the lattice if they are linear; refuse those out of range.
 
-        With secure noise the data are private, and error messages end up in logs: then only the
-        place is named, and no value.
+        With secure noise the data are private, and error messages end up in logs: then no value is
+        shown.
         """
         family, private = self.algorithm.setting.family, isinstance(self.source, SecureNoise)
         if private and family == LOSSES:
@@ -251,7 +292,9 @@ class Learner:
         silent = None if reporting is None else ~reporting & records.any(axis=-1)
         if silent is not None and silent.any():
             at = int(silent.argmax())
-            raise InvalidValue(f"Expected a zero report of client {at}, which does not report.")
+            raise InvalidValue(
+                f"Client {at} does not report in this round, but its report is not zero."
+            )
         try:
             if self.algorithm.setting.deciders is not None:
                 family.check_reports(records[None], self.round, _row(reporting))
@@ -261,10 +304,18 @@ class Learner:
         except InvalidValue as error:
             if private:
                 raise InvalidValue(
-                    f"A record lies outside the range of {family}. Clip it with family.clip."
+                    f"A record of round {self.round} lies outside the range of {family}. "
+                    "Clip records with family.clip."
                 ) from None
             raise error
         return records
+
+
+def _equal(one: Side, other: Side | None) -> bool:
+    return other is not None and all(
+        np.array_equal(np.asarray(getattr(one, part)), np.asarray(getattr(other, part)))
+        for part in ("values", "reporting")
+    )
 
 
 def _row(mask: np.ndarray | None) -> np.ndarray | None:

@@ -69,8 +69,8 @@ class Engine:
             if self.fused and not any(sink.wants_messages for sink in sinks)
             else None
         )
-        own_reports = block.reports is not block.losses and self.deciders is None
-        if fused is not None and block.awake is None and not own_reports:
+        late = block.reports is not block.losses and block.reporting is None
+        if fused is not None and block.awake is None and (not late or self.deciders is not None):
             after, trace = fused(run, block, self.source)
             plays, exchanges = trace.plays, trace.exchanges
         else:
@@ -182,12 +182,14 @@ class Engine:
         shape = (plays.rounds, *plays.values.shape[1:])
         if shape != (block.rounds, setting.players, setting.experts):
             raise InvalidValue(
-                f"Expected {name} to play points for "
-                f"{(block.rounds, setting.players, setting.experts)}, got shape {shape}."
+                f"{name} returned points of shape {shape}, but the game needs "
+                f"{(block.rounds, setting.players, setting.experts)}."
             )
         domain = setting.family.domain
         if not domain.contains(plays.values).all():
-            raise InvalidValue(f"Expected {name} to play points of {domain}.")
+            raise InvalidValue(
+                f"{name} played a point outside {domain}. Project it with `family.domain.project`."
+            )
 
     def _check_plays(self, plays: np.ndarray | Plays, block: Block) -> None:
         name, width = self.algorithm.name, block.losses.shape[-1]

@@ -109,7 +109,10 @@ class Separate:
         played = []
         for i, (one, noise) in enumerate(zip(state, self._noises(), strict=True)):
             awake = None if context.awake is None else context.awake[i]
-            played.append(player.play(one, Context(context.round, awake, context.side), noise))
+            side = context.side
+            if side is not None and self.role == "client":
+                side = side.row(i)  # a decider sees what is public about all clients
+            played.append(player.play(one, Context(context.round, awake, side), noise))
         return np.stack([play for play, _ in played]), tuple(one for _, one in played)
 
     def observe(self, player: Any, state: Any, reports: np.ndarray, side: Side | None) -> Any:

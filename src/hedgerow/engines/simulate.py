@@ -119,11 +119,7 @@ def simulate(
         algorithm.require_exact_noise()
     at_least("seed", seed, 0)
     horizon = _played(setting, rounds)
-    step = (
-        max(1, BLOCK_ELEMENTS // (setting.players * setting.experts))
-        if block_rounds is None
-        else block_rounds
-    )
+    step = max(1, BLOCK_ELEMENTS // setting.numbers) if block_rounds is None else block_rounds
     at_least("block_rounds", step, 1)
     if traits.sees_plays:
         step = 1
@@ -162,14 +158,6 @@ def simulate(
 def require_fit(algorithm: Algorithm, environment: Environment) -> None:
     """Raise unless the algorithm can play in this environment, and say what does not fit."""
     setting = environment.setting
-    if (setting.deciders is None) != (algorithm.decider is None):
-        if algorithm.decider is None:
-            raise Unsupported(
-                f"{algorithm.name} lets the clients play, but this game has separate deciders."
-            )
-        raise Unsupported(
-            f"{algorithm.name} needs separate deciders, but in this game the clients play."
-        )
     if algorithm.plays == "expert" and not setting.family.linear:
         raise Unsupported(
             f"{algorithm.name} chooses experts and needs linear losses, "
@@ -181,6 +169,7 @@ def require_fit(algorithm: Algorithm, environment: Environment) -> None:
             "Build it for environment.setting."
         )
     environment.traits.require_support(algorithm.name, algorithm.supports)
+    environment.traits.require_needed(algorithm.name, algorithm.needs)
 
 
 def _played(setting: Setting, rounds: int | None) -> int:
@@ -193,13 +182,18 @@ def _played(setting: Setting, rounds: int | None) -> int:
     return rounds
 
 
+def _are_late(environment: Environment, block: Block) -> bool:
+    """Whether clients that play see something else than their own records."""
+    if block.reports is block.losses or environment.setting.deciders is not None:
+        return False
+    if block.reporting is None:
+        return True
+    return not np.array_equal(block.reports[block.reporting], block.losses[block.reporting])
+
+
 def _check_declared(environment: Environment, declared: frozenset[Feature], block: Block) -> None:
     """Require that masks and delays are declared, because certificates rely on it."""
-    late = (
-        block.reports
-        if block.reports is not block.losses and environment.setting.deciders is None
-        else None
-    )
+    late = block.reports if _are_late(environment, block) else None
     masks = (
         (block.awake, Feature.SLEEPING_EXPERTS),
         (block.present, Feature.ABSENT_CLIENTS),

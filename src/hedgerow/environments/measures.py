@@ -8,6 +8,7 @@ import numpy as np
 
 from hedgerow.core.block import Block
 from hedgerow.core.environment import Environment
+from hedgerow.core.errors import Unsupported
 from hedgerow.core.lattice import Array
 from hedgerow.core.losses import Family
 from hedgerow.core.measure import Measure
@@ -19,18 +20,29 @@ class Accuracy(Measure):
     """How often the sign of the score is the label, for records (features..., label)."""
 
     name: ClassVar[str] = "accuracy"
-    meaning: ClassVar[str] = "share of examples whose label was predicted, before it was seen"
+    meaning: ClassVar[str] = (
+        "share of labels predicted correctly; each is predicted before it is seen"
+    )
     figure: ClassVar[Literal["total", "mean"]] = "mean"
 
     def amounts(self, block: Block, plays: np.ndarray | Plays) -> Array:
         if not isinstance(plays, Plays):
-            raise TypeError("accuracy is defined for points")
+            raise Unsupported("Accuracy needs points, but this algorithm plays experts.")
         right = np.empty(len(block.losses))
         for start, stop, points in plays.pieces():
             records = block.losses[start:stop]
             scores = np.einsum("rid,id->ri", records[..., :-1], points)
-            right[start:stop] = ((scores > 0) == (records[..., -1] > 0)).mean(axis=1)
+            found = (scores > 0) == (records[..., -1] > 0)
+            present = None if block.present is None else block.present[start:stop]
+            right[start:stop] = _mean(found, present)
         return right
+
+
+def _mean(found: np.ndarray, present: np.ndarray | None) -> Array:
+    """The mean over the players that take part; 0 in a round without any."""
+    if present is None:
+        return found.mean(axis=1)
+    return (found & present).sum(axis=1) / np.maximum(present.sum(axis=1), 1)
 
 
 class Gain(Measure):
@@ -64,7 +76,7 @@ class DynamicRegret(Measure):
 
 
 def measures_of(algorithm: Algorithm, environment: Environment) -> tuple[Measure, ...]:
-    """The further figures of a run: what environment and algorithm bring, and the gain if any."""
+    """The measures of a run: those of environment and algorithm, and the gain if there is one."""
     found = (
         *environment.measures(),
         *(() if algorithm.measures is None else algorithm.measures()),

@@ -270,4 +270,5 @@ def best_point(
         else:
             scale, damping = STEEPER * scale, max(GROWTH * damping, smooth * FIRST_DAMPING)
         damping = damping if damping >= smooth * FIRST_DAMPING else 0.0
-    return BestPoint(best.point, best.total, best.total - low, passes)
+    total = min(best.total, best.records * family.bounds[1])  # no charge is larger
+    return BestPoint(best.point, total, total - low, passes)

@@ -24,6 +24,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import nan
 
 import numpy as np
 
@@ -66,9 +67,10 @@ def with_switches(count: int) -> str:
 class RunResult:
     """The result of one algorithm on one seed: thinned curves and final figures.
 
-    Curves are cumulative means over clients. `own_best_regret` is NaN if only sums are known, and
-    for families that are not linear. `comparators` are losses by name, as means over clients.
-    `figures` are the curves of further measures by name, such as accuracy.
+    Curves are cumulative means over players. `own_best_regret` is NaN if only sums are known, and
+    for families that are not linear. `switches` is NaN where points are played. `comparators` are
+    losses by name, as means over players. `figures` are the curves of measures by name, such as
+    accuracy.
 
     `regret_error` is 0 for linear losses and gains. For other families the best point is found up
     to a certified gap: the least total loss of a point is at most the gap below that of the point
@@ -158,7 +160,8 @@ class Recorder(Sink):
     Comparators that change their expert are found only for the numbers of changes in `switches`,
     because they cost another pass. The best point of a family that is not linear needs several
     passes over the whole stream: `replay` returns its blocks again, from the first round on, each
-    time it is called. Without it the recorder keeps the records.
+    time it is called. Without it the recorder keeps the records. `rounds` is the number of rounds
+    of a game without a horizon.
     """
 
     def __init__(
@@ -167,31 +170,33 @@ class Recorder(Sink):
         points: int = CURVE_POINTS,
         switches: Sequence[int] = (),
         replay: Callable[[], Iterable[Block]] | None = None,
+        rounds: int | None = None,
     ) -> None:
+        horizon = setting.rounds if rounds is None else rounds
         self.players, self.experts = setting.players, setting.experts
         self.family = family = setting.family
         self.linear = family.linear
         if isinstance(family, Gains):
-            largest = setting.players * setting.rounds * family.largest
+            largest = setting.players * horizon * family.largest
             rule = f"<= {MOST_LOSSES} (64-bit sums)"
             expect(largest <= MOST_LOSSES, "clients * horizon * largest gain", largest, rule)
         self.switches = tuple(switches)
-        few = min(points, setting.rounds)
-        grid = np.linspace(setting.rounds / few, setting.rounds, few).round().astype(np.int64)
+        few = min(points, horizon)
+        grid = np.linspace(horizon / few, horizon, few).round().astype(np.int64)
         self.marks = tuple(np.unique(grid).tolist())
         self._paid: float = 0
         self._totals = np.zeros(setting.experts, np.int64)
         self._own: Units | None = None
         self._plain_losses, self._mean_awake = 0, 0.0
         self._sequence = (
-            BestSequence(self.experts, min(max(self.switches), setting.rounds - 1))
+            BestSequence(self.experts, min(max(self.switches), horizon - 1))
             if self.switches
             else None
         )
         self._replay, self._kept, self._seen = replay, list[Block](), 0
         self._loss: list[float] = []
         self._best: list[float] = []
-        self._changes = 0
+        self._changes, self._points = 0, False
         self._last: np.ndarray | None = None
 
     def rounds(self, first_round: int, block: Block, plays: np.ndarray | Plays) -> None:
@@ -211,7 +216,9 @@ class Recorder(Sink):
         elif self._replay is None:
             self._kept.append(Block(block.losses, block.losses, present=block.present))
         self._seen += block.rounds
-        if not isinstance(plays, Plays):
+        if isinstance(plays, Plays):
+            self._points = True
+        else:
             self._count_changes(plays, absent=block.present is not None)
 
     def span(self, first_round: int, rounds: int, play: int, totals: Units) -> None:
@@ -334,11 +341,11 @@ class Recorder(Sink):
         return RunResult(
             label=label,
             seed=seed,
-            rounds=np.array(self.marks),
+            rounds=np.array(self.marks[: len(loss)]),
             loss=loss,
             regret=loss - best,
             own_best_regret=own,
-            switches=self._changes / self.players,
+            switches=nan if self._points else self._changes / self.players,
             exchanges=counters.exchanged,
             uploaded_scalars=counters.uploaded_scalars,
             uploaded_bytes=counters.uploaded_bytes,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import ceil, isfinite
+from math import ceil, isfinite, isnan
 from typing import Any
 
 from hedgerow.core.rounding import rounded_up
@@ -121,7 +121,7 @@ def estimate_json(estimate: Estimate) -> dict[str, Any]:
     }
     if not isfinite(estimate.mean):
         line["reason"] = (
-            "this loss family has no finite set of comparators, "
+            "this loss family has no finite set of comparators, points are played, "
             "or only sums over all clients were drawn"
         )
     elif not isfinite(estimate.half_width):
@@ -142,7 +142,7 @@ def _figure(estimate: Estimate | None) -> str:
 
 
 def _tenths(estimate: Estimate) -> str:
-    return f"{estimate.mean:.1f}"
+    return "-" if isnan(estimate.mean) else f"{estimate.mean:.1f}"
 
 
 def _whole(estimate: Estimate) -> str:
@@ -183,8 +183,8 @@ COLUMNS = (
     Column(
         "regret_error",
         "error",
-        "regret against the best point is at most this much larger, because the best point is "
-        "known up to a certified gap",
+        "the regret may be larger by at most this much, because the best point is computed only to "
+        "a certified error",
         lambda error: rounded_up(error, 2),
     ),
     Column("regret_bound", "bound", "proven bound on the expected regret on these losses", _bound),
@@ -208,17 +208,17 @@ COLUMNS = (
 def printed_columns(
     rows: Sequence[SummaryRow], meanings: Mapping[str, str] | None = None
 ) -> tuple[Column, ...]:
-    """The columns of a printed table: those that say something here, and the further figures.
+    """The columns of a printed table: those that say something here, and the measures.
 
     The bound is shown only if one is proven. Points have no switches and no own best expert, and
-    only their regret has an error. `meanings` explain the further figures.
+    only their regret has an error. `meanings` explain the measures.
     """
-    points = any(row.regret_error > 0 for row in rows)
     empty = {
         "regret_bound": all(row.regret_bound is None for row in rows),
-        "regret_error": not points,
-        "own_best_regret": points,
-        "switches": points,
+        "regret_error": all(row.regret_error == 0 for row in rows),
+        "own_best_regret": all(isnan(row.own_best_regret.mean) for row in rows)
+        and any(row.regret_error > 0 for row in rows),
+        "switches": all(isnan(row.switches.mean) for row in rows),
     }
     shown = [column for column in COLUMNS if column.printed and not empty.get(column.name)]
     names = dict.fromkeys(name for row in rows for name in row.figures)

@@ -13,6 +13,7 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.record import Record
+from hedgerow.core.setting import LOSSES
 from hedgerow.privacy.composition.repetition import repeated
 from hedgerow.privacy.curves import (
     ApproximateDP,
@@ -280,9 +281,10 @@ def algorithm_record(
         when_spent=certificate.when_spent,
         setting={
             "clients": setting.clients,
-            "experts" if algorithm.plays == "expert" else "coordinates": setting.experts,
+            "experts" if setting.family.linear else "coordinates": setting.experts,
             "horizon": setting.horizon,
             **deciders,
+            **({} if setting.family == LOSSES else {"family": repr(setting.family)}),
         },
         choices=plain(choices),
         parameters=plain(algorithm.parameters),

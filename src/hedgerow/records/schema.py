@@ -184,7 +184,7 @@ class AlgorithmRecord:
     trust: str
     composition: str
     when_spent: str
-    setting: dict[str, int | None]
+    setting: dict[str, Any]
     choices: dict[str, Any]
     parameters: dict[str, Any]
     data: Literal["drawn", "recorded", "real"]

@@ -35,8 +35,7 @@ Progress = Callable[[int, int], None]
 def _blocks(environment: Environment, seed: int) -> Iterator[Block]:
     """The blocks of a game whose environment does not see the plays."""
     setting = environment.setting
-    numbers = setting.players * environment.family.record_width(setting.experts)
-    step, left = max(1, BLOCK_ELEMENTS // numbers), setting.rounds
+    step, left = max(1, BLOCK_ELEMENTS // setting.numbers), setting.rounds
     state = environment.start(seed)
     while left:
         block, state = environment.block(state, min(step, left), None)
@@ -127,6 +126,12 @@ def _elements(config: StudyConfig) -> float:
 
 def check_engine(config: StudyConfig) -> None:
     """Refuse a study that its engine cannot play, before anything is played, with all reasons."""
+    for entry in config.algorithms if config.comparator_switches else ():
+        if not config.environment_of(entry).family.linear:
+            raise Unsupported(
+                f"{entry.label}: comparator_switches count changes of expert, but this game has no "
+                "experts. Remove comparator_switches."
+            )
     if config.engine == "summed":
         found = {
             e.label: why_not_by_sums(config.build(e), config.environment_of(e))

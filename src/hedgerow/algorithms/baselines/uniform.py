@@ -21,6 +21,7 @@ from hedgerow.core.certificate import (
 )
 from hedgerow.core.environment import MASKS_AND_DELAYS
 from hedgerow.core.lattice import Array
+from hedgerow.core.losses import Gains, Linear
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, SpecTraits
@@ -119,7 +120,7 @@ class Uniform(AlgorithmSpec):
     epsilon = 0, delta = 0
     """
 
-    traits: ClassVar[SpecTraits] = SpecTraits(anytime=True)
+    traits: ClassVar[SpecTraits] = SpecTraits(anytime=True, families=(Linear, Gains))
 
     def resolve(self, setting: Setting) -> Algorithm:
         adjacency, proof = "replace any data", Proof("composition.md", "no-data")

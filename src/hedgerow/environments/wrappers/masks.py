@@ -10,6 +10,7 @@ import numpy as np
 from hedgerow.core.environment import Environment, Feature, Traits
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
+from hedgerow.core.measure import Measure
 from hedgerow.core.setting import Setting
 from hedgerow.environments.drawn.generated import generator
 
@@ -51,6 +52,9 @@ class Around(Environment):
         """The traits of the wrapped environment plus one feature; sums cannot be drawn."""
         inner = self.of.traits
         return replace(inner, features=inner.features | {self.feature}, why_no_sums=None)
+
+    def measures(self) -> tuple[Measure, ...]:
+        return self.of.measures()
 
     def start(self, seed: int) -> Position:
         return Position(seed, 0, self.of.start(seed))

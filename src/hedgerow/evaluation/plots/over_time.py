@@ -43,7 +43,7 @@ class Line:
     """Mean regret by round, and the half-width of its 95 % interval (None: one seed).
 
     `reach` is the most that one round can add to the regret. `error` is how much larger the regret
-    may be, because the best point is known up to a gap.
+    may be (`RunResult.regret_error`).
     """
 
     rounds: np.ndarray

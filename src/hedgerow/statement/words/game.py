@@ -20,7 +20,7 @@ def follows(algorithm: AlgorithmRecord) -> str:
 
 def option(algorithm: AlgorithmRecord) -> str:
     """What a game of experts has several of, and what a point consists of."""
-    return "expert" if algorithm.plays == "expert" else "coordinate"
+    return "expert" if "experts" in algorithm.setting else "coordinate"
 
 
 def in_rounds(algorithm: AlgorithmRecord) -> str:

@@ -98,10 +98,11 @@ def fingerprint(environment: Environment, engine: str = "vectorised") -> str:
             environment.sums(environment.start(0), min(setting.rounds, HEAD_ROUNDS))[0]
         )
     inner = fingerprint(environment.of) if isinstance(environment, Around) else None
-    rounds = min(setting.rounds, max(1, HEAD_ELEMENTS // (setting.players * setting.experts)))
+    rounds = min(setting.rounds, max(1, HEAD_ELEMENTS // setting.numbers))
     block, _ = environment.block(environment.start(0), rounds, None)
     reports = None if block.reports is block.losses else block.reports
-    return fingerprint_of(inner, block.losses, reports, block.awake, block.present)
+    public = (block.side, block.reporting) if block.informs else ()
+    return fingerprint_of(inner, block.losses, reports, block.awake, block.present, *public)
 
 
 def fingerprints(config: StudyConfig) -> dict[str, str]:
