@@ -89,10 +89,11 @@ SENTENCES = {
         "gain, how well the expert of one client did in one round",
         "broadcasts, what it sends to clients and deciders; "
         "plays, which expert each decider follows; ",
-        "game, all rounds, with no last one.",
+        "game, all rounds (there is no last round).",
         "Horizon: none; the game has no last round. "
         "The stated numbers hold for any number of rounds.",
-        "cover every release, however long the game lasts; no release goes beyond them.",
+        "The budget is never exceeded: the stated numbers cover every release, "
+        "however long the game lasts.",
         "A decider sees no more than another client does.",
         "the side information of each client and round: public",
         "the numbers of clients, deciders, experts and rounds, and all parameters: public",
@@ -106,7 +107,7 @@ SENTENCES = {
         "gains in [-1, 1].",
     ),
     "learner": (
-        "Unit: one example of one client in one round. One record is one example of one client",
+        "Unit: one example of one client in one round. One record is one such example: ",
         "replace one example z_(i,t) (features of norm at most 1, target in [-1,1]) of one client "
         "in one round. D ~ D' if, for some client i and round t, z_(j,s) = z'_(j,s) for all (j,s) "
         "other than (i,t); losses in [0, 2].",

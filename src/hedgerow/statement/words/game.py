@@ -50,6 +50,6 @@ def vocabulary(algorithm: AlgorithmRecord) -> str:
         f"broadcasts, what it sends {'to clients and deciders' if silo else 'back'}",
         f"plays, which {algorithm.plays} each {who} {follows(algorithm)}s",
         "timing, when the clients talk",
-        f"game, all rounds{' up to the horizon' if algorithm.horizon else ', with no last one'}",
+        f"game, all rounds{' up to the horizon' if algorithm.horizon else ' (there is no last round)'}",
     ]
     return f"Words: {'; '.join(filter(None, texts))}."
