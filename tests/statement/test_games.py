@@ -74,6 +74,7 @@ def test_a_game_of_points_has_no_experts_and_no_loss_vectors(name: str, file: st
     text = _files(name)[file].lower()
     for word in ("expert", "loss vector", "follow the", "follows;", "switch, a change"):
         assert word not in text.replace("what follows holds", "")
+    assert "with everyone in it" not in text
     assert "coordinates" in text
 
 
@@ -114,7 +115,8 @@ SENTENCES = {
         "point, the numbers of a model that a client may use; "
         "example, features and a target at one client in one round; uploads, what clients send",
         "plays, which point each client uses;",
-        "All that one record changes in the releases of a run is the mean of one Gaussian vector;",
+        "All releases of a run together are one Gaussian vector, and one record changes only its mean. "
+        "The cost is the length of that change divided by the scale of the noise.",
         "examples, and losses, regret or tables computed from them: raw data to be kept secret",
         "what is true of many records (which point is good): learned on purpose",
         "influences later rounds only through what is published: no readmissions",

@@ -69,9 +69,7 @@ def one_game(spec: AlgorithmSpec) -> tuple[Environment, Algorithm]:
 
 def _experts_only(spec: AlgorithmSpec, what: str) -> None:
     if not has_experts(spec):
-        raise NotApplicable(
-            f"{what} only in games of experts, and this algorithm has other games"
-        )
+        raise NotApplicable(f"{what} only in games of experts, and this algorithm has other games")
 
 
 def _plays(

@@ -251,7 +251,9 @@ def _strongest(attacks: Sequence[AuditedCase]) -> list[str]:
         if rows:
             worst = max(rows, key=lambda row: row.audited_epsilon or 0.0)
             played = f", played with {_values(worst)}" if worst.parameters else ""
-            shown = "shown" if worst.seen else "shown to an observer that sees more than this attacker"
+            shown = (
+                "shown" if worst.seen else "shown to an observer that sees more than this attacker"
+            )
             texts.append(
                 f"Strongest attack by {method} ({worst.case}{played}): "
                 f"epsilon >= {worst.audited_epsilon:.4g} {shown}, "
