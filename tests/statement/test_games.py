@@ -162,6 +162,15 @@ def test_what_a_statement_says(name: str) -> None:
     assert [text for text in SENTENCES[name] if text not in page] == []
 
 
+@pytest.mark.parametrize("name", MADE)
+def test_a_statement_leaves_out_what_there_is_none_of(name: str) -> None:
+    """These algorithms have no choices, and their code is one file."""
+    page = _page(name)
+    assert "Setting: clients = " in page
+    assert "Chosen" not in page
+    assert "(1 file)" in page
+
+
 def test_the_registry_record_names_the_data() -> None:
     domains = {
         "silo": "streams of gains of 3 experts at 5 clients in any number of rounds, "

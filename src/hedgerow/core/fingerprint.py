@@ -123,7 +123,8 @@ def _name(thing: Any, path: str) -> str:
         raise _refusal(
             path,
             f"{module}.{name} is not the name of one thing",
-            "Define it at the top level of a module; values that it needs are fields of a dataclass.",
+            "Define it at the top level of a module; values that it needs are fields of a "
+            "dataclass.",
         )
     return f"{module_name(module)}.{name}"
 

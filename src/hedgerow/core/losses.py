@@ -276,8 +276,8 @@ class Gains(Family):
     multiples of 2^-20, so sums are exact.
 
     If each client reports only about its own expert (a silo), client i reports one number, the gain
-    of expert i. There are then as many clients as experts. The ranges are still declared once, by expert: the report of client i must
-    lie in the range of expert i.
+    of expert i. There are then as many clients as experts. The ranges are still declared once, by
+    expert: the report of client i must lie in the range of expert i.
 
     Parameters
     ----------
