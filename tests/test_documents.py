@@ -123,7 +123,7 @@ def test_architecture_names_real_files() -> None:
             )
 
 
-@pytest.mark.parametrize("name", ["study", "recorded", "plugin"])
+@pytest.mark.parametrize("name", ["study", "recorded", "plugin", "points"])
 def test_examples_run(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HEDGEROW_DATA", str(EXAMPLES))
     load_plugin(str(EXAMPLES / "my_algorithm.py"))

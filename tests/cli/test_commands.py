@@ -114,6 +114,7 @@ def test_help_is_wrapped_once() -> None:
 def test_examples_are_copied_once_and_run(hedgerow: Command, tmp_path: Path) -> None:
     copied = hedgerow("examples", "--json").document()["files"]
     assert {
+        "examples/points.toml",
         "examples/study.toml",
         "examples/my_algorithm.py",
         "examples/recorded_losses.csv",

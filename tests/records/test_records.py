@@ -112,7 +112,9 @@ def test_versions_list_every_library_that_results_depend_on(
     assert not {"jax", "pytest"} & set(before)
     monkeypatch.setitem(sys.modules, "jax", ModuleType("jax"))
     plugin = tmp_path / "mine.py"
-    plugin.write_text("from hedgerow.core.registry import rests_on\nrests_on('pytest', 'numpy')\n")
+    plugin.write_text(
+        "from hedgerow.core.registry import depends_on\ndepends_on('pytest', 'numpy')\n"
+    )
     registry.load_plugin(str(plugin))
     after = versions()
     assert list(after) == [*before, "jax", "pytest"]

@@ -74,6 +74,7 @@ def test_a_game_of_points_has_no_experts_and_no_loss_vectors(name: str, file: st
     text = _files(name)[file].lower()
     for word in ("expert", "loss vector", "follow the", "follows;", "switch, a change"):
         assert word not in text.replace("what follows holds", "")
+    assert "with everyone in it" not in text
     assert "coordinates" in text
 
 
@@ -89,10 +90,11 @@ SENTENCES = {
         "gain, how well the expert of one client did in one round",
         "broadcasts, what it sends to clients and deciders; "
         "plays, which expert each decider follows; ",
-        "game, all rounds, with no last one.",
+        "game, all rounds (there is no last round).",
         "Horizon: none; the game has no last round. "
         "The stated numbers hold for any number of rounds.",
-        "cover every release, however long the game lasts; no release goes beyond them.",
+        "The budget is never exceeded: the stated numbers cover every release, "
+        "however long the game lasts.",
         "A decider sees no more than another client does.",
         "the side information of each client and round: public",
         "the numbers of clients, deciders, experts and rounds, and all parameters: public",
@@ -106,14 +108,15 @@ SENTENCES = {
         "gains in [-1, 1].",
     ),
     "learner": (
-        "Unit: one example of one client in one round. One record is one example of one client",
+        "Unit: one example of one client in one round. One record is one such example: ",
         "replace one example z_(i,t) (features of norm at most 1, target in [-1,1]) of one client "
         "in one round. D ~ D' if, for some client i and round t, z_(j,s) = z'_(j,s) for all (j,s) "
         "other than (i,t); losses in [0, 2].",
         "point, the numbers of a model that a client may use; "
         "example, features and a target at one client in one round; uploads, what clients send",
         "plays, which point each client uses;",
-        "All that one record changes in the releases of a run is the mean of one Gaussian vector;",
+        "All releases of a run together are one Gaussian vector, and one record changes only its mean. "
+        "The cost is the length of that change divided by the scale of the noise.",
         "examples, and losses, regret or tables computed from them: raw data to be kept secret",
         "what is true of many records (which point is good): learned on purpose",
         "influences later rounds only through what is published: no readmissions",
@@ -157,6 +160,15 @@ SENTENCES = {
 def test_what_a_statement_says(name: str) -> None:
     page = _page(name)
     assert [text for text in SENTENCES[name] if text not in page] == []
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_statement_leaves_out_what_there_is_none_of(name: str) -> None:
+    """These algorithms have no choices, and their code is one file."""
+    page = _page(name)
+    assert "Setting: clients = " in page
+    assert "Chosen" not in page
+    assert "(1 file)" in page
 
 
 def test_the_registry_record_names_the_data() -> None:

@@ -197,7 +197,8 @@ def test_everything_the_page_must_say(stated: Stated) -> None:
             "Horizon: 30 rounds",
         ),
         *(
-            "After round 30 the game is over",
+            "After round 30 nothing more is learned or released; the last plays may stay in use "
+            "at no further cost. A new game needs a new statement.",
             "When the budget is spent: after ",
             "with a second one like this the sum is epsilon = 1, delta = 0.",
         ),

@@ -160,7 +160,7 @@ def test_what_differs_is_named(make: Make) -> None:
     changes = compare_runs(runs).changes
     assert changes["private: epsilon"] == [5.0, 6.0]
     assert changes["seeds"] == ["0 to 5", "2 to 7"]
-    assert changes["private: privacy towards public"] == [
+    assert changes["private: privacy against public"] == [
         "epsilon = 5, delta = 0",
         "epsilon = 6, delta = 0",
     ]

@@ -148,7 +148,7 @@ def _view(
 
 
 def _hidden_coins(ledger: Ledger, own: bool) -> bool:
-    """Whether a player that holds data drew coins that the observer may not know.
+    """Whether a party that holds data drew coins that the observer may not know.
 
     A value may depend on them, and then their secrecy protects. Separate deciders hold no data.
     """
@@ -177,7 +177,7 @@ def _by_player(pairs: list[Pair]) -> dict[Who, list[Pair]]:
 def _is_sent(
     algorithm: Algorithm, view: frozenset[Channel], pairs: list[Pair], kept: Everything
 ) -> bool:
-    """Whether every player sends its outputs as they are, in order, in one field of the view."""
+    """Whether every party sends its outputs unchanged and in order, in one field of the view."""
     return all(
         any(
             len(sent) >= len(own)

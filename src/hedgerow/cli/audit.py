@@ -15,8 +15,8 @@ from hedgerow.cli.tables import new_table
 from hedgerow.studies.config import parse_setting, typed
 
 UNSEEN = (
-    "* shown to an observer that sees everything that was released; this one sees less, so a larger"
-    " number proves nothing"
+    "* computed for an observer that sees all releases; this one sees fewer, so a number above the"
+    " certified one is inconclusive"
 )
 
 

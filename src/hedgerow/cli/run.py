@@ -146,7 +146,7 @@ def _print(study: Study) -> None:
     for label, algorithm in study.algorithms.items():
         guarantees = algorithm.certificate.guarantees
         if not any(guarantee.protects for guarantee in guarantees):
-            OUT.print(f"{label}: no guarantee towards any observer", markup=False)
+            OUT.print(f"{label}: no guarantee against any observer", markup=False)
             continue
         for guarantee in guarantees:
             print_indented(f"{label}: {guarantee.words()}", indent=0)

@@ -69,7 +69,7 @@ def one_game(spec: AlgorithmSpec) -> tuple[Environment, Algorithm]:
 
 def _experts_only(spec: AlgorithmSpec, what: str) -> None:
     if not has_experts(spec):
-        raise NotApplicable(f"{what} only in games of experts; it brings other games")
+        raise NotApplicable(f"{what} only in games of experts, and this algorithm has other games")
 
 
 def _plays(
@@ -327,9 +327,9 @@ def _reloaded(algorithm: Algorithm, run: RunState) -> RunState:
 
 
 def states_survive(spec: AlgorithmSpec) -> None:
-    """Every state has the declared type, and the game goes on from a copy that was saved.
+    """Every state has its declared type; reloading each state after every step changes nothing.
 
-    The copy is saved and loaded after every step, for one client at a time and for all at once.
+    Reloading means saving and loading, for one client at a time and for all at once.
     """
     for environment, algorithm in games(spec):
         survives(algorithm, environment)
@@ -376,7 +376,7 @@ def valid_plays(spec: AlgorithmSpec) -> None:
 
 
 def anytime(spec: AlgorithmSpec) -> None:
-    """An algorithm that needs no horizon plays the same, and sends the same, with and without."""
+    """An algorithm that needs no horizon plays and sends the same whether or not it knows one."""
     if not spec.traits.anytime:
         raise NotApplicable("it needs a horizon")
     for environment, algorithm in games(spec):

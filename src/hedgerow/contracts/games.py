@@ -1,4 +1,4 @@
-"""The games on which the contracts examine an algorithm: its own, or those of experts."""
+"""The games on which the contracts test an algorithm: its own, or those of experts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def games_of(spec: AlgorithmSpec) -> Games:
 
 
 def has_experts(spec: AlgorithmSpec) -> bool:
-    """Whether the contracts examine a spec on games of experts with losses in [0, 1]."""
+    """Whether the contracts test a spec on games of experts with losses in [0, 1]."""
     return games_of(spec) is EXPERTS
 
 

@@ -136,7 +136,7 @@ def within_the_budget(spec: AlgorithmSpec) -> None:
 
 
 def sensitivities_hold(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> None:
-    """On neighbouring inputs, released values differ by at most the declared sensitivity.
+    """On neighbouring streams, released values differ by at most the declared sensitivity.
 
     Neighbours differ in one unit of a promise. The second run is replayed with the outputs of the
     first. If the records of a person enter separate releases, two records of one person move no

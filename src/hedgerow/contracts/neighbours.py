@@ -106,7 +106,7 @@ class Pair:
         first, second = self.first.releases, self.second.releases
         demand(
             len(first) == len(second),
-            "neighbouring inputs give different numbers of releases for the same outputs",
+            "neighbouring streams give different numbers of releases for the same outputs",
         )
         return list(zip(first, second, strict=True))
 

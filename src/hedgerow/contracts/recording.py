@@ -20,13 +20,13 @@ def short_noise(seed: int) -> SeededNoise:
     return SeededNoise(seed, _SHORT)
 
 
-Who = tuple[str, int | None]  # a role and the index of the player; ("server", None) is the server
+Who = tuple[str, int | None]  # a role and the index of the party; ("server", None) is the server
 SERVER: Who = ("server", None)
 
 
 @dataclass(frozen=True)
 class Release:
-    """One call of `noise.release`: the mechanism, the secret value, the output, and the player.
+    """One call of `noise.release`: the mechanism, the secret value, the output, and the party.
 
     A release for all clients at once is recorded as one release per client.
     """
@@ -44,7 +44,7 @@ class Release:
 
 @dataclass(frozen=True)
 class Call:
-    """One call of `noise.release`, by one player or by all clients at once (`batch`)."""
+    """One call of `noise.release`, by one party or by all clients at once (`batch`)."""
 
     mechanism: Any
     value: Any
@@ -53,7 +53,7 @@ class Call:
     batch: tuple[int, ...]
 
     def releases(self) -> list[Release]:
-        """The release of each player."""
+        """The release of each party."""
         rows = zip(
             self.players, _rows(self.value, self.batch), _rows(self.output, self.batch), strict=True
         )
@@ -69,7 +69,7 @@ class Ledger:
 
     @property
     def releases(self) -> list[Release]:
-        """All releases, one for each player."""
+        """All releases, one for each party."""
         return [release for call in self.calls for release in call.releases()]
 
 
@@ -86,7 +86,7 @@ def _check_rows(value: Any, batch: tuple[int, ...]) -> None:
 
 
 def _rows(value: Any, batch: tuple[int, ...]) -> list[Any]:
-    """The value of each player of a view: the rows of a batch, or the value itself."""
+    """The value of each party of a view: the rows of a batch, or the value itself."""
     _check_rows(value, batch)
     return list(value) if batch else [value]
 
@@ -104,7 +104,7 @@ def _joined(rows: list[Any], batch: tuple[int, ...]) -> Any:
 
 @dataclass(frozen=True)
 class _Watched:
-    """A view of some players that sends releases to `answer` and records all other draws."""
+    """A view of some parties that sends releases to `answer` and records all other draws."""
 
     inner: Noise
     ledger: Ledger
@@ -156,7 +156,7 @@ class _Watched:
 class RecordingNoise:
     """Wraps a noise source and keeps a ledger.
 
-    With `replay`, outputs and coins come from an earlier ledger instead of being drawn. Each player
+    With `replay`, outputs and coins come from an earlier ledger instead of being drawn. Each party
     replays its own outputs in order, so a ledger can be replayed for all clients at once or one by
     one.
     """
@@ -186,7 +186,7 @@ class RecordingNoise:
             return mechanism.sample(value, noise)
         if (players, noise.batch) in self._calls:
             return _next(self._calls.get((players, noise.batch)), mechanism)
-        if not self._own:  # recorded by another engine: each player replays its own outputs
+        if not self._own:  # recorded by another engine: each party replays its own outputs
             for release in self._replay.releases:
                 self._own.setdefault(release.who, deque()).append(release)
         return _joined([_next(self._own.get(who), mechanism) for who in players], noise.batch)

@@ -87,7 +87,7 @@ def _keeps_bound(spec: AlgorithmSpec, environment: Environment) -> bool:
 
 
 def _own_games_keep_bound(spec: AlgorithmSpec) -> None:
-    """The same on the games that a spec brings, where nobody guesses."""
+    """Check the bound on the games of a spec, without comparing to random guessing."""
     for environment, algorithm in games(spec):
         bound = algorithm.regret_bound
         if bound is None:
@@ -120,9 +120,10 @@ def _guessing(environment: Environment) -> Estimate:
 
 
 def million_rounds(spec: AlgorithmSpec) -> str | None:
-    """In a million rounds, plays stay valid, regret finite, and cumulative loss never falls.
+    """In a million rounds (or the long game of a spec), plays stay valid and losses in range.
 
-    The games that a spec brings are played for as many rounds as their long setting has.
+    In games of experts, regret also stays finite and cumulative loss never falls. A spec that
+    brings games is tested in its long game.
     """
     if not has_experts(spec):
         return _long_game(spec)
@@ -148,7 +149,10 @@ def _long_game(spec: AlgorithmSpec) -> str:
     slack = 1e-9 * max(1.0, abs(low), abs(high)) * setting.players
     within = (paid >= low * setting.players - slack) & (paid <= high * setting.players + slack)
     demand(bool(within.all()), "the loss of a round is outside the bounds of its family")
-    return f"{setting.rounds:,} rounds of its own game"
+    return (
+        "In a long game, plays stay valid and every loss stays within the bounds of its family"
+        f" ({setting.rounds:,} rounds)"
+    )
 
 
 class _Paid(Sink):

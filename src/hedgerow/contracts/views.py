@@ -34,9 +34,9 @@ def nothing_raw_in_a_view(
 ) -> str | None:
     """What an observer sees under a guarantee depends on the data only through the releases.
 
-    With the same releases and coins, its view is the same on neighbouring inputs. Then it is the
-    same on any two inputs with the same public data, because a chain of neighbours connects them.
-    So long games with many clients are replayed on inputs that are far apart, too (`Games.far`).
+    With the same releases and coins, its view is the same on neighbouring streams. Then it is the
+    same on any two streams with the same public data, because a chain of neighbours connects them.
+    So long games with many clients are replayed on streams that are far apart, too (`Games.far`).
     A leak that needs a large total, or a large difference, is seen between them: one pair covers
     every threshold in between. `long` is the setting of these games.
     """
@@ -79,7 +79,7 @@ class _Tried:
 
 
 def _far_apart(spec: AlgorithmSpec, setting: Setting) -> str:
-    """Demand equal views on inputs that are far apart; return the range that was tried."""
+    """Demand equal views on streams that are far apart; return the range that was tried."""
     games, algorithm, tried = games_of(spec), built(spec, setting), _Tried()
     promised, played = promises(algorithm), None
     ledger, seen, shown = None, Everything(), None
@@ -144,7 +144,7 @@ def _seen(
 def public_is_public(spec: AlgorithmSpec) -> None:
     """What the game calls public does not depend on the secret records.
 
-    On neighbouring inputs, the same experts sleep, the same clients are present and report, the
+    On neighbouring streams, the same experts sleep, the same clients are present and report, the
     side information is the same, and a record is reported in the same round.
     """
     games = games_of(spec)

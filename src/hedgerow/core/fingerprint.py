@@ -1,7 +1,7 @@
 """Canonical fingerprints: one hash for equal values, in every process and on every machine.
 
-A value is described by its contents alone: numbers exactly, records by the qualified name of their
-class and their fields, functions by name, mappings and sets in sorted order. Anything else is
+A value is described by its contents alone: numbers exactly, dataclasses by their qualified
+name and their fields, functions by name, mappings and sets in sorted order. Anything else is
 refused by name, because an address or a `repr` may change from run to run.
 """
 
@@ -123,7 +123,8 @@ def _name(thing: Any, path: str) -> str:
         raise _refusal(
             path,
             f"{module}.{name} is not the name of one thing",
-            "Define it at the top level of a module; values that it needs are fields of a record.",
+            "Define it at the top level of a module; values that it needs are fields of a "
+            "dataclass.",
         )
     return f"{module_name(module)}.{name}"
 

@@ -1,4 +1,4 @@
-"""The games on which the contracts examine an algorithm, brought by its spec."""
+"""The games on which the contracts test an algorithm, brought by its spec."""
 
 from __future__ import annotations
 

@@ -279,9 +279,9 @@ class Gains(Family):
     regret is the gain of the best expert minus the gain of the algorithm. Gains are rounded to
     multiples of 2^-20, so sums are exact.
 
-    In a game of silos client i reports one number, the gain of expert i, and the game has as many
-    clients as experts. The ranges are still declared once, by expert: the report of client i must
-    lie in the range of expert i.
+    If each client reports only about its own expert (a silo), client i reports one number, the gain
+    of expert i. There are then as many clients as experts. The ranges are still declared once, by
+    expert: the report of client i must lie in the range of expert i.
 
     Parameters
     ----------

@@ -53,14 +53,14 @@ class Mechanism(ABC):
     def log_density(self, value: Any, output: Any) -> float:
         """Return the logarithm of the density (for discrete outputs: the probability) of an output.
 
-        `value` and `output` are those of one player. Audits compare it between worlds.
+        `value` and `output` are those of one party. Audits compare it between worlds.
         """
         raise Unsupported(f"{type(self).__name__} has no log_density.")
 
     def summed(self, count: int) -> Mechanism:
         """Return the mechanism that the sum of `count` releases follows, about the sum of values.
 
-        The releases are by different players, with independent noise.
+        The releases are by different parties, with independent noise.
         """
         raise Unsupported(f"{type(self).__name__} has no law for the sum of {count} releases.")
 

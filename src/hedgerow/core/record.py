@@ -71,7 +71,7 @@ LOSS_VECTOR = Record()
 
 
 def of_own_expert(record: Record) -> Record:
-    """The record of a silo: client i reports one number, about its own expert.
+    """The record of a silo, a client that reports one number, about its own expert.
 
     >>> of_own_expert(gain_vector((0.0, 40.0))).placed
     'g_(i,t) in [0,40]'

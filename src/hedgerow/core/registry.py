@@ -129,7 +129,7 @@ def loaded_plugins() -> tuple[str, ...]:
 _libraries: list[str] = []
 
 
-def rests_on(*libraries: str) -> None:
+def depends_on(*libraries: str) -> None:
     """Name installed packages that results depend on; every record lists their versions.
 
     Call it beside the import, also if that import comes later.
@@ -138,7 +138,7 @@ def rests_on(*libraries: str) -> None:
 
 
 def named_libraries() -> tuple[str, ...]:
-    """Return the packages that were named with `rests_on`."""
+    """Return the packages that were named with `depends_on`."""
     return tuple(_libraries)
 
 
@@ -146,7 +146,7 @@ def load_plugin(path: str) -> None:
     """Run a plugin file.
 
     The file registers what it adds, for example with `hedgerow.ALGORITHMS.add(name, class)`. It may
-    name the libraries that its results depend on with `rests_on`.
+    name the libraries that its results depend on with `depends_on`.
     """
     file = Path(path).resolve()
     if str(file) in _loaded:

@@ -181,7 +181,7 @@ def unit_record(unit: Unit) -> UnitRecord:
 
 
 def guarantee_record(guarantee: Guarantee, runs: int = 1) -> GuaranteeRecord:
-    """The guarantee towards one observer, after one run and after all `runs` on the same data."""
+    """The guarantee against one observer, after one run and after all `runs` on the same data."""
     claimed = None if guarantee.claimed is None else curve_record(guarantee.claimed)
     return GuaranteeRecord(
         observer=guarantee.observer.value,

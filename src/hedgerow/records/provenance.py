@@ -108,7 +108,7 @@ def code() -> Code:
 def versions() -> dict[str, str]:
     """The versions of Python, of this package and of the libraries that results depend on.
 
-    Optional libraries are listed if they were imported; plugins name theirs with `rests_on`.
+    Optional libraries are listed if they were imported; plugins name theirs with `depends_on`.
     """
     imported = (library for library in IF_IMPORTED if library in sys.modules)
     found = {"python": platform.python_version(), "hedgerow": __version__}

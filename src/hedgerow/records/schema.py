@@ -102,7 +102,7 @@ class UnitRecord:
 
 @dataclass(frozen=True)
 class GuaranteeRecord:
-    """The guarantee towards one observer.
+    """The guarantee against one observer.
 
     Parameters
     ----------

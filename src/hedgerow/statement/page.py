@@ -290,10 +290,9 @@ def _parameters(statement: Statement) -> tuple[Block, ...]:
         for key, value in algorithm.parameters.items()
         if key not in choices or choices[key] != value
     }
-    texts = [
-        f"Setting: {pairs(words.shown_setting(algorithm), name)}.",
-        f"Chosen: {_choices(statement, choices, name)}.",
-    ]
+    texts = [f"Setting: {pairs(words.shown_setting(algorithm), name)}."]
+    if choices:
+        texts.append(f"Chosen: {_choices(statement, choices, name)}.")
     if derived:
         texts.append(f"Derived: {pairs(derived, name)}.")
     if not algorithm.mechanisms:

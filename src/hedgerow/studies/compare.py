@@ -380,7 +380,7 @@ def _described(run: FinishedRun, labels: Sequence[str]) -> dict[str, Any]:
             if v != common.get(name)
         }
         for guarantee in record.guarantees:
-            values[f"{label}: privacy towards {guarantee.observer}"] = (
+            values[f"{label}: privacy against {guarantee.observer}"] = (
                 "none" if guarantee.curve is None else guarantee.curve.words
             )
     values["code"] = run.record.code.sha256

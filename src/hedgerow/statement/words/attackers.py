@@ -158,11 +158,11 @@ def person_words(statement: Statement) -> str:
     records, clients = statement.details.records_per_client, statement.details.clients_per_person
     record = statement.algorithm.record
     one = (
-        "what one client reports about one round"
+        "what one client reports about one round, with everyone in it"
         if record.holds_charges
-        else f"one {record.name} of one client in one round"
+        else f"one such {record.name}"
     )
-    begin = f"One record is {one}, with everyone in it: not a person, not a client."
+    begin = f"One record is {one}: not a person, not a client."
     if records is None:
         return f"{begin} {_growth(statement)} Rounds one person may be in: {OPEN}."
     if statement.most == 1:
@@ -251,7 +251,9 @@ def _strongest(attacks: Sequence[AuditedCase]) -> list[str]:
         if rows:
             worst = max(rows, key=lambda row: row.audited_epsilon or 0.0)
             played = f", played with {_values(worst)}" if worst.parameters else ""
-            shown = "shown" if worst.seen else "shown to one that sees more than the attacker"
+            shown = (
+                "shown" if worst.seen else "shown to an observer that sees more than this attacker"
+            )
             texts.append(
                 f"Strongest attack by {method} ({worst.case}{played}): "
                 f"epsilon >= {worst.audited_epsilon:.4g} {shown}, "

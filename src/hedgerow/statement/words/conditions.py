@@ -10,7 +10,7 @@ from hedgerow.statement.exposure import Point
 from hedgerow.statement.statement import Statement
 from hedgerow.statement.words.game import option
 from hedgerow.statement.words.guarantees import observer_words
-from hedgerow.statement.words.phrases import listed, quoted
+from hedgerow.statement.words.phrases import counted, listed, quoted
 
 TRUST = {
     "central": "The server is trusted: clients send it exact values, "
@@ -158,17 +158,20 @@ def horizon_words(statement: Statement) -> list[str]:
         texts = [
             f"Horizon: {rounds} rounds"
             + ("; the stated numbers cover all of them together. " if guaranteed else ". ")
-            + f"After round {rounds} the game is over; "
-            "a new game, or more rounds, needs its own statement.",
+            + f"After round {rounds} nothing more is learned or released; "
+            "the last plays may stay in use at no further cost. "
+            "A new game needs a new statement.",
         ]
     if statement.algorithm.when_spent:
         spent = statement.algorithm.when_spent
         texts.append(f"When the budget is spent: {spent}; nothing further is charged.")
     elif guaranteed:
         texts.append(
-            "When the budget is spent: the stated numbers cover every release"
-            + (" up to the horizon; " if rounds is not None else ", however long the game lasts; ")
-            + "no release goes beyond them."
+            "When the budget is spent: the stated numbers cover every release up to the horizon; "
+            "no release goes beyond them."
+            if rounds is not None
+            else "The budget is never exceeded: the stated numbers cover every release, "
+            "however long the game lasts."
         )
     if statement.algorithm.data == "real" and guaranteed:
         texts.append(
@@ -206,8 +209,8 @@ def _within_a_run(statement: Statement) -> str:
         return "All releases of a run are accounted for together, by a joint proof."
     if algorithm.composition == "shifts":
         return (
-            f"All that one {noun} changes in the releases of a run is the mean of one Gaussian "
-            f"vector; the run costs the {noun} the length of that change in units of the noise."
+            f"All releases of a run together are one Gaussian vector, and one {noun} changes only "
+            "its mean. The cost is the length of that change divided by the scale of the noise."
         )
     enters, it = ("One record enters", "it")
     if not statement.by_person:
@@ -295,7 +298,7 @@ def purpose_words(statement: Statement) -> list[str]:
 def code_words(statement: Statement) -> str:
     """The hash, the commit and the plugins of the code."""
     code = statement.run.code
-    text = f"sha256 {code.sha256} ({code.files} files)"
+    text = f"sha256 {code.sha256} ({counted(code.files, 'file')})"
     if code.commit is not None:
         text += f"; commit {code.commit[:12]}" + (", changed" if code.changed else "")
     plugins = [f"{name} sha256 {sha256}" for name, sha256 in code.plugins.items()]

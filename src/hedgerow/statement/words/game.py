@@ -38,6 +38,7 @@ def vocabulary(algorithm: AlgorithmRecord) -> str:
     """The words that a statement uses."""
     who, record, silo = player(algorithm), algorithm.record, algorithm.deciders is not None
     experts = algorithm.plays == "expert"
+    length = " up to the horizon" if algorithm.horizon else " (there is no last round)"
     texts = [
         "client (a site: hospital, bank, phone)",
         "decider, a player that reports nothing (clients report and do not play)" if silo else "",
@@ -50,6 +51,6 @@ def vocabulary(algorithm: AlgorithmRecord) -> str:
         f"broadcasts, what it sends {'to clients and deciders' if silo else 'back'}",
         f"plays, which {algorithm.plays} each {who} {follows(algorithm)}s",
         "timing, when the clients talk",
-        f"game, all rounds{' up to the horizon' if algorithm.horizon else ', with no last one'}",
+        f"game, all rounds{length}",
     ]
     return f"Words: {'; '.join(filter(None, texts))}."
