@@ -149,10 +149,7 @@ def _long_game(spec: AlgorithmSpec) -> str:
     slack = 1e-9 * max(1.0, abs(low), abs(high)) * setting.players
     within = (paid >= low * setting.players - slack) & (paid <= high * setting.players + slack)
     demand(bool(within.all()), "the loss of a round is outside the bounds of its family")
-    return (
-        "In a long game, plays stay valid and every loss stays within the bounds of its family"
-        f" ({setting.rounds:,} rounds)"
-    )
+    return f"{setting.rounds:,} rounds of its long game"
 
 
 class _Paid(Sink):
