@@ -1,0 +1,264 @@
+"""Streams that filter one vector per round: a pure step, a flat state.
+
+All filters share one state: the round, and a memory of shape (buffers, *shape). What a buffer holds
+depends on the filter.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.core.errors import InvalidValue
+
+Precision = Literal["float64", "float32"]
+PIECE = 2**14  # coordinates that are worked on together, so that they stay in the cache
+
+
+@dataclass(frozen=True)
+class FilterState:
+    """What a filter remembers.
+
+    Parameters
+    ----------
+    round
+        How many vectors have been filtered.
+    memory
+        Array (buffers, *shape).
+
+    Examples
+    --------
+    >>> from hedgerow.algorithms.correlated import Independent
+    >>> Independent(rounds=3).decoder.start((2,))
+    FilterState(round=0, memory=array([[0., 0.]]))
+    """
+
+    round: int
+    memory: npt.NDArray[Any]
+
+
+class Filter(ABC):
+    """Base class of filters. `start` gives a state; `step` filters one vector.
+
+    Nothing is changed in place: the old state stays valid.
+
+    Examples
+    --------
+    >>> from hedgerow.algorithms.correlated import Independent
+    >>> decoder = Independent(rounds=3).decoder
+    >>> decoder.block(decoder.start(()), [1.0, 2.0, 3.0])[0].tolist()
+    [1.0, 3.0, 6.0]
+    """
+
+    state: ClassVar[type[Any]] = FilterState
+    rounds: int | None
+    precision: Precision = "float64"
+
+    @abstractmethod
+    def buffers(self, count: int) -> int:
+        """Return how many buffers the memory has after so many rounds."""
+
+    @abstractmethod
+    def _step(self, state: FilterState, vector: npt.NDArray[Any]) -> tuple[Any, Any]:
+        """Return the filtered vector and the next memory, without checks."""
+
+    def start(self, shape: tuple[int, ...]) -> FilterState:
+        """Return the state before the first round, for vectors of this shape."""
+        return FilterState(0, np.zeros((self.buffers(0), *shape), self.precision))
+
+    def step(
+        self, state: FilterState, vector: npt.ArrayLike
+    ) -> tuple[npt.NDArray[Any], FilterState]:
+        """Return the filtered vector and the next state."""
+        given = np.asarray(vector, self.precision)
+        self._check(state, given)
+        filtered, memory = self._step(state, given)
+        if not np.isfinite(filtered).all():
+            raise InvalidValue(
+                "Expected a vector of finite numbers."
+                if not np.isfinite(given).all()
+                else "The state of the filter or a sum in it is not finite. Start again."
+            )
+        return filtered, FilterState(state.round + 1, memory)
+
+    def block(
+        self, state: FilterState, vectors: npt.ArrayLike
+    ) -> tuple[npt.NDArray[Any], FilterState]:
+        """Return the filtered vectors (rounds first) and the state after them: step by step."""
+        given = np.asarray(vectors, self.precision)
+        filtered = np.empty_like(given)
+        for row, vector in enumerate(given):
+            filtered[row], state = self.step(state, vector)
+        return filtered, state
+
+    def _check(self, state: FilterState, vector: npt.NDArray[Any]) -> None:
+        past = state.round
+        if isinstance(past, bool) or not isinstance(past, int) or past < 0:
+            raise InvalidValue(f"Expected state.round={past!r} to be a whole number >= 0.")
+        if self.rounds is not None and past >= self.rounds:
+            raise InvalidValue(f"Expected at most rounds={self.rounds} vectors, got one more.")
+        if np.shape(state.memory)[:1] != (self.buffers(past),):
+            raise InvalidValue(
+                f"Expected state.memory of {self.buffers(past)} buffers after {past} rounds, "
+                f"got shape {np.shape(state.memory)}."
+            )
+        if state.memory.dtype != np.dtype(self.precision):
+            raise InvalidValue(
+                f"Expected state.memory of {self.precision}, got {state.memory.dtype}."
+            )
+        if vector.shape != state.memory.shape[1:]:
+            raise InvalidValue(
+                f"Expected a vector of shape {state.memory.shape[1:]}, got {vector.shape}."
+            )
+
+
+@dataclass(frozen=True)
+class Unchanged(Filter):
+    """The filter that returns its vectors: C = I."""
+
+    rounds: int | None
+
+    def buffers(self, count: int) -> int:
+        del count
+        return 0
+
+    def _step(self, state: FilterState, vector: npt.NDArray[Any]) -> tuple[Any, Any]:
+        return vector.copy(), state.memory
+
+
+@dataclass(frozen=True)
+class RunningSum(Filter):
+    """The filter that returns the sum of all vectors so far."""
+
+    rounds: int | None
+
+    def buffers(self, count: int) -> int:
+        del count
+        return 1
+
+    def _step(self, state: FilterState, vector: npt.NDArray[Any]) -> tuple[Any, Any]:
+        total = state.memory[0] + vector
+        return total, total[None]
+
+
+@dataclass(frozen=True)
+class GeometricFilter(Filter):
+    """The filter with coefficient 1 for the newest vector and sums of powers for earlier ones.
+
+    The coefficient of age k >= 1 is the sum of weight * ratio^(k - 1). Buffer j is the sum of all
+    earlier vectors, each times ratio_j^(age - 1).
+    """
+
+    rounds: int | None
+    ratios: tuple[float, ...]
+    weights: tuple[float, ...]
+    precision: Precision = "float64"
+
+    def buffers(self, count: int) -> int:
+        del count
+        return len(self.ratios)
+
+    def _step(self, state: FilterState, vector: npt.NDArray[Any]) -> tuple[Any, Any]:
+        count, kind = len(self.ratios), vector.dtype
+        ratios = [kind.type(ratio) for ratio in self.ratios]
+        weights = [kind.type(weight) for weight in self.weights]
+        old, new = state.memory.reshape(count, -1), np.empty_like(state.memory)
+        after, given = new.reshape(count, -1), vector.reshape(-1)
+        filtered = np.empty_like(given)
+        scratch = np.empty(min(PIECE, given.size), kind)
+        for start in range(0, given.size, PIECE):
+            piece = slice(start, start + PIECE)
+            fresh, out = given[piece], filtered[piece]
+            product = scratch[: out.size]
+            out[...] = fresh
+            for j in range(count):
+                np.multiply(old[j, piece], weights[j], out=product)
+                out += product
+                np.multiply(old[j, piece], ratios[j], out=after[j, piece])
+                after[j, piece] += fresh
+        return filtered.reshape(vector.shape), new
+
+
+@dataclass(frozen=True)
+class WindowFilter(Filter):
+    """The filter with coefficients for the last vectors; the newest comes first in memory."""
+
+    rounds: int | None
+    coefficients: tuple[float, ...]
+
+    def buffers(self, count: int) -> int:
+        del count
+        return len(self.coefficients) - 1
+
+    def _step(self, state: FilterState, vector: npt.NDArray[Any]) -> tuple[Any, Any]:
+        filtered = self.coefficients[0] * vector
+        for coefficient, past in zip(self.coefficients[1:], state.memory, strict=True):
+            filtered += coefficient * past
+        return filtered, np.concatenate([vector[None], state.memory])[: len(state.memory)]
+
+
+@dataclass(frozen=True)
+class SolvingFilter(Filter):
+    """The filter A C^-1 of a banded C: it solves for the newest vector and adds it to the sum.
+
+    The memory is the sum so far, then the last solutions, the newest first.
+    """
+
+    rounds: int | None
+    coefficients: tuple[float, ...]
+
+    def buffers(self, count: int) -> int:
+        del count
+        return len(self.coefficients)
+
+    def _step(self, state: FilterState, vector: npt.NDArray[Any]) -> tuple[Any, Any]:
+        total, past = state.memory[0], state.memory[1:]
+        solved = vector.copy()
+        for coefficient, before in zip(self.coefficients[1:], past, strict=True):
+            solved -= coefficient * before
+        solved /= self.coefficients[0]
+        total = total + solved
+        return total, np.concatenate([total[None], solved[None], past])[: len(state.memory)]
+
+
+class HistoryFilter(Filter):
+    """Base class of filters that need all earlier vectors: the memory grows with the rounds."""
+
+    @abstractmethod
+    def row(self, index: int) -> npt.NDArray[np.float64]:
+        """Return row `index` of the matrix, from the first entry to the diagonal."""
+
+    def buffers(self, count: int) -> int:
+        return count
+
+    def _step(self, state: FilterState, vector: npt.NDArray[Any]) -> tuple[Any, Any]:
+        memory = np.concatenate([state.memory, vector[None]])
+        row = self.row(state.round).reshape(-1, *[1] * vector.ndim)
+        # one after the other: the sum of a coordinate does not depend on those beside it
+        return np.add.accumulate(row * memory, axis=0)[-1], memory
+
+
+@dataclass(frozen=True)
+class ToeplitzFilter(HistoryFilter):
+    """The filter with one coefficient for each age, by the whole history."""
+
+    rounds: int | None
+    coefficients: npt.NDArray[np.float64]
+
+    def row(self, index: int) -> npt.NDArray[np.float64]:
+        return self.coefficients[index::-1]
+
+
+@dataclass(frozen=True)
+class MatrixFilter(HistoryFilter):
+    """The filter by the rows of a lower triangular matrix, by the whole history."""
+
+    rounds: int | None
+    matrix: npt.NDArray[np.float64]
+
+    def row(self, index: int) -> npt.NDArray[np.float64]:
+        return self.matrix[index, : index + 1]
