@@ -48,7 +48,6 @@ class BufferedToeplitz(Toeplitz):
     3.27
     """
 
-    rounds: int | None
     gaps: tuple[float, ...]
     precision: Precision = "float64"
 
@@ -58,6 +57,7 @@ class BufferedToeplitz(Toeplitz):
         given = self._gaps
         expect(len(given) > 0 and len(given) % 2 == 0, "gaps", self.gaps, "to be pairs")
         inside = bool((given > 0).all() and (given <= 1).all() and (np.diff(given) > 0).all())
+        inside = inside and float(self.weights.sum()) <= 1  # so the coefficients never rise
         expect(inside, "gaps", self.gaps, f"to rise strictly in (0, 1] in {self.precision}")
 
     @classmethod
@@ -93,14 +93,17 @@ class BufferedToeplitz(Toeplitz):
     @property
     def encoder(self) -> Filter:
         return GeometricFilter(
-            self.rounds, tuple(self.poles.tolist()), tuple(self.weights.tolist()), self.precision
+            self.rounds,
+            tuple(self.poles.tolist()),
+            tuple(self.weights.tolist()),
+            precision=self.precision,
         )
 
     @property
     def decoder(self) -> Filter:
         ratios, weights = self._decoding_powers()
         after = tuple((weights * ratios).tolist())
-        return GeometricFilter(self.rounds, tuple(ratios.tolist()), after, self.precision)
+        return GeometricFilter(self.rounds, tuple(ratios.tolist()), after, precision=self.precision)
 
     def _decoding_powers(self) -> tuple[Array, Array]:
         gaps = np.concatenate([[0.0], self._gaps[1::2]])

@@ -6,7 +6,7 @@ so all earlier epochs together add only a constant factor to the error of the la
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate
 from typing import Any
 
@@ -29,10 +29,6 @@ class _EpochFilter(Filter):
     """Where an epoch is, and the filter of its factorisation."""
 
     epochs: Epochs
-
-    @property
-    def rounds(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.epochs.last
 
     def _place(self, count: int) -> tuple[int, int]:
         """Return the epoch of a round and the round within it."""
@@ -99,9 +95,9 @@ class Epochs(Factorisation):
     [2.0, 3.9, 6.4]
     """
 
+    rounds: None = field(default=None, init=False)
     first: int = 32
     buffers: int = 6
-    rounds = None
 
     def __post_init__(self) -> None:
         at_least("first", self.first, 2)
@@ -128,11 +124,11 @@ class Epochs(Factorisation):
 
     @property
     def encoder(self) -> Filter:
-        return EpochEncoder(self)
+        return EpochEncoder(self.last, self)
 
     @property
     def decoder(self) -> Filter:
-        return EpochDecoder(self)
+        return EpochDecoder(self.last, self)
 
     def _parts(self, rounds: int | None) -> list[tuple[BufferedToeplitz, int]]:
         """Return the factorisations of the epochs, and how many rounds of each are meant."""
@@ -147,11 +143,11 @@ class Epochs(Factorisation):
         return found
 
     def matrix(self, rounds: int | None = None) -> Array:
-        return block_diag(*[f.matrix(n) / f.sensitivity() for f, n in self._parts(rounds)])
+        return np.asarray(block_diag(*[f.matrix(n) / f.sensitivity() for f, n in self._parts(rounds)]))
 
     def decoding(self, rounds: int | None = None) -> Array:
         parts = self._parts(rounds)
-        found = block_diag(*[f.decoding(n) * f.sensitivity() for f, n in parts])
+        found = np.asarray(block_diag(*[f.decoding(n) * f.sensitivity() for f, n in parts]))
         for end in self.ends[: len(parts) - 1]:  # the final estimates of earlier epochs stay
             start = end - self.lengths[self.ends.index(end)]
             found[end:, start:end] = found[end - 1, start:end]
@@ -188,6 +184,5 @@ class Epochs(Factorisation):
         return float(best[-1])
 
     def sensitivity(self, participations: int = 1, separation: int | None = None) -> float:
-        if participations == 1 and separation is None:
-            return 1.0
-        return super().sensitivity(participations, separation)
+        found = super().sensitivity(participations, separation)
+        return 1.0 if participations == 1 else found  # each epoch is divided by a bound

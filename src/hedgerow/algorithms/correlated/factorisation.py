@@ -48,11 +48,14 @@ class Errors:
         return Errors(self.max * factor, self.rms * factor)
 
 
+@dataclass(frozen=True)
 class Factorisation(ABC):
     """Base class of factorisations A = B C with a lower triangular C without negative entries.
 
-    `rounds` is the horizon; None means that there is none. Methods that need a number of rounds
-    take it as an argument then.
+    Parameters
+    ----------
+    rounds
+        The horizon; None means none. Methods that need a number of rounds take it as an argument.
 
     Examples
     --------

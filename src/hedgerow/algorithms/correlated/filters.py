@@ -7,7 +7,7 @@ depends on the filter.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -41,10 +41,18 @@ class FilterState:
     memory: npt.NDArray[Any]
 
 
+@dataclass(frozen=True)
 class Filter(ABC):
     """Base class of filters. `start` gives a state; `step` filters one vector.
 
     Nothing is changed in place: the old state stays valid.
+
+    Parameters
+    ----------
+    rounds
+        The most vectors; None means no limit.
+    precision
+        The numbers of the memory and of the filtered vectors. Default: "float64".
 
     Examples
     --------
@@ -56,7 +64,7 @@ class Filter(ABC):
 
     state: ClassVar[type[Any]] = FilterState
     rounds: int | None
-    precision: Precision = "float64"
+    precision: Precision = field(default="float64", kw_only=True)
 
     @abstractmethod
     def buffers(self, count: int) -> int:
@@ -116,11 +124,8 @@ class Filter(ABC):
             )
 
 
-@dataclass(frozen=True)
 class Unchanged(Filter):
     """The filter that returns its vectors: C = I."""
-
-    rounds: int | None
 
     def buffers(self, count: int) -> int:
         del count
@@ -130,11 +135,8 @@ class Unchanged(Filter):
         return vector.copy(), state.memory
 
 
-@dataclass(frozen=True)
 class RunningSum(Filter):
     """The filter that returns the sum of all vectors so far."""
-
-    rounds: int | None
 
     def buffers(self, count: int) -> int:
         del count
@@ -153,10 +155,8 @@ class GeometricFilter(Filter):
     earlier vectors, each times ratio_j^(age - 1).
     """
 
-    rounds: int | None
     ratios: tuple[float, ...]
     weights: tuple[float, ...]
-    precision: Precision = "float64"
 
     def buffers(self, count: int) -> int:
         del count
@@ -187,7 +187,6 @@ class GeometricFilter(Filter):
 class WindowFilter(Filter):
     """The filter with coefficients for the last vectors; the newest comes first in memory."""
 
-    rounds: int | None
     coefficients: tuple[float, ...]
 
     def buffers(self, count: int) -> int:
@@ -208,7 +207,6 @@ class SolvingFilter(Filter):
     The memory is the sum so far, then the last solutions, the newest first.
     """
 
-    rounds: int | None
     coefficients: tuple[float, ...]
 
     def buffers(self, count: int) -> int:
@@ -246,7 +244,6 @@ class HistoryFilter(Filter):
 class ToeplitzFilter(HistoryFilter):
     """The filter with one coefficient for each age, by the whole history."""
 
-    rounds: int | None
     coefficients: npt.NDArray[np.float64]
 
     def row(self, index: int) -> npt.NDArray[np.float64]:
@@ -257,7 +254,6 @@ class ToeplitzFilter(HistoryFilter):
 class MatrixFilter(HistoryFilter):
     """The filter by the rows of a lower triangular matrix, by the whole history."""
 
-    rounds: int | None
     matrix: npt.NDArray[np.float64]
 
     def row(self, index: int) -> npt.NDArray[np.float64]:
