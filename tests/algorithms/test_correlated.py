@@ -108,6 +108,20 @@ def test_pieces_give_the_same_bits() -> None:
     assert np.array_equal(wide[:, 39_999], alone)
 
 
+@pytest.mark.parametrize("precision", ["float64", "float32"])
+def test_steps_in_place_give_the_same_bits(precision: Any) -> None:
+    made, given = BufferedToeplitz.optimised(9, 3, precision=precision), vectors(9, 70_000)
+    for stream in (made.encoder, made.decoder):
+        expected, last = stream.block(stream.start((70_000,)), given)
+        state, memory = stream.start((70_000,)), None
+        for row, vector in enumerate(given):
+            filtered, state = stream.step(state, vector, in_place=True)
+            assert np.array_equal(filtered, expected[row])
+            assert memory is None or state.memory is memory  # nothing new is allocated
+            memory = state.memory
+        assert encode(state) == encode(last)
+
+
 def patterns(rounds: int, most: int, gap: int) -> Any:
     for count in range(1, most + 1):
         for chosen in combinations(range(rounds), count):

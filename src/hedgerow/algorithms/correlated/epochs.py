@@ -46,11 +46,14 @@ class EpochEncoder(_EpochFilter):
         del count
         return self.epochs.buffers
 
-    def _step(self, state: FilterState, vector: npt.NDArray[Any]) -> tuple[Any, Any]:
+    def _step(
+        self, state: FilterState, vector: npt.NDArray[Any], in_place: bool
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        del in_place
         epoch, local = self._place(state.round)
         factors = self.epochs.factors(epoch)
         memory = state.memory if local else np.zeros_like(state.memory)
-        filtered, after = factors.encoder._step(replace(state, memory=memory), vector)
+        filtered, after = factors.encoder._step(replace(state, memory=memory), vector, False)
         return filtered / factors.sensitivity(), after
 
 
@@ -62,12 +65,15 @@ class EpochDecoder(_EpochFilter):
         del count
         return self.epochs.buffers + 3
 
-    def _step(self, state: FilterState, vector: npt.NDArray[Any]) -> tuple[Any, Any]:
+    def _step(
+        self, state: FilterState, vector: npt.NDArray[Any], in_place: bool
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        del in_place
         epoch, local = self._place(state.round)
         factors = self.epochs.factors(epoch)
         before = state.memory[0] if local else state.memory[1]
         memory = state.memory[2:] if local else np.zeros_like(state.memory[2:])
-        inner, after = factors.decoder._step(replace(state, memory=memory), vector)
+        inner, after = factors.decoder._step(replace(state, memory=memory), vector, False)
         total = before + factors.sensitivity() * inner
         return total, np.concatenate([before[None], total[None], after])
 
@@ -143,7 +149,9 @@ class Epochs(Factorisation):
         return found
 
     def matrix(self, rounds: int | None = None) -> Array:
-        return np.asarray(block_diag(*[f.matrix(n) / f.sensitivity() for f, n in self._parts(rounds)]))
+        return np.asarray(
+            block_diag(*[f.matrix(n) / f.sensitivity() for f, n in self._parts(rounds)])
+        )
 
     def decoding(self, rounds: int | None = None) -> Array:
         parts = self._parts(rounds)

@@ -16,7 +16,13 @@ import numpy.typing as npt
 from hedgerow.core.errors import InvalidValue
 
 Precision = Literal["float64", "float32"]
-PIECE = 2**14  # coordinates that are worked on together, so that they stay in the cache
+PIECE = 2**15  # coordinates that are worked on together, so that they stay in the cache
+
+
+def _finite(values: npt.NDArray[Any]) -> bool:
+    """Whether all are finite; a finite sum is a quick proof of it."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        return bool(np.isfinite(values.sum()) or np.isfinite(values).all())
 
 
 @dataclass(frozen=True)
@@ -71,7 +77,9 @@ class Filter(ABC):
         """Return how many buffers the memory has after so many rounds."""
 
     @abstractmethod
-    def _step(self, state: FilterState, vector: npt.NDArray[Any]) -> tuple[Any, Any]:
+    def _step(
+        self, state: FilterState, vector: npt.NDArray[Any], in_place: bool
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         """Return the filtered vector and the next memory, without checks."""
 
     def start(self, shape: tuple[int, ...]) -> FilterState:
@@ -79,16 +87,20 @@ class Filter(ABC):
         return FilterState(0, np.zeros((self.buffers(0), *shape), self.precision))
 
     def step(
-        self, state: FilterState, vector: npt.ArrayLike
+        self, state: FilterState, vector: npt.ArrayLike, *, in_place: bool = False
     ) -> tuple[npt.NDArray[Any], FilterState]:
-        """Return the filtered vector and the next state."""
+        """Return the filtered vector and the next state.
+
+        With `in_place`, the memory of the given state may be written over, also where an error is
+        raised: faster for long vectors, and the given state is used up.
+        """
         given = np.asarray(vector, self.precision)
         self._check(state, given)
-        filtered, memory = self._step(state, given)
-        if not np.isfinite(filtered).all():
+        filtered, memory = self._step(state, given, in_place)
+        if not _finite(filtered):
             raise InvalidValue(
                 "Expected a vector of finite numbers."
-                if not np.isfinite(given).all()
+                if not _finite(given)
                 else "The state of the filter or a sum in it is not finite. Start again."
             )
         return filtered, FilterState(state.round + 1, memory)
@@ -131,7 +143,10 @@ class Unchanged(Filter):
         del count
         return 0
 
-    def _step(self, state: FilterState, vector: npt.NDArray[Any]) -> tuple[Any, Any]:
+    def _step(
+        self, state: FilterState, vector: npt.NDArray[Any], in_place: bool
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        del in_place
         return vector.copy(), state.memory
 
 
@@ -142,7 +157,10 @@ class RunningSum(Filter):
         del count
         return 1
 
-    def _step(self, state: FilterState, vector: npt.NDArray[Any]) -> tuple[Any, Any]:
+    def _step(
+        self, state: FilterState, vector: npt.NDArray[Any], in_place: bool
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        del in_place
         total = state.memory[0] + vector
         return total, total[None]
 
@@ -162,25 +180,26 @@ class GeometricFilter(Filter):
         del count
         return len(self.ratios)
 
-    def _step(self, state: FilterState, vector: npt.NDArray[Any]) -> tuple[Any, Any]:
-        count, kind = len(self.ratios), vector.dtype
-        ratios = [kind.type(ratio) for ratio in self.ratios]
-        weights = [kind.type(weight) for weight in self.weights]
-        old, new = state.memory.reshape(count, -1), np.empty_like(state.memory)
-        after, given = new.reshape(count, -1), vector.reshape(-1)
-        filtered = np.empty_like(given)
-        scratch = np.empty(min(PIECE, given.size), kind)
+    def _step(
+        self, state: FilterState, vector: npt.NDArray[Any], in_place: bool
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        count, kind = len(self.ratios), vector.dtype.type
+        rules = [(kind(w), kind(r)) for w, r in zip(self.weights, self.ratios, strict=True)]
+        memory = state.memory if in_place else np.empty_like(state.memory)
+        old, new = state.memory.reshape(count, -1), memory.reshape(count, -1)
+        given, filtered = vector.reshape(-1), np.empty(vector.size, vector.dtype)
+        scratch = np.empty(min(PIECE, given.size), vector.dtype)
         for start in range(0, given.size, PIECE):
-            piece = slice(start, start + PIECE)
-            fresh, out = given[piece], filtered[piece]
-            product = scratch[: out.size]
-            out[...] = fresh
-            for j in range(count):
-                np.multiply(old[j, piece], weights[j], out=product)
-                out += product
-                np.multiply(old[j, piece], ratios[j], out=after[j, piece])
-                after[j, piece] += fresh
-        return filtered.reshape(vector.shape), new
+            fresh, out = given[start : start + PIECE], filtered[start : start + PIECE]
+            product, base = scratch[: out.size], fresh
+            for j, (weight, ratio) in enumerate(rules):
+                before, after = old[j, start : start + PIECE], new[j, start : start + PIECE]
+                np.multiply(before, weight, out=product)
+                np.add(base, product, out=out)
+                np.multiply(before, ratio, out=after)
+                np.add(after, fresh, out=after)
+                base = out
+        return filtered.reshape(vector.shape), memory
 
 
 @dataclass(frozen=True)
@@ -193,7 +212,10 @@ class WindowFilter(Filter):
         del count
         return len(self.coefficients) - 1
 
-    def _step(self, state: FilterState, vector: npt.NDArray[Any]) -> tuple[Any, Any]:
+    def _step(
+        self, state: FilterState, vector: npt.NDArray[Any], in_place: bool
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        del in_place
         filtered = self.coefficients[0] * vector
         for coefficient, past in zip(self.coefficients[1:], state.memory, strict=True):
             filtered += coefficient * past
@@ -213,7 +235,10 @@ class SolvingFilter(Filter):
         del count
         return len(self.coefficients)
 
-    def _step(self, state: FilterState, vector: npt.NDArray[Any]) -> tuple[Any, Any]:
+    def _step(
+        self, state: FilterState, vector: npt.NDArray[Any], in_place: bool
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        del in_place
         total, past = state.memory[0], state.memory[1:]
         solved = vector.copy()
         for coefficient, before in zip(self.coefficients[1:], past, strict=True):
@@ -233,7 +258,10 @@ class HistoryFilter(Filter):
     def buffers(self, count: int) -> int:
         return count
 
-    def _step(self, state: FilterState, vector: npt.NDArray[Any]) -> tuple[Any, Any]:
+    def _step(
+        self, state: FilterState, vector: npt.NDArray[Any], in_place: bool
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        del in_place
         memory = np.concatenate([state.memory, vector[None]])
         row = self.row(state.round).reshape(-1, *[1] * vector.ndim)
         # one after the other: the sum of a coordinate does not depend on those beside it

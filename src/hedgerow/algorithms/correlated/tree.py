@@ -78,7 +78,10 @@ class TreeEncoder(Filter):
         del count
         return len(self.table)
 
-    def _step(self, state: FilterState, vector: npt.NDArray[Any]) -> tuple[Any, Any]:
+    def _step(
+        self, state: FilterState, vector: npt.NDArray[Any], in_place: bool
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        del in_place
         top, memory = _top(state.round + 1), state.memory.copy()
         own, total = self.table[top].own, vector.copy()
         filtered = own[0] * total
@@ -101,7 +104,10 @@ class TreeDecoder(Filter):
         del count
         return len(self.table)
 
-    def _step(self, state: FilterState, vector: npt.NDArray[Any]) -> tuple[Any, Any]:
+    def _step(
+        self, state: FilterState, vector: npt.NDArray[Any], in_place: bool
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
+        del in_place
         top, memory = _top(state.round + 1), state.memory.copy()
         rule = self.table[top]
         estimate = rule.scale * vector
