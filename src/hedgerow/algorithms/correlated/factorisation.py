@@ -82,11 +82,11 @@ class Factorisation(ABC):
 
     @abstractmethod
     def matrix(self, rounds: int | None = None) -> Array:
-        """Return C for so many rounds (None: all), as a whole."""
+        """Return the whole C for this number of rounds (None: all)."""
 
     @abstractmethod
     def decoding(self, rounds: int | None = None) -> Array:
-        """Return B for so many rounds (None: all), as a whole."""
+        """Return the whole B for this number of rounds (None: all)."""
 
     @property
     def whole(self) -> bool:
@@ -95,10 +95,10 @@ class Factorisation(ABC):
 
     @abstractmethod
     def roundings(self, rounds: int | None = None) -> int:
-        """Return the most roundings on a way from a vector to a filtered one in so many rounds."""
+        """Return the most roundings on a way from a vector to a filtered one, in these rounds."""
 
     def row_sum(self, rounds: int | None = None) -> float:
-        """Return the largest sum of a row of C in so many rounds."""
+        """Return the largest sum of a row of C, in these rounds."""
         return float(self.matrix(rounds).sum(axis=1).max())
 
     def sensitivity(self, participations: int = 1, separation: int | None = None) -> float:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 from hedgerow.core.errors import InvalidValue
 
 Precision = Literal["float64", "float32"]
-PIECE = 2**15  # coordinates that are worked on together, so that they stay in the cache
+PIECE = 2**16  # coordinates that are worked on together, so that they stay in the cache
 
 
 def _finite(values: npt.NDArray[Any]) -> bool:
@@ -74,7 +74,7 @@ class Filter(ABC):
 
     @abstractmethod
     def buffers(self, count: int) -> int:
-        """Return how many buffers the memory has after so many rounds."""
+        """Return how many buffers the memory has after a number of rounds."""
 
     @abstractmethod
     def _step(

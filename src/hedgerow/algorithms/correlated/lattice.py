@@ -32,7 +32,7 @@ class LatticeEncoder:
     width
         How many numbers a vector has.
     largest
-        A public bound on the size of each number in a vector; larger ones are refused.
+        A public bound on the size of each number in a vector, >= 2^-20; larger ones are refused.
     digits
         The output is 2^digits times the filtered value: the rounding is as much finer. The noise
         must be scaled by 2^digits too, and the decoded sums divided by it. Default: 0.
@@ -60,6 +60,7 @@ class LatticeEncoder:
         at_least("width", self.width, 1)
         at_least("digits", self.digits, 0)
         positive("largest", self.largest)
+        expect(self.largest >= 2.0**-20, "largest", self.largest, ">= 2^-20, one step")
         self.factorisation.count(self.rounds)
         sums = self.factorisation.row_sum(self.rounds)
         peak = 2 * self.largest * sums * UNITS_PER_LOSS * 2.0**self.digits
