@@ -33,6 +33,7 @@ from hedgerow.algorithms.correlated.geometric import geometric_sum, ramp_sum
 from hedgerow.algorithms.correlated.participation import most_shared
 from hedgerow.algorithms.correlated.tree import TreeDecoder
 from hedgerow.core.errors import InvalidValue, Unsupported
+from hedgerow.core.fingerprint import fingerprint
 from hedgerow.core.messages import decode, encode
 
 MAKE: dict[str, Callable[[int], Factorisation]] = {
@@ -202,13 +203,17 @@ def test_decoded_noise_has_the_stated_covariance(make: Any) -> None:
 
     def p_value(covariance: Any) -> float:
         white = np.linalg.solve(np.linalg.cholesky(covariance), decoded)
-        total = float((white**2).sum())
-        tail = chi2(rounds * samples)
-        return 2 * min(tail.cdf(total), tail.sf(total))
+        sizes, scale = float((white**2).sum()), chi2(rounds * samples)
+        pairs = np.triu(white @ white.T, 1)
+        shared = chi2(rounds * (rounds - 1) // 2).sf(float((pairs**2).sum()) / samples)
+        return min(1.0, 4 * min(scale.cdf(sizes), scale.sf(sizes)), 2 * shared)
 
     right = made.decoding(rounds) @ made.decoding(rounds).T
     assert p_value(right) > 1e-3
     assert p_value(1.03 * right) < 1e-3  # power
+    turned = np.linalg.cholesky(right)
+    turned[:, :2] = turned[:, :2] @ np.array([[1.0, 0.15], [0.0, math.sqrt(1 - 0.15**2)]])
+    assert p_value(turned @ turned.T) < 1e-3  # the same variances of white noise, correlated
     if not isinstance(made, Independent):
         wrong = sums(rounds) @ sums(rounds).T  # independent noise
         assert p_value(wrong) < 1e-9
@@ -220,7 +225,7 @@ FIGURES = [
     (Tree(1000), 6.7359, 4.9558),
     (Independent(1000), 31.6228, 22.3719),
     (BufferedToeplitz.optimised(1000, 4), 3.2654, 3.1025),
-    (BufferedToeplitz.optimised(1000, 4, "rms"), 3.3450, 3.0498),
+    (BufferedToeplitz.optimised(1000, 4, "rms"), 3.3448, 3.0498),
 ]
 
 
@@ -298,13 +303,13 @@ def test_dense_is_read_from_the_cache(tmp_path: Any, monkeypatch: pytest.MonkeyP
     from hedgerow.algorithms.correlated import dense
 
     monkeypatch.setenv("HEDGEROW_CACHE", str(tmp_path))
-    dense._cached.cache_clear()
+    dense.cached_encoding.cache_clear()
     first = Dense(20).matrix()
     assert len(list(tmp_path.iterdir())) == 1
-    dense._cached.cache_clear()
+    dense.cached_encoding.cache_clear()
     monkeypatch.setattr(dense, "_encoding", lambda rounds: pytest.fail("computed again"))
     assert np.array_equal(Dense(20).matrix(), first)
-    dense._cached.cache_clear()
+    dense.cached_encoding.cache_clear()
 
 
 def test_epochs_stay_close_to_a_known_horizon() -> None:
@@ -496,6 +501,22 @@ def test_the_filter_errs_less_than_is_charged(make: Any) -> None:
     error = max(abs(float(Fraction(float(f)) - e)) for f, e in zip(filtered, exact, strict=True))
     # the entries of the matrix are themselves rounded
     assert error <= (2 * made.roundings(rounds) + 64) * 2.0**-53 * made.row_sum(rounds)
+
+
+def test_single_precision_is_charged_on_the_lattice() -> None:
+    made = BufferedToeplitz.optimised(300, 3, precision="float32")
+    encoder = LatticeEncoder(made, 4, 1.0, digits=8)
+    double = LatticeEncoder(replace(made, precision="float64"), 4, 1.0, digits=8)
+    assert encoder.rounding() > 10 * double.rounding()
+    given = np.random.default_rng(5).uniform(-1, 1, (300, 4))
+    apart = outputs(encoder, given) / encoder.scale - made.matrix() @ given
+    assert 1e-7 < np.abs(apart).max() < encoder.rounding() / encoder.scale / 2 / math.sqrt(1200)
+
+
+@every
+def test_factorisations_have_fingerprints(make: Any) -> None:
+    assert fingerprint(make(8), "factorisation") == fingerprint(make(8), "factorisation")
+    assert make(8) == make(8)
 
 
 def test_lattice_encoder_refuses() -> None:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from hedgerow.algorithms.correlated import BufferedToeplitz, Dense, Epochs, ToeplitzRoot, Tree
 from hedgerow.algorithms.correlated.buffered import optimal_gaps
-from hedgerow.algorithms.correlated.dense import _cached, fixed_point
+from hedgerow.algorithms.correlated.dense import cached_encoding, fixed_point
 from hedgerow.algorithms.correlated.filters import Filter, Precision
 from hedgerow.benchmarks.measure import Row, seconds, without_caches
 from hedgerow.core.noise import SeededNoise
@@ -53,7 +53,7 @@ def search_rows() -> Iterator[Row]:
     )
     share, against = taken / JAX_SECONDS, "jax-privacy, as recorded"
     yield Row("correlated/4 buffers/search", share, against, taken * 1e3, "ms", "<=", 0.01)
-    dense = without_caches(lambda: Dense(1000).matrix(), _cached, fixed_point)
+    dense = without_caches(lambda: Dense(1000).matrix(), cached_encoding, fixed_point)
     yield Row("correlated/dense/T=1000/search", None, None, dense, "s")
 
 

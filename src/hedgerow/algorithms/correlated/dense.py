@@ -55,7 +55,7 @@ class Dense(Factorisation):
 
     @cached_property
     def _matrices(self) -> tuple[Array, Array]:
-        encoding = _cached(self.rounds)
+        encoding = cached_encoding(self.rounds)
         ones = np.tril(np.ones((self.rounds, self.rounds)))
         return encoding, np.tril(solve_triangular(encoding.T, ones.T).T)
 
@@ -80,7 +80,8 @@ class Dense(Factorisation):
 
 
 @lru_cache(maxsize=4)
-def _cached(rounds: int) -> Array:
+def cached_encoding(rounds: int) -> Array:
+    """Return C from the cache on disk; compute and store it where it is missing."""
     key = f"correlated/dense/1/{rounds}/{TOLERANCE}"
     stored = table_cache.load(key)
     lower = np.tril_indices(rounds)

@@ -268,7 +268,7 @@ class HistoryFilter(Filter):
         return np.add.accumulate(row * memory, axis=0)[-1], memory
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ToeplitzFilter(HistoryFilter):
     """The filter with one coefficient for each age, by the whole history."""
 
@@ -278,7 +278,7 @@ class ToeplitzFilter(HistoryFilter):
         return self.coefficients[index::-1]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class MatrixFilter(HistoryFilter):
     """The filter by the rows of a lower triangular matrix, by the whole history."""
 
