@@ -461,6 +461,13 @@ def test_neighbours_on_the_lattice_stay_within_the_sensitivity(make: Any, digits
         assert np.linalg.norm(second - first) <= bound
 
 
+def test_clients_on_the_lattice_do_not_touch_each_other() -> None:
+    encoder = LatticeEncoder(BufferedToeplitz.optimised(6, 2), 3, 1.0)
+    given = np.random.default_rng(2).uniform(-1, 1, (6, 4, 3))
+    together = outputs(encoder, given)
+    assert np.array_equal(together[:, 2], outputs(encoder, given[:, 2]))
+
+
 def test_rounding_really_costs_and_finer_steps_cost_less() -> None:
     """Two inputs that differ by next to nothing may be a whole step apart in every output."""
     root = ToeplitzRoot(50)
@@ -526,7 +533,7 @@ def test_lattice_encoder_refuses() -> None:
         encoder.step(state, [1.5, 0.0])
     with refused("size <= 1.0"):
         encoder.step(state, [math.nan, 0.0])
-    with refused("to hold 2 numbers"):
+    with refused("to end with width=2"):
         encoder.start((3,))
     with refused("at most rounds=3"):
         encoder.step(replace(state, round=3), [0.0, 0.0])

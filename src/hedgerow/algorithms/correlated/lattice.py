@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf, nextafter, sqrt
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +31,8 @@ class LatticeEncoder:
     factorisation
         The factorisation A = B C.
     width
-        How many numbers a vector has.
+        How many numbers a vector has: its last axis. Axes in front are clients with vectors of
+        their own.
     largest
         A public bound on the size of each number in a vector, >= 2^-20; larger ones are refused.
     digits
@@ -49,6 +51,8 @@ class LatticeEncoder:
     >>> LatticeEncoder(tree, width=100, largest=1.0).sensitivity() == tree.sensitivity()
     True
     """
+
+    state: ClassVar[type[Any]] = FilterState
 
     factorisation: Factorisation
     width: int
@@ -72,8 +76,8 @@ class LatticeEncoder:
         return 2.0**self.digits
 
     def start(self, shape: tuple[int, ...]) -> FilterState:
-        """Return the state before the first round."""
-        expect(int(np.prod(shape)) == self.width, "shape", shape, f"to hold {self.width} numbers")
+        """Return the state before the first round, for vectors (*clients, width)."""
+        expect(shape[-1:] == (self.width,), "shape", shape, f"to end with width={self.width}")
         return self.factorisation.encoder.start(shape)
 
     def step(self, state: FilterState, vector: npt.ArrayLike) -> tuple[Array, FilterState]:
