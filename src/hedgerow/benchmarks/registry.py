@@ -18,5 +18,6 @@ BENCHMARKS: Registry[Callable[[], Iterator[Row]]] = Registry(
         "noise": "hedgerow.benchmarks.noise:noise_rows",
         "start": "hedgerow.benchmarks.start:start_rows",
         "privacy": "hedgerow.benchmarks.privacy:privacy_rows",
+        "correlated": "hedgerow.benchmarks.correlated:correlated_rows",
     },
 )

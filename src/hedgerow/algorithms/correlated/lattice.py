@@ -1,0 +1,130 @@
+"""The filtered value on a lattice, as secure noise needs it, and what the rounding costs.
+
+Secure noise is added to multiples of 2^-20. A filtered value is no such multiple, so it is rounded,
+and the floating-point errors of the filter come on top. Both move the values of neighbouring inputs
+apart; the sensitivity is raised by the most that they can add
+(`proofs/correlated_noise.md#on-the-lattice`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import inf, nextafter, sqrt
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.algorithms.correlated.factorisation import Factorisation
+from hedgerow.algorithms.correlated.filters import FilterState
+from hedgerow.core.errors import InvalidValue
+from hedgerow.core.lattice import UNITS_PER_LOSS, Array
+from hedgerow.core.validate import at_least, expect, positive
+
+
+@dataclass(frozen=True)
+class LatticeEncoder:
+    """An encoder whose output is on the lattice 2^-20, with the sensitivity that then holds.
+
+    Parameters
+    ----------
+    factorisation
+        The factorisation A = B C.
+    width
+        How many numbers a vector has: its last axis. Axes in front are clients with vectors of
+        their own.
+    largest
+        A public bound on the size of each number in a vector, >= 2^-20; larger ones are refused.
+    digits
+        The output is 2^digits times the filtered value: the rounding is as much finer. The noise
+        must be scaled by 2^digits too, and the decoded sums divided by it. Default: 0.
+    rounds
+        How many rounds there are at most; needed if the factorisation has no horizon.
+
+    Examples
+    --------
+    >>> from hedgerow.algorithms.correlated import BufferedToeplitz, Tree
+    >>> blt = BufferedToeplitz.optimised(rounds=1000)
+    >>> LatticeEncoder(blt, width=100, largest=1.0).sensitivity() / blt.sensitivity() < 1.0002
+    True
+    >>> tree = Tree(rounds=1000, method="naive")  # whole numbers: nothing is rounded
+    >>> LatticeEncoder(tree, width=100, largest=1.0).sensitivity() == tree.sensitivity()
+    True
+    """
+
+    state: ClassVar[type[Any]] = FilterState
+
+    factorisation: Factorisation
+    width: int
+    largest: float
+    digits: int = 0
+    rounds: int | None = None
+
+    def __post_init__(self) -> None:
+        at_least("width", self.width, 1)
+        at_least("digits", self.digits, 0)
+        positive("largest", self.largest)
+        expect(self.largest >= 2.0**-20, "largest", self.largest, ">= 2^-20, one step")
+        self.factorisation.count(self.rounds)
+        sums = self.factorisation.row_sum(self.rounds)
+        peak = 2 * self.largest * sums * UNITS_PER_LOSS * 2.0**self.digits
+        expect(peak < 2.0**53, "digits", self.digits, "to be fewer: values would exceed 2^53 steps")
+
+    @property
+    def scale(self) -> float:
+        """What the output is multiplied by: 2^digits."""
+        return 2.0**self.digits
+
+    def start(self, shape: tuple[int, ...]) -> FilterState:
+        """Return the state before the first round, for vectors (*clients, width)."""
+        expect(shape[-1:] == (self.width,), "shape", shape, f"to end with width={self.width}")
+        return self.factorisation.encoder.start(shape)
+
+    def step(self, state: FilterState, vector: npt.ArrayLike) -> tuple[Array, FilterState]:
+        """Return the filtered vector times `scale`, on the lattice, and the next state."""
+        given, count = np.asarray(vector, float), self.factorisation.count(self.rounds)
+        if state.round >= count:
+            raise InvalidValue(f"Expected at most rounds={count} vectors, got one more.")
+        if not (np.abs(given) <= self.largest).all():
+            raise InvalidValue(f"Expected a vector of numbers of size <= {self.largest!r}.")
+        if not self._exact:
+            return self._rounded(*self.factorisation.encoder.step(state, given))
+        if (given * UNITS_PER_LOSS % 1 != 0).any():
+            raise InvalidValue("Expected a vector on the lattice 2^-20 (round_to_lattice).")
+        filtered, after = self.factorisation.encoder.step(state, given)
+        return filtered * self.scale, after
+
+    def _rounded(self, filtered: Array, after: FilterState) -> tuple[Array, FilterState]:
+        steps = np.rint(filtered.astype(float) * (UNITS_PER_LOSS * self.scale))
+        return steps / UNITS_PER_LOSS, after
+
+    @property
+    def _exact(self) -> bool:
+        return self.factorisation.whole
+
+    def rounding(self) -> float:
+        """Return the most that rounding adds to the l2 distance of two outputs, over all rounds."""
+        if self._exact:
+            return 0.0
+        encoder, step = self.factorisation.encoder, 1 / (UNITS_PER_LOSS * self.scale)
+        unit = 2.0**-53 if encoder.precision == "float64" else 2.0**-24
+        share = self.factorisation.roundings(self.rounds) * unit
+        expect(share < 0.5, "rounds", self.factorisation.rounds, "to be fewer in this precision")
+        error = share / (1 - share) * self.largest * self.factorisation.row_sum(self.rounds)
+        count = self.factorisation.count(self.rounds)
+        each = 2 * error * (1 + 2.0**-20) + step
+        return self.scale * each * sqrt(self.width * count) * (1 + 2.0**-40)
+
+    def sensitivity(
+        self, change: float = 1.0, participations: int = 1, separation: int | None = None
+    ) -> float:
+        """Return the largest l2 change of all outputs together.
+
+        Each vector of a person changes by at most `change`; the rest is as for
+        `Factorisation.sensitivity`.
+        """
+        positive("change", change)
+        plain = self.factorisation.sensitivity(participations, separation)
+        if self._exact and self.scale * change == 1:
+            return plain
+        return nextafter(self.scale * change * plain * (1 + 2.0**-50) + self.rounding(), inf)
