@@ -226,6 +226,7 @@ def test_a_changed_file_is_read_again(made_up: Path) -> None:
     assert load("zero").shape != before.shape
 
 
+@pytest.mark.long
 def test_the_quick_figure_runs_on_the_official_files(made_up: Path, tmp_path: Path) -> None:
     outcome = reproduce(EXPERIMENT, quick=True, out=tmp_path / "figure6", workers=1)
     assert outcome.status == "quick", outcome.message

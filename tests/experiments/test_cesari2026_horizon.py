@@ -80,6 +80,7 @@ def test_what_privacy_adds_is_judged_by_its_term_of_the_bound() -> None:
     ]
 
 
+@pytest.mark.long
 def test_quick_reproduction_runs(tmp_path: Path) -> None:
     outcome = reproduce(
         EXPERIMENTS["cesari2026-horizon"], quick=True, out=tmp_path / "out", workers=1
