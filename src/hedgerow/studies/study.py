@@ -16,7 +16,6 @@ from hedgerow.core.environment import Environment
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.record import LOSS_VECTOR
-from hedgerow.core.setting import LOSSES
 from hedgerow.core.validate import nearest
 from hedgerow.environments.adversaries import BOUND_HOLDS_FOR, covered
 from hedgerow.environments.hard.lower_bounds import hidden_expert_regret
@@ -303,14 +302,11 @@ def _usual_game(algorithm: Algorithm) -> bool:
 
 def _vacuous_bound(algorithm: Algorithm) -> list[str]:
     """A note if the bound is the number of rounds, which holds for every algorithm."""
-    bound, setting = algorithm.regret_bound, algorithm.setting
-    low, high = setting.family.bounds
-    if bound is None or bound.value < setting.rounds * (high - low):
+    bound, rounds = algorithm.regret_bound, algorithm.setting.rounds
+    if bound is None or bound.value < rounds:
         return []
     text = f"the regret bound of {algorithm.name} is vacuous here"
-    if setting.family != LOSSES:
-        return [f"{text}: no regret is larger than {setting.rounds * (high - low):,.4g}"]
-    return [f"{text}: it is the number of rounds, {setting.rounds:,}, and no regret is larger"]
+    return [f"{text}: it is the number of rounds, {rounds:,}, and no regret is larger"]
 
 
 def _not_covered(algorithm: Algorithm, environment: Environment) -> list[str]:
