@@ -122,6 +122,42 @@ class FreeNoiseProtects(Silo):
 
 
 @dataclass(frozen=True)
+class TellingCoins(points.Correlating):
+    """Adds a coin to its point, whose law depends on the gradients."""
+
+    method: str = "index"
+
+    def coin(self, gradient: np.ndarray, noise: Noise) -> float:
+        secret = bool(gradient.sum() < 0)
+        if self.method == "index":
+            return noise.index(2 if secret else 10**6, "start")
+        if self.method == "choose":
+            return noise.choose("gumbel", gradient - gradient.min(), 1e6, "start")
+        if self.method == "flip":
+            return noise.flip(max(0.0, float(gradient.sum())), 1e6, "start")
+        return float(noise.draw(self.method, "start", (), scale=1e-3 if secret else 1.0))
+
+    def aggregate(
+        self, state: points.ServerState, uploads: points.Gradient, noise: Noise
+    ) -> tuple[points.Point, points.ServerState]:
+        honest, after = super().aggregate(state, uploads, noise)
+        moved = 1e-9 * self.coin(uploads.gradient, noise) * np.eye(self.width)[0]
+        return points.Point(1, self.place(honest.point + moved)), after
+
+
+@dataclass(frozen=True)
+class LawFromData(Correlated):
+    """The law of a free coin tells the sign of a secret sum."""
+
+    method: str = "index"
+
+    def resolve(self, setting: Setting) -> Algorithm:
+        honest = super().resolve(setting)
+        server = TellingCoins(setting.experts, 0.1, self.noise(setting), self.method)
+        return replace(honest, server=server, free_noise=frozenset({"start"}))
+
+
+@dataclass(frozen=True)
 class LocalStep(points.Learning):
     """Plays its own iterate: the broadcast point, moved by its raw gradient."""
 
@@ -294,6 +330,14 @@ BROKEN_GAMES: dict[str, tuple[str, Any]] = {
     "start noise that is not declared": ("noise follows its law", HidesStart()),
     "protective noise that is called free": ("noise follows its law", CallsAllNoiseFree()),
     "free noise that hides data": ("nothing raw in a view", FreeNoiseProtects()),
+    "an index with a count from data": ("nothing raw in a view", LawFromData()),
+    "a uniform coin with a scale from data": (
+        "nothing raw in a view",
+        LawFromData(method="uniform"),
+    ),
+    "free noise with a scale from data": ("nothing raw in a view", LawFromData(method="gaussian")),
+    "a choice that is called free": ("noise follows its law", LawFromData(method="choose")),
+    "a flip that is called free": ("noise follows its law", LawFromData(method="flip")),
     "plays an unprotected iterate": ("nothing raw in a view", PlaysItsIterate()),
     "half the noise on correlated releases": ("ledger composes", HalfOfCorrelated()),
     "secretly half the noise on correlated releases": ("noise follows its law", SecretlyHalf()),

@@ -27,7 +27,7 @@ from hedgerow.contracts.neighbours import (
     units,
 )
 from hedgerow.contracts.outcome import NotApplicable, demand
-from hedgerow.contracts.recording import all_paths
+from hedgerow.contracts.recording import MAY_BE_FREE, all_paths
 from hedgerow.core.certificate import (
     DEFAULT_VIEWS,
     ENTROPY,
@@ -50,7 +50,6 @@ AUDIT_GAMES = (Setting(clients=1, experts=2, horizon=4), Setting(clients=2, expe
 LEAST_POWER = 0.5
 EPSILONS = 7  # points from 0 to the stated epsilon at which a curve is compared with exact deltas
 LEAST_EXPECTED = 25
-FREE_COINS = frozenset({"uniform"})
 
 
 def covers_every_message(spec: AlgorithmSpec) -> None:
@@ -157,17 +156,17 @@ def sensitivities_hold(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> None:
 
 def _releases(
     algorithm: Algorithm, games: Games, seeds: int, noise: Randomness
-) -> tuple[dict[Any, list[Any]], set[tuple[str, str]]]:
+) -> tuple[dict[Any, list[Any]], set[tuple[str, str, str]]]:
     """The releases of many runs by mechanism, and the draws made outside any mechanism."""
     rng = np.random.default_rng(7)
     found: dict[Any, list[Any]] = {}
-    bare: set[tuple[str, str]] = set()
+    bare: set[tuple[str, str, str]] = set()
     for seed in range(seeds):
         stream = games.stream(rng, algorithm.setting)
         if games is EXPERTS:
             stream *= (1.0, 0.2)[seed % 2]  # a game with small losses differs
         ledger = record(algorithm, games.recorded(stream), noise.source(seed))
-        bare |= {(law, purpose) for _, law, purpose, _ in ledger.coins}
+        bare |= {coin.kind for coin in ledger.coins}
         for call in ledger.calls:
             found.setdefault(call.mechanism, []).extend(call.releases())
     return found, bare
@@ -180,7 +179,8 @@ def noise_follows_its_law(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> No
     Kolmogorov-Smirnov test. The test must also reject 2/3 and 3/2 of the declared noise.
 
     Outside mechanisms only uniform noise is drawn, and what the algorithm declares as `free_noise`.
-    Such noise hides nothing: "nothing raw in a view" compares runs in which it is the same.
+    Such noise hides nothing: "nothing raw in a view" compares runs in which it is the same, and
+    demands that its law is the same. A choice or a flip is made by a mechanism.
     """
     games = games_of(spec)
     short = replace(SETTING, clients=2, horizon=60) if has_experts(spec) else games.setting
@@ -216,9 +216,11 @@ def _releases_follow(algorithm: Algorithm, games: Games, noise: Randomness) -> s
     """Test the releases of real runs; return the purposes of the mechanisms that were not used."""
     found, bare = _releases(algorithm, games, 150, noise)
     declared, coins = algorithm.certificate.mechanisms, np.random.default_rng(8)
-    for law, purpose in sorted(bare):
-        free = law in FREE_COINS or purpose in algorithm.free_noise
-        demand(free, f"{law} noise for {purpose!r} is drawn outside any mechanism")
+    for method, law, purpose in sorted(bare):
+        drawn = method in MAY_BE_FREE
+        free = drawn and (law == "uniform" or purpose in algorithm.free_noise)
+        what = f"{law} noise" if drawn else f"what {method!r} picks by scores"
+        demand(free, f"{what} for {purpose!r} is drawn outside any mechanism")
     for mechanism in declared:
         demand(
             mechanism.purpose not in algorithm.free_noise,
