@@ -10,7 +10,17 @@ import numpy as np
 import pytest
 
 from hedgerow.algorithms.registry import variants
-from hedgerow.contracts.games import LONG, SETTING, far_pairs, from_round, games_of, pairs, whole
+from hedgerow.contracts.games import (
+    LONG,
+    SETTING,
+    far_pairs,
+    from_round,
+    games_of,
+    pairs,
+    records_between,
+    whole,
+    with_record,
+)
 from hedgerow.contracts.outcome import NotApplicable, same
 from hedgerow.contracts.suite import CONTRACTS, examine
 from hedgerow.contracts.views import nothing_raw_in_a_view
@@ -92,6 +102,11 @@ REASONS = {
     "secretly half the noise on correlated releases": "do not follow the declared law",
     "counts one of many correlated releases": "whose shifts add up to mu = 1.49",
     "two correlated records pay for one": "at most 2 records at one client, whose shifts add up",
+    "two records in one sum pay for separate ones": "2 records across clients moved a .* by 2",
+    "sums that are called separate": "2 records across clients moved a released value by 2",
+    "never tries two records in one round": "no pair of its games tries .* in the same round",
+    "correlated records that are called separate": "depends on two records of one person",
+    "two correlated records pay for separate ones": "2 records across .*add up to mu = 1.99",
     "shifts of noise that is not Gaussian": "only the shifts of Gaussian noise add up, not KNorm",
     "leaves the domain": "play points of Ball",
     "compiled, with large errors": "change the run",
@@ -220,6 +235,28 @@ def test_neighbours_differ_in_one_unit(unit: Unit, rounds: int | None, clients: 
         else:
             assert (len(when), len(set(when)), len(set(who))) == (rounds, rounds, clients)
     assert rounds is not None or max(spread) > 1
+
+
+@pytest.mark.parametrize("spec", [NoisySums(), Silo(), Correlated()])
+def test_a_person_who_moves_is_tried_at_every_place(spec: AlgorithmSpec) -> None:
+    """At one client in two rounds, at two clients in one round, and at two in two."""
+    games, places = games_of(spec), set()
+    for _, one, other in pairs(spec, MOVES, 30):
+        when, who = zip(*records_between(games.recorded(one), games.recorded(other)), strict=True)
+        places.add((len(set(when)), len(set(who))))
+    assert places == {(2, 1), (1, 2), (2, 2)}
+
+
+def test_a_game_takes_over_one_record_of_another() -> None:
+    for spec in (NoisySums(), Silo(), Correlated()):
+        games = games_of(spec)
+        _, *streams = next(pairs(spec, MOVES, 1))
+        first, second = map(games.recorded, streams)
+        cells = records_between(first, second)
+        for cell in cells:
+            one = with_record(cell, first, second)
+            assert records_between(first, one) == [cell]
+            assert records_between(one, second) == [other for other in cells if other != cell]
 
 
 @pytest.mark.parametrize("where", ["timing", "client"])

@@ -229,6 +229,69 @@ class ShiftsOfAnotherLaw(Correlated):
 
 
 @dataclass(frozen=True)
+class OneByOne(points.Correlating):
+    """Releases the gradients of each round, added up over clients."""
+
+    def aggregate(
+        self, state: points.ServerState, uploads: points.Gradient, noise: Noise
+    ) -> tuple[points.Point, points.ServerState]:
+        released = state.released.append(noise.release(self.noise, uploads.gradient))
+        point = self.place(-self.rate * released.rows.sum(axis=0))
+        return points.Point(1, point), replace(state, released=released)
+
+
+@dataclass(frozen=True)
+class TwoInOneRound(OnePerRelease):
+    """Charges sqrt(k) for the k records of a person: two of them may be in one round."""
+
+    unit: Unit = silo.EVENT
+    separate: bool = False
+
+    def resolve(self, setting: Setting) -> Algorithm:
+        honest, k = super().resolve(setting), getattr(self.unit, "appearances", 1)
+        guarantees = tuple(
+            replace(g, unit=self.unit, curve=GaussianDP(self.mu * k**0.5)) if g.protects else g
+            for g in honest.certificate.guarantees
+        )
+        server = OneByOne(setting.experts, 0.1, self.noise(setting))
+        return _with(
+            replace(honest, server=server),
+            guarantees=guarantees,
+            separate=self.separate,
+            composition="sum",
+        )
+
+
+@dataclass(frozen=True)
+class NeverInOneRound(TwoInOneRound):
+    """Its pairs do not try two records in one round."""
+
+    def games(self) -> Games:
+        games = super().games()
+
+        def pair(rng: np.random.Generator, unit: Unit) -> tuple[Any, Any]:
+            return games.pair(
+                rng, Person(2, may_span_clients=False) if isinstance(unit, Person) else unit
+            )
+
+        return replace(games, pair=pair)
+
+
+@dataclass(frozen=True)
+class SlackSeparate(Correlated):
+    """Says that records are separate, though they meet in every later release.
+
+    The declared sensitivity leaves room for both, and the noise is as before.
+    """
+
+    def noise(self, setting: Setting) -> GaussianNoise:
+        return replace(super().noise(setting), sensitivity=8 * points.CLIP)
+
+    def resolve(self, setting: Setting) -> Algorithm:
+        return _with(super().resolve(setting), separate=True)
+
+
+@dataclass(frozen=True)
 class Unprojected(points.Correlating):
     def place(self, moved: np.ndarray) -> np.ndarray:
         return 10 * moved
@@ -343,6 +406,14 @@ BROKEN_GAMES: dict[str, tuple[str, Any]] = {
     "secretly half the noise on correlated releases": ("noise follows its law", SecretlyHalf()),
     "counts one of many correlated releases": ("ledger composes", OnePerRelease()),
     "two correlated records pay for one": ("ledger composes", TwoRecords()),
+    "two records in one sum pay for separate ones": (
+        "sensitivities hold",
+        TwoInOneRound(unit=MOVES),
+    ),
+    "sums that are called separate": ("sensitivities hold", TwoInOneRound(separate=True)),
+    "never tries two records in one round": ("sensitivities hold", NeverInOneRound(unit=MOVES)),
+    "correlated records that are called separate": ("sensitivities hold", SlackSeparate()),
+    "two correlated records pay for separate ones": ("ledger composes", SlackSeparate()),
     "shifts of noise that is not Gaussian": ("ledger composes", ShiftsOfAnotherLaw()),
     "leaves the domain": ("valid plays", LeavesTheBall()),
     "compiled, with large errors": ("same for every block", Compiled(error=1e-6)),

@@ -14,9 +14,21 @@ import numpy as np
 from scipy.special import bdtr, bdtrc
 
 from hedgerow.contracts.adversary import by_round, largest_delta, sort_by_prefix
-from hedgerow.contracts.games import EXPERTS, SETTING, built, games_of, has_experts
+from hedgerow.contracts.games import (
+    EXPERTS,
+    SETTING,
+    built,
+    games_of,
+    has_experts,
+    pairs,
+    records_between,
+    report_together,
+    with_record,
+)
 from hedgerow.contracts.neighbours import (
     SEEDED,
+    TRIALS,
+    TWO_RECORDS,
     Randomness,
     budget_of,
     changed,
@@ -26,7 +38,7 @@ from hedgerow.contracts.neighbours import (
     replays,
     units,
 )
-from hedgerow.contracts.outcome import NotApplicable, demand
+from hedgerow.contracts.outcome import NotApplicable, demand, same
 from hedgerow.contracts.recording import MAY_BE_FREE, all_paths
 from hedgerow.core.certificate import (
     DEFAULT_VIEWS,
@@ -36,6 +48,7 @@ from hedgerow.core.certificate import (
     Event,
     Observer,
     Person,
+    Unit,
 )
 from hedgerow.core.games import Games
 from hedgerow.core.lattice import round_to_lattice
@@ -138,12 +151,14 @@ def sensitivities_hold(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> None:
     """On neighbouring inputs, released values differ by at most the declared sensitivity.
 
     Neighbours differ in one unit of a promise. The second run is replayed with the outputs of the
-    first. If the records of a person enter separate releases, two records of one person move no
-    release further than one does.
+    first. If the records of a person enter separate releases, no release depends on two records
+    of one person, wherever they are.
     """
     algorithm = private(spec)
-    two = (Person(2, may_span_clients=True),) if algorithm.certificate.separate else ()
+    two = (TWO_RECORDS,) if algorithm.certificate.separate else ()
     for unit in dict.fromkeys((*units(algorithm), *two)):
+        if isinstance(unit, Person) and unit.may_span_clients and unit.appearances > 1:
+            _two_clients_in_one_round(spec, unit)
         for a, b in (both for pair in replays(spec, unit, noise) for both in pair.releases()):
             moved = a.mechanism.distance(a.value, b.value)
             allowed = a.mechanism.sensitivity * (1 + 1e-9)
@@ -151,6 +166,40 @@ def sensitivities_hold(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> None:
             demand(
                 moved <= allowed,
                 f"{text}, but the declared sensitivity is {a.mechanism.sensitivity:.4g}",
+            )
+    if two:
+        _records_are_separate(spec, noise)
+
+
+def _two_clients_in_one_round(spec: AlgorithmSpec, unit: Unit) -> None:
+    """Demand that pairs try two records of a person in one round, where the game allows it."""
+    games, possible = games_of(spec), False
+    for _, stream, neighbour in pairs(spec, unit, TRIALS):
+        first, second = games.recorded(stream), games.recorded(neighbour)
+        rounds = [when for when, _ in records_between(first, second)]
+        if len(set(rounds)) < len(rounds):
+            return
+        possible = possible or report_together(first)
+    demand(not possible, f"no pair of its games tries {unit.words()} in the same round")
+
+
+def _records_are_separate(spec: AlgorithmSpec, noise: Randomness) -> None:
+    """Replay each of two records alone, and both: a release depends on one of them at most."""
+    algorithm, games = built(spec, games_of(spec).setting), games_of(spec)
+    tried = zip(pairs(spec, TWO_RECORDS, TRIALS), replays(spec, TWO_RECORDS, noise), strict=True)
+    for (trial, stream, neighbour), pair in tried:
+        first, second = games.recorded(stream), games.recorded(neighbour)
+        alone = [
+            record(algorithm, with_record(cell, first, second), noise.source(trial), pair.first)
+            for cell in records_between(first, second)
+        ]
+        runs = zip(*(one.releases for one in (pair.first, pair.second, *alone)), strict=True)
+        for none, both, *single in runs:
+            moved = [one.value for one in single if not same(one.value, none.value)]
+            demand(
+                len(moved) < 2 and same((moved or [none.value])[0], both.value),
+                f"{none.mechanism.purpose}: a release depends on two records of one person, but"
+                " the certificate says that they enter separate releases",
             )
 
 
