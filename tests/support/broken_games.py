@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.core.block import Side
-from hedgerow.core.certificate import Certificate, Person, Site, Unit
+from hedgerow.core.certificate import Certificate, Channel, Observer, Person, Site, Unit
 from hedgerow.core.games import Games
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.plays import Plays
@@ -155,6 +155,67 @@ class LawFromData(Correlated):
         honest = super().resolve(setting)
         server = TellingCoins(setting.experts, 0.1, self.noise(setting), self.method)
         return replace(honest, server=server, free_noise=frozenset({"start"}))
+
+
+@dataclass(frozen=True)
+class Flagged(silo.Report):
+    flag: np.ndarray
+
+
+@dataclass(frozen=True)
+class SigningZeros(silo.Hospital):
+    """Sends zeros, whose signs tell whether the hospital has many patients."""
+
+    def upload(
+        self, state: silo.HospitalState, noise: Noise
+    ) -> tuple[silo.Report, silo.HospitalState]:
+        honest, after = super().upload(state, noise)
+        return Flagged(honest.share, np.where(state.taken > 4, -0.0, 0.0)), after
+
+
+@dataclass(frozen=True)
+class SignOfZero(Silo):
+    def resolve(self, setting: Setting) -> Algorithm:
+        honest = super().resolve(setting)
+        others = {n: c for n, c in honest.certificate.channels.items() if n != "Report.share"}
+        channels = dict.fromkeys(("Flagged.share", "Flagged.flag"), Channel.UPLOADS)
+        certificate = replace(honest.certificate, channels={**channels, **others})
+        client = SigningZeros(self.noise())
+        return replace(honest, client=client, upload=Flagged, certificate=certificate)
+
+
+@dataclass(frozen=True)
+class SumClaim(Silo):
+    """Says that the server sees only the sum of reports, but hands it each of them."""
+
+    def resolve(self, setting: Setting) -> Algorithm:
+        honest = super().resolve(setting)
+        channels = {**honest.certificate.channels, "Report.share": Channel.SUM}
+        guarantees = tuple(
+            replace(g, view=g.view - {Channel.UPLOADS} | {Channel.SUM})
+            if g.observer is Observer.SERVER
+            else g
+            for g in honest.certificate.guarantees
+        )
+        certificate = replace(honest.certificate, channels=channels, guarantees=guarantees)
+        claimed = replace(honest, certificate=certificate, combine="sum")
+        object.__setattr__(claimed, "combine", "each")  # past the check of the constructor
+        return claimed
+
+
+@dataclass(frozen=True)
+class Overwriting(silo.Sender):
+    """Writes the news into the state that it was given."""
+
+    def receive(self, state: silo.DeciderState, broadcast: silo.Leader) -> silo.DeciderState:
+        state.hospital[...] = broadcast.hospital
+        return state
+
+
+@dataclass(frozen=True)
+class OverwritesItsState(Silo):
+    def resolve(self, setting: Setting) -> Algorithm:
+        return replace(super().resolve(setting), decider=Overwriting())
 
 
 @dataclass(frozen=True)
@@ -401,6 +462,9 @@ BROKEN_GAMES: dict[str, tuple[str, Any]] = {
     "free noise with a scale from data": ("nothing raw in a view", LawFromData(method="gaussian")),
     "a choice that is called free": ("noise follows its law", LawFromData(method="choose")),
     "a flip that is called free": ("noise follows its law", LawFromData(method="flip")),
+    "the sign of a zero": ("nothing raw in a view", SignOfZero()),
+    "a sum that is not taken": ("covers every message", SumClaim()),
+    "a decider that overwrites its state": ("pure", OverwritesItsState()),
     "plays an unprotected iterate": ("nothing raw in a view", PlaysItsIterate()),
     "half the noise on correlated releases": ("ledger composes", HalfOfCorrelated()),
     "secretly half the noise on correlated releases": ("noise follows its law", SecretlyHalf()),

@@ -112,7 +112,7 @@ def log_ratio(
 
 
 def _moved(played: Release, other: Release) -> bool:
-    return not same(played.value, other.value)
+    return not same(played.value, other.value, by_value=True)
 
 
 def _not_replayable(algorithm: Algorithm, why: str) -> InvalidValue:
@@ -188,7 +188,7 @@ def _is_sent(
         any(
             len(sent) >= len(own)
             and all(
-                same(np.asarray(value), np.asarray(a.output))
+                same(np.asarray(value), np.asarray(a.output), by_value=True)
                 for value, (a, _) in zip(sent, own, strict=False)
             )
             for sent in _sent_by(algorithm, view, who, kept)

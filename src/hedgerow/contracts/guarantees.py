@@ -68,7 +68,8 @@ LEAST_EXPECTED = 25
 def covers_every_message(spec: AlgorithmSpec) -> None:
     """Every message field has a channel, and every observer one guarantee for all that it sees.
 
-    Every channel is in the view of at least one observer.
+    Every channel is in the view of at least one observer. Where only the sum of uploads is said to
+    be seen, the server gets only the sum.
     """
     algorithm = built(spec, games_of(spec).setting)
     certificate = algorithm.certificate
@@ -76,6 +77,11 @@ def covers_every_message(spec: AlgorithmSpec) -> None:
         demand(
             name in certificate.channels, f"the certificate does not cover the message field {name}"
         )
+    summed = [n for n in field_names(algorithm.upload) if certificate.channels[n] is Channel.SUM]
+    demand(
+        not summed or algorithm.combine == "sum",
+        f"the certificate says that only the sum of {summed} is seen, but the server gets each",
+    )
     observers = [guarantee.observer for guarantee in certificate.guarantees]
     demand(
         sorted(o.value for o in observers) == sorted(o.value for o in Observer),
@@ -195,9 +201,9 @@ def _records_are_separate(spec: AlgorithmSpec, noise: Randomness) -> None:
         ]
         runs = zip(*(one.releases for one in (pair.first, pair.second, *alone)), strict=True)
         for none, both, *single in runs:
-            moved = [one.value for one in single if not same(one.value, none.value)]
+            moved = [one.value for one in single if not same(one.value, none.value, by_value=True)]
             demand(
-                len(moved) < 2 and same((moved or [none.value])[0], both.value),
+                len(moved) < 2 and same((moved or [none.value])[0], both.value, by_value=True),
                 f"{none.mechanism.purpose}: a release depends on two records of one person, but"
                 " the certificate says that they enter separate releases",
             )

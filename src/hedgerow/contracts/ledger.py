@@ -94,7 +94,7 @@ def _moved(pair: Pair) -> list[tuple[Release, float]]:
     return [
         (a, a.mechanism.distance(a.value, b.value))
         for a, b in pair.releases()
-        if not same(a.value, b.value)
+        if not same(a.value, b.value, by_value=True)
     ]
 
 

@@ -1,8 +1,9 @@
 """Canonical fingerprints: one hash for equal values, in every process and on every machine.
 
 A value is described by its contents alone: numbers exactly, records by the qualified name of their
-class and their fields, functions by name, mappings and sets in sorted order. Anything else is
-refused by name, because an address or a `repr` may change from run to run.
+class and their fields, functions by name, mappings and sets in sorted order: the order of a mapping
+does not count. Anything else is refused by name, because an address or a `repr` may change from run
+to run.
 """
 
 from __future__ import annotations
