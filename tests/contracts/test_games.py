@@ -12,11 +12,13 @@ import pytest
 from hedgerow.algorithms.registry import variants
 from hedgerow.contracts.games import (
     LONG,
+    PLACES,
     SETTING,
     far_pairs,
     from_round,
     games_of,
     pairs,
+    possible_places,
     records_between,
     whole,
     with_record,
@@ -245,11 +247,26 @@ def test_neighbours_differ_in_one_unit(unit: Unit, rounds: int | None, clients: 
 @pytest.mark.parametrize("spec", [NoisySums(), Silo(), Correlated()])
 def test_a_person_who_moves_is_tried_at_every_place(spec: AlgorithmSpec) -> None:
     """At one client in two rounds, at two clients in one round, and at two in two."""
-    games, places = games_of(spec), set()
+    games, found = games_of(spec), set()
     for _, one, other in pairs(spec, MOVES, 30):
         when, who = zip(*records_between(games.recorded(one), games.recorded(other)), strict=True)
-        places.add((len(set(when)), len(set(who))))
-    assert places == {(2, 1), (1, 2), (2, 2)}
+        found.add((len(set(when)), len(set(who))))
+        assert possible_places(games.recorded(one)) == PLACES.keys()
+    assert found == {(2, 1), (1, 2), (2, 2)}
+
+
+def test_places_that_a_game_does_not_have_are_not_demanded() -> None:
+    """In the population, one client reports in each round."""
+    population = Claims(Population(), MOVES, PureDP(2.0))
+    _, one, _ = next(pairs(population, MOVES, 1))
+    assert possible_places(games_of(population).recorded(one)) == {(False, False), (False, True)}
+    assert examine("sensitivities hold", population).status == "holds"
+    for shape, expected in (
+        ((1, 3, 2), {(True, False)}),
+        ((3, 1, 2), {(False, True)}),
+        ((1, 1, 2), set()),
+    ):
+        assert possible_places(RecordedArray(np.zeros(shape))) == expected
 
 
 def test_a_game_takes_over_one_record_of_another() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -144,13 +145,29 @@ def with_record(cell: tuple[int, int], first: Environment, second: Environment) 
     return _Rounds(first.setting, first.traits, replace(before, losses=losses, reports=reports))
 
 
-def report_together(environment: Environment) -> bool:
-    """Whether two clients ever report in one round."""
+Place = tuple[bool, bool]  # whether two records are in one round, and at one client
+PLACES: dict[Place, str] = {
+    (True, False): "at two clients in the same round",
+    (False, False): "at two clients in two rounds",
+    (False, True): "at the same client in two rounds",
+}
+
+
+def places(cells: list[tuple[int, int]]) -> set[Place]:
+    """How the records of a person lie to each other."""
+    return {(a[0] == b[0], a[1] == b[1]) for a, b in combinations(cells, 2)}
+
+
+def possible_places(environment: Environment) -> set[Place]:
+    """How two reports of a game can lie to each other: clients may be absent or not report."""
     block = whole(environment)
     shown = np.ones(block.reports.shape[:2], bool)
     for mask in (block.present, block.reporting):
         shown &= True if mask is None else mask
-    return bool((shown.sum(axis=1) > 1).any())
+    rounds, clients = (shown.any(axis=axis).sum() > 1 for axis in (1, 0))
+    found = {(True, False)} if (shown.sum(axis=1) > 1).any() else set[Place]()
+    found |= {(False, True)} if (shown.sum(axis=0) > 1).any() else set()
+    return found | ({(False, False)} if rounds and clients else set())
 
 
 @lru_cache(maxsize=256)
@@ -206,7 +223,7 @@ def _visits(
     ]
     more = [free[i] for i in rng.permutation(len(free))]
     if person.may_span_clients:
-        moves = ((True, False), (False, False), (False, True))[trial // 2 % 3]
+        moves = tuple(PLACES)[trial // 2 % len(PLACES)]
         second = next(cell for cell in more if (cell[0] == when, cell[1] == who) == moves)
         more = [second, *(cell for cell in more if cell != second)]
     return [(when, who), *more[: person.appearances - 1]]

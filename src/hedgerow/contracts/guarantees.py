@@ -16,13 +16,16 @@ from scipy.special import bdtr, bdtrc
 from hedgerow.contracts.adversary import by_round, largest_delta, sort_by_prefix
 from hedgerow.contracts.games import (
     EXPERTS,
+    PLACES,
     SETTING,
+    Place,
     built,
     games_of,
     has_experts,
     pairs,
+    places,
+    possible_places,
     records_between,
-    report_together,
     with_record,
 )
 from hedgerow.contracts.neighbours import (
@@ -164,7 +167,7 @@ def sensitivities_hold(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> None:
     two = (TWO_RECORDS,) if algorithm.certificate.separate else ()
     for unit in dict.fromkeys((*units(algorithm), *two)):
         if isinstance(unit, Person) and unit.may_span_clients and unit.appearances > 1:
-            _two_clients_in_one_round(spec, unit)
+            _tried_at_every_place(spec, unit)
         for a, b in (both for pair in replays(spec, unit, noise) for both in pair.releases()):
             moved = a.mechanism.distance(a.value, b.value)
             allowed = a.mechanism.sensitivity * (1 + 1e-9)
@@ -177,16 +180,18 @@ def sensitivities_hold(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> None:
         _records_are_separate(spec, noise)
 
 
-def _two_clients_in_one_round(spec: AlgorithmSpec, unit: Unit) -> None:
-    """Demand that pairs try two records of a person in one round, where the game allows it."""
-    games, possible = games_of(spec), False
+def _tried_at_every_place(spec: AlgorithmSpec, unit: Unit) -> None:
+    """Demand that pairs try the records of a person who moves at every place of the game."""
+    games, possible, tried = games_of(spec), set[Place](), set[Place]()
     for _, stream, neighbour in pairs(spec, unit, TRIALS):
         first, second = games.recorded(stream), games.recorded(neighbour)
-        rounds = [when for when, _ in records_between(first, second)]
-        if len(set(rounds)) < len(rounds):
+        tried |= places(records_between(first, second))
+        possible |= possible_places(first)
+        if tried >= PLACES.keys():
             return
-        possible = possible or report_together(first)
-    demand(not possible, f"no pair of its games tries {unit.words()} in the same round")
+    for place, words in PLACES.items():
+        fine = place in tried or place not in possible
+        demand(fine, f"no pair of its games tries {unit.words()} {words}")
 
 
 def _records_are_separate(spec: AlgorithmSpec, noise: Randomness) -> None:

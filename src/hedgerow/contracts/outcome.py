@@ -32,7 +32,7 @@ def same(first: Any, second: Any, tolerance: float = 0.0, *, by_value: bool = Fa
     `by_value` they do not, and with a tolerance floats may differ by it.
     """
     if isinstance(first, Buffer) and isinstance(second, Buffer):
-        first, second = first.rows, second.rows
+        return _same_arrays(first.rows, second.rows, tolerance, by_value)
     if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
         return _same_arrays(np.asarray(first), np.asarray(second), tolerance, by_value)
     if hasattr(first, "__dataclass_fields__"):

@@ -39,7 +39,7 @@ def noiseless_is_reference(spec: AlgorithmSpec) -> None:
             simulate(one, environment, seed, sinks=[kept], noise=NoNoise())
             plays.append(kept.all_plays())
         demand(
-            same(*plays, games_of(spec).tolerance),
+            same(plays[0], plays[1], games_of(spec).tolerance),
             f"without noise the plays differ from those of {algorithm.reference.name}",
         )
 
