@@ -31,10 +31,12 @@ def same(first: Any, second: Any, tolerance: float = 0.0, *, by_value: bool = Fa
     Bit for bit: the sign of a zero, the bits of a NaN and the types of numbers count. With
     `by_value` they do not, and with a tolerance floats may differ by it.
     """
-    if isinstance(first, Buffer) and isinstance(second, Buffer):
-        return _same_arrays(first.rows, second.rows, tolerance, by_value)
-    if isinstance(first, np.ndarray) or isinstance(second, np.ndarray):
-        return _same_arrays(np.asarray(first), np.asarray(second), tolerance, by_value)
+    arrays = (np.ndarray, Buffer)
+    if isinstance(first, arrays) or isinstance(second, arrays):
+        one, other = (np.asarray(v.rows if isinstance(v, Buffer) else v) for v in (first, second))
+        return isinstance(first, Buffer) == isinstance(second, Buffer) and (
+            _same_arrays(one, other, tolerance, by_value)
+        )
     if hasattr(first, "__dataclass_fields__"):
         return type(first) is type(second) and all(
             same(getattr(first, f.name), getattr(second, f.name), tolerance, by_value=by_value)
@@ -44,6 +46,11 @@ def same(first: Any, second: Any, tolerance: float = 0.0, *, by_value: bool = Fa
         return len(first) == len(second) and all(
             same(a, b, tolerance, by_value=by_value) for a, b in zip(first, second, strict=True)
         )
+    return _same_numbers(first, second, tolerance, by_value)
+
+
+def _same_numbers(first: Any, second: Any, tolerance: float, by_value: bool) -> bool:
+    """Compare numbers, and all other values that know equality."""
     if isinstance(first, float) and isinstance(second, float):
         if tolerance:
             return abs(first - second) <= tolerance or first == second
