@@ -235,7 +235,8 @@ def test_sums_without_a_law_are_an_envelope() -> None:
             *certificate.guarantees[1:],
         ),
     )
-    assert ratios(replace(algorithm, certificate=hidden), 1, 3)[1] == {False}
+    summed = replace(algorithm, certificate=hidden, combine="sum")
+    assert ratios(summed, 1, 3)[1] == {False}
 
 
 def test_broadcast_releases_are_seen_and_the_own_noise_of_the_server_hides_nothing() -> None:
@@ -283,12 +284,28 @@ class Tossing(Walker):
         return super().upload(state, noise)
 
 
+@dataclass(frozen=True)
+class Counting(Walker):
+    def upload(self, state: Heard, noise: Noise) -> tuple[Report, Heard]:
+        noise.index(2 if state.losses.sum() < 2 else 3, "toss")
+        return super().upload(state, noise)
+
+
+@dataclass(frozen=True)
+class Scaling(Walker):
+    def upload(self, state: Heard, noise: Noise) -> tuple[Report, Heard]:
+        noise.draw("gaussian", "toss", scale=1.0 + state.losses.sum())
+        return super().upload(state, noise)
+
+
 @pytest.mark.parametrize(
     ("client", "why"),
     [
         (Raw, "the server sees .*, which depends on the data beyond what was released"),
         (Sometimes, "neighbouring streams give different numbers|depends on data beyond what"),
         (Choosing, "'best' is drawn from data outside any mechanism"),
+        (Counting, "the law of a coin depends on data beyond what was released"),
+        (Scaling, "the law of a coin depends on data beyond what was released"),
         (Tossing, "the sequence of coins depends on the data"),
     ],
 )

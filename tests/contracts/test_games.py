@@ -10,21 +10,35 @@ import numpy as np
 import pytest
 
 from hedgerow.algorithms.registry import variants
-from hedgerow.contracts.games import LONG, SETTING, far_pairs, from_round, games_of, pairs, whole
+from hedgerow.contracts.games import (
+    LONG,
+    PLACES,
+    SETTING,
+    far_pairs,
+    from_round,
+    games_of,
+    pairs,
+    possible_places,
+    records_between,
+    whole,
+    with_record,
+)
 from hedgerow.contracts.outcome import NotApplicable, same
 from hedgerow.contracts.suite import CONTRACTS, examine
 from hedgerow.contracts.views import nothing_raw_in_a_view
+from hedgerow.core.buffer import Buffer
 from hedgerow.core.certificate import Event, Person, PrivacyCurve, Site, Unit
 from hedgerow.core.convex import SquaredError
 from hedgerow.core.losses import Linear
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
+from hedgerow.core.noise import Noise
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, SpecTraits
 from hedgerow.core.setting import Setting
 from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.privacy.curves import GaussianDP, PureDP
 from support.broken import LeaksLate
 from support.broken_games import BROKEN_GAMES, Compiled
 from support.honest import NoisySums
-from support.points import Correlated
+from support.points import CLIP, Correlated, Correlating, Learning
 from support.population import Population
 from support.silo import Silo
 
@@ -82,11 +96,24 @@ REASONS = {
     "start noise that is not declared": "gaussian noise for 'start' is drawn outside",
     "protective noise that is called free": "'report' is declared as noise that protects nothing",
     "free noise that hides data": "the server sees Report.share",
+    "an index with a count from data": "the law of a coin depends on data beyond",
+    "a uniform coin with a scale from data": "the law of a coin depends on data beyond",
+    "free noise with a scale from data": "the law of a coin depends on data beyond",
+    "a choice that is called free": "'choose' picks by scores for 'start' is drawn outside",
+    "a flip that is called free": "'flip' picks by scores for 'start' is drawn outside",
+    "the sign of a zero": "the server sees Flagged.flag",
+    "a sum that is not taken": "only the sum of .*Report.share.* but the server gets each",
+    "a decider that overwrites its state": "a state was changed in place",
     "plays an unprotected iterate": "the peer sees plays",
     "half the noise on correlated releases": "whose shifts add up to mu = 2|mu = 1.99",
     "secretly half the noise on correlated releases": "do not follow the declared law",
     "counts one of many correlated releases": "whose shifts add up to mu = 1.49",
     "two correlated records pay for one": "at most 2 records at one client, whose shifts add up",
+    "two records in one sum pay for separate ones": "2 records across clients moved a .* by 2",
+    "sums that are called separate": "2 records across clients moved a released value by 2",
+    "never tries two records in one round": "no pair of its games tries .* in the same round",
+    "correlated records that are called separate": "depends on two records of one person",
+    "two correlated records pay for separate ones": "2 records across .*add up to mu = 1.99",
     "shifts of noise that is not Gaussian": "only the shifts of Gaussian noise add up, not KNorm",
     "leaves the domain": "play points of Ball",
     "compiled, with large errors": "change the run",
@@ -108,6 +135,7 @@ def test_a_broken_version_fails_for_its_reason(name: str) -> None:
     [
         ("secret side information", ("nothing raw in a view", "ledger composes")),
         ("half the noise on correlated releases", ("noise follows its law", "sensitivities hold")),
+        ("an index with a count from data", ("noise follows its law", "causal")),
         ("plays an unprotected iterate", ("ledger composes", "sensitivities hold")),
         ("speaks out of turn", ("ledger composes", "sensitivities hold", "public is public")),
         ("a patient pays for one stay", ("sensitivities hold", "nothing raw in a view")),
@@ -216,6 +244,43 @@ def test_neighbours_differ_in_one_unit(unit: Unit, rounds: int | None, clients: 
     assert rounds is not None or max(spread) > 1
 
 
+@pytest.mark.parametrize("spec", [NoisySums(), Silo(), Correlated()])
+def test_a_person_who_moves_is_tried_at_every_place(spec: AlgorithmSpec) -> None:
+    """At one client in two rounds, at two clients in one round, and at two in two."""
+    games, found = games_of(spec), set()
+    for _, one, other in pairs(spec, MOVES, 30):
+        when, who = zip(*records_between(games.recorded(one), games.recorded(other)), strict=True)
+        found.add((len(set(when)), len(set(who))))
+        assert possible_places(games.recorded(one)) == PLACES.keys()
+    assert found == {(2, 1), (1, 2), (2, 2)}
+
+
+def test_places_that_a_game_does_not_have_are_not_demanded() -> None:
+    """In the population, one client reports in each round."""
+    population = Claims(Population(), MOVES, PureDP(2.0))
+    _, one, _ = next(pairs(population, MOVES, 1))
+    assert possible_places(games_of(population).recorded(one)) == {(False, False), (False, True)}
+    assert examine("sensitivities hold", population).status == "holds"
+    for shape, expected in (
+        ((1, 3, 2), {(True, False)}),
+        ((3, 1, 2), {(False, True)}),
+        ((1, 1, 2), set()),
+    ):
+        assert possible_places(RecordedArray(np.zeros(shape))) == expected
+
+
+def test_a_game_takes_over_one_record_of_another() -> None:
+    for spec in (NoisySums(), Silo(), Correlated()):
+        games = games_of(spec)
+        _, *streams = next(pairs(spec, MOVES, 1))
+        first, second = map(games.recorded, streams)
+        cells = records_between(first, second)
+        for cell in cells:
+            one = with_record(cell, first, second)
+            assert records_between(first, one) == [cell]
+            assert records_between(one, second) == [other for other in cells if other != cell]
+
+
 @pytest.mark.parametrize("where", ["timing", "client"])
 def test_a_leak_above_a_large_total_is_seen_only_far_from_home(
     where: str, monkeypatch: pytest.MonkeyPatch
@@ -307,6 +372,10 @@ def test_a_game_goes_on_with_the_records_of_another() -> None:
         (np.array([1]), np.array([2]), 5.0, False),
         ([1.0, 2], [1.0 + 1e-12, 2], 1e-9, True),
         (PureDP(1.0), PureDP(1.0 + 1e-12), 1e-9, True),
+        (Buffer([[1.0]]), Buffer([[1.0 + 1e-12]]), 0.0, False),
+        (Buffer([[1.0]]), Buffer([[1.0 + 1e-12]]), 1e-9, True),
+        (Buffer([[1.0]]), Buffer([[1.0 + 1e-6]]), 1e-9, False),
+        (Buffer([[1.0]]), Buffer([[1.0], [1.0]]), 1e-9, False),
         (PureDP(1.0), GaussianDP(1.0), 1e-9, False),
     ],
 )
@@ -314,3 +383,87 @@ def test_floats_are_equal_up_to_the_tolerance(
     first: Any, second: Any, tolerance: float, equal: bool
 ) -> None:
     assert same(first, second, tolerance) is equal
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "equal_values"),
+    [
+        (0.0, -0.0, True),
+        (np.zeros(2), -np.zeros(2), True),
+        (Buffer([[0.0]]), Buffer([[-0.0]]), True),
+        (PureDP(0.0), PureDP(-0.0), True),
+        ([0.0], [-0.0], True),
+        (np.zeros(2), np.zeros(2, np.float32), True),
+        (np.zeros(2), np.zeros(2, np.int64), True),
+        (1, True, True),
+        (1, 1.0, True),
+        (np.array([np.nan]), np.array([-np.nan]), True),
+        (1.0, 2.0, False),
+    ],
+)
+def test_values_are_compared_bit_for_bit(first: Any, second: Any, equal_values: bool) -> None:
+    assert not same(first, second)
+    assert same(first, first)
+    assert same(first, second, by_value=True) is equal_values
+
+
+@dataclass(frozen=True)
+class Referred(Compiled):
+    """Compiled, with the plain algorithm as reference."""
+
+    def resolve(self, setting: Setting) -> Algorithm:
+        return replace(super().resolve(setting), reference=Correlated().build(setting))
+
+
+@pytest.mark.parametrize(("error", "status"), [(1e-12, "holds"), (1e-6, "broken")])
+def test_the_reference_is_met_up_to_the_tolerance(error: float, status: str) -> None:
+    assert examine("noiseless is reference", Referred(error=error)).status == status
+
+
+@dataclass(frozen=True)
+class Batching(Learning):
+    """Its points differ a little if all clients are computed at once, as if compiled."""
+
+    error: float = 1e-12
+
+    def play(self, state: Any, context: Context, noise: Noise) -> tuple[np.ndarray, Any]:
+        return state.point * (1 - self.error if noise.batch else 1), state
+
+
+@dataclass(frozen=True)
+class Batches(Compiled):
+    def resolve(self, setting: Setting) -> Algorithm:
+        client = Batching(setting.experts, CLIP, self.error)
+        return replace(super().resolve(setting), client=client, advance=None)
+
+
+@pytest.mark.parametrize(("error", "status"), [(1e-12, "holds"), (1e-6, "broken")])
+def test_states_survive_up_to_the_tolerance(error: float, status: str) -> None:
+    assert examine("states survive", Batches(error=error)).status == status
+
+
+@dataclass(frozen=True)
+class Bare:
+    """A server without a state."""
+
+    state: ClassVar[type[Any]] = type(None)
+
+    inner: Correlating
+
+    def open(self, noise: Noise) -> tuple[Any, None]:
+        return self.inner.open(noise)[0], None
+
+    def aggregate(self, state: None, uploads: Any, noise: Noise) -> tuple[Any, None]:
+        return self.inner.aggregate(self.inner.open(noise)[1], uploads, noise)[0], None
+
+
+@dataclass(frozen=True)
+class Stateless(Correlated):
+    def resolve(self, setting: Setting) -> Algorithm:
+        honest = super().resolve(setting)
+        return replace(honest, server=Bare(Correlating(setting.experts, 0.1, self.noise(setting))))
+
+
+def test_a_role_without_a_state_is_pure() -> None:
+    outcome = examine("pure", Stateless())
+    assert outcome.status == "holds", outcome.detail

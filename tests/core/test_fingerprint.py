@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from copy import copy
-from dataclasses import dataclass, fields, is_dataclass, make_dataclass
+from dataclasses import dataclass, fields, is_dataclass, make_dataclass, replace
 from enum import Enum
 from functools import cached_property, lru_cache, partial
 from pathlib import Path
@@ -199,6 +199,17 @@ def test_cached_values_do_not_matter() -> None:
     assert fingerprint(used, "a") == fingerprint(unused, "a")
 
 
+def test_an_empty_slot_and_a_true_cached_value_hide_nothing() -> None:
+    assert fingerprint(Inheriting(1), "a") != fingerprint(Inheriting(2), "a")
+    assert fingerprint(_overwritten(9.0), "a") == fingerprint(Cached(3.0), "a")
+
+
+def test_free_noise_counts() -> None:
+    algorithm = PINNED["hedge"].build(SETTING)
+    changed = replace(algorithm, free_noise=frozenset({"start"}))
+    assert changed.fingerprint() != algorithm.fingerprint()
+
+
 # Single values.
 
 
@@ -325,6 +336,27 @@ def _hiding() -> Other:
     return record
 
 
+class Slotted:
+    __slots__ = ("__deep", "rate")
+
+
+@dataclass(frozen=True)
+class Inheriting(Slotted):
+    value: Any
+
+
+def _in_a_slot(name: str) -> Inheriting:
+    record = Inheriting(1)
+    object.__setattr__(record, name, 2.0)
+    return record
+
+
+def _overwritten(square: Any) -> Cached:
+    record = Cached(3.0)
+    object.__setattr__(record, "square", square)
+    return record
+
+
 def _local() -> Any:
     seen: list[int] = []
 
@@ -347,6 +379,10 @@ def _local_class() -> Any:
             r"^role\.value\[1\]\['a'\] has no fingerprint: object is not",
         ),
         (_hiding(), r"^role\.memory has no fingerprint: it is not a field\. Declare it as a field"),
+        (_in_a_slot("rate"), r"^role\.rate has no fingerprint: it is not a field"),
+        (_in_a_slot("_Slotted__deep"), r"^role\._Slotted__deep has no fingerprint"),
+        (_overwritten(8.0), r"^role\.square has no fingerprint: it is not a field"),
+        (_overwritten(np.array([9.0])), r"^role\.square has no fingerprint"),
         (
             lambda: 0,
             "<lambda> is not the name of one thing. Define it at the top level of a module",

@@ -267,6 +267,18 @@ def test_deciders_that_are_not_the_reporters() -> None:
     assert result.final_regret == pytest.approx(paid - vectors.sum(axis=0).min(), abs=1e-9)
 
 
+def test_the_sum_of_uploads_is_claimed_only_where_it_is_taken() -> None:
+    setting = Silo(np.zeros((5, 4))).setting
+    name = next(name for name in CERTIFICATE.channels if name.startswith("Value."))
+    claimed = replace(CERTIFICATE, channels={**CERTIFICATE.channels, name: Channel.SUM})
+    given = ("silo", setting, Reporter(), Columns(4), claimed, Value, Number, Listener(4))
+    assert Algorithm(*given, combine="sum").combine == "sum"
+    with pytest.raises(
+        InvalidValue, match=r"only the sum of Value\.value is seen, but combine='each'"
+    ):
+        Algorithm(*given, combine="each")
+
+
 @dataclass(frozen=True)
 class Tired(Listener):
     """Its state is another one after the first play."""

@@ -13,9 +13,16 @@ from hedgerow.core.certificate import PrivacyCurve
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.privacy.composition.bounded_range import AdaptiveBoundedRange
 from hedgerow.privacy.composition.fixed_plan import Numerical, fixed_plan
-from hedgerow.privacy.composition.groups import appearances
+from hedgerow.privacy.composition.groups import appearances, group
 from hedgerow.privacy.composition.steps import AfterPureStep, PureComposition, pure_sum
-from hedgerow.privacy.curves import ApproximateDP, BoundedRange, GaussianDP, LaplaceDP, PureDP
+from hedgerow.privacy.curves import (
+    ApproximateDP,
+    BoundedRange,
+    GaussianDP,
+    LaplaceDP,
+    PureDP,
+    WithFailure,
+)
 
 
 def exact_pure(bound: float, steps: int, epsilon: float) -> float:
@@ -320,3 +327,11 @@ def test_separate_releases_cost_sqrt_k_mu_and_common_ones_k_mu() -> None:
         measured, error = _measured(common, epsilon)
         assert abs(measured - together.delta(epsilon)) < error
         assert measured > separate.delta(epsilon) + error
+
+
+def test_a_group_can_fail_if_one_record_can() -> None:
+    """At an infinite epsilon delta is what remains: not 0, and no less than the curve of one."""
+    failing = group(WithFailure(GaussianDP(1.0), 0.01), 2)
+    assert failing.delta(inf) == failing.delta(1e6) >= 0.01
+    for curve in (AfterPureStep(GaussianDP(1.0), 0.5), AdaptiveBoundedRange(0.1, 5)):
+        assert group(curve, 2).delta(inf) == 0.0

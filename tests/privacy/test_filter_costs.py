@@ -270,6 +270,16 @@ def test_a_filter_takes_the_cheapest_cost_that_fits() -> None:
     assert price(curve, "concentrated") < price(PureDP(quoted), "concentrated")
 
 
+def test_a_filter_does_not_spend_delta_for_a_little_less_epsilon() -> None:
+    """The quote has twice the delta and slightly fewer units: five releases fit by their steps."""
+    account, cost = Filter(Budget(1.0, 1e-5), reserve=5e-6), WithFailure(PureDP(1e-3), 1e-6)
+    for _ in range(5):
+        account = account.spend(cost)
+    assert account.odometer.delta == pytest.approx(5e-6)
+    with pytest.raises(BudgetSpent, match="delta = 1e-06"):
+        account.spend(cost)
+
+
 def test_a_rho_budget_compares_the_dartboard_by_its_steps() -> None:
     rho = float(amount(price(DARTBOARD, "concentrated")))
     assert fits(DARTBOARD, Budget(rho=rho * 1.001))

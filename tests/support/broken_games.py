@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hedgerow.core.block import Side
-from hedgerow.core.certificate import Certificate, Person, Site, Unit
+from hedgerow.core.certificate import Certificate, Channel, Observer, Person, Site, Unit
 from hedgerow.core.games import Games
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.plays import Plays
@@ -122,6 +122,103 @@ class FreeNoiseProtects(Silo):
 
 
 @dataclass(frozen=True)
+class TellingCoins(points.Correlating):
+    """Adds a coin to its point, whose law depends on the gradients."""
+
+    method: str = "index"
+
+    def coin(self, gradient: np.ndarray, noise: Noise) -> float:
+        secret = bool(gradient.sum() < 0)
+        if self.method == "index":
+            return noise.index(2 if secret else 10**6, "start")
+        if self.method == "choose":
+            return noise.choose("gumbel", gradient - gradient.min(), 1e6, "start")
+        if self.method == "flip":
+            return noise.flip(max(0.0, float(gradient.sum())), 1e6, "start")
+        return float(noise.draw(self.method, "start", (), scale=1e-3 if secret else 1.0))
+
+    def aggregate(
+        self, state: points.ServerState, uploads: points.Gradient, noise: Noise
+    ) -> tuple[points.Point, points.ServerState]:
+        honest, after = super().aggregate(state, uploads, noise)
+        moved = 1e-9 * self.coin(uploads.gradient, noise) * np.eye(self.width)[0]
+        return points.Point(1, self.place(honest.point + moved)), after
+
+
+@dataclass(frozen=True)
+class LawFromData(Correlated):
+    """The law of a free coin tells the sign of a secret sum."""
+
+    method: str = "index"
+
+    def resolve(self, setting: Setting) -> Algorithm:
+        honest = super().resolve(setting)
+        server = TellingCoins(setting.experts, 0.1, self.noise(setting), self.method)
+        return replace(honest, server=server, free_noise=frozenset({"start"}))
+
+
+@dataclass(frozen=True)
+class Flagged(silo.Report):
+    flag: np.ndarray
+
+
+@dataclass(frozen=True)
+class SigningZeros(silo.Hospital):
+    """Sends zeros, whose signs tell whether the hospital has many patients."""
+
+    def upload(
+        self, state: silo.HospitalState, noise: Noise
+    ) -> tuple[silo.Report, silo.HospitalState]:
+        honest, after = super().upload(state, noise)
+        return Flagged(honest.share, np.where(state.taken > 4, -0.0, 0.0)), after
+
+
+@dataclass(frozen=True)
+class SignOfZero(Silo):
+    def resolve(self, setting: Setting) -> Algorithm:
+        honest = super().resolve(setting)
+        others = {n: c for n, c in honest.certificate.channels.items() if n != "Report.share"}
+        channels = dict.fromkeys(("Flagged.share", "Flagged.flag"), Channel.UPLOADS)
+        certificate = replace(honest.certificate, channels={**channels, **others})
+        client = SigningZeros(self.noise())
+        return replace(honest, client=client, upload=Flagged, certificate=certificate)
+
+
+@dataclass(frozen=True)
+class SumClaim(Silo):
+    """Says that the server sees only the sum of reports, but hands it each of them."""
+
+    def resolve(self, setting: Setting) -> Algorithm:
+        honest = super().resolve(setting)
+        channels = {**honest.certificate.channels, "Report.share": Channel.SUM}
+        guarantees = tuple(
+            replace(g, view=g.view - {Channel.UPLOADS} | {Channel.SUM})
+            if g.observer is Observer.SERVER
+            else g
+            for g in honest.certificate.guarantees
+        )
+        certificate = replace(honest.certificate, channels=channels, guarantees=guarantees)
+        claimed = replace(honest, certificate=certificate, combine="sum")
+        object.__setattr__(claimed, "combine", "each")  # past the check of the constructor
+        return claimed
+
+
+@dataclass(frozen=True)
+class Overwriting(silo.Sender):
+    """Writes the news into the state that it was given."""
+
+    def receive(self, state: silo.DeciderState, broadcast: silo.Leader) -> silo.DeciderState:
+        state.hospital[...] = broadcast.hospital
+        return state
+
+
+@dataclass(frozen=True)
+class OverwritesItsState(Silo):
+    def resolve(self, setting: Setting) -> Algorithm:
+        return replace(super().resolve(setting), decider=Overwriting())
+
+
+@dataclass(frozen=True)
 class LocalStep(points.Learning):
     """Plays its own iterate: the broadcast point, moved by its raw gradient."""
 
@@ -190,6 +287,69 @@ class ShiftsOfAnotherLaw(Correlated):
         assert isinstance(honest.server, points.Correlating)
         server = replace(honest.server, noise=noise)
         return _with(replace(honest, server=server), mechanisms=(noise,))
+
+
+@dataclass(frozen=True)
+class OneByOne(points.Correlating):
+    """Releases the gradients of each round, added up over clients."""
+
+    def aggregate(
+        self, state: points.ServerState, uploads: points.Gradient, noise: Noise
+    ) -> tuple[points.Point, points.ServerState]:
+        released = state.released.append(noise.release(self.noise, uploads.gradient))
+        point = self.place(-self.rate * released.rows.sum(axis=0))
+        return points.Point(1, point), replace(state, released=released)
+
+
+@dataclass(frozen=True)
+class TwoInOneRound(OnePerRelease):
+    """Charges sqrt(k) for the k records of a person: two of them may be in one round."""
+
+    unit: Unit = silo.EVENT
+    separate: bool = False
+
+    def resolve(self, setting: Setting) -> Algorithm:
+        honest, k = super().resolve(setting), getattr(self.unit, "appearances", 1)
+        guarantees = tuple(
+            replace(g, unit=self.unit, curve=GaussianDP(self.mu * k**0.5)) if g.protects else g
+            for g in honest.certificate.guarantees
+        )
+        server = OneByOne(setting.experts, 0.1, self.noise(setting))
+        return _with(
+            replace(honest, server=server),
+            guarantees=guarantees,
+            separate=self.separate,
+            composition="sum",
+        )
+
+
+@dataclass(frozen=True)
+class NeverInOneRound(TwoInOneRound):
+    """Its pairs do not try two records in one round."""
+
+    def games(self) -> Games:
+        games = super().games()
+
+        def pair(rng: np.random.Generator, unit: Unit) -> tuple[Any, Any]:
+            return games.pair(
+                rng, Person(2, may_span_clients=False) if isinstance(unit, Person) else unit
+            )
+
+        return replace(games, pair=pair)
+
+
+@dataclass(frozen=True)
+class SlackSeparate(Correlated):
+    """Says that records are separate, though they meet in every later release.
+
+    The declared sensitivity leaves room for both, and the noise is as before.
+    """
+
+    def noise(self, setting: Setting) -> GaussianNoise:
+        return replace(super().noise(setting), sensitivity=8 * points.CLIP)
+
+    def resolve(self, setting: Setting) -> Algorithm:
+        return _with(super().resolve(setting), separate=True)
 
 
 @dataclass(frozen=True)
@@ -294,11 +454,30 @@ BROKEN_GAMES: dict[str, tuple[str, Any]] = {
     "start noise that is not declared": ("noise follows its law", HidesStart()),
     "protective noise that is called free": ("noise follows its law", CallsAllNoiseFree()),
     "free noise that hides data": ("nothing raw in a view", FreeNoiseProtects()),
+    "an index with a count from data": ("nothing raw in a view", LawFromData()),
+    "a uniform coin with a scale from data": (
+        "nothing raw in a view",
+        LawFromData(method="uniform"),
+    ),
+    "free noise with a scale from data": ("nothing raw in a view", LawFromData(method="gaussian")),
+    "a choice that is called free": ("noise follows its law", LawFromData(method="choose")),
+    "a flip that is called free": ("noise follows its law", LawFromData(method="flip")),
+    "the sign of a zero": ("nothing raw in a view", SignOfZero()),
+    "a sum that is not taken": ("covers every message", SumClaim()),
+    "a decider that overwrites its state": ("pure", OverwritesItsState()),
     "plays an unprotected iterate": ("nothing raw in a view", PlaysItsIterate()),
     "half the noise on correlated releases": ("ledger composes", HalfOfCorrelated()),
     "secretly half the noise on correlated releases": ("noise follows its law", SecretlyHalf()),
     "counts one of many correlated releases": ("ledger composes", OnePerRelease()),
     "two correlated records pay for one": ("ledger composes", TwoRecords()),
+    "two records in one sum pay for separate ones": (
+        "sensitivities hold",
+        TwoInOneRound(unit=MOVES),
+    ),
+    "sums that are called separate": ("sensitivities hold", TwoInOneRound(separate=True)),
+    "never tries two records in one round": ("sensitivities hold", NeverInOneRound(unit=MOVES)),
+    "correlated records that are called separate": ("sensitivities hold", SlackSeparate()),
+    "two correlated records pay for separate ones": ("ledger composes", SlackSeparate()),
     "shifts of noise that is not Gaussian": ("ledger composes", ShiftsOfAnotherLaw()),
     "leaves the domain": ("valid plays", LeavesTheBall()),
     "compiled, with large errors": ("same for every block", Compiled(error=1e-6)),

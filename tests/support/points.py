@@ -51,13 +51,17 @@ def pair(rng: np.random.Generator, unit: Unit) -> tuple[np.ndarray, np.ndarray]:
     client, start = int(rng.integers(3)), int(rng.integers(40)) * int(rng.integers(2))
     if isinstance(unit, Event | Person):
         count = unit.appearances if isinstance(unit, Person) else 1
-        rounds = (start + np.arange(count)) % 40
+        rounds, clients = (start + np.arange(count)) % 40, np.full(count, client)
+        if isinstance(unit, Person) and unit.may_span_clients and int(rng.integers(3)):
+            places = (client + np.arange(count)) % 3  # at other clients, in the same rounds or not
+            together = (start + np.arange(count) // 3) % 40
+            rounds, clients = together if int(rng.integers(2)) else rounds, places
     else:
-        rounds = np.arange(40)
+        rounds, clients = np.arange(40), np.full(40, client)
     pull = constant(replace(SETTING, horizon=len(rounds)), int(rng.integers(4)), 1.0)[:, client]
-    first[rounds, client] = pull
+    first[rounds, clients] = pull
     pull[:, -1] = -1.0
-    second[rounds, client] = pull
+    second[rounds, clients] = pull
     return first, second
 
 

@@ -70,15 +70,20 @@ def stream(rng: np.random.Generator, setting: Setting) -> Stream:
 
 
 def pair(rng: np.random.Generator, unit: Unit) -> tuple[Stream, Stream]:
-    """One stay, the two stays of a patient who moves, or all the patients of a hospital."""
+    """One stay, the stays of a patient, or all the patients of a hospital.
+
+    A patient who moves may be at two hospitals on one day.
+    """
     first = stream(rng, SETTING)
     taken, day, hospital = first.taken.copy(), int(rng.integers(40)), int(rng.integers(len(BEDS)))
     if isinstance(unit, Event):
         stays = [(day, hospital)]
     elif isinstance(unit, Person):
-        places = len(BEDS) if unit.may_span_clients else 1
+        moves = int(rng.integers(3)) if unit.may_span_clients else 0
+        places, on_one_day = (1, len(BEDS), len(BEDS))[moves], (1, 1, len(BEDS))[moves]
         stays = [
-            ((day + i) % 40, (hospital + i % places) % len(BEDS)) for i in range(unit.appearances)
+            ((day + i // on_one_day) % 40, (hospital + i % places) % len(BEDS))
+            for i in range(unit.appearances)
         ]
     else:
         stays = []

@@ -94,7 +94,7 @@ class Follow:
         about = (
             -np.bincount(uploads.about, minlength=self.experts)
             if self.votes
-            else uploads.about.sum(axis=0)
+            else uploads.about.reshape(-1, self.experts).sum(axis=0)  # each report, or their sum
         )
         totals = state.totals + about
         return Leader(1, int(np.argmin(totals))), Totals(totals)
@@ -159,7 +159,7 @@ def local_leader(law: Law, cost: float, setting: Setting, client: Any = Walker) 
         certificate,
         Report,
         Leader,
-        combine="each",
+        combine="sum" if law == "share" else "each",
     )
 
 

@@ -14,7 +14,14 @@ from typing import Any
 import numpy as np
 
 from hedgerow.contracts.outcome import same
-from hedgerow.contracts.recording import SERVER, Ledger, RecordingNoise, Release, Who
+from hedgerow.contracts.recording import (
+    MAY_BE_FREE,
+    SERVER,
+    Ledger,
+    RecordingNoise,
+    Release,
+    Who,
+)
 from hedgerow.core.certificate import Channel, Guarantee, Observer
 from hedgerow.core.environment import Environment
 from hedgerow.core.errors import InvalidValue, Unsupported
@@ -73,6 +80,11 @@ def log_ratio(
     """
     guarantee = algorithm.certificate.guarantee(observer)
     first = _Run.of(algorithm, played, source)
+    for coin in first.ledger.coins:  # a choice or a flip takes scores, so it is not free
+        if coin.method not in MAY_BE_FREE:
+            raise _not_replayable(
+                algorithm, f"{coin.purpose!r} is drawn from data outside any mechanism"
+            )
     try:
         second = _Run.of(algorithm, other, source, first.ledger)
     except AssertionError as error:
@@ -100,7 +112,7 @@ def log_ratio(
 
 
 def _moved(played: Release, other: Release) -> bool:
-    return not same(played.value, other.value)
+    return not same(played.value, other.value, by_value=True)
 
 
 def _not_replayable(algorithm: Algorithm, why: str) -> InvalidValue:
@@ -111,15 +123,9 @@ def _check(algorithm: Algorithm, guarantee: Guarantee, first: _Run, second: _Run
     """Require that the two runs differ only in the values that are released."""
     if len(first.ledger.releases) != len(second.ledger.releases):
         raise _not_replayable(algorithm, "neighbouring streams give different numbers of releases")
-    coins = [[coin[:3] for coin in run.ledger.coins] for run in (first, second)]
+    coins = [[coin.whole_law for coin in run.ledger.coins] for run in (first, second)]
     if coins[0] != coins[1]:
         raise _not_replayable(algorithm, "the sequence of coins depends on the data")
-    for _, law, purpose, drawn in first.ledger.coins:
-        # free coins are uniform, or numbers of a fixed law; a choice from scores is neither
-        if law != "uniform" and np.asarray(drawn).dtype.kind != "f":
-            raise _not_replayable(
-                algorithm, f"{purpose!r} is drawn from data outside any mechanism"
-            )
     for (name, a), (_, b) in zip(
         _view(algorithm, guarantee, first.kept),
         _view(algorithm, guarantee, second.kept),
@@ -153,7 +159,7 @@ def _hidden_coins(ledger: Ledger, own: bool) -> bool:
     A value may depend on them, and then their secrecy protects. Separate deciders hold no data.
     """
     known = {"decider", "server"} if own else {"decider"}
-    return any(role not in known for players, *_ in ledger.coins for role, _ in players)
+    return any(role not in known for coin in ledger.coins for role, _ in coin.players)
 
 
 def _difference(played: Release, other: Release) -> float:
@@ -182,7 +188,7 @@ def _is_sent(
         any(
             len(sent) >= len(own)
             and all(
-                same(np.asarray(value), np.asarray(a.output))
+                same(np.asarray(value), np.asarray(a.output), by_value=True)
                 for value, (a, _) in zip(sent, own, strict=False)
             )
             for sent in _sent_by(algorithm, view, who, kept)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -130,6 +131,45 @@ def from_round(cut: int, first: Environment, second: Environment) -> Environment
     return _Rounds(first.setting, first.traits, block)
 
 
+def records_between(first: Environment, second: Environment) -> list[tuple[int, int]]:
+    """The rounds and clients of the reports in which two games differ."""
+    differ = (whole(first).reports != whole(second).reports).any(axis=-1)
+    return [(int(when), int(who)) for when, who in np.argwhere(differ)]
+
+
+def with_record(cell: tuple[int, int], first: Environment, second: Environment) -> Environment:
+    """The first game with one report of the second: that of a round and a client."""
+    before, reports = whole(first), whole(first).reports.copy()
+    reports[cell] = whole(second).reports[cell]
+    losses = reports if before.reports is before.losses else before.losses
+    return _Rounds(first.setting, first.traits, replace(before, losses=losses, reports=reports))
+
+
+Place = tuple[bool, bool]  # whether two records are in one round, and at one client
+PLACES: dict[Place, str] = {
+    (True, False): "at two clients in the same round",
+    (False, False): "at two clients in two rounds",
+    (False, True): "at the same client in two rounds",
+}
+
+
+def places(cells: list[tuple[int, int]]) -> set[Place]:
+    """How the records of a person lie to each other."""
+    return {(a[0] == b[0], a[1] == b[1]) for a, b in combinations(cells, 2)}
+
+
+def possible_places(environment: Environment) -> set[Place]:
+    """How two reports of a game can lie to each other: clients may be absent or not report."""
+    block = whole(environment)
+    shown = np.ones(block.reports.shape[:2], bool)
+    for mask in (block.present, block.reporting):
+        shown &= True if mask is None else mask
+    rounds, clients = (shown.any(axis=axis).sum() > 1 for axis in (1, 0))
+    found = {(True, False)} if (shown.sum(axis=1) > 1).any() else set[Place]()
+    found |= {(False, True)} if (shown.sum(axis=0) > 1).any() else set()
+    return found | ({(False, False)} if rounds and clients else set())
+
+
 @lru_cache(maxsize=256)
 def _built(spec: AlgorithmSpec, setting: Setting) -> Algorithm:
     return spec.build(setting)
@@ -158,7 +198,7 @@ def _expert_pair(rng: np.random.Generator, unit: Unit, trial: int) -> tuple[Arra
     if isinstance(unit, Event):
         cells = [(when, who)]
     elif isinstance(unit, Person):
-        cells = _visits(rng, unit, when, who)
+        cells = _visits(rng, unit, when, who, trial)
     else:
         cells = [(t, who) for t in range(rounds)]
     for cell in cells:
@@ -167,16 +207,26 @@ def _expert_pair(rng: np.random.Generator, unit: Unit, trial: int) -> tuple[Arra
     return losses, neighbour
 
 
-def _visits(rng: np.random.Generator, person: Person, when: int, who: int) -> list[tuple[int, int]]:
-    """The rounds and clients of a person's records, the first of them given."""
+def _visits(
+    rng: np.random.Generator, person: Person, when: int, who: int, trial: int
+) -> list[tuple[int, int]]:
+    """The rounds and clients of a person's records, the first of them given.
+
+    If the person may span clients, the second record is in turn at another client in the same
+    round, at another client in another round, and at the same client.
+    """
     free = [
         (t, i)
         for t in range(SETTING.rounds)
         for i in range(SETTING.clients)
         if (t, i) != (when, who) and (i == who or person.may_span_clients)
     ]
-    more = rng.permutation(len(free))[: person.appearances - 1]
-    return [(when, who), *(free[i] for i in more)]
+    more = [free[i] for i in rng.permutation(len(free))]
+    if person.may_span_clients:
+        moves = tuple(PLACES)[trial // 2 % len(PLACES)]
+        second = next(cell for cell in more if (cell[0] == when, cell[1] == who) == moves)
+        more = [second, *(cell for cell in more if cell != second)]
+    return [(when, who), *more[: person.appearances - 1]]
 
 
 def _draw(rng: np.random.Generator, setting: Setting) -> Array:

@@ -14,9 +14,24 @@ import numpy as np
 from scipy.special import bdtr, bdtrc
 
 from hedgerow.contracts.adversary import by_round, largest_delta, sort_by_prefix
-from hedgerow.contracts.games import EXPERTS, SETTING, built, games_of, has_experts
+from hedgerow.contracts.games import (
+    EXPERTS,
+    PLACES,
+    SETTING,
+    Place,
+    built,
+    games_of,
+    has_experts,
+    pairs,
+    places,
+    possible_places,
+    records_between,
+    with_record,
+)
 from hedgerow.contracts.neighbours import (
     SEEDED,
+    TRIALS,
+    TWO_RECORDS,
     Randomness,
     budget_of,
     changed,
@@ -26,8 +41,8 @@ from hedgerow.contracts.neighbours import (
     replays,
     units,
 )
-from hedgerow.contracts.outcome import NotApplicable, demand
-from hedgerow.contracts.recording import all_paths
+from hedgerow.contracts.outcome import NotApplicable, demand, same
+from hedgerow.contracts.recording import MAY_BE_FREE, all_paths
 from hedgerow.core.certificate import (
     DEFAULT_VIEWS,
     ENTROPY,
@@ -36,6 +51,7 @@ from hedgerow.core.certificate import (
     Event,
     Observer,
     Person,
+    Unit,
 )
 from hedgerow.core.games import Games
 from hedgerow.core.lattice import round_to_lattice
@@ -50,13 +66,13 @@ AUDIT_GAMES = (Setting(clients=1, experts=2, horizon=4), Setting(clients=2, expe
 LEAST_POWER = 0.5
 EPSILONS = 7  # points from 0 to the stated epsilon at which a curve is compared with exact deltas
 LEAST_EXPECTED = 25
-FREE_COINS = frozenset({"uniform"})
 
 
 def covers_every_message(spec: AlgorithmSpec) -> None:
     """Every message field has a channel, and every observer one guarantee for all that it sees.
 
-    Every channel is in the view of at least one observer.
+    Every channel is in the view of at least one observer. Where only the sum of uploads is said to
+    be seen, the server gets only the sum.
     """
     algorithm = built(spec, games_of(spec).setting)
     certificate = algorithm.certificate
@@ -64,6 +80,11 @@ def covers_every_message(spec: AlgorithmSpec) -> None:
         demand(
             name in certificate.channels, f"the certificate does not cover the message field {name}"
         )
+    summed = [n for n in field_names(algorithm.upload) if certificate.channels[n] is Channel.SUM]
+    demand(
+        not summed or algorithm.combine == "sum",
+        f"the certificate says that only the sum of {summed} is seen, but the server gets each",
+    )
     observers = [guarantee.observer for guarantee in certificate.guarantees]
     demand(
         sorted(o.value for o in observers) == sorted(o.value for o in Observer),
@@ -139,12 +160,14 @@ def sensitivities_hold(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> None:
     """On neighbouring streams, released values differ by at most the declared sensitivity.
 
     Neighbours differ in one unit of a promise. The second run is replayed with the outputs of the
-    first. If the records of a person enter separate releases, two records of one person move no
-    release further than one does.
+    first. If the records of a person enter separate releases, no release depends on two records
+    of one person, wherever they are.
     """
     algorithm = private(spec)
-    two = (Person(2, may_span_clients=True),) if algorithm.certificate.separate else ()
+    two = (TWO_RECORDS,) if algorithm.certificate.separate else ()
     for unit in dict.fromkeys((*units(algorithm), *two)):
+        if isinstance(unit, Person) and unit.may_span_clients and unit.appearances > 1:
+            _tried_at_every_place(spec, unit)
         for a, b in (both for pair in replays(spec, unit, noise) for both in pair.releases()):
             moved = a.mechanism.distance(a.value, b.value)
             allowed = a.mechanism.sensitivity * (1 + 1e-9)
@@ -153,21 +176,57 @@ def sensitivities_hold(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> None:
                 moved <= allowed,
                 f"{text}, but the declared sensitivity is {a.mechanism.sensitivity:.4g}",
             )
+    if two:
+        _records_are_separate(spec, noise)
+
+
+def _tried_at_every_place(spec: AlgorithmSpec, unit: Unit) -> None:
+    """Demand that pairs try the records of a person who moves at every place of the game."""
+    games, possible, tried = games_of(spec), set[Place](), set[Place]()
+    for _, stream, neighbour in pairs(spec, unit, TRIALS):
+        first, second = games.recorded(stream), games.recorded(neighbour)
+        tried |= places(records_between(first, second))
+        possible |= possible_places(first)
+        if tried >= PLACES.keys():
+            return
+    for place, words in PLACES.items():
+        fine = place in tried or place not in possible
+        demand(fine, f"no pair of its games tries {unit.words()} {words}")
+
+
+def _records_are_separate(spec: AlgorithmSpec, noise: Randomness) -> None:
+    """Replay each of two records alone, and both: a release depends on one of them at most."""
+    algorithm, games = built(spec, games_of(spec).setting), games_of(spec)
+    tried = zip(pairs(spec, TWO_RECORDS, TRIALS), replays(spec, TWO_RECORDS, noise), strict=True)
+    for (trial, stream, neighbour), pair in tried:
+        first, second = games.recorded(stream), games.recorded(neighbour)
+        alone = [
+            record(algorithm, with_record(cell, first, second), noise.source(trial), pair.first)
+            for cell in records_between(first, second)
+        ]
+        runs = zip(*(one.releases for one in (pair.first, pair.second, *alone)), strict=True)
+        for none, both, *single in runs:
+            moved = [one.value for one in single if not same(one.value, none.value, by_value=True)]
+            demand(
+                len(moved) < 2 and same((moved or [none.value])[0], both.value, by_value=True),
+                f"{none.mechanism.purpose}: a release depends on two records of one person, but"
+                " the certificate says that they enter separate releases",
+            )
 
 
 def _releases(
     algorithm: Algorithm, games: Games, seeds: int, noise: Randomness
-) -> tuple[dict[Any, list[Any]], set[tuple[str, str]]]:
+) -> tuple[dict[Any, list[Any]], set[tuple[str, str, str]]]:
     """The releases of many runs by mechanism, and the draws made outside any mechanism."""
     rng = np.random.default_rng(7)
     found: dict[Any, list[Any]] = {}
-    bare: set[tuple[str, str]] = set()
+    bare: set[tuple[str, str, str]] = set()
     for seed in range(seeds):
         stream = games.stream(rng, algorithm.setting)
         if games is EXPERTS:
             stream *= (1.0, 0.2)[seed % 2]  # a game with small losses differs
         ledger = record(algorithm, games.recorded(stream), noise.source(seed))
-        bare |= {(law, purpose) for _, law, purpose, _ in ledger.coins}
+        bare |= {coin.kind for coin in ledger.coins}
         for call in ledger.calls:
             found.setdefault(call.mechanism, []).extend(call.releases())
     return found, bare
@@ -180,7 +239,8 @@ def noise_follows_its_law(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> No
     Kolmogorov-Smirnov test. The test must also reject 2/3 and 3/2 of the declared noise.
 
     Outside mechanisms only uniform noise is drawn, and what the algorithm declares as `free_noise`.
-    Such noise hides nothing: "nothing raw in a view" compares runs in which it is the same.
+    Such noise hides nothing: "nothing raw in a view" compares runs in which it is the same, and
+    demands that its law is the same. A choice or a flip is made by a mechanism.
     """
     games = games_of(spec)
     short = replace(SETTING, clients=2, horizon=60) if has_experts(spec) else games.setting
@@ -216,9 +276,11 @@ def _releases_follow(algorithm: Algorithm, games: Games, noise: Randomness) -> s
     """Test the releases of real runs; return the purposes of the mechanisms that were not used."""
     found, bare = _releases(algorithm, games, 150, noise)
     declared, coins = algorithm.certificate.mechanisms, np.random.default_rng(8)
-    for law, purpose in sorted(bare):
-        free = law in FREE_COINS or purpose in algorithm.free_noise
-        demand(free, f"{law} noise for {purpose!r} is drawn outside any mechanism")
+    for method, law, purpose in sorted(bare):
+        drawn = method in MAY_BE_FREE
+        free = drawn and (law == "uniform" or purpose in algorithm.free_noise)
+        what = f"{law} noise" if drawn else f"what {method!r} picks by scores"
+        demand(free, f"{what} for {purpose!r} is drawn outside any mechanism")
     for mechanism in declared:
         demand(
             mechanism.purpose not in algorithm.free_noise,

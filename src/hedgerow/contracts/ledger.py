@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
 from math import sqrt
 
 from hedgerow.contracts.neighbours import (
     SEEDED,
+    TWO_RECORDS,
     Pair,
     Randomness,
     private,
@@ -19,12 +21,13 @@ from hedgerow.contracts.neighbours import (
 )
 from hedgerow.contracts.outcome import BrokenContract, NotApplicable, demand, same
 from hedgerow.contracts.recording import Release
-from hedgerow.core.certificate import Channel, Guarantee, Observer, PrivacyCurve
+from hedgerow.core.certificate import Channel, Event, Guarantee, Observer, PrivacyCurve
 from hedgerow.core.errors import Unsupported
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.privacy.budget import CURRENCIES, price
 from hedgerow.privacy.composition.bounded_range import WIDEST, AdaptiveBoundedRange
 from hedgerow.privacy.composition.fixed_plan import fixed_plan
+from hedgerow.privacy.composition.groups import appearances
 from hedgerow.privacy.composition.steps import PureComposition
 from hedgerow.privacy.curves import ApproximateDP, BoundedRange, GaussianDP, LaplaceDP, PureDP
 from hedgerow.privacy.mechanisms import GaussianNoise
@@ -44,7 +47,8 @@ def ledger_composes(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> None:
     clients learn about it only through earlier releases, so their releases cost nothing.
 
     With composition "sum" the costs of these releases are composed. With "shifts" they must be
-    Gaussian, and the length of all their shifts together, in units of noise, is compared.
+    Gaussian, and the length of all their shifts together, in units of noise, is compared; that of
+    two records, too, if they enter separate releases.
 
     Every counted release is charged to every observer that has a promise. Uploads show the clients'
     releases and broadcasts the server's, raw or processed ("nothing raw in a view" checks that they
@@ -69,6 +73,9 @@ def ledger_composes(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> None:
                 _hidden_by_others(guarantee, [release for release, _ in releases])
         if algorithm.certificate.composition == "shifts":
             _shifts_stay_below(about, moved)
+            if algorithm.certificate.separate and isinstance(unit, Event):
+                pairs = replays(spec, TWO_RECORDS, noise)
+                _shifts_stay_below(_of_two_records(about), [_moved(pair) for pair in pairs])
             continue
         plans = {
             tuple(call.mechanism for call in p.first.calls) for p in replays(spec, unit, noise)
@@ -87,7 +94,7 @@ def _moved(pair: Pair) -> list[tuple[Release, float]]:
     return [
         (a, a.mechanism.distance(a.value, b.value))
         for a, b in pair.releases()
-        if not same(a.value, b.value)
+        if not same(a.value, b.value, by_value=True)
     ]
 
 
@@ -117,6 +124,18 @@ def _shifts_stay_below(promised: list[Guarantee], moved: list[list[tuple[Release
                 found <= allowed * (1 + _ROUNDING),
                 f"{text}: delta = {found:.4g} at epsilon = {epsilon:.4g}, not {allowed:.4g}",
             )
+
+
+def _of_two_records(promised: list[Guarantee]) -> list[Guarantee]:
+    """What the promises about one record say about two, if these enter separate releases."""
+    return [
+        replace(
+            guarantee,
+            unit=TWO_RECORDS,
+            curve=appearances(guarantee.curve, 2, separate_reports=True),
+        )
+        for guarantee in promised
+    ]
 
 
 def _hidden_by_others(guarantee: Guarantee, counted: list[Release]) -> None:

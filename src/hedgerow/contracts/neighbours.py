@@ -10,7 +10,7 @@ from typing import Any
 from hedgerow.contracts.games import built, games_of, pairs
 from hedgerow.contracts.outcome import NotApplicable, demand
 from hedgerow.contracts.recording import Ledger, RecordingNoise, Release, short_noise
-from hedgerow.core.certificate import Event, Guarantee, Unit
+from hedgerow.core.certificate import Event, Guarantee, Person, Unit
 from hedgerow.core.environment import Environment
 from hedgerow.core.noise import NoiseSource
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
@@ -20,6 +20,7 @@ from hedgerow.engines.simulate import simulate
 from hedgerow.privacy.secure import SecureNoise
 
 TRIALS = 60  # pairs of neighbours for each contract
+TWO_RECORDS = Person(2, may_span_clients=True)
 
 
 @dataclass(frozen=True)

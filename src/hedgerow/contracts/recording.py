@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -22,6 +22,7 @@ def short_noise(seed: int) -> SeededNoise:
 
 Who = tuple[str, int | None]  # a role and the index of the party; ("server", None) is the server
 SERVER: Who = ("server", None)
+MAY_BE_FREE = ("draw", "index")  # a choice or a flip takes scores, which come from data
 
 
 @dataclass(frozen=True)
@@ -60,12 +61,50 @@ class Call:
         return [Release(self.mechanism, value, output, who) for who, value, output in rows]
 
 
+@dataclass(frozen=True, eq=False)
+class Coin:
+    """One draw outside releases: who drew it, its whole law, and the outcome.
+
+    `method` is the method of `Noise`: "draw", "choose", "flip" or "index".
+    """
+
+    players: tuple[Who, ...]
+    method: str
+    law: str
+    purpose: str
+    shape: tuple[int, ...] = ()
+    rounds: int | None = None
+    scale: Any = None
+    count: int | None = None
+    gaps: Any = None
+    rate: float | None = None
+    drawn: Any = None
+
+    @property
+    def kind(self) -> tuple[str, str, str]:
+        """What was asked for, without numbers."""
+        return self.method, self.law, self.purpose
+
+    @property
+    def whole_law(self) -> tuple[Any, ...]:
+        """Everything but the outcome, with numbers and arrays bit for bit."""
+        numbers = (self.shape, self.rounds, self.scale, self.count, self.gaps, self.rate)
+        return (self.players, *self.kind, *map(_bits, numbers))
+
+
+def _bits(value: Any) -> Any:
+    if value is None:
+        return None
+    array = np.asarray(value)
+    return array.dtype.str, array.shape, array.tobytes()
+
+
 @dataclass
 class Ledger:
     """All releases of a run in order, and the draws made outside releases, with results."""
 
     calls: list[Call] = field(default_factory=list)
-    coins: list[tuple[tuple[Who, ...], str, str, Any]] = field(default_factory=list)
+    coins: list[Coin] = field(default_factory=list)
 
     @property
     def releases(self) -> list[Release]:
@@ -98,6 +137,11 @@ def _next(left: deque[Any] | None, mechanism: Any) -> Any:
     return left.popleft().output
 
 
+def _kept(value: Any) -> Any:
+    """A copy of an array, which may be written to later; other values as they are."""
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
 def _joined(rows: list[Any], batch: tuple[int, ...]) -> Any:
     return np.stack(rows) if batch else rows[0]
 
@@ -110,7 +154,7 @@ class _Watched:
     ledger: Ledger
     players: tuple[Who, ...]
     answer: Callable[[tuple[Who, ...], Any, Any, Noise], Any]
-    coin: Callable[[tuple[Who, ...], str, str, Callable[[], Any]], Any]
+    coin: Callable[[Coin, Callable[[], Any]], Any]
 
     @property
     def batch(self) -> tuple[int, ...]:
@@ -124,25 +168,27 @@ class _Watched:
         rounds: int | None = None,
         scale: float | None = None,
     ) -> Any:
-        return self._noted(
-            law, purpose, lambda: self.inner.draw(law, purpose, shape, rounds, scale)
-        )
+        coin = Coin(self.players, "draw", law, purpose, shape, rounds, _kept(scale))
+        return self._noted(coin, lambda: self.inner.draw(law, purpose, shape, rounds, scale))
 
     def lattice(self, value: Any) -> Any:
         return self.inner.lattice(value)
 
     def choose(self, law: str, gaps: Any, rate: float, purpose: str) -> Any:
-        return self._noted(law, purpose, lambda: self.inner.choose(law, gaps, rate, purpose))
+        coin = Coin(self.players, "choose", law, purpose, gaps=_kept(gaps), rate=rate)
+        return self._noted(coin, lambda: self.inner.choose(law, gaps, rate, purpose))
 
     def flip(self, gaps: Any, rate: float, purpose: str) -> Any:
-        return self._noted("flip", purpose, lambda: self.inner.flip(gaps, rate, purpose))
+        coin = Coin(self.players, "flip", "flip", purpose, gaps=_kept(gaps), rate=rate)
+        return self._noted(coin, lambda: self.inner.flip(gaps, rate, purpose))
 
     def index(self, count: int, purpose: str) -> Any:
-        return self._noted("uniform", purpose, lambda: self.inner.index(count, purpose))
+        coin = Coin(self.players, "index", "uniform", purpose, count=count)
+        return self._noted(coin, lambda: self.inner.index(count, purpose))
 
-    def _noted(self, law: str, purpose: str, draw: Callable[[], Any]) -> Any:
-        drawn = self.coin(self.players, law, purpose, draw)
-        self.ledger.coins.append((self.players, law, purpose, drawn))
+    def _noted(self, coin: Coin, draw: Callable[[], Any]) -> Any:
+        drawn = self.coin(coin, draw)
+        self.ledger.coins.append(replace(coin, drawn=drawn))
         return drawn
 
     def release(self, mechanism: Any, value: Any) -> Any:
@@ -158,7 +204,8 @@ class RecordingNoise:
 
     With `replay`, outputs and coins come from an earlier ledger instead of being drawn. Each party
     replays its own outputs in order, so a ledger can be replayed for all clients at once or one by
-    one.
+    one. Mechanisms and the laws of coins must be those of the ledger: a run that asks for others
+    shows data that were not released.
     """
 
     def __init__(self, inner: NoiseSource, replay: Ledger | None = None) -> None:
@@ -167,19 +214,27 @@ class RecordingNoise:
         self._replay = replay
         self._calls: dict[Any, deque[Call]] = {}
         self._own: dict[Who, deque[Release]] = {}
-        self._coins: dict[tuple[tuple[Who, ...], str, str], deque[Any]] = {}
+        self._coins: dict[tuple[Who, ...], deque[Coin]] = {}
+        self._tossed: set[Who] = set()
         if replay is None:
             return
         for call in replay.calls:
             self._calls.setdefault((call.players, call.batch), deque()).append(call)
-        for players, law, purpose, drawn in replay.coins:
-            self._coins.setdefault((players, law, purpose), deque()).append(drawn)
+        for coin in replay.coins:
+            self._coins.setdefault(coin.players, deque()).append(coin)
+            self._tossed.update(coin.players)
 
-    def _coin(
-        self, players: tuple[Who, ...], law: str, purpose: str, draw: Callable[[], Any]
-    ) -> Any:
-        left = self._coins.get((players, law, purpose))
-        return left.popleft() if left else draw()
+    def _coin(self, coin: Coin, draw: Callable[[], Any]) -> Any:
+        """The outcome of the next coin of these players, which must have the same law."""
+        left = self._coins.get(coin.players)
+        if self._replay is None or (left is None and self._tossed.intersection(coin.players)):
+            return draw()  # recorded by another engine: the coins of other groups of players
+        if not left or left[0].kind != coin.kind:
+            text = "the sequence of coins depends on the data beyond what was released"
+            raise AssertionError(text)
+        if left[0].whole_law != coin.whole_law:
+            raise AssertionError("the law of a coin depends on data beyond what was released")
+        return left.popleft().drawn
 
     def _answer(self, players: tuple[Who, ...], mechanism: Any, value: Any, noise: Noise) -> Any:
         if self._replay is None:

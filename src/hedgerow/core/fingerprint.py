@@ -1,8 +1,9 @@
 """Canonical fingerprints: one hash for equal values, in every process and on every machine.
 
-A value is described by its contents alone: numbers exactly, dataclasses by their qualified
-name and their fields, functions by name, mappings and sets in sorted order. Anything else is
-refused by name, because an address or a `repr` may change from run to run.
+A value is described by its contents alone: numbers exactly, dataclasses by their qualified name and
+their fields, functions by name, mappings and sets in sorted order: the order of a mapping does not
+count. Code counts by name, not by its text. Anything else is refused by name, because an address or
+a `repr` may change from run to run.
 """
 
 from __future__ import annotations

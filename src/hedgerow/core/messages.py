@@ -146,14 +146,42 @@ class _NoState:
 
 
 def hidden(record: Any) -> list[str]:
-    """Return the attributes of a dataclass that are neither fields nor cached properties."""
+    """Return the attributes of a dataclass that are neither fields nor cached properties.
+
+    Slots of base classes count. So does a cached property whose number, text or array was
+    overwritten; other cached objects are taken to be what their property returns.
+    """
     known = {f.name for f in fields(record)}
     kind = type(record)
+    slots = (name for base in kind.__mro__ for name in _slots(base) if hasattr(record, name))
     return sorted(
         name
-        for name in getattr(record, "__dict__", {})
-        if name not in known and not isinstance(getattr(kind, name, None), cached_property)
+        for name in {*getattr(record, "__dict__", {}), *slots} - known
+        if not _is_cached(record, getattr(kind, name, None), name)
     )
+
+
+def _slots(kind: type[Any]) -> list[str]:
+    """The names of the slots of one class, as attributes of its instances."""
+    own = kind.__dict__.get("__slots__", ())
+    names = [own] if isinstance(own, str) else list(own)
+    private = [name.startswith("__") and not name.endswith("__") for name in names]
+    prefix = f"_{kind.__name__.lstrip('_')}"
+    return [
+        prefix + name if mangled else name
+        for name, mangled in zip(names, private, strict=True)
+        if name not in ("__dict__", "__weakref__")
+    ]
+
+
+def _is_cached(record: Any, descriptor: Any, name: str) -> bool:
+    if not isinstance(descriptor, cached_property):
+        return False
+    kept = getattr(record, name)
+    if not isinstance(kept, np.ndarray | np.generic | int | float | str):
+        return True
+    one, other = np.asarray(descriptor.func(record)), np.asarray(kept)
+    return (one.dtype, one.shape, one.tobytes()) == (other.dtype, other.shape, other.tobytes())
 
 
 def encode_state(state: Any) -> bytes:

@@ -24,6 +24,7 @@ from hedgerow.core.certificate import (
     PUBLIC_SIDE,
     PUBLIC_SLEEP,
     Certificate,
+    Channel,
     with_public_mask,
 )
 from hedgerow.core.environment import Feature, Traits
@@ -154,7 +155,7 @@ SHOWN_BY_THE_GAME = {
 
 FINGERPRINTED = (
     *("name", "setting", "parameters", "upload", "broadcast", "plays", "combine", "supports"),
-    *("certificate", "regret_bound"),
+    *("certificate", "regret_bound", "free_noise"),
 )
 """The fields of an algorithm that its fingerprint covers, besides the roles."""
 
@@ -253,6 +254,12 @@ class Algorithm:
                 raise InvalidValue(
                     f"The certificate of {self.name} does not cover the message field {name}. "
                     "Give it a channel."
+                )
+        for name in field_names(self.upload):
+            if self.certificate.channels[name] is Channel.SUM and self.combine != "sum":
+                raise InvalidValue(
+                    f"The certificate of {self.name} says that only the sum of {name} is seen, but "
+                    f"combine={self.combine!r} shows each. Choose combine='sum'."
                 )
 
     def fingerprint(self) -> str:

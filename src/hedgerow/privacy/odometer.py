@@ -381,7 +381,10 @@ class Filter:
         return tuple(entry_of(step) for step, count in steps for _ in range(count))
 
     def _bill(self, cost: PrivacyCurve) -> Bill:
-        """The cheapest way in the currency that fits, or the cheapest way if none does."""
+        """The cheapest way in the currency that fits, or the cheapest way if none does.
+
+        Of ways that cost nearly the same (within 1 %), the one with the least delta.
+        """
         plain = bill_without_delta(cost, self.currency)
         if plain is not None and (self.reserve == 0 or isinstance(cost, ONE_STEP)):
             return plain
@@ -389,7 +392,10 @@ class Filter:
         if plain is None and (self.reserve == 0 or not others):
             raise _no_price(cost, self.currency, self.budget if others else None)
         ways = others if plain is None else [plain, *others]
-        return min(ways, key=lambda bill: (not self._fits(bill), bill.units, bill.failure))
+        able = [bill for bill in ways if self._fits(bill)] or ways
+        least = min(bill.units for bill in able)
+        nearly = [bill for bill in able if 100 * bill.units <= 101 * least]
+        return min(nearly, key=lambda bill: (bill.failure, bill.units))
 
     def _fits(self, bill: Bill) -> bool:
         meter = self.odometer

@@ -123,10 +123,10 @@ class Grouped(Symmetric):
         return _times(self.records, self.curve.epsilon(0.0))
 
     def _delta(self, epsilon: float) -> float:
-        if epsilon >= self.pure:
+        if self.pure < inf and epsilon >= self.pure:
             return 0.0
-        if epsilon == inf:
-            return self.curve.delta(inf)
+        if epsilon == inf:  # a curve that never fails has delta 0 there; else any bound holds
+            return self._bound(self._turn) if self.curve.delta(inf) > 0 else 0.0
         each = round_down(Fraction(epsilon) / self.records)
         return min(self._bound(each), self._bound(min(each, self._turn)))
 
