@@ -141,7 +141,7 @@ def attack(factor: float) -> tuple[Stream, Stream]:
     counter = noisy(hr.ContinualSum(2, 4, mu=1.0), factor)
     first, second = (
         np.array([direction @ worst(counter, sign, seed)[:, 0] for seed in seeds])
-        for sign, seeds in ((1.0, range(300)), (-1.0, range(300, 600)))
+        for sign, seeds in ((1.0, range(150)), (-1.0, range(150, 300)))
     )
     return first, second
 
@@ -153,9 +153,11 @@ def test_an_attack_finds_mu_and_no_more() -> None:
     assert (first.mean() - second.mean()) / deviation == pytest.approx(1.0, abs=0.25)
     claimed = hr.ContinualSum(2, 4, mu=1.0).certificate.public.curve.epsilon(1e-3)
     found = gaussian(first, second, 1e-3).epsilon
-    assert found is not None and found <= claimed
+    assert found is not None
+    assert found <= claimed
     broken = gaussian(*attack(0.5), 1e-3).epsilon
-    assert broken is not None and broken > claimed
+    assert broken is not None
+    assert broken > claimed
 
 
 def test_clipping_is_exact_and_counted() -> None:
@@ -231,10 +233,11 @@ def test_participation_beyond_what_was_declared_is_refused() -> None:
     counter = hr.ContinualSum(1, 20, mu=1.0, participations=2, separation=3)
     counter.add([1.0], who="secret")
     counter.add([1.0], who=17)
-    for _ in range(2):  # a refusal changes nothing
-        with pytest.raises(InvalidValue, match="less than 3 rounds ago") as near:
-            counter.add([1.0], who="secret")
+    before = counter.to_bytes()
+    with pytest.raises(InvalidValue, match="less than 3 rounds ago") as near:
+        counter.add([1.0], who="secret")
     assert "secret" not in str(near.value)
+    assert counter.to_bytes() == before  # no noise was drawn
     counter.add([1.0], who=np.int64(18))
     counter.add([1.0], who="secret")
     for other in range(4):
@@ -307,9 +310,9 @@ def test_private_sums_are_near_the_truth_and_on_the_lattice() -> None:
         3, 10, mu=100.0, factorisation=Independent(10), source=hr.SecureNoise()
     )
     for _ in range(10):
-        published = counter.add([0.5, 0.25, 0.0])
-    assert published == pytest.approx([5.0, 2.5, 0.0], abs=1.0)
-    assert (published * 2**20 % 1 == 0).all()
+        counter.add([0.5, 0.25, 0.0])
+    assert counter.sum == pytest.approx([5.0, 2.5, 0.0], abs=1.0)
+    assert not (counter.sum * 2**20 % 1).any()
 
 
 @pytest.mark.parametrize("factors", [None, ToeplitzRoot(30)])

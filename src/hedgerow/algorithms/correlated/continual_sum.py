@@ -39,7 +39,7 @@ LONGEST = 2**20  # rounds of a private counter without a horizon: the charge for
 MOST_DIGITS = 20
 _MAGIC, _DIGEST, _LENGTH = b"hedgerow running sum 1\n", 32, 8
 
-Who = int | str
+Who = int | str | np.integer[Any]
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ class ContinualSum:
         shape, total = (self._width,), np.zeros(self._width)
         first, last = encoder.start(shape).memory, self._decoder.start(shape).memory
         self._progress = _Progress(0, 0, first, last, total)
-        self._people: dict[Who, tuple[int, int]] = {}  # how often, and the last round
+        self._people: dict[int | str, tuple[int, int]] = {}  # how often, and the last round
         self._process = os.getpid()
         self._lock = RLock()
 
@@ -269,7 +269,8 @@ class ContinualSum:
 
         `rounds` counts from the first; None means all, or all so far if there is no horizon.
         """
-        count = rounds or self._factors.rounds or max(1, self.round)
+        known = self._factors.rounds or max(1, self.round)
+        count = known if rounds is None else rounds
         return self._factors.errors(count).times(self._noise.scale / self._unit)
 
     def add(self, vector: npt.ArrayLike, *, who: Who | None = None) -> Array:
@@ -280,7 +281,6 @@ class ContinualSum:
         show neither ids nor values.
         """
         given = self._numbers(vector)
-        who = who.item() if isinstance(who, np.generic) else who
         with self._lock:
             self._check_turn()
             entry = self._entry(who)
@@ -291,8 +291,7 @@ class ContinualSum:
             filtered, ahead = self._encoder.step(FilterState(now.round, now.encoder), short)
             released = self._server.release(self._noise, filtered)
             decoded, behind = self._decoder.step(FilterState(now.round, now.decoder), released)
-            if who is not None and entry is not None:
-                self._people[who] = entry
+            self._people.update(entry)
             total = decoded.astype(float) / self._unit
             self._progress = _Progress(
                 now.round + 1, now.clipped + long, ahead.memory, behind.memory, total
@@ -326,15 +325,16 @@ class ContinualSum:
                 f"This counter ends after rounds={self._limit}, got one vector more. {advice}"
             )
 
-    def _entry(self, who: Who | None) -> tuple[int, int] | None:
+    def _entry(self, who: Who | None) -> dict[int | str, tuple[int, int]]:
         """Return what will be kept about this person; refuse more than was declared."""
         if self.round and (who is None) == bool(self._people):
             raise InvalidValue("Expected who= in every round or in none: other rounds differ.")
         if who is None:
-            return None
-        if isinstance(who, bool) or not isinstance(who, int | str):
+            return {}
+        if isinstance(who, bool) or not isinstance(who, int | str | np.integer):
             raise InvalidValue("Expected who= to be a whole number or a text.")
-        count, last = self._people.get(who, (0, -self._separation))
+        person = who if isinstance(who, str) else int(who)
+        count, last = self._people.get(person, (0, -self._separation))
         if count >= self._participations:
             raise InvalidValue(
                 f"This person was already added {self._participations} times, the most that was "
@@ -345,7 +345,7 @@ class ContinualSum:
                 f"This person was added less than {self._separation} rounds ago, the least "
                 "distance that was declared (separation=). Nothing was published."
             )
-        return count + 1, self.round
+        return {person: (count + 1, self.round)}
 
     def to_bytes(self) -> bytes:
         """The whole state of a seeded counter, with a checksum."""
