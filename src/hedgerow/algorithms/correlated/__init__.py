@@ -1,6 +1,7 @@
 """Correlated noise for private running sums: factorisations A = B C, and their streams."""
 
 from hedgerow.algorithms.correlated.buffered import BufferedToeplitz
+from hedgerow.algorithms.correlated.continual_sum import ContinualSum
 from hedgerow.algorithms.correlated.dense import Dense
 from hedgerow.algorithms.correlated.epochs import Epochs
 from hedgerow.algorithms.correlated.factorisation import Errors, Factorisation
@@ -12,6 +13,7 @@ from hedgerow.algorithms.correlated.tree import Tree
 __all__ = [
     "Banded",
     "BufferedToeplitz",
+    "ContinualSum",
     "Dense",
     "Epochs",
     "Errors",

@@ -7,6 +7,7 @@ so all earlier epochs together add only a constant factor to the error of the la
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cache
 from itertools import accumulate
 from typing import Any
 
@@ -22,6 +23,17 @@ from hedgerow.core.lattice import Array
 from hedgerow.core.validate import at_least
 
 EPOCHS = 4  # the last round is then beyond 10^12 for first = 32
+
+
+@cache
+def _factors(length: int, buffers: int) -> BufferedToeplitz:
+    return BufferedToeplitz.optimised(length, buffers)
+
+
+@cache
+def _streams(factors: BufferedToeplitz) -> tuple[Filter, Filter, float]:
+    """Return the encoder, the decoder and the sensitivity of an epoch, computed once."""
+    return factors.encoder, factors.decoder, factors.sensitivity()
 
 
 @dataclass(frozen=True)
@@ -51,10 +63,10 @@ class EpochEncoder(_EpochFilter):
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         del in_place
         epoch, local = self._place(state.round)
-        factors = self.epochs.factors(epoch)
+        encoder, _, sensitivity = _streams(self.epochs.factors(epoch))
         memory = state.memory if local else np.zeros_like(state.memory)
-        filtered, after = factors.encoder._step(replace(state, memory=memory), vector, False)
-        return filtered / factors.sensitivity(), after
+        filtered, after = encoder._step(replace(state, memory=memory), vector, False)
+        return filtered / sensitivity, after
 
 
 @dataclass(frozen=True)
@@ -70,11 +82,11 @@ class EpochDecoder(_EpochFilter):
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         del in_place
         epoch, local = self._place(state.round)
-        factors = self.epochs.factors(epoch)
+        _, decoder, sensitivity = _streams(self.epochs.factors(epoch))
         before = state.memory[0] if local else state.memory[1]
         memory = state.memory[2:] if local else np.zeros_like(state.memory[2:])
-        inner, after = factors.decoder._step(replace(state, memory=memory), vector, False)
-        total = before + factors.sensitivity() * inner
+        inner, after = decoder._step(replace(state, memory=memory), vector, False)
+        total = before + sensitivity * inner
         return total, np.concatenate([before[None], total[None], after])
 
 
@@ -126,7 +138,7 @@ class Epochs(Factorisation):
 
     def factors(self, epoch: int) -> BufferedToeplitz:
         """Return the factorisation within an epoch."""
-        return BufferedToeplitz.optimised(self.lengths[epoch], self.buffers)
+        return _factors(self.lengths[epoch], self.buffers)
 
     @property
     def encoder(self) -> Filter:
