@@ -2,6 +2,7 @@ from .algorithms.baselines.follow_the_leader import FollowTheLeader as FollowThe
 from .algorithms.baselines.gradient_descent import GradientDescent as GradientDescent
 from .algorithms.baselines.hedge import Hedge as Hedge
 from .algorithms.baselines.uniform import Uniform as Uniform
+from .algorithms.correlated.running_leader import RunningLeader as RunningLeader
 from .algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard as ShrinkingDartboard
 from .algorithms.phases.phased_selection import PhasedSelection as PhasedSelection
 from .algorithms.phases.random_prefix import RandomPrefix as RandomPrefix
