@@ -16,6 +16,7 @@ The studies measure what the noise costs: the regret of the running leader with 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from math import log, log2, pi, sqrt
 from pathlib import Path
@@ -49,6 +50,7 @@ ROUNDS = (4, 16, 64, 256, 1024, 4096, 16384)
 QUICK = ROUNDS[:5:2]
 DENSE = {True: 16, False: 1024}  # the most rounds of the dense factorisation, quick or not
 BANDS = 5
+SIZES = (1, 2, 5, 10, 20, 50, 100)  # ticks
 CLIENTS, EXPERTS, GAP = 10, 10, 0.2
 HORIZONS = (64, 256, 1024)
 KINDS = ("independent", "banded", "tree", "blt", "root")
@@ -70,25 +72,22 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
     return {study_name(horizon): study(horizon) for horizon in HORIZONS[: 1 if quick else None]}
 
 
+MAKERS: dict[str, Callable[[int], Factorisation]] = {
+    ALONE: Independent,
+    BANDED: lambda rounds: Banded.optimised(rounds, min(rounds, BANDS)),
+    NAIVE: lambda rounds: Tree(rounds, "naive"),
+    SQUARES: Tree,
+    ANYTIME: lambda _: Epochs(),
+    BLT: BufferedToeplitz.optimised,
+    ROOT: ToeplitzRoot,
+    DENSEST: Dense,
+}
+
+
 @cache
 def factorisation(name: str, rounds: int) -> Factorisation:
     """The factorisation of a line of the picture."""
-    match name:
-        case "independent":
-            return Independent(rounds)
-        case "banded":
-            return Banded.optimised(rounds, min(rounds, BANDS))
-        case "tree":
-            return Tree(rounds, "naive")
-        case "tree, least squares":
-            return Tree(rounds)
-        case "BLT":
-            return BufferedToeplitz.optimised(rounds)
-        case "square root":
-            return ToeplitzRoot(rounds)
-        case "dense":
-            return Dense(rounds)
-    return Epochs()
+    return MAKERS[name](rounds)
 
 
 @cache
@@ -99,14 +98,13 @@ def scaled(name: str, rounds: int) -> Errors:
 
 def lines(quick: bool) -> dict[str, dict[int, Errors]]:
     """Error times sensitivity of every factorisation, by rounds."""
-    names = (ALONE, BANDED, NAIVE, SQUARES, ANYTIME, BLT, ROOT, DENSEST)
     return {
         name: {
             rounds: scaled(name, rounds)
             for rounds in (QUICK if quick else ROUNDS)
             if name != DENSEST or rounds <= DENSE[quick]
         }
-        for name in names
+        for name in MAKERS
     }
 
 
@@ -203,7 +201,9 @@ def draw(done: Studies, path: Path) -> None:
     for axes in (left, right):
         tidy(axes)
         axes.set_xscale("log")
-        axes.set_yscale("log")
+    left.set_yscale("log")
+    left.set_yticks(SIZES, [str(size) for size in SIZES])
+    left.yaxis.set_minor_locator(NullLocator())
     found = lines(is_quick(done, studies))
     for i, (name, points) in enumerate(found.items()):
         values = [errors.max for errors in points.values()]
@@ -227,8 +227,10 @@ def draw(done: Studies, path: Path) -> None:
             ms=4,
             label=kind,
         )
-    right.set_ylabel(f"regret of the running leader, epsilon = 1, m = {CLIENTS}, d = {EXPERTS}")
-    for axes, ticks in ((left, at), (right, HORIZONS)):
+    right.set_ylabel("regret of the running leader (mean over clients)")
+    right.set_title(f"epsilon = 1, m = {CLIENTS}, d = {EXPERTS}", fontsize=10)
+    played = [study.config.environment.setting.rounds for study in done.values()]
+    for axes, ticks in ((left, at), (right, played)):
         axes.set_xticks(list(ticks), [str(tick) for tick in ticks], fontsize=9)
         axes.xaxis.set_minor_locator(NullLocator())
         axes.set_xlabel("rounds R")
