@@ -99,7 +99,7 @@ class FilteringClient:
     def start(self, noise: Noise) -> ClientState:
         zeros, shape = np.zeros(noise.batch, np.int64), (*noise.batch, self.experts)
         memory = np.zeros((0, *shape)) if self.encoder is None else self.encoder.start(shape).memory
-        return ClientState(zeros, np.zeros(shape, np.int64), zeros, np.moveaxis(memory, 0, -2))
+        return ClientState(zeros, np.zeros(shape, np.int64), zeros, np.moveaxis(memory, 0, -2).copy())
 
     def receive(self, state: ClientState, broadcast: Leader) -> ClientState:
         leader = np.full_like(state.expert, broadcast.expert)
@@ -130,7 +130,8 @@ class FilteringClient:
     ) -> tuple[LossSums | NoisyFiltered, ClientState]:
         if self.encoder is None:
             return LossSums(state.losses), state
-        before = FilterState(int(state.uploads.flat[0]), np.moveaxis(state.memory, -2, 0))
+        memory = np.ascontiguousarray(np.moveaxis(state.memory, -2, 0))
+        before = FilterState(int(state.uploads.flat[0]), memory)
         filtered, after = self.encoder.step(before, from_units(state.losses))
         memory = np.ascontiguousarray(np.moveaxis(after.memory, 0, -2))
         then = ClientState(state.expert, state.losses, np.asarray(state.uploads + 1), memory)
