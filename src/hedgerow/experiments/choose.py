@@ -232,10 +232,9 @@ def candidates() -> list[Candidate]:
         known = SparseVector(epsilon=EPSILON, every=every, best_loss=BEST_LOSS)
         found.append(Candidate(label, "sparse_vector", known, "central", talk, only="rarely"))
     for trust in TRUSTS:
-        for talk, every in zip(TALKS, EVERY, strict=True):
-            rare = "" if every == 1 else f", every={every}"
+        for talk, every in zip(TALKS[1:], EVERY[1:], strict=True):
             whom = "" if trust == "central" else f", trust={trust}"
-            label = f"running_leader{whom}{rare}, delta={DELTA:g}"
+            label = f"running_leader{whom}, every={every}, delta={DELTA:g}"
             leader = RunningLeader(epsilon=EPSILON, delta=DELTA, trust=trust, every=every)
             found.append(Candidate(label, "running_leader", leader, trust, talk, DELTA))
     shared = PhasedSelection(epsilon=EPSILON, delta=DELTA, trust="distributed")

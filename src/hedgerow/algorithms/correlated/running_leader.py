@@ -99,7 +99,9 @@ class FilteringClient:
     def start(self, noise: Noise) -> ClientState:
         zeros, shape = np.zeros(noise.batch, np.int64), (*noise.batch, self.experts)
         memory = np.zeros((0, *shape)) if self.encoder is None else self.encoder.start(shape).memory
-        return ClientState(zeros, np.zeros(shape, np.int64), zeros, np.moveaxis(memory, 0, -2).copy())
+        return ClientState(
+            zeros, np.zeros(shape, np.int64), zeros, np.moveaxis(memory, 0, -2).copy()
+        )
 
     def receive(self, state: ClientState, broadcast: Leader) -> ClientState:
         leader = np.full_like(state.expert, broadcast.expert)
