@@ -182,7 +182,7 @@ def _regrets(done: Studies) -> list[Check]:
             text = f"{name}/{kind}/lower end of mean regret, limit the proven bound"
             bound = study.algorithms[kind].regret_at_most
             checks.append(Check(text, study.regret(kind).low, "<=", bound))
-    last = next(reversed(done))
+    last = list(done)[-1]
     gain = lower_end_of_difference(*(done[last].regret(kind) for kind in ("independent", "blt")))
     text = f"{last}/regret with independent noise minus BLT, lower end"
     return [*checks, Check(text, gain, ">=", 0.0)]

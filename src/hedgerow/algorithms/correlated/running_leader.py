@@ -9,7 +9,7 @@ costs the norm of a column of C. Privacy and regret are proven in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import log, sqrt
 from operator import attrgetter
@@ -130,7 +130,7 @@ class FilteringClient:
     def upload(
         self, state: ClientState, noise: Noise
     ) -> tuple[LossSums | NoisyFiltered, ClientState]:
-        if self.encoder is None:
+        if self.encoder is None or self.reporting is None:
             return LossSums(state.losses), state
         memory = np.ascontiguousarray(np.moveaxis(state.memory, -2, 0))
         before = FilterState(int(state.uploads.flat[0]), memory)
@@ -177,7 +177,7 @@ class LeadingServer:
         self, state: ServerState, uploads: LossSums | NoisyFiltered, noise: Noise
     ) -> tuple[Leader, ServerState]:
         count, memory, released = state.exchanges, state.filtered, uploads.losses
-        if self.encoder is not None:
+        if self.encoder is not None and self.releasing is not None:
             sums = from_units(np.asarray(released, np.int64))
             filtered, after = self.encoder.step(FilterState(count, memory), sums)
             released, memory = noise.release(self.releasing, filtered), after.memory
@@ -272,15 +272,19 @@ class RunningLeader(AlgorithmSpec):
         encoder = LatticeEncoder(factors, experts, largest)
         mechanism = self._noise(setting, encoder)
         noise_on_sums = mechanism.scale * (1.0 if central else sqrt(setting.clients))
-        given, server_given = ((), (encoder, mechanism)) if central else ((encoder, mechanism), ())
+        client, server = FilteringClient(experts), LeadingServer(experts, self.every, factors)
+        if central:
+            server = replace(server, encoder=encoder, releasing=mechanism)
+        else:
+            client = replace(client, encoder=encoder, reporting=mechanism)
         errors = noise_on_sums * factors.error_by_round()
         off = (1 if central else setting.clients) * encoder.rounding() / (2 * sqrt(experts))
         bound = regret_bound(setting, self.every, errors, off * factors.errors().max)
         return Algorithm(
             name="running_leader",
             setting=setting,
-            client=FilteringClient(experts, *given),
-            server=LeadingServer(experts, self.every, factors, *server_given),
+            client=client,
+            server=server,
             certificate=self._certificate(setting, mechanism),
             upload=LossSums if central else NoisyFiltered,
             broadcast=Leader,
