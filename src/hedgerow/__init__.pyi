@@ -3,6 +3,7 @@ from .algorithms.baselines.gradient_descent import GradientDescent as GradientDe
 from .algorithms.baselines.hedge import Hedge as Hedge
 from .algorithms.baselines.uniform import Uniform as Uniform
 from .algorithms.correlated.continual_sum import ContinualSum as ContinualSum
+from .algorithms.correlated.running_leader import RunningLeader as RunningLeader
 from .algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard as ShrinkingDartboard
 from .algorithms.phases.phased_selection import PhasedSelection as PhasedSelection
 from .algorithms.phases.random_prefix import RandomPrefix as RandomPrefix

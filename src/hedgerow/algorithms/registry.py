@@ -20,6 +20,7 @@ ALGORITHMS: Registry[type[Any]] = Registry(
         "phased_selection": "hedgerow.algorithms.phases.phased_selection:PhasedSelection",
         "potential": "hedgerow.algorithms.sparse_vector.potential:Potential",
         "random_prefix": "hedgerow.algorithms.phases.random_prefix:RandomPrefix",
+        "running_leader": "hedgerow.algorithms.correlated.running_leader:RunningLeader",
         "shrinking_dartboard": (
             "hedgerow.algorithms.dartboard.shrinking_dartboard:ShrinkingDartboard"
         ),

@@ -31,6 +31,7 @@ from hedgerow.privacy.composition.groups import appearances
 from hedgerow.privacy.composition.steps import PureComposition
 from hedgerow.privacy.curves import ApproximateDP, BoundedRange, GaussianDP, LaplaceDP, PureDP
 from hedgerow.privacy.mechanisms import GaussianNoise
+from hedgerow.privacy.mechanisms.shares import GaussianShare
 from hedgerow.privacy.odometer import Odometer
 
 Costs = frozenset[tuple[PrivacyCurve, int]]  # the costs of the counted releases, with multiplicity
@@ -108,7 +109,7 @@ def _shifts_stay_below(promised: list[Guarantee], moved: list[list[tuple[Release
         text = f"{release.mechanism.purpose}: only the shifts of Gaussian noise add up"
         demand(isinstance(release.mechanism, GaussianNoise), f"{text}, not {release.mechanism}")
     worst = max(
-        sqrt(sum((distance / release.mechanism.scale) ** 2 for release, distance in releases))
+        sqrt(sum((distance / _scale(release)) ** 2 for release, distance in releases))
         for releases in moved
     )
     shift = GaussianDP(worst)
@@ -136,6 +137,12 @@ def _of_two_records(promised: list[Guarantee]) -> list[Guarantee]:
         )
         for guarantee in promised
     ]
+
+
+def _scale(release: Release) -> float:
+    """The standard deviation of the noise of a release; shares of noise count together."""
+    honest = release.mechanism.honest if isinstance(release.mechanism, GaussianShare) else 1
+    return release.mechanism.scale * sqrt(honest)
 
 
 def _hidden_by_others(guarantee: Guarantee, counted: list[Release]) -> None:

@@ -25,6 +25,7 @@ import numpy as np
 from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.baselines.hedge import Hedge
 from hedgerow.algorithms.baselines.uniform import Uniform
+from hedgerow.algorithms.correlated.running_leader import RunningLeader
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.phases.random_prefix import RandomPrefix
@@ -230,6 +231,12 @@ def candidates() -> list[Candidate]:
         )
         known = SparseVector(epsilon=EPSILON, every=every, best_loss=BEST_LOSS)
         found.append(Candidate(label, "sparse_vector", known, "central", talk, only="rarely"))
+    for trust in TRUSTS:
+        for talk, every in zip(TALKS[1:], EVERY[1:], strict=True):
+            whom = "" if trust == "central" else f", trust={trust}"
+            label = f"running_leader{whom}, every={every}, delta={DELTA:g}"
+            leader = RunningLeader(epsilon=EPSILON, delta=DELTA, trust=trust, every=every)
+            found.append(Candidate(label, "running_leader", leader, trust, talk, DELTA))
     shared = PhasedSelection(epsilon=EPSILON, delta=DELTA, trust="distributed")
     label = f"phased_selection, trust=distributed, delta={DELTA:g}"
     return [

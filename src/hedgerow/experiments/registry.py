@@ -12,6 +12,7 @@ EXPERIMENTS: Registry[Experiment] = Registry(
         "asi2023-separation": "hedgerow.experiments.asi2023_separation:EXPERIMENT",
         "cesari2026-horizon": "hedgerow.experiments.cesari2026_horizon:EXPERIMENT",
         "certified-vs-published": "hedgerow.experiments.certified_vs_published:EXPERIMENT",
+        "factorisations": "hedgerow.experiments.factorisations:EXPERIMENT",
         "gao2024-figure2": "hedgerow.experiments.gao2024_figure2:EXPERIMENT",
         "gao2024-figure6": "hedgerow.experiments.gao2024_figure6:EXPERIMENT",
         "gao2024-lowerbounds": "hedgerow.experiments.gao2024_lowerbounds:EXPERIMENT",

@@ -1,0 +1,388 @@
+"""The running leader: follow the expert with the smallest private running sum of losses.
+
+The losses since the last exchange are filtered, (C g)_r, and released with independent Gaussian
+noise. The server decodes the releases into running sums, whose noise is correlated and small, and
+all clients follow the expert with the smallest sum. A loss vector enters all later releases, so it
+costs the norm of a column of C. Privacy and regret are proven in
+`proofs/correlated_noise.md#running-leader`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import log, sqrt
+from operator import attrgetter
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+
+from hedgerow.algorithms.correlated.buffered import BufferedToeplitz
+from hedgerow.algorithms.correlated.factorisation import Factorisation
+from hedgerow.algorithms.correlated.filters import FilterState
+from hedgerow.algorithms.correlated.lattice import LatticeEncoder
+from hedgerow.algorithms.correlated.toeplitz import Banded, Independent, ToeplitzRoot
+from hedgerow.algorithms.correlated.tree import Tree
+from hedgerow.algorithms.shared.totals import LossSums, check_interval
+from hedgerow.core.certificate import (
+    DEFAULT_VIEWS,
+    IDEAL_REALS,
+    NO_CARRY_OVER,
+    ONE_LOSS_VECTOR,
+    PUBLIC_PARAMETERS,
+    Assumption,
+    Certificate,
+    Channel,
+    Event,
+    Guarantee,
+    Observer,
+    Proof,
+    trusted_server,
+)
+from hedgerow.core.lattice import Array, Units, from_units, to_units
+from hedgerow.core.messages import Broadcast, Upload
+from hedgerow.core.noise import Noise
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, SpecTraits
+from hedgerow.core.regret_bound import RegretBound
+from hedgerow.core.rounding import root_up
+from hedgerow.core.setting import Setting
+from hedgerow.core.validate import at_least, check_budget, expect
+from hedgerow.privacy.budget import Budget
+from hedgerow.privacy.calibrate import gaussian_scale, settled
+from hedgerow.privacy.curves import Quoted
+from hedgerow.privacy.mechanisms import GaussianNoise
+from hedgerow.privacy.mechanisms.shares import GaussianShare
+
+PROOF = "correlated_noise.md"
+ANNOUNCED = {"Leader.rounds": Channel.TIMING, "Leader.expert": Channel.BROADCASTS}
+Trust = Literal["central", "distributed", "local"]
+Kind = Literal["blt", "tree", "root", "independent", "banded"]
+
+
+@dataclass(frozen=True)
+class Leader(Broadcast):
+    """The expert to follow."""
+
+    expert: int
+
+
+@dataclass(frozen=True)
+class NoisyFiltered(Upload):
+    """The filtered losses of every expert at one client, with noise."""
+
+    losses: Array
+
+
+@dataclass(frozen=True)
+class ClientState:
+    """The expert to follow, the losses since the last upload, and the filter: uploads, memory."""
+
+    expert: np.ndarray
+    losses: Units
+    uploads: np.ndarray
+    memory: Array
+
+
+@dataclass(frozen=True)
+class FilteringClient:
+    """Plays the leader and adds up losses.
+
+    If there is an encoder, the sums are filtered and get noise before they leave the client.
+    """
+
+    state: ClassVar[type[Any]] = ClientState
+
+    experts: int
+    encoder: LatticeEncoder | None = None
+    reporting: GaussianNoise | None = None
+
+    def start(self, noise: Noise) -> ClientState:
+        zeros, shape = np.zeros(noise.batch, np.int64), (*noise.batch, self.experts)
+        memory = np.zeros((0, *shape)) if self.encoder is None else self.encoder.start(shape).memory
+        return ClientState(
+            zeros, np.zeros(shape, np.int64), zeros, np.moveaxis(memory, 0, -2).copy()
+        )
+
+    def receive(self, state: ClientState, broadcast: Leader) -> ClientState:
+        leader = np.full_like(state.expert, broadcast.expert)
+        return ClientState(leader, np.zeros_like(state.losses), state.uploads, state.memory)
+
+    def play(
+        self, state: ClientState, context: Context, noise: Noise
+    ) -> tuple[np.ndarray, ClientState]:
+        del context, noise
+        return state.expert, state
+
+    def play_many(
+        self, state: ClientState, rounds: int, noise: Noise
+    ) -> tuple[np.ndarray, ClientState]:
+        del noise
+        return np.broadcast_to(state.expert, (rounds, *state.expert.shape)), state
+
+    def observe(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
+        return self.observe_many(state, reports[None], noise)
+
+    def observe_many(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
+        del noise
+        losses = state.losses + to_units(reports.sum(axis=0))
+        return ClientState(state.expert, losses, state.uploads, state.memory)
+
+    def upload(
+        self, state: ClientState, noise: Noise
+    ) -> tuple[LossSums | NoisyFiltered, ClientState]:
+        if self.encoder is None or self.reporting is None:
+            return LossSums(state.losses), state
+        memory = np.ascontiguousarray(np.moveaxis(state.memory, -2, 0))
+        before = FilterState(int(state.uploads.flat[0]), memory)
+        filtered, after = self.encoder.step(before, from_units(state.losses))
+        memory = np.ascontiguousarray(np.moveaxis(after.memory, 0, -2))
+        then = ClientState(state.expert, state.losses, np.asarray(state.uploads + 1), memory)
+        return NoisyFiltered(noise.release(self.reporting, filtered)), then
+
+
+@dataclass(frozen=True)
+class ServerState:
+    """The number of exchanges, and the memories of the encoder (if it is here) and the decoder."""
+
+    exchanges: int
+    filtered: Array
+    decoded: Array
+
+
+@dataclass(frozen=True)
+class LeadingServer:
+    """Decodes the releases and sends the expert with the smallest sum.
+
+    With an encoder, the server filters exact losses and adds the noise. Without one, the uploads
+    are filtered and noisy already.
+    """
+
+    state: ClassVar[type[Any]] = ServerState
+
+    experts: int
+    every: int
+    factorisation: Factorisation
+    encoder: LatticeEncoder | None = None
+    releasing: GaussianNoise | None = None
+
+    def open(self, noise: Noise) -> tuple[Leader, ServerState]:
+        del noise
+        shape = (self.experts,)
+        memory = np.zeros((0, *shape)) if self.encoder is None else self.encoder.start(shape).memory
+        return Leader(self.every, 0), ServerState(
+            0, memory, self.factorisation.decoder.start(shape).memory
+        )
+
+    def aggregate(
+        self, state: ServerState, uploads: LossSums | NoisyFiltered, noise: Noise
+    ) -> tuple[Leader, ServerState]:
+        count, memory, released = state.exchanges, state.filtered, uploads.losses
+        if self.encoder is not None and self.releasing is not None:
+            sums = from_units(np.asarray(released, np.int64))
+            filtered, after = self.encoder.step(FilterState(count, memory), sums)
+            released, memory = noise.release(self.releasing, filtered), after.memory
+        sums, decoded = self.factorisation.decoder.step(FilterState(count, state.decoded), released)
+        leader = Leader(self.every, int(np.argmin(sums)))
+        return leader, ServerState(count + 1, memory, decoded.memory)
+
+
+@dataclass(frozen=True)
+class RunningLeader(AlgorithmSpec):
+    r"""Follow the expert with the smallest private running sum of losses.
+
+    Every `every` rounds the new losses are filtered and released with Gaussian noise. The decoded
+    sums have correlated noise, whose size grows with ln(T) instead of sqrt(T). Expert 0 is played
+    until the first exchange.
+
+    Parameters
+    ----------
+    epsilon
+        The privacy budget, in [1e-6, 1e6]. Default 1.
+    delta
+        The second part of the budget, in (0, 1). Default 1e-6: Gaussian noise needs one.
+    trust
+        "central" (default): the server receives exact sums, filters them and adds the noise.
+        "distributed": every client filters its losses and adds a share of the noise, and the server
+        sees only the sum of all uploads (a simulation of secure aggregation). "local": every client
+        filters its losses and adds all the noise that protects it.
+    every
+        Rounds between two exchanges: from 1 (default) to the horizon.
+    factorisation
+        Which noise: "blt" (default: a few buffers, close to the best), "root" (the square root,
+        which remembers everything), "tree" (least squares), "banded" or "independent".
+    buffers
+        How many earlier vectors the filter of "blt" and "banded" keeps, at least 1. Default 4.
+
+    Guarantee
+    ---------
+    One loss vector of one client in one round is protected with (epsilon, delta), although it
+    enters all later releases. "central": from the public and from other clients, even if all of
+    them collude; the server is trusted. "distributed": from every observer, the server included, if
+    only the sum of the uploads is visible and all clients but one keep their noise secret. "local":
+    from every observer, even if all other clients collude. Proof:
+    `proofs/correlated_noise.md#running-leader`.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> setting = hr.Setting(clients=10, experts=100, horizon=1024)
+    >>> for kind in ("independent", "tree", "blt"):
+    ...     built = hr.RunningLeader(factorisation=kind).build(setting)
+    ...     print(kind, round(built.parameters["deviation"]))
+    independent 1352
+    tree 285
+    blt 138
+
+    References
+    ----------
+    Denisov et al. 2022; Dvijotham et al. 2024; Kalai and Vempala 2005.
+    """
+
+    traits: ClassVar[SpecTraits] = SpecTraits(
+        forms={"distributed": {"trust": "distributed"}, "local": {"trust": "local"}},
+        exact="trust='central' or trust='local'",
+        meanings={
+            "factorisation": "how the noise of the running sums is correlated",
+            "buffers": "earlier vectors that the filter keeps",
+            "deviation": "standard deviation of the noise of the last running sum",
+        },
+    )
+
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    trust: Trust = "central"
+    every: int = 1
+    factorisation: Kind = "blt"
+    buffers: int = 4
+
+    def __post_init__(self) -> None:
+        check_budget(self.epsilon, self.delta)
+        text = "> 0, for example 1e-6: Gaussian noise has no pure guarantee"
+        expect(self.delta > 0, "delta", self.delta, text)
+        for name, allowed in {"trust": get_args(Trust), "factorisation": get_args(Kind)}.items():
+            expect(getattr(self, name) in allowed, name, getattr(self, name), f"in {allowed}")
+        at_least("every", self.every, 1)
+        at_least("buffers", self.buffers, 1)
+
+    def resolve(self, setting: Setting) -> Algorithm:
+        check_interval(self.every, setting)
+        experts, central = setting.experts, self.trust == "central"
+        factors = self._factors(setting)
+        largest = float(self.every * (setting.clients if central else 1))
+        encoder = LatticeEncoder(factors, experts, largest)
+        mechanism = self._noise(setting, encoder)
+        noise_on_sums = mechanism.scale * (1.0 if central else sqrt(setting.clients))
+        client, server = FilteringClient(experts), LeadingServer(experts, self.every, factors)
+        if central:
+            server = replace(server, encoder=encoder, releasing=mechanism)
+        else:
+            client = replace(client, encoder=encoder, reporting=mechanism)
+        errors = noise_on_sums * factors.error_by_round()
+        off = (1 if central else setting.clients) * encoder.rounding() / (2 * sqrt(experts))
+        bound = regret_bound(setting, self.every, errors, off * factors.errors().max)
+        return Algorithm(
+            name="running_leader",
+            setting=setting,
+            client=client,
+            server=server,
+            certificate=self._certificate(setting, mechanism),
+            upload=LossSums if central else NoisyFiltered,
+            broadcast=Leader,
+            common_play=attrgetter("expert") if central else None,
+            regret_bound=RegretBound(bound, "oblivious", Proof(PROOF, "running-leader")),
+            parameters={"deviation": float(errors[-1])},
+        )
+
+    def _factors(self, setting: Setting) -> Factorisation:
+        """The factorisation for all exchanges of the game."""
+        exchanges = -(-setting.rounds // self.every)
+        match self.factorisation:
+            case "blt":
+                return BufferedToeplitz.optimised(exchanges, self.buffers)
+            case "tree":
+                return Tree(exchanges)
+            case "root":
+                return ToeplitzRoot(exchanges)
+            case "banded":
+                return Banded.optimised(exchanges, min(exchanges, self.buffers + 1))
+            case "independent":
+                return Independent(exchanges)
+
+    def _noise(self, setting: Setting, encoder: LatticeEncoder) -> GaussianNoise:
+        """The noise of one release.
+
+        One loss vector moves one sum by at most sqrt(d) in the l2 norm. The sensitivity is that of
+        all releases together, so the curve of the mechanism is that of the whole game.
+        """
+        budget = Budget(self.epsilon, self.delta)
+        moved = encoder.sensitivity(root_up(Fraction(setting.experts)))
+        scale = gaussian_scale(budget, moved)
+        if self.trust != "distributed":
+            return GaussianNoise("running sums", scale, moved)
+        honest = max(1, setting.clients - 1)
+
+        def share(scale: float) -> GaussianShare:
+            return GaussianShare("running sums", scale, moved, honest)
+
+        least = root_up(Fraction(scale) ** 2 / honest)
+        return share(settled(least, lambda at: share(at).curve, budget))
+
+    def _certificate(self, setting: Setting, mechanism: GaussianNoise) -> Certificate:
+        curve, proof = Quoted(mechanism.curve, self.delta), Proof(PROOF, "running-leader")
+        if self.trust == "central":
+            return trusted_server(
+                setting=setting,
+                curve=curve,
+                proof=proof,
+                channels={"LossSums.losses": Channel.UPLOADS, **ANNOUNCED},
+                mechanisms=(mechanism,),
+                composition="shifts",
+            )
+        assumes = {IDEAL_REALS, PUBLIC_PARAMETERS, NO_CARRY_OVER}
+        colluding, seen = setting.clients - 1, Channel.UPLOADS
+        if isinstance(mechanism, GaussianShare):
+            colluding, seen = setting.clients - mechanism.honest, Channel.SUM
+            text = (
+                "only the sum of the uploads is visible, and at least "
+                f"{mechanism.honest} clients draw their share of noise and keep it secret"
+            )
+            assumes.add(Assumption("SECURE_AGGREGATION", text))
+        server = DEFAULT_VIEWS[Observer.SERVER] - {Channel.UPLOADS} | {seen}
+        guarantees = tuple(
+            Guarantee(
+                observer,
+                view,
+                Event(),
+                ONE_LOSS_VECTOR,
+                curve,
+                proof,
+                colluding=colluding,
+                horizon=setting.horizon,
+                assumes=frozenset(assumes),
+            )
+            for observer, view in {**DEFAULT_VIEWS, Observer.SERVER: server}.items()
+        )
+        channels = {"NoisyFiltered.losses": seen, **ANNOUNCED}
+        return Certificate(self.trust, "certified", guarantees, channels, (mechanism,), "shifts")
+
+
+def regret_bound(setting: Setting, every: int, errors: Array, off: float = 0.0) -> float:
+    """Bounds the expected regret per client, for losses fixed in advance.
+
+    `errors` are the standard deviations of the decoded sums after each exchange. `off` bounds how
+    far rounding moves a sum.
+
+    >>> setting = Setting(clients=10, experts=100, horizon=10_000)
+    >>> round(regret_bound(setting, 1, np.full(10_000, 300.0)))
+    603
+    """
+    clients, experts, horizon = setting.clients, setting.experts, setting.rounds
+    if experts == 1:
+        return 0.0
+    used = np.asarray(errors[: (horizon - 1) // every], float)  # before later batches
+    if not len(used):
+        return float(horizon)
+    batch = float(clients * every)
+    varied = float(np.abs(np.diff(used, prepend=0.0)).sum())
+    moved = float((batch * (batch + 2 * off) / (2 * used)).sum())
+    return min(float(horizon), every + sqrt(2 * log(experts)) * (varied + moved) / clients)

@@ -1,0 +1,145 @@
+"""The running leader: noise by the column norm, what is decoded, trust, and the regret bound."""
+
+from __future__ import annotations
+
+from math import sqrt
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hedgerow as hr
+from hedgerow.algorithms.correlated import BufferedToeplitz, ToeplitzRoot
+from hedgerow.algorithms.correlated.running_leader import RunningLeader, regret_bound
+from hedgerow.audits.cases.running_leader import cases
+from hedgerow.contracts.suite import examine
+from hedgerow.core.errors import InvalidValue, Unsupported
+from hedgerow.core.noise import SeededNoise
+from hedgerow.core.setting import Setting
+from hedgerow.core.transcript import Sink
+from hedgerow.environments.drawn.stochastic import Bernoulli
+from hedgerow.environments.recorded.losses import RecordedArray
+from hedgerow.evaluation.recorder import Recorder
+from hedgerow.privacy.calibrate import gaussian_scale
+
+SETTING = Setting(clients=4, experts=3, horizon=40)
+KINDS = ("blt", "tree", "root", "independent", "banded")
+TRUSTS = ("central", "distributed", "local")
+
+
+def plays(spec: RunningLeader, losses: np.ndarray, seed: int = 0) -> np.ndarray:
+    found: list[np.ndarray] = []
+
+    class Kept(Sink):
+        def rounds(self, first_round: int, block: Any, plays: Any) -> None:
+            found.append(np.array(plays))
+
+    environment = RecordedArray(losses)
+    hr.simulate(spec.build(environment.setting), environment, seed, sinks=[Kept()])
+    return np.concatenate(found)
+
+
+@pytest.mark.parametrize("trust", TRUSTS)
+def test_the_noise_pays_for_the_column_norm(trust: Any) -> None:
+    """One vector moves all releases together by sqrt(d) times the norm of a column of C."""
+    algorithm = RunningLeader(trust=trust).build(SETTING)
+    (noise,) = algorithm.certificate.mechanisms
+    column = BufferedToeplitz.optimised(40).sensitivity()
+    needed = gaussian_scale(hr.Budget(1.0, 1e-6), sqrt(3) * column)
+    drawn = (noise.noise_scale() or 0.0) * sqrt(3 if trust == "distributed" else 1)
+    assert needed <= drawn == pytest.approx(needed, rel=1e-4)
+
+
+@pytest.mark.parametrize("trust", TRUSTS)
+@pytest.mark.parametrize("kind", KINDS)
+def test_almost_without_noise_it_follows_the_leader(kind: Any, trust: Any) -> None:
+    losses = np.random.default_rng(0).random((40, 4, 3))
+    spec = RunningLeader(epsilon=1e6, trust=trust, factorisation=kind, every=3)
+    totals = np.cumsum(losses.sum(axis=1), axis=0)
+    batches = np.arange(40) // 3
+    expected = [0 if b == 0 else int(totals[3 * b - 1].argmin()) for b in batches]
+    assert (plays(spec, losses) == np.array(expected)[:, None]).all()
+
+
+@pytest.mark.parametrize("trust", TRUSTS)
+def test_the_decoded_sums_have_the_stated_deviation(trust: Any) -> None:
+    """Zero losses: the last decoded sum is noise; half of its deviation would be noticed."""
+    setting = Setting(clients=4, experts=500, horizon=16)
+    algorithm = RunningLeader(trust=trust, factorisation="root").build(setting)
+    source = SeededNoise(0)
+    _, server = algorithm.server.open(source.server())
+    clients = algorithm.client.start(source.everyone("client", 4))
+    released = []
+    for _ in range(16):
+        uploads, clients = algorithm.client.upload(clients, source.everyone("client", 4))
+        _, server = algorithm.server.aggregate(
+            server, type(uploads)(uploads.losses.sum(axis=0)), source.server()
+        )
+        released.append(server.decoded[-1])  # the root remembers every release
+    sums = ToeplitzRoot(16).coefficients()[::-1] @ np.array(released)
+    stated = algorithm.parameters["deviation"]
+    assert 0.9 < sums.std() / stated < 1.1
+
+
+def test_correlated_noise_has_less_regret_than_independent_noise() -> None:
+    stream = Bernoulli(clients=10, experts=10, horizon=256, gap=0.2)
+
+    def regret(kind: Any) -> float:
+        algorithm, found = RunningLeader(factorisation=kind).build(stream.setting), []
+        for seed in range(8):
+            recorder = Recorder(stream.setting, points=2)
+            counters = hr.simulate(algorithm, stream, seed, sinks=[recorder])
+            found.append(recorder.result("", seed, counters).final_regret)
+        assert np.mean(found) <= algorithm.regret_at_most
+        return float(np.mean(found))
+
+    assert regret("blt") < 0.7 * regret("independent")
+
+
+def test_the_bound_by_hand() -> None:
+    """The first sums are used in 99 later rounds; the noise of the last sum is not used."""
+    short = Setting(clients=1, experts=2, horizon=10)
+    assert regret_bound(short, 5, np.array([10.0, 99.0])) == 10.0  # never above the horizon
+    last = np.append(np.full(99, 10.0), 1e6)
+    assert regret_bound(Setting(2, 2, 100), 1, last) < 100
+    rounded = regret_bound(Setting(2, 2, 100), 1, last, off=1.0)
+    assert rounded == pytest.approx(1 + 1.17741 * (10 + 99 * 8 / 20) / 2, rel=1e-5)
+    bound = regret_bound(Setting(2, 2, 100), 1, np.full(100, 10.0))
+    assert bound == pytest.approx(1 + 1.17741 * (10 + 99 * 4 / 20) / 2, rel=1e-5)
+    assert regret_bound(Setting(2, 1, 100), 1, np.full(100, 10.0)) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("choices", "words"),
+    [
+        ({"delta": 0.0}, "delta=0.0 > 0"),
+        ({"trust": "nobody"}, "trust='nobody'"),
+        ({"factorisation": "dense"}, "factorisation='dense'"),
+        ({"buffers": 0}, "buffers=0"),
+        ({"every": 0}, "every=0"),
+    ],
+)
+def test_bad_choices_are_refused(choices: dict[str, Any], words: str) -> None:
+    with pytest.raises(InvalidValue, match=words):
+        RunningLeader(**choices)
+
+
+def test_it_needs_a_horizon() -> None:
+    with pytest.raises(Unsupported, match="needs a horizon"):
+        RunningLeader().build(Setting(2, 2, None))
+
+
+def test_the_ledger_finds_a_cost_of_one_release_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bug: noise for one release, though a vector enters all later ones."""
+    monkeypatch.setattr(BufferedToeplitz, "sensitivity", lambda *_: 1.0)
+    found = examine("ledger composes", RunningLeader(buffers=2))
+    assert found.status == "broken"
+    assert "shifts add up" in found.detail
+
+
+@pytest.mark.parametrize("trust", TRUSTS)
+def test_audits_have_a_null_case_the_claim_and_too_little_noise(trust: Any) -> None:
+    found = cases(RunningLeader(trust=trust))
+    assert [case.expected for case in found] == ["holds", "holds", "violated"]
+    peer = trust == "central"
+    assert {case.method for case in found} == {"black box" if peer else "replayed releases"}
