@@ -123,6 +123,20 @@ def test_steps_in_place_give_the_same_bits(precision: Any) -> None:
         assert encode(state) == encode(last)
 
 
+@pytest.mark.parametrize("in_place", [False, True])
+def test_memory_that_is_not_contiguous_is_not_lost(in_place: bool) -> None:
+    rng = np.random.default_rng(3)
+    stream = BufferedToeplitz.optimised(50, 3).encoder
+    plain, other = stream.start((2, 4)), stream.start((2, 4))
+    for vector in rng.normal(size=(6, 2, 4)):
+        turned = np.moveaxis(np.moveaxis(other.memory, 0, -1).copy(), -1, 0)
+        assert not turned.flags.c_contiguous
+        expected, plain = stream.step(plain, vector)
+        found, other = stream.step(replace(other, memory=turned), vector, in_place=in_place)
+        assert np.array_equal(found, expected)
+        assert np.array_equal(other.memory, plain.memory)
+
+
 def patterns(rounds: int, most: int, gap: int) -> Any:
     for count in range(1, most + 1):
         for chosen in combinations(range(rounds), count):

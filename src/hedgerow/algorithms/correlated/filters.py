@@ -185,7 +185,8 @@ class GeometricFilter(Filter):
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         count, kind = len(self.ratios), vector.dtype.type
         rules = [(kind(w), kind(r)) for w, r in zip(self.weights, self.ratios, strict=True)]
-        memory = state.memory if in_place else np.empty_like(state.memory, order="C")
+        writable = in_place and state.memory.flags.c_contiguous  # a reshaped copy would be lost
+        memory = state.memory if writable else np.empty_like(state.memory, order="C")
         old, new = state.memory.reshape(count, -1), memory.reshape(count, -1)
         given, filtered = vector.reshape(-1), np.empty(vector.size, vector.dtype)
         scratch = np.empty(min(PIECE, given.size), vector.dtype)
