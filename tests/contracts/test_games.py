@@ -115,7 +115,7 @@ REASONS = {
     "correlated records that are called separate": "depends on two records of one person",
     "two correlated records pay for separate ones": "2 records across .*add up to mu = 1.99",
     "shifts of noise that is not Gaussian": "only the shifts of Gaussian noise add up, not KNorm",
-    "leaves the domain": "play points of Ball",
+    "leaves the domain": "point outside Ball",
     "compiled, with large errors": "change the run",
     "speaks out of turn": "the server sees Report.losses",
     "one report pays for all of a client": r"a datum enters 6 of epsilon = 1",

@@ -99,7 +99,7 @@ SENTENCES = {
         "the side information of each client and round: public",
         "the numbers of clients, deciders, experts and rounds, and all parameters: public",
         "gains, and regret or tables computed from them: raw data to be kept secret",
-        "Setting: clients = 5, experts = 3, horizon = none, deciders = 1.",
+        "Setting: clients = 5, experts = 3, horizon = none, deciders = 1, family = Gains(",
     ),
     "gains": (
         "Unit: one gain vector of one client in one round. One record is what one client reports",
@@ -121,7 +121,7 @@ SENTENCES = {
         "what is true of many records (which point is good): learned on purpose",
         "influences later rounds only through what is published: no readmissions",
         "A person in k rounds gets k times epsilon (and a larger delta).",
-        "Setting: clients = 5, coordinates = 3, horizon = 100.",
+        "Setting: clients = 5, coordinates = 3, horizon = 100, family = SquaredError(",
     ),
     "population": (
         "a person whose data are in one round at one client, "
@@ -309,7 +309,7 @@ def test_units_speak_of_their_records() -> None:
     )
     assert "z_(j,s) = z'_(j,s) for all other clients" in Site(record=points).formula()
     assert Gains(0.0, (1.0, 40.0)).record.placed == "g_(i,t) with every gain in its declared range"
-    assert Logistic(2.0).record.placed == "z_(i,t) (features of norm at most 2, target in [-1,1])"
+    assert Logistic(2.0).record.placed == "z_(i,t) (features of norm at most 2, label -1 or 1)"
     assert CrossEntropy().record.placed == "p_(i,t) in the simplex"
     assert MADE["silo"].certificate.public.bounds == (-1.0, 1.0)
     assert "later gains depend" in str(MADE["silo"].certificate.public.assumes)

@@ -98,7 +98,7 @@ class Made:
     @property
     def algorithm(self) -> Algorithm:
         setting = Setting(self.clients, 3, self.horizon, self.deciders, self.family)
-        built = Uniform().build(replace(setting, family=LINEAR, horizon=100))
+        built = Uniform().build(replace(setting, family=LINEAR, horizon=100, deciders=None))
         return replace(
             built,
             name="made_up",

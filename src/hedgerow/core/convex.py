@@ -309,7 +309,7 @@ class Logistic(Scored):
     >>> family.check("record", np.array([[1.0, 0.0]]))
     Traceback (most recent call last):
     ...
-    hedgerow.core.errors.InvalidValue: Expected the label 0.0 of a record to be -1 or 1 ((0,)).
+    hedgerow.core.errors.InvalidValue: Expected the label 0.0 of a record to be -1 or 1 (record 0).
     Write the two classes as -1 and 1.
     """
 
