@@ -258,8 +258,8 @@ class Recorder(Sink):
         if self.family.gains:
             sums = -sums
         reached = self._totals + np.cumsum(sums.sum(axis=1), axis=0)
-        for at in np.searchsorted(block.cuts, marks):
-            self._best.append(float(from_units(int(reached[at].min()))) / self.players)
+        best = reached[np.searchsorted(block.cuts, marks)].min(axis=1)
+        self._best += (from_units(best) / self.players).tolist()
         if block.awake is None:
             own = -block.own_totals if self.family.gains else block.own_totals
             self._plain_losses += int((reached[-1] - self._totals).sum())
