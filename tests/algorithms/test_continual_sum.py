@@ -109,7 +109,8 @@ def test_budget_in_epsilon_and_delta_is_spent_exactly() -> None:
     counter = hr.ContinualSum(2, 100, epsilon=1.0, delta=1e-6)
     curve = counter.certificate.public.curve
     assert curve.epsilon(1e-6) <= 1.0
-    assert GaussianDP(curve.mu * 1.000001).epsilon(1e-6) > 1.0  # type: ignore[attr-defined]
+    assert isinstance(curve, GaussianDP)
+    assert GaussianDP(curve.mu * 1.000001).epsilon(1e-6) > 1.0
     with pytest.raises(InvalidValue, match="exactly one of epsilon"):
         hr.ContinualSum(2, 100, mu=1.0, epsilon=1.0, delta=1e-6)
     with pytest.raises(hr.HedgerowError, match="no pure guarantee"):
@@ -296,7 +297,7 @@ def test_a_private_counter_is_used_once(monkeypatch: pytest.MonkeyPatch) -> None
         with pytest.raises(TypeError, match="cannot be copied or saved"):
             copied(counter)
     with pytest.raises(InvalidValue, match="Expected SecureNoise"):
-        hr.ContinualSum.private(1, 20, mu=1.0, source=None)  # type: ignore[arg-type]
+        hr.ContinualSum.private(1, 20, mu=1.0, source=None)  # pyright: ignore[reportArgumentType]
     with pytest.raises(InvalidValue, match="too coarse"):
         hr.ContinualSum.private(1, 20, mu=1e6, source=hr.SecureNoise())
     here = os.getpid()

@@ -60,7 +60,7 @@ def case_of(algorithm: Algorithm, changed: int = 1, **choices: Any) -> AuditCase
 @pytest.mark.parametrize(("law", "clients"), [("gaussian", 1), ("share", 3)])
 def test_the_log_ratio_of_gaussian_reports_is_gaussian(law: Law, clients: int) -> None:
     """With mu = 1: mean mu^2 / 2 and deviation mu. Two appearances are sqrt(2) mu; half the noise
-    is 2 mu. Four standard errors decide, and the three laws are told apart.
+    is 2 mu. Four standard errors separate the three cases.
     """
     runs, algorithm = 200, local_leader(law, 1.0, Setting(clients, 4, 3))
     for audited, changed, mu in (
@@ -76,7 +76,7 @@ def test_the_log_ratio_of_gaussian_reports_is_gaussian(law: Law, clients: int) -
 
 @pytest.mark.parametrize("law", ["laplace", "vote"])
 def test_the_log_ratio_of_one_pure_report_is_exact(law: Law) -> None:
-    """A report of one client in one round: the ratio is that of its own densities."""
+    """One report of one client: the ratio is that of its densities."""
     algorithm = local_leader(law, 1.0, ONE)
     mechanism = algorithm.certificate.mechanisms[0]
     first, second = pair(ONE)

@@ -372,7 +372,7 @@ def _worst(
     """sup over all adaptive strategies of E_P(1 - e^(epsilon - loss))_+.
 
     Each step reveals everything with probability delta and is randomised response otherwise: the
-    worst (epsilon, delta)-DP step. `charged` is what the filter is told about it.
+    worst (epsilon, delta)-DP step. `charged` is the cost that the filter is given.
     """
     epsilon = account.budget.epsilon
     assert epsilon is not None

@@ -182,7 +182,7 @@ class Adding:
 
 @dataclass(frozen=True)
 class Sender:
-    """The decider: sends patients where it is told."""
+    """The decider: sends patients to the hospital that was broadcast."""
 
     state: ClassVar[type[Any]] = DeciderState
 

@@ -13,15 +13,16 @@ from typing import Any
 
 import numpy as np
 
+from hedgerow.contracts.neighbours import record
 from hedgerow.contracts.outcome import same
 from hedgerow.contracts.recording import (
     MAY_BE_FREE,
     SERVER,
     Ledger,
-    RecordingNoise,
     Release,
     Who,
 )
+from hedgerow.contracts.views import view_of
 from hedgerow.core.certificate import Channel, Guarantee, Observer
 from hedgerow.core.environment import Environment
 from hedgerow.core.errors import InvalidValue, Unsupported
@@ -29,7 +30,6 @@ from hedgerow.core.messages import field_names
 from hedgerow.core.noise import NoiseSource
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.transcript import Everything
-from hedgerow.engines.simulate import simulate
 
 _ROUNDING = 2.0**-48  # more than the rounding errors of one term of a log-density
 Pair = tuple[Release, Release]  # the same output, with the values of the two worlds
@@ -62,9 +62,8 @@ class _Run:
         source: NoiseSource,
         replay: Ledger | None = None,
     ) -> _Run:
-        noise, kept = RecordingNoise(source, replay), Everything()
-        simulate(algorithm, environment, 0, noise=noise, fused=False, sinks=(kept,))
-        return cls(noise.ledger, kept)
+        kept = Everything()
+        return cls(record(algorithm, environment, source, replay, (kept,)), kept)
 
 
 def log_ratio(
@@ -126,9 +125,9 @@ def _check(algorithm: Algorithm, guarantee: Guarantee, first: _Run, second: _Run
     coins = [[coin.whole_law for coin in run.ledger.coins] for run in (first, second)]
     if coins[0] != coins[1]:
         raise _not_replayable(algorithm, "the sequence of coins depends on the data")
-    for (name, a), (_, b) in zip(
-        _view(algorithm, guarantee, first.kept),
-        _view(algorithm, guarantee, second.kept),
+    for (name, _, a), (_, _, b) in zip(
+        view_of(algorithm, guarantee, first.kept),
+        view_of(algorithm, guarantee, second.kept),
         strict=True,
     ):
         if not same(a, b):
@@ -137,20 +136,6 @@ def _check(algorithm: Algorithm, guarantee: Guarantee, first: _Run, second: _Run
                 f"the {guarantee.observer.value} sees {name}, which depends on the data beyond"
                 " what was released",
             )
-
-
-def _view(
-    algorithm: Algorithm, guarantee: Guarantee, kept: Everything
-) -> Iterator[tuple[str, list[Any]]]:
-    """What an observer sees, by name. The sum of uploads shows no more than the uploads."""
-    if Channel.PLAYS in guarantee.view:
-        yield "plays", kept.plays
-    if Channel.TIMING in guarantee.view:
-        yield "the times of exchanges", [when for when, _, _ in kept.messages]
-    for message, position in ((algorithm.upload, 1), (algorithm.broadcast, 2)):
-        for name, part in zip(field_names(message), fields(message), strict=True):
-            if algorithm.certificate.channels[name] in guarantee.view:
-                yield name, [getattr(entry[position], part.name) for entry in kept.messages]
 
 
 def _hidden_coins(ledger: Ledger, own: bool) -> bool:

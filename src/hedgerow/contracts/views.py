@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -118,27 +119,31 @@ def _same_views(
             )
 
 
+def view_of(
+    algorithm: Algorithm, guarantee: Guarantee, kept: Everything
+) -> Iterator[tuple[str, Channel, Any]]:
+    """Everything in an observer's view, by name, with its channel; uploads of all clients."""
+    channels, view = algorithm.certificate.channels, guarantee.view
+    if Channel.PLAYS in view:
+        yield "plays", Channel.PLAYS, kept.all_plays()
+    if Channel.TIMING in view:
+        yield "the times of exchanges", Channel.TIMING, [when for when, _, _ in kept.messages]
+    for message, position in ((algorithm.upload, 1), (algorithm.broadcast, 2)):
+        for name, part in zip(field_names(message), fields(message), strict=True):
+            if channels.get(name) in view:
+                values = [getattr(entry[position], part.name) for entry in kept.messages]
+                yield name, channels[name], values
+
+
 def _seen(
     algorithm: Algorithm, guarantee: Guarantee, kept: Everything, but: set[str]
 ) -> list[tuple[str, Any]]:
-    """Everything in an observer's view, by name, except what was compared before."""
-    channels, view = algorithm.certificate.channels, guarantee.view
-    seen: list[tuple[str, Any]] = []
-    if Channel.PLAYS in view and "plays" not in but:
-        seen.append(("plays", kept.all_plays()))
-    if Channel.TIMING in view and "the times of exchanges" not in but:
-        seen.append(("the times of exchanges", [when for when, _, _ in kept.messages]))
-    for message, position in ((algorithm.upload, 1), (algorithm.broadcast, 2)):
-        for name, short in zip(
-            field_names(message), (f.name for f in fields(message)), strict=True
-        ):
-            if channels.get(name) not in view or name in but:
-                continue
-            values = [getattr(entry[position], short) for entry in kept.messages]
-            if channels[name] is Channel.SUM:
-                values = [np.sum(v, axis=0) for v in values]
-            seen.append((name, values))
-    return seen
+    """What an observer sees, except what was compared before; of a sum only the sum."""
+    return [
+        (name, [np.sum(v, axis=0) for v in values] if channel is Channel.SUM else values)
+        for name, channel, values in view_of(algorithm, guarantee, kept)
+        if name not in but
+    ]
 
 
 def public_is_public(spec: AlgorithmSpec) -> None:

@@ -221,9 +221,8 @@ def check(
         reporting = block.present if block.reporting is None and own else block.reporting
         family.check_reports(block.reports, first_round, reporting)
     if not family.linear:
-        family.check("record", block.losses, first_round, block.present)
+        family.check(family.word, block.losses, first_round, block.present)
         return block
-    name = "gain" if family.gains else "loss"
     cuts = (
         *(mark - first_round for mark in marks if first_round < mark < first_round + rounds),
         rounds,
@@ -237,7 +236,7 @@ def check(
             stop = min(start + step, cut)
             part = block.losses[start:stop]
             present = None if block.present is None else block.present[start:stop]
-            family.check(name, part, first_round + start, present)
+            family.check(family.word, part, first_round + start, present)
             if start == 0:
                 to_units(part)  # checks every loss of the first piece; later pieces: their sums
             sums[piece] += part.sum(axis=0)

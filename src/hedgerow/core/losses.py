@@ -88,6 +88,11 @@ class Family(ABC):
     """
 
     @property
+    def word(self) -> str:
+        """What errors call a record of this family, or one of its numbers."""
+        return self.record.charge if self.linear else "record"
+
+    @property
     @abstractmethod
     def domain(self) -> Domain:
         """Where points live."""
@@ -166,6 +171,13 @@ class Family(ABC):
 
         No other code does this. NaN and infinite numbers are refused, because no record is near.
         """
+
+
+def require_family(family: object) -> None:
+    """Refuse anything that is not a loss family, such as its name or its class."""
+    if not isinstance(family, Family):
+        named = getattr(family, "__name__", repr(family))
+        raise InvalidValue(f"Expected a loss family such as hr.Logistic(), got {named}.")
 
 
 def finite(records: Array) -> Array:

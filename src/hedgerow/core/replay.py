@@ -8,7 +8,7 @@ from hedgerow.core.block import Block, check
 from hedgerow.core.environment import Environment, Feature, Traits, fingerprint_of
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array, round_to_lattice
-from hedgerow.core.losses import Family
+from hedgerow.core.losses import Family, require_family
 from hedgerow.core.setting import LOSSES, Setting
 
 
@@ -58,9 +58,7 @@ class Replay(Environment):
                 "Expected records of shape (rounds, players, numbers) with no empty axis, "
                 f"got {given.shape}."
             )
-        if not isinstance(family, Family):
-            named = getattr(family, "__name__", repr(family))
-            raise InvalidValue(f"Expected a loss family such as hr.Logistic(), got {named}.")
+        require_family(family)
         own = None if reports is None else np.asarray(reports, np.float64)
         if family.linear:
             given, own = round_to_lattice(given), None if own is None else round_to_lattice(own)

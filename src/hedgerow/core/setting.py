@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import MOST_LOSSES
-from hedgerow.core.losses import Family, Linear
+from hedgerow.core.losses import Family, Linear, require_family
 from hedgerow.core.validate import at_least, expect
 
 LOSSES = Linear()
@@ -47,9 +47,7 @@ class Setting:
     family: Family = LOSSES
 
     def __post_init__(self) -> None:
-        if not isinstance(self.family, Family):
-            named = getattr(self.family, "__name__", repr(self.family))
-            raise InvalidValue(f"Expected a loss family such as hr.Logistic(), got {named}.")
+        require_family(self.family)
         at_least("clients", self.clients, 1)
         at_least("experts", self.experts, 1)
         if self.horizon is not None:

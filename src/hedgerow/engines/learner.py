@@ -299,8 +299,7 @@ class Learner:
             if self.algorithm.setting.deciders is not None:
                 family.check_reports(records[None], self.round, _row(reporting))
             else:
-                name = "gain" if family.gains else "loss" if family.linear else "record"
-                family.check(name, records[None], self.round, _row(reporting))
+                family.check(family.word, records[None], self.round, _row(reporting))
         except InvalidValue as error:
             if private:
                 raise InvalidValue(

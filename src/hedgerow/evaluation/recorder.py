@@ -38,7 +38,7 @@ from hedgerow.core.lattice import (
     from_units,
     to_units,
 )
-from hedgerow.core.losses import Family, Gains, common_plays
+from hedgerow.core.losses import Family, common_plays
 from hedgerow.core.plays import Plays, charges
 from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Counters, Sink
@@ -176,8 +176,8 @@ class Recorder(Sink):
         self.players, self.experts = setting.players, setting.experts
         self.family = family = setting.family
         self.linear = family.linear
-        if isinstance(family, Gains):
-            largest = setting.players * horizon * family.largest
+        if family.gains:
+            largest = setting.players * horizon * max(map(abs, family.bounds))
             rule = f"<= {MOST_LOSSES} (64-bit sums)"
             expect(largest <= MOST_LOSSES, "clients * horizon * largest gain", largest, rule)
         self.switches = tuple(switches)

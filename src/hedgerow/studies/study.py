@@ -15,7 +15,7 @@ from hedgerow.core.certificate import Certificate, Observer
 from hedgerow.core.environment import Environment
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm
-from hedgerow.core.record import LOSS_VECTOR
+from hedgerow.core.setting import LOSSES
 from hedgerow.core.validate import nearest
 from hedgerow.environments.adversaries import BOUND_HOLDS_FOR, covered
 from hedgerow.environments.hard.lower_bounds import hidden_expert_regret
@@ -297,7 +297,7 @@ def _usual_game(algorithm: Algorithm) -> bool:
     """Whether experts have losses in [0, 1], in a known number of rounds."""
     setting = algorithm.setting
     known = setting.horizon is not None and algorithm.plays == "expert"
-    return known and setting.family.record == LOSS_VECTOR
+    return known and setting.family == LOSSES
 
 
 def _vacuous_bound(algorithm: Algorithm) -> list[str]:

@@ -23,19 +23,11 @@ from hedgerow.algorithms.correlated.filters import FilterState
 from hedgerow.algorithms.correlated.lattice import LatticeEncoder
 from hedgerow.algorithms.correlated.toeplitz import Banded, Independent, ToeplitzRoot
 from hedgerow.algorithms.correlated.tree import Tree
+from hedgerow.algorithms.shared.noisy_reports import gaussian_share, noisy_reports
 from hedgerow.algorithms.shared.totals import LossSums, check_interval
 from hedgerow.core.certificate import (
-    DEFAULT_VIEWS,
-    IDEAL_REALS,
-    NO_CARRY_OVER,
-    ONE_LOSS_VECTOR,
-    PUBLIC_PARAMETERS,
-    Assumption,
     Certificate,
     Channel,
-    Event,
-    Guarantee,
-    Observer,
     Proof,
     trusted_server,
 )
@@ -48,10 +40,9 @@ from hedgerow.core.rounding import root_up
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, check_budget, expect
 from hedgerow.privacy.budget import Budget
-from hedgerow.privacy.calibrate import gaussian_scale, settled
+from hedgerow.privacy.calibrate import gaussian_scale
 from hedgerow.privacy.curves import Quoted
 from hedgerow.privacy.mechanisms import GaussianNoise
-from hedgerow.privacy.mechanisms.shares import GaussianShare
 
 PROOF = "correlated_noise.md"
 ANNOUNCED = {"Leader.rounds": Channel.TIMING, "Leader.expert": Channel.BROADCASTS}
@@ -316,16 +307,9 @@ class RunningLeader(AlgorithmSpec):
         """
         budget = Budget(self.epsilon, self.delta)
         moved = encoder.sensitivity(root_up(Fraction(setting.experts)))
-        scale = gaussian_scale(budget, moved)
         if self.trust != "distributed":
-            return GaussianNoise("running sums", scale, moved)
-        honest = max(1, setting.clients - 1)
-
-        def share(scale: float) -> GaussianShare:
-            return GaussianShare("running sums", scale, moved, honest)
-
-        least = root_up(Fraction(scale) ** 2 / honest)
-        return share(settled(least, lambda at: share(at).curve, budget))
+            return GaussianNoise("running sums", gaussian_scale(budget, moved), moved)
+        return gaussian_share("running sums", budget, moved, max(1, setting.clients - 1))
 
     def _certificate(self, setting: Setting, mechanism: GaussianNoise) -> Certificate:
         curve, proof = Quoted(mechanism.curve, self.delta), Proof(PROOF, "running-leader")
@@ -338,32 +322,15 @@ class RunningLeader(AlgorithmSpec):
                 mechanisms=(mechanism,),
                 composition="shifts",
             )
-        assumes = {IDEAL_REALS, PUBLIC_PARAMETERS, NO_CARRY_OVER}
-        colluding, seen = setting.clients - 1, Channel.UPLOADS
-        if isinstance(mechanism, GaussianShare):
-            colluding, seen = setting.clients - mechanism.honest, Channel.SUM
-            text = (
-                "only the sum of the uploads is visible, and at least "
-                f"{mechanism.honest} clients draw their share of noise and keep it secret"
-            )
-            assumes.add(Assumption("SECURE_AGGREGATION", text))
-        server = DEFAULT_VIEWS[Observer.SERVER] - {Channel.UPLOADS} | {seen}
-        guarantees = tuple(
-            Guarantee(
-                observer,
-                view,
-                Event(),
-                ONE_LOSS_VECTOR,
-                curve,
-                proof,
-                colluding=colluding,
-                horizon=setting.horizon,
-                assumes=frozenset(assumes),
-            )
-            for observer, view in {**DEFAULT_VIEWS, Observer.SERVER: server}.items()
+        return noisy_reports(
+            setting=setting,
+            reporting=mechanism,
+            report="NoisyFiltered.losses",
+            announced=ANNOUNCED,
+            curve=curve,
+            proof=proof,
+            composition="shifts",
         )
-        channels = {"NoisyFiltered.losses": seen, **ANNOUNCED}
-        return Certificate(self.trust, "certified", guarantees, channels, (mechanism,), "shifts")
 
 
 def regret_bound(setting: Setting, every: int, errors: Array, off: float = 0.0) -> float:

@@ -29,19 +29,11 @@ from hedgerow.algorithms.phases.blocks import (
     WholeBlock,
     later_blocks,
 )
+from hedgerow.algorithms.shared.noisy_reports import gaussian_share, noisy_reports
 from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.core.certificate import (
-    DEFAULT_VIEWS,
-    IDEAL_REALS,
-    NO_CARRY_OVER,
-    ONE_LOSS_VECTOR,
-    PUBLIC_PARAMETERS,
-    Assumption,
     Certificate,
     Channel,
-    Event,
-    Guarantee,
-    Observer,
     PrivacyCurve,
     Proof,
     trusted_server,
@@ -52,7 +44,7 @@ from hedgerow.core.rounding import root_up, round_up
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, check_budget, expect
 from hedgerow.privacy.budget import Budget
-from hedgerow.privacy.calibrate import gaussian_scale, laplace_scale, settled
+from hedgerow.privacy.calibrate import gaussian_scale, laplace_scale
 from hedgerow.privacy.curves import GaussianDP, Quoted
 from hedgerow.privacy.mechanisms import (
     AdditiveNoise,
@@ -61,7 +53,6 @@ from hedgerow.privacy.mechanisms import (
     KNorm,
     NoisyMax,
 )
-from hedgerow.privacy.mechanisms.shares import GaussianShare
 
 PROOF = "phased_selection.md"
 Trust = Literal["central", "distributed", "local"]
@@ -278,8 +269,11 @@ class PhasedSelection(AlgorithmSpec):
         """
         experts, across = setting.experts, root_up(Fraction(setting.experts))
         if self.trust == "distributed":
-            return _share(
-                Budget(self.epsilon, self.delta), across, self.honest or _all_but_one(setting)
+            return gaussian_share(
+                "report",
+                Budget(self.epsilon, self.delta),
+                across,
+                self.honest or _all_but_one(setting),
             )
         if self.report == "gaussian":
             return GaussianNoise(
@@ -312,48 +306,20 @@ class PhasedSelection(AlgorithmSpec):
         )
 
     def _noisy_reports(self, setting: Setting, reporting: Any) -> Certificate:
-        """The certificate for noisy reports: all views are computed from protected uploads."""
         curve: PrivacyCurve = reporting.curve
         if isinstance(curve, GaussianDP):
             curve = Quoted(curve, self.delta)
-        assumes = {IDEAL_REALS, PUBLIC_PARAMETERS, NO_CARRY_OVER}
-        colluding, seen, anchor = setting.clients - 1, Channel.UPLOADS, "noisy-reports"
-        if self.trust == "distributed":
-            honest = reporting.honest
-            colluding, seen, anchor = setting.clients - honest, Channel.SUM, "shared-noise"
-            assumes.add(_secure_aggregation(honest))
-        views = {
-            **DEFAULT_VIEWS,
-            Observer.SERVER: DEFAULT_VIEWS[Observer.SERVER] - {Channel.UPLOADS} | {seen},
-        }
-        guarantees = tuple(
-            Guarantee(
-                observer,
-                view,
-                Event(),
-                ONE_LOSS_VECTOR,
-                curve,
-                Proof(PROOF, anchor),
-                colluding=colluding,
-                horizon=setting.horizon,
-                assumes=frozenset(assumes),
-            )
-            for observer, view in views.items()
+        anchor = "shared-noise" if self.trust == "distributed" else "noisy-reports"
+        return noisy_reports(
+            setting=setting,
+            reporting=reporting,
+            report="NoisySums.losses",
+            announced=ANNOUNCED,
+            curve=curve,
+            proof=Proof(PROOF, anchor),
+            composition="sum",
+            entered=1,
         )
-        channels = {"NoisySums.losses": seen, **ANNOUNCED}
-        return Certificate(
-            self.trust, "certified", guarantees, channels, (reporting,), "sum", entered=1
-        )
-
-
-def _share(budget: Budget, sensitivity: float, honest: int) -> GaussianShare:
-    """The share of noise of one client: `honest` shares together are enough for the budget."""
-
-    def share(scale: float) -> GaussianShare:
-        return GaussianShare("report", scale, sensitivity, honest)
-
-    least = root_up(Fraction(gaussian_scale(budget, sensitivity)) ** 2 / honest)
-    return share(settled(least, lambda scale: share(scale).curve, budget))
 
 
 def _noise_on_reports(experts: int, reporting: Any) -> dict[str, Any]:
@@ -373,14 +339,6 @@ def _noise_on_reports(experts: int, reporting: Any) -> dict[str, Any]:
 
 def _all_but_one(setting: Setting) -> int:
     return max(1, setting.clients - 1)
-
-
-def _secure_aggregation(honest: int) -> Assumption:
-    text = (
-        "only the sum of the uploads is visible, and at least "
-        f"{honest} clients draw their share of noise and keep it secret"
-    )
-    return Assumption("SECURE_AGGREGATION", text)
 
 
 # Regret if rounds are independent with one distribution, and clients are independent in a round:

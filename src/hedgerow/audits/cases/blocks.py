@@ -112,10 +112,10 @@ def open_blocks(algorithm: Algorithm) -> Algorithm:
 
 
 def half_noise(algorithm: Algorithm) -> Algorithm:
-    return less_noise(algorithm, 0.5)
+    return less_block_noise(algorithm, 0.5)
 
 
-def less_noise(algorithm: Algorithm, factor: float) -> Algorithm:
+def less_block_noise(algorithm: Algorithm, factor: float) -> Algorithm:
     client, server = parts_of(algorithm)
     if client.reporting is not None:
         return _with(algorithm, replace(client, reporting=client.reporting.scaled(factor)), server)

@@ -16,7 +16,13 @@ import numpy as np
 from hedgerow.algorithms.phases.blocks import BlockClient, ClientState, NoisySums
 from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.audits.case import WHOLE, AuditCase, Verdict, changes
-from hedgerow.audits.cases.blocks import exact_cases, half_noise, less_noise, overlapping, parts_of
+from hedgerow.audits.cases.blocks import (
+    exact_cases,
+    half_noise,
+    less_block_noise,
+    overlapping,
+    parts_of,
+)
 from hedgerow.audits.cases.parts import peer_curve
 from hedgerow.audits.cases.releases import release_cases
 from hedgerow.core.lattice import Array, from_units, round_to_lattice
@@ -102,7 +108,10 @@ def _noisy_reports(spec: PhasedSelection, law: PhasedSelection) -> tuple[AuditCa
         case(f"null, from outside{of}", algorithm, streams[:1] * 2, "holds"),
         case(f"one choice, from outside{of}", algorithm, streams, "holds"),
         case(
-            f"{cut} the noise, from outside{of}", less_noise(algorithm, factor), streams, "violated"
+            f"{cut} the noise, from outside{of}",
+            less_block_noise(algorithm, factor),
+            streams,
+            "violated",
         ),
     )
 

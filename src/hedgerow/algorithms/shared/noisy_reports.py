@@ -1,0 +1,93 @@
+"""Noisy reports of clients: the certificate without a trusted server, and shares of noise."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Literal
+
+from hedgerow.core.certificate import (
+    DEFAULT_VIEWS,
+    IDEAL_REALS,
+    NO_CARRY_OVER,
+    ONE_LOSS_VECTOR,
+    PUBLIC_PARAMETERS,
+    Assumption,
+    Certificate,
+    Channel,
+    Composition,
+    Event,
+    Guarantee,
+    Observer,
+    PrivacyCurve,
+    Proof,
+)
+from hedgerow.core.mechanism import Mechanism
+from hedgerow.core.rounding import root_up
+from hedgerow.core.setting import Setting
+from hedgerow.privacy.budget import Budget
+from hedgerow.privacy.calibrate import gaussian_scale, settled
+from hedgerow.privacy.mechanisms.shares import GaussianShare
+
+
+def gaussian_share(purpose: str, budget: Budget, sensitivity: float, honest: int) -> GaussianShare:
+    """The share of noise of one client: `honest` shares together are enough for the budget."""
+
+    def share(scale: float) -> GaussianShare:
+        return GaussianShare(purpose, scale, sensitivity, honest)
+
+    least = root_up(Fraction(gaussian_scale(budget, sensitivity)) ** 2 / honest)
+    return share(settled(least, lambda scale: share(scale).curve, budget))
+
+
+def noisy_reports(
+    *,
+    setting: Setting,
+    reporting: Mechanism,
+    report: str,
+    announced: Mapping[str, Channel],
+    curve: PrivacyCurve,
+    proof: Proof,
+    composition: Composition,
+    entered: int | None = None,
+) -> Certificate:
+    """Return the certificate for noisy reports: all views are computed from protected uploads.
+
+    `report` is the message field that holds the report (`"Type.field"`), and `announced` are the
+    channels of all other fields. Trust is local, or distributed if clients add shares of noise,
+    which protect only in the sum of the uploads.
+    """
+    assumes = {IDEAL_REALS, PUBLIC_PARAMETERS, NO_CARRY_OVER}
+    trust: Literal["local", "distributed"] = "local"
+    colluding, seen = setting.clients - 1, Channel.UPLOADS
+    if isinstance(reporting, GaussianShare):
+        trust, seen = "distributed", Channel.SUM
+        colluding = setting.clients - reporting.honest
+        assumes.add(_secure_aggregation(reporting.honest))
+    server = DEFAULT_VIEWS[Observer.SERVER] - {Channel.UPLOADS} | {seen}
+    guarantees = tuple(
+        Guarantee(
+            observer,
+            view,
+            Event(),
+            ONE_LOSS_VECTOR,
+            curve,
+            proof,
+            colluding=colluding,
+            horizon=setting.horizon,
+            assumes=frozenset(assumes),
+        )
+        for observer, view in {**DEFAULT_VIEWS, Observer.SERVER: server}.items()
+    )
+    channels = {report: seen, **announced}
+    return Certificate(
+        trust, "certified", guarantees, channels, (reporting,), composition, entered=entered
+    )
+
+
+def _secure_aggregation(honest: int) -> Assumption:
+    text = (
+        "only the sum of the uploads is visible, and at least "
+        f"{honest} clients draw their share of noise and keep it secret"
+    )
+    return Assumption("SECURE_AGGREGATION", text)
