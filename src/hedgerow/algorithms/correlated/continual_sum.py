@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from hashlib import blake2b
@@ -32,6 +31,7 @@ from hedgerow.privacy.calibrate import gaussian_scale
 from hedgerow.privacy.mechanisms import GaussianNoise
 from hedgerow.privacy.odometer import DamagedState
 from hedgerow.privacy.secure import SecureNoise
+from hedgerow.privacy.secure.process import Home
 from hedgerow.privacy.secure.source import require_secure
 
 BUFFERS = 4
@@ -197,7 +197,7 @@ class ContinualSum:
         first, last = encoder.start(shape).memory, self._decoder.start(shape).memory
         self._progress = _Progress(0, 0, first, last, total)
         self._people: dict[int | str, tuple[int, int]] = {}  # how often, and the last round
-        self._process = os.getpid()
+        self._home = Home()
         self._lock = RLock()
 
     def __reduce_ex__(self, protocol: Any) -> Any:
@@ -310,11 +310,8 @@ class ContinualSum:
         return given
 
     def _check_turn(self) -> None:
-        if self._secure and os.getpid() != self._process:
-            raise InvalidValue(
-                "This private counter belongs to another process. "
-                "Two copies would publish the same round twice: use one process."
-            )
+        if self._secure:
+            self._home.require("counter")
         if self._limit is not None and self.round >= self._limit:
             advice = (
                 "Start another counter with another budget."
