@@ -53,10 +53,12 @@ def test_a_seeded_learner_may_be_forked() -> None:
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
 
 
-@pytest.mark.parametrize("learner", [private(), hr.Learner(hr.FollowTheLeader(), clients=2, experts=3)])
+@pytest.mark.parametrize(
+    "learner", [private(), hr.Learner(hr.FollowTheLeader(), clients=2, experts=3)]
+)
 def test_masked_records_are_refused(learner: hr.Learner) -> None:
     learner.predict()
-    with pytest.raises(InvalidValue, match="without masked values"):
+    with pytest.raises(InvalidValue, match="with none masked"):
         learner.observe(np.ma.masked_array(ONES, mask=[[0, 0, 0], [0, 1, 0]]))
     learner.observe(np.ma.masked_array(ONES, mask=False))
     assert learner.round == 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, replace
-from threading import RLock
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,8 @@ from hedgerow.core.losses import Family
 from hedgerow.core.noise import NoiseSource, SeededNoise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, RunState
 from hedgerow.core.setting import LOSSES, Setting
+from hedgerow.core.turn import Turn
+from hedgerow.core.validate import numbers
 from hedgerow.engines.loop import Engine
 from hedgerow.privacy.secure import SecureNoise
 from hedgerow.privacy.secure.process import Home
@@ -127,7 +128,7 @@ class Learner:
         self._width: int | None = None
         self._warned = False
         self._home = Home()
-        self._lock = RLock()  # two threads that ask for the same round must get the same answer
+        self._turn = Turn()  # two threads that ask for the same round must get the same answer
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         if self._private:
@@ -136,12 +137,6 @@ class Learner:
                 "the copy would answer the same round again with other noise."
             )
         return super().__reduce_ex__(protocol)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=RLock())
 
     @property
     def spec(self) -> AlgorithmSpec:
@@ -197,7 +192,7 @@ class Learner:
         game, and a warning says so once. `side` (clients, k) and `reporting` (clients,) are what is
         public about the clients in this round, for algorithms that use it.
         """
-        with self._lock:
+        with self._turn.take():
             self._check_process()
             public = self._public(side, reporting)
             if not self._at.played:
@@ -262,8 +257,8 @@ class Learner:
 
         In other games it takes the record of each client. After the horizon it is ignored.
         """
-        given = self._records(self._numbers(losses))
-        with self._lock:
+        given = self._records(numbers("records", losses))
+        with self._turn.take():
             self._check_process()
             if not self._at.played:
                 raise InvalidValue("observe() was called without predict(). Call predict() first.")
@@ -274,17 +269,6 @@ class Learner:
                 run = self._engine.observe(run, self._checked(given), self._at.side)
             # in one assignment: an interrupt must not let the records be counted twice
             self._at = replace(self._at, run=run, played=False)
-
-    def _numbers(self, losses: npt.ArrayLike) -> Array:
-        """Convert records to numbers; with secure noise an error shows none of them."""
-        if isinstance(losses, np.ma.MaskedArray) and np.ma.getmaskarray(losses).any():
-            raise InvalidValue("Expected records without masked values.")
-        if not self._private:
-            return np.array(losses, np.float64)
-        try:
-            return np.array(losses, np.float64)
-        except (TypeError, ValueError):
-            raise InvalidValue("Expected records that consist of numbers only.") from None
 
     def _records(self, given: Array) -> Array:
         """Return the records if they have the right shape; separate deciders leave it open."""
