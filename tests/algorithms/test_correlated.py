@@ -540,9 +540,10 @@ def test_many_participations_are_rounded_upward() -> None:
 
     def shared(lag: int) -> Decimal:
         both = sum(v * w * p**lag / (1 - p * q) for (p, v), (q, w) in product(powers, powers))
-        return 1 + both if lag == 0 else both + sum(w * p ** (lag - 1) for p, w in powers)
+        return both + (sum(w * p ** (lag - 1) for p, w in powers) if lag else Decimal(1))
 
-    exact = sum((often - lag) * shared(lag) * (2 if lag else 1) for lag in range(often)).sqrt()
+    terms = ((often - lag) * shared(lag) * (2 if lag else 1) for lag in range(often))
+    exact = Decimal(sum(terms)).sqrt()
     assert exact <= Decimal(made.sensitivity(often, 1)) <= exact * (1 + Decimal("1e-11"))
 
 

@@ -59,7 +59,7 @@ def test_a_seeded_learner_may_be_forked() -> None:
 def test_masked_records_are_refused(learner: hr.Learner) -> None:
     learner.predict()
     with pytest.raises(InvalidValue, match="with none masked"):
-        learner.observe(np.ma.masked_array(ONES, mask=[[0, 0, 0], [0, 1, 0]]))
+        learner.observe(np.ma.masked_array(ONES, mask=np.eye(2, 3, dtype=bool)))
     learner.observe(np.ma.masked_array(ONES, mask=False))
     assert learner.round == 1
 
@@ -85,6 +85,7 @@ def test_an_interrupt_never_lets_a_record_be_counted_twice() -> None:
     the learner still waits for them.
     """
     learner = hr.Learner(hr.FollowTheLeader(), clients=1, experts=2, horizon=10_000)
+    at = 0
     for at in range(1, 10_000):
         learner.predict()
         before, interrupt = learner.round, Interrupt(at)
