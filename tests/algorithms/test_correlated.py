@@ -540,7 +540,7 @@ def test_many_participations_are_rounded_upward() -> None:
 
     def shared(lag: int) -> Decimal:
         both = sum(v * w * p**lag / (1 - p * q) for (p, v), (q, w) in product(powers, powers))
-        return both + (sum(w * p ** (lag - 1) for p, w in powers) if lag else Decimal(1))
+        return Decimal(both + (sum(w * p ** (lag - 1) for p, w in powers) if lag else 1))
 
     terms = ((often - lag) * shared(lag) * (2 if lag else 1) for lag in range(often))
     exact = Decimal(sum(terms)).sqrt()
