@@ -147,6 +147,7 @@ def test_contracts_are_listed_with_their_outcome(hedgerow: Command) -> None:
     assert document["algorithm"] == "uniform"
     assert {row["status"] for row in document["contracts"]} <= {"holds", "not applicable"}
     assert {"contract", "status", "detail"} == set(document["contracts"][0])
+    assert "not applicable" in hedgerow("contracts", "uniform").out
 
 
 # The real command: what embedded defaults print, in a process of its own
