@@ -16,6 +16,9 @@ from hedgerow.algorithms.walks.tree_games import RANGES
 from hedgerow.algorithms.walks.tree_games import SETTING as SILO
 from hedgerow.algorithms.walks.tree_leader import TreeLeader, padded_bound
 from hedgerow.algorithms.walks.tree_sums import Game
+from hedgerow.audits.cases.tree_leader import cases
+from hedgerow.audits.runner import AuditRow
+from hedgerow.audits.runner import examine as attack
 from hedgerow.contracts.suite import CONTRACTS, examine
 from hedgerow.core.certificate import Person
 from hedgerow.core.errors import InvalidValue, Unsupported
@@ -273,3 +276,10 @@ def test_the_ledger_finds_noise_for_one_node_only(monkeypatch: pytest.MonkeyPatc
     found = examine("ledger composes", TreeLeader(epsilon=1.5))
     assert found.status == "broken"
     assert "shifts add up" in found.detail
+
+
+@pytest.mark.long
+def test_audits_catch_half_the_noise() -> None:
+    rows = [AuditRow(case, attack(case)) for case in cases(TreeLeader())]
+    assert [row.verdict for row in rows] == ["holds", "holds", "holds", "violated"]
+    assert (rows[1].finding.epsilon or 0.0) > 0.4 * rows[1].certified

@@ -58,6 +58,12 @@ SLOW = (
     "regret below bound",
 )  # of further forms: for `make test-full`
 SLOW_WHEN_SECURE = ("doubling", "potential")
+ON_A_TREE = {  # one server for all of them; in the quick suite on seeded noise
+    "tree_leader": CONTRACTS,
+    "tree_hedge": CONTRACTS,
+    "tree_leader, published": ("within the budget", "sensitivities hold", "ledger composes"),
+    "tree_hedge, approximate": ("within the budget", "sensitivities hold", "ledger composes"),
+}
 
 
 def _cases() -> list[Any]:
@@ -67,6 +73,7 @@ def _cases() -> list[Any]:
     found = [(a, c) for a in SPECS for c in (CONTRACTS if a in FORMS else QUICK)]
     slow = {(a, c) for a, c in found if c in SLOW and a not in ALGORITHMS}
     slow.add(("potential", "million rounds"))  # it restarts as doubling does, which is quick
+    slow |= {(a, c) for a, quick in ON_A_TREE.items() for c in CONTRACTS if c not in quick}
     marks = {True: pytest.mark.long, False: ()}
     return [pytest.param(a, c, marks=marks[(a, c) in slow]) for a, c in found]
 
@@ -103,7 +110,10 @@ def test_honest_algorithm_keeps_contract(name: str, contract: str) -> None:
 def _secure_cases() -> list[Any]:
     """Every form that secure noise can sample; in the quick suite those with default choices."""
     found = [(a, c) for a, spec in FORMS.items() if _can_be_secure(spec) for c in ON_BOTH_SOURCES]
-    slow = [a not in ALGORITHMS or (a in SLOW_WHEN_SECURE and c in SLOW) for a, c in found]
+    slow = [
+        a not in ALGORITHMS or a in ON_A_TREE or (a in SLOW_WHEN_SECURE and c in SLOW)
+        for a, c in found
+    ]
     return [
         pytest.param(*case, marks=pytest.mark.long if long else ())
         for case, long in zip(found, slow, strict=True)

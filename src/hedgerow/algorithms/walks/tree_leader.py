@@ -131,10 +131,7 @@ class TreeLeader(AlgorithmSpec):
     """
 
     traits: ClassVar[SpecTraits] = SpecTraits(
-        forms={
-            "min regret": {"aim": "min_regret"},
-            "published": {"calibration": "published", "aim": "min_regret"},
-        },
+        forms={"published": {"calibration": "published", "aim": "min_regret"}},
         meanings={
             "mu": "budget of Gaussian DP",
             "aim": "least noise, or least regret bound",

@@ -14,6 +14,7 @@ import numpy as np
 from hedgerow.audits.case import WHOLE, AuditCase, Verdict, changes
 from hedgerow.audits.cases.parts import peer_curve
 from hedgerow.audits.cases.releases import less_noise, readable_delta
+from hedgerow.audits.cases.tree_leader import require_noise
 from hedgerow.core.lattice import Array
 from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.protocol import Algorithm
@@ -37,6 +38,7 @@ class FirstNode:
 
 def cases(spec: TreeHedge) -> tuple[AuditCase, ...]:
     """The null case, the whole certificate on the farthest pair, and half the noise."""
+    require_noise(spec.mu)
     played = replace(spec, every=1, reports="each", rate=None)
     algorithm = played.build(Setting(1, 2, ROUNDS))
     first, second = np.zeros((ROUNDS, 1, 2)), np.zeros((ROUNDS, 1, 2))

@@ -7,6 +7,7 @@ as much as the certificate allows at epsilon near 0, so half of the noise is cau
 from __future__ import annotations
 
 from dataclasses import replace
+from math import inf
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +18,7 @@ from hedgerow.audits.cases.releases import less_noise
 from hedgerow.core.lattice import Array
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
+from hedgerow.core.validate import expect
 
 if TYPE_CHECKING:
     from hedgerow.algorithms.walks.tree_leader import TreeLeader
@@ -28,6 +30,7 @@ OUTSIDE = {"epsilon": 4.0, "delta": 1e-6, "mu": None, "calibration": "certified"
 
 def cases(spec: TreeLeader) -> tuple[AuditCase, ...]:
     """The null case, one leader, the leaders of a longer game, and half the noise, to be caught."""
+    require_noise(spec.mu)
     played = replace(spec, **CHOICES, **OUTSIDE)
 
     def case(name: str, rounds: int, noise: float, same: bool, expected: Verdict) -> AuditCase:
@@ -55,6 +58,12 @@ def cases(spec: TreeLeader) -> tuple[AuditCase, ...]:
         case("four leaders, from outside", LONG, 1.0, False, "holds"),
         case("one leader, half the noise", SHORT, 0.5, False, "violated"),
     )
+
+
+def require_noise(mu: float | None) -> None:
+    """Refuse a spec without noise."""
+    rule = "finite: without noise nothing is protected, and there is nothing to audit"
+    expect(mu != inf, "mu", mu, rule)
 
 
 def _streams(rounds: int) -> tuple[Array, Array]:
