@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
+from hedgerow.algorithms.walks import tree_hedge
 from hedgerow.algorithms.walks.tree_games import SETTING as SILO
 from hedgerow.algorithms.walks.tree_hedge import Spread, TreeHedge
 from hedgerow.algorithms.walks.tree_sums import Game
@@ -21,6 +22,7 @@ from hedgerow.core.noise import SeededNoise
 from hedgerow.core.setting import Setting
 from hedgerow.engines.broadcasts import broadcasts_of
 from hedgerow.privacy.curves import PureDP
+from hedgerow.privacy.mechanisms import AdditiveNoise
 from support.played import regrets
 
 SILOS = {"pure": TreeHedge(reports="silo"), "mu": TreeHedge(mu=1.0, reports="silo")}
@@ -45,7 +47,7 @@ def test_gaussian_noise_spends_the_budget_on_the_column_norm() -> None:
 
 
 @pytest.mark.parametrize("choices", [{"epsilon": 0.8}, {"mu": 1.0}])
-def test_every_sum_has_the_noise_of_all_draws(choices: dict[str, float]) -> None:
+def test_every_sum_has_the_noise_of_all_draws(choices: dict[str, Any]) -> None:
     """Zero losses: variance and fourth moment of h draws, in sums with and without padding."""
     setting = Setting(1, 3000, 12)
     algorithm: Any = TreeHedge(**choices).build(setting)
@@ -69,7 +71,7 @@ def test_without_noise_it_is_hedge() -> None:
 
 
 @pytest.mark.parametrize("choices", [{"epsilon": 1.0}, {"mu": 0.5}, {"mu": inf}])
-def test_the_rate_is_close_to_the_best_of_the_bound(choices: dict[str, float]) -> None:
+def test_the_rate_is_close_to_the_best_of_the_bound(choices: dict[str, Any]) -> None:
     game = Game(Setting(50, 10, 1000), 2, "each")
     spread = Spread.of(game, TreeHedge(every=2, **choices)._noise(game))
     rate = spread.best_rate()
@@ -112,9 +114,14 @@ def test_silos_keep_all_contracts(name: str, secure: bool) -> None:
         assert found.status != "broken", (contract, found.detail)
 
 
-def test_the_ledger_finds_noise_for_fewer_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The bug: the budget is split over fewer nodes than a record is in."""
-    monkeypatch.setattr(Game, "draws", property(lambda self: 1))
+def test_the_ledger_finds_noise_for_one_node_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bug: the whole budget is spent on each node that a record is in."""
+
+    def noise(spec: TreeHedge, game: Game) -> AdditiveNoise:
+        return AdditiveNoise("node", "laplace", game.change("l1"), game.change("l1"))
+
+    monkeypatch.setattr(TreeHedge, "_noise", noise)
+    monkeypatch.setattr(tree_hedge, "_together", lambda one, draws: PureDP(one.curve.bound))
     found = suite.examine("ledger composes", TreeHedge(epsilon=1.5, reports="silo"))
     assert found.status == "broken"
     assert "a datum enters" in found.detail
@@ -122,10 +129,10 @@ def test_the_ledger_finds_noise_for_fewer_nodes(monkeypatch: pytest.MonkeyPatch)
 
 @pytest.mark.parametrize(
     ("choices", "runs"),
-    [({}, 60), pytest.param({"delta": 1e-6}, 1000, marks=pytest.mark.long)],
+    [({}, 120), pytest.param({"delta": 1e-6}, 1000, marks=pytest.mark.long)],
 )
 def test_audits_reach_the_certificate_and_catch_half_the_noise(
-    choices: dict[str, float], runs: int
+    choices: dict[str, Any], runs: int
 ) -> None:
     """Where the noise is Laplace, a few runs show all of epsilon, and no run shows more."""
     found = [replace(case, runs=runs) for case in cases(TreeHedge(**choices))]
