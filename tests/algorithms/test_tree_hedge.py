@@ -146,7 +146,7 @@ def test_audits_reach_the_certificate_and_catch_half_the_noise(
 def test_a_silo_has_one_number_in_each_report() -> None:
     built: Any = SILOS["pure"].build(SILO)
     (noise,) = built.certificate.mechanisms
-    assert noise.scale == pytest.approx(4.0 * 6)  # the widest range, 39 exchanges
+    assert noise.scale == pytest.approx(4.0 * 4)  # the widest range, 15 exchanges
     assert built.regret_bound is None
 
 

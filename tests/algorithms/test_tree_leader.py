@@ -29,7 +29,7 @@ from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.privacy.curves import ApproximateDP, GaussianDP
 from support.played import regrets
 
-BEDS = tuple(1 / (8.0 + week % 5) for week in range(40))
+BEDS = tuple(1 / (8.0 + week % 5) for week in range(16))
 OWN = TreeLeader(mu=1.0, reports="silo", padding=False, sensitivity=BEDS)
 SILOS = {
     "one report": TreeLeader(reports="silo"),

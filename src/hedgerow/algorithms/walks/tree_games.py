@@ -14,7 +14,7 @@ from hedgerow.core.replay import Replay
 from hedgerow.core.setting import Setting
 
 RANGES = Gains(low=(0.0, -1.0, 0.0, 0.5), high=(1.0, 1.0, 4.0, 2.0))
-SETTING = Setting(clients=4, experts=4, horizon=40, deciders=1, family=RANGES)
+SETTING = Setting(clients=4, experts=4, horizon=16, deciders=1, family=RANGES)
 
 
 def silo_games(sensitivity: float | tuple[float, ...] | None) -> Games:
