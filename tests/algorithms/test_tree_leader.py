@@ -27,6 +27,7 @@ from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Everything
 from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.privacy.curves import ApproximateDP, GaussianDP
+from hedgerow.records.build import algorithm_record
 from support.played import regrets
 
 BEDS = tuple(1 / (8.0 + week % 5) for week in range(16))
@@ -175,7 +176,10 @@ def test_a_unit_is_a_record_a_report_or_a_person() -> None:
     person = SILOS["a person"].build(SILO).certificate.peer
     assert isinstance(person.unit, Person)
     assert "moves the gains of all experts in one round by at most 0.1" in person.adjacency
-    assert "DECLARED_SENSITIVITY" in {a.name for a in person.assumes}
+    for spec in SILOS.values():  # statements need a record that fits the game
+        algorithm_record("silo", spec.build(SILO), {"name": "tree_leader"}, "recorded")
+    assert {"DECLARED_SENSITIVITY", "OTHER_CLIENTS"} <= {a.name for a in person.assumes}
+    assert not any(a.name == "OTHER_CLIENTS" for a in report.assumes)
 
 
 def test_how_far_a_record_moves_the_sums() -> None:

@@ -32,7 +32,7 @@ def silo_games(sensitivity: float | tuple[float, ...] | None) -> Games:
         if not isinstance(unit, Person) or sensitivity is None:
             first[when, one], second[when, one] = low[one], high[one]
             return first, second
-        moved = np.broadcast_to(sensitivity, SETTING.rounds)[when] / np.sqrt(2) * (1 - 1e-4)
+        moved = np.broadcast_to(sensitivity, SETTING.rounds)[when] / np.sqrt(2)
         first[when, [one, other]] = low[one] + moved, high[other] - moved
         second[when, [one, other]] = low[one], high[other]
         return first, second

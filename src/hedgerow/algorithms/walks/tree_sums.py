@@ -53,6 +53,9 @@ from hedgerow.privacy.mechanisms import AdditiveNoise, GaussianNoise
 PROOF = "tree_leader.md"
 PADDING = "padding"
 STEP = 2.0**-20
+OTHER_CLIENTS = Assumption(
+    "OTHER_CLIENTS", "clients that look or collude hold no data of the protected person"
+)
 
 Reports = Literal["each", "silo"]
 Sensitivity = float | tuple[float, ...]
@@ -361,16 +364,18 @@ class Game:
         return tuple(float(by_batch[end - (end & -end) : end].max()) for end in ends)
 
     def _by_batch(self) -> Array:
-        """The largest move of a round in each batch."""
+        """The largest declared move of a round in each batch, after records were rounded."""
         starts = np.arange(0, self.setting.rounds, self.every)
-        return np.maximum.reduceat(np.asarray(self.sensitivity, float), starts)
+        declared = np.broadcast_to(np.asarray(self.sensitivity, float), self.setting.rounds)
+        rounding = STEP * root_up(Fraction(self.setting.experts))
+        return np.nextafter(np.maximum.reduceat(declared, starts) + rounding, inf)
 
     def moved(self) -> float:
         """The l2 distance that one unit moves all releases of the game, rounded upward."""
         scales = self.own_scales()
         if not scales:
-            given = self.sensitivity
-            change = self.change("l2") if given is None else float(np.max(given))
+            whole = self.sensitivity is None
+            change = self.change("l2") if whole else float(self._by_batch().max())
             return self.encoder.sensitivity(change)
         by_batch, shares = self._by_batch(), np.zeros(self.batches)
         for end, scale in enumerate(scales, 1):
@@ -424,10 +429,10 @@ class Game:
         if isinstance(given, tuple):
             most = f"a declared number for each round ({most} at most)"
         part = Record(
-            "visit",
-            "v",
+            f"{record.charge} change",
+            "c",
             "",
-            f"what one person adds to all {record.charges} of one round",
+            f"how one person changes the {record.charges} of all experts in one round",
             record.charge,
             record.bounds,
         )
@@ -437,7 +442,7 @@ class Game:
         return (
             person,
             f"{person.adjacency()}; it {moves} in the l2 norm",
-            frozenset({Assumption("DECLARED_SENSITIVITY", text)}),
+            frozenset({Assumption("DECLARED_SENSITIVITY", text), OTHER_CLIENTS}),
         )
 
 
