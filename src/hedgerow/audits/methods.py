@@ -176,9 +176,9 @@ def _shown_by_event(
     )
     judged = pairs - chosen_on
     above = np.maximum(likely - delta, 1e-300)
-    spread = np.sqrt(
-        (likely * (1 - likely) / above**2 + np.maximum(0.0, 1 - rare) / rare) * 2 * needed / judged
-    )
+    with np.errstate(divide="ignore"):  # an event that is rarer than delta shows nothing
+        own = likely * (1 - likely) / above**2
+    spread = np.sqrt((own + np.maximum(0.0, 1 - rare) / rare) * 2 * needed / judged)
     event = np.zeros(outcomes, bool)
     event[order[: int(np.argmax(np.log(above) - np.log(rare) - spread)) + 1]] = True
     parts = [

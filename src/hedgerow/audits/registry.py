@@ -19,5 +19,7 @@ AUDITS: Registry[Callable[[Any], tuple[AuditCase, ...]]] = Registry(
         "shrinking_dartboard": "hedgerow.audits.cases.dartboard:cases",
         "sparse_vector": "hedgerow.audits.cases.sparse_vector:cases",
         "walk_leader": "hedgerow.audits.cases.walks:cases",
+        "tree_hedge": "hedgerow.audits.cases.tree_hedge:cases",
+        "tree_leader": "hedgerow.audits.cases.tree_leader:cases",
     },
 )

@@ -33,6 +33,8 @@ from hedgerow.algorithms.sparse_vector.doubling import Doubling
 from hedgerow.algorithms.sparse_vector.potential import Potential
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.algorithms.walks.walk_leader import WalkLeader
+from hedgerow.algorithms.walks.tree_hedge import TreeHedge
+from hedgerow.algorithms.walks.tree_leader import TreeLeader
 from hedgerow.core.environment import Environment
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.environments.adversaries import covered
@@ -214,6 +216,14 @@ def candidates() -> list[Candidate]:
                     talk,
                     delta,
                 ),
+                Candidate(
+                    f"tree_hedge{rare}{more}",
+                    "tree_hedge",
+                    TreeHedge(**budget, every=every),
+                    "central",
+                    talk,
+                    delta,
+                ),
             ]
         local = PhasedSelection(**budget, trust="local")
         found.append(
@@ -232,6 +242,10 @@ def candidates() -> list[Candidate]:
         )
         known = SparseVector(epsilon=EPSILON, every=every, best_loss=BEST_LOSS)
         found.append(Candidate(label, "sparse_vector", known, "central", talk, only="rarely"))
+    for talk, every in zip(TALKS, EVERY, strict=True):
+        label = f"tree_leader{'' if every == 1 else f', every={every}'}, delta={DELTA:g}"
+        tree = TreeLeader(epsilon=EPSILON, delta=DELTA, every=every)
+        found.append(Candidate(label, "tree_leader", tree, "central", talk, DELTA))
     for trust in TRUSTS:
         for talk, every in zip(TALKS[1:], EVERY[1:], strict=True):
             whom = "" if trust == "central" else f", trust={trust}"

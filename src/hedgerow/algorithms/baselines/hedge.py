@@ -37,16 +37,17 @@ class Sampler(Adder):
         self, state: ClientState, context: Context, noise: Noise
     ) -> tuple[np.ndarray, ClientState]:
         coins = noise.draw("uniform", "play")
-        return self._choose(state, coins) if context.awake is None else self._choose_awake(
+        return self.choose(state, coins) if context.awake is None else self._choose_awake(
             state, coins, context.awake
         ), state
 
     def play_many(
         self, state: ClientState, rounds: int, noise: Noise
     ) -> tuple[np.ndarray, ClientState]:
-        return self._choose(state, noise.draw("uniform", "play", rounds=rounds)), state
+        return self.choose(state, noise.draw("uniform", "play", rounds=rounds)), state
 
-    def _choose(self, state: ClientState, coins: Array) -> np.ndarray:
+    def choose(self, state: ClientState, coins: Array) -> np.ndarray:
+        """Return one expert for each coin."""
         losses = from_units(state.totals - state.totals.min(axis=-1, keepdims=True))
         mass = np.cumsum(np.exp(-self.rate * losses), axis=-1)
         return (mass <= coins[..., None] * mass[..., -1:]).sum(axis=-1).clip(max=self.experts - 1)
