@@ -22,7 +22,7 @@ from hedgerow.core.setting import Setting
 from hedgerow.environments.recorded.data import find
 
 
-class _Replay(Environment):
+class RecordedLosses(Environment):
     """Replays consecutive rounds of an array, as views."""
 
     losses: Array
@@ -49,7 +49,7 @@ class _Replay(Environment):
 
 
 @dataclass(frozen=True, eq=False)
-class RecordedArray(_Replay):
+class RecordedArray(RecordedLosses):
     """Losses from an array, rounded to the lattice once.
 
     Parameters
@@ -91,7 +91,7 @@ class RecordedArray(_Replay):
 
 
 @dataclass(frozen=True)
-class Recorded(_Replay):
+class Recorded(RecordedLosses):
     """Losses from a CSV or Parquet file.
 
     The file has the columns `round` and `client` and one column for each expert.
