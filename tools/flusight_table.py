@@ -41,11 +41,11 @@ ABOUT = (
 MIT_TEXT = (
     "Copyright (c) 2020 The Johns Hopkins University Applied Physics Laboratory LLC "
     "(JHUAPL-Gecko); Copyright 2022 Predictive Science Incorporated (PSI-DICE); of the others, the "
-    "teams named in `models`. Permission is hereby granted, free of charge, to any person obtaining "
-    'a copy of this software, data, and associated documentation files (the "Software"), to deal '
-    "in the Software without restriction, including without limitation the rights to use, copy, "
-    "modify, merge, publish, distribute, sublicense, and/or sell copies of the Software, and to "
-    "permit persons to whom the Software is furnished to do so, subject to the following "
+    "teams named in `models`. Permission is hereby granted, free of charge, to any person "
+    'obtaining a copy of this software, data, and associated documentation files (the "Software"), '
+    "to deal in the Software without restriction, including without limitation the rights to use, "
+    "copy, modify, merge, publish, distribute, sublicense, and/or sell copies of the Software, and "
+    "to permit persons to whom the Software is furnished to do so, subject to the following "
     "conditions: The above copyright notice and this permission notice shall be "
     "included in all copies or substantial portions of the Software. THE SOFTWARE IS PROVIDED "
     '"AS IS", WITHOUT WARRANTY OF ANY KIND, EXPRESS OR IMPLIED, INCLUDING BUT NOT LIMITED TO THE '

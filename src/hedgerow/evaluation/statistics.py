@@ -35,6 +35,23 @@ class Estimate:
         error = array.std(ddof=1) / np.sqrt(len(array))
         return cls(float(array.mean()), float(stdtrit(len(array) - 1, LEVEL) * error), len(array))
 
+    @classmethod
+    def within(cls, values: np.ndarray) -> Estimate:
+        """The mean of values (repetitions, groups), with an interval over repetitions only.
+
+        Each group has its own mean, and the spread between groups does not count: it is the same in
+        every repetition. The count is one more than the degrees of freedom.
+
+        >>> Estimate.within(np.array([[1.0, 11.0], [3.0, 13.0]]))
+        Estimate(mean=7.0, half_width=4.302..., count=3)
+        """
+        repetitions, groups = values.shape
+        freedom, mean = (repetitions - 1) * groups, float(values.mean())
+        if freedom == 0:
+            return cls(mean, nan, 1)
+        error = sqrt(values.var(axis=0, ddof=1).mean() / values.size)
+        return cls(mean, float(stdtrit(freedom, LEVEL) * error), freedom + 1)
+
     @property
     def low(self) -> float:
         """The lower end of the interval."""

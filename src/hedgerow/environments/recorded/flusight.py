@@ -8,7 +8,7 @@ Licence: CC BY 4.0, some models MIT; the table names the licence of each.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -18,16 +18,17 @@ from zipfile import BadZipFile
 import numpy as np
 
 from hedgerow.core.block import Block
-from hedgerow.core.environment import Feature, Traits, fingerprint_of
+from hedgerow.core.environment import Environment, Feature, Traits, fingerprint_of
 from hedgerow.core.errors import HedgerowError, InvalidValue
-from hedgerow.core.lattice import Array, round_to_lattice
+from hedgerow.core.lattice import Array, Units, round_to_lattice, to_units
+from hedgerow.core.setting import Setting
 from hedgerow.core.validate import expect, nearest
 from hedgerow.environments.recorded.data import find
-from hedgerow.environments.recorded.losses import RecordedLosses
 
 TABLE = "flusight.npz"
 TENTHS, NO_FORECAST = 10.0, 65535  # forecasts are kept in tenths of an admission
 SMALLEST_SCALE = 10.0  # admissions
+EACH = "each"
 Missing = Literal["fill", "sleep"]
 Scale = Literal["peak", "week"]
 
@@ -65,7 +66,7 @@ class Forecasts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FluSight(RecordedLosses):
+class FluSight(Environment):
     """Real flu forecasts: every week, 53 US states choose which forecasting model to follow.
 
     The experts are the models of CDC FluSight, the clients the 50 states, Washington DC, Puerto
@@ -80,8 +81,9 @@ class FluSight(RecordedLosses):
     Parameters
     ----------
     location
-        None (default): all locations. A name such as `"Ohio"`: only this one, as a game of one
-        client.
+        None (default): all locations play together. A name such as `"Ohio"`: only this one, as a
+        game of one client. `"each"`: one location alone in each run; they take turns with the seed,
+        so 53 seeds play each location once.
     missing
         What happens where a model has no forecast. `"fill"` (default): the median of all models'
         forecasts takes its place, which is known before the week. `"sleep"`: the model sleeps and
@@ -131,7 +133,7 @@ class FluSight(RecordedLosses):
         """Keep only the choices: worker processes read the table themselves."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
-    @property
+    @cached_property
     def table(self) -> Forecasts:
         """The whole table, before models and locations are chosen."""
         return load(self.path)
@@ -141,7 +143,7 @@ class FluSight(RecordedLosses):
         """The names of the experts."""
         return tuple(self.table.models[i] for i in self._kept)
 
-    @property
+    @cached_property
     def locations(self) -> tuple[str, ...]:
         """The names of the clients."""
         return tuple(self.table.locations[i] for i in self._places)
@@ -152,8 +154,14 @@ class FluSight(RecordedLosses):
         return self.table.weeks
 
     @cached_property
-    def losses(self) -> Array:  # pyright: ignore[reportIncompatibleVariableOverride]
+    def losses(self) -> Array:
+        """The losses (weeks, locations, models), on the lattice."""
         return round_to_lattice(np.minimum(self._errors, 1.0))
+
+    @property
+    def setting(self) -> Setting:
+        rounds, locations, models = self.losses.shape
+        return Setting(1 if self.location == EACH else locations, models, rounds)
 
     @property
     def clipped(self) -> int:
@@ -164,10 +172,11 @@ class FluSight(RecordedLosses):
     def average_loss(self) -> float:
         """What following the plain average of all forecasts would have lost, mean over locations.
 
-        The average is over the models of this game. It uses no reported number.
+        The average is over the models of this game that are awake. It uses no reported number.
         """
         forecasts, truth, scale = self._chosen
-        mean = np.nanmean(np.where(self._given, forecasts, np.nan), axis=2)
+        counted = self._given if self.missing == "sleep" else True
+        mean = np.mean(forecasts, axis=2, where=counted)
         return float(np.minimum(np.abs(mean - truth) / scale, 1.0).sum(axis=0).mean())
 
     @property
@@ -179,13 +188,35 @@ class FluSight(RecordedLosses):
         return Traits(adversary="adaptive", features=asleep, why_no_sums="experts sleep")
 
     def fingerprint(self) -> str:
-        return fingerprint_of(self.losses, None if self.missing == "fill" else self._given)
+        asleep = None if self.missing == "fill" else self._given
+        return fingerprint_of(self.losses, asleep, self.location)
 
-    def block(self, state: int, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, int]:
-        made, after = super().block(state, rounds, past_plays)
-        if self.missing == "fill":
-            return made, after
-        return Block(made.losses, made.reports, awake=self._given[state:after]), after
+    def start(self, seed: int) -> tuple[int, int]:
+        """The number of the first location that plays, and of the next week."""
+        return (seed % len(self.locations) if self.location == EACH else 0), 0
+
+    def block(
+        self, state: tuple[int, int], rounds: int, past_plays: np.ndarray | None
+    ) -> tuple[Block, tuple[int, int]]:
+        del past_plays
+        part, after = self._part(state, rounds)
+        made = Block.of(self.losses[part])
+        if self.missing == "sleep":
+            made = replace(made, awake=self._given[part])
+        return made, after
+
+    def sums(self, state: tuple[int, int], rounds: int) -> tuple[Units, tuple[int, int]]:
+        """Add up the recorded losses; nothing is drawn."""
+        part, after = self._part(state, rounds)
+        return to_units(self.losses[part].sum(axis=(0, 1))), after
+
+    def _part(
+        self, state: tuple[int, int], rounds: int
+    ) -> tuple[tuple[slice, slice], tuple[int, int]]:
+        """The next weeks of the locations that play, and the state after them."""
+        place, at = state
+        clients = self.setting.clients
+        return (slice(at, at + rounds), slice(place, place + clients)), (place, at + rounds)
 
     @cached_property
     def _kept(self) -> np.ndarray:
@@ -200,10 +231,12 @@ class FluSight(RecordedLosses):
     @cached_property
     def _places(self) -> list[int]:
         names = self.table.locations
-        if self.location is None:
+        if self.location in (None, EACH):
             return list(range(len(names)))
         if self.location not in names:
-            raise InvalidValue(f"Unknown location {self.location!r}; {nearest(self.location, names)}")
+            raise InvalidValue(
+                f"Unknown location {self.location!r}; {nearest(str(self.location), names)}"
+            )
         return [names.index(self.location)]
 
     @cached_property
@@ -274,6 +307,10 @@ def read_table(path: Path) -> Forecasts:
             f"No model has a forecast for {locations[place]} in the week of {weeks[week]} "
             f"in {path}. Leave out the week or the location."
         )
-    texts = (tuple(map(str, array)) for array in (weeks, locations, models))
-    known = np.where(forecasts == NO_FORECAST, np.nan, forecasts / TENTHS)
-    return Forecasts(*texts, known, truth.astype(np.float64))
+    return Forecasts(
+        weeks=tuple(map(str, weeks)),
+        locations=tuple(map(str, locations)),
+        models=tuple(map(str, models)),
+        forecasts=np.where(forecasts == NO_FORECAST, np.nan, forecasts / TENTHS),
+        truth=truth.astype(np.float64),
+    )

@@ -22,7 +22,7 @@ from hedgerow.core.setting import Setting
 from hedgerow.environments.recorded.data import find
 
 
-class RecordedLosses(Environment):
+class _Replay(Environment):
     """Replays consecutive rounds of an array, as views."""
 
     losses: Array
@@ -49,7 +49,7 @@ class RecordedLosses(Environment):
 
 
 @dataclass(frozen=True, eq=False)
-class RecordedArray(RecordedLosses):
+class RecordedArray(_Replay):
     """Losses from an array, rounded to the lattice once.
 
     Parameters
@@ -91,7 +91,7 @@ class RecordedArray(RecordedLosses):
 
 
 @dataclass(frozen=True)
-class Recorded(RecordedLosses):
+class Recorded(_Replay):
     """Losses from a CSV or Parquet file.
 
     The file has the columns `round` and `client` and one column for each expert.
