@@ -21,8 +21,6 @@ from dataclasses import dataclass, replace
 from math import nan
 from pathlib import Path
 
-import numpy as np
-
 from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.correlated.running_leader import RunningLeader
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
@@ -30,7 +28,6 @@ from hedgerow.algorithms.phases.random_prefix import RandomPrefix
 from hedgerow.algorithms.sparse_vector.doubling import Doubling
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.environments.recorded.flusight import EACH, FluSight
-from hedgerow.evaluation.recorder import BEST_EXPERT, MEAN_EXPERT
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments.experiment import (
     Check,
@@ -103,35 +100,29 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
     }
 
 
-def _game(study: Study) -> FluSight:
-    assert isinstance(study.config.environment, FluSight)
-    return study.config.environment
-
-
 def percent(study: Study, label: str) -> Estimate:
     """The average error of the forecasts that were followed, in percent, over states and weeks."""
-    game = _game(study)
-    errors = np.array([100 * float(run.loss[-1]) / len(game.weeks) for run in study.of(label)])
+    game = study.config.environment
+    assert isinstance(game, FluSight)
+    runs = study.of(label)
+    errors = [100 * float(run.loss[-1]) / len(game.weeks) for run in runs]
     if game.location == EACH:
-        return Estimate.within(errors.reshape(-1, len(game.locations)))
+        return Estimate.within(errors, [game.start(run.seed)[0] for run in runs])
     return Estimate.of(errors)
 
 
-def comparator(study: Study, name: str) -> Estimate:
-    """The average error of a comparator, in percent; it has no noise."""
-    return Estimate(100 * study.results[0].comparators[name] / len(_game(study).weeks), nan, 1)
+MODELS = 100 * STATES.losses.mean(axis=(0, 1))  # the average error of every model, in percent
+RANDOM, BEST = float(MODELS.mean()), float(MODELS.min())
+AVERAGE = 100 * STATES.average_loss / len(STATES.weeks)  # of the plain average of all forecasts
 
 
-def average(study: Study) -> Estimate:
-    """The average error of the plain average of all forecasts, in percent; it learns nothing."""
-    game = _game(study)
-    return Estimate(100 * game.average_loss / len(game.weeks), nan, 1)
+def gained(value: float) -> float:
+    """How far a value is on the way from a random model (0) to the best in hindsight (1).
 
-
-def gained(done: Studies, value: float) -> float:
-    """How far a value is on the way from a random model (0) to the best in hindsight (1)."""
-    random, best = (comparator(done["together"], name).mean for name in (MEAN_EXPERT, BEST_EXPERT))
-    return (random - value) / (random - best)
+    >>> gained(RANDOM), gained(BEST)
+    (0.0, 1.0)
+    """
+    return (RANDOM - value) / (RANDOM - BEST)
 
 
 def judge(done: Studies) -> Verdict:
@@ -147,17 +138,16 @@ def judge(done: Studies) -> Verdict:
     checks = [Check("losses-cut-off/share", cut_off, "<=", 0.025)]
     for label in CENTRAL:
         above_alone = lower_end_of_difference(alone[label], together[label])
-        above_average = together[label].low - average(done["together"]).mean
         checks += [
             Check(f"{label}/below-alone-not-private", own - together[label].high, ">=", 0.0),
             Check(f"{label}/below-alone-private", above_alone, ">=", 0.0),
-            Check(f"{label}/gain", gained(done, together[label].mean), ">=", 0.75),
-            Check(f"{label}/above-plain-average", above_average, ">=", 0.0),
+            Check(f"{label}/gain", gained(together[label].mean), ">=", 0.75),
+            Check(f"{label}/above-plain-average", together[label].low - AVERAGE, ">=", 0.0),
             Check(f"weekly/{label}/above-alone", weekly[label].low - weekly_own, ">=", 0.0),
         ]
     local = together[LOCAL]
     checks += [
-        Check("alone-not-private/gain", gained(done, own), "<=", 0.7),
+        Check("alone-not-private/gain", gained(own), "<=", 0.7),
         Check("local/below-alone-private", alone[PHASED].low - local.high, ">=", 0.0),
         Check("local/above-alone-not-private", local.low - own, ">=", 0.0),
         Check("weekly/not-private/below-alone", weekly_own - weekly[OPEN].mean, ">=", 0.0),
@@ -171,9 +161,9 @@ def _message(done: Studies) -> str:
     private, own = percent(done["together"], PHASED).mean, percent(done["alone-open"], OPEN).mean
     return (
         f"average error {private:.1f} % together and private, {own:.1f} % alone without privacy:"
-        f" {gained(done, private):.0%} and {gained(done, own):.0%} of the way from a random model"
+        f" {gained(private):.0%} and {gained(own):.0%} of the way from a random model"
         " to the best in hindsight; the plain average of all forecasts, which learns nothing, has"
-        f" {average(done['together']).mean:.1f} %"
+        f" {AVERAGE:.1f} %"
     )
 
 
@@ -191,25 +181,29 @@ class Outcome:
 
 def outcomes(done: Studies) -> list[Outcome]:
     """The story in nine lines, from a random model to the best one."""
-    together = done["together"]
-    best = STATES.models[int(STATES.losses.sum(axis=(0, 1)).argmin())]
+    best = STATES.models[int(MODELS.argmin())]
 
     def line(name: str, study: str, label: str) -> Outcome:
         return Outcome(name, percent(done[study], label), done[study].algorithms[label])
 
     return [
-        Outcome("a model chosen at random", comparator(together, MEAN_EXPERT)),
+        Outcome("a model chosen at random", Estimate(RANDOM, nan, 1)),
         line("each state alone, private", "alone", PHASED),
         line("together, private, no trusted server", "together", LOCAL),
         line(ALONE, "alone-open", OPEN),
         line("together, private, secure aggregation", "together", SHARED),
         line(PRIVATE, "together", PHASED),
         line("together, not private", "together", OPEN),
-        Outcome("plain average of all forecasts", average(together)),
-        Outcome(f"best model in hindsight ({best})", comparator(together, BEST_EXPERT)),
+        Outcome("plain average of all forecasts", Estimate(AVERAGE, nan, 1)),
+        Outcome(f"best model in hindsight ({best})", Estimate(BEST, nan, 1)),
     ]
 
 
+TITLE = (
+    f"How far off was the flu forecast that a state followed? {len(STATES.locations)} states,"
+    f" {len(STATES.weeks)} weeks, {len(STATES.models)} models"
+)
+READING = f"left is better; private: epsilon = {EPSILON:g}; bars: 95 % confidence over the noise"
 SOURCE = "data: CDC FluSight, CC BY 4.0 (some models MIT)"
 
 
@@ -228,18 +222,13 @@ def picture(done: Studies, path: Path, note: str) -> None:
         )
         for line in outcomes(done)
     ]
-    title = (
-        f"How far off was the flu forecast that a state followed? {len(STATES.locations)} states,"
-        f" {len(STATES.weeks)} weeks, {len(STATES.models)} models; private: epsilon = {EPSILON:g}"
-    )
     value = "average error, in % of the largest number of weekly admissions expected so far"
-    plot_dots(rows, path, title, value, note, mark=ALONE)
+    plot_dots(rows, path, TITLE, value, note, mark=ALONE)
 
 
 def draw(done: Studies, path: Path) -> None:
     shown = {name: done[name] for name in ("together", "alone", "alone-open")}
-    bars = f"further left is better; bars: 95 % confidence over the noise; {SOURCE}"
-    picture(done, path, footer(shown, studies, bars))
+    picture(done, path, footer(shown, studies, f"{READING}; {SOURCE}"))
 
 
 EXPERIMENT = Experiment(
