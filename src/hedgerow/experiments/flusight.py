@@ -26,6 +26,7 @@ from hedgerow.algorithms.correlated.running_leader import RunningLeader
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.phases.random_prefix import RandomPrefix
 from hedgerow.algorithms.sparse_vector.doubling import Doubling
+from hedgerow.algorithms.walks.walk_leader import WalkLeader
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.environments.recorded.flusight import EACH, FluSight
 from hedgerow.evaluation.statistics import Estimate
@@ -47,6 +48,7 @@ SLEEPING = FluSight(missing="sleep", coverage=0.0)
 
 PHASED, PREFIX, OPEN = "phased_selection", "random_prefix", "follow_the_leader"
 SHARED, LOCAL = "phased_selection, distributed", "phased_selection, local"
+WALK, SHARED_WALK = "walk_leader, local", "walk_leader, distributed"
 LEADER, DOUBLING = "running_leader", "doubling"
 CENTRAL = (PHASED, PREFIX)
 ALGORITHMS: dict[str, AlgorithmSpec] = {
@@ -55,10 +57,13 @@ ALGORITHMS: dict[str, AlgorithmSpec] = {
     LEADER: RunningLeader(epsilon=EPSILON, delta=DELTA),
     SHARED: PhasedSelection(epsilon=EPSILON, delta=DELTA, trust="distributed"),
     LOCAL: PhasedSelection(epsilon=EPSILON, trust="local"),
+    WALK: WalkLeader(epsilon=EPSILON, delta=DELTA),
+    SHARED_WALK: WalkLeader(epsilon=EPSILON, delta=DELTA, trust="distributed"),
     DOUBLING: Doubling(epsilon=EPSILON),
     OPEN: FollowTheLeader(),
 }
-TOGETHER = (PHASED, PREFIX, LEADER, SHARED, LOCAL, OPEN)
+TOGETHER = (PHASED, PREFIX, LEADER, SHARED, LOCAL, SHARED_WALK, WALK, OPEN)
+SLEEPERS = (DOUBLING, SHARED_WALK, WALK, OPEN)
 SEEDS, QUICK_SEEDS = 100, 5  # of games together
 PASSES, QUICK_PASSES = 20, 2  # over all states, of games alone
 
@@ -95,7 +100,7 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
         **story(seeds, passes),
         "weekly": _study(weekly, WEEKLY, (*CENTRAL, LEADER, OPEN), seeds),
         "weekly-alone-open": _alone(f"{weekly}, each state", WEEKLY, (OPEN,), 1),
-        "sleeping": _study(sleeping, SLEEPING, (DOUBLING, OPEN), seeds),
+        "sleeping": _study(sleeping, SLEEPING, SLEEPERS, seeds),
         "sleeping-alone-open": _alone(f"{sleeping}, each state", SLEEPING, (OPEN,), 1),
     }
 
@@ -129,7 +134,7 @@ def judge(done: Studies) -> Verdict:
     together = {label: percent(done["together"], label) for label in TOGETHER}
     alone = {label: percent(done["alone"], label) for label in CENTRAL}
     weekly = {label: percent(done["weekly"], label) for label in (*CENTRAL, OPEN)}
-    sleeping = {label: percent(done["sleeping"], label) for label in (DOUBLING, OPEN)}
+    sleeping = {label: percent(done["sleeping"], label) for label in SLEEPERS}
     own, weekly_own, sleeping_own = (
         percent(done[name], OPEN).mean
         for name in ("alone-open", "weekly-alone-open", "sleeping-alone-open")
@@ -146,10 +151,13 @@ def judge(done: Studies) -> Verdict:
             Check(f"weekly/{label}/above-alone", weekly[label].low - weekly_own, ">=", 0.0),
         ]
     local = together[LOCAL]
+    walks_above = lower_end_of_difference(together[WALK], local)
     checks += [
         Check("alone-not-private/gain", gained(own), "<=", 0.7),
         Check("local/below-alone-private", alone[PHASED].low - local.high, ">=", 0.0),
         Check("local/above-alone-not-private", local.low - own, ">=", 0.0),
+        Check("local/walk_leader/above-phased_selection", walks_above, ">=", 0.0),
+        Check("distributed/walk_leader/gain", gained(together[SHARED_WALK].high), ">=", 0.3),
         Check("weekly/not-private/below-alone", weekly_own - weekly[OPEN].mean, ">=", 0.0),
         Check("sleeping/not-private/below-alone", sleeping_own - sleeping[OPEN].mean, ">=", 0.0),
         Check("sleeping/doubling/above-alone", sleeping[DOUBLING].low - sleeping_own, ">=", 0.0),
