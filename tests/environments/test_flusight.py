@@ -67,7 +67,7 @@ def test_the_table_names_its_source_and_every_licence() -> None:
     assert set(models[licences == "MIT"]) == set(TOOL["MIT"])
     assert not set(models) & set(TOOL["NOT_FREE"])
     for document in ("README.md", "docs/flusight.md"):
-        text = (ROOT / document).read_text(encoding="utf-8")
+        text = " ".join((ROOT / document).read_text(encoding="utf-8").split())
         assert "CC BY 4.0" in text
         assert "CDC FluSight" in text
 
@@ -177,10 +177,11 @@ def test_a_scale_uses_no_later_forecast(tmp_path: Path) -> None:
 def test_the_plain_average_is_that_of_the_models_in_the_game(tmp_path: Path) -> None:
     path = _table(tmp_path)
     table = load(path)
-    for missing, values in (
+    cases: tuple[tuple[Any, np.ndarray], ...] = (
         ("sleep", np.nanmean(table.forecasts, axis=2)),
         ("fill", np.where(np.isnan(f := table.forecasts), table.consensus[..., None], f).mean(2)),
-    ):
+    )
+    for missing, values in cases:
         game = hr.FluSight(path=path, missing=missing, coverage=0.0)
         errors = np.minimum(np.abs(values - table.truth) / table.scale("peak"), 1)
         assert game.average_loss == pytest.approx(errors.sum(axis=0).mean())

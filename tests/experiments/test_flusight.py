@@ -22,7 +22,8 @@ from support.made_up import made_up
 
 @pytest.fixture(scope="module")
 def story() -> Studies:
-    small = flusight.story(2, 2, together=(PHASED, flusight.SHARED, flusight.LOCAL, OPEN))
+    shown = (PHASED, flusight.SHARED, flusight.LOCAL, OPEN)
+    small = flusight.story(2, 2, together=shown, alone=(PHASED,))
     return {name: run_study(config, workers=1) for name, config in small.items()}
 
 
