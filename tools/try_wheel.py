@@ -18,7 +18,7 @@ COMMANDS = (
     ("run", "examples/study.toml", "--set", "seeds=2", "--out", "study"),
     ("statement", "study", "--details", "examples/statement_details.toml"),
 )
-WRITTEN = ("demo/regret.png", "study/privacy.json", "study/statement")
+WRITTEN = ("demo/flusight.png", "study/privacy.json", "study/statement")
 
 
 def main() -> int:

@@ -51,6 +51,7 @@ from .environments.hard.columns import ConsensusColumns as ConsensusColumns
 from .environments.hard.columns import SignEstimation as SignEstimation
 from .environments.hard.oblivious import CommonCoins as CommonCoins
 from .environments.hard.oblivious import HiddenExpert as HiddenExpert
+from .environments.recorded.flusight import FluSight as FluSight
 from .environments.recorded.losses import Recorded as Recorded
 from .environments.recorded.losses import RecordedArray as RecordedArray
 from .environments.recorded.movielens import MovieLensGenres as MovieLensGenres

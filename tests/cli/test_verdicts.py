@@ -167,8 +167,31 @@ def test_the_demo_writes_a_picture_and_one_document(tmp_path: Path) -> None:
     done = _process(tmp_path, "demo", "--json")
     document = json.loads(done.stdout)
     assert done.returncode == 0
-    assert len(document["summary"]) == 3
-    assert (tmp_path / document["run"] / "regret.png").stat().st_size > 10_000
+    assert len(document["summary"]) == 4
+    assert len(document["average_error_percent"]) == 9
+    for picture in ("flusight.png", "regret.png"):
+        assert (tmp_path / document["run"] / picture).stat().st_size > 10_000
+
+
+def test_the_demo_says_what_is_public_and_where_the_data_come_from(
+    hedgerow: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from hedgerow.cli import demo
+
+    monkeypatch.setattr(demo, "SEEDS", 2)
+    monkeypatch.setattr(demo, "PASSES", 1)
+    answer = hedgerow("demo", "--out", "demo")
+    words = " ".join(answer.out.split())
+    assert answer.code == 0, answer.err
+    for expected in (
+        "53 states, 56 weeks, 12 models",
+        "together, private, trusted server",
+        "In reality these numbers are public.",
+        "server (sees broadcasts, plays, timing, uploads): no guarantee",
+        "simulation: not private; data: CDC FluSight, CC BY 4.0 (some models MIT)",
+        "Picture: demo/flusight.png",
+    ):
+        assert expected in words
 
 
 def test_the_quick_figure_prints_one_document(tmp_path: Path) -> None:

@@ -28,7 +28,7 @@ from hedgerow.environments.registry import ENVIRONMENTS
 FRAME: dict[str, Any] = {"clients": 3, "experts": 5, "horizon": 64}
 AROUND = ("absent", "delayed", "sleeping")
 EXAMPLES = ("classification", "regression")  # points, not experts: test_examples.py
-NOT_DRAWN = ("movielens_genres", "recorded", *AROUND, *EXAMPLES)
+NOT_DRAWN = ("flusight", "movielens_genres", "recorded", *AROUND, *EXAMPLES)
 DRAWN = [
     name
     for name, kind in ENVIRONMENTS.items()

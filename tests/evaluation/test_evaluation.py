@@ -53,6 +53,23 @@ def _game(rounds: int = 37, clients: int = 3, experts: int = 4) -> tuple[np.ndar
     )
 
 
+def test_an_interval_within_groups_holds_and_leaves_out_the_spread_between_them() -> None:
+    """Ten groups far apart, of unequal sizes: the interval holds the mean of their means as often
+    as it says, and one that ignores the groups would be many times as wide.
+    """
+    rng, groups = np.random.default_rng(0), np.repeat(np.arange(10), [2, 3] * 5)
+    centres, held, narrower = 50.0 * np.arange(10), 0, []
+    for _ in range(600):
+        values = centres[groups] + rng.standard_normal(len(groups))
+        found = Estimate.within(values, groups)
+        held += found.low <= centres.mean() <= found.high
+        narrower.append(Estimate.of(values).half_width / found.half_width)
+    assert 0.93 <= held / 600 <= 0.97
+    assert min(narrower) > 20
+    once = Estimate.within([1.0, 2.0], [0, 1])
+    assert (once.mean, np.isnan(once.half_width)) == (1.5, True)
+
+
 @pytest.mark.parametrize("block", [1, 5, 37])
 @pytest.mark.parametrize("points", [1, 2, 7, 36, 37, 500])
 def test_regret_is_what_full_plays_and_losses_say(block: int, points: int) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
+from math import nan
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ from matplotlib.figure import Figure
 from matplotlib.text import Annotation, Text
 
 from hedgerow.core.errors import MissingData
-from hedgerow.evaluation.plots.canvas import plain
+from hedgerow.evaluation.plots.canvas import COLOURS, plain
+from hedgerow.evaluation.plots.dots import Row, plot_dots
 from hedgerow.evaluation.plots.lines import plot_bars, plot_regret_against
 from hedgerow.evaluation.plots.log_axis import CUT, Bar, draw_bars, set_span, span
 from hedgerow.evaluation.plots.over_time import Line, plot_regret_over_time
@@ -173,6 +175,25 @@ def test_a_cut_bar_is_told_below_the_picture(drawn: list[Figure], tmp_path: Path
         f"a note; {CUT}",
         f"a note; {CUT}",
     ]
+
+
+def test_dots_show_every_name_and_number_and_a_line_to_compare(
+    drawn: list[Figure], tmp_path: Path
+) -> None:
+    rows = [
+        Row("alone", Estimate(16.32, nan, 1), COLOURS[1]),
+        Row("together", Estimate(15.94, 0.5, 9), COLOURS[0], bold=True),
+    ]
+    plot_dots(rows, tmp_path / "a.png", "A title", "error, %", "a note", mark="alone")
+    (axes,) = drawn[0].axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["alone", "together"]
+    assert {text.get_text() for text in axes.texts} == {"16.3", "15.9"}
+    dashed = [line for line in axes.lines if line.get_linestyle() == "--"]
+    assert [set(np.asarray(line.get_xdata())) for line in dashed] == [{16.32}]
+    low, high = axes.get_xlim()
+    assert low < 15.44
+    assert high > 16.44
+    assert _said(drawn[0]) == "a note"
 
 
 # Experiments

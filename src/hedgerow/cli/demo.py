@@ -1,87 +1,93 @@
-"""`hedgerow demo`: a built-in study."""
+"""`hedgerow demo`: real flu forecasts."""
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from rich.table import Table
 
-from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
-from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.cli.options import Debug, Json, Out
 from hedgerow.cli.output import OUT, print_indented, print_json, progress_bar
 from hedgerow.cli.tables import new_table
 from hedgerow.core.certificate import Observer
-from hedgerow.environments.drawn.realizable import NearRealizable
+from hedgerow.core.protocol import Algorithm
+from hedgerow.evaluation.summary import estimate_json
+from hedgerow.experiments import flusight
+from hedgerow.experiments.experiment import Studies
 from hedgerow.records.schema import STAMP
-from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.run import run_study
 from hedgerow.studies.storage.folder import fresh_folder, study_document, write_study
-from hedgerow.studies.study import Study
 
-HOSPITALS = NearRealizable(
-    clients=8, experts=24, horizon=730, mean=0.4, law="uniform", best_loss=2.0
+SEEDS, PASSES = 20, 3
+SHOWN = (flusight.PHASED, flusight.SHARED, flusight.LOCAL, flusight.OPEN)
+PICTURE = "flusight.png"
+NOTE = f"{flusight.READING}; {flusight.SOURCE}; {STAMP}; more seeds: hedgerow reproduce flusight"
+PUBLIC = (
+    "In reality these numbers are public. The demo treats each state's errors as secret, as they "
+    "would be if states did not publish their admissions."
 )
-PRIVATE = SparseVector(epsilon=1.0, every=1, best_loss=2.0)
-TOGETHER, ALONE, OPEN = "private, together", "private, alone", "not private, together"
-
-
-def study() -> StudyConfig:
-    """The study: every day for two years, eight hospitals choose one of 24 forecasting models."""
-    return StudyConfig(
-        title="Eight hospitals, 24 forecasting models, two years: private at epsilon = 1",
-        environment=HOSPITALS,
-        algorithms=(
-            Entry(ALONE, PRIVATE, replace(HOSPITALS, clients=1)),
-            Entry(TOGETHER, PRIVATE),
-            Entry(OPEN, FollowTheLeader(every=1)),
-        ),
-        seeds=30,
-    )
 
 
 def demo(out: Out = None, json: Json = False, debug: Debug = False) -> None:
-    """Simulate eight hospitals that learn together privately.
+    """Let 53 states choose real flu forecasts together, with privacy.
 
-    They learn which forecasting model to follow, with differential privacy.
+    Every week, each state follows one of 12 forecasting models of CDC FluSight.
 
-    The demo compares private learning together, private learning alone and learning together
-    without privacy. It prints what each observer can learn, and writes a run folder with a picture.
+    The demo compares learning together with privacy, learning alone and the models themselves. It
+    prints what each observer can learn, and writes a run folder with a picture.
     """
-    config = study()
+    configs = flusight.story(SEEDS, PASSES, together=SHOWN, alone=(flusight.PHASED,))
     with fresh_folder(out, "demo") as folder:
         with progress_bar("demo") as update:
-            done = run_study(
-                config, progress=lambda count, total: update("simulating hospitals", count, total)
-            )
-        record = write_study(done, folder.path, folder.final)
+            done = {
+                name: run_study(
+                    config, progress=lambda count, total: update("choosing forecasts", count, total)
+                )
+                for name, config in configs.items()
+            }
+        record = write_study(done["together"], folder.path, folder.final)
+        flusight.picture(done, folder.path / PICTURE, NOTE)
     if json:
-        print_json(study_document(done, record))
+        errors = {line.name: estimate_json(line.value) for line in flusight.outcomes(done)}
+        print_json({**study_document(done["together"], record), "average_error_percent": errors})
         return
     OUT.print(_table(done))
-    regret = {row.label: row.regret.mean for row in done.summary()}
-    OUT.print(
-        f"Regret alone is {regret[ALONE] / regret[TOGETHER]:.1f} times as large as together, "
-        "at the same privacy."
+    private, own = (
+        flusight.percent(done[study], label).mean
+        for study, label in (("together", flusight.PHASED), ("alone-open", flusight.OPEN))
     )
-    OUT.print("\nWhat each observer can learn about one day's losses of one hospital:")
-    for guarantee in done.algorithms[TOGETHER].certificate.guarantees:
+    better = "better" if private < own else "worse"
+    OUT.print(
+        f"Together and private is {better} than alone without privacy: "
+        f"{flusight.gained(private):.0%} and {flusight.gained(own):.0%} of the way from a random "
+        "model to the best one.",
+        markup=False,
+    )
+    OUT.print(PUBLIC)
+    OUT.print("\nWhat each observer can learn about one week's losses of one state:")
+    for guarantee in done["together"].algorithms[flusight.PHASED].certificate.guarantees:
         print_indented(f"{guarantee.words()}")
-    OUT.print(f"\n{STAMP}. Picture: {folder.final / 'regret.png'}", markup=False, soft_wrap=True)
+    OUT.print(f"\n{STAMP}; {flusight.SOURCE}", markup=False)
+    OUT.print(f"Picture: {folder.final / PICTURE}", markup=False, soft_wrap=True)
 
 
-def _table(done: Study) -> Table:
-    """A table for first-time readers: figures per hospital, with the epsilon."""
+def _table(done: Studies) -> Table:
+    """A table for first-time readers: average errors, with the epsilon."""
     table = new_table(
         [""],
-        ("regret per hospital", "epsilon", "exchanges", "numbers sent per hospital"),
-        title=done.config.title,
+        ("average error, %", "way to the best model", "epsilon", "delta"),
+        title=flusight.TITLE,
     )
-    for row in done.summary():
-        guarantee = done.algorithms[row.label].certificate.guarantee(Observer.PUBLIC)
-        shown = f"{guarantee.curve.stated()[0]:.3g}" if guarantee.protects else "none"
-        each = row.numbers_sent.mean / done.algorithms[row.label].setting.clients
-        table.add_row(
-            row.label, str(row.regret), shown, f"{row.exchanges.mean:,.0f}", f"{each:,.0f}"
-        )
+    for line in flusight.outcomes(done):
+        gained = f"{flusight.gained(line.value.mean):.0%}"
+        table.add_row(line.name, str(line.value), gained, *_budget(line.algorithm))
     return table
+
+
+def _budget(algorithm: Algorithm | None) -> tuple[str, str]:
+    """What everybody may learn from the plays; nothing is learned without an algorithm."""
+    if algorithm is None:
+        return "-", "-"
+    guarantee = algorithm.certificate.guarantee(Observer.PUBLIC)
+    if not guarantee.protects:
+        return "none", "none"
+    epsilon, delta = guarantee.curve.stated()
+    return f"{epsilon:.3g}", f"{delta:g}"

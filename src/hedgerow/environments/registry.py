@@ -18,6 +18,7 @@ ENVIRONMENTS: Registry[type[Any]] = Registry(
         "consensus_columns": "hedgerow.environments.hard.columns:ConsensusColumns",
         "delayed": "hedgerow.environments.wrappers.delayed:Delayed",
         "drifting": "hedgerow.environments.drawn.drifting:Drifting",
+        "flusight": "hedgerow.environments.recorded.flusight:FluSight",
         "gap_ladder": "hedgerow.environments.drawn.stochastic:GapLadder",
         "gaussian_softmax": "hedgerow.environments.drawn.stochastic:GaussianSoftmax",
         "halving": "hedgerow.environments.drawn.realizable:Halving",

@@ -13,6 +13,7 @@ EXPERIMENTS: Registry[Experiment] = Registry(
         "cesari2026-horizon": "hedgerow.experiments.cesari2026_horizon:EXPERIMENT",
         "certified-vs-published": "hedgerow.experiments.certified_vs_published:EXPERIMENT",
         "factorisations": "hedgerow.experiments.factorisations:EXPERIMENT",
+        "flusight": "hedgerow.experiments.flusight:EXPERIMENT",
         "gao2024-figure2": "hedgerow.experiments.gao2024_figure2:EXPERIMENT",
         "gao2024-figure6": "hedgerow.experiments.gao2024_figure6:EXPERIMENT",
         "gao2024-lowerbounds": "hedgerow.experiments.gao2024_lowerbounds:EXPERIMENT",
