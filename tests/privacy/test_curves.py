@@ -282,7 +282,7 @@ def test_a_mixture_is_the_mean_of_its_parts_and_never_below(epsilon: float) -> N
 
 
 def test_a_mixture_lies_between_its_parts_and_has_their_trade_off() -> None:
-    """Lemma 4.2.2 of Jacobsen and Fanti: tests by the log-ratio s have both errors in the mean."""
+    """Lemma 4.2.2 of Jacobsen and Fawaz: tests by the log-ratio s have both errors in the mean."""
     curve = GaussianMixture(PARTS)
     mu, probability = np.array(PARTS).T
     for s in (-1.0, 0.0, 0.5, 2.0, 5.0):

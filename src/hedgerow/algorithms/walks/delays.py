@@ -7,6 +7,7 @@ probability that it does not, and the smallest gap at which a delay is allowed, 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from dataclasses import dataclass
 from functools import lru_cache
 from math import log, pi, sqrt
@@ -20,7 +21,6 @@ from hedgerow.core.validate import at_least, expect, positive
 
 LATEST = 2**62  # rounds
 FINE = 128  # rounds up to here have an entry each; later entries are 1 % apart
-LONGEST = 2**40  # rounds of a delay
 FARTHEST = 38.0  # no lead can be longer: the bounds are 0 in floating point
 
 
@@ -67,7 +67,16 @@ def _table(experts: int, tolerance: float, rule: Rule) -> tuple[Array, Array]:
         enough = BOUNDS[rule](middle, experts) <= allowed
         low, high = np.where(enough, low, middle), np.where(enough, middle, high)
     needed = np.maximum.accumulate(high)
-    return until, np.maximum(needed, sqrt(log(2 * experts - 2))) if rule == "published" else needed
+    if rule == "published":
+        needed = np.maximum(needed, sqrt(log(2 * experts - 2)))
+    return until, np.append(needed, np.inf)
+
+
+@lru_cache(maxsize=64)
+def _lists(experts: int, tolerance: float, rule: Rule) -> tuple[list[int], list[float]]:
+    """The table for one gap at a time."""
+    until, needed = _table(experts, tolerance, rule)
+    return until.tolist(), needed.tolist()
 
 
 @dataclass(frozen=True)
@@ -91,7 +100,7 @@ class Delays:
     Examples
     --------
     >>> delays = Delays(experts=25, scale=5.0, drift=1.0, tolerance=0.01)
-    >>> delays.at(100, np.array([10.0, 40.0, 80.0, 400.0])).tolist()
+    >>> [delays.at(100, gap) for gap in (10.0, 40.0, 80.0, 400.0)]
     [0, 1, 6, 105]
     """
 
@@ -103,7 +112,8 @@ class Delays:
 
     def __post_init__(self) -> None:
         at_least("experts", self.experts, 1)
-        positive("scale", self.scale)
+        expect(self.scale >= 0, "scale", self.scale, ">= 0")
+        positive("drift", self.drift)
         positive("tolerance", self.tolerance)
         expect(self.rule in get_args(Rule), "rule", self.rule, f"in {get_args(Rule)}")
 
@@ -116,25 +126,30 @@ class Delays:
         place = np.searchsorted(until, np.add(rounds, delay))
         return self.drift * delay + self.scale * np.sqrt(2.0 * np.asarray(delay)) * needed[place]
 
-    def at(self, rounds: Any, gaps: Array) -> np.ndarray:
-        """The largest delay that the gaps after `rounds` rounds allow: 0 if none does."""
-        gaps = np.asarray(gaps, float)
-        rounds = np.broadcast_to(rounds, gaps.shape)
-        delays = np.zeros(gaps.shape, np.int64)
+    def at(self, rounds: int, gap: float) -> int:
+        """The largest delay that the gap after `rounds` rounds allows: 0 if none does."""
         if self.experts == 1:
-            return delays
-        step = 1
-        open_ = gaps >= self.gap_needed(rounds, 1)
-        while open_.any() and step < LONGEST:  # double
-            delays[open_] = step
-            step *= 2
-            open_[open_] = gaps[open_] >= self.gap_needed(rounds[open_], step)
-        some = np.flatnonzero(delays > 1)
-        low, here = delays.flat[some], gaps.flat[some]
-        high, since = 2 * low, rounds.flat[some]
-        while (high - low > 1).any():  # bisect
+            return 0
+        until, needed = _lists(self.experts, self.tolerance, self.rule)
+        drift, scale = self.drift, self.scale
+
+        def lead(delay: int) -> float:
+            return needed[bisect_left(until, rounds + delay)]
+
+        def allows(delay: int) -> bool:
+            return gap >= drift * delay + scale * sqrt(2.0 * delay) * lead(delay)
+
+        def solved(delay: int) -> float:
+            """The delay that the gap allows if the lead were that of another delay."""
+            noise = scale * lead(delay)
+            return ((sqrt(noise * noise + 2 * drift * gap) - noise) / drift) ** 2 / 2
+
+        if not allows(1):
+            return 0
+        high = int(solved(1) * (1 + 1e-9)) + 2  # too long: later leads are larger
+        low = max(1, int(solved(high) * (1 - 1e-9)) - 1)
+        high = min(high, int(solved(low) * (1 + 1e-9)) + 2)
+        while high - low > 1:
             middle = (low + high) // 2
-            enough = here >= self.gap_needed(since, middle)
-            low, high = np.where(enough, middle, low), np.where(enough, high, middle)
-        delays.flat[some] = low
-        return delays
+            low, high = (middle, high) if allows(middle) else (low, middle)
+        return low
