@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
-from functools import lru_cache
-from math import log, pi, sqrt
+from functools import cached_property, lru_cache
+from math import inf, log, pi, sqrt
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -72,13 +72,6 @@ def _table(experts: int, tolerance: float, rule: Rule) -> tuple[Array, Array]:
     return until, np.append(needed, np.inf)
 
 
-@lru_cache(maxsize=64)
-def _lists(experts: int, tolerance: float, rule: Rule) -> tuple[list[int], list[float]]:
-    """The table for one gap at a time."""
-    until, needed = _table(experts, tolerance, rule)
-    return until.tolist(), needed.tolist()
-
-
 @dataclass(frozen=True)
 class Delays:
     """The delay that is allowed at a gap: the leader of the next rounds is almost surely the same.
@@ -117,6 +110,14 @@ class Delays:
         positive("tolerance", self.tolerance)
         expect(self.rule in get_args(Rule), "rule", self.rule, f"in {get_args(Rule)}")
 
+    @cached_property
+    def _lists(self) -> tuple[list[int], list[float]]:
+        """The table for one gap at a time. One expert has no second, so it never waits."""
+        if self.experts == 1:
+            return [LATEST], [inf, inf]
+        until, needed = _table(self.experts, self.tolerance, self.rule)
+        return until.tolist(), needed.tolist()
+
     def gap_needed(self, rounds: Any, delay: Any) -> Array:
         """The smallest gap after `rounds` rounds that allows this delay, at least 1.
 
@@ -128,28 +129,23 @@ class Delays:
 
     def at(self, rounds: int, gap: float) -> int:
         """The largest delay that the gap after `rounds` rounds allows: 0 if none does."""
-        if self.experts == 1:
-            return 0
-        until, needed = _lists(self.experts, self.tolerance, self.rule)
+        until, needed = self._lists
         drift, scale = self.drift, self.scale
-
-        def lead(delay: int) -> float:
-            return needed[bisect_left(until, rounds + delay)]
-
-        def allows(delay: int) -> bool:
-            return gap >= drift * delay + scale * sqrt(2.0 * delay) * lead(delay)
-
-        def solved(delay: int) -> float:
-            """The delay that the gap allows if the lead were that of another delay."""
-            noise = scale * lead(delay)
-            return ((sqrt(noise * noise + 2 * drift * gap) - noise) / drift) ** 2 / 2
-
-        if not allows(1):
+        # with the lead of the first round, which is the smallest, no longer delay is allowed
+        noise = scale * needed[bisect_left(until, rounds + 1)]
+        root = sqrt(noise * noise + 2 * drift * gap) - noise
+        high = int(root * root / (2 * drift * drift) * (1 + 1e-9))
+        if not high:
             return 0
-        high = int(solved(1) * (1 + 1e-9)) + 2  # too long: later leads are larger
-        low = max(1, int(solved(high) * (1 - 1e-9)) - 1)
-        high = min(high, int(solved(low) * (1 + 1e-9)) + 2)
+        noise = scale * needed[bisect_left(until, rounds + high)]
+        if gap >= drift * high + noise * sqrt(2.0 * high):
+            return high
+        # with the lead of that delay, which is larger, a delay up to `low` is allowed
+        root = sqrt(noise * noise + 2 * drift * gap) - noise
+        low = min(high - 1, int(root * root / (2 * drift * drift) * (1 - 1e-9)))
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (middle, high) if allows(middle) else (low, middle)
+            noise = scale * needed[bisect_left(until, rounds + middle)]
+            enough = gap >= drift * middle + noise * sqrt(2.0 * middle)
+            low, high = (middle, high) if enough else (low, middle)
         return low

@@ -7,6 +7,7 @@ batches only: a record hides among the others of its batch. `proofs/walk_batches
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -52,15 +53,19 @@ ALL_REPORTS = Assumption(
 
 
 def leads(sums: Array, gains: bool) -> tuple[np.ndarray, Array]:
-    """Return the leader of each row and its distance to the second, which may be infinite.
+    """Return the leader of each row and its distance to the second, 0 if there is none.
 
     >>> leads(np.array([[3.0, 1.0, 2.5], [0.0, 0.0, 4.0]]), gains=True)
     (array([0, 2]), array([0.5, 4. ]))
     """
     rows, lead = np.arange(len(sums)), leader(sums, gains)
-    others = sums.copy()
-    others[rows, lead] = -np.inf if gains else np.inf
-    return lead, np.abs(sums[rows, lead] - (others.max(axis=1) if gains else others.min(axis=1)))
+    if sums.shape[1] == 1:
+        return lead, np.zeros(len(sums))
+    best = sums[rows, lead]
+    sums[rows, lead] = -np.inf if gains else np.inf
+    second = sums.max(axis=1) if gains else sums.min(axis=1)
+    sums[rows, lead] = best
+    return lead, np.abs(best - second)
 
 
 @dataclass(frozen=True)
@@ -78,7 +83,7 @@ class BatchingServer(SummingServer):
     state: ClassVar[type[Any]] = BatchState
 
     gains: bool = False
-    delays: Delays | None = None
+    delays: Delays = Delays(1, 0.0, 1.0, 1.0)
 
     def open(self, noise: Noise) -> tuple[NoisySums, BatchState]:
         sent, state = super().open(noise)
@@ -88,16 +93,27 @@ class BatchingServer(SummingServer):
         added = super().add(state, uploads)
         if state.left:
             return BatchState(added.reported, added.sums, state.shown, state.left - 1)
-        _, gaps = leads(added.sums[None], self.gains)
-        left = self.wait(added.reported, float(gaps[0]))
+        _, gaps = leads(added.sums[None].copy(), self.gains)
+        left = self.delays.at(added.reported, float(gaps[0]))
         return BatchState(added.reported, added.sums, added.sums, left)
 
     def announce(self, state: Any) -> NoisySums:
         return NoisySums(1, state.shown)
 
-    def wait(self, reported: int, gap: float) -> int:
-        """Return how many rounds the next batch waits after its first one."""
-        return 0 if self.delays is None else self.delays.at(reported, gap)
+
+def batches(delays: Delays, before: int, gaps: list[float]) -> Iterator[tuple[int, int]]:
+    """Yield the start and the end of each batch, given the gaps after each further report.
+
+    `before` is the number of reports before the first gap. The last batch may end after the gaps.
+
+    >>> list(batches(Delays(2, 1.0, 1.0, 0.01), 0, [0.0, 20.0, 1.0, 2.0, 3.0, 4.0]))
+    [(0, 1), (1, 9)]
+    """
+    row = 0
+    while row < len(gaps):
+        end = row + 1 + delays.at(before + row + 1, gaps[row])
+        yield row, end
+        row = end
 
 
 @dataclass(frozen=True)
@@ -109,23 +125,20 @@ class BatchWalk(Walk):
     def follow(
         self, state: Any, sums: Array, plays: np.ndarray, awake: np.ndarray | None
     ) -> BatchState:
-        rows, row, left, shown = len(sums), min(state.left, len(sums)), state.left, state.shown
+        rows, shown, flushed = len(sums), state.shown, None
+        row, left = min(state.left, rows), max(0, state.left - rows)
         plays[:row] = leader(shown, self.gains, None if awake is None else awake[:row])
-        left -= row
         if row < rows:
-            experts, distances = leads(sums[row:], self.gains)
-            first, lead, gaps = row, experts.tolist(), distances.tolist()
-            flushed = row
-            while row < rows:
-                flushed, wait = row, self.server.wait(state.reported + row + 1, gaps[row - first])
-                row = min(rows, flushed + wait + 1)
-                left = flushed + wait + 1 - row
+            first, (lead, gaps) = row, leads(sums[row:], self.gains)
+            for start, end in batches(self.server.delays, state.reported + first, gaps.tolist()):
+                flushed, row = first + start, min(rows, first + end)
+                left = max(0, first + end - rows)
                 plays[flushed:row] = (
-                    lead[flushed - first]
+                    lead[start]
                     if awake is None
                     else leader(sums[flushed], self.gains, awake[flushed:row])
                 )
-            shown = sums[flushed].copy()
+        shown = shown if flushed is None else sums[flushed].copy()
         return BatchState(state.reported + rows, sums[-1].copy(), shown, left)
 
 
@@ -136,7 +149,7 @@ class WalkBatches(WalkLeader):
     After each batch the server computes from the gap between the two best experts how long the
     leader stays ahead, whatever the data are. The next batch lasts as long. Its reports wait and
     are then added up at once. With probability at least 1 - tolerance sqrt(ln(n) / t) the play of
-    round t is that of `WalkLeader` with the same noise.
+    round t + 1 is that of `WalkLeader` with the same noise.
 
     Parameters
     ----------
