@@ -10,7 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from math import inf, log, pi, sqrt
+from math import log, pi, sqrt
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -112,9 +112,7 @@ class Delays:
 
     @cached_property
     def _lists(self) -> tuple[list[int], list[float]]:
-        """The table for one gap at a time. One expert has no second, so it never waits."""
-        if self.experts == 1:
-            return [LATEST], [inf, inf]
+        """The table for one gap at a time."""
         until, needed = _table(self.experts, self.tolerance, self.rule)
         return until.tolist(), needed.tolist()
 
@@ -129,6 +127,8 @@ class Delays:
 
     def at(self, rounds: int, gap: float) -> int:
         """The largest delay that the gap after `rounds` rounds allows: 0 if none does."""
+        if self.experts == 1:
+            return 0
         until, needed = self._lists
         drift, scale = self.drift, self.scale
         # with the lead of the first round, which is the smallest, no longer delay is allowed
