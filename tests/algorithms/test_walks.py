@@ -31,7 +31,9 @@ OTHER = ("same by sums", "sleeping experts", "absent clients", "within the budge
 def _cases(contracts: Any, quick: tuple[str, ...]) -> list[Any]:
     found = [(form, contract) for form in FORMS for contract in contracts]
     return [
-        pytest.param(*case, marks=() if case[0] in quick and case[1] not in SLOW else pytest.mark.long)
+        pytest.param(
+            *case, marks=() if case[0] in quick and case[1] not in SLOW else pytest.mark.long
+        )
         for case in found
     ]
 

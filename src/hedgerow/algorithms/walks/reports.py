@@ -180,3 +180,18 @@ def noisy_vectors(
                 values = reporter.unscaled(reporter.scaled(records, size) + values, size)
             values = np.where(shown[..., None], values, 0.0)
         yield values[..., 0] if silo else values[:, 0] if clients == 1 else values.sum(axis=1)
+
+
+def add_up(rows: Array) -> None:
+    """Replace rows by their running sums, as if they were added one by one.
+
+    Two columns at a time are added as one complex number: the same bits in half the time.
+
+    >>> rows = np.array([[1.0, 2.0], [3.0, 4.0]])
+    >>> add_up(rows)
+    >>> rows.tolist()
+    [[1.0, 2.0], [4.0, 6.0]]
+    """
+    pairs = rows.shape[-1] % 2 == 0 and rows.flags.c_contiguous
+    columns = rows.view(np.complex128) if pairs else rows
+    np.cumsum(columns, axis=0, out=columns)

@@ -233,7 +233,7 @@ class WalkBatches(WalkLeader):
     def resolve(self, setting: Setting) -> Algorithm:
         built, delays = super().resolve(setting), self.delays(setting)
         plain: Any = built.server
-        server = BatchingServer(plain.experts, plain.silo, plain.only, setting.family.gains, delays)
+        server = BatchingServer(plain.experts, plain.silo, setting.family.gains, delays)
         client: Any = built.client
         decider: Any = built.decider
         late = {}
