@@ -39,7 +39,7 @@ from hedgerow.privacy.mechanisms import (
     KNorm,
     NoisyMax,
 )
-from hedgerow.privacy.secure import SecureNoise, choice, exact, words
+from hedgerow.privacy.secure import SecureNoise, choice, exact, process, words
 from hedgerow.privacy.secure import source as secure_source
 from hedgerow.privacy.secure.any_scale import integer
 from hedgerow.privacy.secure.exact import ExactLaw
@@ -319,7 +319,7 @@ def test_a_process_number_that_comes_up_again_does_not_bring_the_key_back(
     fresh = SecureWords()
     first = fresh.generation
     monkeypatch.setattr(os, "getpid", lambda: 1)
-    words._forked()  # as in a child
+    process._forked()  # as in a child
     fresh.take(1)
     assert fresh.generation == first + 1
 
