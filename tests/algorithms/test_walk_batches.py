@@ -81,12 +81,12 @@ def test_the_bounds_cover_a_simulated_change_of_leader() -> None:
 
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize(("experts", "tolerance"), [(2, 0.01), (25, 0.01), (1000, 1.0), (5, 1e-9)])
-def test_the_table_never_takes_too_small_a_lead(
-    experts: int, tolerance: float, rule: Rule
-) -> None:
+def test_the_table_never_takes_too_small_a_lead(experts: int, tolerance: float, rule: Rule) -> None:
     delays = Delays(experts, 1.0, 1.0, tolerance, rule)
     rng = np.random.default_rng(2)
-    rounds = np.unique(np.concatenate([np.arange(1, 300), (10 ** rng.uniform(0, 15, 500))]).astype(int))
+    rounds = np.unique(
+        np.concatenate([np.arange(1, 300), (10 ** rng.uniform(0, 15, 500))]).astype(int)
+    )
     lead = (delays.gap_needed(rounds - 1, 1) - 1.0) / sqrt(2)
     allowed = tolerance * np.sqrt(log(experts) / rounds)
     assert (BOUNDS[rule](lead, experts) <= allowed).all()
@@ -225,7 +225,9 @@ def test_the_fast_path_is_that_of_the_roles_where_batches_are_long(reports: Any)
     spec = WalkBatches(mu=30.0, reports=reports)
     assert (_played(spec, game) == _played(spec, game, fused=False)).all()
     if reports == "each":
-        sums = [sent.sums for sent in broadcasts_of(spec.build(game.setting), records, SeededNoise(1))]
+        sums = [
+            sent.sums for sent in broadcasts_of(spec.build(game.setting), records, SeededNoise(1))
+        ]
         shown = len(np.unique(np.array(sums), axis=0))
         assert shown < 100  # of 300: most broadcasts repeat the sums of the last batch
 

@@ -27,7 +27,6 @@ from hedgerow.algorithms.walks.batch_sizes import gap_survival, size_at_most, si
 from hedgerow.algorithms.walks.delays import Delays, Rule, published
 from hedgerow.algorithms.walks.walk_batches import WalkBatches, batches, leads, mixture
 from hedgerow.algorithms.walks.walk_leader import WalkLeader
-from hedgerow.core.lattice import Array
 from hedgerow.core.noise import SeededNoise
 from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.evaluation.statistics import Estimate
@@ -39,7 +38,9 @@ from hedgerow.studies.config import Entry, StudyConfig
 MU, EXPERTS, TOLERANCE, HORIZON = 1.0, 25, 0.01, 10_000
 SCALE = sqrt(EXPERTS) / MU
 ARRIVALS = (100, 1000, 10_000)
-ONES = dict(zip(ARRIVALS, (0.81, 0.41, 0.17), strict=True))  # batches of one, from earlier runs
+ONES: dict[int, float] = dict(
+    zip(ARRIVALS, (0.81, 0.41, 0.17), strict=True)
+)  # batches of one, from earlier runs
 SIZES = (1, 2, 5, 10, 20, 50)
 RUNS = {True: 100, False: 1000}
 SIGMAS = 4.0  # how far a simulated share may be off
@@ -175,13 +176,15 @@ def judge(done: Studies) -> Verdict:
     missed = 2 * TOLERANCE * sqrt(HORIZON * np.log(EXPERTS))
     for name in (BATCHES, SHARP):
         lost = float(np.abs(study.regrets(name) - study.regrets(LEADER)).mean())
-        checks.append(Check(f"{name}/mean change of regret against walk_leader", lost, "<=", missed))
+        checks.append(
+            Check(f"{name}/mean change of regret against walk_leader", lost, "<=", missed)
+        )
     times = {t: GaussianDP(MU).delta(1.0) / certified(t).delta(1.0) for t in ARRIVALS}
     shown = ", ".join(f"{times[t]:.1f} at t = {t}" for t in ARRIVALS)
     message = (
         f"small batches are more frequent than the printed law allows at {broken} of"
         f" {len(ARRIVALS)} arrival times; certified, delta at epsilon 1 falls by factors of"
-        f" {shown}; shuffled reports have delta {all_of_it.mean:.2g} where the sum has {central:.2g}"
+        f" {shown}; shuffled reports have delta {all_of_it.mean:.2g}, the sum {central:.2g}"
     )
     return Verdict(broken == 0, tuple(checks), message)
 
@@ -221,7 +224,11 @@ def draw(done: Studies, path: Path) -> None:
         Line2D([], [], color=COLOURS[i % len(COLOURS)], label=f"t = {arrival:,}")
         for i, arrival in enumerate(ARRIVALS)
     ]
-    kinds = {"certified": "-", f"{RUNS[quick]:,} simulations": "-.", "as printed": ":"}
+    kinds: dict[str, Any] = {
+        "certified": "-",
+        f"{RUNS[quick]:,} simulations": "-.",
+        "as printed": ":",
+    }
     lines = [
         Line2D([], [], color="#333333", linestyle=style, label=text)
         for text, style in kinds.items()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from math import log, pi, sqrt
+from typing import Any
 
 import numpy as np
 from scipy.special import log_ndtr
@@ -54,7 +55,7 @@ def gap_survival(experts: int, gaps: Array) -> Array:
     return np.exp(np.interp(gaps, table, logs, right=-np.inf)) * _DOWN
 
 
-def size_at_most(delays: Delays, arrival: int, sizes: Array) -> Array:
+def size_at_most(delays: Delays, arrival: int, sizes: Any) -> Array:
     """Bounds the probability that the batch of the record of round `arrival` is at most this large.
 
     Rounds count from 1. Sizes of `arrival` and more get the bound 1.

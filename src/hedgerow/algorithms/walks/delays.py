@@ -52,7 +52,7 @@ Rule = Literal["reflection", "published"]
 
 
 @lru_cache(maxsize=64)
-def _table(experts: int, tolerance: float, rule: Rule) -> tuple[Array, Array]:
+def _table(experts: int, tolerance: float, rule: Rule) -> tuple[np.ndarray, Array]:
     """The least lead, in units of noise, that the numbers of rounds up to each entry need.
 
     Both bounds fall, so the smallest lead with `bound(lead) <= tolerance sqrt(ln(n) / rounds)` is

@@ -42,6 +42,7 @@ from hedgerow.privacy.curves import GaussianMixture
 from hedgerow.privacy.curves.base import QUOTED_DELTA
 
 PROOF = "walk_batches.md"
+NEVER = Delays(experts=1, scale=0.0, drift=1.0, tolerance=1.0)  # one expert never waits
 OBLIVIOUS_DATA = Assumption(
     "OBLIVIOUS_DATA",
     "no record depends on earlier plays or broadcasts: all were fixed in advance, or drawn "
@@ -83,7 +84,7 @@ class BatchingServer(SummingServer):
     state: ClassVar[type[Any]] = BatchState
 
     gains: bool = False
-    delays: Delays = Delays(1, 0.0, 1.0, 1.0)
+    delays: Delays = NEVER
 
     def open(self, noise: Noise) -> tuple[NoisySums, BatchState]:
         sent, state = super().open(noise)
@@ -191,7 +192,7 @@ class WalkBatches(WalkLeader):
     >>> walk, setting = hr.WalkBatches(mu=1.0), hr.Setting(clients=1, experts=25, horizon=None)
     >>> walk.build(setting).certificate.public.curve.delta(1.0)
     0.1269...
-    >>> [round(walk.amplified(setting, arrival).curve.delta(1.0), 4) for arrival in (1, 100, 10_000)]
+    >>> [round(walk.amplified(setting, t).curve.delta(1.0), 4) for t in (1, 100, 10_000)]
     [0.1269, 0.1008, 0.0212]
 
     References
@@ -237,10 +238,10 @@ class WalkBatches(WalkLeader):
         client: Any = built.client
         decider: Any = built.decider
         late = {}
-        if setting.horizon is not None and built.certificate.public.protects:
-            if self.appearances == 1:
-                curve = self.amplified(setting, setting.horizon).curve
-                late = {"late_epsilon_at_most": curve.stated()[0]}
+        amplifies = built.certificate.public.protects and self.appearances == 1
+        if setting.horizon is not None and amplifies:
+            curve = self.amplified(setting, setting.horizon).curve
+            late = {"late_epsilon_at_most": curve.stated()[0]}
         return replace(
             built,
             name="walk_batches",

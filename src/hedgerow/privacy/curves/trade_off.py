@@ -28,8 +28,8 @@ def trade_off(curve: PrivacyCurve, alpha: npt.ArrayLike) -> npt.NDArray[np.float
     f(alpha) is the supremum over epsilon >= 0 of
     max(0, 1 - delta - e^epsilon alpha, e^-epsilon (1 - delta - alpha)) with delta = delta(epsilon).
     Pure, approximate, bounded-range, Laplace and Gaussian curves have a closed form. Other curves
-    need a search (mixtures of Gaussian curves only for the best epsilon). Every epsilon gives a valid lower bound, so an imperfect search can only
-    understate the protection.
+    need a search, mixtures of Gaussian curves only for the best epsilon. Every epsilon gives a
+    valid lower bound, so an imperfect search can only understate the protection.
 
     Parameters
     ----------
