@@ -59,7 +59,14 @@ OF_EVERY_FORM = (
     "sensitivities hold",
     "within the budget",
 )  # the others, for forms that are not the default: in `make test-full`
+SAME_REPORTS = (
+    "causal",
+    "sensitivities hold",
+    "noise follows its law",
+    "million rounds",
+)  # clients of `walk_batches` report as those of `walk_leader` do, which are quick
 SLOW_WHEN_SECURE = {
+    *(("walk_batches", contract) for contract in ON_BOTH_SOURCES),
     ("doubling", "exact ratio below certificate"),
     ("potential", "exact ratio below certificate"),
 }
@@ -72,6 +79,7 @@ def _cases() -> list[Any]:
     found = [(a, c) for a in SPECS for c in (CONTRACTS if a in FORMS else QUICK)]
     slow = {(a, c) for a, c in found if c not in OF_EVERY_FORM and a not in ALGORITHMS}
     slow.add(("potential", "million rounds"))  # it restarts as doubling does, which is quick
+    slow |= {("walk_batches", c) for c in SAME_REPORTS}
     marks = {True: pytest.mark.long, False: ()}
     return [pytest.param(a, c, marks=marks[(a, c) in slow]) for a, c in found]
 

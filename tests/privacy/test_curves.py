@@ -28,6 +28,7 @@ from hedgerow.privacy.curves import (
     BoundedRange,
     ByArrival,
     GaussianDP,
+    GaussianMixture,
     LaplaceDP,
     PureDP,
     Quoted,
@@ -41,6 +42,7 @@ CURVES: dict[str, PrivacyCurve] = {
     "approximate": ApproximateDP(0.8, 1e-3),
     "gaussian": GaussianDP(0.9),
     "wide gaussian": GaussianDP(4.0),
+    "mixture": GaussianMixture(((2.0, 0.25), (0.5, 0.5), (0.0, 0.25))),
     "zero-concentrated": ZeroConcentratedDP(0.3),
     "bounded range": BoundedRange(1.7),
     "laplace": LaplaceDP(1.1),
@@ -104,6 +106,9 @@ def test_a_delta_outside_its_range_is_refused(curve: PrivacyCurve, delta: float)
     [
         (lambda: GaussianDP(-1.0), r"mu=-1\.0 >= 0"),
         (lambda: GaussianDP(np.inf), "mu=inf"),
+        (lambda: GaussianMixture(((1.0, 0.5), (-1.0, 0.5))), r"mu=-1\.0 >= 0"),
+        (lambda: GaussianMixture(((1.0, 0.5), (0.5, 0.4))), r"probabilities=0\.9 to be 1"),
+        (lambda: GaussianMixture(((1.0, 0.0), (0.5, 1.0))), r"probability=0\.0 in \(0, 1"),
         (lambda: ZeroConcentratedDP(np.nan), "rho=nan >= 0"),
         (lambda: BoundedRange(-0.5), r"range=-0\.5 >= 0"),
         (lambda: ApproximateDP(-1.0, 0.1), r"at_epsilon=-1\.0 >= 0"),
@@ -256,6 +261,40 @@ def test_the_gaussian_inverse_always_answers_on_the_safe_side(mu: float, exponen
     epsilon = curve.epsilon(delta)
     assert curve.delta(epsilon) <= delta
     assert epsilon == 0 or curve.delta(epsilon * (1 - 1e-9)) > delta * (1 - 1e-7)
+
+
+# Mixtures of Gaussian curves
+
+PARTS = tuple((1 / np.sqrt(size), 0.125) for size in (1, 2, 3, 5, 10, 100, 10_000, 0.04))
+
+
+@pytest.mark.parametrize("epsilon", [0.0, 0.01, 0.5, 1.0, 3.0, 12.0, 40.0])
+def test_a_mixture_is_the_mean_of_its_parts_and_never_below(epsilon: float) -> None:
+    with mp.workdps(40):
+        e = mpf(epsilon)
+        exact = mpmath.fsum(
+            mpf(p)
+            * (mpmath.ncdf(mpf(m) / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-mpf(m) / 2 - e / m))
+            for m, p in PARTS
+        )
+        found = mpf(GaussianMixture(PARTS).delta(epsilon))
+        assert exact <= found <= exact * (1 + mpf("1e-9"))
+
+
+def test_a_mixture_lies_between_its_parts_and_has_their_trade_off() -> None:
+    """Lemma 4.2.2 of Jacobsen and Fawaz: tests by the log-ratio s have both errors in the mean."""
+    curve = GaussianMixture(PARTS)
+    mu, probability = np.array(PARTS).T
+    for s in (-1.0, 0.0, 0.5, 2.0, 5.0):
+        alarms = probability @ special.ndtr(-s / mu - mu / 2)
+        misses = probability @ special.ndtr(s / mu - mu / 2)
+        assert trade_off(curve, alarms) == pytest.approx(misses, abs=1e-6)
+    for epsilon in (0.0, 1.0, 2.0):
+        least, *_, most = sorted(GaussianDP(m).delta(epsilon) for m, _ in PARTS)
+        assert least < curve.delta(epsilon) < most
+    assert GaussianMixture(((0.7, 1.0),)).delta(1.0) == pytest.approx(GaussianDP(0.7).delta(1.0))
+    assert GaussianMixture(((0.0, 1.0),)).delta(0.0) == 0.0
+    assert curve.epsilon(0.0) == np.inf
 
 
 # Zero-concentrated

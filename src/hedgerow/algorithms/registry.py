@@ -28,6 +28,7 @@ ALGORITHMS: Registry[type[Any]] = Registry(
         "tree_hedge": "hedgerow.algorithms.walks.tree_hedge:TreeHedge",
         "tree_leader": "hedgerow.algorithms.walks.tree_leader:TreeLeader",
         "uniform": "hedgerow.algorithms.baselines.uniform:Uniform",
+        "walk_batches": "hedgerow.algorithms.walks.walk_batches:WalkBatches",
         "walk_leader": "hedgerow.algorithms.walks.walk_leader:WalkLeader",
     },
     AlgorithmSpec,

@@ -18,6 +18,7 @@ AUDITS: Registry[Callable[[Any], tuple[AuditCase, ...]]] = Registry(
         "running_leader": "hedgerow.audits.cases.running_leader:cases",
         "shrinking_dartboard": "hedgerow.audits.cases.dartboard:cases",
         "sparse_vector": "hedgerow.audits.cases.sparse_vector:cases",
+        "walk_batches": "hedgerow.audits.cases.walks:cases",
         "walk_leader": "hedgerow.audits.cases.walks:cases",
         "tree_hedge": "hedgerow.audits.cases.tree_hedge:cases",
         "tree_leader": "hedgerow.audits.cases.tree_leader:cases",

@@ -12,6 +12,7 @@ from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.phases.random_prefix import RandomPrefix
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
+from hedgerow.algorithms.walks.walk_batches import WalkBatches
 from hedgerow.algorithms.walks.walk_leader import WalkLeader
 from hedgerow.benchmarks.measure import REPEATS, Row, in_turn, peak_mebibytes, seconds
 from hedgerow.core.noise import CHUNK, SeededNoise
@@ -114,7 +115,10 @@ def simulate_rows() -> Iterator[Row]:
 
 
 def _walks() -> Iterator[Row]:
-    """A walk against drawing its noise, of which every round needs a new vector."""
+    """A walk against drawing its noise, of which every round needs a new vector.
+
+    Then a walk in batches against the walk.
+    """
     rounds, experts = 10**6, 100
     environment = losses(rounds, 1, experts, UniformLosses)
 
@@ -127,6 +131,9 @@ def _walks() -> Iterator[Row]:
     ratio, taken = in_turn(play(WalkLeader(), environment), drawing)
     name, each = f"walk_leader/m=1/T={rounds}/d={experts}", taken / rounds * 1e9
     yield Row(name, ratio, "drawing its noise", each, "ns per loss vector", "<=", 1.7)
+    ratio, taken = in_turn(play(WalkBatches(), environment), play(WalkLeader(), environment))
+    name, each = f"walk_batches/m=1/T={rounds}/d={experts}", taken / rounds * 1e9
+    yield Row(name, ratio, "walk_leader", each, "ns per loss vector", "<=", 1.5)
 
 
 def _dartboard() -> Iterator[Row]:

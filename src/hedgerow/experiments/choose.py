@@ -35,6 +35,7 @@ from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.algorithms.walks.walk_leader import WalkLeader
 from hedgerow.algorithms.walks.tree_hedge import TreeHedge
 from hedgerow.algorithms.walks.tree_leader import TreeLeader
+from hedgerow.algorithms.walks.walk_batches import WalkBatches
 from hedgerow.core.environment import Environment
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.environments.adversaries import covered
@@ -256,6 +257,9 @@ def candidates() -> list[Candidate]:
         label = f"walk_leader, trust={trust}, delta={DELTA:g}"
         walk = WalkLeader(epsilon=EPSILON, delta=DELTA, trust=trust)
         found.append(Candidate(label, "walk_leader", walk, trust, TALKS[0], DELTA))
+    batched = WalkBatches(epsilon=EPSILON, delta=DELTA)
+    label = f"walk_batches, delta={DELTA:g}"
+    found.append(Candidate(label, "walk_batches", batched, "local", TALKS[0], DELTA))
     shared = PhasedSelection(epsilon=EPSILON, delta=DELTA, trust="distributed")
     label = f"phased_selection, trust=distributed, delta={DELTA:g}"
     return [

@@ -19,6 +19,7 @@ EXPERIMENTS: Registry[Experiment] = Registry(
         "gao2024-lowerbounds": "hedgerow.experiments.gao2024_lowerbounds:EXPERIMENT",
         "gao2024-speedup": "hedgerow.experiments.gao2024_speedup:EXPERIMENT",
         "heterogeneous-clients": "hedgerow.experiments.heterogeneous_clients:EXPERIMENT",
+        "jacobsen2025-figure1": "hedgerow.experiments.jacobsen2025_figure1:EXPERIMENT",
         "near-realizable": "hedgerow.experiments.near_realizable:EXPERIMENT",
         "prior-work": "hedgerow.experiments.prior_work:EXPERIMENT",
     },

@@ -163,10 +163,18 @@ class SummingServer:
         self, state: ServerState, uploads: NoisyReport, noise: Noise
     ) -> tuple[NoisySums, ServerState]:
         del noise
+        after = self.add(state, uploads)
+        return self.announce(after), after
+
+    def add(self, state: ServerState, uploads: NoisyReport) -> ServerState:
+        """Return the state with the reports of one more round."""
         values, variance = noisy_vector(uploads, self.experts, self.silo)
         before = state.sums if state.reported else np.sqrt(variance) * state.sums
-        sums = before + values
-        return NoisySums(1, sums), ServerState(state.reported + 1, sums)
+        return ServerState(state.reported + 1, before + values)
+
+    def announce(self, state: Any) -> NoisySums:
+        """Return what is broadcast in this state."""
+        return NoisySums(1, state.sums)
 
 
 @dataclass(frozen=True)
@@ -193,26 +201,33 @@ class Walk:
             run, at = replace(run, round=run.round + 1, clients=seen, remaining=0), at + 1
         if at == rounds:
             return run, self._trace(plays, block, exchanges)
-        sums, first = run.server.sums, at
+        server, sums, first = run.server, run.server.sums, at
         for noisy in noisy_vectors(self.client, block, range(at - 1, rounds - 1), source, silo):
             noisy[0] += sums
             add_up(noisy)
             part = slice(at, at + len(noisy))
             awake = None if heard is None else heard[part]
-            plays[part] = leader(noisy, self.gains, awake)
-            sums, at = noisy[-1].copy(), part.stop
+            server = self.follow(server, noisy, plays[part], awake)
+            sums, at = server.sums, part.stop
         last = rounds - 1
         noise = source.everyone("client", block.reports.shape[1])
-        sent, reported = NoisySums(1, sums), run.server.reported + rounds - first
+        sent = self.server.announce(server)
         clients = self.client.receive(run.clients, sent)
         run = replace(
             run,
             round=run.round + rounds - first,
             clients=self.client.observe(clients, block.reports[last], noise, block.side_of(last)),
             deciders=None if self.decider is None else self.decider.receive(run.deciders, sent),
-            server=ServerState(reported, sums),
+            server=server,
         )
         return run, self._trace(plays, block, exchanges + rounds - first)
+
+    def follow(
+        self, state: Any, sums: Array, plays: np.ndarray, awake: np.ndarray | None
+    ) -> ServerState:
+        """Write the plays of some rounds, given the sums before each, and return the next state."""
+        plays[:] = leader(sums, self.gains, awake)
+        return ServerState(state.reported + len(sums), sums[-1].copy())
 
     @staticmethod
     def _trace(plays: np.ndarray, block: Block, exchanges: int) -> Trace:

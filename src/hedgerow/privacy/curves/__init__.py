@@ -11,6 +11,7 @@ from hedgerow.privacy.curves.concentrated import ZeroConcentratedDP
 from hedgerow.privacy.curves.failure import WithFailure
 from hedgerow.privacy.curves.gaussian import GaussianDP
 from hedgerow.privacy.curves.laplace import LaplaceDP
+from hedgerow.privacy.curves.mixture import GaussianMixture
 from hedgerow.privacy.curves.pure import ApproximateDP, BoundedRange, PureDP
 from hedgerow.privacy.curves.quoted import Quoted
 from hedgerow.privacy.curves.trade_off import trade_off
@@ -20,6 +21,7 @@ __all__ = [
     "BoundedRange",
     "ByArrival",
     "GaussianDP",
+    "GaussianMixture",
     "LaplaceDP",
     "PureDP",
     "Quoted",

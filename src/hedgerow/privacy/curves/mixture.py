@@ -1,0 +1,97 @@
+"""Gaussian noise whose size is random and visible."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from math import inf, isfinite, pi, sqrt, ulp
+
+import numpy as np
+from scipy.special import erfcx, ndtr
+
+from hedgerow.core.lattice import Array
+from hedgerow.core.validate import between, expect
+from hedgerow.privacy.bisection import closest
+from hedgerow.privacy.curves.base import Symmetric
+from hedgerow.privacy.curves.gaussian import GaussianDP
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+_UP = 1 + 2.0**-36  # more than the error of the sum
+
+
+def _mills(x: Array) -> Array:
+    """Pr(Z > x) / density(x) of a standard normal Z."""
+    return sqrt(pi / 2) * erfcx(x / sqrt(2))
+
+
+def _deltas(mu: Array, epsilon: float) -> Array:
+    """The delta of `GaussianDP` for many mu > 0 at one epsilon >= 0, by the same formulas."""
+    low = epsilon / mu - mu / 2
+    density = np.exp(-low * low / 2) / sqrt(2 * pi)
+    narrow = np.minimum(mu, 1.0)
+    points = np.maximum(low, -0.5)[:, None] + narrow[:, None] * (_NODES + 1) / 2
+    small = density * narrow / 2 * ((1 - points * _mills(points)) @ _WEIGHTS)
+    large = np.where(low < 0, ndtr(-low), density * _mills(np.maximum(low, 0.0)))
+    return np.where(mu > 1, large - density * _mills(low + mu), small)
+
+
+@dataclass(frozen=True)
+class GaussianMixture(Symmetric):
+    """mu-GDP with a random mu that the attacker sees and that does not depend on the record.
+
+    delta(epsilon) is the mean of the deltas of `GaussianDP(mu)`
+    (`proofs/walk_batches.md#random-sizes`).
+
+    Parameters
+    ----------
+    parts
+        Pairs (mu, probability). The probabilities are > 0 and add up to 1 or, to be safe, to a
+        little more.
+
+    Examples
+    --------
+    >>> from hedgerow.privacy.curves import GaussianDP, GaussianMixture
+    >>> curve = GaussianMixture(((1.0, 0.25), (0.5, 0.75)))
+    >>> round(curve.delta(1.0), 6), round(curve.epsilon(1e-5), 6)
+    (0.036856, 4.041427)
+    >>> GaussianMixture(((1.0, 1.0),)).epsilon(1e-5) >= GaussianDP(1.0).epsilon(1e-5)
+    True
+    """
+
+    parts: tuple[tuple[float, float], ...]
+
+    def __post_init__(self) -> None:
+        for mu, probability in self.parts:
+            expect(isfinite(mu) and mu >= 0, "mu", mu, ">= 0 and finite")
+            expect(0 < probability <= 1, "probability", probability, "in (0, 1]")
+        total = sum((Fraction(probability) for _, probability in self.parts), Fraction(0))
+        expect(1 <= total < 1 + Fraction(1, 2**20), "sum of probabilities", float(total), "to be 1")
+
+    @classmethod
+    def of(cls, parts: Iterable[tuple[float, float]]) -> GaussianMixture:
+        """The mixture of these pairs, without those of probability 0."""
+        return cls(tuple((mu, probability) for mu, probability in parts if probability > 0))
+
+    def _delta(self, epsilon: float) -> float:
+        mu, probability = np.array([part for part in self.parts if part[0] > 0]).reshape(-1, 2).T
+        if epsilon == inf or not len(mu):
+            return 0.0
+        found = float(probability @ _deltas(mu, epsilon))
+        return min(1.0, found * _UP + ulp(0.0))
+
+    def epsilon(self, delta: float) -> float:
+        between("delta", delta, 0.0, 1.0)
+        if self.delta(0.0) <= delta:
+            return 0.0
+        largest = max(mu for mu, _ in self.parts)
+        high = GaussianDP(largest).epsilon(delta)
+        if high == inf:
+            return inf
+        step = 2.0**-30
+        while self.delta(high) > delta:  # only by rounding
+            high, step = high * (1 + step), 2 * step
+        return closest(lambda e: self.delta(e) <= delta, high, 0.0, 1e-12)
+
+    def words(self) -> str:
+        return f"{self._quote()} (Gaussian, random noise)"
