@@ -6,7 +6,7 @@ import copy
 import os
 import pickle
 from fractions import Fraction
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -14,15 +14,15 @@ from scipy.stats import chi2
 
 import hedgerow as hr
 from hedgerow.algorithms.correlated import (
-    Banded,
     BufferedToeplitz,
     Epochs,
+    Factorisation,
+    Filter,
     Independent,
+    Kind,
     ToeplitzRoot,
-    Tree,
     continual_sum,
 )
-from hedgerow.algorithms.correlated.lattice import LatticeEncoder
 from hedgerow.audits.methods import gaussian
 from hedgerow.core.certificate import Channel, Event, Person
 from hedgerow.core.errors import InvalidValue
@@ -50,11 +50,7 @@ def errors_of(counter: hr.ContinualSum, rounds: int) -> Stream:
 
 FACTORS = {
     "default": None,
-    "tree": Tree(40),
-    "whole numbers": Tree(40, "naive"),
-    "root": ToeplitzRoot(40),
-    "independent": Independent(40),
-    "banded": Banded.optimised(40, 4),
+    **{kind: kind for kind in get_args(Kind)},
     "single precision": BufferedToeplitz.optimised(40, 3, precision="float32"),
     "anytime": Epochs(first=4, buffers=2),
 }
@@ -87,46 +83,22 @@ def test_error_follows_its_law(factors: Any, secure: bool) -> None:
 
 @pytest.mark.parametrize("factors", FACTORS.values(), ids=list(FACTORS))
 @pytest.mark.parametrize("repeats", [(1, 1), (3, 5)])
-def test_certificate_is_sensitivity_over_scale(factors: Any, repeats: tuple[int, int]) -> None:
-    often, apart = repeats
-    counter = hr.ContinualSum(
-        2,
-        40,
-        mu=0.5,
-        clip=1.5,
-        factorisation=factors,
-        participations=often,
-        separation=apart,
-    )
-    noise = counter._noise
-    exact = 3 * Fraction(counter.factorisation.sensitivity(often, apart))
-    assert noise.sensitivity == round_up(exact)
-    assert counter.certificate.public.curve == noise.curve
-    assert noise.curve == GaussianDP(round_up(Fraction(noise.sensitivity) / Fraction(noise.scale)))
-    assert noise.curve.mu == 0.5
-
-
-@pytest.mark.parametrize("factors", FACTORS.values(), ids=list(FACTORS))
-@pytest.mark.parametrize("repeats", [(1, 1), (3, 5)])
-def test_private_noise_pays_for_all_participations_and_for_rounding(
+def test_noise_pays_for_all_participations_and_for_rounding(
     factors: Any, repeats: tuple[int, int]
 ) -> None:
     often, apart = repeats
-    counter = hr.ContinualSum.private(
-        2,
-        40,
-        mu=0.5,
-        clip=1.5,
-        factorisation=factors,
-        participations=often,
-        separation=apart,
-        source=hr.SecureNoise(),
-    )
+    given: dict[str, Any] = {"mu": 0.5, "clip": 1.5, "factorisation": factors}
+    given |= {"participations": often, "separation": apart}
+    counter = hr.ContinualSum(2, 40, **given)
+    private = hr.ContinualSum.private(2, 40, **given, source=hr.SecureNoise())
     noise, encoder = counter._noise, counter._encoder
-    assert isinstance(encoder, LatticeEncoder)
-    exact = encoder.scale * 3 * counter.factorisation.sensitivity(often, apart)
-    assert exact + encoder.rounding() <= noise.sensitivity < 1.002 * exact
+    exact = Fraction(encoder.scale) * 3 * Fraction(counter.factorisation.sensitivity(often, apart))
+    least = exact + Fraction(encoder.rounding())
+    assert least <= Fraction(noise.sensitivity) < Fraction(1.002) * exact
+    assert noise.curve == GaussianDP(round_up(Fraction(noise.sensitivity) / Fraction(noise.scale)))
     assert noise.curve.mu == 0.5
+    assert counter.certificate.public.curve == noise.curve
+    assert (private._noise, private._encoder) == (noise, encoder)  # what is simulated is deployed
 
 
 def test_budget_in_epsilon_and_delta_is_spent_exactly() -> None:
@@ -142,12 +114,11 @@ def test_budget_in_epsilon_and_delta_is_spent_exactly() -> None:
 
 
 def test_the_charge_for_rounding_is_small_and_not_zero() -> None:
-    plain = hr.ContinualSum(100, 1000, mu=1.0)._noise.sensitivity
-    private = hr.ContinualSum.private(100, 1000, mu=1.0, source=hr.SecureNoise())
-    assert 1 < private._noise.sensitivity / private._unit / plain < 1.001
-    wide = hr.ContinualSum.private(10**6, 1000, mu=1.0, source=hr.SecureNoise())
-    assert wide._unit > 1
-    assert 1 < wide._noise.sensitivity / wide._unit / plain < 1.002
+    plain = 2 * BufferedToeplitz.optimised(1000).sensitivity()
+    narrow, wide = (hr.ContinualSum(width, 1000, mu=1.0) for width in (100, 10**6))
+    assert 1 < narrow._noise.sensitivity / narrow._encoder.scale / plain < 1.001
+    assert wide._encoder.scale > 1
+    assert 1 < wide._noise.sensitivity / wide._encoder.scale / plain < 1.002
 
 
 def worst(counter: hr.ContinualSum, sign: float, seed: int) -> Stream:
@@ -225,17 +196,55 @@ def test_a_vector_that_is_not_finite_counts_as_zeros(bad: float) -> None:
 def test_a_call_from_inside_a_call_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """As a signal handler makes it: both would publish the same round, with other noise."""
     counter = hr.ContinualSum(1, 5, mu=1.0)
-    step, caught = type(counter._encoder).step, []
+    step, caught = Filter.step, []
 
-    def handler(*given: Any) -> Any:
+    def handler(*given: Any, **choices: Any) -> Any:
         with pytest.raises(InvalidValue, match="signal handler") as error:
             counter.add([1.0])
         caught.append(error)
-        return step(*given)
+        return step(*given, **choices)
 
-    monkeypatch.setattr(type(counter._encoder), "step", handler)
+    monkeypatch.setattr(Filter, "step", handler)
     counter.add([1.0])
     assert (counter.round, len(caught)) == (1, 2)  # both filters
+
+
+@pytest.mark.parametrize("place", [1, 2])
+def test_an_interrupted_counter_goes_no_further(
+    place: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The vector may be in the memory of the filter already: adding it again would count twice."""
+    counter, step, calls = hr.ContinualSum(1, 5, mu=1.0), Filter.step, []
+
+    def interrupted(*given: Any, **choices: Any) -> Any:
+        calls.append(step(*given, **choices))
+        if len(calls) == place:
+            raise KeyboardInterrupt
+        return calls[-1]
+
+    before = counter.add([1.0])
+    with monkeypatch.context() as patched:
+        patched.setattr(Filter, "step", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            counter.add([1.0])
+    assert (counter.round, counter.sum.tolist()) == (1, before.tolist())
+    with pytest.raises(InvalidValue, match="between two rounds"):
+        counter.add([1.0])
+    for copied in (copy.copy, pickle.dumps, lambda one: one.to_bytes()):
+        with pytest.raises(TypeError, match="interrupted"):
+            copied(counter)
+
+
+def test_a_copy_has_its_own_memory() -> None:
+    """Filters write over their memory, so a copy that shared it would count other vectors."""
+    given = np.random.default_rng(0).uniform(-0.5, 0.5, (30, 2))
+    counter, alone = (hr.ContinualSum(2, 50, mu=1.0, ids=True) for _ in range(2))
+    counter.add([1.0, 0.0], who="a")
+    alone.add([1.0, 0.0], who="a")
+    other = copy.copy(counter)
+    for who, vector in enumerate(given):
+        other.add(-vector, who=who)
+        assert counter.add(vector, who=who).tolist() == alone.add(vector, who=who).tolist()
 
 
 def test_more_rounds_than_the_horizon_are_refused() -> None:
@@ -258,15 +267,15 @@ def test_a_counter_without_a_horizon_goes_on(monkeypatch: pytest.MonkeyPatch) ->
     counter = hr.ContinualSum(1, mu=1e9)
     for count in range(1, 101):
         assert counter.add([1.0]) == pytest.approx(count, abs=1e-4)
-    assert counter.certificate.public.horizon is None
-    private = hr.ContinualSum.private(1, mu=1.0, source=hr.SecureNoise())
-    assert private.certificate.public.horizon == 2**20
+    assert counter.certificate.public.horizon == 2**20
+    assert counter.errors().max == counter.errors(100).max
     monkeypatch.setattr(continual_sum, "LONGEST", 2)
-    short = hr.ContinualSum.private(1, mu=1.0, source=hr.SecureNoise())
-    short.add([1.0])
-    short.add([1.0])
-    with pytest.raises(InvalidValue, match="ends after rounds=2"):
+    private = hr.ContinualSum.private(1, mu=1.0, source=hr.SecureNoise())
+    for short in (hr.ContinualSum(1, mu=1.0), private):
         short.add([1.0])
+        short.add([1.0])
+        with pytest.raises(InvalidValue, match="ends after rounds=2"):
+            short.add([1.0])
 
 
 def test_memory_does_not_grow() -> None:
@@ -280,7 +289,7 @@ def test_memory_does_not_grow() -> None:
 
 
 def test_participation_beyond_what_was_declared_is_refused() -> None:
-    counter = hr.ContinualSum(1, 20, mu=1.0, participations=2, separation=3)
+    counter = hr.ContinualSum(1, 20, mu=1.0, participations=2, separation=3, ids=True)
     counter.add([1.0], who="secret")
     counter.add([1.0], who=17)
     before = counter.to_bytes()
@@ -295,14 +304,13 @@ def test_participation_beyond_what_was_declared_is_refused() -> None:
     with pytest.raises(InvalidValue, match="already added 2 times") as often:
         counter.add([1.0], who="secret")
     assert "secret" not in str(often.value)
-    with pytest.raises(InvalidValue, match="every round or in none"):
+    with pytest.raises(InvalidValue, match="who= in every round"):
         counter.add([1.0])
     with pytest.raises(InvalidValue, match="whole number or a text"):
         counter.add([1.0], who=True)
     assert counter.round == 8
     nameless = hr.ContinualSum(1, 20, mu=1.0)
-    nameless.add([1.0])
-    with pytest.raises(InvalidValue, match="every round or in none"):
+    with pytest.raises(InvalidValue, match="who= in no round"):
         nameless.add([1.0], who=1)
 
 
@@ -320,9 +328,22 @@ def test_participation_is_assumed_unless_it_is_checked() -> None:
     assert unit.appearances == 2
     assert "at least 3 rounds apart" in repeated.certificate.public.adjacency
     assert "PARTICIPATION" in names(repeated)
-    repeated.add([1.0], who=1)
-    assert "PARTICIPATION" not in names(repeated)
-    assert "IDENTITIES" in names(repeated)
+    checked = hr.ContinualSum(1, 20, mu=1.0, participations=2, separation=3, ids=True)
+    assert "PARTICIPATION" not in names(checked)
+    assert "IDENTITIES" in names(checked)
+    assert isinstance(hr.ContinualSum(1, 20, mu=1.0, ids=True).certificate.public.unit, Person)
+
+
+@pytest.mark.parametrize("ids", [False, True])
+def test_a_certificate_does_not_change_with_use(ids: bool) -> None:
+    counter = hr.ContinualSum(1, 20, mu=1.0, ids=ids)
+    before = counter.certificate
+    counter.add([1.0], who=7 if ids else None)
+    assert counter.certificate == before
+
+
+def test_the_certificate_names_the_range_of_a_number() -> None:
+    assert hr.ContinualSum(2, 20, mu=1.0, clip=3.0).certificate.public.bounds == (-3.0, 3.0)
 
 
 def test_certificate_says_who_sees_what() -> None:
@@ -365,12 +386,15 @@ def test_private_sums_are_near_the_truth_and_on_the_lattice() -> None:
     assert not (counter.sum * 2**20 % 1).any()
 
 
-@pytest.mark.parametrize("factors", [None, ToeplitzRoot(30)])
-def test_a_seeded_counter_continues_from_its_state(factors: Any) -> None:
-    counter = hr.ContinualSum(2, 30, mu=1.0, participations=2, factorisation=factors, seed=5)
+@pytest.mark.parametrize("rounds", [30, None])
+@pytest.mark.parametrize("factors", [None, "independent", Independent(30)])
+def test_a_seeded_counter_continues_from_its_state(factors: Any, rounds: int | None) -> None:
+    given: dict[str, Any] = {"mu": 1.0, "participations": 2, "ids": True, "seed": 5}
+    counter = hr.ContinualSum(2, rounds, factorisation=factors, **given)
     for who in range(10):
         counter.add([1.0, 5.0], who=who)
-    again = hr.ContinualSum.from_bytes(counter.to_bytes(), factors)
+    needed = factors if isinstance(factors, Factorisation) else None
+    again = hr.ContinualSum.from_bytes(counter.to_bytes(), needed)
     twin = pickle.loads(pickle.dumps(counter))
     assert again.clipped == 10
     assert again.certificate == counter.certificate
@@ -395,8 +419,9 @@ def test_an_altered_state_is_refused() -> None:
         with pytest.raises(DamagedState):
             hr.ContinualSum.from_bytes(part)
     other = hr.ContinualSum(2, 30, mu=1.0, factorisation=ToeplitzRoot(30)).to_bytes()
-    with pytest.raises(InvalidValue, match="the one that the state was made with"):
-        hr.ContinualSum.from_bytes(other)
+    for wrong in (None, Independent(30)):
+        with pytest.raises(InvalidValue, match="the one that the state was made with"):
+            hr.ContinualSum.from_bytes(other, wrong)
 
 
 @pytest.mark.parametrize(
@@ -410,6 +435,10 @@ def test_an_altered_state_is_refused() -> None:
         {"participations": 0},
         {"separation": 0},
         {"mu": -1.0},
+        {"ids": "yes"},
+        {"factorisation": "best"},
+        {"factorisation": ""},
+        {"rounds": None, "factorisation": "tree"},
     ],
     ids=str,
 )

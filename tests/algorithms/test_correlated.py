@@ -6,8 +6,9 @@ import math
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import Decimal, getcontext
+from functools import partial
 from itertools import combinations, pairwise, product
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -23,10 +24,13 @@ from hedgerow.algorithms.correlated import (
     Filter,
     FilterState,
     Independent,
+    Kind,
     LatticeEncoder,
     ToeplitzRoot,
     Tree,
+    banded,
     buffered,
+    factorise,
     participation,
     toeplitz,
 )
@@ -39,16 +43,10 @@ from hedgerow.core.fingerprint import fingerprint
 from hedgerow.core.messages import decode, encode
 
 MAKE: dict[str, Callable[[int], Factorisation]] = {
-    "independent": Independent,
-    "naive tree": lambda n: Tree(n, "naive"),
-    "tree": Tree,
-    "root": ToeplitzRoot,
-    "banded": lambda n: Banded.optimised(n, min(n, 4)),
+    **{kind: partial(factorise, kind, buffers=2) for kind in get_args(Kind)},
     "truncated": lambda n: Banded.truncated(n, min(n, 5)),
-    "buffered": lambda n: BufferedToeplitz.optimised(n, 2),
-    "buffered, no horizon": lambda n: replace(BufferedToeplitz.optimised(50, 3), rounds=None),
-    "dense": Dense,
-    "epochs": lambda n: Epochs(first=3, buffers=2),
+    "blt, no horizon": lambda n: replace(BufferedToeplitz.optimised(50, 3), rounds=None),
+    "short epochs": lambda n: Epochs(first=3, buffers=2),
 }
 every = pytest.mark.parametrize("make", MAKE.values(), ids=list(MAKE))
 
@@ -111,18 +109,39 @@ def test_pieces_give_the_same_bits() -> None:
     assert np.array_equal(wide[:, 39_999], alone)
 
 
-@pytest.mark.parametrize("precision", ["float64", "float32"])
-def test_steps_in_place_give_the_same_bits(precision: Any) -> None:
-    made, given = BufferedToeplitz.optimised(9, 3, precision=precision), vectors(9, 70_000)
+IN_PLACE: dict[str, Callable[[], Factorisation]] = {
+    "float64": lambda: BufferedToeplitz.optimised(9, 3),
+    "float32": lambda: BufferedToeplitz.optimised(9, 3, precision="float32"),
+    "tree": lambda: Tree(9),
+    "naive tree": lambda: Tree(9, "naive"),
+    "epochs": lambda: Epochs(first=3, buffers=2),
+}
+
+
+@pytest.mark.parametrize("make", IN_PLACE.values(), ids=list(IN_PLACE))
+def test_steps_in_place_give_the_same_bits(make: Any) -> None:
+    made, given = make(), vectors(9, 70_000)
     for stream in (made.encoder, made.decoder):
         expected, last = stream.block(stream.start((70_000,)), given)
-        state, memory = stream.start((70_000,)), None
+        state = stream.start((70_000,))
         for row, vector in enumerate(given):
+            memory = state.memory
             filtered, state = stream.step(state, vector, in_place=True)
             assert np.array_equal(filtered, expected[row])
-            assert memory is None or state.memory is memory  # nothing new is allocated
-            memory = state.memory
+            anew = isinstance(made, Epochs) and row in {0, *made.ends}  # an epoch begins
+            assert state.memory is memory or anew  # nothing new is allocated
+            filtered[:] = np.nan  # what was returned is not the memory
         assert encode(state) == encode(last)
+
+
+@every
+def test_in_place_is_the_same_on_the_lattice(make: Any) -> None:
+    encoder = LatticeEncoder(make(12), 3, 1.0, rounds=12)
+    given = np.rint(np.random.default_rng(4).uniform(-1, 1, (12, 3)) * 2**20) / 2**20
+    expected, state = outputs(encoder, given), encoder.start((3,))
+    for row, vector in enumerate(given):
+        filtered, state = encoder.step(state, vector, in_place=True)
+        assert np.array_equal(filtered, expected[row])
 
 
 @pytest.mark.parametrize("in_place", [False, True])
@@ -147,29 +166,27 @@ def patterns(rounds: int, most: int, gap: int) -> Any:
 
 
 @every
-@pytest.mark.parametrize(("most", "gap"), [(1, None), (2, 1), (2, 4), (3, 3), (4, 1), (9, 2)])
-def test_sensitivity_is_the_worst_of_all_patterns_and_signs(
-    make: Any, most: int, gap: int | None
-) -> None:
+@pytest.mark.parametrize(("most", "gap"), [(1, 1), (2, 1), (2, 4), (3, 3), (4, 1), (9, 2)])
+def test_sensitivity_is_the_worst_of_all_patterns_and_signs(make: Any, most: int, gap: int) -> None:
     rounds = 10
     made = make(rounds)
     matrix = made.matrix(rounds)
     worst = max(
         np.linalg.norm(matrix[:, list(chosen)] @ np.array(signs))
-        for chosen in patterns(rounds, min(most, 4), gap or 1)
+        for chosen in patterns(rounds, min(most, 4), gap)
         for signs in product((1.0, -1.0), repeat=len(chosen))
     )
     if most > 4:  # without negative entries all signs are equal
         worst = (
             max(
                 matrix[:, list(c)].sum(axis=1) @ matrix[:, list(c)].sum(axis=1)
-                for c in patterns(rounds, most, gap or 1)
+                for c in patterns(rounds, most, gap)
             )
             ** 0.5
         )
     found = made.sensitivity(most, gap)
-    if made.rounds is None:
-        assert found >= worst * (1 - 1e-12)  # more rounds may follow
+    if made.rounds is None or isinstance(made, Epochs):
+        assert found >= worst * (1 - 1e-12)  # for all the rounds of an epoch
     else:
         assert worst <= found <= worst * (1 + 1e-9)
 
@@ -333,7 +350,29 @@ def test_epochs_stay_close_to_a_known_horizon() -> None:
     anytime = Epochs().error_by_round(rounds)
     known = np.cumsum(toeplitz.root_coefficients(rounds) ** 2)  # error times sensitivity at each n
     assert (anytime / known).max() < 1.7
-    assert Epochs().last > 10**12
+
+
+def test_epochs_have_no_last_round_to_speak_of() -> None:
+    for first, buffers in ((2, 1), (32, 6), (10**6 - 1, 2)):
+        anytime = Epochs(first=first, buffers=buffers)
+        assert anytime.last > 10**12
+        assert all(b <= a**2 for a, b in pairwise(anytime.lengths))
+        assert anytime.sensitivity(2, 5) > 1  # every epoch has a factorisation
+        with refused(f"rounds={anytime.last + 1} <= {anytime.last}, the last round"):
+            anytime.count(anytime.last + 1)
+    assert Epochs().lengths == (32, 32**2, 32**4, 32**8)
+    short = Epochs(first=2, buffers=1)
+    filtered, _ = short.encoder.step(replace(short.encoder.start(()), round=278), 1.0)
+    assert filtered == 1 / short.factors(4).sensitivity()  # the fifth epoch begins
+
+
+def test_the_noise_of_epochs_does_not_depend_on_the_horizon() -> None:
+    known, unknown = Epochs(40), Epochs()
+    assert np.array_equal(known.matrix(), unknown.matrix(40))
+    assert np.array_equal(known.decoding(), unknown.decoding(40))
+    assert known.sensitivity(3, 5) <= unknown.sensitivity(3, 5)
+    with refused("rounds=41"):
+        known.count(41)
 
 
 @pytest.mark.parametrize("error", ["max", "rms"])
@@ -350,8 +389,8 @@ def test_gradient_of_the_buffers(error: Any, rounds: int, buffers: int) -> None:
 def test_gradient_of_the_bands(error: str) -> None:
     logs, age = np.log([0.5, 0.2, 0.1, 0.2]), np.arange(40)
     ramp = np.ones(40) if error == "max" else (40 - age) / 40
-    slope = toeplitz.banded_objective(logs, ramp)[1]
-    numeric = approx_fprime(logs, lambda x: toeplitz.banded_objective(x, ramp)[0], 1e-7)
+    slope = banded.banded_objective(logs, ramp)[1]
+    numeric = approx_fprime(logs, lambda x: banded.banded_objective(x, ramp)[0], 1e-7)
     assert slope == pytest.approx(numeric, abs=1e-5)
 
 
@@ -372,7 +411,7 @@ def test_optimisation_is_repeatable() -> None:
     assert first == buffered.optimal_gaps.__wrapped__(500, 3, "max")
 
 
-def test_half_precision_buffers() -> None:
+def test_single_precision_buffers() -> None:
     exact = BufferedToeplitz.optimised(200, 3)
     single = replace(exact, precision="float32")
     given = vectors(200, 4)
@@ -440,6 +479,13 @@ def test_a_spoilt_state_is_refused() -> None:
         lambda: BufferedToeplitz.optimised(5, 0),
         lambda: Dense(-1),
         lambda: Epochs(first=1),
+        lambda: Epochs(first=2**41),
+        lambda: Epochs(rounds=10**15),
+        lambda: factorise("best", 5),  # pyright: ignore[reportArgumentType]
+        lambda: factorise("tree", None),
+        lambda: factorise("tree", 0),
+        lambda: factorise("blt", 5, 0),
+        lambda: factorise(Tree(4), 5),
         lambda: Epochs().errors(),
         lambda: Epochs().errors(10**30),
         lambda: LatticeEncoder(Tree(5), 1, 1.0, digits=40),
@@ -539,11 +585,12 @@ def test_many_participations_are_rounded_upward() -> None:
     ]
 
     def shared(lag: int) -> Decimal:
-        both = sum(v * w * p**lag / (1 - p * q) for (p, v), (q, w) in product(powers, powers))
-        return Decimal(both + (sum(w * p ** (lag - 1) for p, w in powers) if lag else 1))
+        pairs = product(powers, powers)
+        both = sum((v * w * p**lag / (1 - p * q) for (p, v), (q, w) in pairs), Decimal(0))
+        return both + (sum(w * p ** (lag - 1) for p, w in powers) if lag else 1)
 
     terms = ((often - lag) * shared(lag) * (2 if lag else 1) for lag in range(often))
-    exact = Decimal(sum(terms)).sqrt()
+    exact = sum(terms, Decimal(0)).sqrt()
     assert exact <= Decimal(made.sensitivity(often, 1)) <= exact * (1 + Decimal("1e-11"))
 
 
@@ -587,6 +634,21 @@ def test_single_precision_is_charged_on_the_lattice() -> None:
 def test_factorisations_have_fingerprints(make: Any) -> None:
     assert fingerprint(make(8), "factorisation") == fingerprint(make(8), "factorisation")
     assert make(8) == make(8)
+
+
+def test_digits_are_added_until_rounding_costs_a_thousandth() -> None:
+    made = BufferedToeplitz.optimised(1000)
+    narrow = LatticeEncoder.fine_enough(made, 100, 1.0, change=2.0)
+    assert narrow.digits == 0
+    wide = LatticeEncoder.fine_enough(made, 10**6, 1.0, change=2.0)
+    limit = 2e-3 * made.sensitivity()
+    assert wide.rounding() / wide.scale <= limit
+    coarser = replace(wide, digits=wide.digits - 1)
+    assert coarser.rounding() / coarser.scale > limit
+    # no digits help against single precision, and none are needed for whole numbers
+    single = replace(made, precision="float32")
+    assert LatticeEncoder.fine_enough(single, 10**6, 1.0, change=2.0).digits < wide.digits
+    assert LatticeEncoder.fine_enough(Tree(1000, "naive"), 10**6, 1.0, change=2.0).digits == 0
 
 
 def test_lattice_encoder_refuses() -> None:

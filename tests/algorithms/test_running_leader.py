@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import sqrt
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 
 import hedgerow as hr
-from hedgerow.algorithms.correlated import BufferedToeplitz, ToeplitzRoot
+from hedgerow.algorithms.correlated import BufferedToeplitz, Kind, ToeplitzRoot
 from hedgerow.algorithms.correlated.running_leader import RunningLeader, regret_bound
 from hedgerow.audits.cases.running_leader import cases
 from hedgerow.contracts.suite import examine
@@ -23,7 +24,7 @@ from hedgerow.evaluation.recorder import Recorder
 from hedgerow.privacy.calibrate import gaussian_scale
 
 SETTING = Setting(clients=4, experts=3, horizon=40)
-KINDS = ("blt", "tree", "root", "independent", "banded")
+KINDS = get_args(Kind)
 TRUSTS = ("central", "distributed", "local")
 
 
@@ -114,7 +115,8 @@ def test_the_bound_by_hand() -> None:
     [
         ({"delta": 0.0}, "delta=0.0 > 0"),
         ({"trust": "nobody"}, "trust='nobody'"),
-        ({"factorisation": "dense"}, "factorisation='dense'"),
+        ({"factorisation": "best"}, "factorisation='best'"),
+        ({"factorisation": 7}, "factorisation=7"),
         ({"buffers": 0}, "buffers=0"),
         ({"every": 0}, "every=0"),
     ],
@@ -122,6 +124,24 @@ def test_the_bound_by_hand() -> None:
 def test_bad_choices_are_refused(choices: dict[str, Any], words: str) -> None:
     with pytest.raises(InvalidValue, match=words):
         RunningLeader(**choices)
+
+
+def test_a_factorisation_may_be_given_instead_of_its_name() -> None:
+    named, given = (RunningLeader(factorisation=kind) for kind in ("root", ToeplitzRoot(40)))
+    assert named.build(SETTING).fingerprint() == given.build(SETTING).fingerprint()
+    with pytest.raises(InvalidValue, match="rounds=20 to be 40, the horizon given"):
+        replace(given, every=2).build(SETTING)
+
+
+def test_clients_in_different_rounds_are_refused() -> None:
+    """One memory is filtered for all clients together, by the coefficients of one round."""
+    algorithm = RunningLeader(trust="local", factorisation="tree").build(SETTING)
+    source = SeededNoise(0)
+    state = algorithm.client.start(source.everyone("client", 4))
+    with pytest.raises(InvalidValue, match="all clients to be in the same round"):
+        algorithm.client.upload(
+            replace(state, uploads=np.array([0, 0, 1, 0])), source.everyone("client", 4)
+        )
 
 
 def test_it_needs_a_horizon() -> None:

@@ -16,6 +16,7 @@ from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core.setting import Setting
 from hedgerow.experiments.choose import KINDS, TALKS, TRUSTS, candidates, choices, streams
 from hedgerow.experiments.choose_record import document, rows_of
+from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.proofs import anchor_of
 from support.paths import PROOFS, ROOT
 
@@ -146,3 +147,11 @@ def test_formulas_are_refused_where_a_command_is_unknown() -> None:
     assert "<munder>" in mathml(r"\min_{x} f(x)", "block")
     with pytest.raises(Exception, match="not known"):
         mathml(r"\nosuchcommand x", "inline")
+
+
+def test_every_experiment_is_on_its_page() -> None:
+    """By its name, or by the name of its paper, as in `gao2024-...`."""
+    listed = re.findall(r"`([\w.-]+)`", (DOCS / "reproductions.md").read_text(encoding="utf-8"))
+    for id in EXPERIMENTS:
+        paper, dash, _ = id.partition("-")
+        assert id in listed or f"{paper}{dash}..." in listed, id

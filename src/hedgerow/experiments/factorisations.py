@@ -16,25 +16,15 @@ The studies measure what the noise costs: the regret of the running leader with 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache
 from math import log, log2, pi, sqrt
 from pathlib import Path
 
 import numpy as np
 
-from hedgerow.algorithms.correlated import (
-    Banded,
-    BufferedToeplitz,
-    Dense,
-    Epochs,
-    Errors,
-    Factorisation,
-    Independent,
-    ToeplitzRoot,
-    Tree,
-)
-from hedgerow.algorithms.correlated.running_leader import RunningLeader
+from hedgerow.algorithms.correlated import Errors, Factorisation, Kind, RunningLeader, factorise
+from hedgerow.algorithms.correlated.banded import inverse_series
+from hedgerow.benchmarks.others import jax_privacy
 from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.experiments.experiment import (
     Check,
@@ -49,13 +39,22 @@ from hedgerow.studies.config import Entry, StudyConfig
 ROUNDS = (4, 16, 64, 256, 1024, 4096, 16384)
 QUICK = ROUNDS[:5:2]
 DENSE = {True: 16, False: 1024}  # the most rounds of the dense factorisation, quick or not
-BANDS = 5
+BUFFERS = 4
+THEIRS = 1024  # rounds for which jax-privacy searches, where it is installed: half a minute
 SIZES = (1, 2, 5, 10, 20, 50, 100)  # ticks
 CLIENTS, EXPERTS, GAP = 10, 10, 0.2
 HORIZONS = (64, 256, 1024)
-KINDS = ("independent", "banded", "tree", "blt", "root")
-ROOT, BLT, NAIVE, SQUARES, DENSEST = "square root", "BLT", "tree", "tree, least squares", "dense"
-ALONE, BANDED, ANYTIME = "independent", "banded", "epochs (no horizon)"
+LABELS: dict[Kind, str] = {
+    "independent": "independent",
+    "banded": f"banded, {BUFFERS + 1} bands",
+    "naive_tree": "naive tree",
+    "tree": "tree, least squares",
+    "epochs": "epochs (no horizon)",
+    "root": "square root",
+    "blt": f"BLT, {BUFFERS} buffers",
+    "dense": "dense",
+}
+KINDS: tuple[Kind, ...] = ("independent", "banded", "tree", "blt", "root")  # that play
 
 
 def study_name(horizon: int) -> str:
@@ -72,40 +71,39 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
     return {study_name(horizon): study(horizon) for horizon in HORIZONS[: 1 if quick else None]}
 
 
-MAKERS: dict[str, Callable[[int], Factorisation]] = {
-    ALONE: Independent,
-    BANDED: lambda rounds: Banded.optimised(rounds, min(rounds, BANDS)),
-    NAIVE: lambda rounds: Tree(rounds, "naive"),
-    SQUARES: Tree,
-    ANYTIME: lambda _: Epochs(),
-    BLT: BufferedToeplitz.optimised,
-    ROOT: ToeplitzRoot,
-    DENSEST: Dense,
-}
-
-
 @cache
-def factorisation(name: str, rounds: int) -> Factorisation:
+def factorisation(kind: Kind, rounds: int) -> Factorisation:
     """The factorisation of a line of the picture."""
-    return MAKERS[name](rounds)
+    return factorise(kind, rounds, BUFFERS)
 
 
 @cache
-def scaled(name: str, rounds: int) -> Errors:
+def scaled(kind: Kind, rounds: int) -> Errors:
     """Error times sensitivity."""
-    return factorisation(name, rounds).scaled_errors(rounds=rounds)
+    return factorisation(kind, rounds).scaled_errors()
 
 
-def lines(quick: bool) -> dict[str, dict[int, Errors]]:
+def lines(quick: bool) -> dict[Kind, dict[int, Errors]]:
     """Error times sensitivity of every factorisation, by rounds."""
     return {
-        name: {
-            rounds: scaled(name, rounds)
+        kind: {
+            rounds: scaled(kind, rounds)
             for rounds in (QUICK if quick else ROUNDS)
-            if name != DENSEST or rounds <= DENSE[quick]
+            if kind != "dense" or rounds <= DENSE[quick]
         }
-        for name in MAKERS
+        for kind in LABELS
     }
+
+
+@cache
+def theirs(rounds: int) -> float | None:
+    """Error times sensitivity of the BLT that jax-privacy finds; None where it is not installed."""
+    optimise = jax_privacy()
+    if optimise is None:
+        return None
+    column = optimise(rounds, BUFFERS)
+    row = np.cumsum(inverse_series(column, rounds))
+    return float(np.linalg.norm(column) * np.linalg.norm(row))
 
 
 def printed_norm(rounds: int) -> float:
@@ -118,21 +116,25 @@ def larger_norm(rounds: int) -> float:
     return (log(rounds) + float(np.euler_gamma) + 4 * log(2)) / pi
 
 
-def column(name: str, rounds: int) -> float:
+def column(kind: Kind, rounds: int) -> float:
     """The largest squared norm of a column of C."""
-    return factorisation(name, rounds).sensitivity() ** 2
+    return factorisation(kind, rounds).sensitivity() ** 2
 
 
 def table(rounds: int) -> dict[str, tuple[float, float]]:
     """What is printed about norms and noise, beside what is computed: (printed, computed)."""
-    tree, root = factorisation(NAIVE, rounds), factorisation(ROOT, rounds)
+    tree, root = factorisation("naive_tree", rounds), factorisation("root", rounds)
+    alone, correlated = (scaled(kind, rounds).max ** 2 for kind in ("independent", "root"))
     return {
-        "tree, column of C squared, eq. (6)": (log2(rounds) + 1, column(NAIVE, rounds)),
-        "tree, row of B squared, eq. (6)": (log2(rounds), tree.errors().max ** 2),
-        "root, column of C squared, eq. (8)": (printed_norm(rounds), column(ROOT, rounds)),
+        "naive tree, column of C squared, eq. (6)": (
+            log2(rounds) + 1,
+            column("naive_tree", rounds),
+        ),
+        "naive tree, row of B squared, eq. (6)": (log2(rounds), tree.errors().max ** 2),
+        "root, column of C squared, eq. (8)": (printed_norm(rounds), column("root", rounds)),
         "root, mean row of B squared, eq. (8)": (printed_norm(rounds), root.errors().rms ** 2),
-        "root, noise, Table I: order (ln R)^2": (log(rounds) ** 2, scaled(ROOT, rounds).max ** 2),
-        "independent, noise, Table I: order R": (float(rounds), scaled(ALONE, rounds).max ** 2),
+        "root, noise, Table I: order (ln R)^2": (log(rounds) ** 2, correlated),
+        "independent, noise, Table I: order R": (float(rounds), alone),
     }
 
 
@@ -154,17 +156,20 @@ def judge(done: Studies) -> Verdict:
                 checks.append(Check(text, found, "<=", larger_norm(rounds)))
             else:
                 checks.append(Check(text, found, "<=", printed * (1 + 1e-9), printed))
-        near = scaled(BLT, rounds).max / scaled(ROOT, rounds).max
+        near = scaled("blt", rounds).max / scaled("root", rounds).max
         checks.append(Check(f"R={rounds}/BLT, error over that of the root", near, "<=", 1.002))
-        saved = scaled(SQUARES, rounds).max / scaled(NAIVE, rounds).max
+        saved = scaled("tree", rounds).max / scaled("naive_tree", rounds).max
         checks.append(Check(f"R={rounds}/tree, least squares over naive", saved, "<=", 1.0))
         if rounds <= DENSE[quick]:
-            best = scaled(DENSEST, rounds).rms / scaled(ROOT, rounds).rms
+            best = scaled("dense", rounds).rms / scaled("root", rounds).rms
             checks.append(
                 Check(f"R={rounds}/dense, rms error over that of the root", best, "<=", 1.0)
             )
+    if not quick and (other := theirs(THEIRS)) is not None:
+        near = scaled("blt", THEIRS).max / other
+        checks.append(Check(f"R={THEIRS}/BLT, error over jax-privacy's", near, "<=", 1.001))
     checks += _regrets(done)
-    short = [1 - printed_norm(r) / column(ROOT, r) for r in (QUICK if quick else ROUNDS)]
+    short = [1 - printed_norm(r) / column("root", r) for r in (QUICK if quick else ROUNDS)]
     failed = sum(lack > 0 for lack in short)
     message = (
         f"{sum(kept)} of {len(kept)} printed bounds on norms hold; the bound of eq. (8) on the"
@@ -195,46 +200,54 @@ def draw(done: Studies, path: Path) -> None:
 
     from hedgerow.evaluation.plots.canvas import COLOURS, footnote, head, tidy
 
-    figure = Figure(figsize=(11.0, 5.6), layout="constrained")
+    figure = Figure(figsize=(11.0, 6.2), layout="constrained")
     head(figure, "Correlated noise: error of private running sums against their number")
     left, right = figure.subplots(1, 2)
-    for axes in (left, right):
-        tidy(axes)
-        axes.set_xscale("log")
-    left.set_yscale("log")
-    left.set_yticks(SIZES, [str(size) for size in SIZES])
-    left.yaxis.set_minor_locator(NullLocator())
-    found = lines(is_quick(done, studies))
-    for i, (name, points) in enumerate(found.items()):
-        values = [errors.max for errors in points.values()]
+    colours = dict(zip(LABELS, COLOURS, strict=True))
+    quick = is_quick(done, studies)
+    for kind, points in lines(quick).items():
+        under = kind == "root"  # the line of BLT lies on it
         left.plot(
-            list(points), values, color=COLOURS[i % len(COLOURS)], marker="o", ms=4, label=name
+            list(points),
+            [errors.max for errors in points.values()],
+            color=colours[kind],
+            linewidth=6.0 if under else 1.5,
+            alpha=0.4 if under else 1.0,
+            marker=None if under else "o",
+            ms=4,
+            label=LABELS[kind],
         )
-    at = list(found[ROOT])
+    at = QUICK if quick else ROUNDS
     left.plot(at, [sqrt(r) for r in at], ":", color="#999999", label="theory: sqrt(R)")
     left.plot(
         at, [larger_norm(r) for r in at], "--", color="#999999", label="theory: ln(R)/pi + 1.07"
     )
+    if not quick and (other := theirs(THEIRS)) is not None:
+        left.plot([THEIRS], [other], "k*", ms=9, label="BLT by jax-privacy")
+    left.set_yscale("log")
+    left.set_yticks(SIZES, [str(size) for size in SIZES])
+    left.yaxis.set_minor_locator(NullLocator())
     left.set_ylabel("largest error times sensitivity")
     for i, kind in enumerate(KINDS):
         regrets = [study.regret(kind) for study in done.values()]
         right.errorbar(
-            [study.config.environment.setting.rounds * 1.03 ** (i - 2) for study in done.values()],
+            [study.config.environment.setting.rounds * 1.04 ** (i - 2) for study in done.values()],
             [regret.mean for regret in regrets],
             [regret.half_width for regret in regrets],
-            color=COLOURS[i % len(COLOURS)],
+            color=colours[kind],
             marker="o",
             ms=4,
-            label=kind,
         )
     right.set_ylabel("regret of the running leader (mean over clients)")
     right.set_title(f"epsilon = 1, m = {CLIENTS}, d = {EXPERTS}", fontsize=10)
     played = [study.config.environment.setting.rounds for study in done.values()]
     for axes, ticks in ((left, at), (right, played)):
+        tidy(axes)
+        axes.set_xscale("log")
         axes.set_xticks(list(ticks), [str(tick) for tick in ticks], fontsize=9)
         axes.xaxis.set_minor_locator(NullLocator())
         axes.set_xlabel("rounds R")
-        axes.legend(frameon=False, fontsize=8)
+    figure.legend(loc="outside lower center", ncols=4, frameon=False, fontsize=9)
     footnote(figure, footer(done, studies) + "; errors are computed")
     figure.savefig(path, dpi=150)
 

@@ -214,8 +214,8 @@ def gaps_from(steps: Array) -> Array:
 
 def objective(steps: Array, rounds: int, error: Objective) -> tuple[float, Array]:
     """Return the log of squared error times squared sensitivity, and its gradient."""
-    gaps = gaps_from(steps)
     with np.errstate(all="ignore"):
+        gaps = gaps_from(steps)
         squared, by_squared = _encoding_square(gaps, rounds)
         errors, by_errors = _decoding_square(gaps, rounds, error)
         value = np.log(squared) + np.log(errors)

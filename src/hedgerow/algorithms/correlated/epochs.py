@@ -6,8 +6,8 @@ so all earlier epochs together add only a constant factor to the error of the la
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
-from functools import cache
+from dataclasses import dataclass
+from functools import cache, cached_property
 from itertools import accumulate
 from typing import Any
 
@@ -17,12 +17,11 @@ from scipy.linalg import block_diag
 
 from hedgerow.algorithms.correlated.buffered import BufferedToeplitz
 from hedgerow.algorithms.correlated.factorisation import Factorisation
-from hedgerow.algorithms.correlated.filters import Filter, FilterState
-from hedgerow.core.errors import InvalidValue
+from hedgerow.algorithms.correlated.filters import Filter, FilterState, writable
 from hedgerow.core.lattice import Array
-from hedgerow.core.validate import at_least
+from hedgerow.core.validate import at_least, expect
 
-EPOCHS = 4  # the last round is then beyond 10^12 for first = 32
+LONGEST = 2**40  # rounds of an epoch: more than 10^12
 
 
 @cache
@@ -61,12 +60,11 @@ class EpochEncoder(_EpochFilter):
     def _step(
         self, state: FilterState, vector: npt.NDArray[Any], in_place: bool
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        del in_place
         epoch, local = self._place(state.round)
         encoder, _, sensitivity = _streams(self.epochs.factors(epoch))
         memory = state.memory if local else np.zeros_like(state.memory)
-        filtered, after = encoder._step(replace(state, memory=memory), vector, False)
-        return filtered / sensitivity, after
+        filtered, after = encoder.step(FilterState(local, memory), vector, in_place=in_place)
+        return filtered / sensitivity, after.memory
 
 
 @dataclass(frozen=True)
@@ -80,14 +78,14 @@ class EpochDecoder(_EpochFilter):
     def _step(
         self, state: FilterState, vector: npt.NDArray[Any], in_place: bool
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        del in_place
         epoch, local = self._place(state.round)
         _, decoder, sensitivity = _streams(self.epochs.factors(epoch))
-        before = state.memory[0] if local else state.memory[1]
-        memory = state.memory[2:] if local else np.zeros_like(state.memory[2:])
-        inner, after = decoder._step(replace(state, memory=memory), vector, False)
-        total = before + sensitivity * inner
-        return total, np.concatenate([before[None], total[None], after])
+        memory = writable(state.memory, in_place)
+        if not local:
+            memory[0], memory[2:] = memory[1], 0.0
+        inner, _ = decoder.step(FilterState(local, memory[2:]), vector, in_place=True)
+        memory[1] = memory[0] + sensitivity * inner
+        return memory[1].copy(), memory
 
 
 @dataclass(frozen=True)
@@ -99,8 +97,10 @@ class Epochs(Factorisation):
 
     Parameters
     ----------
+    rounds
+        The horizon; None (default) means none. The noise of a round does not depend on it.
     first
-        The rounds of the first epoch. Default: 32.
+        The rounds of the first epoch, from 2 to 2^40. Default: 32.
     buffers
         The buffers of each epoch. Default: 6.
 
@@ -113,20 +113,25 @@ class Epochs(Factorisation):
     [2.0, 3.9, 6.4]
     """
 
-    rounds: None = field(default=None, init=False)
+    rounds: int | None = None
     first: int = 32
     buffers: int = 6
 
     def __post_init__(self) -> None:
         at_least("first", self.first, 2)
+        expect(self.first <= LONGEST, "first", self.first, "<= 2^40")
         at_least("buffers", self.buffers, 1)
+        self.count(1 if self.rounds is None else self.rounds)
 
-    @property
+    @cached_property
     def lengths(self) -> tuple[int, ...]:
-        """The rounds of each epoch."""
-        return tuple(self.first ** (2**epoch) for epoch in range(EPOCHS))
+        """The rounds of each epoch: squares, until the last has 2^40."""
+        found = [self.first]
+        while found[-1] < LONGEST:
+            found.append(min(found[-1] ** 2, LONGEST))
+        return tuple(found)
 
-    @property
+    @cached_property
     def ends(self) -> tuple[int, ...]:
         """The rounds up to the end of each epoch."""
         return tuple(accumulate(self.lengths))
@@ -134,7 +139,12 @@ class Epochs(Factorisation):
     @property
     def last(self) -> int:
         """The last round."""
-        return self.ends[-1]
+        return self.ends[-1] if self.rounds is None else self.rounds
+
+    def count(self, rounds: int | None) -> int:
+        found = super().count(rounds)
+        expect(found <= self.ends[-1], "rounds", found, f"<= {self.ends[-1]}, the last round")
+        return found
 
     def factors(self, epoch: int) -> BufferedToeplitz:
         """Return the factorisation within an epoch."""
@@ -151,8 +161,6 @@ class Epochs(Factorisation):
     def _parts(self, rounds: int | None) -> list[tuple[BufferedToeplitz, int]]:
         """Return the factorisations of the epochs, and how many rounds of each are meant."""
         left, found = self.count(rounds), []
-        if left > self.last:
-            raise InvalidValue(f"Expected rounds={left!r} <= {self.last}, the last round.")
         for epoch, length in enumerate(self.lengths):
             found.append((self.factors(epoch), min(left, length)))
             left -= min(left, length)
@@ -192,8 +200,7 @@ class Epochs(Factorisation):
         if participations == 1:
             return 1.0
         best = np.zeros(participations + 1)
-        for epoch in range(EPOCHS):
-            factors = self.factors(epoch)
+        for factors, _ in self._parts(self.last):
             own = np.array(
                 [0.0, *(factors.sensitivity(k, separation) for k in range(1, participations + 1))]
             )
@@ -203,6 +210,6 @@ class Epochs(Factorisation):
             )
         return float(best[-1])
 
-    def sensitivity(self, participations: int = 1, separation: int | None = None) -> float:
+    def sensitivity(self, participations: int = 1, separation: int = 1) -> float:
         found = super().sensitivity(participations, separation)
         return 1.0 if participations == 1 else found  # each epoch is divided by a bound

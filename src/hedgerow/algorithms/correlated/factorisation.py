@@ -101,19 +101,17 @@ class Factorisation(ABC):
         """Return the largest sum of a row of C, in these rounds."""
         return float(self.matrix(rounds).sum(axis=1).max())
 
-    def sensitivity(self, participations: int = 1, separation: int | None = None) -> float:
+    def sensitivity(self, participations: int = 1, separation: int = 1) -> float:
         """Return the largest change of C g in the l2 norm, rounded upward.
 
         One person changes the vectors of at most `participations` rounds, any two of them at least
-        `separation` rounds apart (None: 1), each by a vector of norm at most 1. The worst case is
-        found exactly (`proofs/correlated_noise.md#sensitivity`).
+        `separation` rounds apart, each by a vector of norm at most 1. The worst case is found
+        exactly (`proofs/correlated_noise.md#sensitivity`).
         """
         at_least("participations", participations, 1)
-        at_least("separation", 1 if separation is None else separation, 1)
-        gap = 1 if separation is None else separation
-        # every way to add the products has fewer roundings than this
-        roundings = 8 * ((self.rounds or 1) + participations) + 64
-        return sqrt(self._shared(participations, gap)) * (1 + roundings * UNIT)
+        at_least("separation", separation, 1)
+        shared = self._shared(participations, separation)
+        return rounded_up(sqrt(shared), (self.rounds or 1) + participations)
 
     def _shared(self, participations: int, separation: int) -> float:
         """Return the largest sum of entries of C^T C over pairs of participations."""
@@ -130,7 +128,7 @@ class Factorisation(ABC):
         return Errors(float(each.max()), sqrt(float((each**2).mean())))
 
     def scaled_errors(
-        self, participations: int = 1, separation: int | None = None, rounds: int | None = None
+        self, participations: int = 1, separation: int = 1, rounds: int | None = None
     ) -> Errors:
         """Return the errors times the sensitivity: for noise that gives 1-GDP."""
         return self.errors(rounds).times(self.sensitivity(participations, separation))
@@ -144,6 +142,11 @@ class Factorisation(ABC):
         if found > (inf if self.rounds is None else self.rounds):
             raise InvalidValue(f"Expected rounds={found!r} <= {self.rounds}, the horizon.")
         return found
+
+
+def rounded_up(value: float, terms: int) -> float:
+    """Return the value, raised by more than the rounding errors of a sum of so many products."""
+    return value * (1 + (8 * terms + 64) * UNIT)
 
 
 def fixed(values: Array) -> Array:

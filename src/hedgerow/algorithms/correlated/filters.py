@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -51,7 +51,7 @@ class FilterState:
 class Filter(ABC):
     """Base class of filters. `start` gives a state; `step` filters one vector.
 
-    Nothing is changed in place: the old state stays valid.
+    Nothing is changed in place unless `step` is told so: the old state stays valid.
 
     Parameters
     ----------
@@ -68,7 +68,6 @@ class Filter(ABC):
     [1.0, 3.0, 6.0]
     """
 
-    state: ClassVar[type[Any]] = FilterState
     rounds: int | None
     precision: Precision = field(default="float64", kw_only=True)
 
@@ -96,7 +95,8 @@ class Filter(ABC):
         """
         given = np.asarray(vector, self.precision)
         self._check(state, given)
-        filtered, memory = self._step(state, given, in_place)
+        safe = in_place and state.memory.flags.c_contiguous  # a reshaped copy would be lost
+        filtered, memory = self._step(state, given, safe)
         if not _finite(filtered):
             raise InvalidValue(
                 "Expected a vector of finite numbers."
@@ -134,6 +134,11 @@ class Filter(ABC):
             raise InvalidValue(
                 f"Expected a vector of shape {state.memory.shape[1:]}, got {vector.shape}."
             )
+
+
+def writable(memory: npt.NDArray[Any], in_place: bool) -> npt.NDArray[Any]:
+    """Return the memory itself where it may be written over, otherwise a copy."""
+    return memory if in_place else memory.copy()
 
 
 class Unchanged(Filter):
@@ -185,8 +190,7 @@ class GeometricFilter(Filter):
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
         count, kind = len(self.ratios), vector.dtype.type
         rules = [(kind(w), kind(r)) for w, r in zip(self.weights, self.ratios, strict=True)]
-        writable = in_place and state.memory.flags.c_contiguous  # a reshaped copy would be lost
-        memory = state.memory if writable else np.empty_like(state.memory, order="C")
+        memory = state.memory if in_place else np.empty_like(state.memory, order="C")
         old, new = state.memory.reshape(count, -1), memory.reshape(count, -1)
         given, filtered = vector.reshape(-1), np.empty(vector.size, vector.dtype)
         scratch = np.empty(min(PIECE, given.size), vector.dtype)

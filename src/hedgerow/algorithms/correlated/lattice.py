@@ -8,9 +8,8 @@ apart; the sensitivity is raised by the most that they can add
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf, nextafter, sqrt
-from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +19,9 @@ from hedgerow.algorithms.correlated.filters import FilterState
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import UNITS_PER_LOSS, Array
 from hedgerow.core.validate import at_least, expect, positive
+
+MOST_DIGITS = 20
+SHARE = 1e-3  # of the sensitivity: what rounding may cost where digits are chosen
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,6 @@ class LatticeEncoder:
     True
     """
 
-    state: ClassVar[type[Any]] = FilterState
-
     factorisation: Factorisation
     width: int
     largest: float
@@ -70,6 +70,32 @@ class LatticeEncoder:
         peak = 2 * self.largest * sums * UNITS_PER_LOSS * 2.0**self.digits
         expect(peak < 2.0**53, "digits", self.digits, "to be fewer: values would exceed 2^53 steps")
 
+    @classmethod
+    def fine_enough(
+        cls,
+        factorisation: Factorisation,
+        width: int,
+        largest: float,
+        change: float,
+        rounds: int | None = None,
+    ) -> LatticeEncoder:
+        """Return an encoder with so many digits that rounding costs a thousandth, where possible.
+
+        One vector changes by at most `change`. More digits help only while steps, not
+        floating-point errors, are most of the cost.
+        """
+        best = cls(factorisation, width, largest, rounds=rounds)
+        enough = SHARE * change * factorisation.sensitivity()
+        while best.digits < MOST_DIGITS and (cost := best.rounding() / best.scale) > enough:
+            try:
+                finer = replace(best, digits=best.digits + 1)
+            except InvalidValue:  # values would need more than 53 bits
+                break
+            if finer.rounding() / finer.scale > 0.75 * cost:
+                break
+            best = finer
+        return best
+
     @property
     def scale(self) -> float:
         """What the output is multiplied by: 2^digits."""
@@ -80,31 +106,46 @@ class LatticeEncoder:
         expect(shape[-1:] == (self.width,), "shape", shape, f"to end with width={self.width}")
         return self.factorisation.encoder.start(shape)
 
-    def step(self, state: FilterState, vector: npt.ArrayLike) -> tuple[Array, FilterState]:
-        """Return the filtered vector times `scale`, on the lattice, and the next state."""
+    def step(
+        self, state: FilterState, vector: npt.ArrayLike, *, in_place: bool = False
+    ) -> tuple[Array, FilterState]:
+        """Return the filtered vector times `scale`, on the lattice, and the next state.
+
+        With `in_place`, the given state is used up, as in `Filter.step`.
+        """
         given, count = np.asarray(vector, float), self.factorisation.count(self.rounds)
         if state.round >= count:
             raise InvalidValue(f"Expected at most rounds={count} vectors, got one more.")
         if not (np.abs(given) <= self.largest).all():
             raise InvalidValue(f"Expected a vector of numbers of size <= {self.largest!r}.")
-        if not self._exact:
-            return self._rounded(*self.factorisation.encoder.step(state, given))
-        if (given * UNITS_PER_LOSS % 1 != 0).any():
+        whole = self.factorisation.whole
+        if whole and (given * UNITS_PER_LOSS % 1 != 0).any():
             raise InvalidValue("Expected a vector on the lattice 2^-20 (round_to_lattice).")
-        filtered, after = self.factorisation.encoder.step(state, given)
-        return filtered * self.scale, after
-
-    def _rounded(self, filtered: Array, after: FilterState) -> tuple[Array, FilterState]:
+        filtered, after = self.factorisation.encoder.step(state, given, in_place=in_place)
+        if whole:
+            return filtered * self.scale, after
         steps = np.rint(filtered.astype(float) * (UNITS_PER_LOSS * self.scale))
         return steps / UNITS_PER_LOSS, after
 
-    @property
-    def _exact(self) -> bool:
-        return self.factorisation.whole
+    def step_clients(
+        self, count: int | npt.NDArray[np.int64], memory: Array, vectors: Array
+    ) -> tuple[Array, Array]:
+        """Filter the vectors (*clients, width) of one round.
+
+        `count` is the number of rounds before, of all clients or of each; all must be equal. The
+        memory has its clients first: (*clients, buffers, width), as client states do. Returns the
+        filtered vectors and the next memory.
+        """
+        counts = np.asarray(count)
+        if (counts != counts.flat[0]).any():
+            raise InvalidValue("Expected all clients to be in the same round of the filter.")
+        rows = np.ascontiguousarray(np.moveaxis(memory, -2, 0))
+        filtered, after = self.step(FilterState(int(counts.flat[0]), rows), vectors)
+        return filtered, np.ascontiguousarray(np.moveaxis(after.memory, 0, -2))
 
     def rounding(self) -> float:
         """Return the most that rounding adds to the l2 distance of two outputs, over all rounds."""
-        if self._exact:
+        if self.factorisation.whole:
             return 0.0
         encoder, step = self.factorisation.encoder, 1 / (UNITS_PER_LOSS * self.scale)
         unit = 2.0**-53 if encoder.precision == "float64" else 2.0**-24
@@ -116,7 +157,7 @@ class LatticeEncoder:
         return self.scale * each * sqrt(self.width * count) * (1 + 2.0**-40)
 
     def sensitivity(
-        self, change: float = 1.0, participations: int = 1, separation: int | None = None
+        self, change: float = 1.0, participations: int = 1, separation: int = 1
     ) -> float:
         """Return the largest l2 change of all outputs together.
 
@@ -125,6 +166,6 @@ class LatticeEncoder:
         """
         positive("change", change)
         plain = self.factorisation.sensitivity(participations, separation)
-        if self._exact and self.scale * change == 1:
+        if self.factorisation.whole and self.scale * change == 1:
             return plain
         return nextafter(self.scale * change * plain * (1 + 2.0**-50) + self.rounding(), inf)

@@ -17,12 +17,10 @@ from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
-from hedgerow.algorithms.correlated.buffered import BufferedToeplitz
 from hedgerow.algorithms.correlated.factorisation import Factorisation
 from hedgerow.algorithms.correlated.filters import FilterState
+from hedgerow.algorithms.correlated.kinds import BUFFERS, Kind, check_kind, factorise
 from hedgerow.algorithms.correlated.lattice import LatticeEncoder
-from hedgerow.algorithms.correlated.toeplitz import Banded, Independent, ToeplitzRoot
-from hedgerow.algorithms.correlated.tree import Tree
 from hedgerow.algorithms.shared.noisy_reports import gaussian_share, noisy_reports
 from hedgerow.algorithms.shared.totals import LossSums, check_interval
 from hedgerow.core.certificate import (
@@ -47,7 +45,6 @@ from hedgerow.privacy.mechanisms import GaussianNoise
 PROOF = "correlated_noise.md"
 ANNOUNCED = {"Leader.rounds": Channel.TIMING, "Leader.expert": Channel.BROADCASTS}
 Trust = Literal["central", "distributed", "local"]
-Kind = Literal["blt", "tree", "root", "independent", "banded"]
 
 
 @dataclass(frozen=True)
@@ -123,10 +120,9 @@ class FilteringClient:
     ) -> tuple[LossSums | NoisyFiltered, ClientState]:
         if self.encoder is None or self.reporting is None:
             return LossSums(state.losses), state
-        memory = np.ascontiguousarray(np.moveaxis(state.memory, -2, 0))
-        before = FilterState(int(state.uploads.flat[0]), memory)
-        filtered, after = self.encoder.step(before, from_units(state.losses))
-        memory = np.ascontiguousarray(np.moveaxis(after.memory, 0, -2))
+        filtered, memory = self.encoder.step_clients(
+            state.uploads, state.memory, from_units(state.losses)
+        )
         then = ClientState(state.expert, state.losses, np.asarray(state.uploads + 1), memory)
         return NoisyFiltered(noise.release(self.reporting, filtered)), then
 
@@ -200,8 +196,9 @@ class RunningLeader(AlgorithmSpec):
     every
         Rounds between two exchanges: from 1 (default) to the horizon.
     factorisation
-        Which noise: "blt" (default: a few buffers, close to the best), "root" (the square root,
-        which remembers everything), "tree" (least squares), "banded" or "independent".
+        Which noise: the name of a factorisation (`factorise`), or one for as many rounds as there
+        are exchanges. "blt" (default) keeps a few buffers and is close to the best; "root" and
+        "dense" remember everything.
     buffers
         How many earlier vectors the filter of "blt" and "banded" keeps, at least 1. Default 4.
 
@@ -244,24 +241,25 @@ class RunningLeader(AlgorithmSpec):
     delta: float = 1e-6
     trust: Trust = "central"
     every: int = 1
-    factorisation: Kind = "blt"
-    buffers: int = 4
+    factorisation: Kind | Factorisation = "blt"
+    buffers: int = BUFFERS
 
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)
         text = "> 0, for example 1e-6: Gaussian noise has no pure guarantee"
         expect(self.delta > 0, "delta", self.delta, text)
-        for name, allowed in {"trust": get_args(Trust), "factorisation": get_args(Kind)}.items():
-            expect(getattr(self, name) in allowed, name, getattr(self, name), f"in {allowed}")
+        expect(self.trust in get_args(Trust), "trust", self.trust, f"in {get_args(Trust)}")
+        check_kind(self.factorisation)
         at_least("every", self.every, 1)
         at_least("buffers", self.buffers, 1)
 
     def resolve(self, setting: Setting) -> Algorithm:
         check_interval(self.every, setting)
         experts, central = setting.experts, self.trust == "central"
-        factors = self._factors(setting)
+        exchanges = -(-setting.rounds // self.every)
+        factors = factorise(self.factorisation, exchanges, self.buffers)
         largest = float(self.every * (setting.clients if central else 1))
-        encoder = LatticeEncoder(factors, experts, largest)
+        encoder = LatticeEncoder(factors, experts, largest, rounds=exchanges)
         mechanism = self._noise(setting, encoder)
         noise_on_sums = mechanism.scale * (1.0 if central else sqrt(setting.clients))
         client, server = FilteringClient(experts), LeadingServer(experts, self.every, factors)
@@ -269,9 +267,9 @@ class RunningLeader(AlgorithmSpec):
             server = replace(server, encoder=encoder, releasing=mechanism)
         else:
             client = replace(client, encoder=encoder, reporting=mechanism)
-        errors = noise_on_sums * factors.error_by_round()
+        errors = noise_on_sums * factors.error_by_round(exchanges)
         off = (1 if central else setting.clients) * encoder.rounding() / (2 * sqrt(experts))
-        bound = regret_bound(setting, self.every, errors, off * factors.errors().max)
+        bound = regret_bound(setting, self.every, errors, off * factors.errors(exchanges).max)
         return Algorithm(
             name="running_leader",
             setting=setting,
@@ -284,21 +282,6 @@ class RunningLeader(AlgorithmSpec):
             regret_bound=RegretBound(bound, "oblivious", Proof(PROOF, "running-leader")),
             parameters={"deviation": float(errors.max())},
         )
-
-    def _factors(self, setting: Setting) -> Factorisation:
-        """The factorisation for all exchanges of the game."""
-        exchanges = -(-setting.rounds // self.every)
-        match self.factorisation:
-            case "blt":
-                return BufferedToeplitz.optimised(exchanges, self.buffers)
-            case "tree":
-                return Tree(exchanges)
-            case "root":
-                return ToeplitzRoot(exchanges)
-            case "banded":
-                return Banded.optimised(exchanges, min(exchanges, self.buffers + 1))
-            case "independent":
-                return Independent(exchanges)
 
     def _noise(self, setting: Setting, encoder: LatticeEncoder) -> GaussianNoise:
         """The noise of one release.

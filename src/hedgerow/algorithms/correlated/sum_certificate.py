@@ -50,7 +50,12 @@ def sum_certificate(
 ) -> Certificate:
     """Return the certificate of a running sum; `identified`: participation is checked by ids."""
     record = Record(
-        "vector", "g", f"of norm at most {clip:g}", "what is counted in one round", "number"
+        "vector",
+        "g",
+        f"of norm at most {clip:g}",
+        "what is counted in one round",
+        "number",
+        (-clip, clip),
     )
     once = participations == 1
     unit: Unit = (

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.algorithms.correlated.factorisation import Factorisation
-from hedgerow.algorithms.correlated.filters import Filter, FilterState
+from hedgerow.algorithms.correlated.filters import Filter, FilterState, writable
 from hedgerow.core.lattice import Array
 from hedgerow.core.validate import at_least, expect
 
@@ -81,8 +81,7 @@ class TreeEncoder(Filter):
     def _step(
         self, state: FilterState, vector: npt.NDArray[Any], in_place: bool
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        del in_place
-        top, memory = _top(state.round + 1), state.memory.copy()
+        top, memory = _top(state.round + 1), writable(state.memory, in_place)
         own, total = self.table[top].own, vector.copy()
         filtered = own[0] * total
         for level in range(top):
@@ -107,8 +106,7 @@ class TreeDecoder(Filter):
     def _step(
         self, state: FilterState, vector: npt.NDArray[Any], in_place: bool
     ) -> tuple[npt.NDArray[Any], npt.NDArray[Any]]:
-        del in_place
-        top, memory = _top(state.round + 1), state.memory.copy()
+        top, memory = _top(state.round + 1), writable(state.memory, in_place)
         rule = self.table[top]
         estimate = rule.scale * vector
         for level in range(top):

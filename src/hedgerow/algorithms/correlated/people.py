@@ -1,0 +1,44 @@
+"""Who was added when, so that nobody takes part more often than was declared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+from unicodedata import normalize
+
+import numpy as np
+
+from hedgerow.core.errors import InvalidValue
+
+Who = int | str | np.integer[Any]
+
+
+@dataclass
+class People:
+    """How often every person was added, and in which round last. Messages show no ids."""
+
+    participations: int
+    separation: int
+    seen: dict[int | str, tuple[int, int]] = field(default_factory=dict)
+
+    def check(self, who: Who, now: int) -> int | str:
+        """Return the id under which a person is kept; refuse more than was declared."""
+        if isinstance(who, bool) or not isinstance(who, int | str | np.integer):
+            raise InvalidValue("Expected who= to be a whole number or a text.")
+        person = normalize("NFC", who) if isinstance(who, str) else int(who)
+        count, last = self.seen.get(person, (0, -self.separation))
+        if count >= self.participations:
+            raise InvalidValue(
+                f"This person was already added {self.participations} times, the most that was "
+                "declared (participations=). Nothing was published."
+            )
+        if now - last < self.separation:
+            raise InvalidValue(
+                f"This person was added less than {self.separation} rounds ago, the least "
+                "distance that was declared (separation=). Nothing was published."
+            )
+        return person
+
+    def add(self, person: int | str, now: int) -> None:
+        """Keep that a person was added."""
+        self.seen[person] = (self.seen.get(person, (0, 0))[0] + 1, now)
