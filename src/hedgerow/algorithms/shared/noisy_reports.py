@@ -9,8 +9,6 @@ from typing import Literal
 from hedgerow.core.certificate import (
     DEFAULT_VIEWS,
     IDEAL_REALS,
-    NO_CARRY_OVER,
-    ONE_LOSS_VECTOR,
     PUBLIC_PARAMETERS,
     Assumption,
     Certificate,
@@ -21,6 +19,7 @@ from hedgerow.core.certificate import (
     Observer,
     PrivacyCurve,
     Proof,
+    no_carry_over,
 )
 from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.rounding import root_up
@@ -57,7 +56,9 @@ def noisy_reports(
     channels of all other fields. Trust is local, or distributed if clients add shares of noise,
     which protect only in the sum of the uploads.
     """
-    assumes = {IDEAL_REALS, PUBLIC_PARAMETERS, NO_CARRY_OVER}
+    record = setting.family.record
+    unit = Event(record=record)
+    assumes = {IDEAL_REALS, PUBLIC_PARAMETERS, no_carry_over(record)}
     trust: Literal["local", "distributed"] = "local"
     colluding, seen = setting.clients - 1, Channel.UPLOADS
     if isinstance(reporting, GaussianShare):
@@ -69,8 +70,8 @@ def noisy_reports(
         Guarantee(
             observer,
             view,
-            Event(),
-            ONE_LOSS_VECTOR,
+            unit,
+            unit.adjacency(),
             curve,
             proof,
             colluding=colluding,
