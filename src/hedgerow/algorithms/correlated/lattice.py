@@ -94,6 +94,16 @@ class LatticeEncoder:
         filtered, after = self.factorisation.encoder.step(state, given)
         return filtered * self.scale, after
 
+    def step_clients(self, count: int, memory: Array, vectors: Array) -> tuple[Array, Array]:
+        """Filter the vectors (*clients, width) of one round.
+
+        `count` is the number of rounds before. The memory has its clients first: (*clients,
+        buffers, width), as client states do. Returns the filtered vectors and the next memory.
+        """
+        before = FilterState(count, np.ascontiguousarray(np.moveaxis(memory, -2, 0)))
+        filtered, after = self.step(before, vectors)
+        return filtered, np.ascontiguousarray(np.moveaxis(after.memory, 0, -2))
+
     def _rounded(self, filtered: Array, after: FilterState) -> tuple[Array, FilterState]:
         steps = np.rint(filtered.astype(float) * (UNITS_PER_LOSS * self.scale))
         return steps / UNITS_PER_LOSS, after

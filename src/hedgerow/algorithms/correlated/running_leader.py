@@ -17,12 +17,10 @@ from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
-from hedgerow.algorithms.correlated.buffered import BufferedToeplitz
 from hedgerow.algorithms.correlated.factorisation import Factorisation
 from hedgerow.algorithms.correlated.filters import FilterState
+from hedgerow.algorithms.correlated.kinds import Kind, factorise
 from hedgerow.algorithms.correlated.lattice import LatticeEncoder
-from hedgerow.algorithms.correlated.toeplitz import Banded, Independent, ToeplitzRoot
-from hedgerow.algorithms.correlated.tree import Tree
 from hedgerow.algorithms.shared.noisy_reports import gaussian_share, noisy_reports
 from hedgerow.algorithms.shared.totals import LossSums, check_interval
 from hedgerow.core.certificate import (
@@ -47,7 +45,6 @@ from hedgerow.privacy.mechanisms import GaussianNoise
 PROOF = "correlated_noise.md"
 ANNOUNCED = {"Leader.rounds": Channel.TIMING, "Leader.expert": Channel.BROADCASTS}
 Trust = Literal["central", "distributed", "local"]
-Kind = Literal["blt", "tree", "root", "independent", "banded"]
 
 
 @dataclass(frozen=True)
@@ -123,10 +120,9 @@ class FilteringClient:
     ) -> tuple[LossSums | NoisyFiltered, ClientState]:
         if self.encoder is None or self.reporting is None:
             return LossSums(state.losses), state
-        memory = np.ascontiguousarray(np.moveaxis(state.memory, -2, 0))
-        before = FilterState(int(state.uploads.flat[0]), memory)
-        filtered, after = self.encoder.step(before, from_units(state.losses))
-        memory = np.ascontiguousarray(np.moveaxis(after.memory, 0, -2))
+        filtered, memory = self.encoder.step_clients(
+            int(state.uploads.flat[0]), state.memory, from_units(state.losses)
+        )
         then = ClientState(state.expert, state.losses, np.asarray(state.uploads + 1), memory)
         return NoisyFiltered(noise.release(self.reporting, filtered)), then
 
@@ -258,7 +254,8 @@ class RunningLeader(AlgorithmSpec):
     def resolve(self, setting: Setting) -> Algorithm:
         check_interval(self.every, setting)
         experts, central = setting.experts, self.trust == "central"
-        factors = self._factors(setting)
+        exchanges = -(-setting.rounds // self.every)
+        factors = factorise(self.factorisation, exchanges, self.buffers)
         largest = float(self.every * (setting.clients if central else 1))
         encoder = LatticeEncoder(factors, experts, largest)
         mechanism = self._noise(setting, encoder)
@@ -283,21 +280,6 @@ class RunningLeader(AlgorithmSpec):
             regret_bound=RegretBound(bound, "oblivious", Proof(PROOF, "running-leader")),
             parameters={"deviation": float(errors.max())},
         )
-
-    def _factors(self, setting: Setting) -> Factorisation:
-        """The factorisation for all exchanges of the game."""
-        exchanges = -(-setting.rounds // self.every)
-        match self.factorisation:
-            case "blt":
-                return BufferedToeplitz.optimised(exchanges, self.buffers)
-            case "tree":
-                return Tree(exchanges)
-            case "root":
-                return ToeplitzRoot(exchanges)
-            case "banded":
-                return Banded.optimised(exchanges, min(exchanges, self.buffers + 1))
-            case "independent":
-                return Independent(exchanges)
 
     def _noise(self, setting: Setting, encoder: LatticeEncoder) -> GaussianNoise:
         """The noise of one release.

@@ -9,7 +9,7 @@ import numpy as np
 
 from hedgerow.core.block import Block
 from hedgerow.core.convex import Scored
-from hedgerow.core.domain import Domain, Simplex, length
+from hedgerow.core.domain import Ball, Domain, Simplex, length
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import Array
 from hedgerow.core.losses import Family
@@ -26,10 +26,17 @@ def clipped(gradients: Array, clip: float) -> Array:
     [[0.6, 0.8], [0.3, 0.4]]
     """
     square = np.einsum("...d,...d->...", gradients, gradients)
-    if np.all(square <= clip * clip):
+    long = square > clip * clip
+    if not long.any():
         return gradients
-    size = np.maximum(length(gradients), clip)
-    return gradients * (clip / size)[..., None]
+    return gradients * np.where(long, clip / np.sqrt(np.where(long, square, 1.0)), 1.0)[..., None]
+
+
+def moved_inside(domain: Domain, points: Array) -> Array:
+    """Return the projections onto the domain; points in a ball are shortened as gradients are."""
+    if isinstance(domain, Ball):
+        return clipped(points, domain.radius)
+    return domain.project(points)
 
 
 def farthest(domain: Domain, width: int) -> float:

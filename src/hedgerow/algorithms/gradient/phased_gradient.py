@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.algorithms.gradient.clipped import clipped, farthest, require_smooth
+from hedgerow.algorithms.gradient.clipped import clipped, farthest, moved_inside, require_smooth
 from hedgerow.algorithms.gradient.subroutine import LONGEST, Law, Subroutine, Trust
 from hedgerow.algorithms.shared.noisy_reports import gaussian_share
 from hedgerow.core.convex import CrossEntropy
@@ -95,10 +95,11 @@ class PhasedGradient(Subroutine):
     def take(self, memory: Array, records: Array, public: Array, samples: int, step: int) -> Array:
         rate = plan(self, samples)[0][step].rate
         point, moved = memory[..., : self.width], memory[..., self.width :]
-        gradient, project = self.family.gradient, self.family.domain.project
+        gradient, domain = self.family.gradient, self.family.domain
         for record in records:
             moved = moved + (point - public)
-            point = project(point - rate * clipped(gradient(record, point), self.clip))
+            moving = rate * clipped(gradient(record, point), self.clip)
+            point = moved_inside(domain, point - moving)
         return np.concatenate([point, moved], axis=-1)
 
     def report(self, memory: Array, public: Array, samples: int, step: int) -> Array:
