@@ -67,6 +67,8 @@ class PhasedGradient(Subroutine):
     noise: Mechanism
     spread: float
     longest: int = LONGEST
+    phases: int | None = None
+    warm: bool = False
 
     @property
     def least(self) -> int:
@@ -85,8 +87,16 @@ class PhasedGradient(Subroutine):
     def steps(self, samples: int) -> tuple[int, ...]:
         return tuple(phase.samples for phase in plan(self, samples)[0])
 
-    def start(self) -> Array:
-        return self.family.domain.centre(self.width)
+    @property
+    def reach(self) -> float:
+        """The largest distance of the best point from the start of a run."""
+        domain = self.family.domain
+        return domain.diameter if self.warm else farthest(domain, self.width)
+
+    def start(self, last: Array) -> Array:
+        if self.warm:
+            return last
+        return np.broadcast_to(self.family.domain.centre(self.width), last.shape)
 
     def empty(self, public: Array) -> Array:
         """The current point of each client, and the sum of all moves so far."""
@@ -127,6 +137,9 @@ def phased_gradient(
     trust: Trust,
     noise: Law | None = None,
     clip: float | None = None,
+    *,
+    phases: int | None = None,
+    warm: bool = False,
 ) -> PhasedGradient:
     """Return the method for a game: its noise for the budget, and rates for the smallest bound.
 
@@ -150,6 +163,7 @@ def phased_gradient(
     drawn = 1 if trust == "central" else setting.clients
     spread = sqrt(drawn * squared_length(mechanism, width)) / setting.clients
     found = PhasedGradient(family, width, setting.clients, length, mechanism, spread)
+    found = replace(found, phases=phases, warm=warm)
     while not settled(found, found.longest):  # rounding would move reports too much
         rule = "to be larger: with so short gradients, rounding would move points more than noise"
         expect(found.longest > LEAST, "clip", length, rule)
@@ -191,13 +205,15 @@ def plan(method: PhasedGradient, samples: int) -> tuple[tuple[Phase, ...], float
     The bound is that of `proofs/limited_updates.md#excess-loss`; it has the form a / rate + b rate.
     """
     best: tuple[tuple[Phase, ...], float] | None = None
-    for steps, part in product(range(1, MOST_STEPS + 1), PARTS):
+    wanted = range(1, MOST_STEPS + 1) if method.phases is None else (1, method.phases)
+    for steps, part in product(wanted, PARTS):
         sizes = sizes_of(samples, steps, part)
         if steps > 1 and min(sizes) < LEAST:
             continue
         phases, bound = _rated(method, sizes)
         fine = all(rounding(method, phase) <= SLACK for phase in phases)
-        if best is None or (fine and bound < best[1]):
+        asked = steps == method.phases  # more than the first try, one step
+        if best is None or (fine and (bound < best[1] or (asked and len(best[0]) < steps))):
             best = phases, bound
     assert best is not None
     return best
@@ -208,7 +224,7 @@ def _rated(method: PhasedGradient, sizes: list[int]) -> tuple[tuple[Phase, ...],
     # what the noise and rounding to the lattice move a point, per rate
     noise = 2 * clip * (method.spread + sqrt(width) * 2.0**-21)
     shares = [4.0**-i for i in range(len(sizes))]
-    falling = farthest(family.domain, width) ** 2 / (2 * sizes[0])
+    falling = method.reach**2 / (2 * sizes[0])
     rising = sum(shares) * steepest**2 / 2 + shares[-1] * steepest * noise
     rising += sum(8 * noise**2 * s / n for s, n in zip(shares[1:], sizes[1:], strict=True))
     rate = sqrt(falling / rising)

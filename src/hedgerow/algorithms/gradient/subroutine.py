@@ -27,7 +27,7 @@ class Subroutine(ABC):
     """
 
     noise: Mechanism
-    width: int  # of a report
+    width: int  # numbers of a report
 
     @property
     def least(self) -> int:
@@ -39,8 +39,11 @@ class Subroutine(ABC):
         """Return the number of samples of each step; they add up to `samples`."""
 
     @abstractmethod
-    def start(self) -> Array:
-        """Return the public vector at the start of a run."""
+    def start(self, last: Array) -> Array:
+        """Return the public vector at the start of a run; `last` is the point of the last run.
+
+        The first run starts with the centre of the domain as `last`.
+        """
 
     @abstractmethod
     def empty(self, public: Array) -> Array:
