@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hedgerow.algorithms.gradient.clipped import farthest
+from hedgerow.algorithms.dartboard.server import DartboardServer
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.shared.following import ClientState, CurrentExpert, Follower
 from hedgerow.core.certificate import NO_CARRY_OVER, Certificate, Event, Proof, no_carry_over
@@ -129,6 +130,10 @@ class CoverClient(Follower):
     def points(self) -> Array:
         return np.array(self.cover)
 
+    def losses(self, records: Array) -> Array:
+        """The losses (*batch, points) of all cover points."""
+        return self.scale.losses(self.family, records, self.points)
+
     def play(
         self, state: ClientState, context: Context, noise: Noise
     ) -> tuple[np.ndarray, ClientState]:
@@ -144,14 +149,24 @@ class CoverClient(Follower):
 
     def observe(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
         del noise
-        losses = self.scale.losses(self.family, reports, self.points)
-        return ClientState(state.expert, state.losses + to_units(losses))
+        return ClientState(state.expert, state.losses + to_units(self.losses(reports)))
 
     def observe_many(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
         for some in np.split(reports, range(CHUNK, len(reports), CHUNK)):
-            losses = self.scale.losses(self.family, some, self.points).sum(axis=0)
-            state = ClientState(state.expert, state.losses + to_units(losses))
+            losses = to_units(self.losses(some).sum(axis=0))
+            state = ClientState(state.expert, state.losses + losses)
         return state
+
+
+@dataclass(frozen=True)
+class Likelihood:
+    """The exact log-probability of the broadcasts, given the records."""
+
+    client: CoverClient
+    server: DartboardServer
+
+    def __call__(self, broadcasts: list[CurrentExpert], reports: Array) -> float:
+        return self.server.log_likelihood(broadcasts, self.client.losses(reports))
 
 
 @dataclass(frozen=True)
@@ -230,12 +245,8 @@ class CoverDartboard(AlgorithmSpec):
         inner = self._dartboard.build(among)
         points = tuple(tuple(point) for point in cover.tolist())
         client = CoverClient(len(cover), family, points, scale)
-        likelihood = inner.log_likelihood
-        assert likelihood is not None
-
-        def log_likelihood(broadcasts: list[CurrentExpert], reports: Array) -> float:
-            return likelihood(broadcasts, scale.losses(family, reports, cover))
-
+        server = inner.server
+        assert isinstance(server, DartboardServer)
         apart = family.gradient_bound("l2", width) * resolution + scale.range * 2.0**-20
         bound = min(scale.range * inner.regret_at_most + setting.rounds * apart, _most(setting))
         return replace(
@@ -246,7 +257,7 @@ class CoverDartboard(AlgorithmSpec):
             plays="point",
             advance=None,
             common_play=None,
-            log_likelihood=log_likelihood,
+            log_likelihood=Likelihood(client, server),
             certificate=_about(inner.certificate, family.record),
             regret_bound=RegretBound(bound, "oblivious", Proof(PROOF, "regret")),
             parameters={**inner.parameters, "points": len(cover), "resolution": resolution},
