@@ -19,5 +19,6 @@ EXPERIMENTS: Registry[Experiment] = Registry(
         "gao2024-speedup": "hedgerow.experiments.gao2024_speedup:EXPERIMENT",
         "heterogeneous-clients": "hedgerow.experiments.heterogeneous_clients:EXPERIMENT",
         "near-realizable": "hedgerow.experiments.near_realizable:EXPERIMENT",
+        "oco-ball": "hedgerow.experiments.oco_ball:EXPERIMENT",
     },
 )

@@ -475,4 +475,4 @@ class LimitedUpdates(AlgorithmSpec):
 
     def games(self) -> Games:
         """Return games of Huber losses."""
-        return huber_games()
+        return huber_games(horizon=16)

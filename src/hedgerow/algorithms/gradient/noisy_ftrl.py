@@ -347,7 +347,7 @@ class NoisyFTRL(AlgorithmSpec):
 
     def games(self) -> Games:
         """Return games of Huber losses."""
-        return huber_games()
+        return huber_games(horizon=10)
 
 
 def batch_moves(setting: Setting, every: int, errors: Array, off: float = 0.0) -> float:

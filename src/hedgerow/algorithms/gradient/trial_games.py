@@ -9,14 +9,12 @@ import numpy as np
 
 from hedgerow.core.certificate import Event, Unit
 from hedgerow.core.convex import Huber
-from hedgerow.core.environment import Environment
 from hedgerow.core.games import Games
 from hedgerow.core.lattice import Array
 from hedgerow.core.replay import Replay
 from hedgerow.core.setting import Setting
 
 FAMILY = Huber()  # at the centre, a target of 1 or -1 gives the longest gradient
-SETTING = Setting(clients=3, experts=4, horizon=40, family=FAMILY)
 
 
 def stream(rng: np.random.Generator, setting: Setting) -> Array:
@@ -31,15 +29,15 @@ def constant(setting: Setting, axis: int, target: float) -> Array:
     return records
 
 
-def pair(rng: np.random.Generator, unit: Unit) -> tuple[Array, Array]:
+def pair(rng: np.random.Generator, unit: Unit, setting: Setting) -> tuple[Array, Array]:
     """The record of a unit pulls in opposite directions; in half of all pairs no other pulls."""
-    first = stream(rng, SETTING) * float(rng.integers(2))
-    client, when = int(rng.integers(SETTING.clients)), int(rng.integers(SETTING.rounds))
+    first = stream(rng, setting) * float(rng.integers(2))
+    client, when = int(rng.integers(setting.clients)), int(rng.integers(setting.rounds))
     rounds = slice(when, when + 1) if isinstance(unit, Event) else slice(None)
-    axis = int(rng.integers(SETTING.experts))
+    axis = int(rng.integers(setting.experts))
     second = first.copy()
     for records, target in ((first, 1.0), (second, -1.0)):
-        records[rounds, client] = constant(SETTING, axis, target)[rounds, client]
+        records[rounds, client] = constant(setting, axis, target)[rounds, client]
     return first, second
 
 
@@ -52,13 +50,14 @@ def far(rng: np.random.Generator, setting: Setting) -> Iterator[tuple[Array, Arr
     yield drawn, -drawn
 
 
-def huber_games(*small: Environment) -> Games:
-    """Return games of Huber losses, with further ones for the contracts on execution."""
-
-    def recorded(records: Array) -> Replay:
-        return Replay(records, FAMILY)
-
-    drawn = recorded(stream(np.random.default_rng(12), SETTING))
-    long = replace(SETTING, clients=20, horizon=200)
-    games = (drawn, *small) if small else ()
-    return Games(SETTING, recorded, stream, pair, games, far=far, long=long)
+def huber_games(horizon: int) -> Games:
+    """Return games of Huber losses."""
+    setting = Setting(clients=2, experts=4, horizon=horizon, family=FAMILY)
+    return Games(
+        setting,
+        recorded=lambda records: Replay(records, FAMILY),
+        stream=stream,
+        pair=lambda rng, unit: pair(rng, unit, setting),
+        far=far,
+        long=replace(setting, clients=20, horizon=200),
+    )
