@@ -58,6 +58,7 @@ SLOW = (
     "regret below bound",
 )  # of further forms: for `make test-full`
 SLOW_WHEN_SECURE = ("doubling", "potential")
+SAME_AS_DARTBOARD = "cover_dartboard"  # in games of experts, which these contracts play
 
 
 def _cases() -> list[Any]:
@@ -67,6 +68,7 @@ def _cases() -> list[Any]:
     found = [(a, c) for a in SPECS for c in (CONTRACTS if a in FORMS else QUICK)]
     slow = {(a, c) for a, c in found if c in SLOW and a not in ALGORITHMS}
     slow.add(("potential", "million rounds"))  # it restarts as doubling does, which is quick
+    slow |= {(a, c) for a, c in found if a.startswith(SAME_AS_DARTBOARD)}
     marks = {True: pytest.mark.long, False: ()}
     return [pytest.param(a, c, marks=marks[(a, c) in slow]) for a, c in found]
 
@@ -104,6 +106,7 @@ def _secure_cases() -> list[Any]:
     """Every form that secure noise can sample; in the quick suite those with default choices."""
     found = [(a, c) for a, spec in FORMS.items() if _can_be_secure(spec) for c in ON_BOTH_SOURCES]
     slow = [a not in ALGORITHMS or (a in SLOW_WHEN_SECURE and c in SLOW) for a, c in found]
+    slow = [long or a == SAME_AS_DARTBOARD for long, (a, _) in zip(slow, found, strict=True)]
     return [
         pytest.param(*case, marks=pytest.mark.long if long else ())
         for case, long in zip(found, slow, strict=True)

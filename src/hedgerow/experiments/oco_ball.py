@@ -192,7 +192,7 @@ def draw(done: Studies, path: Path) -> None:
 
     figure = Figure(figsize=(13.0, 9.0), layout="constrained")
     head(figure, "Private online convex optimisation in the unit ball: regret")
-    colours = dict(zip((UPDATES, WARM, TREE, COVER), COLOURS, strict=False))
+    colours: dict[str, str] = dict(zip((UPDATES, WARM, TREE, COVER), COLOURS, strict=False))
     for axes, study in zip(figure.subplots(2, 2).flat, AXES, strict=True):
         tidy(axes)
         axes.set_xscale("log")
@@ -204,9 +204,7 @@ def draw(done: Studies, path: Path) -> None:
             means = [estimate.mean for estimate in points.values()]
             halves = [estimate.half_width for estimate in points.values()]
             axes.errorbar(ticks, means, halves, color=colours[name], marker="o", ms=4, label=name)
-            bounds = [
-                done[study].algorithms[label(name, at)].regret_at_most for at in points
-            ]
+            bounds = [done[study].algorithms[label(name, at)].regret_at_most for at in points]
             axes.plot(ticks, bounds, ":", color=colours[name], label=f"proven bound, {name}")
         axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
         axes.xaxis.set_minor_formatter(NullFormatter())

@@ -19,9 +19,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hedgerow.algorithms.gradient.clipped import farthest
 from hedgerow.algorithms.dartboard.server import DartboardServer
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
+from hedgerow.algorithms.gradient.clipped import farthest
 from hedgerow.algorithms.shared.following import ClientState, CurrentExpert, Follower
 from hedgerow.core.certificate import NO_CARRY_OVER, Certificate, Event, Proof, no_carry_over
 from hedgerow.core.convex import Huber, Logistic, SquaredError
@@ -62,7 +62,8 @@ def ball_cover(radius: float, width: int, resolution: float) -> Array:
         f"to be larger: a grid in {width} dimensions would have {cells} > {MOST_CELLS} cells",
     )
     steps = 2 * resolution / sqrt(width) * np.arange(-count, count + 1)
-    grid = np.stack([axis.ravel() for axis in np.meshgrid(*[steps] * width, indexing="ij")], -1)
+    axes = np.meshgrid(*[steps] * width, indexing="ij")
+    grid = np.stack([axis.ravel() for axis in axes], -1).astype(np.float64)
     near = length(grid) <= (radius + resolution) * (1 + 1e-9)
     return np.unique(Ball(radius).project(grid[near]), axis=0)
 
@@ -282,7 +283,9 @@ def _about(certificate: Certificate, record: Record) -> Certificate:
             unit=unit,
             adjacency=unit.adjacency(),
             proof=None if g.proof is None else proof,
-            assumes=g.assumes - {NO_CARRY_OVER} | {no_carry_over(record)} if g.assumes else g.assumes,
+            assumes=g.assumes - {NO_CARRY_OVER} | {no_carry_over(record)}
+            if g.assumes
+            else g.assumes,
         )
         for g in certificate.guarantees
     )

@@ -54,6 +54,7 @@ ANNOUNCED = {
     "Released.step": Channel.TIMING,
 }
 
+
 @dataclass(frozen=True)
 class Report(Upload):
     """The report of one client at the end of a step, exact or with noise."""
@@ -242,9 +243,7 @@ def reduction(
     return Algorithm(
         name=name,
         setting=setting,
-        client=SamplingClient(
-            subroutine, setting.family.domain, setting.experts, reporting
-        ),
+        client=SamplingClient(subroutine, setting.family.domain, setting.experts, reporting),
         server=UpdatingServer(subroutine, longest, releasing),
         certificate=_certificate(setting, subroutine.noise, trust, delta),
         upload=Report,

@@ -101,9 +101,7 @@ class Regularised:
 
     def receive(self, state: ClientState, broadcast: NoisySum) -> ClientState:
         count, shape = int(state.exchanges.flat[0]), state.gradients.shape
-        fresh = replace(
-            state, gradients=np.zeros(shape), exchanges=np.asarray(state.exchanges + 1)
-        )
+        fresh = replace(state, gradients=np.zeros(shape), exchanges=np.asarray(state.exchanges + 1))
         if count < 0:
             return fresh
         memory = np.ascontiguousarray(np.moveaxis(state.decoded, -2, 0))

@@ -155,8 +155,8 @@ def phased_gradient(
     steepest = family.gradient_bound("l2", width)
     if clip is not None and clip < steepest and isinstance(family, CrossEntropy):
         raise Unsupported(
-            f"clip={clip!r} is below {steepest:.4g}, the bound on gradients of CrossEntropy. Clipped"
-            " gradients of this family are not those of a convex loss, and nothing is proven."
+            f"clip={clip!r} is below {steepest:.4g}, the bound on gradients of CrossEntropy. "
+            "Clipped gradients of this family are not those of a convex loss: nothing is proven."
         )
     length = steepest if clip is None else min(clip, steepest)
     mechanism = _noise(width, setting.clients, budget, trust, noise)

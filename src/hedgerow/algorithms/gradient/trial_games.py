@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +18,7 @@ from hedgerow.core.setting import Setting
 FAMILY = Huber()  # at the centre, a target of 1 or -1 gives the longest gradient
 
 
-def stream(rng: np.random.Generator, setting: Setting) -> Array:
+def stream(rng: Any, setting: Setting) -> Array:
     shape = (setting.rounds, setting.clients, setting.experts + 1)
     return FAMILY.clip(rng.normal(size=shape)).records
 
@@ -29,7 +30,7 @@ def constant(setting: Setting, axis: int, target: float) -> Array:
     return records
 
 
-def pair(rng: np.random.Generator, unit: Unit, setting: Setting) -> tuple[Array, Array]:
+def pair(rng: Any, unit: Unit, setting: Setting) -> tuple[Array, Array]:
     """The record of a unit pulls in opposite directions; in half of all pairs no other pulls."""
     first = stream(rng, setting) * float(rng.integers(2))
     client, when = int(rng.integers(setting.clients)), int(rng.integers(setting.rounds))
@@ -41,7 +42,7 @@ def pair(rng: np.random.Generator, unit: Unit, setting: Setting) -> tuple[Array,
     return first, second
 
 
-def far(rng: np.random.Generator, setting: Setting) -> Iterator[tuple[Array, Array]]:
+def far(rng: Any, setting: Setting) -> Iterator[tuple[Array, Array]]:
     low, high = (constant(setting, 0, target) for target in (-1.0, 1.0))
     yield low, high
     yield low, constant(setting, 1, 1.0)

@@ -176,5 +176,7 @@ def _covered(spec: CoverDartboard) -> Iterator[AuditCase]:
     raw = replace(client, scale=Unscaled(False, 1.0, 0.0))
     yield case("null: the same stream twice", honest, 0, "holds")
     yield case("worst transcripts", honest, 1, "holds")
-    yield case("half the selection noise", replace(honest, server=half_selection(server)), 1, "violated")
+    yield case(
+        "half the selection noise", replace(honest, server=half_selection(server)), 1, "violated"
+    )
     yield case("charges that are not scaled to [0, 1]", replace(honest, client=raw), 1, "violated")
