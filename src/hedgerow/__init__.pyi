@@ -5,6 +5,9 @@ from .algorithms.baselines.uniform import Uniform as Uniform
 from .algorithms.correlated.continual_sum import ContinualSum as ContinualSum
 from .algorithms.correlated.running_leader import RunningLeader as RunningLeader
 from .algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard as ShrinkingDartboard
+from .algorithms.gradient.cover_dartboard import CoverDartboard as CoverDartboard
+from .algorithms.gradient.limited_updates import LimitedUpdates as LimitedUpdates
+from .algorithms.gradient.noisy_ftrl import NoisyFTRL as NoisyFTRL
 from .algorithms.phases.phased_selection import PhasedSelection as PhasedSelection
 from .algorithms.phases.random_prefix import RandomPrefix as RandomPrefix
 from .algorithms.registry import ALGORITHMS as ALGORITHMS
@@ -36,6 +39,7 @@ from .engines.learner import Learner as Learner
 from .engines.simulate import simulate as simulate
 from .environments.drawn.drifting import Drifting as Drifting
 from .environments.drawn.examples import Classification as Classification
+from .environments.drawn.examples import HiddenDirection as HiddenDirection
 from .environments.drawn.examples import Regression as Regression
 from .environments.drawn.heterogeneous import Heterogeneous as Heterogeneous
 from .environments.drawn.realizable import Halving as Halving

@@ -19,6 +19,7 @@ GAMES: tuple[Any, ...] = (
     hr.Classification(clients=2, features=3, horizon=2 * CHUNK + 9),
     hr.Regression(clients=2, features=3, horizon=2 * CHUNK + 9),
     hr.Regression(clients=2, features=3, horizon=2 * CHUNK + 9, loss="huber"),
+    hr.HiddenDirection(clients=2, features=3, horizon=2 * CHUNK + 9),
 )
 
 
@@ -43,13 +44,28 @@ def test_records_do_not_depend_on_the_blocks_and_lie_in_range(game: Any) -> None
 
 
 @pytest.mark.parametrize("key", ["clients", "features", "horizon"])
-@pytest.mark.parametrize("kind", [hr.Classification, hr.Regression])
+@pytest.mark.parametrize("kind", [hr.Classification, hr.Regression, hr.HiddenDirection])
 def test_an_empty_game_is_refused(kind: Any, key: str) -> None:
     with pytest.raises(InvalidValue, match=f"{key}=0"):
         kind(**{key: 0})
 
 
+def test_features_lean_to_a_hidden_direction() -> None:
+    game = hr.HiddenDirection(clients=4, features=3, horizon=1000, tilt=0.4)
+    records = _records(game).reshape(-1, 4)
+    assert np.linalg.norm(records[:, :3], axis=1) == pytest.approx(1.0)
+    mean = records[:, :3].mean(axis=0)
+    assert np.linalg.norm(mean) == pytest.approx(0.4, abs=0.04)
+    scores = records[:, :3] @ mean / np.linalg.norm(mean)
+    assert scores == pytest.approx(0.4, abs=0.1)
+    points = np.random.default_rng(0).normal(size=(5, 3)) / 3
+    charges = game.family.value(records[:5], points)  # linear: minus the score, plus a constant
+    assert charges == pytest.approx(1.5 - (records[:5, :3] * points).sum(axis=1))
+
+
 def test_wrong_choices_are_refused() -> None:
+    with pytest.raises(InvalidValue, match="tilt"):
+        hr.HiddenDirection(tilt=1.5)
     with pytest.raises(InvalidValue, match="noise"):
         hr.Regression(noise=0.0)
     with pytest.raises(InvalidValue, match="loss"):

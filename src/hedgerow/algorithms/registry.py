@@ -13,10 +13,13 @@ from hedgerow.core.setting import Setting
 ALGORITHMS: Registry[type[Any]] = Registry(
     "algorithm",
     {
+        "cover_dartboard": "hedgerow.algorithms.gradient.cover_dartboard:CoverDartboard",
         "doubling": "hedgerow.algorithms.sparse_vector.doubling:Doubling",
         "follow_the_leader": "hedgerow.algorithms.baselines.follow_the_leader:FollowTheLeader",
         "gradient_descent": "hedgerow.algorithms.baselines.gradient_descent:GradientDescent",
         "hedge": "hedgerow.algorithms.baselines.hedge:Hedge",
+        "limited_updates": "hedgerow.algorithms.gradient.limited_updates:LimitedUpdates",
+        "noisy_ftrl": "hedgerow.algorithms.gradient.noisy_ftrl:NoisyFTRL",
         "phased_selection": "hedgerow.algorithms.phases.phased_selection:PhasedSelection",
         "potential": "hedgerow.algorithms.sparse_vector.potential:Potential",
         "random_prefix": "hedgerow.algorithms.phases.random_prefix:RandomPrefix",

@@ -11,7 +11,10 @@ from hedgerow.core.registry import Registry
 AUDITS: Registry[Callable[[Any], tuple[AuditCase, ...]]] = Registry(
     "audit",
     {
+        "cover_dartboard": "hedgerow.audits.cases.ball:cover_dartboard",
         "doubling": "hedgerow.audits.cases.restarting:cases",
+        "limited_updates": "hedgerow.audits.cases.ball:limited_updates",
+        "noisy_ftrl": "hedgerow.audits.cases.ball:noisy_ftrl",
         "phased_selection": "hedgerow.audits.cases.phased_selection:cases",
         "potential": "hedgerow.audits.cases.restarting:cases",
         "random_prefix": "hedgerow.audits.cases.blocks:exact_cases",

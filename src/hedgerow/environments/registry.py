@@ -23,6 +23,7 @@ ENVIRONMENTS: Registry[type[Any]] = Registry(
         "gaussian_softmax": "hedgerow.environments.drawn.stochastic:GaussianSoftmax",
         "halving": "hedgerow.environments.drawn.realizable:Halving",
         "heterogeneous": "hedgerow.environments.drawn.heterogeneous:Heterogeneous",
+        "hidden_direction": "hedgerow.environments.drawn.examples:HiddenDirection",
         "hidden_expert": "hedgerow.environments.hard.oblivious:HiddenExpert",
         "movielens_genres": "hedgerow.environments.recorded.movielens:MovieLensGenres",
         "near_realizable": "hedgerow.environments.drawn.realizable:NearRealizable",

@@ -22,5 +22,6 @@ EXPERIMENTS: Registry[Experiment] = Registry(
         "jacobsen2025-figure1": "hedgerow.experiments.jacobsen2025_figure1:EXPERIMENT",
         "near-realizable": "hedgerow.experiments.near_realizable:EXPERIMENT",
         "prior-work": "hedgerow.experiments.prior_work:EXPERIMENT",
+        "oco-ball": "hedgerow.experiments.oco_ball:EXPERIMENT",
     },
 )

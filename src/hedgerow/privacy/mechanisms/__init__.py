@@ -11,6 +11,7 @@ Every one has a `log_density` of one release. Private choices also have `probabi
 
 from hedgerow.privacy.mechanisms.additive import AdditiveNoise, GaussianNoise, KNorm, Law
 from hedgerow.privacy.mechanisms.coin import Coin
+from hedgerow.privacy.mechanisms.euclidean import EuclideanNoise
 from hedgerow.privacy.mechanisms.selection import ExponentialMechanism, NoisyMax
 from hedgerow.privacy.mechanisms.sparse import AboveThreshold, Comparison
 
@@ -19,6 +20,7 @@ __all__ = [
     "AdditiveNoise",
     "Coin",
     "Comparison",
+    "EuclideanNoise",
     "ExponentialMechanism",
     "GaussianNoise",
     "KNorm",

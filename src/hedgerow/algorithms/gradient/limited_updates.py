@@ -1,0 +1,477 @@
+"""Limited Updates: a private offline method, run again on each block of 2, 4, 8, ... rounds.
+
+The point of a block is computed from the records of the block before it, and from nothing else. So
+every record enters one run of a private method, and the whole game costs as much privacy as one
+run. Any method for stochastic convex optimisation plugs in (`Subroutine`). The regret bound assumes
+that records are independent and follow one law.
+
+The reduction is Algorithm 2 of Asi, Feldman, Koren and Talwar 2023.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from math import sqrt
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+
+from hedgerow.algorithms.gradient.clipped import Shortened, farthest
+from hedgerow.algorithms.gradient.phased_gradient import phased_gradient
+from hedgerow.algorithms.gradient.subroutine import LONGEST, Law, Subroutine, Trust
+from hedgerow.algorithms.gradient.trial_games import huber_games
+from hedgerow.algorithms.phases.phased_selection import PhasedSelection
+from hedgerow.algorithms.shared.noisy_reports import noisy_reports
+from hedgerow.core.certificate import (
+    Certificate,
+    Channel,
+    Proof,
+    trusted_server,
+)
+from hedgerow.core.convex import CrossEntropy, Huber, Logistic, SquaredError
+from hedgerow.core.domain import Domain
+from hedgerow.core.errors import InvalidValue, Unsupported
+from hedgerow.core.games import Games
+from hedgerow.core.lattice import Array
+from hedgerow.core.losses import Linear
+from hedgerow.core.measure import Measure
+from hedgerow.core.mechanism import Mechanism
+from hedgerow.core.messages import Broadcast, Upload
+from hedgerow.core.noise import Noise
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, SpecTraits
+from hedgerow.core.regret_bound import RegretBound
+from hedgerow.core.setting import Setting
+from hedgerow.core.validate import at_least, check_budget, expect, positive
+from hedgerow.privacy.budget import Budget
+from hedgerow.privacy.curves import GaussianDP, Quoted
+
+PROOF = "limited_updates.md"
+ANNOUNCED = {
+    "Released.rounds": Channel.TIMING,
+    "Released.total": Channel.BROADCASTS,
+    "Released.samples": Channel.TIMING,
+    "Released.step": Channel.TIMING,
+}
+
+
+@dataclass(frozen=True)
+class Report(Upload):
+    """The report of one client at the end of a step, exact or with noise."""
+
+    values: Array
+
+
+@dataclass(frozen=True)
+class Released(Broadcast):
+    """The noisy sum of all reports, and the step that comes next in a block of `samples` rounds."""
+
+    total: Array
+    samples: int
+    step: int
+
+
+@dataclass(frozen=True)
+class ClientState:
+    """The point to play, the public vector of the run, and the memory of the step."""
+
+    point: Array
+    public: Array
+    memory: Array
+    samples: np.ndarray
+    step: np.ndarray
+
+
+@dataclass(frozen=True)
+class SamplingClient:
+    """Plays the point of the last block and folds the records of this block into its memory.
+
+    If there is a mechanism `reporting`, it adds noise to the reports before they leave the client.
+    """
+
+    state: ClassVar[type[Any]] = ClientState
+
+    subroutine: Subroutine
+    domain: Domain
+    coordinates: int
+    reporting: Mechanism | None = None
+
+    def start(self, noise: Noise) -> ClientState:
+        point = np.broadcast_to(self.centre, (*noise.batch, len(self.centre)))
+        public = self.subroutine.start(point)
+        zeros = np.zeros(noise.batch, np.int64)
+        return ClientState(point, public, self.subroutine.empty(public), zeros, zeros)
+
+    @property
+    def centre(self) -> Array:
+        """The first point."""
+        return self.domain.centre(self.coordinates)
+
+    def receive(self, state: ClientState, broadcast: Released) -> ClientState:
+        point, public = state.point, state.public
+        opened = bool(state.samples.flat[0])  # the opening broadcast answers nothing
+        if opened:
+            public = self.subroutine.answer(broadcast.total, public, *self._at(state))
+        if opened and broadcast.step == 0:
+            point = self.subroutine.point(public)
+            public = self.subroutine.start(point)
+        return ClientState(
+            point,
+            public,
+            self.subroutine.empty(public),
+            np.full_like(state.samples, broadcast.samples),
+            np.full_like(state.step, broadcast.step),
+        )
+
+    def _at(self, state: ClientState) -> tuple[int, int]:
+        """The rounds of the block, and the step in it; all clients are in the same."""
+        return max(self.subroutine.least, int(state.samples.flat[0])), int(state.step.flat[0])
+
+    def play(self, state: ClientState, context: Context, noise: Noise) -> tuple[Array, ClientState]:
+        del context, noise
+        return state.point, state
+
+    def play_many(self, state: ClientState, rounds: int, noise: Noise) -> tuple[Array, ClientState]:
+        del noise
+        return np.broadcast_to(state.point, (rounds, *state.point.shape)), state
+
+    def observe(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
+        return self.observe_many(state, reports[None], noise)
+
+    def observe_many(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
+        del noise
+        samples, step = self._at(state)
+        memory = self.subroutine.take(state.memory, reports, state.public, samples, step)
+        return replace(state, memory=memory)
+
+    def upload(self, state: ClientState, noise: Noise) -> tuple[Report, ClientState]:
+        samples, step = self._at(state)
+        values = self.subroutine.report(state.memory, state.public, samples, step)
+        if not np.isfinite(values).all():
+            raise InvalidValue(
+                "A report is not finite: the loss family returned a gradient with NaN or infinity."
+            )
+        if self.reporting is not None:
+            values = noise.release(self.reporting, values)
+        return Report(values), state
+
+
+@dataclass(frozen=True)
+class ServerState:
+    """The rounds of the current block, and the current step in it."""
+
+    samples: int
+    step: int
+
+
+@dataclass(frozen=True)
+class UpdatingServer:
+    """Releases the sum of the reports of each step; blocks double.
+
+    With a mechanism `releasing` it adds the noise. Without one the reports already have noise.
+    """
+
+    state: ClassVar[type[Any]] = ServerState
+
+    subroutine: Subroutine
+    longest: int
+    releasing: Mechanism | None = None
+
+    def open(self, noise: Noise) -> tuple[Released, ServerState]:
+        del noise
+        return self._announce(np.zeros(self.subroutine.width), self.subroutine.least, 0)
+
+    def aggregate(
+        self, state: ServerState, uploads: Report, noise: Noise
+    ) -> tuple[Released, ServerState]:
+        total = uploads.values
+        if self.releasing is not None:
+            total = noise.release(self.releasing, total)
+        samples, step = state.samples, state.step + 1
+        if step == len(self.subroutine.steps(samples)):
+            samples, step = min(2 * samples, self.longest), 0
+        return self._announce(total, samples, step)
+
+    def _announce(self, total: Array, samples: int, step: int) -> tuple[Released, ServerState]:
+        rounds = self.subroutine.steps(samples)[step]
+        return Released(rounds, total, samples, step), ServerState(samples, step)
+
+
+def reduction(
+    name: str,
+    setting: Setting,
+    subroutine: Subroutine,
+    trust: Trust,
+    *,
+    delta: float = 0.0,
+    longest: int = LONGEST,
+    parameters: Mapping[str, Any] | None = None,
+    measures: Callable[[], tuple[Measure, ...]] | None = None,
+) -> Algorithm:
+    """Return the online algorithm that runs a private method on one block after the other.
+
+    Parameters
+    ----------
+    name
+        The name of the algorithm.
+    setting
+        The setting of the game.
+    subroutine
+        The private method.
+    trust
+        "central": the server draws the noise. "local": every client draws it. "distributed": every
+        client draws a share, so `subroutine.noise` is a `GaussianShare`.
+    delta
+        The delta at which a Gaussian curve is quoted.
+    longest
+        The most rounds of a block.
+    parameters, measures
+        What else the algorithm reports.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> from hedgerow.algorithms.gradient.phased_gradient import phased_gradient
+    >>> setting = hr.Setting(clients=2, experts=3, horizon=None, family=hr.Logistic())
+    >>> method = phased_gradient(setting, hr.Budget(1.0, 1e-6), "local")
+    >>> reduction("mine", setting, method, "local", delta=1e-6).certificate.trust
+    'local'
+    """
+    central = trust == "central"
+    reporting, releasing = (None, subroutine.noise) if central else (subroutine.noise, None)
+    bound = regret_bound(setting, subroutine, longest)
+    return Algorithm(
+        name=name,
+        setting=setting,
+        client=SamplingClient(subroutine, setting.family.domain, setting.experts, reporting),
+        server=UpdatingServer(subroutine, longest, releasing),
+        certificate=_certificate(setting, subroutine.noise, trust, delta),
+        upload=Report,
+        broadcast=Released,
+        plays="point",
+        regret_bound=None
+        if bound is None
+        else RegretBound(bound, "stochastic", Proof(PROOF, "regret")),
+        measures=measures,
+        parameters=parameters or {},
+    )
+
+
+def _certificate(setting: Setting, noise: Mechanism, trust: Trust, delta: float) -> Certificate:
+    curve = noise.curve
+    assert curve is not None
+    if isinstance(curve, GaussianDP):
+        curve = Quoted(curve, delta)
+    proof = Proof(PROOF, "one-run-for-each-record")
+    if trust == "central":
+        return trusted_server(
+            setting=setting,
+            curve=curve,
+            proof=proof,
+            channels={"Report.values": Channel.UPLOADS, **ANNOUNCED},
+            mechanisms=(noise,),
+            composition="sum",
+            entered=1,
+        )
+    return noisy_reports(
+        setting=setting,
+        reporting=noise,
+        report="Report.values",
+        announced=ANNOUNCED,
+        curve=curve,
+        proof=proof,
+        composition="sum",
+        entered=1,
+    )
+
+
+def blocks(least: int, longest: int, horizon: int) -> list[tuple[int, int]]:
+    """For every block but the first: the rounds of the block before, and the rounds played in it.
+
+    >>> blocks(2, 4, 15)
+    [(2, 4), (4, 4), (4, 4), (4, 1)]
+    """
+    found, samples, played = list[tuple[int, int]](), least, least
+    while played < horizon:
+        before, samples = samples, min(2 * samples, longest)
+        found.append((before, min(samples, horizon - played)))
+        played += samples
+    return found
+
+
+def regret_bound(setting: Setting, subroutine: Subroutine, longest: int) -> float | None:
+    """Bounds the expected regret per client, for records that follow one law independently.
+
+    None without a horizon, or if nothing is proven about the subroutine.
+    """
+    if setting.horizon is None or subroutine.excess(subroutine.least) is None:
+        return None
+    horizon, family, width = setting.horizon, setting.family, setting.experts
+    slope, reach = family.gradient_bound("l2", width), farthest(family.domain, width)
+    total = slope * reach * (min(subroutine.least, horizon) + sqrt(horizon / setting.clients))
+    for before, rounds in blocks(subroutine.least, longest, horizon):
+        excess = subroutine.excess(before)
+        assert excess is not None
+        total += rounds * min(slope * family.domain.diameter, excess)
+    low, high = family.bounds
+    return min(total, horizon * (high - low))
+
+
+@dataclass(frozen=True)
+class LimitedUpdates(AlgorithmSpec):
+    """Play the result of a private offline method, run again on blocks of 2, 4, 8, ... rounds.
+
+    Use it for points if records are independent and follow one law. The point of a block comes from
+    the records of the block before. In a block each client takes gradient steps along its records;
+    now and then the mean of all clients' points is published with noise, and all go on from it
+    (phased gradient descent). No horizon is needed. With one client and Gaussian noise this is the
+    algorithm behind Corollary 13 of Asi et al. 2023.
+
+    Parameters
+    ----------
+    epsilon
+        The privacy budget, in [1e-6, 1e6]. Default 1.
+    delta
+        The second part of the budget, in [0, 1). Default 1e-6. 0 gives pure differential privacy.
+    trust
+        "central" (default): the server receives exact reports and adds noise to their sum.
+        "distributed": every client adds a share of Gaussian noise, and the server sees only the sum
+        of all reports (a simulation of secure aggregation). "local": every client adds all the
+        noise that protects it.
+    subroutine
+        "gradient" (default): phased gradient descent. "selection": one private choice of an expert
+        per block, for linear losses. This is `phased_selection`, which is what is built then.
+    noise
+        The law of the noise: "gaussian" needs delta > 0; "euclidean" (smaller) and "laplace" (with
+        an exact sampler for real data) are pure. None (default): "gaussian" if delta > 0, otherwise
+        "euclidean". Only with subroutine="gradient".
+    clip
+        The longest gradient; longer ones are shortened, and the measure `clipped` counts them. None
+        (default): the bound that the loss family declares. A smaller one means less noise, but then
+        no regret bound is proven. Only with subroutine="gradient", and not for `CrossEntropy`.
+    phases
+        How many steps a run has, at most; fewer where samples are few. None (default): the number
+        with the smallest proven regret. Only with subroutine="gradient".
+    warm
+        Whether a run starts at the last point instead of the centre (default False). The proven
+        regret is larger, but if noise is small, so that points are good, less regret is measured.
+
+    Guarantee
+    ---------
+    One record of one client in one round is protected with (epsilon, delta). "central": from the
+    public and from other clients, even if all of them collude; the server is trusted.
+    "distributed": from every observer, the server included, if only the sum of the uploads is
+    visible and all clients but one keep their noise secret. "local": from every observer, even if
+    all other clients collude. Proofs: `proofs/limited_updates.md#one-run-for-each-record`,
+    `proofs/limited_updates.md#phased-gradient-descent`.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> game = hr.Classification(clients=10, features=5, horizon=4096)
+    >>> algorithm = hr.LimitedUpdates().build(game.setting)
+    >>> print(algorithm.certificate.peer.curve.words())
+    mu-GDP with mu = 0.2368 (epsilon = 1 at delta = 1e-6)
+    >>> hr.LimitedUpdates(delta=0.0).build(game.setting).certificate.peer.curve.stated()
+    (1.0, 0.0)
+
+    References
+    ----------
+    Asi, Feldman, Koren and Talwar 2023, Algorithm 2; Feldman, Koren and Talwar 2020.
+    """
+
+    traits: ClassVar[SpecTraits] = SpecTraits(
+        forms={
+            "pure": {"delta": 0.0, "phases": 2},
+            "distributed": {"trust": "distributed"},
+            "local": {"trust": "local"},
+        },
+        exact=(
+            "trust='central' or trust='local' with noise='laplace' "
+            "or, if delta > 0, noise='gaussian'"
+        ),
+        meanings={
+            "subroutine": "the private method that is run on each block",
+            "noise": "distribution of the noise",
+            "clip": "longest gradient; longer ones are shortened",
+            "phases": "steps of a run, at most",
+            "warm": "whether a run starts at the last point",
+            "noise_deviation": "root mean square length of the noise of a mean report, in steps",
+        },
+        anytime=True,
+        families=(SquaredError, Logistic, Huber, CrossEntropy, Linear),
+    )
+
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    trust: Trust = "central"
+    subroutine: Literal["gradient", "selection"] = "gradient"
+    noise: Law | None = None
+    clip: float | None = None
+    phases: int | None = None
+    warm: bool = False
+
+    def __post_init__(self) -> None:
+        check_budget(self.epsilon, self.delta)
+        options = {
+            "trust": get_args(Trust),
+            "subroutine": ("gradient", "selection"),
+            "noise": (None, *get_args(Law)),
+        }
+        for name, allowed in options.items():
+            words = tuple(word for word in allowed if word is not None)
+            expect(getattr(self, name) in allowed, name, getattr(self, name), f"in {words}")
+        if self.subroutine == "selection":
+            rule = "only with subroutine='gradient'"
+            expect(self.noise is None, "noise", self.noise, rule)
+            expect(self.clip is None, "clip", self.clip, rule)
+            expect(self.phases is None, "phases", self.phases, rule)
+            expect(not self.warm, "warm", self.warm, rule)
+        if self.phases is not None:
+            at_least("phases", self.phases, 1)
+        if self.clip is not None:
+            positive("clip", self.clip)
+        gaussian = self.trust == "distributed" or self.noise == "gaussian"
+        text = "> 0, for example 1e-6: Gaussian noise has no pure guarantee"
+        expect(self.delta > 0 or not gaussian, "delta", self.delta, text)
+        pure = self.noise in ("euclidean", "laplace")
+        text = f"to be 0 with noise={self.noise!r}, which is epsilon-DP"
+        expect(self.delta == 0 or not pure, "delta", self.delta, text)
+
+    def resolve(self, setting: Setting) -> Algorithm:
+        if self.subroutine == "selection":
+            if not isinstance(setting.family, Linear):
+                raise Unsupported(
+                    "subroutine='selection' chooses experts and needs linear losses, "
+                    f"not {type(setting.family).__name__}."
+                )
+            delta = 0.0 if self.trust == "central" else self.delta
+            return PhasedSelection(self.epsilon, delta, self.trust).build(setting)
+        method = phased_gradient(
+            setting,
+            Budget(self.epsilon, self.delta),
+            self.trust,
+            self.noise,
+            self.clip,
+            phases=self.phases,
+            warm=self.warm,
+        )
+        counted = method.clip < method.steepest
+        return reduction(
+            "limited_updates",
+            setting,
+            method,
+            self.trust,
+            delta=self.delta,
+            longest=method.longest,
+            parameters={
+                "noise": method.noise.words(),
+                "noise_deviation": method.deviation,
+                "clip": method.clip,
+            },
+            measures=(lambda: (Shortened(setting.family, method.clip),)) if counted else None,
+        )
+
+    def games(self) -> Games:
+        """Return games of Huber losses."""
+        return huber_games(horizon=16)

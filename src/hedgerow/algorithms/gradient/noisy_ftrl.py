@@ -1,0 +1,378 @@
+"""Noisy FTRL: follow the regularised leader on private running sums of gradients (DP-FTRL).
+
+Every client sends the gradients at the point that is played. They are filtered, released with
+Gaussian noise and decoded into running sums, whose noise is correlated and small. The next point
+minimises the linear loss with this sum plus a quadratic penalty. Gradients are taken where
+everybody plays, so privacy needs neither convex nor smooth losses; and the regret bound holds for
+losses that react to the plays. Proofs: `proofs/noisy_ftrl.md`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import sqrt
+from typing import Any, ClassVar, get_args
+
+import numpy as np
+
+from hedgerow.algorithms.correlated.factorisation import Factorisation
+from hedgerow.algorithms.correlated.filters import FilterState
+from hedgerow.algorithms.correlated.kinds import Kind, factorise
+from hedgerow.algorithms.correlated.lattice import LatticeEncoder
+from hedgerow.algorithms.gradient.clipped import Shortened, farthest
+from hedgerow.algorithms.gradient.subroutine import Trust
+from hedgerow.algorithms.gradient.trial_games import huber_games
+from hedgerow.algorithms.shared.noisy_reports import gaussian_share, noisy_reports
+from hedgerow.algorithms.shared.totals import check_interval
+from hedgerow.core.certificate import Certificate, Channel, Proof, trusted_server
+from hedgerow.core.convex import CrossEntropy, Huber, Logistic, SquaredError
+from hedgerow.core.errors import InvalidValue
+from hedgerow.core.games import Games
+from hedgerow.core.lattice import Array, clip_to_lattice
+from hedgerow.core.losses import Family, Linear
+from hedgerow.core.messages import Broadcast, Upload
+from hedgerow.core.noise import Noise
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, SpecTraits
+from hedgerow.core.regret_bound import RegretBound
+from hedgerow.core.setting import Setting
+from hedgerow.core.validate import at_least, check_budget, expect, positive
+from hedgerow.privacy.budget import Budget
+from hedgerow.privacy.calibrate import gaussian_scale
+from hedgerow.privacy.curves import Quoted
+from hedgerow.privacy.mechanisms import GaussianNoise
+
+PROOF = "noisy_ftrl.md"
+ANNOUNCED = {"NoisySum.rounds": Channel.TIMING, "NoisySum.released": Channel.BROADCASTS}
+
+
+@dataclass(frozen=True)
+class NoisySum(Broadcast):
+    """The sum of the filtered gradients of all clients, with noise."""
+
+    released: Array
+
+
+@dataclass(frozen=True)
+class Gradients(Upload):
+    """The gradients of one client since its last upload; filtered and noisy, or exact."""
+
+    gradients: Array
+
+
+@dataclass(frozen=True)
+class ClientState:
+    """The point to play, gradients since the last upload, and both filters: exchanges, memory."""
+
+    point: Array
+    gradients: Array
+    exchanges: np.ndarray
+    filtered: Array
+    decoded: Array
+
+
+@dataclass(frozen=True)
+class Regularised:
+    """Plays the regularised leader and adds up clipped gradients at it.
+
+    If there is an encoder, the sums are filtered and get noise before they leave the client. The
+    broadcasts are decoded by every client, so that all play the same point.
+    """
+
+    state: ClassVar[type[Any]] = ClientState
+
+    width: int
+    family: Family
+    clip: float
+    factorisation: Factorisation
+    weight: float
+    encoder: LatticeEncoder | None = None
+    reporting: GaussianNoise | None = None
+
+    def start(self, noise: Noise) -> ClientState:
+        shape = (*noise.batch, self.width)
+        point = np.broadcast_to(self.family.domain.centre(self.width), shape)
+        rows = [filter.start(shape).memory for filter in (self.factorisation.decoder,)]
+        own = np.zeros((0, *shape)) if self.encoder is None else self.encoder.start(shape).memory
+        decoded, filtered = (np.moveaxis(memory, 0, -2).copy() for memory in (*rows, own))
+        # -1: the opening broadcast is no sum
+        return ClientState(
+            point, np.zeros(shape), np.full(noise.batch, -1, np.int64), filtered, decoded
+        )
+
+    def receive(self, state: ClientState, broadcast: NoisySum) -> ClientState:
+        count, shape = int(state.exchanges.flat[0]), state.gradients.shape
+        fresh = replace(state, gradients=np.zeros(shape), exchanges=np.asarray(state.exchanges + 1))
+        if count < 0:
+            return fresh
+        memory = np.ascontiguousarray(np.moveaxis(state.decoded, -2, 0))
+        released = np.broadcast_to(broadcast.released, shape)
+        sums, after = self.factorisation.decoder.step(FilterState(count, memory), released)
+        domain = self.family.domain
+        point = domain.project(domain.centre(self.width) - sums / self.weight)
+        decoded = np.ascontiguousarray(np.moveaxis(after.memory, 0, -2))
+        return replace(fresh, point=point, decoded=decoded)
+
+    def play(self, state: ClientState, context: Context, noise: Noise) -> tuple[Array, ClientState]:
+        del context, noise
+        return state.point, state
+
+    def play_many(self, state: ClientState, rounds: int, noise: Noise) -> tuple[Array, ClientState]:
+        del noise
+        return np.broadcast_to(state.point, (rounds, *state.point.shape)), state
+
+    def observe(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
+        return self.observe_many(state, reports[None], noise)
+
+    def observe_many(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
+        del noise
+        gradients = self.family.gradient(reports, state.point)
+        if not np.isfinite(gradients).all():
+            raise InvalidValue("The loss family returned a gradient with NaN or infinity.")
+        added = clip_to_lattice(gradients, self.clip).sum(axis=0)  # exact, in any order
+        return replace(state, gradients=state.gradients + added)
+
+    def upload(self, state: ClientState, noise: Noise) -> tuple[Gradients, ClientState]:
+        if self.encoder is None or self.reporting is None:
+            return Gradients(state.gradients), state
+        count = max(0, int(state.exchanges.flat[0]))
+        values, memory = self.encoder.step_clients(count, state.filtered, state.gradients)
+        return Gradients(noise.release(self.reporting, values)), replace(state, filtered=memory)
+
+
+@dataclass(frozen=True)
+class ServerState:
+    """The number of exchanges, and the memory of the filter."""
+
+    exchanges: int
+    filtered: Array
+
+
+@dataclass(frozen=True)
+class Summing:
+    """Releases the filtered sum of all clients' gradients.
+
+    If there is an encoder, it filters and adds the noise. Without one the uploads are noisy.
+    """
+
+    state: ClassVar[type[Any]] = ServerState
+
+    width: int
+    every: int
+    encoder: LatticeEncoder | None = None
+    releasing: GaussianNoise | None = None
+
+    def open(self, noise: Noise) -> tuple[NoisySum, ServerState]:
+        del noise
+        shape = (self.width,)
+        memory = np.zeros((0, *shape)) if self.encoder is None else self.encoder.start(shape).memory
+        return NoisySum(self.every, np.zeros(shape)), ServerState(0, memory)
+
+    def aggregate(
+        self, state: ServerState, uploads: Gradients, noise: Noise
+    ) -> tuple[NoisySum, ServerState]:
+        released, memory = uploads.gradients, state.filtered
+        if self.encoder is not None and self.releasing is not None:
+            before = FilterState(state.exchanges, memory)
+            filtered, after = self.encoder.step(before, released)
+            released, memory = noise.release(self.releasing, filtered), after.memory
+        return NoisySum(self.every, released), ServerState(state.exchanges + 1, memory)
+
+
+@dataclass(frozen=True)
+class NoisyFTRL(AlgorithmSpec):
+    r"""Follow the regularised leader on private running sums of gradients (DP-FTRL).
+
+    Use it for points if losses may react to the plays, or follow no law. After k exchanges all
+    clients play the projection of $c - S_k / (m \lambda)$ onto the domain, where c is its centre
+    and $S_k$ the private sum of all clients' gradients so far.
+
+    Parameters
+    ----------
+    epsilon
+        The privacy budget, in [1e-6, 1e6]. Default 1.
+    delta
+        The second part of the budget, in (0, 1). Default 1e-6: Gaussian noise needs one.
+    trust
+        "central" (default): the server receives exact gradients, filters them and adds the noise.
+        "distributed": every client filters its gradients and adds a share of the noise, and the
+        server sees only the sum of all uploads (a simulation of secure aggregation). "local": every
+        client filters its gradients and adds all the noise that protects it.
+    every
+        Rounds between two exchanges: from 1 (default) to the horizon.
+    factorisation
+        Which noise: "tree" (default, as in Kairouz et al. 2021, with least squares), "blt" (smaller
+        noise, a few buffers), "root" (the square root, which remembers everything), "banded" or
+        "independent".
+    buffers
+        How many earlier vectors the filter of "blt" and "banded" keeps, at least 1. Default 4.
+    clip
+        The longest gradient, in [2^-20, 2^30]; longer ones are shortened, and the measure `clipped`
+        counts them. None (default): the bound that the loss family declares. With a smaller one no
+        regret bound is proven.
+    penalty
+        The weight lambda of the quadratic penalty, > 0, for the mean loss of all clients. None
+        (default): the one with the smallest proven regret.
+
+    Guarantee
+    ---------
+    One record of one client in one round is protected with (epsilon, delta), although its gradient
+    enters all later releases. "central": from the public and from other clients, even if all of
+    them collude; the server is trusted. "distributed": from every observer, the server included, if
+    only the sum of the uploads is visible and all clients but one keep their noise secret. "local":
+    from every observer, even if all other clients collude. Proof: `proofs/noisy_ftrl.md#privacy`.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> game = hr.Classification(clients=10, features=5, horizon=1024)
+    >>> for kind in ("independent", "tree", "blt"):
+    ...     built = hr.NoisyFTRL(factorisation=kind).build(game.setting)
+    ...     print(kind, round(built.regret_at_most), built.regret_bound.covers)
+    independent 1096 adaptive
+    tree 544 adaptive
+    blt 411 adaptive
+
+    References
+    ----------
+    Kairouz et al. 2021 (DP-FTRL); Agarwal and Singh 2017; Denisov et al. 2022.
+    """
+
+    traits: ClassVar[SpecTraits] = SpecTraits(
+        forms={"distributed": {"trust": "distributed"}, "local": {"trust": "local"}},
+        exact="trust='central' or trust='local'",
+        meanings={
+            "factorisation": "how the noise of the running sums is correlated",
+            "buffers": "earlier vectors that the filter keeps",
+            "clip": "longest gradient; longer ones are shortened",
+            "penalty": "weight of the quadratic penalty",
+            "deviation": "largest standard deviation of the noise of a running sum",
+        },
+        families=(SquaredError, Logistic, Huber, CrossEntropy, Linear),
+    )
+
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    trust: Trust = "central"
+    every: int = 1
+    factorisation: Kind = "tree"
+    buffers: int = 4
+    clip: float | None = None
+    penalty: float | None = None
+
+    def __post_init__(self) -> None:
+        check_budget(self.epsilon, self.delta)
+        text = "> 0, for example 1e-6: Gaussian noise has no pure guarantee"
+        expect(self.delta > 0, "delta", self.delta, text)
+        for name, allowed in {"trust": get_args(Trust), "factorisation": get_args(Kind)}.items():
+            expect(getattr(self, name) in allowed, name, getattr(self, name), f"in {allowed}")
+        at_least("every", self.every, 1)
+        at_least("buffers", self.buffers, 1)
+        if self.clip is not None:
+            positive("clip", self.clip)
+        if self.penalty is not None:
+            positive("penalty", self.penalty)
+
+    def resolve(self, setting: Setting) -> Algorithm:
+        check_interval(self.every, setting)
+        family, width, clients = setting.family, setting.experts, setting.clients
+        steepest = family.gradient_bound("l2", width)
+        clip = steepest if self.clip is None else min(self.clip, steepest)
+        expect(2.0**-20 <= clip <= 2.0**30, "clip", clip, "in [2^-20, 2^30]: use other units")
+        factors = factorise(self.factorisation, -(-setting.rounds // self.every), self.buffers)
+        central = self.trust == "central"
+        encoder = LatticeEncoder(factors, width, clip * self.every * (clients if central else 1))
+        mechanism = self._noise(setting, encoder, clip)
+        errors = mechanism.scale * (1.0 if central else sqrt(clients)) * factors.error_by_round()
+        off = (1 if central else clients) * encoder.rounding() / 2 * factors.errors().max
+        moves = batch_moves(setting, self.every, errors, off)
+        weight = self.penalty or sqrt(2 * moves) / farthest(family.domain, width)
+        client = Regularised(width, family, clip, factors, clients * weight)
+        server = Summing(width, self.every)
+        if central:
+            server = replace(server, encoder=encoder, releasing=mechanism)
+        else:
+            client = replace(client, encoder=encoder, reporting=mechanism)
+        proven = clip >= steepest
+        return Algorithm(
+            name="noisy_ftrl",
+            setting=setting,
+            client=client,
+            server=server,
+            certificate=self._certificate(setting, mechanism),
+            upload=Gradients,
+            broadcast=NoisySum,
+            plays="point",
+            regret_bound=RegretBound(
+                regret_bound(setting, moves, weight), "adaptive", Proof(PROOF, "regret")
+            )
+            if proven
+            else None,
+            measures=None if proven else (lambda: (Shortened(family, clip),)),
+            parameters={"clip": clip, "penalty": weight, "deviation": float(errors.max())},
+        )
+
+    def _noise(self, setting: Setting, encoder: LatticeEncoder, clip: float) -> GaussianNoise:
+        """The noise of one release.
+
+        One record moves one gradient by at most 2 clip in the l2 norm. The sensitivity is that of
+        all releases together, so the curve of the mechanism is that of the whole game.
+        """
+        budget, moved = Budget(self.epsilon, self.delta), encoder.sensitivity(2 * clip)
+        if self.trust != "distributed":
+            return GaussianNoise("gradients", gaussian_scale(budget, moved), moved)
+        return gaussian_share("gradients", budget, moved, max(1, setting.clients - 1))
+
+    def _certificate(self, setting: Setting, mechanism: GaussianNoise) -> Certificate:
+        curve, proof = Quoted(mechanism.curve, self.delta), Proof(PROOF, "privacy")
+        if self.trust == "central":
+            return trusted_server(
+                setting=setting,
+                curve=curve,
+                proof=proof,
+                channels={"Gradients.gradients": Channel.UPLOADS, **ANNOUNCED},
+                mechanisms=(mechanism,),
+                composition="shifts",
+            )
+        return noisy_reports(
+            setting=setting,
+            reporting=mechanism,
+            report="Gradients.gradients",
+            announced=ANNOUNCED,
+            curve=curve,
+            proof=proof,
+            composition="shifts",
+        )
+
+    def games(self) -> Games:
+        """Return games of Huber losses."""
+        return huber_games(horizon=10)
+
+
+def batch_moves(setting: Setting, every: int, errors: Array, off: float = 0.0) -> float:
+    """Bounds the sum over batches of (slope of the batch) * (move of the leader, times lambda).
+
+    `errors` are the standard deviations of the decoded sums after each exchange. `off` bounds how
+    far rounding of filtered values moves a decoded sum (Euclidean).
+    """
+    width, clients = setting.experts, setting.clients
+    slope = every * setting.family.gradient_bound("l2", width)
+    batches = -(-setting.rounds // every)
+    noise = np.concatenate([[0.0], np.asarray(errors, float)])[:batches]
+    rounded = every * sqrt(width) * 2.0**-20  # of the gradients, to the lattice
+    return float((slope * (slope + rounded + (sqrt(width) * noise + off) / clients)).sum())
+
+
+def regret_bound(setting: Setting, moves: float, weight: float) -> float:
+    """Bounds the expected regret per client; losses may react to the plays.
+
+    >>> import hedgerow as hr
+    >>> setting = hr.Setting(clients=10, experts=4, horizon=1000, family=hr.Huber())
+    >>> moves = batch_moves(setting, 1, np.full(1000, 30.0))
+    >>> round(regret_bound(setting, moves, (2 * moves) ** 0.5), 1)
+    57.0
+    """
+    family, width = setting.family, setting.experts
+    reach = farthest(family.domain, width)
+    rounded = setting.rounds * sqrt(width) * 2.0**-20 * family.domain.diameter
+    low, high = family.bounds
+    return min(weight * reach**2 / 2 + moves / weight + rounded, setting.rounds * (high - low))

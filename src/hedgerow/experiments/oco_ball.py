@@ -1,0 +1,229 @@
+"""Private online convex optimisation in a ball: regret against T, epsilon and the dimension d.
+
+Section 5 of Asi, Feldman, Koren and Talwar (2023) claims two gains over DP-FTRL (Kairouz et al.
+2021), whose regret is of order d^(1/4) sqrt(T / epsilon). For stochastic losses Limited Updates
+have sqrt(T) + sqrt(d) ln(T) / epsilon (Corollary 13). For losses fixed in advance, covers with the
+dartboard have sqrt(T d ln T) + T^(1/3) d ln(T) / epsilon (Theorem 12), which is less where d = 1
+and epsilon = T^(-1/4): T^(7/12) against T^(5/8).
+
+All play `HiddenDirection`: linear losses with slope at most 1 in the unit ball, in which the best
+point is near the rim. Logarithmic axes show slopes. A bound says nothing about the slope of a
+regret far below it, so the limits are our expectation that regret over proven bound does not grow
+with T or d and does not fall with epsilon. Whether the claimed gains are there at these sizes is
+measured against DP-FTRL with the tree, as it was published. `warm` starts each run at the last
+point; only for the cold start is the proven bound as good as that of Corollary 13.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from hedgerow.algorithms.gradient.cover_dartboard import CoverDartboard
+from hedgerow.algorithms.gradient.limited_updates import LimitedUpdates
+from hedgerow.algorithms.gradient.noisy_ftrl import NoisyFTRL
+from hedgerow.core.protocol import AlgorithmSpec
+from hedgerow.environments.drawn.examples import HiddenDirection
+from hedgerow.evaluation.statistics import Estimate, exponent
+from hedgerow.experiments.experiment import (
+    Check,
+    Experiment,
+    Studies,
+    Verdict,
+    lower_end_of_difference,
+)
+from hedgerow.experiments.pictures import footer, is_quick
+from hedgerow.studies.config import Entry, StudyConfig
+
+CLIENTS, HORIZON, WIDTH, EPSILON = 2, 2**12, 8, 1.0
+HORIZONS = (2**8, 2**10, 2**12, 2**14)
+QUICK = (2**6, 2**8)
+EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+WIDTHS = (1, 4, 16, 64)
+LINES = (2**8, 2**10, 2**12)  # horizons of the games on a line, with epsilon = T^(-1/4)
+UPDATES, WARM, TREE, COVER = "Limited Updates", "Limited Updates, warm", "DP-FTRL", "cover"
+FROM_ROUND = 0.1  # slack of a slope: regrets of few rounds are not yet on their line
+
+
+def label(name: str, at: float) -> str:
+    return f"{name}/{at:g}"
+
+
+def specs(epsilon: float) -> dict[str, AlgorithmSpec]:
+    return {
+        UPDATES: LimitedUpdates(epsilon=epsilon),
+        WARM: LimitedUpdates(epsilon=epsilon, warm=True),
+        TREE: NoisyFTRL(epsilon=epsilon),
+    }
+
+
+def game(horizon: int = HORIZON, width: int = WIDTH) -> HiddenDirection:
+    return HiddenDirection(clients=CLIENTS, features=width, horizon=horizon)
+
+
+def studies(quick: bool) -> dict[str, StudyConfig]:
+    seeds, tail = 2 if quick else 20, f"m = {CLIENTS}, delta = 1e-6"
+    horizons, lines = (QUICK, QUICK[-1:]) if quick else (HORIZONS, LINES)
+    rounds = [
+        Entry(label(name, horizon), spec, game(horizon))
+        for horizon in horizons
+        for name, spec in specs(EPSILON).items()
+    ]
+    short = game(QUICK[0] if quick else HORIZON)
+    budgets = [
+        Entry(label(name, epsilon), spec, short)
+        for epsilon in (EPSILONS[::3] if quick else EPSILONS)
+        for name, spec in specs(epsilon).items()
+    ]
+    widths = [
+        Entry(label(name, width), spec, game(short.horizon, width))
+        for width in WIDTHS[: 2 if quick else None]
+        for name, spec in specs(EPSILON).items()
+    ]
+    line = [
+        Entry(label(name, horizon), spec, game(horizon, 1))
+        for horizon in lines
+        for name, spec in {
+            COVER: CoverDartboard(epsilon=horizon**-0.25),
+            TREE: NoisyFTRL(epsilon=horizon**-0.25),
+        }.items()
+    ]
+    parts = {
+        "rounds": (f"d = {WIDTH}, epsilon = {EPSILON:g}", rounds),
+        "epsilon": (f"d = {WIDTH}, T = {short.horizon}", budgets),
+        "dimension": (f"epsilon = {EPSILON:g}, T = {short.horizon}", widths),
+        "line": ("d = 1, epsilon = T^(-1/4)", line),
+    }
+    return {
+        name: StudyConfig(f"Points in a ball, {text}, {tail}", game(), tuple(entries), seeds=seeds)
+        for name, (text, entries) in parts.items()
+    }
+
+
+def curve(done: Studies, study: str, name: str) -> dict[float, Estimate]:
+    """The regret of an algorithm against the parameter of a study."""
+    found = dict[float, Estimate]()
+    for entry in done[study].config.algorithms:
+        of, at = entry.label.rsplit("/", 1)
+        if of == name:
+            found[float(at)] = done[study].regret(entry.label)
+    return found
+
+
+def names(study: str) -> tuple[str, ...]:
+    return (COVER, TREE) if study == "line" else (UPDATES, WARM, TREE)
+
+
+def slope(done: Studies, study: str, name: str) -> Estimate:
+    points = curve(done, study, name)
+    return exponent({at: done[study].regrets(label(name, at)) for at in points})
+
+
+def bound_slope(done: Studies, study: str, name: str) -> float:
+    """The slope of the proven bound at the same settings."""
+    bounds = {
+        at: [done[study].algorithms[label(name, at)].regret_at_most]
+        for at in curve(done, study, name)
+    }
+    return exponent(bounds).mean
+
+
+def gain(done: Studies, study: str, name: str, at: float) -> float:
+    """Lower end of what DP-FTRL regrets more than another algorithm."""
+    return lower_end_of_difference(
+        done[study].regret(label(TREE, at)), done[study].regret(label(name, at))
+    )
+
+
+def judge(done: Studies) -> Verdict:
+    checks = [*_bounds(done)]
+    if is_quick(done, studies):
+        return Verdict(None, tuple(checks), "the quick form has too few seeds to judge the gains")
+    for study, name in (("rounds", UPDATES), ("rounds", TREE), ("dimension", UPDATES)):
+        found, limit = slope(done, study, name), bound_slope(done, study, name)
+        text = f"{study}/{name}/slope of regret, lower end; limit: slope of the proven bound"
+        checks.append(Check(text, found.low, "<=", limit + FROM_ROUND))
+    checks += _gains(done)
+    stochastic = {at: gain(done, "rounds", UPDATES, at) for at in curve(done, "rounds", UPDATES)}
+    line = {at: gain(done, "line", COVER, at) for at in curve(done, "line", COVER)}
+    won, last = [at for at, more in stochastic.items() if more > 0], max(line)
+    message = (
+        f"Limited Updates regret less than DP-FTRL at {len(won)} of {len(stochastic)} horizons"
+        f" (slope in T {slope(done, 'rounds', UPDATES).mean:.2f} against"
+        f" {slope(done, 'rounds', TREE).mean:.2f}); on a line at epsilon = T^(-1/4) the cover"
+        f" regrets {_ratio(done, 'line', COVER, last):.2f} times what DP-FTRL does at T = {last:g}"
+        f" (slope in T {slope(done, 'line', COVER).mean:.2f} against"
+        f" {slope(done, 'line', TREE).mean:.2f})"
+    )
+    return Verdict(stochastic[max(stochastic)] > 0 and line[last] > 0, tuple(checks), message)
+
+
+def _bounds(done: Studies) -> Iterator[Check]:
+    """Every proven bound covers what is measured."""
+    for study, finished in done.items():
+        for entry in finished.config.algorithms:
+            bound = finished.algorithms[entry.label].regret_at_most
+            text = f"{study}/{entry.label}/lower end of mean regret, limit the proven bound"
+            yield Check(text, finished.regret(entry.label).low, "<=", bound)
+
+
+def _gains(done: Studies) -> Iterator[Check]:
+    """What we expect: the claimed gain for stochastic losses, at the longest game."""
+    longest = float(HORIZONS[-1])
+    for name in (UPDATES, WARM):
+        text = f"rounds/T={longest:g}/regret of DP-FTRL minus {name}, lower end"
+        yield Check(text, gain(done, "rounds", name, longest), ">=", 0.0)
+
+
+def _ratio(done: Studies, study: str, name: str, at: float) -> float:
+    one, other = (done[study].regret(label(who, at)) for who in (name, TREE))
+    return one.mean / other.mean
+
+
+AXES = {"rounds": "rounds T", "epsilon": "epsilon", "dimension": "dimension d", "line": "rounds T"}
+
+
+def draw(done: Studies, path: Path) -> None:
+    """Draw regret against T, epsilon and d, with the proven bounds as dotted lines."""
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import NullFormatter
+
+    from hedgerow.evaluation.plots.canvas import COLOURS, footnote, head, tidy
+
+    figure = Figure(figsize=(13.0, 9.0), layout="constrained")
+    head(figure, "Private online convex optimisation in the unit ball: regret")
+    colours: dict[str, str] = dict(zip((UPDATES, WARM, TREE, COVER), COLOURS, strict=False))
+    for axes, study in zip(figure.subplots(2, 2).flat, AXES, strict=True):
+        tidy(axes)
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        ticks: list[float] = []
+        for name in names(study):
+            points = curve(done, study, name)
+            ticks = list(points)
+            means = [estimate.mean for estimate in points.values()]
+            halves = [estimate.half_width for estimate in points.values()]
+            axes.errorbar(ticks, means, halves, color=colours[name], marker="o", ms=4, label=name)
+            bounds = [done[study].algorithms[label(name, at)].regret_at_most for at in points]
+            axes.plot(ticks, bounds, ":", color=colours[name], label=f"proven bound, {name}")
+        axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.set_xlabel(AXES[study])
+        axes.set_ylabel("regret per client")
+        axes.set_title(done[study].config.title.removeprefix("Points in a ball, "), fontsize=10)
+        axes.legend(frameon=False, fontsize=8)
+    footnote(figure, footer(done, studies))
+    figure.savefig(path, dpi=150)
+
+
+EXPERIMENT = Experiment(
+    id="oco-ball",
+    title="Private online convex optimisation in a ball (Asi et al. 2023, section 5)",
+    claim=(
+        "Limited Updates regret less than DP-FTRL on stochastic losses, and covers do on a line at"
+        " epsilon = T^(-1/4)"
+    ),
+    studies=studies,
+    judge=judge,
+    draw=draw,
+)

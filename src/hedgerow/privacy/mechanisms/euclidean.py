@@ -1,0 +1,106 @@
+"""Noise for vectors with a bounded Euclidean change and a pure guarantee."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import lgamma, log, pi
+from typing import Any, ClassVar
+
+import numpy as np
+from scipy.special import gammainc
+
+from hedgerow.core.domain import length
+from hedgerow.core.mechanism import Mechanism
+from hedgerow.core.noise import Noise
+from hedgerow.privacy.curves import PureDP
+from hedgerow.privacy.mechanisms.additive import _Additive, _cost, _unit_noise
+
+
+@dataclass(frozen=True)
+class EuclideanNoise(_Additive):
+    """The K-norm mechanism for the Euclidean norm, with a pure guarantee.
+
+    It releases a vector plus r u with r ~ Gamma(d, scale) and u uniform on the unit sphere: a
+    density proportional to exp(-|noise| / scale). Laplace noise for the same guarantee is about
+    sqrt(2) times as long.
+
+    Parameters
+    ----------
+    purpose
+        The name of the noise stream.
+    scale
+        The scale of the gamma variable, > 0, in the units of the value.
+    sensitivity
+        The largest change of the value in the l2 norm between neighbouring inputs. Default: 1.
+
+    Guarantee
+    ---------
+    epsilon-DP with epsilon = sensitivity / scale (`proofs/mechanisms.md#k-norm`). Secure noise has
+    no exact sampler for it.
+
+    Examples
+    --------
+    >>> from hedgerow.privacy.mechanisms import EuclideanNoise
+    >>> EuclideanNoise("report", scale=2.0, sensitivity=1.0).curve
+    PureDP(bound=0.5)
+    """
+
+    exact: ClassVar[bool] = False
+
+    purpose: str
+    scale: float
+    sensitivity: float = 1.0
+
+    def words(self) -> str:
+        return "gamma length, uniform direction"
+
+    @property
+    def curve(self) -> PureDP:
+        return PureDP(_cost(self.sensitivity, self.scale))
+
+    def sample(self, value: Any, noise: Noise) -> Any:
+        shape = np.shape(value)[len(noise.batch) :]
+        width = shape[-1] if shape else 1
+        radius = noise.draw("exponential", self.purpose, (width,)).sum(axis=-1)
+        drawn = noise.draw("gaussian", self.purpose, shape or (1,))
+        size = length(drawn)
+        unit = drawn / np.where(size > 0, size, 1.0)[..., None]
+        return value + np.reshape(self.scale * radius[..., None] * unit, np.shape(value))
+
+    def distance(self, value: Any, other: Any) -> float:
+        return float(length(np.atleast_1d(np.subtract(value, other))))
+
+    def log_density(self, value: Any, output: Any) -> float:
+        unit = np.atleast_1d(_unit_noise(value, output, self.scale))
+        width = unit.size
+        sphere = log(2) + width / 2 * log(pi) - lgamma(width / 2)  # ln of its surface
+        return float(-length(unit) - sphere - lgamma(width) - width * log(self.scale))
+
+    def uniformise(self, value: Any, output: Any, coin: float) -> float:
+        """A value by the length of the noise (gamma)."""
+        del coin
+        unit = np.atleast_1d(_unit_noise(value, output, self.scale))
+        return float(gammainc(unit.size, length(unit)))
+
+    def scaled(self, factor: float) -> EuclideanNoise:
+        return replace(self, scale=self.scale * factor)
+
+
+def squared_length(mechanism: Mechanism, width: int) -> float:
+    """Return the mean squared length of additive noise in `width` coordinates.
+
+    >>> squared_length(EuclideanNoise("report", scale=2.0), width=3)
+    48.0
+    """
+    from hedgerow.privacy.mechanisms.additive import AdditiveNoise, GaussianNoise
+
+    scale = float(mechanism.noise_scale() or 0.0)
+    match mechanism:
+        case GaussianNoise():
+            return width * scale**2
+        case EuclideanNoise():
+            return width * (width + 1) * scale**2
+        case AdditiveNoise(law="laplace"):
+            return 2 * width * scale**2
+        case _:
+            raise NotImplementedError(f"The mean square of this noise is not known: {mechanism}.")
