@@ -11,6 +11,8 @@ from .algorithms.registry import ALGORITHMS as ALGORITHMS
 from .algorithms.sparse_vector.doubling import Doubling as Doubling
 from .algorithms.sparse_vector.potential import Potential as Potential
 from .algorithms.sparse_vector.sparse_vector import SparseVector as SparseVector
+from .algorithms.walks.forecasters import FORECASTERS as FORECASTERS
+from .algorithms.walks.walk_meta import WalkMeta as WalkMeta
 from .audits.registry import AUDITS as AUDITS
 from .core.certificate import Observer as Observer
 from .core.convex import CrossEntropy as CrossEntropy
@@ -48,6 +50,7 @@ from .environments.hard.columns import ConsensusColumns as ConsensusColumns
 from .environments.hard.columns import SignEstimation as SignEstimation
 from .environments.hard.oblivious import CommonCoins as CommonCoins
 from .environments.hard.oblivious import HiddenExpert as HiddenExpert
+from .environments.recorded.hospitals import Hospitals as Hospitals
 from .environments.recorded.losses import Recorded as Recorded
 from .environments.recorded.losses import RecordedArray as RecordedArray
 from .environments.recorded.movielens import MovieLensGenres as MovieLensGenres

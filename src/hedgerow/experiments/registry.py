@@ -18,6 +18,8 @@ EXPERIMENTS: Registry[Experiment] = Registry(
         "gao2024-lowerbounds": "hedgerow.experiments.gao2024_lowerbounds:EXPERIMENT",
         "gao2024-speedup": "hedgerow.experiments.gao2024_speedup:EXPERIMENT",
         "heterogeneous-clients": "hedgerow.experiments.heterogeneous_clients:EXPERIMENT",
+        "jacobsen2025-figure2": "hedgerow.experiments.jacobsen2025_figure2:EXPERIMENT",
+        "jacobsen2025-table1": "hedgerow.experiments.jacobsen2025_table1:EXPERIMENT",
         "near-realizable": "hedgerow.experiments.near_realizable:EXPERIMENT",
     },
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 
 import numpy as np
 
@@ -193,16 +193,6 @@ LAST = Smoothing(rate=1.0, window=1)
 LEADER = Leader()
 
 
-@lru_cache(maxsize=1024)
-def _stacked(weighted: tuple[Weighted, ...], rounds: int) -> Array:
-    """The weights of several forecasters on the last rounds, one row each."""
-    rows = np.zeros((len(weighted), rounds))
-    for row, forecaster in zip(rows, weighted, strict=True):
-        used = min(forecaster.window, rounds)
-        row[rounds - used :] = forecaster.weights(used)
-    return rows
-
-
 @dataclass(frozen=True)
 class Panel:
     """Several forecasters, computed together.
@@ -223,26 +213,39 @@ class Panel:
 
     members: tuple[Forecaster, ...]
 
-    @property
+    @cached_property
     def window(self) -> int:
         """How many past rounds the forecasters need."""
         return max(member.window for member in self.members)
 
-    @property
-    def weighted(self) -> tuple[Weighted, ...]:
-        """The members that weight the last rounds."""
-        return tuple(member for member in self.members if isinstance(member, Weighted))
+    @cached_property
+    def _known(self) -> dict[int, Array]:
+        """Weights that were computed before, by the number of rounds."""
+        return {}
+
+    def weights(self, rounds: int) -> Array:
+        """Return the weights of the last rounds, one row for each member; 0 if it has none."""
+        if rounds not in self._known:
+            rows = np.zeros((len(self.members), rounds))
+            for row, member in zip(rows, self.members, strict=True):
+                if isinstance(member, Weighted):
+                    used = min(member.window, rounds)
+                    row[rounds - used :] = member.weights(used)
+            self._known[rounds] = rows
+        return self._known[rounds]
+
+    @cached_property
+    def _others(self) -> tuple[tuple[int, Forecaster], ...]:
+        """The members that are not weighted sums, with their positions."""
+        found = enumerate(self.members)
+        return tuple((i, member) for i, member in found if not isinstance(member, Weighted))
 
     def forecasts(self, past: Past) -> Array:
-        """Return all forecasts, of shape (forecasters, experts)."""
-        weighted = self.weighted
-        product = _stacked(weighted, len(past.recent)) @ past.recent
-        if len(weighted) == len(self.members):
-            return product
-        rows = iter(product)
-        return np.stack(
-            [next(rows) if isinstance(m, Weighted) else m.forecast(past) for m in self.members]
-        )
+        """Return all forecasts, of shape (forecasters, experts), in one matrix product."""
+        found = self.weights(len(past.recent)) @ past.recent
+        for i, member in self._others:
+            found[i] = member.forecast(past)
+        return found
 
 
 class _Named(Registry[Forecaster]):

@@ -37,6 +37,7 @@ from hedgerow.core.validate import between, expect, nearest
 from hedgerow.environments.recorded.data import find, find_any
 
 Patients = Literal["confirmed", "suspected"]
+Sizes = Literal["own", "fewest"]
 
 OFFICIAL = "hhs/COVID-19_Reported_Patient_Impact_and_Hospital_Capacity_by_Facility.csv"
 FILES = (OFFICIAL, f"{OFFICIAL}.gz", "hhs/anag-cw7u.csv", "hhs/nm_pa_ca_facility_weekly.csv.gz")
@@ -71,8 +72,7 @@ class Tally:
 class HospitalWeeks:
     """The reports of the hospitals that take part; arrays are (weeks, hospitals).
 
-    `beds` are public. Where a hospital does not report, they are those of the last week before, or
-    else of the first week after, in which it does.
+    `beds` are public, and 0 where a hospital does not report.
     """
 
     hospitals: tuple[str, ...]
@@ -83,10 +83,16 @@ class HospitalWeeks:
     tally: Tally
 
     @cached_property
-    def side(self) -> Array:
-        """What is public: the beds of each hospital, and the fewest of all that report."""
-        fewest = np.where(self.reporting, self.beds, np.inf).min(axis=1, keepdims=True)
-        return np.stack([self.beds, np.broadcast_to(fewest, self.beds.shape)], axis=-1)
+    def setting(self) -> Setting:
+        """The size of the game."""
+        weeks, hospitals = self.gains.shape
+        family = Gains(low=0.0, high=(1.0,) * hospitals)
+        return Setting(hospitals, hospitals, weeks, deciders=1, family=family)
+
+    @cached_property
+    def fewest(self) -> Array:
+        """The fewest beds of a hospital that reports, in each week."""
+        return np.where(self.reporting, self.beds, np.inf).min(axis=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,6 +117,10 @@ class Hospitals(Environment):
     first, last
         The first and the last day on which a week may begin. Default: those of the published
         experiment.
+    sizes
+        The public size of a hospital, to which algorithms with `sized=True` scale their noise: "own"
+        (default), the beds of the hospital in this week, or "fewest", for all hospitals the fewest
+        beds of any that reports in this week, as published.
     path
         The file, in the official format. None: the official file, or else the excerpt, in the
         folder `hhs` of a data folder.
@@ -132,13 +142,14 @@ class Hospitals(Environment):
     keep: float = 100.0
     first: str = FIRST
     last: str = LAST
+    sizes: Sizes = "own"
     path: str | None = None
 
     def __post_init__(self) -> None:
         two = len(self.state) == 2 and self.state.isascii() and self.state.isupper()
         expect(two, "state", self.state, 'to be two capital letters such as "NM"')
-        allowed = get_args(Patients)
-        expect(self.patients in allowed, "patients", self.patients, f"in {allowed}")
+        for name, allowed in {"patients": get_args(Patients), "sizes": get_args(Sizes)}.items():
+            expect(getattr(self, name) in allowed, name, getattr(self, name), f"in {allowed}")
         few = 0 <= self.suppressed < MOST_SUPPRESSED
         expect(few, "suppressed", self.suppressed, "in [0, 4): larger numbers are not suppressed")
         between("keep", self.keep, 0.0, 1e9)
@@ -153,10 +164,15 @@ class Hospitals(Environment):
         return _load(path, path.stat().st_mtime_ns, self)
 
     @property
+    def side(self) -> Array:
+        """What is public: the size of each hospital in each week, (weeks, hospitals, 1)."""
+        data = self.weeks
+        fewest = np.where(data.reporting, data.fewest[:, None], 0.0)
+        return (data.beds if self.sizes == "own" else fewest)[..., None]
+
+    @property
     def setting(self) -> Setting:
-        weeks, hospitals = self.weeks.gains.shape
-        family = Gains(low=0.0, high=(1.0,) * hospitals)
-        return Setting(hospitals, hospitals, weeks, deciders=1, family=family)
+        return self.weeks.setting
 
     @property
     def traits(self) -> Traits:
@@ -171,13 +187,13 @@ class Hospitals(Environment):
         data, part = self.weeks, slice(state, state + rounds)
         gains = data.gains[part]
         block = Block(
-            gains[:, None, :], gains[..., None], side=data.side[part], reporting=data.reporting[part]
+            gains[:, None, :], gains[..., None], side=self.side[part], reporting=data.reporting[part]
         )
         return block, state + rounds
 
     def fingerprint(self) -> str:
         data = self.weeks
-        return fingerprint_of(data.gains, data.side, data.reporting, repr(self))
+        return fingerprint_of(data.gains, self.side, data.reporting, repr(self))
 
 
 @lru_cache(maxsize=32)
@@ -240,18 +256,10 @@ def _in_the_game(
         tuple(names[kept].tolist()),
         tuple(date.fromordinal(int(day)) for day in days[some]),
         round_to_lattice(np.minimum(share, 1.0)),
-        _carried(np.where(reporting, beds, np.nan)),
+        np.where(reporting, beds, 0.0),
         reporting,
         tally,
     )
-
-
-def _carried(beds: Array) -> Array:
-    """Fill gaps with the last number before them, or else with the first after them."""
-    known = np.isfinite(beds)
-    at = np.where(known, np.arange(len(beds))[:, None], -1)
-    last = np.maximum.accumulate(at, axis=0)
-    return np.take_along_axis(beds, np.where(last < 0, known.argmax(axis=0), last), axis=0)
 
 
 def _refuse_repeats(cell: np.ndarray, names: np.ndarray, days: np.ndarray, path: Path) -> None:
