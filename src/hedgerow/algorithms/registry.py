@@ -26,6 +26,7 @@ ALGORITHMS: Registry[type[Any]] = Registry(
         ),
         "sparse_vector": "hedgerow.algorithms.sparse_vector.sparse_vector:SparseVector",
         "uniform": "hedgerow.algorithms.baselines.uniform:Uniform",
+        "walk_leader": "hedgerow.algorithms.walks.walk_leader:WalkLeader",
         "walk_meta": "hedgerow.algorithms.walks.walk_meta:WalkMeta",
     },
     AlgorithmSpec,

@@ -89,10 +89,10 @@ def _keeps_bound(spec: AlgorithmSpec, environment: Environment) -> bool:
 def _own_games_keep_bound(spec: AlgorithmSpec) -> None:
     """Check the bound on the games of a spec, without comparing to random guessing."""
     for environment, algorithm in games(spec):
-        bound = algorithm.regret_bound
-        if bound is None:
+        if algorithm.regret_bound is None:
             raise NotApplicable(f"{algorithm.name} declares no bound")
-        if not covered(bound, environment):
+        bound = algorithm.in_game(environment.traits).regret_bound
+        if bound is None or not covered(bound, environment):
             continue
         found = _regret(algorithm, environment)
         demand(

@@ -306,7 +306,8 @@ class Algorithm:
         """Return the algorithm with the certificate that holds in a game with these traits.
 
         The certificate states what the game itself reveals: which clients take part, which experts
-        sleep, which reports are late. Bounds that are proven only for the plain game are removed.
+        sleep, which reports are late. Bounds that are proven only for the plain game are removed;
+        what the algorithm needs is part of its plain game.
         """
         traits.require_support(self.name, self.supports)
         if not traits.features and traits.adversary != "adaptive":
@@ -316,7 +317,8 @@ class Algorithm:
             if feature in traits.features:
                 certificate = with_public_mask(certificate, assumption, narrower)
         kept = {name: v for name, v in self.parameters.items() if not name.endswith("_at_most")}
-        bound = None if Feature.LATE_REPORTS in traits.features else self.regret_bound
+        beyond = {Feature.LATE_REPORTS, Feature.SOME_REPORT} - self.needs
+        bound = None if beyond & traits.features else self.regret_bound
         return replace(self, certificate=certificate, parameters=kept, regret_bound=bound)
 
     @property

@@ -1,0 +1,266 @@
+"""The choices that all walks share: the budget, who reports, trust, the unit; and the certificate.
+
+Every report is mu-GDP by itself (`proofs/walks.md#reports`). A person with k records pays
+sqrt(k) mu, because each record enters its own report.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from math import inf
+from typing import Literal, get_args
+
+import numpy as np
+
+from hedgerow.algorithms.shared.noisy_reports import gaussian_share, noisy_reports
+from hedgerow.algorithms.walks import games
+from hedgerow.algorithms.walks.reports import SIZED_MOVE, NoisyReport
+from hedgerow.core.certificate import (
+    Assumption,
+    Certificate,
+    Channel,
+    Event,
+    Person,
+    Proof,
+    Unit,
+    not_private,
+)
+from hedgerow.core.environment import MASKS_AND_DELAYS, Feature
+from hedgerow.core.errors import Unsupported
+from hedgerow.core.games import Games
+from hedgerow.core.lattice import Array
+from hedgerow.core.losses import Gains
+from hedgerow.core.protocol import AlgorithmSpec
+from hedgerow.core.record import Record, of_own_expert
+from hedgerow.core.rounding import root_up, round_up
+from hedgerow.core.setting import Setting
+from hedgerow.core.validate import at_least, expect, positive
+from hedgerow.privacy.budget import Budget
+from hedgerow.privacy.calibrate import gaussian_scale, settled
+from hedgerow.privacy.composition.groups import appearances
+from hedgerow.privacy.curves import GaussianDP, Quoted
+from hedgerow.privacy.mechanisms import GaussianNoise
+
+PROOF = "walks.md"
+ReportModel = Literal["each", "slot", "silo"]
+Trust = Literal["local", "distributed"]
+PURPOSE = "report"
+UPLOADED = ("NoisyReport.values", "NoisyReport.variance")
+
+MEANINGS = {
+    "mu": "privacy budget in Gaussian DP; inf: no noise",
+    "reports": "who reports in a round: each client, one client, or each about its own expert",
+    "appearances": "the most reports that one person enters",
+    "sized": "whether noise is scaled by the public size of each client",
+    "report_mu": "mu of a single report",
+    "report_deviation": "standard deviation of the noise in each number of a report",
+}
+
+
+@dataclass(frozen=True)
+class WalkSpec(AlgorithmSpec):
+    """The choices of a walk, the noise of its reports and its certificate.
+
+    A subclass documents the parameters again. `noise` is None if `mu` is infinite.
+    """
+
+    mu: float | None = None
+    epsilon: float | None = None
+    delta: float = 1e-6
+    reports: ReportModel = "each"
+    trust: Trust = "local"
+    appearances: int = 1
+    sized: bool = False
+
+    def __post_init__(self) -> None:
+        for name, allowed in {"reports": get_args(ReportModel), "trust": get_args(Trust)}.items():
+            expect(getattr(self, name) in allowed, name, getattr(self, name), f"in {allowed}")
+        if self.mu is not None:
+            rule = "to be absent: give mu, or epsilon and delta"
+            expect(self.epsilon is None, "epsilon", self.epsilon, rule)
+            if self.mu != inf:
+                positive("mu", self.mu)
+        expect(0 < self.delta < 1, "delta", self.delta, "in (0, 1), for example 1e-6")
+        at_least("appearances", self.appearances, 1)
+        self.budget()  # refuses a wrong one
+        expect(
+            self.trust == "local" or self.reports == "each",
+            "trust",
+            self.trust,
+            f"to be 'local' with reports={self.reports!r}: nobody else reports about an expert",
+        )
+        expect(
+            self.trust == "local" or not self.sized,
+            "sized",
+            self.sized,
+            "only with trust='local': shares of noise have one size",
+        )
+
+    def budget(self) -> Budget | None:
+        """Return the budget of one person; None if there is no noise."""
+        if self.epsilon is not None:
+            return Budget(self.epsilon, self.delta)
+        return None if self.mu == inf else Budget(mu=1.0 if self.mu is None else self.mu)
+
+    @property
+    def silo(self) -> bool:
+        """Whether each client reports about its own expert only."""
+        return self.reports == "silo"
+
+    def width(self, setting: Setting) -> int:
+        """Return how many numbers a report has."""
+        return 1 if self.silo else setting.experts
+
+    def check_setting(self, setting: Setting) -> None:
+        """Refuse a setting that does not fit the reports."""
+        if self.silo and (setting.deciders != 1 or setting.clients != setting.experts):
+            raise Unsupported(
+                "reports='silo' needs one decider, and one client for each expert. "
+                f"Got deciders={setting.deciders}, clients={setting.clients}, "
+                f"experts={setting.experts}."
+            )
+        if self.reports == "slot" and setting.deciders != 1 and setting.clients != 1:
+            raise Unsupported(
+                "reports='slot' needs one decider, or one client that stands for all. "
+                f"Got deciders={setting.deciders}, clients={setting.clients}."
+            )
+
+    def sensitivity(self, setting: Setting) -> float:
+        """Return how far one record moves the value of a report (l2 norm), rounded up.
+
+        With sizes, it is the number times the size that moves, by little more than 1.
+        """
+        if self.sized:
+            return root_up(self.width(setting) * SIZED_MOVE**2)
+        spans = [Fraction(high) - Fraction(low) for low, high in _ranges(setting)]
+        squares = [span**2 for span in spans]
+        moved = root_up(max(squares) if self.silo else Fraction(sum(squares)))
+        expect(moved > 0, "the range of all losses or gains", moved, "> 0: nothing can be learned")
+        return moved
+
+    def noise(self, setting: Setting) -> GaussianNoise | None:
+        """Return the noise of one report, or the share of one client; None if there is none."""
+        budget, moved, times = self.budget(), self.sensitivity(setting), self.appearances
+        if budget is None:
+            return None
+        if self.trust == "distributed":  # the records of a person may add up in one sum
+            honest = max(1, setting.clients - 1)
+            return gaussian_share(PURPOSE, budget, round_up(Fraction(moved) * times), honest)
+
+        def together(scale: float) -> GaussianDP:
+            return self._together(GaussianNoise(PURPOSE, scale, moved))
+
+        least = root_up(Fraction(gaussian_scale(budget, moved)) ** 2 * times)
+        return GaussianNoise(PURPOSE, settled(least, together, budget), moved)
+
+    def _together(self, noise: GaussianNoise) -> GaussianDP:
+        """Return the curve of all records of one person."""
+        if self.trust == "distributed":
+            return noise.curve  # its sensitivity is that of all records in one sum
+        found = appearances(noise.curve, self.appearances, separate_reports=True)
+        assert isinstance(found, GaussianDP)
+        return found
+
+    def unit(self, setting: Setting) -> Unit:
+        """Return what is protected: one record, or a person."""
+        record = self._record(setting)
+        if self.appearances == 1 and not self.sized:
+            return Event(record=record)
+        return Person(self.appearances, may_span_clients=True, record=record)
+
+    def _record(self, setting: Setting) -> Record:
+        record = setting.family.record
+        return of_own_expert(record) if self.silo else record
+
+    def certificate(
+        self, setting: Setting, noise: GaussianNoise | None, announced: Mapping[str, Channel]
+    ) -> Certificate:
+        """Return the certificate: all views are computed from noisy reports.
+
+        `announced` are the channels of the fields of the broadcast.
+        """
+        if noise is None:
+            channels = {**dict.fromkeys(UPLOADED, Channel.UPLOADS), **announced}
+            reason = "mu is infinite: clients send their records without noise"
+            return not_private(reason, channels, self._record(setting))
+        curve, unit = self._together(noise), self.unit(setting)
+        anchor = {"each": "reports", "slot": "reports", "silo": "silos"}[self.reports]
+        return noisy_reports(
+            setting=setting,
+            reporting=noise,
+            report=UPLOADED[0],
+            announced={UPLOADED[1]: Channel.TIMING, **announced},
+            curve=curve if self.epsilon is None else Quoted(curve, self.delta),
+            proof=Proof(PROOF, "sizes" if self.sized else anchor),
+            composition="sum",
+            entered=self.appearances,
+            unit=unit,
+            adjacency=self._adjacency(unit),
+            assumes=frozenset({_public_sizes(unit.record)} if self.sized else ()),
+            separate=self.trust == "local",
+        )
+
+    def _adjacency(self, unit: Unit) -> str:
+        if not self.sized:
+            return unit.adjacency()
+        record = unit.record
+        what = record.name if self.appearances == 1 else record.plural
+        return (
+            f"change what one person contributes to at most {self.appearances} {what} "
+            f"{record.placed}, each {record.charge} by at most 1 / size of its client"
+        )
+
+    def supports(self, setting: Setting) -> frozenset[Feature]:
+        """Return the features of games that the reports allow."""
+        sizes = frozenset({Feature.SIDE_INFORMATION}) if self.sized else frozenset[Feature]()
+        if self.reports == "each":
+            return sizes | (MASKS_AND_DELAYS if setting.deciders is None else frozenset())
+        return sizes | {Feature.SOME_REPORT}
+
+    def needs(self, setting: Setting) -> frozenset[Feature]:
+        """Return the features of games without which clients cannot report."""
+        found = {Feature.SIDE_INFORMATION} if self.sized else set[Feature]()
+        if self.reports == "slot" and setting.clients > 1:
+            found.add(Feature.SOME_REPORT)
+        return frozenset(found)
+
+    def report_parameters(self, noise: GaussianNoise | None) -> dict[str, float]:
+        """Return what follows from the choices about one report."""
+        if noise is None:
+            return {}
+        found = {"report_deviation": noise.scale}
+        return {"report_mu": noise.curve.mu, **found} if self.trust == "local" else found
+
+    def games(self) -> Games | None:
+        """Return games of silos or of one reporter in each round."""
+        if self.silo:
+            return games.silos(self.sized)
+        return games.slots() if self.reports == "slot" else None
+
+
+def _ranges(setting: Setting) -> list[tuple[float, float]]:
+    """Return the range of the losses or gains of each expert."""
+    family = setting.family
+    if not isinstance(family, Gains):
+        return [(0.0, 1.0)] * setting.experts
+    low, high = family.ranges(setting.experts)
+    return list(zip(low.tolist(), high.tolist(), strict=True))
+
+
+def span(setting: Setting) -> float:
+    """Return the largest difference of the losses or gains of two experts in one round."""
+    ranges: Array = np.array(_ranges(setting))
+    return float(ranges[:, 1].max() - ranges[:, 0].min())
+
+
+def _public_sizes(record: Record) -> Assumption:
+    text = (
+        f"one person moves each {record.charge} of a client by at most 1 / size, and the size is "
+        "public and does not depend on the person"
+    )
+    return Assumption("PUBLIC_SIZES", text)
+
+
+__all__ = ["PROOF", "NoisyReport", "ReportModel", "Trust", "WalkSpec", "span"]
