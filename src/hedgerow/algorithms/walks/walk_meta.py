@@ -17,7 +17,13 @@ import numpy as np
 from hedgerow.algorithms.walks.choices import MEANINGS, WalkSpec, span
 from hedgerow.algorithms.walks.decorrelation import Decorrelation, MetaNoise, regret_bound
 from hedgerow.algorithms.walks.forecasters import FORECASTERS, PUBLISHED, Panel, Past
-from hedgerow.algorithms.walks.reports import NoisyReport, Reporter, noisy_vector, noisy_vectors
+from hedgerow.algorithms.walks.reports import (
+    NoisyReport,
+    Reporter,
+    noisy_vector,
+    noisy_vectors,
+    received,
+)
 from hedgerow.algorithms.walks.walk_leader import (
     ClientState,
     DeciderState,
@@ -169,7 +175,7 @@ class MetaWalk:
             self.client, block, range(at - 1, rounds - 1), source, self.server.adding.silo
         ):
             part = slice(at, at + len(noisy))
-            variance = self._variance(block, slice(at - 1, part.stop - 1))
+            variance = self._variance(block, slice(at - 1, part.stop - 1), source.server())
             state, chosen = self._many(state, noisy, variance, source.server())
             awake = heard(block.reporting[part]) if masked and block.reporting is not None else None
             plays[part], at = leader(chosen, True, awake), part.stop
@@ -215,25 +221,28 @@ class MetaWalk:
         after = ServerState(reported, recent, sums[-1].copy(), picks[-1], scores, covariance)
         return after, chosen
 
-    def _variance(self, block: Block, part: slice) -> Array:
+    def _variance(self, block: Block, part: slice, noise: Noise) -> Array:
         """Return the variance of the noise of every expert's gain in some rounds."""
-        clients, experts = block.reports.shape[1], self.server.adding.experts
+        clients, adding = block.reports.shape[1], self.server.adding
         side = Side(
             None if block.side is None else block.side[part],
             None if block.reporting is None else block.reporting[part],
         )
         size, shown = self.client.public(side, (part.stop - part.start, clients))
         each = np.where(shown, self.client.variance(size), 0.0)
-        if self.server.adding.silo:
+        if adding.silo:
             return each
-        return np.broadcast_to(each.sum(axis=1)[:, None], (len(each), experts))
+        totals, zeros = each.sum(axis=1), np.zeros(adding.experts)
+        if adding.only is not None and (totals != adding.only).any():  # refused by the server
+            wrong = NoisyReport(zeros, totals[totals != adding.only][0])
+            adding.aggregate(NoisySum(1, zeros), wrong, noise)
+        return np.broadcast_to(totals[:, None], (len(each), adding.experts))
 
     def _exchange(self, run: RunState, source: NoiseSource) -> RunState:
         everyone = source.everyone("client", len(run.clients.record))
         sent, clients = self.client.upload(run.clients, everyone)
-        if not self.server.adding.silo:
-            sent = NoisyReport(sent.values.sum(axis=0), sent.variance.sum(axis=0))
-        broadcast, server = self.server.aggregate(run.server, sent, source.server())
+        seen = received(sent, self.server.adding.silo)
+        broadcast, server = self.server.aggregate(run.server, seen, source.server())
         return self._receive(replace(run, clients=clients, server=server), broadcast)
 
     def _receive(self, run: RunState, broadcast: Forecast) -> RunState:

@@ -178,18 +178,27 @@ class Hospitals(Environment):
     def traits(self) -> Traits:
         return Traits(features=frozenset({Feature.SIDE_INFORMATION, Feature.SOME_REPORT}))
 
-    def start(self, seed: int) -> int:
+    def start(self, seed: int) -> tuple[Block, int]:
         del seed
-        return 0
+        data = self.weeks
+        return Block(
+            data.gains[:, None, :], data.gains[..., None], side=self.side, reporting=data.reporting
+        ), 0
 
-    def block(self, state: int, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, int]:
+    def block(
+        self, state: tuple[Block, int], rounds: int, past_plays: np.ndarray | None
+    ) -> tuple[Block, tuple[Block, int]]:
         del past_plays
-        data, part = self.weeks, slice(state, state + rounds)
-        gains = data.gains[part]
+        (whole, at), stop = state, state[1] + rounds
+        assert whole.side is not None
+        assert whole.reporting is not None
         block = Block(
-            gains[:, None, :], gains[..., None], side=self.side[part], reporting=data.reporting[part]
+            whole.losses[at:stop],
+            whole.reports[at:stop],
+            side=whole.side[at:stop],
+            reporting=whole.reporting[at:stop],
         )
-        return block, state + rounds
+        return block, (whole, stop)
 
     def fingerprint(self) -> str:
         data = self.weeks

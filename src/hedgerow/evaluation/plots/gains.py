@@ -56,7 +56,6 @@ def _draw(axes: Axes, panel: GainPanel, band: str) -> None:
     for name, level in panel.levels.items():
         axes.plot(rounds, np.append(0.0, level), color=GREY, linestyle="--", linewidth=1.2, label=name)
     axes.set_xlim(0, rounds[-1] * 1.02)
-    axes.set_ylim(bottom=0)
     axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
 
 
@@ -68,12 +67,13 @@ def plot_gains(
     `band` is the name of the bands, and `value` that of the vertical axis.
     """
     count = len(rows[0])
-    figure = Figure(figsize=(3.0 * count + 0.6, 2.5 * len(rows) + 1.4), layout="constrained")
+    figure = Figure(figsize=(3.0 * count + 2.4, 2.5 * len(rows) + 1.4), layout="constrained")
     head(figure, title)
     grid = figure.subplots(len(rows), count, sharey="row", sharex=True, squeeze=False)
     for line, panels in zip(grid, rows, strict=True):
         for axes, panel in zip(line, panels, strict=True):
             _draw(axes, panel, band)
+        line[0].set_ylim(bottom=0)
         line[0].set_ylabel(value)
     for axes in grid[-1]:
         axes.set_xlabel("round")
@@ -84,9 +84,7 @@ def plot_gains(
 
 def _legend(figure: Figure, axes: Axes) -> None:
     handles, labels = axes.get_legend_handles_labels()
-    figure.legend(
-        handles, labels, loc="outside upper left", ncols=min(4, len(labels)), frameon=False, fontsize=9
-    )
+    figure.legend(handles, labels, loc="outside right upper", frameon=False, fontsize=9)
 
 
 def plot_levels(
@@ -103,7 +101,7 @@ def plot_levels(
     `panels[heading][name][setting]` is a value. `levels` are dashed lines by heading: a name and a
     height.
     """
-    figure = Figure(figsize=(3.6 * len(panels) + 0.6, 5.0), layout="constrained")
+    figure = Figure(figsize=(3.4 * len(panels) + 2.6, 4.8), layout="constrained")
     head(figure, title)
     row = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for axes, (heading, series) in zip(row, panels.items(), strict=True):
@@ -130,7 +128,7 @@ def plot_levels(
             axes.axhline(height, color=GREY, linestyle="--", linewidth=1.2, label=name)
         axes.set_xticks(range(len(settings)), settings)
         axes.set_xlabel(parameter)
-        axes.set_ylim(bottom=0)
+    row[0].set_ylim(bottom=0)
     row[0].set_ylabel(value)
     _legend(figure, row[0])
     footnote(figure, note)
