@@ -12,6 +12,7 @@ from .algorithms.sparse_vector.doubling import Doubling as Doubling
 from .algorithms.sparse_vector.potential import Potential as Potential
 from .algorithms.sparse_vector.sparse_vector import SparseVector as SparseVector
 from .algorithms.walks.forecasters import FORECASTERS as FORECASTERS
+from .algorithms.walks.tree_leader import TreeLeader as TreeLeader
 from .algorithms.walks.walk_leader import WalkLeader as WalkLeader
 from .algorithms.walks.walk_meta import WalkMeta as WalkMeta
 from .audits.registry import AUDITS as AUDITS

@@ -25,6 +25,7 @@ ALGORITHMS: Registry[type[Any]] = Registry(
             "hedgerow.algorithms.dartboard.shrinking_dartboard:ShrinkingDartboard"
         ),
         "sparse_vector": "hedgerow.algorithms.sparse_vector.sparse_vector:SparseVector",
+        "tree_leader": "hedgerow.algorithms.walks.tree_leader:TreeLeader",
         "uniform": "hedgerow.algorithms.baselines.uniform:Uniform",
         "walk_leader": "hedgerow.algorithms.walks.walk_leader:WalkLeader",
         "walk_meta": "hedgerow.algorithms.walks.walk_meta:WalkMeta",

@@ -18,5 +18,6 @@ AUDITS: Registry[Callable[[Any], tuple[AuditCase, ...]]] = Registry(
         "running_leader": "hedgerow.audits.cases.running_leader:cases",
         "shrinking_dartboard": "hedgerow.audits.cases.dartboard:cases",
         "sparse_vector": "hedgerow.audits.cases.sparse_vector:cases",
+        "tree_leader": "hedgerow.audits.cases.tree_leader:cases",
     },
 )

@@ -1,6 +1,6 @@
 """Jacobsen and Fawaz 2025, Figure 2: cumulative gain on hospital reports, by state and budget.
 
-Each panel shows RW-Meta, RW-FTPL, the band between the worst and the best of the 12 linear
+Each panel shows RW-Meta, RW-FTPL, the tree-perturbed leader, the band between the worst and the best of the 12 linear
 forecasters that RW-Meta chooses among, and the best single hospital in hindsight. The data and the
 choices are those of `jacobsen2025-table1`. The heights of the printed figure are not in the text;
 its claim is that RW-Meta has negative static regret at low and moderate privacy levels: it gains
@@ -19,6 +19,7 @@ from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
 from hedgerow.experiments.jacobsen2025_table1 import (
     LEADER,
+    LEAST_NOISE,
     LINEAR,
     META,
     MUS,
@@ -26,6 +27,7 @@ from hedgerow.experiments.jacobsen2025_table1 import (
     entries,
     gains,
     label,
+    trees,
 )
 from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import StudyConfig
@@ -37,7 +39,7 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
     made = {}
     for state, name in STATES.items():
         game = Hospitals(state=state, sizes="fewest")
-        rows = tuple(entry for mu in MUS for entry in entries(state, mu))
+        rows = tuple(e for mu in MUS for e in (*entries(state, mu), trees(state, mu)[0]))
         made[state] = StudyConfig(name, game, rows, seeds=3 if quick else 100)
     return made
 
@@ -75,7 +77,7 @@ def draw(done: Studies, path: Path) -> None:
         [
             GainPanel(
                 f"{study.config.title}, mu = {mu:g}",
-                {name: study.of(label(name, mu)) for name in (META, LEADER)},
+                {name: study.of(label(name, mu)) for name in (META, LEADER, LEAST_NOISE)},
                 [study.of(label(name, mu)) for name in LINEAR],
                 {"best hospital in hindsight": best_hospital(done, state)},
             )

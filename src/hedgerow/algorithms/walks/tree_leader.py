@@ -1,0 +1,289 @@
+"""The tree-perturbed leader: follow the leader on running sums from a tree of noisy sums.
+
+This is the prior work of Agarwal and Singh (2017), with a trusted server. Privacy and regret are
+proven in `proofs/tree_leader.md`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import log, sqrt
+from operator import attrgetter
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+
+from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
+from hedgerow.algorithms.correlated.running_leader import (
+    ANNOUNCED,
+    FilteringClient,
+    Leader,
+    regret_bound,
+)
+from hedgerow.algorithms.shared.totals import LossSums
+from hedgerow.algorithms.walks.tree_games import silo_games
+from hedgerow.algorithms.walks.tree_sums import (
+    PADDING,
+    PROOF,
+    Game,
+    Reporter,
+    Reports,
+    Sensitivity,
+    TreeServer,
+    budget_of,
+    check_choices,
+)
+from hedgerow.core.certificate import Certificate, Proof
+from hedgerow.core.environment import Feature
+from hedgerow.core.games import Games
+from hedgerow.core.lattice import Array
+from hedgerow.core.losses import Gains, Linear
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
+from hedgerow.core.regret_bound import RegretBound
+from hedgerow.core.setting import Setting
+from hedgerow.core.validate import at_least, check_budget, expect
+from hedgerow.privacy.calibrate import gaussian_scale
+from hedgerow.privacy.curves import ApproximateDP, GaussianDP, Quoted
+from hedgerow.privacy.mechanisms import GaussianNoise
+
+Aim = Literal["min_noise", "min_regret"]
+Calibration = Literal["certified", "published"]
+DELTA = 1e-6
+
+
+@dataclass(frozen=True)
+class LeaderServer(TreeServer):
+    """Sends the expert with the smallest noisy running sum."""
+
+    def say(self, sums: Array) -> Leader:
+        return Leader(self.every, int(np.argmin(sums)))
+
+
+@dataclass(frozen=True)
+class TreeLeader(AlgorithmSpec):
+    r"""Follow the expert with the smallest noisy running sum, from a tree of noisy sums.
+
+    A trusted server keeps the sums over dyadic intervals with Gaussian noise. A running sum is put
+    together from at most $h = \lceil \log_2 T \rceil$ of them, and further draws are added so that
+    every running sum has the noise of $h$ draws. Gains are followed by the largest sum.
+
+    It is the prior work that newer algorithms are compared with. `RunningLeader` has less noise at
+    the same budget, and also works without a trusted server. The horizon must be known.
+
+    Parameters
+    ----------
+    epsilon, delta
+        The budget, epsilon in [1e-6, 1e6] and delta in (0, 1). Default: 1 and 1e-6.
+    mu
+        The budget in Gaussian DP, instead of epsilon and delta. inf: no budget; with
+        aim="min_noise" this is follow the leader, and nothing is protected.
+    aim
+        "min_noise" (default): the least noise that the budget needs. "min_regret": at least the
+        noise with the smallest regret bound, even if the budget needs less.
+    every
+        Rounds between two exchanges: from 1 (default) to the horizon.
+    padding
+        Whether every running sum gets the same amount of noise (default), as the paper has it.
+        False: no further draws; expert 0 is played until the first exchange.
+    reports
+        "each" (default): every client reports all experts. "silo": client i reports its own
+        number, that of expert i, and deciders play.
+    sensitivity
+        How far one person moves the vector of all charges of a round, in the l2 norm: a number, or
+        one for each round, where each node has noise for its own rounds (then padding must be
+        False). None (default): a whole record is protected, by the ranges of the loss family.
+    calibration
+        "certified" (default): the noise follows from the budget. "published": the constants of
+        Theorem 3.5; the certificate states their true cost.
+
+    Guarantee
+    ---------
+    One record of one client in one round, or with `sensitivity` the part of one person in one
+    round, is protected from the public and from other clients, even if all of them collude. The
+    server is trusted. Proof: `proofs/tree_leader.md#privacy`.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> setting = hr.Setting(clients=1, experts=24, horizon=148)
+    >>> algorithm = hr.TreeLeader(mu=1.0).build(setting)
+    >>> round(algorithm.parameters["deviation"], 2)  # sqrt(24) * 8 / mu
+    39.19
+    >>> algorithm.certificate.peer.curve
+    GaussianDP(mu=1.0)
+
+    References
+    ----------
+    Agarwal and Singh 2017, Algorithms 2 and 3; Theorem 3.5 for the published constants.
+    """
+
+    traits: ClassVar[SpecTraits] = SpecTraits(
+        forms={
+            "min regret": {"aim": "min_regret"},
+            "published": {"calibration": "published", "aim": "min_regret"},
+        },
+        meanings={
+            "mu": "budget of Gaussian DP",
+            "aim": "least noise, or least regret bound",
+            "padding": "every running sum has the same amount of noise",
+            "reports": "each client about all experts, or a silo about its own",
+            "sensitivity": "declared l2 move of the charges of one round by one person",
+            "draws": "draws of noise in a padded running sum",
+            "deviation": "largest standard deviation of the noise of a running sum",
+        },
+        families=(Linear, Gains),
+    )
+
+    epsilon: float | None = None
+    delta: float | None = None
+    mu: float | None = None
+    aim: Aim = "min_noise"
+    every: int = 1
+    padding: bool = True
+    reports: Reports = "each"
+    sensitivity: Sensitivity | None = None
+    calibration: Calibration = "certified"
+
+    def __post_init__(self) -> None:
+        if self.mu is None:
+            for name, default in (("epsilon", 1.0), ("delta", DELTA)):
+                if getattr(self, name) is None:
+                    object.__setattr__(self, name, default)
+            assert self.epsilon is not None
+            assert self.delta is not None
+            check_budget(self.epsilon, self.delta)
+            text = "> 0, for example 1e-6: Gaussian noise has no pure guarantee"
+            expect(self.delta > 0, "delta", self.delta, text)
+        budget_of(self.epsilon, self.delta, self.mu)
+        allowed = {"aim": get_args(Aim), "calibration": get_args(Calibration)}
+        for name, options in allowed.items():
+            expect(getattr(self, name) in options, name, getattr(self, name), f"in {options}")
+        at_least("every", self.every, 1)
+        if isinstance(self.sensitivity, list | np.ndarray):
+            object.__setattr__(self, "sensitivity", tuple(np.asarray(self.sensitivity).tolist()))
+        check_choices(self.reports, self.sensitivity)
+        own = isinstance(self.sensitivity, tuple)
+        rule = "True with aim='min_regret': its bound needs equal noise in every running sum"
+        expect(self.padding or self.aim == "min_noise", "padding", self.padding, rule)
+        rule = "False where sensitivity has a number for each round: nodes differ in their noise"
+        expect(not (own and self.padding), "padding", self.padding, rule)
+        if self.calibration == "published":
+            rule = "None with calibration='published', which is for epsilon and delta"
+            expect(self.mu is None, "mu", self.mu, rule)
+            rule = "not to differ by round with calibration='published'"
+            expect(not own, "sensitivity", self.sensitivity, rule)
+
+    def resolve(self, setting: Setting) -> Algorithm:
+        game = Game(setting, self.every, self.reports, self.sensitivity)
+        noise, experts = self._noise(game), setting.experts
+        server = LeaderServer(
+            experts,
+            self.every,
+            game.encoder,
+            noise,
+            game.draws,
+            self.padding,
+            isinstance(setting.family, Gains),
+            game.own_scales(),
+        )
+        playing = setting.deciders is None
+        plain = playing and isinstance(setting.family, Linear)
+        errors = _errors(game, server)
+        return Algorithm(
+            name="tree_leader",
+            setting=setting,
+            client=FilteringClient(experts) if playing else Reporter(1 if game.silo else experts),
+            server=server,
+            decider=None if playing else FilteringClient(experts),
+            certificate=self._certificate(game, noise),
+            upload=LossSums,
+            broadcast=Leader,
+            combine="each" if game.silo else "sum",
+            supports=frozenset()
+            if playing
+            else frozenset({Feature.SIDE_INFORMATION, Feature.SOME_REPORT}),
+            common_play=attrgetter("expert") if playing else None,
+            regret_bound=self._bound(game, errors),
+            reference=FollowTheLeader(self.every).build(setting) if plain else None,
+            free_noise=frozenset({PADDING} if self.padding and noise is not None else ()),
+            parameters={"draws": game.draws, "deviation": float(errors.max())},
+        )
+
+    def _noise(self, game: Game) -> GaussianNoise | None:
+        """The noise of a node; the sensitivity is that of all releases of the game together."""
+        budget, _ = budget_of(self.epsilon, self.delta, self.mu)
+        moved = game.moved()
+        scale = 0.0 if budget is None else gaussian_scale(budget, moved)
+        if self.calibration == "published":
+            assert self.epsilon is not None
+            assert self.delta is not None
+            change = moved / sqrt(game.draws)
+            scale = change / self.epsilon * game.draws * log(game.draws / self.delta)
+        if self.aim == "min_regret":
+            scale = max(scale, self._least_regret(game))
+        return GaussianNoise("node", scale, moved) if scale > 0 else None
+
+    def _least_regret(self, game: Game) -> float:
+        """The scale of a node that minimises the regret bound, or the published one for it."""
+        if self.calibration == "published":
+            experts = game.setting.experts
+            return game.diameter * sqrt(game.batches / (sqrt(experts) * game.draws))
+        return game.clients * game.every * game.span * sqrt(game.batches / (2 * game.draws))
+
+    def _certificate(self, game: Game, noise: GaussianNoise | None) -> Certificate:
+        curve = GaussianDP(0.0) if noise is None else noise.curve
+        claimed = None
+        if self.calibration == "published" and self.epsilon is not None and self.delta is not None:
+            claimed = ApproximateDP(self.epsilon, self.delta)
+        quoted = curve if self.delta is None else Quoted(curve, self.delta)
+        labels: dict[str, Any] = {"calibration": self.calibration, "claimed": claimed}
+        return game.certificate(quoted, noise, ANNOUNCED, "shifts", **labels)
+
+    def _bound(self, game: Game, errors: Array) -> RegretBound | None:
+        """The bound per client; where deciders play, nothing ties their charges to reports."""
+        setting, span = game.setting, game.span
+        if setting.deciders is not None or not errors.any():
+            return None
+        if self.padding:
+            value = padded_bound(setting, self.every, float(errors[0]) / span)
+        else:
+            value = regret_bound(setting, self.every, errors / span)
+        return RegretBound(span * value, "oblivious", Proof(PROOF, "leader"))
+
+    def audit_variants(self) -> tuple[TreeLeader, ...]:
+        return (replace(self, every=1),)  # the noise is used whatever the budget is
+
+    def games(self) -> Games | None:
+        return silo_games(self.sensitivity) if self.reports == "silo" else None
+
+
+def padded_bound(setting: Setting, every: int, deviation: float) -> float:
+    """Bounds the expected regret per client if all running sums have one standard deviation.
+
+    The losses are in [0, 1] and fixed in advance.
+
+    >>> setting = Setting(clients=1, experts=10, horizon=1000)
+    >>> round(padded_bound(setting, 1, sqrt(500.0)), 1) == round(sqrt(4 * 1000 * log(10)), 1)
+    True
+    """
+    if setting.experts == 1:
+        return 0.0
+    batch, batches = setting.clients * every, -(-setting.rounds // every)
+    spread = deviation + batches * batch**2 / (2 * deviation)
+    return min(float(setting.rounds), sqrt(2 * log(setting.experts)) * spread / setting.clients)
+
+
+def _errors(game: Game, server: TreeServer) -> Array:
+    """The standard deviations of the running sums after each exchange."""
+    count = game.tree.rounds
+    if server.releasing is None:
+        return np.zeros(count)
+    scale = server.releasing.scale
+    if server.padding:
+        return np.full(count, scale * sqrt(game.draws))
+    if not server.scales:
+        return scale * game.tree.error_by_round()
+    squares = np.zeros(count + 1)  # of a running sum: its last node, and what is before it
+    for end in range(1, count + 1):
+        squares[end] = server.scales[end - 1] ** 2 + squares[end & (end - 1)]
+    return scale * np.sqrt(squares[1:])

@@ -1,0 +1,360 @@
+"""Running sums that a trusted server keeps in a binary tree: what tree leader and tree hedge share.
+
+At exchange k one node is released: the sum of the last 2^t batches, where 2^t is the largest power
+of two that divides k. Each running sum is put together from at most h nodes, and a batch is in at
+most h of them. Padding brings every running sum to h draws of noise. The proofs are in
+`proofs/tree_leader.md`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from math import inf, sqrt
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+
+from hedgerow.algorithms.correlated.factorisation import rounded_up
+from hedgerow.algorithms.correlated.filters import FilterState
+from hedgerow.algorithms.correlated.lattice import LatticeEncoder
+from hedgerow.algorithms.correlated.running_leader import ServerState
+from hedgerow.algorithms.correlated.tree import Tree
+from hedgerow.algorithms.shared.totals import LossSums, check_interval
+from hedgerow.core.block import Side
+from hedgerow.core.certificate import (
+    Assumption,
+    Certificate,
+    Channel,
+    Composition,
+    Event,
+    Person,
+    PrivacyCurve,
+    Proof,
+    Unit,
+    not_private,
+    trusted_server,
+)
+from hedgerow.core.errors import Unsupported
+from hedgerow.core.lattice import Array, Units, from_units, round_to_lattice, to_units
+from hedgerow.core.losses import Gains
+from hedgerow.core.noise import Noise
+from hedgerow.core.protocol import Context
+from hedgerow.core.record import Record, of_own_expert
+from hedgerow.core.rounding import root_up, round_up
+from hedgerow.core.setting import Setting
+from hedgerow.core.validate import expect, positive
+from hedgerow.privacy.budget import Budget
+from hedgerow.privacy.mechanisms import AdditiveNoise, GaussianNoise
+
+PROOF = "tree_leader.md"
+PADDING = "padding"
+STEP = 2.0**-20
+
+Reports = Literal["each", "silo"]
+Sensitivity = float | tuple[float, ...]
+NodeNoise = GaussianNoise | AdditiveNoise
+
+
+@dataclass(frozen=True)
+class ReporterState:
+    """The charges since the last upload, in lattice units."""
+
+    losses: Units
+
+
+@dataclass(frozen=True)
+class Reporter:
+    """A client that reports while deciders play; public side information is not used."""
+
+    state: ClassVar[type[Any]] = ReporterState
+
+    numbers: int
+
+    def start(self, noise: Noise) -> ReporterState:
+        return ReporterState(np.zeros((*noise.batch, self.numbers), np.int64))
+
+    def receive(self, state: ReporterState, broadcast: Any) -> ReporterState:
+        del broadcast
+        return ReporterState(np.zeros_like(state.losses))
+
+    def play(self, state: ReporterState, context: Context, noise: Noise) -> Any:
+        del state, context, noise
+        raise Unsupported("This client reports and does not play: deciders do.")
+
+    def observe(
+        self, state: ReporterState, reports: Array, noise: Noise, side: Side | None = None
+    ) -> ReporterState:
+        del noise, side
+        return ReporterState(state.losses + to_units(reports))
+
+    def upload(self, state: ReporterState, noise: Noise) -> tuple[LossSums, ReporterState]:
+        del noise
+        return LossSums(state.losses), state
+
+
+@dataclass(frozen=True)
+class TreeServer(ABC):
+    """Keeps the tree of noisy sums and says what follows from the newest running sum.
+
+    `releasing` is the noise of a node; None: no noise. With `scales`, the node of each exchange is
+    divided by its own scale before noise is added, and multiplied by it afterwards. Gains are
+    counted as negative losses.
+    """
+
+    state: ClassVar[type[Any]] = ServerState
+
+    experts: int
+    every: int
+    encoder: LatticeEncoder
+    releasing: NodeNoise | None
+    draws: int
+    padding: bool = True
+    gains: bool = False
+    scales: tuple[float, ...] = ()
+
+    @abstractmethod
+    def say(self, sums: Array) -> Any:
+        """Return the broadcast that follows from noisy running sums."""
+
+    @cached_property
+    def decoder(self) -> Any:
+        """The stream from noisy nodes to running sums."""
+        return self.encoder.factorisation.decoder
+
+    def open(self, noise: Noise) -> tuple[Any, ServerState]:
+        shape = (self.experts,)
+        state = ServerState(0, self.encoder.start(shape).memory, self.decoder.start(shape).memory)
+        return self.say(self._padded(np.zeros(shape), 0, noise)), state
+
+    def aggregate(
+        self, state: ServerState, uploads: LossSums, noise: Noise
+    ) -> tuple[Any, ServerState]:
+        count = state.exchanges
+        # one vector of all experts, or one number from each silo
+        sums = from_units(np.reshape(uploads.losses, self.experts))
+        node, after = self.encoder.step(
+            FilterState(count, state.filtered), 0.0 - sums if self.gains else sums
+        )
+        totals, decoded = self.decoder.step(
+            FilterState(count, state.decoded), self._released(node, count, noise)
+        )
+        broadcast = self.say(self._padded(totals, count + 1, noise))
+        return broadcast, ServerState(count + 1, after.memory, decoded.memory)
+
+    def _released(self, node: Array, count: int, noise: Noise) -> Array:
+        if self.releasing is None:
+            return node
+        if not self.scales:
+            return noise.release(self.releasing, node)
+        scale = self.scales[count]
+        return scale * noise.release(self.releasing, round_to_lattice(node / scale))
+
+    def _padded(self, sums: Array, count: int, noise: Noise) -> Array:
+        """Add draws of noise until there are as many as in every other running sum."""
+        missing = self.draws - count.bit_count()
+        if self.releasing is None or not self.padding or not missing:
+            return sums
+        scale = self.releasing.scale
+        if isinstance(self.releasing, GaussianNoise):  # one draw has the law of several
+            return sums + noise.draw(
+                "gaussian", PADDING, (self.experts,), scale=sqrt(missing) * scale
+            )
+        drawn = noise.draw(self.releasing.law, PADDING, (missing, self.experts), scale=scale)
+        return sums + drawn.sum(axis=0)
+
+
+@dataclass(frozen=True)
+class Game:
+    """What the tree needs to know about a game: sizes, ranges, and how far one unit moves it."""
+
+    setting: Setting
+    every: int
+    reports: Reports
+    sensitivity: Sensitivity | None = None
+
+    def __post_init__(self) -> None:
+        setting = self.setting
+        check_interval(self.every, setting)
+        if self.silo and (setting.deciders is None or setting.clients != setting.experts):
+            raise Unsupported(
+                "reports='silo' needs separate deciders and one client for each expert, got "
+                f"{setting}."
+            )
+        if isinstance(self.sensitivity, tuple):
+            rule = f"to have one number for each of {setting.rounds} rounds"
+            length = len(self.sensitivity)
+            expect(length == setting.rounds, "the length of sensitivity", length, rule)
+
+    @property
+    def silo(self) -> bool:
+        """Whether each client reports its own expert only."""
+        return self.reports == "silo"
+
+    @property
+    def clients(self) -> int:
+        """How many vectors a round adds up: that of every client, or one from all silos."""
+        return 1 if self.silo else self.setting.clients
+
+    @property
+    def batches(self) -> int:
+        return -(-self.setting.rounds // self.every)
+
+    @cached_property
+    def tree(self) -> Tree:
+        """The tree of all exchanges: one before each batch but the first."""
+        return Tree(max(1, self.batches - 1), "naive")
+
+    @property
+    def draws(self) -> int:
+        """The most nodes that a batch is in, and the draws of noise in a padded sum."""
+        return self.tree.rounds.bit_length()
+
+    @cached_property
+    def ranges(self) -> tuple[Array, Array]:
+        """The smallest and the largest charge of each expert in one round."""
+        width, family = self.setting.experts, self.setting.family
+        if not isinstance(family, Gains):
+            return np.zeros(width), np.ones(width)
+        low, high = family.ranges(width)
+        return 0.0 - high, 0.0 - low
+
+    @property
+    def span(self) -> float:
+        """The largest minus the smallest charge of a round; above 0 also for constant gains."""
+        return max(STEP, float(self.ranges[1].max() - self.ranges[0].min()))
+
+    @property
+    def encoder(self) -> LatticeEncoder:
+        largest = max(STEP, float(np.abs(self.ranges).max()))
+        return LatticeEncoder(self.tree, self.setting.experts, largest * self.clients * self.every)
+
+    def change(self, norm: Literal["l1", "l2"]) -> float:
+        """How far one record moves the vector of a round, rounded upward."""
+        lengths = [
+            max(Fraction(STEP), Fraction(high) - Fraction(low))
+            for low, high in zip(*(side.tolist() for side in self.ranges), strict=True)
+        ]
+        if self.silo:
+            return round_up(max(lengths))
+        if norm == "l1":
+            return round_up(sum(lengths, Fraction(0)))
+        return root_up(sum((length**2 for length in lengths), Fraction(0)))
+
+    @property
+    def diameter(self) -> float:
+        """The largest distance of two sums of a batch."""
+        low, high = self.ranges
+        return self.clients * self.every * float(np.sqrt(np.square(high - low).sum()))
+
+    def own_scales(self) -> tuple[float, ...]:
+        """The largest move in each node, where it differs by round; otherwise nothing."""
+        if not isinstance(self.sensitivity, tuple):
+            return ()
+        by_batch = self._by_batch()
+        ends = range(1, self.tree.rounds + 1)
+        return tuple(float(by_batch[end - (end & -end) : end].max()) for end in ends)
+
+    def _by_batch(self) -> Array:
+        """The largest move of a round in each batch."""
+        starts = np.arange(0, self.setting.rounds, self.every)
+        return np.maximum.reduceat(np.asarray(self.sensitivity, float), starts)
+
+    def moved(self) -> float:
+        """The l2 distance that one unit moves all releases of the game, rounded upward."""
+        scales = self.own_scales()
+        if not scales:
+            given = self.sensitivity
+            change = self.change("l2") if given is None else float(np.max(given))
+            return self.encoder.sensitivity(change)
+        by_batch, shares = self._by_batch(), np.zeros(self.batches)
+        for end, scale in enumerate(scales, 1):
+            first = end - (end & -end)
+            shares[first:end] += (by_batch[first:end] / scale) ** 2
+        plain = rounded_up(sqrt(float(shares.max())), self.tree.rounds)
+        rounding = STEP * root_up(Fraction(self.setting.experts * self.draws))
+        return round_up(Fraction(plain) + Fraction(rounding))
+
+    def certificate(
+        self,
+        curve: PrivacyCurve,
+        noise: NodeNoise | None,
+        announced: Mapping[str, Channel],
+        composition: Composition,
+        **labels: Any,
+    ) -> Certificate:
+        """The certificate of a trusted server; without noise nothing is protected."""
+        channels = {"LossSums.losses": Channel.UPLOADS, **announced}
+        if noise is None:
+            return not_private("no noise is added", channels, self.setting.family.record)
+        found = trusted_server(
+            setting=self.setting,
+            curve=curve,
+            proof=Proof(PROOF, "own-scales" if self.own_scales() else "privacy"),
+            channels=channels,
+            mechanisms=(noise,),
+            composition=composition,
+            entered=self.draws,
+            **labels,
+        )
+        unit, adjacency, assumed = self._unit()
+        guarantees = tuple(
+            replace(
+                g,
+                unit=unit,
+                adjacency=adjacency,
+                assumes=g.assumes | assumed if g.protects else g.assumes,
+            )
+            for g in found.guarantees
+        )
+        return replace(found, guarantees=guarantees)
+
+    def _unit(self) -> tuple[Unit, str, frozenset[Assumption]]:
+        """What is protected: a record, or the part of one person in one round."""
+        record, given = self.setting.family.record, self.sensitivity
+        if given is None:
+            unit = Event(record=of_own_expert(record) if self.silo else record)
+            return unit, unit.adjacency(), frozenset()
+        most = f"{float(np.max(given)):.6g}"
+        if isinstance(given, tuple):
+            most = f"a declared number for each round ({most} at most)"
+        part = Record(
+            "visit",
+            "v",
+            "",
+            f"what one person adds to all {record.charges} of one round",
+            record.charge,
+            record.bounds,
+        )
+        person = Person(1, may_span_clients=True, record=part)
+        moves = f"moves the {record.charges} of all experts in one round by at most {most}"
+        text = f"one person {moves} in the l2 norm; this is not checked"
+        return (
+            person,
+            f"{person.adjacency()}; it {moves} in the l2 norm",
+            frozenset({Assumption("DECLARED_SENSITIVITY", text)}),
+        )
+
+
+def check_choices(reports: str, sensitivity: Sensitivity | None) -> None:
+    """Refuse choices that no game has."""
+    expect(reports in get_args(Reports), "reports", reports, f"in {get_args(Reports)}")
+    for number in sensitivity if isinstance(sensitivity, tuple) else (sensitivity,):
+        if number is not None:
+            positive("sensitivity", number)
+
+
+def budget_of(
+    epsilon: float | None, delta: float | None, mu: float | None
+) -> tuple[Budget | None, float | None]:
+    """The budget and the delta at which to quote it; without a budget (mu = inf) None.
+
+    >>> budget_of(None, None, 0.5)
+    (Budget(epsilon=None, delta=None, mu=0.5, rho=None), None)
+    """
+    if mu == inf and epsilon is None and delta is None:
+        return None, None
+    return Budget(epsilon=epsilon, delta=delta, mu=mu), delta
