@@ -322,7 +322,7 @@ class Game:
         if isinstance(given, tuple):
             most = f"a declared number for each round ({most} at most)"
         part = Record(
-            "visit",
+            f"{record.charge} of a visit",
             "v",
             "",
             f"what one person adds to all {record.charges} of one round",
