@@ -240,9 +240,12 @@ class Panel:
         found = enumerate(self.members)
         return tuple((i, member) for i, member in found if not isinstance(member, Weighted))
 
-    def forecasts(self, past: Past) -> Array:
-        """Return all forecasts, of shape (forecasters, experts), in one matrix product."""
-        found = self.weights(len(past.recent)) @ past.recent
+    def forecasts(self, past: Past, out: Array | None = None) -> Array:
+        """Return all forecasts, of shape (forecasters, experts), in one matrix product.
+
+        They are written to `out` if it is given.
+        """
+        found = np.matmul(self.weights(len(past.recent)), past.recent, out=out)
         for i, member in self._others:
             found[i] = member.forecast(past)
         return found

@@ -8,6 +8,7 @@ this is computed from the reports, so it costs no privacy. Proofs: `proofs/walk_
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, fields, replace
 from math import sqrt
 from typing import Any, ClassVar, Literal, get_args
@@ -161,65 +162,104 @@ class MetaWalk:
     server: MetaServer
 
     def advance(self, run: RunState, block: Block, source: NoiseSource) -> tuple[RunState, Trace]:
-        rounds, plays, exchanges, at = block.rounds, np.empty(block.rounds, np.int64), 0, 0
-        masked = self.server.adding.silo and block.reporting is not None
-        while at < rounds and (at == 0 or run.server.reported == 0):  # one exchange by the roles
-            if run.remaining == 0:
-                run, exchanges = self._exchange(run, source), exchanges + 1
-            awake = heard(block.reporting[at]) if masked and block.reporting is not None else None
+        rounds, state, plays = block.rounds, run.server, list[np.ndarray]()
+        shown = block.reporting if self.server.adding.silo else None
+        if run.remaining:  # no report is due before the first round
             forecast = run.clients.sums if self.decider is None else run.deciders.sums
-            plays[at] = leader(forecast[0], True, awake)
-            run, at = self._observe(run, block, at, source), at + 1
-        state, first, chosen = run.server, at, None
-        for noisy in noisy_vectors(
-            self.client, block, range(at - 1, rounds - 1), source, self.server.adding.silo
-        ):
+            plays.append(leader(forecast[:1], True, heard(None if shown is None else shown[:1])))
+        at = len(plays)
+        exchanges, chosen = rounds - at, None
+        for noisy, variance in self._reports(run, block, source):
             part = slice(at, at + len(noisy))
-            variance = self._variance(block, slice(at - 1, part.stop - 1), source.server())
-            state, chosen = self._many(state, noisy, variance, source.server())
-            awake = heard(block.reporting[part]) if masked and block.reporting is not None else None
-            plays[part], at = leader(chosen, True, awake), part.stop
+            awake = heard(None if shown is None else shown[part])
+            state, played, chosen = self._many(state, noisy, variance, awake, source.server())
+            plays.append(played)
+            at = part.stop
         if chosen is not None:
-            run = self._receive(replace(run, server=state), Forecast(1, chosen[-1]))
-            run = replace(self._observe(run, block, rounds - 1, source), round=run.round + at - first)
-        common = np.broadcast_to(plays[:, None], block.losses.shape[:2])
-        return run, Trace(common, exchanges + at - first)
+            run = self._receive(replace(run, server=state), Forecast(1, chosen))
+        common = np.broadcast_to(np.concatenate(plays)[:, None], block.losses.shape[:2])
+        noise, last = source.everyone("client", block.reports.shape[1]), rounds - 1
+        seen = self.client.observe(run.clients, block.reports[last], noise, block.side_of(last))
+        after = replace(run, round=run.round + rounds, clients=seen, remaining=0)
+        return after, Trace(common, exchanges)
+
+    def _reports(
+        self, run: RunState, block: Block, source: NoiseSource
+    ) -> Iterator[tuple[Array, Array]]:
+        """Yield the noisy vectors of some rounds and the variances of their noise, in pieces.
+
+        The first one may be that of the round before the block.
+        """
+        adding, first = self.server.adding, list[tuple[Array, Array]]()
+        if run.remaining == 0:
+            everyone = source.everyone("client", len(run.clients.record))
+            sent = received(self.client.upload(run.clients, everyone)[0], adding.silo)
+            first.append(noisy_vector(sent, adding.experts, adding.silo))
+            self._check(float(first[0][1][0]), source.server())
+        rounds, at = range(block.rounds - 1), 0
+        for noisy in noisy_vectors(self.client, block, rounds, source, adding.silo):
+            part = slice(at, at + len(noisy))
+            variance = self._variance(block, part, source.server())
+            before = [(values[None], v[None]) for values, v in first]
+            pieces = zip(*before, (noisy, variance), strict=True)
+            noisy, variance = (np.concatenate(piece) for piece in pieces)
+            yield noisy, variance
+            first, at = [], part.stop
+        for values, variance in first:
+            yield values[None], variance[None]
 
     def _many(
-        self, state: ServerState, noisy: Array, variance: Array, noise: Noise
-    ) -> tuple[ServerState, Array]:
-        """Return the state after several rounds, and the forecasts that follow from each."""
-        server, rounds, before = self.server, len(noisy), len(state.recent)
+        self, state: ServerState, noisy: Array, variance: Array, shown: np.ndarray | None, noise: Noise
+    ) -> tuple[ServerState, np.ndarray, Array]:
+        """Return the state after several rounds, their plays, and the last forecast to follow.
+
+        `shown` marks the experts that may be followed in each round.
+        """
+        server, rounds, count = self.server, len(noisy), len(state.scores)
         panel, values, sums = server.panel, server.signed(noisy), noisy.copy()
-        sums[0] += state.sums
+        sums[0] += state.sums if state.reported else np.sqrt(variance[0]) * state.sums
         totals = server.signed(np.cumsum(sums, axis=0, out=sums))
-        history = np.concatenate([state.recent, values])
-        count = len(state.scores)
-        forecasts = np.empty((rounds, count, noisy.shape[1]))
-        for i in range(rounds):
+        history, before = np.concatenate([state.recent, values]), len(state.recent)
+        one = np.empty((count, values.shape[1]))  # all rounds in the same place, in the cache
+
+        def forecasts(i: int) -> Array:
             stop = before + i + 1
             recent = history[max(0, stop - panel.window) : stop]
-            forecasts[i] = panel.forecasts(Past(recent, totals[i], state.reported + i + 1))
-        picks = np.concatenate([state.picks[None], forecasts.argmax(axis=-1)])
-        scores, covariance, chosen = state.scores, state.covariance, forecasts[:, 0]
-        if server.follow == "mean":
-            chosen = forecasts.mean(axis=1)
-        elif count > 1:
-            gained = np.take_along_axis(values, picks[:-1], axis=-1)
+            return panel.forecasts(Past(recent, totals[i], state.reported + i + 1), one)
+
+        picks = np.empty((rounds + 1, count), np.int64)
+        picks[0], mean = state.picks, server.follow == "mean"
+        means = np.empty(rounds, np.int64)
+        for i in range(rounds):
+            found = forecasts(i)
+            found.argmax(axis=-1, out=picks[i + 1])
+            if mean:
+                means[i] = found.mean(axis=0).argmax()
+        scores, covariance, followed = state.scores, state.covariance, np.zeros(rounds, np.int64)
+        if not mean and count > 1:
+            gained, more = np.take_along_axis(values, picks[:-1], -1), shared(picks[:-1], variance)
             gained[0] += scores
-            more = shared(picks[:-1], variance)
             more[0] += covariance
-            all_scores, all_covariance = np.cumsum(gained, axis=0), np.cumsum(more, axis=0)
+            gained, more = np.cumsum(gained, axis=0), np.cumsum(more, axis=0)
             normal = noise.draw("gaussian", CHOICE, (count,), rounds=rounds, scale=1.0)
-            round_numbers = np.arange(state.reported + 2.0, state.reported + rounds + 2.0)
-            extra = server.decorrelation.noise(all_covariance, round_numbers, normal)
-            followed = np.argmax(all_scores + extra, axis=-1)
-            chosen = forecasts[np.arange(rounds), followed]
-            scores, covariance = all_scores[-1], all_covariance[-1]
+            coming = np.arange(state.reported + 2.0, state.reported + rounds + 2.0)
+            extra = server.decorrelation.noise(more, coming, normal)
+            followed = np.argmax(gained + extra, axis=-1)
+            scores, covariance = gained[-1], more[-1]
+
+        def chosen(i: int) -> Array:
+            found = forecasts(i)
+            return found.mean(axis=0) if mean else found[followed[i]].copy()
+
+        plays = means if mean else picks[np.arange(1, rounds + 1), followed]
+        if shown is not None:
+            for i in np.flatnonzero(~np.take_along_axis(shown, plays[:, None], -1)[:, 0]):
+                plays[i] = leader(chosen(i), True, shown[i])
         recent = history[max(0, len(history) - panel.window) :].copy()
-        reported = state.reported + rounds
-        after = ServerState(reported, recent, sums[-1].copy(), picks[-1], scores, covariance)
-        return after, chosen
+        after = ServerState(
+            state.reported + rounds, recent, sums[-1].copy(), picks[-1], scores, covariance
+        )
+        return after, plays, chosen(rounds - 1)
 
     def _variance(self, block: Block, part: slice, noise: Noise) -> Array:
         """Return the variance of the noise of every expert's gain in some rounds."""
@@ -232,28 +272,22 @@ class MetaWalk:
         each = np.where(shown, self.client.variance(size), 0.0)
         if adding.silo:
             return each
-        totals, zeros = each.sum(axis=1), np.zeros(adding.experts)
-        if adding.only is not None and (totals != adding.only).any():  # refused by the server
-            wrong = NoisyReport(zeros, totals[totals != adding.only][0])
-            adding.aggregate(NoisySum(1, zeros), wrong, noise)
+        totals = each.sum(axis=1)
+        for total in np.unique(totals).tolist() if adding.only is not None else ():
+            self._check(total, noise)
         return np.broadcast_to(totals[:, None], (len(each), adding.experts))
 
-    def _exchange(self, run: RunState, source: NoiseSource) -> RunState:
-        everyone = source.everyone("client", len(run.clients.record))
-        sent, clients = self.client.upload(run.clients, everyone)
-        seen = received(sent, self.server.adding.silo)
-        broadcast, server = self.server.aggregate(run.server, seen, source.server())
-        return self._receive(replace(run, clients=clients, server=server), broadcast)
+    def _check(self, variance: float, noise: Noise) -> None:
+        """Let the server refuse the variance of a round in which several clients report."""
+        if self.server.adding.only is not None:
+            zeros = np.zeros(self.server.adding.experts)
+            report = NoisyReport(zeros, np.float64(variance))
+            self.server.adding.aggregate(NoisySum(1, zeros), report, noise)
 
     def _receive(self, run: RunState, broadcast: Forecast) -> RunState:
         deciders = None if self.decider is None else self.decider.receive(run.deciders, broadcast)
         clients = self.client.receive(run.clients, broadcast)
         return replace(run, clients=clients, deciders=deciders, remaining=broadcast.rounds)
-
-    def _observe(self, run: RunState, block: Block, at: int, source: NoiseSource) -> RunState:
-        noise = source.everyone("client", block.reports.shape[1])
-        seen = self.client.observe(run.clients, block.reports[at], noise, block.side_of(at))
-        return replace(run, round=run.round + 1, clients=seen, remaining=0)
 
 
 @dataclass(frozen=True)
