@@ -19,5 +19,7 @@ AUDITS: Registry[Callable[[Any], tuple[AuditCase, ...]]] = Registry(
         "shrinking_dartboard": "hedgerow.audits.cases.dartboard:cases",
         "sparse_vector": "hedgerow.audits.cases.sparse_vector:cases",
         "tree_leader": "hedgerow.audits.cases.tree_leader:cases",
+        "walk_leader": "hedgerow.audits.cases.walks:cases",
+        "walk_meta": "hedgerow.audits.cases.walks:cases",
     },
 )

@@ -12,7 +12,9 @@ from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.phases.random_prefix import RandomPrefix
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
+from hedgerow.algorithms.walks.walk_leader import WalkLeader
 from hedgerow.benchmarks.measure import REPEATS, Row, in_turn, peak_mebibytes, seconds
+from hedgerow.core.noise import CHUNK, SeededNoise
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.engines.simulate import EngineName, simulate
 from hedgerow.environments.drawn.realizable import Realizable
@@ -65,8 +67,8 @@ def name_of(clients: int, rounds: int, experts: int, every: int, engine: str) ->
 def simulate_rows() -> Iterator[Row]:
     """Games against one pass over their losses.
 
-    The rows are: each algorithm, Fed-SVT with one state per client, the shrinking dartboard, and
-    growth in m, T and d.
+    The rows are: each algorithm, Fed-SVT with one state per client, the shrinking dartboard, a walk
+    (against drawing its noise), and growth in m, T and d.
     """
     clients, rounds, experts = 10, 2**17, 100
     environment = losses(rounds, clients, experts)
@@ -107,7 +109,24 @@ def simulate_rows() -> Iterator[Row]:
         )
     del environment, short
     yield from _dartboard()
+    yield from _walks()
     yield from _growth()
+
+
+def _walks() -> Iterator[Row]:
+    """A walk against drawing its noise, of which every round needs a new vector."""
+    rounds, experts = 10**6, 100
+    environment = losses(rounds, 1, experts, UniformLosses)
+
+    def drawing() -> None:
+        noise, step = SeededNoise(1).everyone("client", 1), CHUNK // experts
+        for first in range(0, rounds, step):
+            count = min(step, rounds - first)
+            noise.draw("gaussian", "report", (experts,), rounds=count, scale=10.0)
+
+    ratio, taken = in_turn(play(WalkLeader(), environment), drawing)
+    name, each = f"walk_leader/m=1/T={rounds}/d={experts}", taken / rounds * 1e9
+    yield Row(name, ratio, "drawing its noise", each, "ns per loss vector", "<=", 1.7)
 
 
 def _dartboard() -> Iterator[Row]:

@@ -80,6 +80,8 @@ class Reporter:
             raise InvalidValue(
                 f"Expected {self.width} numbers in a report, got {reports.shape[-1]}."
             )
+        if side is None and not self.sized:  # nothing is public, as in all earlier rounds
+            return replace(state, record=reports)
         size, reporting = self.public(side, reports.shape[:-1])
         return replace(state, record=reports, size=size, reporting=reporting)
 
@@ -108,11 +110,9 @@ class Reporter:
             released = noise.release(self.noise, self.scaled(state.record, state.size))
             values, variance = self.unscaled(released, state.size), self.variance(state.size)
         shown = state.reporting
-        report = NoisyReport(
-            np.where(shown[..., None], values, 0.0),
-            np.where(shown, variance, 0.0)[()],  # a number, not an array, for one client
-        )
-        return report, state
+        if not shown.all():
+            values, variance = np.where(shown[..., None], values, 0.0), shown * variance
+        return NoisyReport(values, variance[()]), state  # a number for one client, not an array
 
     def scaled(self, record: Array, size: Array) -> Array:
         """Return the value to which noise is added; with sizes it is rounded to the lattice."""
@@ -180,3 +180,18 @@ def noisy_vectors(
                 values = reporter.unscaled(reporter.scaled(records, size) + values, size)
             values = np.where(shown[..., None], values, 0.0)
         yield values[..., 0] if silo else values[:, 0] if clients == 1 else values.sum(axis=1)
+
+
+def add_up(rows: Array) -> None:
+    """Replace rows by their running sums, as if they were added one by one.
+
+    Two columns at a time are added as one complex number: the same bits in half the time.
+
+    >>> rows = np.array([[1.0, 2.0], [3.0, 4.0]])
+    >>> add_up(rows)
+    >>> rows.tolist()
+    [[1.0, 2.0], [4.0, 6.0]]
+    """
+    pairs = rows.shape[-1] % 2 == 0 and rows.flags.c_contiguous
+    columns = rows.view(np.complex128) if pairs else rows
+    np.cumsum(columns, axis=0, out=columns)

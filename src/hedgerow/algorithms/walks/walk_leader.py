@@ -14,11 +14,12 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
-from hedgerow.algorithms.walks.choices import MEANINGS, PROOF, WalkSpec, span
+from hedgerow.algorithms.walks.choices import MEANINGS, PROOF, ReportModel, WalkSpec, span
 from hedgerow.algorithms.walks.reports import (
     NoisyReport,
     Reporter,
     ReporterState,
+    add_up,
     noisy_vector,
     noisy_vectors,
     received,
@@ -95,13 +96,17 @@ class DeciderState:
 
 @dataclass(frozen=True)
 class LeadingDecider:
-    """A decider that follows the leader; in a silo, only experts that report in this round."""
+    """A decider that follows the leader.
+
+    In a silo it follows only experts that report in this round. Where one client reports in each
+    round (a slot), other numbers of reports are refused.
+    """
 
     state: ClassVar[type[Any]] = DeciderState
 
     experts: int
     gains: bool
-    silo: bool
+    reports: ReportModel
 
     def start(self, noise: Noise) -> DeciderState:
         return DeciderState(np.zeros((*noise.batch, self.experts)))
@@ -113,15 +118,21 @@ class LeadingDecider:
         self, state: DeciderState, context: Context, noise: Noise
     ) -> tuple[np.ndarray, DeciderState]:
         del noise
-        shown = None if context.side is None or not self.silo else context.side.reporting
-        return leader(state.sums, self.gains, heard(shown)), state
+        shown = None if context.side is None else context.side.reporting
+        return leader(state.sums, self.gains, self.heard(shown)), state
 
-
-def heard(reporting: np.ndarray | None) -> np.ndarray | None:
-    """Return which experts may be followed in a silo: those that report, or all if none does."""
-    if reporting is None:
-        return None
-    return reporting | ~reporting.any(axis=-1, keepdims=True)
+    def heard(self, reporting: np.ndarray | None) -> np.ndarray | None:
+        """Return the experts that may be followed: in a silo those that report, if any does."""
+        if self.reports == "slot" and reporting is not None:
+            counts = np.ravel(reporting.sum(axis=-1))
+            if (counts != 1).any():
+                raise InvalidValue(
+                    f"Expected one report in each round (reports='slot'), "
+                    f"got {int(counts[counts != 1][0])}. Mark one client in `reporting`."
+                )
+        if reporting is None or self.reports != "silo":
+            return None
+        return reporting | ~reporting.any(axis=-1, keepdims=True)
 
 
 @dataclass(frozen=True)
@@ -137,13 +148,12 @@ class ServerState:
 
 @dataclass(frozen=True)
 class SummingServer:
-    """Adds up noisy reports. `only` is the variance of a report where one client may report."""
+    """Adds up noisy reports."""
 
     state: ClassVar[type[Any]] = ServerState
 
     experts: int
     silo: bool = False
-    only: float | None = None
 
     def open(self, noise: Noise) -> tuple[NoisySums, ServerState]:
         sums = noise.draw("gaussian", START, (self.experts,), scale=1.0)
@@ -154,18 +164,9 @@ class SummingServer:
     ) -> tuple[NoisySums, ServerState]:
         del noise
         values, variance = noisy_vector(uploads, self.experts, self.silo)
-        if self.only is not None and variance[0] != self.only:
-            raise _not_one(round(variance[0] / self.only))
         before = state.sums if state.reported else np.sqrt(variance) * state.sums
         sums = before + values
         return NoisySums(1, sums), ServerState(state.reported + 1, sums)
-
-
-def _not_one(reports: int) -> InvalidValue:
-    return InvalidValue(
-        f"Expected one report in each round (reports='slot'), got {reports}. "
-        "Mark one client in `reporting`."
-    )
 
 
 @dataclass(frozen=True)
@@ -179,16 +180,12 @@ class Walk:
 
     def advance(self, run: RunState, block: Block, source: NoiseSource) -> tuple[RunState, Trace]:
         rounds, silo = block.rounds, self.server.silo
-        masked = silo and block.reporting is not None
-        if self.server.only is not None and block.reporting is not None:
-            reports = block.reporting[: rounds - 1].sum(axis=1)
-            if (reports != 1).any():
-                raise _not_one(int(reports[reports != 1][0]))
+        heard = None if self.decider is None else self.decider.heard(block.reporting)
         plays, exchanges, at = np.empty(rounds, np.int64), 0, 0
         while at < rounds and (at == 0 or run.server.reported == 0):  # one exchange by the roles
             if run.remaining == 0:
                 run, exchanges = self._exchange(run, source), exchanges + 1
-            awake = heard(block.reporting[at]) if masked and block.reporting is not None else None
+            awake = None if heard is None else heard[at]
             sums = run.clients.sums if self.decider is None else run.deciders.sums
             plays[at] = leader(sums[0], self.gains, awake)
             noise = source.everyone("client", block.reports.shape[1])
@@ -199,9 +196,9 @@ class Walk:
         sums, first = run.server.sums, at
         for noisy in noisy_vectors(self.client, block, range(at - 1, rounds - 1), source, silo):
             noisy[0] += sums
-            np.cumsum(noisy, axis=0, out=noisy)
+            add_up(noisy)
             part = slice(at, at + len(noisy))
-            awake = heard(block.reporting[part]) if masked and block.reporting is not None else None
+            awake = None if heard is None else heard[part]
             plays[part] = leader(noisy, self.gains, awake)
             sums, at = noisy[-1].copy(), part.stop
         last = rounds - 1
@@ -294,10 +291,7 @@ class WalkLeader(WalkSpec):
     """
 
     traits: ClassVar[SpecTraits] = SpecTraits(
-        forms={
-            "distributed": {"trust": "distributed"},
-            "two appearances": {"epsilon": 1.0, "appearances": 2},
-        },
+        forms={"distributed": {"trust": "distributed"}},
         meanings=MEANINGS,
         exact="trust='local'",
         anytime=True,
@@ -307,15 +301,12 @@ class WalkLeader(WalkSpec):
     def resolve(self, setting: Setting) -> Algorithm:
         self.check_setting(setting)
         noise, gains, separate = self.noise(setting), setting.family.gains, setting.deciders
-        width, only = self.width(setting), None
-        if self.reports == "slot" and noise is not None and not self.sized:
-            only = float(np.square(noise.scale))
-        server = SummingServer(setting.experts, self.silo, only)
+        width, server = self.width(setting), SummingServer(setting.experts, self.silo)
         if separate is None:
             client, decider = LeadingClient(width, noise, self.sized, gains), None
         else:
             client = Reporter(width, noise, self.sized)
-            decider = LeadingDecider(setting.experts, gains, self.silo)
+            decider = LeadingDecider(setting.experts, gains, self.reports)
         plain = setting.family == LOSSES and self.reports == "each" and separate is None
         return Algorithm(
             name="walk_leader",
