@@ -1,10 +1,10 @@
 """Jacobsen and Fawaz 2025, Figure 2: cumulative gain on hospital reports, by state and budget.
 
-Each panel shows RW-Meta, RW-FTPL, the tree-perturbed leader, the band between the worst and the best of the 12 linear
-forecasters that RW-Meta chooses among, and the best single hospital in hindsight. The data and the
-choices are those of `jacobsen2025-table1`. The heights of the printed figure are not in the text;
-its claim is that RW-Meta has negative static regret at low and moderate privacy levels: it gains
-more than the best hospital.
+Each panel shows RW-Meta, RW-FTPL, the tree-perturbed leader, the band between the worst and the
+best of the 12 linear forecasters that RW-Meta chooses among, and the best single hospital in
+hindsight. The data and the choices are those of `jacobsen2025-table1`. The heights of the printed
+figure are not in the text; its claim is that RW-Meta has negative static regret at low and moderate
+privacy levels: it gains more than the best hospital.
 """
 
 from __future__ import annotations

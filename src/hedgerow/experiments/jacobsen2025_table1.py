@@ -58,12 +58,24 @@ LEAST_NOISE, LEAST_REGRET, TIGHT = (
 )
 # RW-Meta, tree with least noise, tree with least regret, best linear model
 PUBLISHED = {
-    "NM": ((40.14, 26.48, 13.38, 43.91), (36.87, 22.83, 13.41, 40.69))
-    + ((31.19, 19.56, 13.25, 34.14), (22.46, 15.58, 13.38, 25.85)),
-    "PA": ((43.70, 27.42, 15.51, 48.61), (40.32, 23.55, 15.38, 44.30))
-    + ((34.71, 20.03, 15.64, 38.06), (25.44, 16.09, 15.35, 28.73)),
-    "CA": ((59.36, 31.12, 16.68, 66.23), (55.62, 25.09, 16.91, 61.16))
-    + ((47.43, 22.14, 16.82, 54.21), (33.34, 17.93, 16.84, 38.43)),
+    "NM": (
+        (40.14, 26.48, 13.38, 43.91),
+        (36.87, 22.83, 13.41, 40.69),
+        (31.19, 19.56, 13.25, 34.14),
+        (22.46, 15.58, 13.38, 25.85),
+    ),
+    "PA": (
+        (43.70, 27.42, 15.51, 48.61),
+        (40.32, 23.55, 15.38, 44.30),
+        (34.71, 20.03, 15.64, 38.06),
+        (25.44, 16.09, 15.35, 28.73),
+    ),
+    "CA": (
+        (59.36, 31.12, 16.68, 66.23),
+        (55.62, 25.09, 16.91, 61.16),
+        (47.43, 22.14, 16.82, 54.21),
+        (33.34, 17.93, 16.84, 38.43),
+    ),
 }
 OVER_LEADER = {"NM": 1.15, "PA": 1.28, "CA": 1.20}
 OWN_GAIN, FULL_GAIN = {1.0: 1.02, 0.5: 1.08, 0.25: 1.18}, {1.0: 1.10, 0.5: 1.15, 0.25: 1.20}
@@ -77,7 +89,7 @@ def label(name: str, mu: float) -> str:
 def meta(mu: float, **choices: object) -> AlgorithmSpec:
     """RW-Meta on the reports of hospitals; a patient may be at two of them."""
     given = {"meta_noise": "published", **choices}
-    return WalkMeta(mu=mu, reports="silo", sized=True, appearances=2, **given)  # pyright: ignore[reportArgumentType]
+    return WalkMeta(mu=mu, reports="silo", sized=True, appearances=2, **given)
 
 
 def entries(state: str, mu: float) -> list[Entry]:
@@ -154,7 +166,9 @@ def judge(done: Studies) -> Verdict:
         shares.append(share.value)
         above.append((state, mu, over.low > 1))
         checks.append(
-            Check(f"{state}/mu={mu:g}/share of best learner", share.value, ">=", LEAST, theirs / best)
+            Check(
+                f"{state}/mu={mu:g}/share of best learner", share.value, ">=", LEAST, theirs / best
+            )
         )
         if mu == inf:
             more = Estimate.of(ours - random_learner(study, mu))
@@ -174,7 +188,9 @@ def judge(done: Studies) -> Verdict:
             for name, limits in ((OWN, OWN_GAIN), (MEAN, FULL_GAIN)):
                 times = Ratio.of(gains(study, name, mu), ours).value
                 checks.append(Check(f"{state}/mu={mu:g}/{name}", times, ">=", limits[mu]))
-    checks.append(Check("mean share of best learner", float(np.mean(shares)), ">=", LEAST_MEAN, 0.9))
+    checks.append(
+        Check("mean share of best learner", float(np.mean(shares)), ">=", LEAST_MEAN, 0.9)
+    )
     return Verdict(all(better for _, _, better in above), tuple(checks), _note(done, above))
 
 
@@ -202,7 +218,7 @@ def draw(done: Studies, path: Path) -> None:
     from hedgerow.evaluation.plots.gains import plot_levels
 
     panels, levels = {}, {}
-    for state, study in done.items():
+    for study in done.values():
         game = study.config.environment
         heading = study.config.title.replace(": ", "\n")
         assert isinstance(game, Hospitals)

@@ -68,7 +68,7 @@ class Decorrelation:
         square = self.gain_range**2
         if self.kind == "added":
             return leading(matrix) + square * rounds / 2
-        total = np.array(2 * square * rounds)
+        total = np.array(np.broadcast_to(2 * square * rounds, matrix.shape[:-2]))
         # an eigenvalue is at most the trace, so most rounds need none
         large = np.trace(matrix, axis1=-2, axis2=-1) > total
         total[large] = np.maximum(leading(matrix[large]), total[large])

@@ -139,7 +139,7 @@ class Kernel(Weighted):
         time, wide = np.arange(rounds + 1), max(self.window / 4, 1.0)
         kernel = np.exp(-(np.subtract.outer(time, time) ** 2) / (2 * wide**2))
         known = kernel[:rounds, :rounds] + self.ridge * np.eye(rounds)
-        return np.linalg.solve(known, kernel[:rounds, rounds])
+        return np.asarray(np.linalg.solve(known, kernel[:rounds, rounds]), float)
 
 
 @dataclass(frozen=True)
@@ -252,7 +252,7 @@ class Panel:
 
 
 class _Named(Registry[Forecaster]):
-    """Forecasters by name, with an error that names the registry's own way to add one."""
+    """Forecasters by name; `add` takes a new one."""
 
     def panel(self, names: Sequence[str]) -> Panel:
         """Return the forecasters of these names."""
@@ -261,9 +261,10 @@ class _Named(Registry[Forecaster]):
 
 FORECASTERS = _Named("forecaster", {})
 for _window in WINDOWS:
-    for _name in STRENGTHS:
-        FORECASTERS.add(f"trend-{_window}-{_name}", Trend(_window, STRENGTHS[_name]))
-        FORECASTERS.add(f"kernel-{_window}-{_name}", Kernel(_window, RIDGES[_name]))
+    for _name, _slope in STRENGTHS.items():
+        FORECASTERS.add(f"trend-{_window}-{_name}", Trend(_window, _slope))
+    for _name, _ridge in RIDGES.items():
+        FORECASTERS.add(f"kernel-{_window}-{_name}", Kernel(_window, _ridge))
 for _rate in (0.1, 0.3, 0.6):
     FORECASTERS.add(f"smoothing-{_rate:g}", Smoothing(_rate))
 FORECASTERS.add("last", LAST)

@@ -21,6 +21,7 @@ from hedgerow.algorithms.walks.forecasters import FORECASTERS, PUBLISHED, Panel,
 from hedgerow.algorithms.walks.reports import (
     NoisyReport,
     Reporter,
+    add_up,
     noisy_vector,
     noisy_vectors,
     received,
@@ -32,7 +33,6 @@ from hedgerow.algorithms.walks.walk_leader import (
     LeadingDecider,
     SummingServer,
     WalkLeader,
-    heard,
     leader,
 )
 from hedgerow.algorithms.walks.walk_leader import ServerState as NoisySum
@@ -163,15 +163,15 @@ class MetaWalk:
 
     def advance(self, run: RunState, block: Block, source: NoiseSource) -> tuple[RunState, Trace]:
         rounds, state, plays = block.rounds, run.server, list[np.ndarray]()
-        shown = block.reporting if self.server.adding.silo else None
+        heard = None if self.decider is None else self.decider.heard(block.reporting)
         if run.remaining:  # no report is due before the first round
             forecast = run.clients.sums if self.decider is None else run.deciders.sums
-            plays.append(leader(forecast[:1], True, heard(None if shown is None else shown[:1])))
+            plays.append(leader(forecast[:1], True, None if heard is None else heard[:1]))
         at = len(plays)
         exchanges, chosen = rounds - at, None
         for noisy, variance in self._reports(run, block, source):
             part = slice(at, at + len(noisy))
-            awake = heard(None if shown is None else shown[part])
+            awake = None if heard is None else heard[part]
             state, played, chosen = self._many(state, noisy, variance, awake, source.server())
             plays.append(played)
             at = part.stop
@@ -195,11 +195,10 @@ class MetaWalk:
             everyone = source.everyone("client", len(run.clients.record))
             sent = received(self.client.upload(run.clients, everyone)[0], adding.silo)
             first.append(noisy_vector(sent, adding.experts, adding.silo))
-            self._check(float(first[0][1][0]), source.server())
         rounds, at = range(block.rounds - 1), 0
         for noisy in noisy_vectors(self.client, block, rounds, source, adding.silo):
             part = slice(at, at + len(noisy))
-            variance = self._variance(block, part, source.server())
+            variance = self._variance(block, part)
             before = [(values[None], v[None]) for values, v in first]
             pieces = zip(*before, (noisy, variance), strict=True)
             noisy, variance = (np.concatenate(piece) for piece in pieces)
@@ -209,7 +208,12 @@ class MetaWalk:
             yield values[None], variance[None]
 
     def _many(
-        self, state: ServerState, noisy: Array, variance: Array, shown: np.ndarray | None, noise: Noise
+        self,
+        state: ServerState,
+        noisy: Array,
+        variance: Array,
+        shown: np.ndarray | None,
+        noise: Noise,
     ) -> tuple[ServerState, np.ndarray, Array]:
         """Return the state after several rounds, their plays, and the last forecast to follow.
 
@@ -218,7 +222,8 @@ class MetaWalk:
         server, rounds, count = self.server, len(noisy), len(state.scores)
         panel, values, sums = server.panel, server.signed(noisy), noisy.copy()
         sums[0] += state.sums if state.reported else np.sqrt(variance[0]) * state.sums
-        totals = server.signed(np.cumsum(sums, axis=0, out=sums))
+        add_up(sums)
+        totals = server.signed(sums)
         history, before = np.concatenate([state.recent, values]), len(state.recent)
         one = np.empty((count, values.shape[1]))  # all rounds in the same place, in the cache
 
@@ -253,7 +258,7 @@ class MetaWalk:
 
         plays = means if mean else picks[np.arange(1, rounds + 1), followed]
         if shown is not None:
-            for i in np.flatnonzero(~np.take_along_axis(shown, plays[:, None], -1)[:, 0]):
+            for i in np.flatnonzero(~np.take_along_axis(shown, plays[:, None], -1)[:, 0]).tolist():
                 plays[i] = leader(chosen(i), True, shown[i])
         recent = history[max(0, len(history) - panel.window) :].copy()
         after = ServerState(
@@ -261,7 +266,7 @@ class MetaWalk:
         )
         return after, plays, chosen(rounds - 1)
 
-    def _variance(self, block: Block, part: slice, noise: Noise) -> Array:
+    def _variance(self, block: Block, part: slice) -> Array:
         """Return the variance of the noise of every expert's gain in some rounds."""
         clients, adding = block.reports.shape[1], self.server.adding
         side = Side(
@@ -272,17 +277,7 @@ class MetaWalk:
         each = np.where(shown, self.client.variance(size), 0.0)
         if adding.silo:
             return each
-        totals = each.sum(axis=1)
-        for total in np.unique(totals).tolist() if adding.only is not None else ():
-            self._check(total, noise)
-        return np.broadcast_to(totals[:, None], (len(each), adding.experts))
-
-    def _check(self, variance: float, noise: Noise) -> None:
-        """Let the server refuse the variance of a round in which several clients report."""
-        if self.server.adding.only is not None:
-            zeros = np.zeros(self.server.adding.experts)
-            report = NoisyReport(zeros, np.float64(variance))
-            self.server.adding.aggregate(NoisySum(1, zeros), report, noise)
+        return np.broadcast_to(each.sum(axis=1)[:, None], (len(each), adding.experts))
 
     def _receive(self, run: RunState, broadcast: Forecast) -> RunState:
         deciders = None if self.decider is None else self.decider.receive(run.deciders, broadcast)
@@ -344,7 +339,7 @@ class WalkMeta(WalkSpec):
 
     References
     ----------
-    Jacobsen et al. 2025, Algorithm 2.
+    Jacobsen and Fawaz 2025, Algorithm 2.
     """
 
     traits: ClassVar[SpecTraits] = SpecTraits(
@@ -370,7 +365,10 @@ class WalkMeta(WalkSpec):
         super().__post_init__()
         expect(len(self.forecasters) > 0, "forecasters", self.forecasters, "to name at least one")
         FORECASTERS.panel(self.forecasters)  # refuses unknown names
-        for name, allowed in {"follow": get_args(Follow), "meta_noise": get_args(MetaNoise)}.items():
+        for name, allowed in {
+            "follow": get_args(Follow),
+            "meta_noise": get_args(MetaNoise),
+        }.items():
             expect(getattr(self, name) in allowed, name, getattr(self, name), f"in {allowed}")
         if self.gain_range is not None:
             positive("gain_range", self.gain_range)
@@ -390,7 +388,7 @@ class WalkMeta(WalkSpec):
         client = MetaClient(width, noise, self.sized, gains=True)
         if setting.deciders is not None:
             client = Reporter(width, noise, self.sized)
-            decider = MetaDecider(setting.experts, gains=True, silo=self.silo)
+            decider = MetaDecider(setting.experts, True, self.reports)
         return replace(
             walk,
             name="walk_meta",

@@ -118,9 +118,9 @@ class Hospitals(Environment):
         The first and the last day on which a week may begin. Default: those of the published
         experiment.
     sizes
-        The public size of a hospital, to which algorithms with `sized=True` scale their noise: "own"
-        (default), the beds of the hospital in this week, or "fewest", for all hospitals the fewest
-        beds of any that reports in this week, as published.
+        The public size of a hospital, to which algorithms with `sized=True` scale their noise.
+        "own" (default): the beds of the hospital in this week. "fewest": for all hospitals the
+        fewest beds of any that reports in this week, as published.
     path
         The file, in the official format. None: the official file, or else the excerpt, in the
         folder `hhs` of a data folder.
@@ -133,7 +133,7 @@ class Hospitals(Environment):
 
     References
     ----------
-    Jacobsen et al. 2025, section 5.2.
+    Jacobsen and Fawaz 2025, section 5.2.
     """
 
     state: str = "NM"
@@ -350,7 +350,7 @@ def _broken(path: Path, line: int, name: str, text: Any, rule: str) -> InvalidVa
 def _day(text: Any) -> date | None:
     """The day in a text of one of the official forms; None if there is none.
 
-    >>> {str(_day(t)) for t in ("2020-08-09", "2020/08/09", "08/09/2020", "2020-08-09T00:00:00.000")}
+    >>> {str(_day(t)) for t in ("2020-08-09T00:00:00.000", "2020/08/09", "08/09/2020")}
     {'2020-08-09'}
     """
     for form in ("%Y-%m-%d", "%Y/%m/%d", "%m/%d/%Y"):

@@ -1,4 +1,4 @@
-"""Pictures of gains: cumulative curves with the band of single forecasters, and levels by budget."""
+"""Pictures of gains: cumulative curves with a band of single forecasters, and levels by budget."""
 
 from __future__ import annotations
 
@@ -54,7 +54,9 @@ def _draw(axes: Axes, panel: GainPanel, band: str) -> None:
             half = [[last.half_width], [last.half_width]]
             axes.errorbar([rounds[-1]], [last.mean], half, color=colour, capsize=2, linewidth=1.2)
     for name, level in panel.levels.items():
-        axes.plot(rounds, np.append(0.0, level), color=GREY, linestyle="--", linewidth=1.2, label=name)
+        axes.plot(
+            rounds, np.append(0.0, level), color=GREY, linestyle="--", linewidth=1.2, label=name
+        )
     axes.set_xlim(0, rounds[-1] * 1.02)
     axes.xaxis.set_major_locator(MaxNLocator(4, integer=True))
 
