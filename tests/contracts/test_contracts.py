@@ -57,6 +57,17 @@ SLOW = (
     "million rounds",
     "regret below bound",
 )  # of further forms: for `make test-full`
+SLOW_WITH_FORECASTERS = (  # tests/algorithms/test_walk_meta.py has quick ones
+    "same on every engine",
+    "same for every block",
+    "causal",
+    "states survive",
+    "sensitivities hold",
+    "nothing raw in a view",
+    "noise follows its law",
+    "regret below bound",
+    "million rounds",
+)
 SLOW_WHEN_SECURE = ("doubling", "potential")
 
 
@@ -67,6 +78,7 @@ def _cases() -> list[Any]:
     found = [(a, c) for a in SPECS for c in (CONTRACTS if a in FORMS else QUICK)]
     slow = {(a, c) for a, c in found if c in SLOW and a not in ALGORITHMS}
     slow.add(("potential", "million rounds"))  # it restarts as doubling does, which is quick
+    slow |= {("walk_meta", c) for c in SLOW_WITH_FORECASTERS}
     marks = {True: pytest.mark.long, False: ()}
     return [pytest.param(a, c, marks=marks[(a, c) in slow]) for a, c in found]
 
@@ -103,7 +115,12 @@ def test_honest_algorithm_keeps_contract(name: str, contract: str) -> None:
 def _secure_cases() -> list[Any]:
     """Every form that secure noise can sample; in the quick suite those with default choices."""
     found = [(a, c) for a, spec in FORMS.items() if _can_be_secure(spec) for c in ON_BOTH_SOURCES]
-    slow = [a not in ALGORITHMS or (a in SLOW_WHEN_SECURE and c in SLOW) for a, c in found]
+    slow = [
+        a not in ALGORITHMS
+        or (a in SLOW_WHEN_SECURE and c in SLOW)
+        or (a == "walk_meta" and c in SLOW_WITH_FORECASTERS)
+        for a, c in found
+    ]
     return [
         pytest.param(*case, marks=pytest.mark.long if long else ())
         for case, long in zip(found, slow, strict=True)
@@ -144,7 +161,9 @@ def test_contract_catches(name: str) -> None:
     assert not _verdict(name).detail.startswith(mistakes), _verdict(name)
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.long if n == "walk_meta" else ()) for n in FORMS]
+)
 def test_whoever_follows_the_worst_expert_keeps_no_bound(name: str) -> None:
     """Where the contract applies at all, it could have failed."""
     honest = FORMS[name].build(SETTING)

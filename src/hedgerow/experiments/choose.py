@@ -33,6 +33,7 @@ from hedgerow.algorithms.sparse_vector.doubling import Doubling
 from hedgerow.algorithms.sparse_vector.potential import Potential
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.algorithms.walks.walk_leader import WalkLeader
+from hedgerow.algorithms.walks.walk_meta import WalkMeta
 from hedgerow.core.environment import Environment
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.environments.adversaries import covered
@@ -239,9 +240,10 @@ def candidates() -> list[Candidate]:
             leader = RunningLeader(epsilon=EPSILON, delta=DELTA, trust=trust, every=every)
             found.append(Candidate(label, "running_leader", leader, trust, talk, DELTA))
     for trust in ("distributed", "local"):
-        label = f"walk_leader, trust={trust}, delta={DELTA:g}"
-        walk = WalkLeader(epsilon=EPSILON, delta=DELTA, trust=trust)
-        found.append(Candidate(label, "walk_leader", walk, trust, TALKS[0], DELTA))
+        for name, kind in (("walk_leader", WalkLeader), ("walk_meta", WalkMeta)):
+            label = f"{name}, trust={trust}, delta={DELTA:g}"
+            walk = kind(epsilon=EPSILON, delta=DELTA, trust=trust)
+            found.append(Candidate(label, name, walk, trust, TALKS[0], DELTA))
     shared = PhasedSelection(epsilon=EPSILON, delta=DELTA, trust="distributed")
     label = f"phased_selection, trust=distributed, delta={DELTA:g}"
     return [

@@ -343,7 +343,6 @@ class WalkMeta(WalkSpec):
     """
 
     traits: ClassVar[SpecTraits] = SpecTraits(
-        forms={"mean of forecasts": {"follow": "mean"}},
         meanings={
             **MEANINGS,
             "forecasters": "what predicts the next gains from noisy reports",
