@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from hedgerow.algorithms.registry import ALGORITHMS
+from hedgerow.algorithms.walks.forecasters import FORECASTERS
 from hedgerow.audits.registry import AUDITS
 from hedgerow.cli.main import main
 from hedgerow.core import registry as plugins
@@ -34,7 +35,7 @@ def own_plugins(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a test registers, by a plugin or by hand, is forgotten after it: no test depends on
     those before it.
     """
-    for registry in (ALGORITHMS, AUDITS, ENVIRONMENTS, EXPERIMENTS):
+    for registry in (ALGORITHMS, AUDITS, ENVIRONMENTS, EXPERIMENTS, FORECASTERS):
         monkeypatch.setattr(registry, "_things", dict(registry._things))
     monkeypatch.setattr(plugins, "_loaded", [])
 

@@ -18,6 +18,10 @@ from .algorithms.walks.walk_batches import WalkBatches as WalkBatches
 from .algorithms.walks.walk_leader import WalkLeader as WalkLeader
 from .algorithms.walks.tree_hedge import TreeHedge as TreeHedge
 from .algorithms.walks.tree_leader import TreeLeader as TreeLeader
+from .algorithms.walks.forecasters import FORECASTERS as FORECASTERS
+from .algorithms.walks.tree_leader import TreeLeader as TreeLeader
+from .algorithms.walks.walk_leader import WalkLeader as WalkLeader
+from .algorithms.walks.walk_meta import WalkMeta as WalkMeta
 from .audits.registry import AUDITS as AUDITS
 from .core.certificate import Observer as Observer
 from .core.convex import CrossEntropy as CrossEntropy
@@ -57,6 +61,7 @@ from .environments.hard.columns import SignEstimation as SignEstimation
 from .environments.hard.oblivious import CommonCoins as CommonCoins
 from .environments.hard.oblivious import HiddenExpert as HiddenExpert
 from .environments.recorded.flusight import FluSight as FluSight
+from .environments.recorded.hospitals import Hospitals as Hospitals
 from .environments.recorded.losses import Recorded as Recorded
 from .environments.recorded.losses import RecordedArray as RecordedArray
 from .environments.recorded.movielens import MovieLensGenres as MovieLensGenres

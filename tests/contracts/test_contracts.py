@@ -65,7 +65,19 @@ SAME_REPORTS = (
     "noise follows its law",
     "million rounds",
 )  # clients of `walk_batches` report as those of `walk_leader` do, which are quick
+SLOW_WITH_FORECASTERS = (  # tests/algorithms/test_walk_meta.py has quick ones
+    "same on every engine",
+    "same for every block",
+    "causal",
+    "states survive",
+    "sensitivities hold",
+    "nothing raw in a view",
+    "noise follows its law",
+    "regret below bound",
+    "million rounds",
+)
 SLOW_WHEN_SECURE = {
+    *(("walk_meta", contract) for contract in SLOW_WITH_FORECASTERS),
     *(("walk_batches", contract) for contract in ON_BOTH_SOURCES),
     ("doubling", "exact ratio below certificate"),
     ("potential", "exact ratio below certificate"),
@@ -82,6 +94,7 @@ def _cases() -> list[Any]:
     slow.add(("potential", "million rounds"))  # it restarts as doubling does, which is quick
     slow |= {("walk_batches", c) for c in SAME_REPORTS}
     slow |= {(a, c) for a, c in found if a.startswith(SAME_AS_DARTBOARD)}
+    slow |= {("walk_meta", c) for c in SLOW_WITH_FORECASTERS}
     marks = {True: pytest.mark.long, False: ()}
     return [pytest.param(a, c, marks=marks[(a, c) in slow]) for a, c in found]
 
@@ -162,7 +175,9 @@ def test_contract_catches(name: str) -> None:
     assert not _verdict(name).detail.startswith(mistakes), _verdict(name)
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.long if n == "walk_meta" else ()) for n in FORMS]
+)
 def test_whoever_follows_the_worst_expert_keeps_no_bound(name: str) -> None:
     """Where the contract applies at all, it could have failed."""
     honest = FORMS[name].build(SETTING)

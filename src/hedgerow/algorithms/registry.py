@@ -33,6 +33,7 @@ ALGORITHMS: Registry[type[Any]] = Registry(
         "uniform": "hedgerow.algorithms.baselines.uniform:Uniform",
         "walk_batches": "hedgerow.algorithms.walks.walk_batches:WalkBatches",
         "walk_leader": "hedgerow.algorithms.walks.walk_leader:WalkLeader",
+        "walk_meta": "hedgerow.algorithms.walks.walk_meta:WalkMeta",
     },
     AlgorithmSpec,
 )

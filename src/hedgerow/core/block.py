@@ -227,7 +227,7 @@ def check(
         *(mark - first_round for mark in marks if first_round < mark < first_round + rounds),
         rounds,
     )
-    step = max(1, CACHE_ELEMENTS // (deciders * width))
+    step, word = max(1, CACHE_ELEMENTS // (deciders * width)), family.word
     sums = np.zeros((len(cuts), deciders, width))
     start = 0
     for piece, cut in enumerate(cuts):
@@ -236,7 +236,7 @@ def check(
             stop = min(start + step, cut)
             part = block.losses[start:stop]
             present = None if block.present is None else block.present[start:stop]
-            family.check(family.word, part, first_round + start, present)
+            family.check(word, part, first_round + start, present)
             if start == 0:
                 to_units(part)  # checks every loss of the first piece; later pieces: their sums
             sums[piece] += part.sum(axis=0)

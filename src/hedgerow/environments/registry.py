@@ -25,6 +25,7 @@ ENVIRONMENTS: Registry[type[Any]] = Registry(
         "heterogeneous": "hedgerow.environments.drawn.heterogeneous:Heterogeneous",
         "hidden_direction": "hedgerow.environments.drawn.examples:HiddenDirection",
         "hidden_expert": "hedgerow.environments.hard.oblivious:HiddenExpert",
+        "hospitals": "hedgerow.environments.recorded.hospitals:Hospitals",
         "movielens_genres": "hedgerow.environments.recorded.movielens:MovieLensGenres",
         "near_realizable": "hedgerow.environments.drawn.realizable:NearRealizable",
         "play_chasing": "hedgerow.environments.hard.adaptive:PlayChasing",

@@ -36,6 +36,7 @@ from hedgerow.algorithms.walks.walk_leader import WalkLeader
 from hedgerow.algorithms.walks.tree_hedge import TreeHedge
 from hedgerow.algorithms.walks.tree_leader import TreeLeader
 from hedgerow.algorithms.walks.walk_batches import WalkBatches
+from hedgerow.algorithms.walks.walk_meta import WalkMeta
 from hedgerow.core.environment import Environment
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.environments.adversaries import covered
@@ -254,9 +255,10 @@ def candidates() -> list[Candidate]:
             leader = RunningLeader(epsilon=EPSILON, delta=DELTA, trust=trust, every=every)
             found.append(Candidate(label, "running_leader", leader, trust, talk, DELTA))
     for trust in ("distributed", "local"):
-        label = f"walk_leader, trust={trust}, delta={DELTA:g}"
-        walk = WalkLeader(epsilon=EPSILON, delta=DELTA, trust=trust)
-        found.append(Candidate(label, "walk_leader", walk, trust, TALKS[0], DELTA))
+        for name, kind in (("walk_leader", WalkLeader), ("walk_meta", WalkMeta)):
+            label = f"{name}, trust={trust}, delta={DELTA:g}"
+            walk = kind(epsilon=EPSILON, delta=DELTA, trust=trust)
+            found.append(Candidate(label, name, walk, trust, TALKS[0], DELTA))
     batched = WalkBatches(epsilon=EPSILON, delta=DELTA)
     label = f"walk_batches, delta={DELTA:g}"
     found.append(Candidate(label, "walk_batches", batched, "local", TALKS[0], DELTA))

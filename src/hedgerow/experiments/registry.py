@@ -20,6 +20,8 @@ EXPERIMENTS: Registry[Experiment] = Registry(
         "gao2024-speedup": "hedgerow.experiments.gao2024_speedup:EXPERIMENT",
         "heterogeneous-clients": "hedgerow.experiments.heterogeneous_clients:EXPERIMENT",
         "jacobsen2025-figure1": "hedgerow.experiments.jacobsen2025_figure1:EXPERIMENT",
+        "jacobsen2025-figure2": "hedgerow.experiments.jacobsen2025_figure2:EXPERIMENT",
+        "jacobsen2025-table1": "hedgerow.experiments.jacobsen2025_table1:EXPERIMENT",
         "near-realizable": "hedgerow.experiments.near_realizable:EXPERIMENT",
         "prior-work": "hedgerow.experiments.prior_work:EXPERIMENT",
         "oco-ball": "hedgerow.experiments.oco_ball:EXPERIMENT",

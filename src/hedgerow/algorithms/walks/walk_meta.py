@@ -1,0 +1,434 @@
+"""The walk with several forecasters: follow the one that did best so far (RW-Meta).
+
+Clients report their records with Gaussian noise. Forecasters predict the next gains from these
+noisy reports alone, and each names an expert. The server keeps a noisy score of every forecaster
+and follows one of them, with noise that hides which of them share the noise of the reports. All of
+this is computed from the reports, so it costs no privacy. Proofs: `proofs/walk_meta.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields, replace
+from math import sqrt
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+
+from hedgerow.algorithms.walks.choices import MEANINGS, WalkSpec, span
+from hedgerow.algorithms.walks.decorrelation import Decorrelation, MetaNoise, regret_bound
+from hedgerow.algorithms.walks.forecasters import FORECASTERS, PUBLISHED, Panel, Past
+from hedgerow.algorithms.walks.reports import (
+    NoisyReport,
+    Reporter,
+    add_up,
+    noisy_vector,
+    noisy_vectors,
+    received,
+)
+from hedgerow.algorithms.walks.walk_leader import (
+    ClientState,
+    DeciderState,
+    LeadingClient,
+    LeadingDecider,
+    SummingServer,
+    WalkLeader,
+    leader,
+)
+from hedgerow.algorithms.walks.walk_leader import ServerState as NoisySum
+from hedgerow.core.block import Block, Side
+from hedgerow.core.certificate import Channel, Proof
+from hedgerow.core.lattice import Array
+from hedgerow.core.losses import Gains, Linear
+from hedgerow.core.messages import Broadcast
+from hedgerow.core.noise import Noise, NoiseSource
+from hedgerow.core.protocol import Algorithm, RunState, SpecTraits, Trace
+from hedgerow.core.regret_bound import RegretBound
+from hedgerow.core.setting import Setting
+from hedgerow.core.validate import expect, positive
+from hedgerow.privacy.mechanisms import GaussianNoise
+
+CHOICE = "choice"  # the purpose of the noise with which a forecaster is chosen
+ANNOUNCED = {"Forecast.rounds": Channel.TIMING, "Forecast.values": Channel.BROADCASTS}
+Follow = Literal["choice", "mean"]
+
+
+@dataclass(frozen=True)
+class Forecast(Broadcast):
+    """The forecast that is followed: one number for each expert; the largest is played."""
+
+    values: Array
+
+
+@dataclass(frozen=True)
+class MetaClient(LeadingClient):
+    """A client that reports and follows the forecast."""
+
+    def receive(self, state: ClientState, broadcast: Any) -> ClientState:
+        return replace(state, sums=np.broadcast_to(broadcast.values, state.sums.shape))
+
+
+@dataclass(frozen=True)
+class MetaDecider(LeadingDecider):
+    """A decider that follows the forecast; in a silo, only experts that report in this round."""
+
+    def receive(self, state: DeciderState, broadcast: Any) -> DeciderState:
+        return DeciderState(np.broadcast_to(broadcast.values, state.sums.shape))
+
+
+@dataclass(frozen=True)
+class ServerState:
+    """Noisy gains and scores of forecasters; everything is computed from reports.
+
+    `reported` rounds are over, `recent` are the noisy gains of the last ones, and `sums` those of
+    all. Every forecaster has an expert that it names for the coming round (`picks`), and a noisy
+    score; `covariance` is that of the noise in the scores.
+    """
+
+    reported: int
+    recent: Array
+    sums: Array
+    picks: np.ndarray
+    scores: Array
+    covariance: Array
+
+
+@dataclass(frozen=True)
+class MetaServer:
+    """Updates forecasts and scores, and sends the forecast to follow."""
+
+    state: ClassVar[type[Any]] = ServerState
+
+    adding: SummingServer
+    gains: bool
+    panel: Panel
+    decorrelation: Decorrelation
+    follow: Follow
+
+    def open(self, noise: Noise) -> tuple[Forecast, ServerState]:
+        """Begin with an expert at random, for all forecasters."""
+        started = self.adding.open(noise)[1]
+        count, values = len(self.panel.members), self.signed(started.sums)
+        picks, scores = np.full(count, int(np.argmax(values))), np.zeros(count)
+        empty = np.zeros((0, self.adding.experts))
+        state = ServerState(0, empty, started.sums, picks, scores, np.zeros((count, count)))
+        return Forecast(1, values), state
+
+    def aggregate(
+        self, state: ServerState, uploads: NoisyReport, noise: Noise
+    ) -> tuple[Forecast, ServerState]:
+        added = self.adding.aggregate(NoisySum(state.reported, state.sums), uploads, noise)[1]
+        values, variance = noisy_vector(uploads, self.adding.experts, self.adding.silo)
+        values, reported = self.signed(values), added.reported
+        kept = max(0, len(state.recent) + 1 - self.panel.window)
+        recent = np.concatenate([state.recent[kept:], values[None]])
+        forecasts = self.panel.forecasts(Past(recent, self.signed(added.sums), reported))
+        scores, covariance, chosen = state.scores, state.covariance, forecasts[0]
+        if self.follow == "mean":
+            chosen = forecasts.mean(axis=0)
+        elif len(scores) > 1:
+            scores = scores + values[state.picks]
+            covariance = covariance + shared(state.picks, variance)
+            normal = noise.draw("gaussian", CHOICE, scores.shape, scale=1.0)
+            extra = self.decorrelation.noise(covariance, float(reported + 1), normal)
+            chosen = forecasts[int(np.argmax(scores + extra))]
+        picks = forecasts.argmax(axis=-1)
+        after = ServerState(reported, recent, added.sums, picks, scores, covariance)
+        return Forecast(1, chosen), after
+
+    def signed(self, values: Array) -> Array:
+        """Return gains: losses count as gains below 0."""
+        return values if self.gains else -values
+
+
+def shared(picks: np.ndarray, variance: Array) -> Array:
+    """Return the covariance of the noise in the gains of forecasters in one round.
+
+    >>> shared(np.array([1, 1, 0]), np.array([4.0, 9.0]))
+    array([[9., 9., 0.],
+           [9., 9., 0.],
+           [0., 0., 4.]])
+    """
+    own = np.take_along_axis(variance, picks, axis=-1)[..., None]
+    return (picks[..., :, None] == picks[..., None, :]) * own
+
+
+@dataclass(frozen=True)
+class MetaWalk:
+    """The fast path: noise, scores and choices of many rounds at once."""
+
+    client: Reporter
+    decider: MetaDecider | None
+    server: MetaServer
+
+    def advance(self, run: RunState, block: Block, source: NoiseSource) -> tuple[RunState, Trace]:
+        rounds, state, plays = block.rounds, run.server, list[np.ndarray]()
+        heard = None if self.decider is None else self.decider.heard(block.reporting)
+        if run.remaining:  # no report is due before the first round
+            forecast = run.clients.sums if self.decider is None else run.deciders.sums
+            plays.append(leader(forecast[:1], True, None if heard is None else heard[:1]))
+        at = len(plays)
+        exchanges, chosen = rounds - at, None
+        for noisy, variance in self._reports(run, block, source):
+            part = slice(at, at + len(noisy))
+            awake = None if heard is None else heard[part]
+            state, played, chosen = self._many(state, noisy, variance, awake, source.server())
+            plays.append(played)
+            at = part.stop
+        if chosen is not None:
+            run = self._receive(replace(run, server=state), Forecast(1, chosen))
+        common = np.broadcast_to(np.concatenate(plays)[:, None], block.losses.shape[:2])
+        noise, last = source.everyone("client", block.reports.shape[1]), rounds - 1
+        seen = self.client.observe(run.clients, block.reports[last], noise, block.side_of(last))
+        after = replace(run, round=run.round + rounds, clients=seen, remaining=0)
+        return after, Trace(common, exchanges)
+
+    def _reports(
+        self, run: RunState, block: Block, source: NoiseSource
+    ) -> Iterator[tuple[Array, Array]]:
+        """Yield the noisy vectors of some rounds and the variances of their noise, in pieces.
+
+        The first one may be that of the round before the block.
+        """
+        adding, first = self.server.adding, list[tuple[Array, Array]]()
+        if run.remaining == 0:
+            everyone = source.everyone("client", len(run.clients.record))
+            sent = received(self.client.upload(run.clients, everyone)[0], adding.silo)
+            first.append(noisy_vector(sent, adding.experts, adding.silo))
+        rounds, at = range(block.rounds - 1), 0
+        for noisy in noisy_vectors(self.client, block, rounds, source, adding.silo):
+            part = slice(at, at + len(noisy))
+            variance = self._variance(block, part)
+            before = [(values[None], v[None]) for values, v in first]
+            pieces = zip(*before, (noisy, variance), strict=True)
+            noisy, variance = (np.concatenate(piece) for piece in pieces)
+            yield noisy, variance
+            first, at = [], part.stop
+        for values, variance in first:
+            yield values[None], variance[None]
+
+    def _many(
+        self,
+        state: ServerState,
+        noisy: Array,
+        variance: Array,
+        shown: np.ndarray | None,
+        noise: Noise,
+    ) -> tuple[ServerState, np.ndarray, Array]:
+        """Return the state after several rounds, their plays, and the last forecast to follow.
+
+        `shown` marks the experts that may be followed in each round.
+        """
+        server, rounds, count = self.server, len(noisy), len(state.scores)
+        panel, values, sums = server.panel, server.signed(noisy), noisy.copy()
+        sums[0] += state.sums if state.reported else np.sqrt(variance[0]) * state.sums
+        add_up(sums)
+        totals = server.signed(sums)
+        history, before = np.concatenate([state.recent, values]), len(state.recent)
+        one = np.empty((count, values.shape[1]))  # all rounds in the same place, in the cache
+
+        def forecasts(i: int) -> Array:
+            stop = before + i + 1
+            recent = history[max(0, stop - panel.window) : stop]
+            return panel.forecasts(Past(recent, totals[i], state.reported + i + 1), one)
+
+        picks = np.empty((rounds + 1, count), np.int64)
+        picks[0], mean = state.picks, server.follow == "mean"
+        means = np.empty(rounds, np.int64)
+        for i in range(rounds):
+            found = forecasts(i)
+            found.argmax(axis=-1, out=picks[i + 1])
+            if mean:
+                means[i] = found.mean(axis=0).argmax()
+        scores, covariance, followed = state.scores, state.covariance, np.zeros(rounds, np.int64)
+        if not mean and count > 1:
+            gained, more = np.take_along_axis(values, picks[:-1], -1), shared(picks[:-1], variance)
+            gained[0] += scores
+            more[0] += covariance
+            gained, more = np.cumsum(gained, axis=0), np.cumsum(more, axis=0)
+            normal = noise.draw("gaussian", CHOICE, (count,), rounds=rounds, scale=1.0)
+            coming = np.arange(state.reported + 2.0, state.reported + rounds + 2.0)
+            extra = server.decorrelation.noise(more, coming, normal)
+            followed = np.argmax(gained + extra, axis=-1)
+            scores, covariance = gained[-1], more[-1]
+
+        def chosen(i: int) -> Array:
+            found = forecasts(i)
+            return found.mean(axis=0) if mean else found[followed[i]].copy()
+
+        plays = means if mean else picks[np.arange(1, rounds + 1), followed]
+        if shown is not None:
+            for i in np.flatnonzero(~np.take_along_axis(shown, plays[:, None], -1)[:, 0]).tolist():
+                plays[i] = leader(chosen(i), True, shown[i])
+        recent = history[max(0, len(history) - panel.window) :].copy()
+        after = ServerState(
+            state.reported + rounds, recent, sums[-1].copy(), picks[-1], scores, covariance
+        )
+        return after, plays, chosen(rounds - 1)
+
+    def _variance(self, block: Block, part: slice) -> Array:
+        """Return the variance of the noise of every expert's gain in some rounds."""
+        clients, adding = block.reports.shape[1], self.server.adding
+        side = Side(
+            None if block.side is None else block.side[part],
+            None if block.reporting is None else block.reporting[part],
+        )
+        size, shown = self.client.public(side, (part.stop - part.start, clients))
+        each = np.where(shown, self.client.variance(size), 0.0)
+        if adding.silo:
+            return each
+        return np.broadcast_to(each.sum(axis=1)[:, None], (len(each), adding.experts))
+
+    def _receive(self, run: RunState, broadcast: Forecast) -> RunState:
+        deciders = None if self.decider is None else self.decider.receive(run.deciders, broadcast)
+        clients = self.client.receive(run.clients, broadcast)
+        return replace(run, clients=clients, deciders=deciders, remaining=broadcast.rounds)
+
+
+@dataclass(frozen=True)
+class WalkMeta(WalkSpec):
+    r"""Forecast from noisy reports, and follow the forecaster with the best noisy score (RW-Meta).
+
+    Good where the best expert changes over time. Privacy costs the same as for `WalkLeader`, for
+    any number of forecasters, because they see noisy reports only. It needs no horizon.
+
+    Parameters
+    ----------
+    mu, epsilon, delta
+        The privacy budget: mu in Gaussian DP, > 0, or epsilon and delta. Default: mu = 1. mu = inf:
+        no noise and no guarantee, for comparison.
+    reports
+        "each" (default): every client reports about all experts in every round. "slot": one client
+        reports in each round. "silo": client i reports about expert i only.
+    trust
+        "local" (default): every client adds all the noise that protects it. "distributed": every
+        client adds a share, and the server sees only the sum of all reports.
+    appearances
+        The most records of one person, at any clients; the budget holds for all of them together.
+        Default 1.
+    sized
+        True: noise is scaled to the public size of each client, such as its beds. Default False.
+    forecasters
+        Names in `FORECASTERS`, at least one. Default: those of the published experiment, trends
+        over 8 to 64 rounds and the leader.
+    follow
+        "choice" (default): one forecaster in each round. "mean": the mean of all forecasts, without
+        scores. Nothing is proven about the regret of the mean.
+    meta_noise
+        The noise of the choice: "added" (default, a regret bound is proven for any forecasters),
+        "published" (proven only if the noise of reports is small), or "none" (no decorrelation and
+        no bound). It protects nothing.
+    gain_range
+        The largest difference of the gains (or losses) of two experts at one client in one round.
+        The noise of the choice is scaled to it. None (default): as declared in the setting. With
+        a smaller number, the regret bound is not stated.
+
+    Guarantee
+    ---------
+    That of `WalkLeader` with the same choices: one record, or a person with at most `appearances`
+    records, is protected with mu from every observer. Proof: `proofs/walk_meta.md#privacy`.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> game = hr.Switching(clients=1, experts=5, horizon=400)
+    >>> algorithms = {"meta": hr.WalkMeta(mu=4.0), "leader": hr.WalkLeader(mu=4.0)}
+    >>> study = hr.run(game, algorithms, seeds=5)
+    >>> study["meta"].regret.mean < study["leader"].regret.mean
+    True
+
+    References
+    ----------
+    Jacobsen and Fawaz 2025, Algorithm 2.
+    """
+
+    traits: ClassVar[SpecTraits] = SpecTraits(
+        meanings={
+            **MEANINGS,
+            "forecasters": "what predicts the next gains from noisy reports",
+            "follow": "one forecaster in each round, or the mean of all",
+            "meta_noise": "the noise with which a forecaster is chosen; it protects nothing",
+            "gain_range": "largest difference of two experts in one round",
+        },
+        exact="trust='local'",
+        anytime=True,
+        families=(Linear, Gains),
+    )
+
+    forecasters: tuple[str, ...] = PUBLISHED
+    follow: Follow = "choice"
+    meta_noise: MetaNoise = "added"
+    gain_range: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        expect(len(self.forecasters) > 0, "forecasters", self.forecasters, "to name at least one")
+        FORECASTERS.panel(self.forecasters)  # refuses unknown names
+        for name, allowed in {
+            "follow": get_args(Follow),
+            "meta_noise": get_args(MetaNoise),
+        }.items():
+            expect(getattr(self, name) in allowed, name, getattr(self, name), f"in {allowed}")
+        if self.gain_range is not None:
+            positive("gain_range", self.gain_range)
+
+    def resolve(self, setting: Setting) -> Algorithm:
+        alone = WalkLeader(**{f.name: getattr(self, f.name) for f in fields(WalkSpec)})
+        walk, noise = alone.build(setting), self.noise(setting)
+        assert isinstance(walk.server, SummingServer)
+        server = MetaServer(
+            walk.server,
+            setting.family.gains,
+            FORECASTERS.panel(self.forecasters),
+            Decorrelation(self.meta_noise, self._range(setting)),
+            self.follow,
+        )
+        width, decider = self.width(setting), None
+        client = MetaClient(width, noise, self.sized, gains=True)
+        if setting.deciders is not None:
+            client = Reporter(width, noise, self.sized)
+            decider = MetaDecider(setting.experts, True, self.reports)
+        return replace(
+            walk,
+            name="walk_meta",
+            client=client,
+            server=server,
+            decider=decider,
+            certificate=self.certificate(setting, noise, ANNOUNCED),
+            broadcast=Forecast,
+            advance=MetaWalk(client, decider, server).advance,
+            regret_bound=self._bound(setting, walk.regret_bound, noise),
+            reference=None,
+            free_noise=walk.free_noise | {CHOICE},
+        )
+
+    def _reporters(self, setting: Setting) -> int:
+        """Return how many reports are added up in a round."""
+        return setting.clients if self.reports == "each" else 1
+
+    def _range(self, setting: Setting) -> float:
+        """Return the largest difference of the gains of two experts, summed over reporters."""
+        own = span(setting) if self.gain_range is None else self.gain_range
+        return own * self._reporters(setting)
+
+    def _bound(
+        self, setting: Setting, of_leader: RegretBound | None, noise: GaussianNoise | None
+    ) -> RegretBound | None:
+        """Return the bound against the best forecaster, plus that of the leader among them."""
+        honest = self.gain_range is None or self.gain_range >= span(setting)
+        if of_leader is None or noise is None or not honest or setting.horizon is None:
+            return None
+        if self.follow == "mean" or "leader" not in self.forecasters:
+            return None
+        reporters = self._reporters(setting)
+        chosen = regret_bound(
+            setting.horizon,
+            len(self.forecasters),
+            noise.scale * sqrt(reporters),
+            kind=self.meta_noise,
+            gain_range=self._range(setting),
+        )
+        if chosen is None:
+            return None
+        value = min(span(setting) * setting.horizon, chosen / reporters + of_leader.value)
+        return RegretBound(value, "oblivious", Proof("walk_meta.md", "regret"))

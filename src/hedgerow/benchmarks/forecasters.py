@@ -1,0 +1,42 @@
+"""Benchmark of choosing among forecasters: whole games against the forecasts alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from hedgerow.algorithms.walks.forecasters import FORECASTERS, PUBLISHED, Past
+from hedgerow.algorithms.walks.walk_meta import WalkMeta
+from hedgerow.benchmarks.measure import Row, in_turn
+from hedgerow.core.losses import Gains
+from hedgerow.core.replay import Replay
+from hedgerow.engines.simulate import simulate
+
+HOSPITALS, WEEKS, REPETITIONS = 293, 148, 10  # as large as the largest published game
+
+
+def forecasters_rows() -> Iterator[Row]:
+    """RW-Meta with 13 forecasters in silos, against their matrix products and leaders."""
+    rng = np.random.default_rng(0)
+    gains, beds = rng.random((WEEKS, HOSPITALS)) / 4, rng.integers(8, 400, HOSPITALS) * 1.0
+    side = np.broadcast_to(beds[:, None], (WEEKS, HOSPITALS, 1))
+    game = Replay(gains[:, None, :], Gains(), reports=gains[..., None], side=side)
+    algorithm = WalkMeta(reports="silo", sized=True, appearances=2).build(game.setting)
+    panel = FORECASTERS.panel(PUBLISHED)
+
+    def forecasts() -> None:
+        for _ in range(REPETITIONS):
+            totals = np.cumsum(gains, axis=0)
+            for t in range(1, WEEKS):
+                past = Past(gains[max(0, t - panel.window) : t], totals[t - 1], t)
+                panel.forecasts(past).argmax(axis=-1)
+
+    def games() -> None:
+        for seed in range(REPETITIONS):
+            simulate(algorithm, game, seed)
+
+    ratio, taken = in_turn(games, forecasts)
+    name = f"walk_meta/{len(PUBLISHED)} forecasters/d={HOSPITALS}/T={WEEKS}"
+    each = taken / REPETITIONS * 1e3
+    yield Row(name, ratio, "forecasts and their leaders", each, "ms per game", "<=", 1.5)
