@@ -14,12 +14,10 @@ from .algorithms.registry import ALGORITHMS as ALGORITHMS
 from .algorithms.sparse_vector.doubling import Doubling as Doubling
 from .algorithms.sparse_vector.potential import Potential as Potential
 from .algorithms.sparse_vector.sparse_vector import SparseVector as SparseVector
-from .algorithms.walks.walk_batches import WalkBatches as WalkBatches
-from .algorithms.walks.walk_leader import WalkLeader as WalkLeader
+from .algorithms.walks.forecasters import FORECASTERS as FORECASTERS
 from .algorithms.walks.tree_hedge import TreeHedge as TreeHedge
 from .algorithms.walks.tree_leader import TreeLeader as TreeLeader
-from .algorithms.walks.forecasters import FORECASTERS as FORECASTERS
-from .algorithms.walks.tree_leader import TreeLeader as TreeLeader
+from .algorithms.walks.walk_batches import WalkBatches as WalkBatches
 from .algorithms.walks.walk_leader import WalkLeader as WalkLeader
 from .algorithms.walks.walk_meta import WalkMeta as WalkMeta
 from .audits.registry import AUDITS as AUDITS

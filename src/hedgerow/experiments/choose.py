@@ -32,10 +32,10 @@ from hedgerow.algorithms.phases.random_prefix import RandomPrefix
 from hedgerow.algorithms.sparse_vector.doubling import Doubling
 from hedgerow.algorithms.sparse_vector.potential import Potential
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
-from hedgerow.algorithms.walks.walk_leader import WalkLeader
 from hedgerow.algorithms.walks.tree_hedge import TreeHedge
 from hedgerow.algorithms.walks.tree_leader import TreeLeader
 from hedgerow.algorithms.walks.walk_batches import WalkBatches
+from hedgerow.algorithms.walks.walk_leader import WalkLeader
 from hedgerow.algorithms.walks.walk_meta import WalkMeta
 from hedgerow.core.environment import Environment
 from hedgerow.core.protocol import AlgorithmSpec
