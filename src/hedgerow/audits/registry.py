@@ -25,8 +25,6 @@ AUDITS: Registry[Callable[[Any], tuple[AuditCase, ...]]] = Registry(
         "walk_leader": "hedgerow.audits.cases.walks:cases",
         "tree_hedge": "hedgerow.audits.cases.tree_hedge:cases",
         "tree_leader": "hedgerow.audits.cases.tree_leader:cases",
-        "tree_leader": "hedgerow.audits.cases.tree_leader:cases",
-        "walk_leader": "hedgerow.audits.cases.walks:cases",
         "walk_meta": "hedgerow.audits.cases.walks:cases",
     },
 )
