@@ -67,6 +67,8 @@ def _cases() -> list[Any]:
     found = [(a, c) for a in SPECS for c in (CONTRACTS if a in FORMS else QUICK)]
     slow = {(a, c) for a, c in found if c in SLOW and a not in ALGORITHMS}
     slow.add(("potential", "million rounds"))  # it restarts as doubling does, which is quick
+    shares = "walk_leader, distributed"  # the roles are those of walk_leader, with other noise
+    slow |= {(shares, c) for c in (*QUICK[:6], "noise follows its law", "nothing raw in a view")}
     marks = {True: pytest.mark.long, False: ()}
     return [pytest.param(a, c, marks=marks[(a, c) in slow]) for a, c in found]
 
@@ -104,6 +106,10 @@ def _secure_cases() -> list[Any]:
     """Every form that secure noise can sample; in the quick suite those with default choices."""
     found = [(a, c) for a, spec in FORMS.items() if _can_be_secure(spec) for c in ON_BOTH_SOURCES]
     slow = [a not in ALGORITHMS or (a in SLOW_WHEN_SECURE and c in SLOW) for a, c in found]
+    slow = [
+        long or case == ("walk_leader", "sensitivities hold")
+        for long, case in zip(slow, found, strict=True)
+    ]
     return [
         pytest.param(*case, marks=pytest.mark.long if long else ())
         for case, long in zip(found, slow, strict=True)
