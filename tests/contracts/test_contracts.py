@@ -66,6 +66,7 @@ SAME_REPORTS = (
     "million rounds",
 )  # clients of `walk_batches` report as those of `walk_leader` do, which are quick
 SLOW_WHEN_SECURE = {
+    ("walk_leader", "sensitivities hold"),
     *(("walk_batches", contract) for contract in ON_BOTH_SOURCES),
     ("doubling", "exact ratio below certificate"),
     ("potential", "exact ratio below certificate"),
@@ -80,6 +81,8 @@ def _cases() -> list[Any]:
     slow = {(a, c) for a, c in found if c not in OF_EVERY_FORM and a not in ALGORITHMS}
     slow.add(("potential", "million rounds"))  # it restarts as doubling does, which is quick
     slow |= {("walk_batches", c) for c in SAME_REPORTS}
+    shares = "walk_leader, distributed"  # the roles are those of walk_leader, with other noise
+    slow |= {(shares, c) for c in (*QUICK[:6], "noise follows its law", "nothing raw in a view")}
     marks = {True: pytest.mark.long, False: ()}
     return [pytest.param(a, c, marks=marks[(a, c) in slow]) for a, c in found]
 

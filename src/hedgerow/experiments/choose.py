@@ -33,6 +33,7 @@ from hedgerow.algorithms.sparse_vector.doubling import Doubling
 from hedgerow.algorithms.sparse_vector.potential import Potential
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.algorithms.walks.walk_batches import WalkBatches
+from hedgerow.algorithms.walks.walk_leader import WalkLeader
 from hedgerow.core.environment import Environment
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.environments.adversaries import covered
@@ -238,6 +239,10 @@ def candidates() -> list[Candidate]:
             label = f"running_leader{whom}, every={every}, delta={DELTA:g}"
             leader = RunningLeader(epsilon=EPSILON, delta=DELTA, trust=trust, every=every)
             found.append(Candidate(label, "running_leader", leader, trust, talk, DELTA))
+    for trust in ("distributed", "local"):
+        label = f"walk_leader, trust={trust}, delta={DELTA:g}"
+        walk = WalkLeader(epsilon=EPSILON, delta=DELTA, trust=trust)
+        found.append(Candidate(label, "walk_leader", walk, trust, TALKS[0], DELTA))
     batched = WalkBatches(epsilon=EPSILON, delta=DELTA)
     label = f"walk_batches, delta={DELTA:g}"
     found.append(Candidate(label, "walk_batches", batched, "local", TALKS[0], DELTA))

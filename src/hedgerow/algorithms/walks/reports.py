@@ -80,6 +80,8 @@ class Reporter:
             raise InvalidValue(
                 f"Expected {self.width} numbers in a report, got {reports.shape[-1]}."
             )
+        if side is None and not self.sized:  # nothing is public, as in all earlier rounds
+            return replace(state, record=reports)
         size, reporting = self.public(side, reports.shape[:-1])
         return replace(state, record=reports, size=size, reporting=reporting)
 
@@ -108,11 +110,9 @@ class Reporter:
             released = noise.release(self.noise, self.scaled(state.record, state.size))
             values, variance = self.unscaled(released, state.size), self.variance(state.size)
         shown = state.reporting
-        report = NoisyReport(
-            np.where(shown[..., None], values, 0.0),
-            np.where(shown, variance, 0.0)[()],  # a number, not an array, for one client
-        )
-        return report, state
+        if not shown.all():
+            values, variance = np.where(shown[..., None], values, 0.0), shown * variance
+        return NoisyReport(values, variance[()]), state  # a number for one client, not an array
 
     def scaled(self, record: Array, size: Array) -> Array:
         """Return the value to which noise is added; with sizes it is rounded to the lattice."""

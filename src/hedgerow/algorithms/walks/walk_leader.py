@@ -306,10 +306,7 @@ class WalkLeader(WalkSpec):
     """
 
     traits: ClassVar[SpecTraits] = SpecTraits(
-        forms={
-            "distributed": {"trust": "distributed"},
-            "two appearances": {"epsilon": 1.0, "appearances": 2},
-        },
+        forms={"distributed": {"trust": "distributed"}},
         meanings=MEANINGS,
         exact="trust='local'",
         anytime=True,
