@@ -78,6 +78,7 @@ SLOW_WITH_FORECASTERS = (  # tests/algorithms/test_walk_meta.py has quick ones
 )
 SLOW_WHEN_SECURE = {
     *(("walk_meta", contract) for contract in SLOW_WITH_FORECASTERS),
+    ("walk_leader", "sensitivities hold"),
     *(("walk_batches", contract) for contract in ON_BOTH_SOURCES),
     ("doubling", "exact ratio below certificate"),
     ("potential", "exact ratio below certificate"),
@@ -95,6 +96,8 @@ def _cases() -> list[Any]:
     slow |= {("walk_batches", c) for c in SAME_REPORTS}
     slow |= {(a, c) for a, c in found if a.startswith(SAME_AS_DARTBOARD)}
     slow |= {("walk_meta", c) for c in SLOW_WITH_FORECASTERS}
+    shares = "walk_leader, distributed"  # the roles are those of walk_leader, with other noise
+    slow |= {(shares, c) for c in (*QUICK[:6], "noise follows its law", "nothing raw in a view")}
     marks = {True: pytest.mark.long, False: ()}
     return [pytest.param(a, c, marks=marks[(a, c) in slow]) for a, c in found]
 

@@ -31,8 +31,9 @@ from hedgerow.core.noise import SeededNoise
 from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
-from hedgerow.experiments.pictures import footer, is_quick
+from hedgerow.experiments.pictures import is_quick
 from hedgerow.privacy.curves import GaussianDP, GaussianMixture, trade_off
+from hedgerow.records.schema import STAMP
 from hedgerow.studies.config import Entry, StudyConfig
 
 MU, EXPERTS, TOLERANCE, HORIZON = 1.0, 25, 0.01, 10_000
@@ -236,8 +237,8 @@ def draw(done: Studies, path: Path) -> None:
     plain = Line2D([], [], color="#999999", label="one report (all times)")
     left.legend(handles=[plain, *times], frameon=False, fontsize=9)
     right.legend(handles=lines, frameon=False, fontsize=9, loc="lower left")
-    bars = "data fixed in advance, for the public; the server has mu = 1 at all times"
-    footnote(figure, footer(done, studies, bars))
+    note = "data fixed in advance, for the public; the server has mu = 1 at all times"
+    footnote(figure, f"{note}; {STAMP}{'; quick form, not judged' if quick else ''}")
     figure.savefig(path, dpi=150)
 
 

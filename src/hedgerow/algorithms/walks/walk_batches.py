@@ -207,7 +207,8 @@ class WalkBatches(WalkLeader):
             "rule": "the bound behind the delays",
             "late_epsilon_at_most": (
                 f"epsilon at delta = {QUOTED_DELTA:g} of a record that arrives in the last round, "
-                "for the public, if no record depends on earlier plays"
+                "for the public, if no record depends on earlier plays, all reports are sent and "
+                "noise has the exact real law"
             ),
         },
         exact="trust='local'",
