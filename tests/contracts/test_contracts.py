@@ -60,11 +60,16 @@ OF_EVERY_FORM = (
     "sensitivities hold",
     "within the budget",
 )  # the others, for forms that are not the default: in `make test-full`
-LIKE_ANOTHER = {"tree_hedge": ("ledger composes", "regret below bound")}  # tree_leader's server
+ALIKE = ("covers every message", "within the budget")
+ON_A_TREE = {  # one server for all of them; what else they keep is for `make test-full`
+    "tree_hedge": (*ALIKE, "sensitivities hold", "ledger composes", "regret below bound"),
+    "tree_hedge, approximate": ALIKE,
+    "tree_leader, published": ALIKE,
+}
 SLOW_WHEN_SECURE = {
     ("doubling", "exact ratio below certificate"),
     ("potential", "exact ratio below certificate"),
-    *product(LIKE_ANOTHER, ON_BOTH_SOURCES),
+    *product(("tree_hedge", "tree_leader"), ON_BOTH_SOURCES),
 }
 
 
@@ -75,8 +80,7 @@ def _cases() -> list[Any]:
     found = [(a, c) for a in SPECS for c in (CONTRACTS if a in FORMS else QUICK)]
     slow = {(a, c) for a, c in found if c not in OF_EVERY_FORM and a not in ALGORITHMS}
     slow.add(("potential", "million rounds"))  # it restarts as doubling does, which is quick
-    for name, own in LIKE_ANOTHER.items():
-        slow |= {(name, c) for c in CONTRACTS if c not in (*OF_EVERY_FORM, *own)}
+    slow |= {(a, c) for a, quick in ON_A_TREE.items() for c in CONTRACTS if c not in quick}
     marks = {True: pytest.mark.long, False: ()}
     return [pytest.param(a, c, marks=marks[(a, c) in slow]) for a, c in found]
 
