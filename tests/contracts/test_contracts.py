@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -76,12 +77,19 @@ SLOW_WITH_FORECASTERS = (  # tests/algorithms/test_walk_meta.py has quick ones
     "regret below bound",
     "million rounds",
 )
+ALIKE = ("covers every message", "within the budget")
+ON_A_TREE = {  # one server for all of them; what else they keep is for `make test-full`
+    "tree_hedge": (*ALIKE, "sensitivities hold", "ledger composes", "regret below bound"),
+    "tree_hedge, approximate": ALIKE,
+    "tree_leader, published": ALIKE,
+}
 SLOW_WHEN_SECURE = {
     *(("walk_meta", contract) for contract in SLOW_WITH_FORECASTERS),
     ("walk_leader", "sensitivities hold"),
     *(("walk_batches", contract) for contract in ON_BOTH_SOURCES),
     ("doubling", "exact ratio below certificate"),
     ("potential", "exact ratio below certificate"),
+    *product(("tree_hedge", "tree_leader"), ON_BOTH_SOURCES),
 }
 SAME_AS_DARTBOARD = "cover_dartboard"  # in games of experts, which these contracts play
 

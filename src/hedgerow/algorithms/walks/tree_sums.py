@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
-from hedgerow.algorithms.correlated.factorisation import rounded_up
+from hedgerow.algorithms.correlated.factorisation import UNIT
 from hedgerow.algorithms.correlated.filters import FilterState
 from hedgerow.algorithms.correlated.lattice import LatticeEncoder
 from hedgerow.algorithms.correlated.running_leader import ServerState
@@ -162,10 +162,10 @@ class TreeServer(ABC):
     ) -> tuple[Any, ServerState]:
         count = state.exchanges
         # one vector of all experts, or one number from each silo
-        sums = from_units(np.reshape(uploads.losses, self.experts))
-        node, after = self.encoder.step(
-            FilterState(count, state.filtered), 0.0 - sums if self.gains else sums
-        )
+        sums, most = from_units(np.reshape(uploads.losses, self.experts)), self.encoder.largest
+        # honest sums are in range; others must not end the game: that would show a sum
+        charges = np.clip(0.0 - sums if self.gains else sums, -most, most)
+        node, after = self.encoder.step(FilterState(count, state.filtered), charges)
         totals, decoded = self.decoder.step(
             FilterState(count, state.decoded), self._released(node, count, noise)
         )
@@ -381,7 +381,7 @@ class Game:
         for end, scale in enumerate(scales, 1):
             first = end - (end & -end)
             shares[first:end] += (by_batch[first:end] / scale) ** 2
-        plain = rounded_up(sqrt(float(shares.max())), self.tree.rounds)
+        plain = sqrt(float(shares.max())) * (1 + (8 * self.tree.rounds + 64) * UNIT)  # upward
         rounding = STEP * root_up(Fraction(self.setting.experts * self.draws))
         return round_up(Fraction(plain) + Fraction(rounding))
 
