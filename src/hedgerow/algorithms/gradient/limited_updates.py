@@ -272,6 +272,7 @@ def _certificate(setting: Setting, noise: Mechanism, trust: Trust, delta: float)
             mechanisms=(noise,),
             composition="sum",
             entered=1,
+            sent="results of their records",
         )
     return noisy_reports(
         setting=setting,

@@ -332,6 +332,7 @@ class NoisyFTRL(AlgorithmSpec):
                 channels={"Gradients.gradients": Channel.UPLOADS, **ANNOUNCED},
                 mechanisms=(mechanism,),
                 composition="shifts",
+                sent="sums of gradients",
             )
         return noisy_reports(
             setting=setting,
