@@ -392,16 +392,18 @@ def trusted_server(
     when_spent: str = "",
     entered: int | None = None,
     separate: bool = False,
+    sent: str = "",
 ) -> Certificate:
     """Return a certificate of the central model: clients send exact sums to a trusted server.
 
     What the server sends back protects one record, such as a loss vector, from everyone else. Only
     the server adds noise, so clients that combine what they know learn no more than the public.
+    `sent` says what clients send, if not sums of losses or records.
     """
     record = setting.family.record
     unit, vectors = Event(record=record), record.holds_charges
-    sent = f"sums of their {record.charges}" if vectors else f"values of their {record.plural}"
-    raw = NoGuarantee(f"clients send the server exact {sent}")
+    usual = f"sums of their {record.charges}" if vectors else f"values of their {record.plural}"
+    raw = NoGuarantee(f"clients send the server exact {sent or usual}")
     assumes = frozenset({TRUSTED_SERVER, IDEAL_REALS, PUBLIC_PARAMETERS, no_carry_over(record)})
     guarantees = [
         Guarantee(

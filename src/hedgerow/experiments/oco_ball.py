@@ -35,12 +35,12 @@ from hedgerow.experiments.experiment import (
 from hedgerow.experiments.pictures import footer, is_quick
 from hedgerow.studies.config import Entry, StudyConfig
 
-CLIENTS, HORIZON, WIDTH, EPSILON = 2, 2**12, 8, 1.0
-HORIZONS = (2**8, 2**10, 2**12, 2**14)
+CLIENTS, HORIZON, WIDTH, EPSILON = 2, 2**11, 8, 1.0
+HORIZONS = (2**7, 2**9, 2**11, 2**13)
 QUICK = (2**6, 2**8)
-EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+EPSILONS = (0.25, 1.0, 4.0, 16.0)
 WIDTHS = (1, 4, 16, 64)
-LINES = (2**8, 2**10, 2**12)  # horizons of the games on a line, with epsilon = T^(-1/4)
+LINES = (2**7, 2**9, 2**11)  # horizons of the games on a line, with epsilon = T^(-1/4)
 UPDATES, WARM, TREE, COVER = "Limited Updates", "Limited Updates, warm", "DP-FTRL", "cover"
 FROM_ROUND = 0.1  # slack of a slope: regrets of few rounds are not yet on their line
 
@@ -72,7 +72,7 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
     short = game(QUICK[0] if quick else HORIZON)
     budgets = [
         Entry(label(name, epsilon), spec, short)
-        for epsilon in (EPSILONS[::3] if quick else EPSILONS)
+        for epsilon in (EPSILONS[1:3] if quick else EPSILONS)
         for name, spec in specs(epsilon).items()
     ]
     widths = [

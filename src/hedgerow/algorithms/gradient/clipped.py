@@ -22,7 +22,7 @@ SEEN = 257  # scores at which a declared smoothness is compared with slopes
 def clipped(gradients: Array, clip: float) -> Array:
     """Return the gradients (last axis), scaled down to length `clip` where they are longer.
 
-    >>> clipped(np.array([[3.0, 4.0], [0.3, 0.4]]), 1.0).tolist()
+    >>> clipped(np.array([[3.0, 4.0], [0.3, 0.4]]), 1.0).round(3).tolist()
     [[0.6, 0.8], [0.3, 0.4]]
     """
     square = np.einsum("...d,...d->...", gradients, gradients)

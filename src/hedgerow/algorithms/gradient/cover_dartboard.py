@@ -199,12 +199,12 @@ class CoverDartboard(AlgorithmSpec):
     Examples
     --------
     >>> import hedgerow as hr
-    >>> game = hr.Regression(clients=10, features=2, horizon=1024, loss="huber")
-    >>> algorithm = hr.CoverDartboard().build(game.setting)
+    >>> game = hr.Regression(clients=10, features=2, horizon=64, loss="huber")
+    >>> algorithm = hr.CoverDartboard(delta=0.0).build(game.setting)
     >>> algorithm.parameters["points"], round(algorithm.parameters["resolution"], 3)
-    (877, 0.133)
+    (129, 0.375)
     >>> print(algorithm.certificate.peer.curve.words())
-    epsilon = 1, delta = 1e-6
+    epsilon = 1, delta = 0
 
     References
     ----------

@@ -272,6 +272,7 @@ def _certificate(setting: Setting, noise: Mechanism, trust: Trust, delta: float)
             mechanisms=(noise,),
             composition="sum",
             entered=1,
+            sent="results of their records",
         )
     return noisy_reports(
         setting=setting,
@@ -371,7 +372,7 @@ class LimitedUpdates(AlgorithmSpec):
     >>> game = hr.Classification(clients=10, features=5, horizon=4096)
     >>> algorithm = hr.LimitedUpdates().build(game.setting)
     >>> print(algorithm.certificate.peer.curve.words())
-    mu-GDP with mu = 0.2368 (epsilon = 1 at delta = 1e-6)
+    epsilon = 1, delta = 1e-6
     >>> hr.LimitedUpdates(delta=0.0).build(game.setting).certificate.peer.curve.stated()
     (1.0, 0.0)
 

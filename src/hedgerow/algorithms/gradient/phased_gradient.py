@@ -147,7 +147,7 @@ def phased_gradient(
     >>> setting = hr.Setting(clients=10, experts=5, horizon=None, family=hr.Logistic())
     >>> method = phased_gradient(setting, hr.Budget(1.0, 1e-6), "central")
     >>> method.steps(1000), round(method.excess(1000), 3)
-    ((500, 500), 0.083)
+    ((750, 188, 47, 15), 0.034)
     """
     family, width = setting.family, setting.experts
     expect(width <= WIDEST, "experts", width, f"<= {WIDEST}, the most coordinates")
