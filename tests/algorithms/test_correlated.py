@@ -585,12 +585,11 @@ def test_many_participations_are_rounded_upward() -> None:
     ]
 
     def shared(lag: int) -> Decimal:
-        pairs = product(powers, powers)
-        both = sum((v * w * p**lag / (1 - p * q) for (p, v), (q, w) in pairs), Decimal(0))
-        return both + (sum(w * p ** (lag - 1) for p, w in powers) if lag else 1)
+        both = sum(v * w * p**lag / (1 - p * q) for (p, v), (q, w) in product(powers, powers))
+        return Decimal(both + (sum(w * p ** (lag - 1) for p, w in powers) if lag else 1))
 
     terms = ((often - lag) * shared(lag) * (2 if lag else 1) for lag in range(often))
-    exact = sum(terms, Decimal(0)).sqrt()
+    exact = Decimal(sum(terms)).sqrt()
     assert exact <= Decimal(made.sensitivity(often, 1)) <= exact * (1 + Decimal("1e-11"))
 
 

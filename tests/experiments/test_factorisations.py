@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from math import log, pi
 from pathlib import Path
+from typing import Any, get_args
 
 import pytest
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
 
-from hedgerow.algorithms.correlated import Kind
+from hedgerow.algorithms.correlated import Kind, ToeplitzRoot
+from hedgerow.benchmarks import correlated as benchmark
 from hedgerow.experiments import factorisations as experiment
 from hedgerow.experiments.factorisations import QUICK
 from hedgerow.studies.run import run_study
@@ -67,3 +71,53 @@ def test_the_verdict_follows_the_norms(
     assert verdict.reproduces is True
     wrong = [check for check in verdict.checks if not check.passed and "column" in check.name]
     assert len(wrong) == len(QUICK)  # we expect that the printed bound fails
+
+
+def test_one_name_and_one_colour_for_each_factorisation(
+    done: dict[str, Study], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    drawn: dict[str, dict[str, str]] = {}
+
+    def read(figure: Figure, path: Path, **choices: Any) -> None:
+        left, right = figure.axes
+        for line in left.get_lines():
+            drawn.setdefault("left", {})[str(line.get_label())] = to_hex(line.get_color())
+        bars = [to_hex(line.get_color()) for line in right.get_lines() if line.get_marker() == "o"]
+        labels = [experiment.LABELS[kind] for kind in experiment.KINDS]
+        drawn["right"] = dict(zip(labels, bars, strict=True))
+
+    monkeypatch.setattr(Figure, "savefig", read)
+    experiment.draw(done, tmp_path / "picture.png")
+    known = {label: drawn["left"][label] for label in experiment.LABELS.values()}
+    assert set(experiment.LABELS) == set(get_args(Kind))
+    assert len(set(known.values())) == len(known)
+    assert drawn["right"].items() <= known.items()
+
+
+def test_the_coefficients_of_jax_privacy_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is no dependency: without it nothing is claimed about it."""
+    for found, expected in (
+        (lambda: None, None),
+        (lambda: lambda rounds, buffers: ToeplitzRoot(rounds).coefficients(), 3.265),
+    ):
+        monkeypatch.setattr(experiment, "jax_privacy", found)
+        experiment.theirs.cache_clear()
+        assert experiment.theirs(1000) == (expected and pytest.approx(expected, abs=1e-3))
+    experiment.theirs.cache_clear()
+
+
+def test_the_search_is_judged_only_beside_jax_privacy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(benchmark, "without_caches", lambda *_: 1e-3)
+    monkeypatch.setattr(benchmark, "jax_privacy", lambda: None)
+    alone = next(benchmark.search_rows())
+    assert (alone.ratio, alone.limit) == (None, None)
+    assert alone.value == 1.0
+
+    def slow(rounds: int, buffers: int) -> int:
+        return sum(range(rounds * 1000 * buffers))
+
+    monkeypatch.setattr(benchmark, "jax_privacy", lambda: slow)
+    beside = next(benchmark.search_rows())
+    assert beside.ratio is not None
+    assert beside.ratio < 1
+    assert beside.limit == 0.02

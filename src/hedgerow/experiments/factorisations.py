@@ -200,7 +200,7 @@ def draw(done: Studies, path: Path) -> None:
 
     from hedgerow.evaluation.plots.canvas import COLOURS, footnote, head, tidy
 
-    figure = Figure(figsize=(11.0, 6.2), layout="constrained")
+    figure = Figure(figsize=(12.5, 5.6), layout="constrained")
     head(figure, "Correlated noise: error of private running sums against their number")
     left, right = figure.subplots(1, 2)
     colours = dict(zip(LABELS, COLOURS, strict=True))
@@ -247,7 +247,7 @@ def draw(done: Studies, path: Path) -> None:
         axes.set_xticks(list(ticks), [str(tick) for tick in ticks], fontsize=9)
         axes.xaxis.set_minor_locator(NullLocator())
         axes.set_xlabel("rounds R")
-    figure.legend(loc="outside lower center", ncols=4, frameon=False, fontsize=9)
+    figure.legend(loc="outside right center", frameon=False, fontsize=9)
     footnote(figure, footer(done, studies) + "; errors are computed")
     figure.savefig(path, dpi=150)
 

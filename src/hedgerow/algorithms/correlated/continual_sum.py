@@ -74,8 +74,9 @@ class ContinualSum:
     separation
         The least distance in rounds between two vectors of one person. Default: 1.
     ids
-        Whether `add` is told whose vector it is, and refuses a person that was added too often or
-        too recently. Default: False; then the declaration is an assumption of the certificate.
+        Whether `add` takes the id of the person whose vector it is, and refuses a person that was
+        added too often or too recently. Default: False; then the declaration is an assumption of
+        the certificate.
     factorisation
         How noise is correlated: a `Factorisation`, or the name of one (`factorise`). Default:
         "blt", and "epochs" without a horizon.

@@ -145,7 +145,7 @@ class Factorisation(ABC):
 
 
 def rounded_up(value: float, terms: int) -> float:
-    """Return the value, raised by more than the rounding errors of a sum of so many products."""
+    """Return the value, raised by more than the rounding errors of a sum of products."""
     return value * (1 + (8 * terms + 64) * UNIT)
 
 

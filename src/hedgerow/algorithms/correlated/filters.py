@@ -51,7 +51,7 @@ class FilterState:
 class Filter(ABC):
     """Base class of filters. `start` gives a state; `step` filters one vector.
 
-    Nothing is changed in place unless `step` is told so: the old state stays valid.
+    Nothing is changed in place unless `step` is asked to: the old state stays valid.
 
     Parameters
     ----------

@@ -79,7 +79,7 @@ class LatticeEncoder:
         change: float,
         rounds: int | None = None,
     ) -> LatticeEncoder:
-        """Return an encoder with so many digits that rounding costs a thousandth, where possible.
+        """Return an encoder with enough digits for rounding to cost a thousandth, if possible.
 
         One vector changes by at most `change`. More digits help only while steps, not
         floating-point errors, are most of the cost.
