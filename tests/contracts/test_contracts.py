@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import re
 from functools import cache
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -59,39 +58,42 @@ OF_EVERY_FORM = (
     "nothing raw in a view",
     "sensitivities hold",
     "within the budget",
-)  # the others, for forms that are not the default: in `make test-full`
-SAME_REPORTS = (
-    "causal",
-    "sensitivities hold",
-    "noise follows its law",
-    "million rounds",
-)  # clients of `walk_batches` report as those of `walk_leader` do, which are quick
-SLOW_WITH_FORECASTERS = (  # tests/algorithms/test_walk_meta.py has quick ones
-    "same on every engine",
-    "same for every block",
-    "causal",
-    "states survive",
-    "sensitivities hold",
-    "nothing raw in a view",
-    "noise follows its law",
-    "regret below bound",
-    "million rounds",
 )
 ALIKE = ("covers every message", "within the budget")
-ON_A_TREE = {  # one server for all of them; what else they keep is for `make test-full`
+# The contracts of the quick suite; the others are for `make test-full`. A default form keeps all
+# of them in the quick suite, and another form those above, unless it is listed here.
+IN_THE_QUICK_SUITE = {
+    "potential": tuple(c for c in CONTRACTS if c != "million rounds"),  # restarts as doubling does
     "tree_hedge": (*ALIKE, "sensitivities hold", "ledger composes", "regret below bound"),
     "tree_hedge, approximate": ALIKE,
     "tree_leader, published": ALIKE,
+    # clients report as those of walk_leader do
+    "walk_batches": tuple(
+        c
+        for c in CONTRACTS
+        if c not in ("causal", "sensitivities hold", "noise follows its law", "million rounds")
+    ),
+    "walk_leader, distributed": ("covers every message", "sensitivities hold", "within the budget"),
+    # tests/algorithms/test_walk_meta.py has quicker ones
+    "walk_meta": ("covers every message", "within the budget", "ledger composes", "anytime"),
+    # in games of experts it is the shrinking dartboard
+    "cover_dartboard": (),
+    "cover_dartboard, pure": (),
 }
-SLOW_WHEN_SECURE = {
-    *(("walk_meta", contract) for contract in SLOW_WITH_FORECASTERS),
-    ("walk_leader", "sensitivities hold"),
-    *(("walk_batches", contract) for contract in ON_BOTH_SOURCES),
-    ("doubling", "exact ratio below certificate"),
-    ("potential", "exact ratio below certificate"),
-    *product(("tree_hedge", "tree_leader"), ON_BOTH_SOURCES),
+SECURE_IN_THE_QUICK_SUITE = {
+    "cover_dartboard": (),
+    "doubling": tuple(c for c in ON_BOTH_SOURCES if c != "exact ratio below certificate"),
+    "potential": tuple(c for c in ON_BOTH_SOURCES if c != "exact ratio below certificate"),
+    "tree_hedge": (),
+    "tree_leader": (),
+    "walk_batches": (),
+    "walk_leader": tuple(c for c in ON_BOTH_SOURCES if c != "sensitivities hold"),
+    "walk_meta": ALIKE,
 }
-SAME_AS_DARTBOARD = "cover_dartboard"  # in games of experts, which these contracts play
+
+
+def _marked(case: tuple[str, str], quick: bool) -> Any:
+    return pytest.param(*case, marks=() if quick else pytest.mark.long)
 
 
 def _cases() -> list[Any]:
@@ -99,15 +101,12 @@ def _cases() -> list[Any]:
     ones.
     """
     found = [(a, c) for a in SPECS for c in (CONTRACTS if a in FORMS else QUICK)]
-    slow = {(a, c) for a, c in found if c not in OF_EVERY_FORM and a not in ALGORITHMS}
-    slow.add(("potential", "million rounds"))  # it restarts as doubling does, which is quick
-    slow |= {("walk_batches", c) for c in SAME_REPORTS}
-    slow |= {(a, c) for a, c in found if a.startswith(SAME_AS_DARTBOARD)}
-    slow |= {("walk_meta", c) for c in SLOW_WITH_FORECASTERS}
-    shares = "walk_leader, distributed"  # the roles are those of walk_leader, with other noise
-    slow |= {(shares, c) for c in (*QUICK[:6], "noise follows its law", "nothing raw in a view")}
-    marks = {True: pytest.mark.long, False: ()}
-    return [pytest.param(a, c, marks=marks[(a, c) in slow]) for a, c in found]
+
+    def quick(algorithm: str, contract: str) -> bool:
+        usual = CONTRACTS if algorithm in ALGORITHMS else OF_EVERY_FORM
+        return contract in IN_THE_QUICK_SUITE.get(algorithm, usual)
+
+    return [_marked(case, quick(*case)) for case in found]
 
 
 @pytest.mark.parametrize(("algorithm", "contract"), _cases())
@@ -142,14 +141,8 @@ def test_honest_algorithm_keeps_contract(name: str, contract: str) -> None:
 def _secure_cases() -> list[Any]:
     """Every form that secure noise can sample; in the quick suite those with default choices."""
     found = [(a, c) for a, spec in FORMS.items() if _can_be_secure(spec) for c in ON_BOTH_SOURCES]
-    slow = [
-        a not in ALGORITHMS or a == SAME_AS_DARTBOARD or (a, c) in SLOW_WHEN_SECURE
-        for a, c in found
-    ]
-    return [
-        pytest.param(*case, marks=pytest.mark.long if long else ())
-        for case, long in zip(found, slow, strict=True)
-    ]
+    usual = {a: ON_BOTH_SOURCES if a in ALGORITHMS else () for a in FORMS}
+    return [_marked((a, c), c in SECURE_IN_THE_QUICK_SUITE.get(a, usual[a])) for a, c in found]
 
 
 def _can_be_secure(spec: Any) -> bool:
