@@ -147,6 +147,7 @@ def test_list_shows_everything_registered(hedgerow: Command) -> None:
         "potential",
         "sparse_vector",
         "uniform",
+        "walk_leader",
     ]
     words = hedgerow("list").out
     assert (

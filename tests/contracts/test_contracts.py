@@ -79,6 +79,8 @@ def _cases() -> list[Any]:
     slow = {(a, c) for a, c in found if c in SLOW and a not in ALGORITHMS}
     slow.add(("potential", "million rounds"))  # it restarts as doubling does, which is quick
     slow |= {("walk_meta", c) for c in SLOW_WITH_FORECASTERS}
+    shares = "walk_leader, distributed"  # the roles are those of walk_leader, with other noise
+    slow |= {(shares, c) for c in (*QUICK[:6], "noise follows its law", "nothing raw in a view")}
     marks = {True: pytest.mark.long, False: ()}
     return [pytest.param(a, c, marks=marks[(a, c) in slow]) for a, c in found]
 
@@ -119,6 +121,7 @@ def _secure_cases() -> list[Any]:
         a not in ALGORITHMS
         or (a in SLOW_WHEN_SECURE and c in SLOW)
         or (a == "walk_meta" and c in SLOW_WITH_FORECASTERS)
+        or (a, c) == ("walk_leader", "sensitivities hold")
         for a, c in found
     ]
     return [

@@ -62,7 +62,7 @@ Build = Callable[[Array, Setting], Stream]
 
 
 def silos(sized: bool) -> Games:
-    """Four silos with ranges of their own, one of which misses some rounds."""
+    """Four silos with different ranges, one of which misses some rounds."""
     return _games(partial(_silo, sized), SILOS, 1)
 
 
