@@ -14,7 +14,7 @@ from hedgerow.core.replay import Replay
 from hedgerow.core.setting import Setting
 
 RANGES = Gains(low=(0.0, -1.0, 0.0, 0.5), high=(1.0, 1.0, 4.0, 2.0))
-SETTING = Setting(clients=4, experts=4, horizon=40, deciders=1, family=RANGES)
+SETTING = Setting(clients=4, experts=4, horizon=16, deciders=1, family=RANGES)
 
 
 def silo_games(sensitivity: float | tuple[float, ...] | None) -> Games:
@@ -32,7 +32,7 @@ def silo_games(sensitivity: float | tuple[float, ...] | None) -> Games:
         if not isinstance(unit, Person) or sensitivity is None:
             first[when, one], second[when, one] = low[one], high[one]
             return first, second
-        moved = np.broadcast_to(sensitivity, SETTING.rounds)[when] / np.sqrt(2) * (1 - 1e-4)
+        moved = np.broadcast_to(sensitivity, SETTING.rounds)[when] / np.sqrt(2)
         first[when, [one, other]] = low[one] + moved, high[other] - moved
         second[when, [one, other]] = low[one], high[other]
         return first, second

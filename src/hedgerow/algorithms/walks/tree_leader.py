@@ -16,6 +16,7 @@ import numpy as np
 from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.correlated.running_leader import (
     ANNOUNCED,
+    ClientState,
     FilteringClient,
     Leader,
     regret_bound,
@@ -33,12 +34,14 @@ from hedgerow.algorithms.walks.tree_sums import (
     budget_of,
     check_choices,
 )
+from hedgerow.core.block import Block
 from hedgerow.core.certificate import Certificate, Proof
 from hedgerow.core.environment import Feature
 from hedgerow.core.games import Games
 from hedgerow.core.lattice import Array
 from hedgerow.core.losses import Gains, Linear
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
+from hedgerow.core.noise import NoiseSource
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, RunState, SpecTraits, Trace
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, check_budget, expect
@@ -57,6 +60,16 @@ class LeaderServer(TreeServer):
 
     def say(self, sums: Array) -> Leader:
         return Leader(self.every, int(np.argmin(sums)))
+
+    def advance(self, run: RunState, block: Block, source: NoiseSource) -> tuple[RunState, Trace]:
+        """Play many exchanges at once; the clients play."""
+        ahead, clients = self.ahead(run, block, source), run.clients
+        leaders = np.array([clients.expert[0], *np.argmin(ahead.sums, axis=1)])
+        expert = np.full_like(clients.expert, leaders[-1])
+        clients = ClientState(expert, ahead.losses, clients.uploads, clients.memory)
+        plays = leaders[ahead.spans(block.rounds)]
+        everyone = np.broadcast_to(plays[:, None], block.losses.shape[:2])
+        return ahead.after(run, clients, block.rounds), Trace(everyone, len(ahead.due))
 
 
 @dataclass(frozen=True)
@@ -118,10 +131,7 @@ class TreeLeader(AlgorithmSpec):
     """
 
     traits: ClassVar[SpecTraits] = SpecTraits(
-        forms={
-            "min regret": {"aim": "min_regret"},
-            "published": {"calibration": "published", "aim": "min_regret"},
-        },
+        forms={"published": {"calibration": "published", "aim": "min_regret"}},
         meanings={
             "mu": "budget of Gaussian DP",
             "aim": "least noise, or least regret bound",
@@ -202,6 +212,7 @@ class TreeLeader(AlgorithmSpec):
             supports=frozenset()
             if playing
             else frozenset({Feature.SIDE_INFORMATION, Feature.SOME_REPORT}),
+            advance=server.advance if playing else None,
             common_play=attrgetter("expert") if playing else None,
             regret_bound=self._bound(game, errors),
             reference=FollowTheLeader(self.every).build(setting) if plain else None,

@@ -18,13 +18,13 @@ from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
-from hedgerow.algorithms.correlated.factorisation import rounded_up
+from hedgerow.algorithms.correlated.factorisation import UNIT
 from hedgerow.algorithms.correlated.filters import FilterState
 from hedgerow.algorithms.correlated.lattice import LatticeEncoder
 from hedgerow.algorithms.correlated.running_leader import ServerState
 from hedgerow.algorithms.correlated.tree import Tree
 from hedgerow.algorithms.shared.totals import LossSums, check_interval
-from hedgerow.core.block import Side
+from hedgerow.core.block import Block, Side
 from hedgerow.core.certificate import (
     Assumption,
     Certificate,
@@ -41,8 +41,8 @@ from hedgerow.core.certificate import (
 from hedgerow.core.errors import Unsupported
 from hedgerow.core.lattice import Array, Units, from_units, round_to_lattice, to_units
 from hedgerow.core.losses import Gains
-from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import Context
+from hedgerow.core.noise import Noise, NoiseSource
+from hedgerow.core.protocol import Context, RunState
 from hedgerow.core.record import Record, of_own_expert
 from hedgerow.core.rounding import root_up, round_up
 from hedgerow.core.setting import Setting
@@ -53,6 +53,9 @@ from hedgerow.privacy.mechanisms import AdditiveNoise, GaussianNoise
 PROOF = "tree_leader.md"
 PADDING = "padding"
 STEP = 2.0**-20
+OTHER_CLIENTS = Assumption(
+    "OTHER_CLIENTS", "clients that look or collude hold no data of the protected person"
+)
 
 Reports = Literal["each", "silo"]
 Sensitivity = float | tuple[float, ...]
@@ -97,6 +100,30 @@ class Reporter:
 
 
 @dataclass(frozen=True)
+class Ahead:
+    """What the exchanges of a block lead to.
+
+    `due` are the rounds before which there is an exchange, and `sums` the noisy running sums after
+    it. `losses` are those of each client since the last one, and `server` its state; the next
+    exchange is after `remaining` rounds.
+    """
+
+    due: Units
+    sums: Array
+    losses: Units
+    server: ServerState
+    remaining: int
+
+    def spans(self, rounds: int) -> Units:
+        """For each round of the block, how many exchanges of the block were before it."""
+        return np.repeat(np.arange(len(self.due) + 1), np.diff([0, *self.due, rounds]))
+
+    def after(self, run: RunState, clients: Any, rounds: int) -> RunState:
+        """The run after the block."""
+        return RunState(run.round + rounds, clients, run.deciders, self.server, self.remaining)
+
+
+@dataclass(frozen=True)
 class TreeServer(ABC):
     """Keeps the tree of noisy sums and says what follows from the newest running sum.
 
@@ -135,10 +162,10 @@ class TreeServer(ABC):
     ) -> tuple[Any, ServerState]:
         count = state.exchanges
         # one vector of all experts, or one number from each silo
-        sums = from_units(np.reshape(uploads.losses, self.experts))
-        node, after = self.encoder.step(
-            FilterState(count, state.filtered), 0.0 - sums if self.gains else sums
-        )
+        sums, most = from_units(np.reshape(uploads.losses, self.experts)), self.encoder.largest
+        # honest sums are in range; others must not end the game: that would show a sum
+        charges = np.clip(0.0 - sums if self.gains else sums, -most, most)
+        node, after = self.encoder.step(FilterState(count, state.filtered), charges)
         totals, decoded = self.decoder.step(
             FilterState(count, state.decoded), self._released(node, count, noise)
         )
@@ -165,6 +192,84 @@ class TreeServer(ABC):
             )
         drawn = noise.draw(self.releasing.law, PADDING, (missing, self.experts), scale=scale)
         return sums + drawn.sum(axis=0)
+
+    def ahead(self, run: RunState, block: Block, source: NoiseSource) -> Ahead:
+        """Make all exchanges of a block; the clients play, and their states hold their losses."""
+        assert run.remaining is not None
+        due = np.arange(run.remaining, block.rounds, self.every)
+        own = run.clients.losses
+        if not len(due):
+            left = run.remaining - block.rounds
+            return Ahead(due, np.zeros((0, self.experts)), own + block.own_totals, run.server, left)
+        running = np.cumsum(block.losses.sum(axis=1), axis=0)
+        before = np.vstack([np.zeros(self.experts), running])[due] + from_units(own.sum(axis=0))
+        batches = np.diff(before, axis=0, prepend=np.zeros((1, self.experts)))
+        sums, server = self.many(run.server, batches, source.server())
+        last = int(due[-1])
+        losses = to_units(block.losses[last:].sum(axis=0))
+        return Ahead(due, sums, losses, server, self.every - (block.rounds - last))
+
+    def many(self, state: ServerState, batches: Array, noise: Noise) -> tuple[Array, ServerState]:
+        """Return the noisy running sums of several exchanges, bit for bit those of `aggregate`.
+
+        Exact sums are differences of running sums, and a noisy one is put together level by level.
+        """
+        count, levels = state.exchanges, range(len(state.filtered))
+        after = np.arange(count + 1, count + len(batches) + 1)
+        end, lowest = int(after[-1]), after & -after
+        known = np.cumsum(0.0 - batches if self.gains else batches, axis=0)
+        running = np.vstack([np.zeros(self.experts), known])  # without what was before
+        # a node that began earlier holds the last sums of these levels and of all below
+        held = np.cumsum(np.vstack([np.zeros(self.experts), state.filtered]), axis=0)
+        level = np.log2(lowest).astype(np.int64)
+        first = after - lowest - count
+        nodes = running[1:] - np.where(
+            (first < 0)[:, None], 0.0 - held[level], running[np.maximum(first, 0)]
+        )
+        noisy = self._all_released(nodes, count, noise)
+        totals = noisy.copy()
+        decoded, filtered = np.zeros_like(state.decoded), np.zeros_like(state.filtered)
+        for at in levels:
+            begun = after >> at << at
+            used = ((after >> at & 1) == 1) & (begun < after)
+            old, own = used & (begun <= count), used & (begun > count)
+            totals[old] += state.decoded[at]
+            totals[own] += noisy[begun[own] - count - 1]
+            last = end >> at << at
+            if end >> at & 1:
+                kept = last <= count
+                decoded[at] = state.decoded[at] if kept else noisy[last - count - 1]
+                filtered[at] = state.filtered[at] if kept else nodes[last - count - 1]
+        return self._all_padded(totals, after, noise), ServerState(end, filtered, decoded)
+
+    def _all_released(self, nodes: Array, count: int, noise: Noise) -> Array:
+        if self.releasing is None:
+            return nodes
+        law = "gaussian" if isinstance(self.releasing, GaussianNoise) else self.releasing.law
+        shape, scale = (self.experts,), self.releasing.scale
+        drawn = noise.draw(law, self.releasing.purpose, shape, rounds=len(nodes), scale=scale)
+        if not self.scales:
+            return nodes + drawn
+        scales = np.array(self.scales[count : count + len(nodes)])[:, None]
+        return scales * (round_to_lattice(nodes / scales) + drawn)
+
+    def _all_padded(self, sums: Array, after: Units, noise: Noise) -> Array:
+        if self.releasing is None or not self.padding:
+            return sums
+        missing = np.array([self.draws - int(count).bit_count() for count in after])
+        scale, width = self.releasing.scale, self.experts
+        if isinstance(self.releasing, GaussianNoise):
+            short = missing > 0
+            drawn = noise.draw("gaussian", PADDING, (width,), rounds=int(short.sum()))
+            sums[short] += np.array([sqrt(m) * scale for m in missing[short]])[:, None] * drawn
+            return sums
+        law = self.releasing.law
+        for size in range(1, self.draws + 1):
+            short = missing == size
+            many = int(short.sum())
+            drawn = noise.draw(law, PADDING, (size, width), rounds=many, scale=scale)
+            sums[short] += drawn.sum(axis=1)
+        return sums
 
 
 @dataclass(frozen=True)
@@ -259,22 +364,24 @@ class Game:
         return tuple(float(by_batch[end - (end & -end) : end].max()) for end in ends)
 
     def _by_batch(self) -> Array:
-        """The largest move of a round in each batch."""
+        """The largest declared move of a round in each batch, after records were rounded."""
         starts = np.arange(0, self.setting.rounds, self.every)
-        return np.maximum.reduceat(np.asarray(self.sensitivity, float), starts)
+        declared = np.broadcast_to(np.asarray(self.sensitivity, float), self.setting.rounds)
+        rounding = STEP * root_up(Fraction(self.setting.experts))
+        return np.nextafter(np.maximum.reduceat(declared, starts) + rounding, inf)
 
     def moved(self) -> float:
         """The l2 distance that one unit moves all releases of the game, rounded upward."""
         scales = self.own_scales()
         if not scales:
-            given = self.sensitivity
-            change = self.change("l2") if given is None else float(np.max(given))
+            whole = self.sensitivity is None
+            change = self.change("l2") if whole else float(self._by_batch().max())
             return self.encoder.sensitivity(change)
         by_batch, shares = self._by_batch(), np.zeros(self.batches)
         for end, scale in enumerate(scales, 1):
             first = end - (end & -end)
             shares[first:end] += (by_batch[first:end] / scale) ** 2
-        plain = rounded_up(sqrt(float(shares.max())), self.tree.rounds)
+        plain = sqrt(float(shares.max())) * (1 + (8 * self.tree.rounds + 64) * UNIT)  # upward
         rounding = STEP * root_up(Fraction(self.setting.experts * self.draws))
         return round_up(Fraction(plain) + Fraction(rounding))
 
@@ -322,10 +429,10 @@ class Game:
         if isinstance(given, tuple):
             most = f"a declared number for each round ({most} at most)"
         part = Record(
-            f"{record.charge} of a visit",
-            "v",
+            f"{record.charge} change",
+            "c",
             "",
-            f"what one person adds to all {record.charges} of one round",
+            f"how one person changes the {record.charges} of all experts in one round",
             record.charge,
             record.bounds,
         )
@@ -335,7 +442,7 @@ class Game:
         return (
             person,
             f"{person.adjacency()}; it {moves} in the l2 norm",
-            frozenset({Assumption("DECLARED_SENSITIVITY", text)}),
+            frozenset({Assumption("DECLARED_SENSITIVITY", text), OTHER_CLIENTS}),
         )
 
 
