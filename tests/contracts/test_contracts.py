@@ -65,6 +65,7 @@ SLOW_WITH_FORECASTERS = (  # tests/algorithms/test_walk_meta.py has quick ones
     "sensitivities hold",
     "nothing raw in a view",
     "noise follows its law",
+    "ledger composes",
     "regret below bound",
     "million rounds",
 )
