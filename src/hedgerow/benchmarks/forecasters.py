@@ -19,7 +19,8 @@ HOSPITALS, WEEKS, REPETITIONS = 293, 148, 10  # as large as the largest publishe
 def forecasters_rows() -> Iterator[Row]:
     """RW-Meta with 13 forecasters in silos, against their matrix products and leaders."""
     rng = np.random.default_rng(0)
-    gains, beds = rng.random((WEEKS, HOSPITALS)) / 4, rng.integers(8, 400, HOSPITALS) * 1.0
+    gains = rng.random((WEEKS, HOSPITALS)) / 4
+    beds = rng.integers(8, 400, HOSPITALS).astype(np.float64)
     side = np.broadcast_to(beds[:, None], (WEEKS, HOSPITALS, 1))
     game = Replay(gains[:, None, :], Gains(), reports=gains[..., None], side=side)
     algorithm = WalkMeta(reports="silo", sized=True, appearances=2).build(game.setting)
