@@ -5,6 +5,7 @@ from .algorithms.baselines.uniform import Uniform as Uniform
 from .algorithms.correlated.continual_sum import ContinualSum as ContinualSum
 from .algorithms.correlated.running_leader import RunningLeader as RunningLeader
 from .algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard as ShrinkingDartboard
+from .algorithms.gradient.frank_wolfe import FrankWolfe as FrankWolfe
 from .algorithms.phases.phased_selection import PhasedSelection as PhasedSelection
 from .algorithms.phases.random_prefix import RandomPrefix as RandomPrefix
 from .algorithms.registry import ALGORITHMS as ALGORITHMS
@@ -16,6 +17,7 @@ from .core.certificate import Observer as Observer
 from .core.convex import CrossEntropy as CrossEntropy
 from .core.convex import Huber as Huber
 from .core.convex import Logistic as Logistic
+from .core.convex import OnSimplex as OnSimplex
 from .core.convex import SquaredError as SquaredError
 from .core.domain import Ball as Ball
 from .core.domain import Simplex as Simplex

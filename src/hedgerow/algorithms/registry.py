@@ -15,6 +15,7 @@ ALGORITHMS: Registry[type[Any]] = Registry(
     {
         "doubling": "hedgerow.algorithms.sparse_vector.doubling:Doubling",
         "follow_the_leader": "hedgerow.algorithms.baselines.follow_the_leader:FollowTheLeader",
+        "frank_wolfe": "hedgerow.algorithms.gradient.frank_wolfe:FrankWolfe",
         "gradient_descent": "hedgerow.algorithms.baselines.gradient_descent:GradientDescent",
         "hedge": "hedgerow.algorithms.baselines.hedge:Hedge",
         "phased_selection": "hedgerow.algorithms.phases.phased_selection:PhasedSelection",

@@ -9,8 +9,6 @@ from typing import Literal
 from hedgerow.core.certificate import (
     DEFAULT_VIEWS,
     IDEAL_REALS,
-    NO_CARRY_OVER,
-    ONE_LOSS_VECTOR,
     PUBLIC_PARAMETERS,
     Assumption,
     Certificate,
@@ -21,6 +19,8 @@ from hedgerow.core.certificate import (
     Observer,
     PrivacyCurve,
     Proof,
+    Unit,
+    no_carry_over,
 )
 from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.rounding import root_up
@@ -50,38 +50,57 @@ def noisy_reports(
     proof: Proof,
     composition: Composition,
     entered: int | None = None,
+    unit: Unit | None = None,
+    adjacency: str | None = None,
+    assumes: frozenset[Assumption] = frozenset(),
+    separate: bool = False,
+    calibration: str = "certified",
+    claimed: PrivacyCurve | None = None,
 ) -> Certificate:
     """Return the certificate for noisy reports: all views are computed from protected uploads.
 
     `report` is the message field that holds the report (`"Type.field"`), and `announced` are the
     channels of all other fields. Trust is local, or distributed if clients add shares of noise,
-    which protect only in the sum of the uploads.
+    which protect only in the sum of the uploads. `unit` is what the curve protects (None: one
+    record), and `adjacency` its change in words, if they differ from those of the unit. `assumes`
+    are further assumptions. `separate`: no two records enter one report. `claimed` is what a paper
+    claims, where `calibration` is that of the paper.
     """
-    assumes = {IDEAL_REALS, PUBLIC_PARAMETERS, NO_CARRY_OVER}
+    protected = Event(record=setting.family.record) if unit is None else unit
+    carry_over = no_carry_over(protected.record)
+    conditions = {IDEAL_REALS, PUBLIC_PARAMETERS, carry_over, *assumes}
     trust: Literal["local", "distributed"] = "local"
     colluding, seen = setting.clients - 1, Channel.UPLOADS
     if isinstance(reporting, GaussianShare):
         trust, seen = "distributed", Channel.SUM
         colluding = setting.clients - reporting.honest
-        assumes.add(_secure_aggregation(reporting.honest))
+        conditions.add(_secure_aggregation(reporting.honest))
     server = DEFAULT_VIEWS[Observer.SERVER] - {Channel.UPLOADS} | {seen}
     guarantees = tuple(
         Guarantee(
             observer,
             view,
-            Event(),
-            ONE_LOSS_VECTOR,
+            protected,
+            protected.adjacency() if adjacency is None else adjacency,
             curve,
             proof,
             colluding=colluding,
             horizon=setting.horizon,
-            assumes=frozenset(assumes),
+            claimed=claimed,
+            assumes=frozenset(conditions),
         )
         for observer, view in {**DEFAULT_VIEWS, Observer.SERVER: server}.items()
     )
     channels = {report: seen, **announced}
     return Certificate(
-        trust, "certified", guarantees, channels, (reporting,), composition, entered=entered
+        trust,
+        calibration,
+        guarantees,
+        channels,
+        (reporting,),
+        composition,
+        entered=entered,
+        separate=separate,
     )
 
 

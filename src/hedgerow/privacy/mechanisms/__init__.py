@@ -11,7 +11,7 @@ Every one has a `log_density` of one release. Private choices also have `probabi
 
 from hedgerow.privacy.mechanisms.additive import AdditiveNoise, GaussianNoise, KNorm, Law
 from hedgerow.privacy.mechanisms.coin import Coin
-from hedgerow.privacy.mechanisms.selection import ExponentialMechanism, NoisyMax
+from hedgerow.privacy.mechanisms.selection import ExponentialMechanism, LaplaceMax, NoisyMax
 from hedgerow.privacy.mechanisms.sparse import AboveThreshold, Comparison
 
 __all__ = [
@@ -22,6 +22,7 @@ __all__ = [
     "ExponentialMechanism",
     "GaussianNoise",
     "KNorm",
+    "LaplaceMax",
     "Law",
     "NoisyMax",
 ]
