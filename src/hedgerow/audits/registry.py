@@ -12,6 +12,7 @@ AUDITS: Registry[Callable[[Any], tuple[AuditCase, ...]]] = Registry(
     "audit",
     {
         "doubling": "hedgerow.audits.cases.restarting:cases",
+        "frank_wolfe": "hedgerow.audits.cases.frank_wolfe:cases",
         "phased_selection": "hedgerow.audits.cases.phased_selection:cases",
         "potential": "hedgerow.audits.cases.restarting:cases",
         "random_prefix": "hedgerow.audits.cases.blocks:exact_cases",

@@ -159,7 +159,7 @@ def _hidden_by_others(guarantee: Guarantee, counted: list[Release]) -> None:
 
 
 def _cost(release: Release, moved: float | None = None) -> PrivacyCurve:
-    """The sharpest curve that the mechanism states for one release, or for so long a move."""
+    """The sharpest curve that the mechanism states for one release, or for that move."""
     mechanism = release.mechanism
     cost = mechanism.curve if moved is None else mechanism.cost_of_move(moved)
     if cost is None:

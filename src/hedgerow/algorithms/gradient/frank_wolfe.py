@@ -332,7 +332,7 @@ class _Form:
         return self._mechanism(self.most)
 
     def _mechanism(self, trees: int) -> Any:
-        """The noise, for values as clients send them if there are at most so many trees."""
+        """The noise, for values as clients send them if no phase has more than `trees` trees."""
         spec, gradients = self.spec, self.gradients
         shifts = self.law == "gaussian"
         moved = (
@@ -368,7 +368,7 @@ class _Form:
         return self._excess(self.most)
 
     def _excess(self, trees: int) -> Excess:
-        """The excess of a phase with the noise for at most so many trees."""
+        """The excess of a phase with the noise for at most `trees` trees."""
         mechanism, gradients = self._mechanism(trees), self.gradients
         alone = replace(self.setting, clients=1)
         if isinstance(mechanism, NoisyMax):

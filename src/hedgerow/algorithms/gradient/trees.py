@@ -55,7 +55,7 @@ def _quarters(trees: int) -> int:
 
 
 def plan(records: int, trees: int) -> Plan | None:
-    """Return the largest batches of so many trees; None if there are too few records.
+    """Return the largest batches for a number of trees; None if there are too few records.
 
     A batch is a multiple of 2^trees, so that every vertex takes a whole number of records, and at
     least one.
