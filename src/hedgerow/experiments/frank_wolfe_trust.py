@@ -33,7 +33,7 @@ def label(trust: str, noise: str, trees: int) -> str:
 
 
 def studies(quick: bool) -> dict[str, StudyConfig]:
-    seeds = 3 if quick else 40
+    seeds = 3 if quick else 20
     horizon = 2**9 if quick else 2**12
     forecasts = ClassForecasts(clients=20, classes=20, horizon=horizon, floor=0.5)
     softmax = GaussianSoftmax(clients=10, experts=100, horizon=horizon)

@@ -88,7 +88,11 @@ def best_vertex(environment: ClassForecasts, seed: int) -> float:
 
     A sure forecast of class k pays -log(1 + floor) where the class is k, and -log(floor) elsewhere.
     """
-    state, counts, left = environment.start(seed), np.zeros(environment.classes), environment.horizon
+    state, counts, left = (
+        environment.start(seed),
+        np.zeros(environment.classes),
+        environment.horizon,
+    )
     while left:
         block, state = environment.block(state, min(left, 256), None)
         counts, left = counts + block.losses.sum(axis=(0, 1)), left - block.rounds

@@ -68,6 +68,7 @@ PROOF = "frank_wolfe.md"
 PURPOSE = "gradient"
 Trust = Literal["central", "distributed", "local"]
 Report = Literal["k_norm", "laplace", "gaussian"]
+LATER = (5, 11, 12, 19, 20, 26, 27)  # rounds whose records are at right children
 NORMS: dict[str, Norm] = {"k_norm": "linf", "laplace": "l1", "gaussian": "l2", "choice": "linf"}
 
 
@@ -277,7 +278,7 @@ class FrankWolfe(AlgorithmSpec):
 
     def games(self) -> Games:
         """Return games of Huber losses: mixtures of forecasts."""
-        family = OnSimplex(Huber())
+        family = OnSimplex(Huber(threshold=0.02))
         setting = Setting(3, 4, 40, family=family)
         return Games(
             setting,
@@ -449,26 +450,28 @@ def _stream(family: OnSimplex, rng: Any, setting: Setting) -> Array:
 
 
 def _pair(family: OnSimplex, setting: Setting, rng: Any, unit: Unit) -> tuple[Array, Array]:
-    """Two streams; a record of one client, or all of them, has other features and targets."""
+    """Two streams; one record, or all of a client, pulls one coordinate up or down."""
     first = _stream(family, rng, setting)
     second = first.copy()
-    client, when = int(rng.integers(setting.clients)), int(rng.integers(setting.rounds))
+    client = int(rng.integers(setting.clients))
+    when = int(rng.choice(LATER) if int(rng.integers(3)) else rng.integers(setting.rounds))
     rounds = when if isinstance(unit, Event) else slice(None)
-    for stream in (first, second):
-        stream[rounds, client] = _extreme(rng, setting.experts)
+    first[rounds, client] = pulling = _pulling(rng, setting.experts)
+    strongest = int(np.argmax(np.abs(pulling[:-1])))
+    pulling[strongest] *= -1
+    second[rounds, client] = pulling
     return first, second
 
 
-def _extreme(rng: Any, width: int) -> Array:
-    """A record with a steep gradient: few features, and a far target."""
-    features = np.zeros(width)
-    chosen = rng.permutation(width)[: int(rng.integers(1, 3))]
-    features[chosen] = rng.choice([-1.0, 1.0], len(chosen)) / sqrt(len(chosen))
-    return np.append(features, rng.choice([-1.0, -0.3, 0.0, 0.3, 1.0]))
+def _pulling(rng: Any, width: int) -> Array:
+    """A record that hardly uses its strongest feature, unless the point does: signs differ."""
+    features = rng.choice([-0.1, 0.1], width)
+    features[int(rng.integers(width))] = 0.95
+    return np.append(features, 0.0 if int(rng.integers(4)) else 1.0)
 
 
 def _far(family: OnSimplex, rng: Any, setting: Setting) -> Any:
     drawn, other = _stream(family, rng, setting), _stream(family, rng, setting)
     yield drawn, -drawn
     yield drawn, other
-    yield np.zeros_like(drawn), np.broadcast_to(_extreme(rng, setting.experts), drawn.shape)
+    yield np.zeros_like(drawn), np.broadcast_to(_pulling(rng, setting.experts), drawn.shape)

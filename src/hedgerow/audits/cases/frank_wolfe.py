@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from hedgerow.algorithms.gradient.frank_wolfe import FrankWolfe
     from hedgerow.algorithms.gradient.trees import Step
 
-FIRST = 15  # the first round of the phase of 16 rounds, which has two trees
+FIRST, ROUNDS = 3, 8  # the first round of the phase of 4 rounds, which has one tree
 OUTSIDE, READ_AT = 4.0, 0.05  # epsilon of games seen from outside, and the delta of comparisons
-SHARP, CROWD = OnSimplex(Huber(threshold=0.02)), 8
+SHARP, CROWD = OnSimplex(Huber(threshold=0.02)), 5
 Cases = tuple[AuditCase, ...]
 
 
@@ -43,22 +43,22 @@ def cases(spec: FrankWolfe) -> Cases:
 
 
 def _two_experts(clients: int, gap: float, experts: int = 2) -> tuple[Array, Array]:
-    """Losses of a game with two trees in its last phase; the datum is in the batch of a root.
+    """Losses of a game with one tree in its last phase; the datum is in the batch of the root.
 
     At the last client, expert 0 loses `gap` in this batch, so choosing it reveals much.
     """
-    first = np.zeros((32, clients, experts))
+    first = np.zeros((ROUNDS, clients, experts))
     if gap:
-        first[FIRST : FIRST + 4, -1, 0] = float(round_to_lattice(gap))
+        first[FIRST : FIRST + 2, -1, 0] = float(round_to_lattice(gap))
     second = first.copy()
     first[FIRST, 0], second[FIRST, 0] = 0.0, 1.0
     return first, second
 
 
 def _worst(spec: FrankWolfe, algorithm: Algorithm, runs: int, **names: Any) -> Cases:
-    """Everything that is released about a record in the root of the first tree."""
+    """Everything that is released about a record in the batch of a root."""
     central, clients = spec.trust == "central", algorithm.setting.clients
-    first, second = _two_experts(clients, 0.25 if central else 0.0)
+    first, second = _two_experts(clients, 0.5 if central else 0.0)
     if central:  # opposite moves
         first[FIRST, 0], second[FIRST, 0] = (0.0, 1.0), (1.0, 0.0)
     observer = Observer.PEER if central else Observer.SERVER
@@ -67,9 +67,9 @@ def _worst(spec: FrankWolfe, algorithm: Algorithm, runs: int, **names: Any) -> C
 
 def _replayed(spec: FrankWolfe) -> Cases:
     """The worst stream, and a bug: a record in two batches."""
-    played = replace(spec, trees=2, honest=None)
+    played = replace(spec, trees=1, honest=None)
     clients = {"central": 2, "distributed": 5, "local": 1}[spec.trust]
-    algorithm = played.build(Setting(clients, 2, 32))
+    algorithm = played.build(Setting(clients, 2, ROUNDS))
     gaussian = algorithm.parameters.get("report_noise") == "gaussian"
     whole = _worst(spec, algorithm, 400 if gaussian else 100, parameters=changes(spec, played))
     if gaussian:  # two batches would show sqrt(2) times the certificate, which needs many runs
@@ -84,10 +84,10 @@ def _replayed(spec: FrankWolfe) -> Cases:
 
 
 class Reusing(TreeClient):
-    """The bug: every root takes the records of the first root again."""
+    """The bug: right children take the records of the root again."""
 
     def _increment(self, state: ClientState, step: Step) -> tuple[Array, np.ndarray]:
-        return super()._increment(state, replace(step, tree=min(1, step.tree), start=0))
+        return super()._increment(state, replace(step, level=0))
 
 
 def _reusing(algorithm: Algorithm) -> Algorithm:
@@ -139,7 +139,7 @@ def _claimed(case: AuditCase, spec: FrankWolfe) -> AuditCase:
 def _published_local(spec: FrankWolfe) -> Cases:
     """Ten experts, so that the coordinates of one vector add up to more than is claimed."""
     played = replace(spec, trees=1)
-    algorithm = played.build(Setting(1, 10, 32))
+    algorithm = played.build(Setting(1, 10, ROUNDS))
     streams = _two_experts(1, 0.0, experts=10)
     whole = release_cases(algorithm, *streams, runs=400, parameters=changes(spec, played))
     return *whole, _claimed(whole[1], spec)
@@ -151,13 +151,13 @@ def _published_choice(spec: FrankWolfe) -> Cases:
     They belong to a right child and move the leader and another expert apart. All clients together
     make expert 1 the point of the phase, and expert 0 the choice at the first leaf.
     """
-    linear = replace(spec, trees=2)
-    printed = linear.build(Setting(2, 2, 32))
+    linear = replace(spec, trees=1)
+    printed = linear.build(Setting(2, 2, ROUNDS))
     null, worst, half = _worst(spec, printed, 100, parameters=changes(spec, linear))
     quarter = replace(
         half, name="all releases, a quarter of the noise", algorithm=less_noise(printed, 0.25)
     )
-    played = replace(spec, epsilon=2.0, trees=1)
+    played = replace(spec, epsilon=4.0, trees=1)
     algorithm = played.build(Setting(CROWD, 3, 8, family=SHARP))
     first = np.zeros((8, CROWD, 4))
     first[:3, :, 1], first[3:5, :, 0] = 1.0, 1.0
@@ -172,7 +172,7 @@ def _published_choice(spec: FrankWolfe) -> Cases:
         certified=peer_curve(algorithm),
         first=Replay(first, SHARP),
         second=Replay(second, SHARP),
-        runs=150,
+        runs=100,
         parameters=changes(spec, played),
     )
     return null, worst, quarter, huber, _claimed(huber, played)

@@ -194,9 +194,9 @@ class Regression(Examples):
 class ClassForecasts(Chunked):
     """Distributions over classes, charged by the cross-entropy of a forecast of them.
 
-    Means and variances of Gaussian class scores are uniform on [0, 1] and drawn once. In every round
-    and for every client the record is the softmax of a score vector. `GaussianSoftmax` is the same
-    data in the linear reading: there a forecast names one class.
+    Means and variances of Gaussian class scores are uniform on [0, 1] and drawn once. In every
+    round and for every client the record is the softmax of a score vector. `GaussianSoftmax` is the
+    same data in the linear reading: there a forecast names one class.
 
     Parameters
     ----------
