@@ -84,7 +84,9 @@ def ledger_composes(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> None:
         }
         by_move = algorithm.certificate.composition == "moves"
         found = {
-            frozenset(Counter(_cost(*one if by_move else one[:1]) for one in releases).items())
+            frozenset(
+                Counter(_cost(one, far if by_move else None) for one, far in releases).items()
+            )
             for releases in moved
         }
         for costs in found:

@@ -87,6 +87,7 @@ def judge(done: Studies) -> Verdict:
         term = THEOREM if name == CURVED else COROLLARY
         checks.append(Check(f"{name}/slope/upper end", found.high, "<=", limit, term))
         claims.append(found.high <= limit)
+        notes.append(f"{name} {found}")
         for m in CLIENTS:
             built, run = study.algorithms[label(name, m)], study.of(label(name, m))[0]
             regret, (order, numbers) = study.regret(label(name, m)), printed(name, built.setting)
@@ -97,10 +98,11 @@ def judge(done: Studies) -> Verdict:
             sent = run.uploaded_scalars + run.broadcast_scalars
             off = abs(sent - scalars(built.setting, built.server.walk.plans))  # pyright: ignore[reportAttributeAccessIssue]
             checks.append(Check(f"{name}/m={m}/numbers sent, off the formula", off, "<=", 0.0))
-        notes.append(
-            f"{name} {found}, with {CLIENTS[-1]} clients regret {regret} (printed order"
-            f" {order:,.0f}) and {sent:,} numbers sent (printed order {numbers:,.0f})"
-        )
+            if m == CLIENTS[-1]:
+                notes.append(
+                    f"with {m} clients {regret} (printed order {order:,.0f}), {sent:,} numbers sent"
+                    f" (printed order {numbers:,.0f})"
+                )
     text = f"slopes with 95 % intervals: {'; '.join(notes)}"
     return Verdict(all(claims), tuple(checks), text)
 

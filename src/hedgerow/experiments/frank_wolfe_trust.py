@@ -10,7 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from hedgerow.algorithms.baselines.gradient_descent import GradientDescent
-from hedgerow.algorithms.gradient.frank_wolfe import FrankWolfe
+from hedgerow.algorithms.gradient.frank_wolfe import FrankWolfe, Trust
+from hedgerow.algorithms.gradient.tree_roles import Placement
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.environments.drawn.examples import ClassForecasts
 from hedgerow.environments.drawn.stochastic import GaussianSoftmax
@@ -23,8 +24,8 @@ EPSILON, DELTA, SMALL = 1.0, 1e-6, 0.3
 TREES = (3, 5)
 OPEN, PHASED, ONE_TREE, CHOSEN = "not private", "phased selection", "one tree", "no tree (default)"
 CURVED, LINEAR = "curved", "linear"
-TRUST = {"central": 0.0, "distributed": DELTA, "local": 0.0}  # and the delta that it needs
-PLACES = ("leaf", "vertex")
+TRUST: dict[Trust, float] = {"central": 0.0, "distributed": DELTA, "local": 0.0}  # with its delta
+PLACES: tuple[Placement, ...] = ("leaf", "vertex")
 FACTOR = 2.0
 
 

@@ -105,9 +105,9 @@ class Gradients:
             boxed = np.clip(given, low, high)
             steep = (np.abs(given - boxed) > SLACK).any(axis=-1)
             if self.reach == self.by_box:
-                return round_to_lattice(boxed), steep
+                return round_to_lattice(boxed), np.asarray(steep)
             long = _norm(self.norm, boxed) > self.longest * (1 + SLACK)
-            return clip_to_lattice(boxed, self.longest, self.norm), steep | long
+            return clip_to_lattice(boxed, self.longest, self.norm), np.asarray(steep | long)
 
         return self._summed(rows, clipped)
 
