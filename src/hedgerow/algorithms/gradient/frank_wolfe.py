@@ -140,11 +140,8 @@ class FrankWolfe(AlgorithmSpec):
 
     traits: ClassVar[SpecTraits] = SpecTraits(
         forms={
-            "vertex": {"noise": "vertex"},
             "distributed": {"trust": "distributed", "delta": 1e-6},
             "local": {"trust": "local"},
-            "local, leaf": {"trust": "local", "noise": "leaf"},
-            "published": {"calibration": "published"},
             "local, published": {"trust": "local", "calibration": "published"},
         },
         exact=(
@@ -279,7 +276,7 @@ class FrankWolfe(AlgorithmSpec):
     def games(self) -> Games:
         """Return games of Huber losses: mixtures of forecasts."""
         family = OnSimplex(Huber(threshold=0.02))
-        setting = Setting(3, 4, 40, family=family)
+        setting = Setting(2, 4, 33, family=family)
         return Games(
             setting,
             lambda records: Replay(records, family),
