@@ -22,6 +22,7 @@ from hedgerow.algorithms.correlated import (
     Tree,
     continual_sum,
 )
+from hedgerow.algorithms.correlated.lattice import LatticeEncoder
 from hedgerow.audits.methods import gaussian
 from hedgerow.core.certificate import Channel, Event, Person
 from hedgerow.core.errors import InvalidValue
@@ -105,6 +106,29 @@ def test_certificate_is_sensitivity_over_scale(factors: Any, repeats: tuple[int,
     assert noise.curve.mu == 0.5
 
 
+@pytest.mark.parametrize("factors", FACTORS.values(), ids=list(FACTORS))
+@pytest.mark.parametrize("repeats", [(1, 1), (3, 5)])
+def test_private_noise_pays_for_all_participations_and_for_rounding(
+    factors: Any, repeats: tuple[int, int]
+) -> None:
+    often, apart = repeats
+    counter = hr.ContinualSum.private(
+        2,
+        40,
+        mu=0.5,
+        clip=1.5,
+        factorisation=factors,
+        participations=often,
+        separation=apart,
+        source=hr.SecureNoise(),
+    )
+    noise, encoder = counter._noise, counter._encoder
+    assert isinstance(encoder, LatticeEncoder)
+    exact = encoder.scale * 3 * counter.factorisation.sensitivity(often, apart)
+    assert exact + encoder.rounding() <= noise.sensitivity < 1.002 * exact
+    assert noise.curve.mu == 0.5
+
+
 def test_budget_in_epsilon_and_delta_is_spent_exactly() -> None:
     counter = hr.ContinualSum(2, 100, epsilon=1.0, delta=1e-6)
     curve = counter.certificate.public.curve
@@ -180,13 +204,38 @@ def test_bad_vectors_change_nothing_and_show_nothing(secure: bool) -> None:
         else hr.ContinualSum(2, 3, mu=1.0)
     )
     before = counter.add([0.5, 0.5])
-    for bad in ([np.nan, 0.75], [np.inf, 0.75], ["0.75x", 0.75], [0.75], [[0.75, 0.75]]):
+    masked = np.ma.masked_array([0.75, 0.5], mask=[False, True])
+    for bad in (["0.75x", 0.75], [0.75], [[0.75, 0.75]], [0.75 + 1j, 0.75], masked, ["0.75"] * 2):
         with pytest.raises(InvalidValue) as caught:
             counter.add(bad)
         assert "0.75" not in str(caught.value)
         assert caught.value.__cause__ is None
     assert counter.round == 1
     assert counter.sum.tolist() == before.tolist()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_vector_that_is_not_finite_counts_as_zeros(bad: float) -> None:
+    """A refusal would depend on a private value."""
+    counter = hr.ContinualSum(2, 3, mu=1e9)
+    assert counter.add([bad, 0.75]).round(4).tolist() == [0.0, 0.0]
+    assert (counter.round, counter.clipped) == (1, 1)
+
+
+def test_a_call_from_inside_a_call_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As a signal handler makes it: both would publish the same round, with other noise."""
+    counter = hr.ContinualSum(1, 5, mu=1.0)
+    step, caught = type(counter._encoder).step, []
+
+    def handler(*given: Any) -> Any:
+        with pytest.raises(InvalidValue, match="signal handler") as error:
+            counter.add([1.0])
+        caught.append(error)
+        return step(*given)
+
+    monkeypatch.setattr(type(counter._encoder), "step", handler)
+    counter.add([1.0])
+    assert (counter.round, len(caught)) == (1, 2)  # both filters
 
 
 def test_more_rounds_than_the_horizon_are_refused() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from decimal import Decimal, getcontext
 from itertools import combinations, pairwise, product
 from typing import Any
 
@@ -29,6 +30,7 @@ from hedgerow.algorithms.correlated import (
     participation,
     toeplitz,
 )
+from hedgerow.algorithms.correlated.filters import Precision
 from hedgerow.algorithms.correlated.geometric import geometric_sum, ramp_sum
 from hedgerow.algorithms.correlated.participation import most_shared
 from hedgerow.algorithms.correlated.tree import TreeDecoder
@@ -496,6 +498,53 @@ def test_rounding_really_costs_and_finer_steps_cost_less() -> None:
         worst = max(worst, float(np.abs(apart - exact).max()))
         assert np.linalg.norm(apart - exact) <= coarse.rounding()
     assert worst > 0.9 * 2.0**-20  # the charge for one number is nearly reached
+
+
+@pytest.mark.parametrize(("precision", "unit"), [("float64", 2.0**-53), ("float32", 2.0**-24)])
+def test_rounding_is_charged_as_in_theorem_8(precision: Precision, unit: float) -> None:
+    made = BufferedToeplitz.optimised(300, 3, precision=precision)
+    ways = (2 * 300 + 3 + 1) * unit  # two roundings a round, then a product and three additions
+    error = ways / (1 - ways) * 2.5 * made.matrix().sum(axis=1).max()
+    exact = (2 * error + 2.0**-28) * math.sqrt(7 * 300) * 2**8
+    charged = LatticeEncoder(made, 7, 2.5, digits=8).rounding()
+    assert exact <= charged <= exact * (1 + 1e-5)
+
+
+def test_what_noise_is_calibrated_to_cannot_be_changed() -> None:
+    for array in (
+        Dense(8).matrix(),
+        Dense(8).decoding(),
+        ToeplitzRoot(8).coefficients(),
+        ToeplitzRoot(8).decoding_coefficients(),
+    ):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 100.0
+    bands: Any = [1.0, 0.5]
+    banded = Banded(4, bands)
+    bands[1] = 1000.0
+    assert banded.bands == (1.0, 0.5)
+    gaps: Any = [0.1, 0.2]
+    buffered = BufferedToeplitz(None, gaps)
+    gaps[0] = 0.001
+    assert buffered.gaps == (0.1, 0.2)
+
+
+def test_many_participations_are_rounded_upward() -> None:
+    """Against sixty digits: 200 participations in a row, without a horizon."""
+    getcontext().prec, often = 60, 200
+    made = BufferedToeplitz(None, (0.001, 0.01, 0.1, 0.5))
+    powers = [
+        (Decimal(float(p)), Decimal(float(w)))
+        for p, w in zip(made.poles, made.weights, strict=True)
+    ]
+
+    def shared(lag: int) -> Decimal:
+        both = sum(v * w * p**lag / (1 - p * q) for (p, v), (q, w) in product(powers, powers))
+        return Decimal(both + (sum(w * p ** (lag - 1) for p, w in powers) if lag else 1))
+
+    terms = ((often - lag) * shared(lag) * (2 if lag else 1) for lag in range(often))
+    exact = Decimal(sum(terms)).sqrt()
+    assert exact <= Decimal(made.sensitivity(often, 1)) <= exact * (1 + Decimal("1e-11"))
 
 
 def test_whole_factors_cost_nothing_on_the_lattice() -> None:

@@ -361,7 +361,13 @@ def test_exact_audits_reach_the_certificate_and_catch_every_bug(spec: Any) -> No
     )
 
 
-@pytest.mark.parametrize("spec", [PhasedSelection(), PhasedSelection(trust="local", delta=1e-6)])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        PhasedSelection(),
+        pytest.param(PhasedSelection(trust="local", delta=1e-6), marks=pytest.mark.long),
+    ],
+)
 def test_audits_from_outside(spec: PhasedSelection) -> None:
     for case in cases_of("phased_selection", spec):
         if case.method == "black box":

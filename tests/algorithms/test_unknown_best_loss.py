@@ -225,6 +225,7 @@ def test_printed_constants_state_claim_and_truth(delta: float, claim: str) -> No
         assert guarantee.curve.stated()[0] > 1.0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "contract",
     [

@@ -52,12 +52,17 @@ QUICK = (
 )
 
 
-SLOW = (
-    "exact ratio below certificate",
-    "million rounds",
-    "regret below bound",
-)  # of further forms: for `make test-full`
-SLOW_WHEN_SECURE = ("doubling", "potential")
+OF_EVERY_FORM = (
+    "same on every engine",
+    "covers every message",
+    "nothing raw in a view",
+    "sensitivities hold",
+    "within the budget",
+)  # the others, for forms that are not the default: in `make test-full`
+SLOW_WHEN_SECURE = {
+    ("doubling", "exact ratio below certificate"),
+    ("potential", "exact ratio below certificate"),
+}
 
 
 def _cases() -> list[Any]:
@@ -65,7 +70,7 @@ def _cases() -> list[Any]:
     ones.
     """
     found = [(a, c) for a in SPECS for c in (CONTRACTS if a in FORMS else QUICK)]
-    slow = {(a, c) for a, c in found if c in SLOW and a not in ALGORITHMS}
+    slow = {(a, c) for a, c in found if c not in OF_EVERY_FORM and a not in ALGORITHMS}
     slow.add(("potential", "million rounds"))  # it restarts as doubling does, which is quick
     marks = {True: pytest.mark.long, False: ()}
     return [pytest.param(a, c, marks=marks[(a, c) in slow]) for a, c in found]
@@ -103,7 +108,7 @@ def test_honest_algorithm_keeps_contract(name: str, contract: str) -> None:
 def _secure_cases() -> list[Any]:
     """Every form that secure noise can sample; in the quick suite those with default choices."""
     found = [(a, c) for a, spec in FORMS.items() if _can_be_secure(spec) for c in ON_BOTH_SOURCES]
-    slow = [a not in ALGORITHMS or (a in SLOW_WHEN_SECURE and c in SLOW) for a, c in found]
+    slow = [a not in ALGORITHMS or (a, c) in SLOW_WHEN_SECURE for a, c in found]
     return [
         pytest.param(*case, marks=pytest.mark.long if long else ())
         for case, long in zip(found, slow, strict=True)

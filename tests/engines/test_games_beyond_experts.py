@@ -93,7 +93,7 @@ def test_a_learner_goes_on_after_its_horizon_with_its_last_plays(private: bool) 
         learner.observe(np.ones((2, 3)))
     assert learner.over
     assert "over" in repr(learner)
-    state = learner._run
+    state = learner._at.run
     with pytest.warns(UserWarning, match=r"reached its horizon \(4 rounds\)"):
         learner.predict()
     with warnings.catch_warnings():
@@ -102,7 +102,7 @@ def test_a_learner_goes_on_after_its_horizon_with_its_last_plays(private: bool) 
             assert np.array_equal(learner.predict(), last)
             learner.observe(RNG.random((2, 3)))
     assert learner.round == 4
-    assert learner._run is state  # no release was made and nothing was learned
+    assert learner._at.run is state  # no release was made and nothing was learned
 
 
 def test_a_learner_before_its_end_does_not_warn() -> None:

@@ -103,6 +103,7 @@ def done() -> dict[str, Study]:
     }
 
 
+@pytest.mark.long
 def test_the_quick_run_says_what_each_claim_is_worth(
     done: dict[str, Study], tmp_path: Path
 ) -> None:
@@ -123,6 +124,7 @@ def test_the_quick_run_says_what_each_claim_is_worth(
     assert (tmp_path / "picture.png").stat().st_size > 10_000
 
 
+@pytest.mark.long
 def test_the_verdict_follows_the_certificates(done: dict[str, Study]) -> None:
     """Other algorithms in the place of the printed ones: their certificates count, not the names."""
     study, names = done[FIRST], [name for name in pairs(1000) if name.startswith("potential")]
@@ -140,6 +142,7 @@ def test_the_verdict_follows_the_certificates(done: dict[str, Study]) -> None:
     assert "confirmed in 3 of 6 cases, not for sparse vector (pure), potential" in broken.message
 
 
+@pytest.mark.long
 def test_an_expert_given_up_by_printed_doubling_is_noticed(done: dict[str, Study]) -> None:
     study = done[FIRST]
 

@@ -118,6 +118,7 @@ def test_the_page_needs_nothing_else(alone: Command, tmp_path: Path) -> None:
     assert sorted(p.name for p in (tmp_path / "deep" / "page").iterdir()) == ["index.html"]
 
 
+@pytest.mark.long
 def test_fresh_results_are_reused_and_stale_ones_are_not(
     alone: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

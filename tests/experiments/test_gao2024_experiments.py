@@ -18,6 +18,7 @@ from hedgerow.experiments.reproduce import reproduce
 from support.made_up import made_up
 
 
+@pytest.mark.long
 def test_the_speedup_verdict_follows_the_slope() -> None:
     configs = speedup.studies(quick=True)
 

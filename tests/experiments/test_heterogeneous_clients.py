@@ -46,6 +46,7 @@ def test_the_first_root_counts() -> None:
     assert first_root({0.0: -1.0, 1.0: 1.0, 2.0: -1.0, 3.0: 1.0}) == 0.5
 
 
+@pytest.mark.long
 def test_the_quick_sweep_sees_both_effects(tmp_path: Path) -> None:
     outcome = reproduce(EXPERIMENT, quick=True, out=tmp_path / "sweep", workers=1)
     assert outcome.status == "quick", outcome.message

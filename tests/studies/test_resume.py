@@ -123,7 +123,9 @@ def _stopped(folder: Path, workers: int, stop: Callable[[int], None]) -> tuple[i
     return process.returncode, out, err
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+@pytest.mark.parametrize(
+    "number", [pytest.param(signal.SIGINT, marks=pytest.mark.long), signal.SIGKILL]
+)
 def test_a_stopped_process_can_be_resumed(
     hedgerow: Command, tmp_path: Path, monkeypatch: Any, number: int
 ) -> None:

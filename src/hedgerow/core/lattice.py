@@ -19,6 +19,7 @@ Units = npt.NDArray[np.int64]
 
 UNITS_PER_LOSS = 2**20
 MOST_LOSSES = 2**43 - 1
+MOST_EXACT = 2**33  # sums below it are exact in float64, where secure noise is added
 ONE = np.float64(1.0).view(np.uint64)
 
 

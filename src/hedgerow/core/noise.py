@@ -53,7 +53,9 @@ class Noise(Protocol):
     ) -> Array:
         """Return noise of shape (*batch, *shape) and the given scale (None: 1).
 
-        With `rounds`, that number of draws is stacked in front.
+        With `rounds`, that number of draws is stacked in front. The law "cube" is K-norm noise: one
+        gamma length and uniform coordinates for each vector. Coordinates of other laws are
+        independent.
         """
         ...
 
@@ -241,6 +243,11 @@ class _View:
         rounds: int | None = None,
         scale: float | None = None,
     ) -> Array:
+        if law == "cube":
+            radius = self.draw("exponential", purpose, (prod(shape) + 1,), rounds).sum(axis=-1)
+            direction = 2 * self.draw("uniform", purpose, shape, rounds) - 1
+            radius = np.reshape(radius, (*np.shape(radius), *(1 for _ in shape)))
+            return (1.0 if scale is None else scale) * radius * direction
         width = prod(shape)
         name = f"{self.role}/{purpose}/{law}/{width}"
         rows = self.source.take(

@@ -290,10 +290,13 @@ class Algorithm:
         return bool(self.certificate.mechanisms)
 
     def require_exact_noise(self, instead: str = "") -> None:
-        """Raise unless every mechanism has an exact sampler (`exact = True`), for secure noise.
+        """Raise unless secure noise can be used in this game, whatever the records are.
 
-        `instead` names the choices that have one.
+        Every mechanism needs an exact sampler (`exact = True`; `instead` names the choices that
+        have one), and no sum of records may reach 2^33: noise is refused there, and a refusal that
+        depends on the records would show them (`proofs/secure_noise.md`).
         """
+        self.setting.require_exact_sums(self.setting.horizon or 1)
         for mechanism in self.certificate.mechanisms:
             if mechanism.exact is not True:
                 hint = f" Choose {instead}." if instead else ""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from hedgerow.core.errors import InvalidValue
-from hedgerow.core.lattice import MOST_LOSSES
+from hedgerow.core.lattice import MOST_EXACT, MOST_LOSSES
 from hedgerow.core.losses import Family, Linear, require_family
 from hedgerow.core.validate import at_least, expect
 
@@ -81,6 +81,21 @@ class Setting:
         if self.horizon is None:
             raise InvalidValue("This game has no horizon. Give the number of rounds.")
         return self.horizon
+
+    def require_exact_sums(self, rounds: int) -> None:
+        """Raise if a sum of records over so many rounds may be too large for secure noise.
+
+        The rule uses public values only, so that a refusal says nothing about the records.
+        """
+        if not self.family.linear:
+            return
+        most = self.clients * rounds * max(1.0, *map(abs, self.family.bounds))
+        expect(
+            most < MOST_EXACT,
+            "clients * rounds * largest record",
+            most,
+            f"< {MOST_EXACT} for secure noise (exact sums)",
+        )
 
     def admits(self, game: Setting) -> bool:
         """Whether an algorithm built for this setting can play a game: a horizon may be open."""

@@ -6,10 +6,14 @@ import math
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from hedgerow.core.errors import InvalidValue
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
+    from hedgerow.core.lattice import Array
 
 
 def expect(holds: bool, name: str, value: object, rule: str) -> None:
@@ -39,6 +43,21 @@ def at_least(name: str, value: int, low: int) -> None:
     """Require a whole number that is at least `low`."""
     whole = isinstance(value, int) and not isinstance(value, bool)
     expect(whole and value >= low, name, value, f"to be a whole number >= {low}")
+
+
+def numbers(what: str, values: object) -> Array:
+    """Return private values as floats; an error shows none of them, because errors are logged.
+
+    Masked values, complex numbers and texts are refused.
+    """
+    try:
+        given = np.asarray(values)
+        hidden = isinstance(values, np.ma.MaskedArray) and bool(np.ma.getmaskarray(values).any())
+        if hidden or given.dtype.kind not in "biufO":
+            raise TypeError
+        return np.array(given, np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidValue(f"Expected {what} of plain numbers, with none masked.") from None
 
 
 def check_budget(epsilon: float, delta: float = 0.0) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
-from threading import RLock
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,13 +16,26 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array, round_to_lattice
 from hedgerow.core.losses import Family
 from hedgerow.core.noise import NoiseSource, SeededNoise
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, RunState
 from hedgerow.core.setting import LOSSES, Setting
+from hedgerow.core.turn import Turn
+from hedgerow.core.validate import numbers
 from hedgerow.engines.loop import Engine
 from hedgerow.privacy.secure import SecureNoise
+from hedgerow.privacy.secure.process import Home
 from hedgerow.privacy.secure.source import require_secure
 
 PUBLIC_FEATURES = frozenset({Feature.SIDE_INFORMATION, Feature.SOME_REPORT})
+
+
+@dataclass(frozen=True)
+class _Position:
+    """Where a game stands; replaced in one assignment, so that an interrupt leaves it whole."""
+
+    run: RunState
+    play: np.ndarray | None = None  # the last play
+    side: Side | None = None
+    played: bool = False  # whether the round is played, and its records are still to come
 
 
 class Learner:
@@ -112,27 +124,19 @@ class Learner:
         self._spec = spec
         algorithm = algorithm.in_game(Traits(features=algorithm.supports & PUBLIC_FEATURES))
         self._engine = Engine.vectorised(algorithm, source, fused=False)
-        self._run = self._engine.start()
-        self._waiting: np.ndarray | None = None
-        self._last: np.ndarray | None = None
-        self._side: Side | None = None
+        self._at = _Position(self._engine.start())
         self._width: int | None = None
         self._warned = False
-        self._lock = RLock()  # two threads that ask for the same round must get the same answer
+        self._home = Home()
+        self._turn = Turn()  # two threads that ask for the same round must get the same answer
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        if isinstance(self.source, SecureNoise):
+        if self._private:
             raise TypeError(
                 "A private learner cannot be copied or saved: "
                 "the copy would answer the same round again with other noise."
             )
         return super().__reduce_ex__(protocol)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=RLock())
 
     @property
     def spec(self) -> AlgorithmSpec:
@@ -157,13 +161,13 @@ class Learner:
     @property
     def round(self) -> int:
         """The number of rounds that the algorithm has finished."""
-        return self._run.round
+        return self._at.run.round
 
     @property
     def over(self) -> bool:
         """Whether the horizon is reached: plays stay as they are, and nothing more is learned."""
         horizon = self.algorithm.setting.horizon
-        return horizon is not None and self._run.round >= horizon
+        return horizon is not None and self.round >= horizon
 
     def __repr__(self) -> str:
         setting = self.algorithm.setting
@@ -188,16 +192,16 @@ class Learner:
         game, and a warning says so once. `side` (clients, k) and `reporting` (clients,) are what is
         public about the clients in this round, for algorithms that use it.
         """
-        with self._lock:
+        with self._turn.take():
+            self._check_process()
             public = self._public(side, reporting)
-            if self._waiting is None:
-                self._side = public
-                self._waiting = self._frozen() if self.over else self._next()
-            elif public is not None and not _equal(public, self._side):
+            if not self._at.played:
+                self._at = self._frozen(public) if self.over else self._next(public)
+            elif public is not None and not _equal(public, self._at.side):
                 raise InvalidValue(
                     "This round is already played with other public information. Call observe()."
                 )
-            return np.array(self._waiting)
+            return np.array(self._at.play)
 
     def _public(self, side: npt.ArrayLike | None, reporting: npt.ArrayLike | None) -> Side | None:
         """Return what is public in this round, checked before anything is kept."""
@@ -205,7 +209,7 @@ class Learner:
         found = frozenset(feature for feature, value in given.items() if value is not None)
         traits, algorithm, clients = Traits(features=found), self.algorithm, self._clients
         traits.require_support(algorithm.name, algorithm.supports)
-        if self._waiting is None and not self.over:
+        if not self._at.played and not self.over:
             traits.require_needed(algorithm.name, algorithm.needs)
         values = None if side is None else np.array(side, np.float64)
         mask = None if reporting is None else np.array(reporting)
@@ -221,15 +225,23 @@ class Learner:
         return Side(values, mask) if found else None
 
     @property
+    def _private(self) -> bool:
+        return isinstance(self.source, SecureNoise)
+
+    def _check_process(self) -> None:
+        if self._private:
+            self._home.require("learner")
+
+    @property
     def _clients(self) -> int:
         return self.algorithm.setting.clients
 
-    def _next(self) -> np.ndarray:
-        ready, _ = self._engine.exchange(self._run, [])
-        self._last, self._run = self._engine.play(ready, Context(ready.round, side=self._side))
-        return self._last
+    def _next(self, side: Side | None) -> _Position:
+        ready, _ = self._engine.exchange(self._at.run, [])
+        play, run = self._engine.play(ready, Context(ready.round, side=side))
+        return _Position(run, play, side, played=True)
 
-    def _frozen(self) -> np.ndarray:
+    def _frozen(self, side: Side | None) -> _Position:
         if not self._warned:
             self._warned = True
             warnings.warn(
@@ -237,30 +249,26 @@ class Learner:
                 "It repeats its last plays, learns nothing more and spends no more privacy.",
                 stacklevel=3,
             )
-        assert self._last is not None, "a horizon is at least one round"
-        return self._last
+        assert self._at.play is not None, "a horizon is at least one round"
+        return replace(self._at, side=side, played=True)
 
     def observe(self, losses: npt.ArrayLike) -> None:
         """Take the losses (clients, experts) of all experts at all clients, after `predict`.
 
         In other games it takes the record of each client. After the horizon it is ignored.
         """
-        given = self._records(self._numbers(losses))
-        with self._lock:
-            if self._waiting is None:
+        given = self._records(numbers("records", losses))
+        with self._turn.take():
+            self._check_process()
+            if not self._at.played:
                 raise InvalidValue("observe() was called without predict(). Call predict() first.")
+            run = self._at.run
             if not self.over:
-                self._run = self._engine.observe(self._run, self._checked(given), self._side)
-            self._waiting = None
-
-    def _numbers(self, losses: npt.ArrayLike) -> Array:
-        """Convert records to numbers; with secure noise an error shows none of them."""
-        if not isinstance(self.source, SecureNoise):
-            return np.array(losses, np.float64)
-        try:
-            return np.array(losses, np.float64)
-        except (TypeError, ValueError):
-            raise InvalidValue("Expected records that consist of numbers only.") from None
+                if self._private:
+                    self.algorithm.setting.require_exact_sums(self.round + 1)
+                run = self._engine.observe(run, self._checked(given), self._at.side)
+            # in one assignment: an interrupt must not let the records be counted twice
+            self._at = replace(self._at, run=run, played=False)
 
     def _records(self, given: Array) -> Array:
         """Return the records if they have the right shape; separate deciders leave it open."""
@@ -284,11 +292,11 @@ class Learner:
         With secure noise the data are private, and error messages end up in logs: then no value is
         shown.
         """
-        family, private = self.algorithm.setting.family, isinstance(self.source, SecureNoise)
+        family, private = self.algorithm.setting.family, self._private
         if private and family == LOSSES:
             _check_without_values(given)
         records = round_to_lattice(given) if family.linear else given
-        reporting = None if self._side is None else self._side.reporting
+        reporting = None if self._at.side is None else self._at.side.reporting
         silent = None if reporting is None else ~reporting & records.any(axis=-1)
         if silent is not None and silent.any():
             at = int(silent.argmax())

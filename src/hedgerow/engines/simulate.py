@@ -115,10 +115,11 @@ def simulate(
     """
     setting, traits = environment.setting, environment.traits
     require_fit(algorithm, environment)
-    if isinstance(noise, SecureNoise):
-        algorithm.require_exact_noise()
     at_least("seed", seed, 0)
     horizon = _played(setting, rounds)
+    if isinstance(noise, SecureNoise):
+        algorithm.require_exact_noise()
+        setting.require_exact_sums(horizon)
     step = max(1, BLOCK_ELEMENTS // setting.numbers) if block_rounds is None else block_rounds
     at_least("block_rounds", step, 1)
     if traits.sees_plays:

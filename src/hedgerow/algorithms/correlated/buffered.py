@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache, cached_property
-from math import inf, log, sqrt
+from math import fsum, inf, log, sqrt
 from typing import Literal
 
 import numpy as np
@@ -52,6 +52,7 @@ class BufferedToeplitz(Toeplitz):
     precision: Precision = "float64"
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "gaps", tuple(map(float, self.gaps)))
         at_least("rounds", 1 if self.rounds is None else self.rounds, 1)
         expect(self.precision in ("float64", "float32"), "precision", self.precision, "to be known")
         given = self._gaps
@@ -137,19 +138,19 @@ class BufferedToeplitz(Toeplitz):
         starts = [i * separation for i in range(participations) if i * separation < length]
         logs = np.log1p(-self._gaps[0::2])
         pairs, weights = logs[:, None] + logs[None], self.weights
-        total = 0.0
+        terms = []
         for last in range(len(starts)):
             left = length - starts[last]  # rounds from the later participation on
             inner = geometric_sum(pairs, left - 1)[0]
             for first in range(last + 1):
                 lag = starts[last] - starts[first]
                 if lag == 0:
-                    total += 1 + float(weights @ inner @ weights)
+                    terms.append(1 + float(weights @ inner @ weights))
                     continue
                 shifted = weights * np.exp(lag * logs)  # coefficient of age k + lag, k >= 1
                 at_once = float(weights @ np.exp((lag - 1) * logs))
-                total += 2 * (at_once + float(weights @ inner @ shifted))
-        return total
+                terms.append(2 * (at_once + float(weights @ inner @ shifted)))
+        return fsum(terms)
 
 
 def residues(over: Array, under: Array) -> tuple[Array, Array, Array]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from hashlib import blake2b
-from threading import RLock
 from typing import Any
+from unicodedata import normalize
 
 import numpy as np
 import numpy.typing as npt
@@ -26,12 +25,14 @@ from hedgerow.core.lattice import Array, clip_to_lattice, round_to_lattice
 from hedgerow.core.messages import decode, encode
 from hedgerow.core.noise import NoiseSource, SeededNoise
 from hedgerow.core.rounding import round_up
-from hedgerow.core.validate import at_least, expect, positive
+from hedgerow.core.turn import Turn
+from hedgerow.core.validate import at_least, expect, numbers, positive
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.calibrate import gaussian_scale
 from hedgerow.privacy.mechanisms import GaussianNoise
 from hedgerow.privacy.odometer import DamagedState
 from hedgerow.privacy.secure import SecureNoise
+from hedgerow.privacy.secure.process import Home
 from hedgerow.privacy.secure.source import require_secure
 
 BUFFERS = 4
@@ -197,18 +198,12 @@ class ContinualSum:
         first, last = encoder.start(shape).memory, self._decoder.start(shape).memory
         self._progress = _Progress(0, 0, first, last, total)
         self._people: dict[int | str, tuple[int, int]] = {}  # how often, and the last round
-        self._process = os.getpid()
-        self._lock = RLock()
+        self._home = Home()
+        self._turn = Turn()
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         self._refuse_copies()
         return super().__reduce_ex__(protocol)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _lock=RLock())
 
     def _refuse_copies(self) -> None:
         if self._secure:
@@ -243,7 +238,10 @@ class ContinualSum:
 
     @property
     def clipped(self) -> int:
-        """How many vectors were too long and scaled down. It is not protected: do not publish."""
+        """How many vectors were scaled down, or taken as zeros because they were not finite.
+
+        It is not protected: do not publish it.
+        """
         return self._progress.clipped
 
     @property
@@ -281,12 +279,13 @@ class ContinualSum:
         show neither ids nor values.
         """
         given = self._numbers(vector)
-        with self._lock:
+        with self._turn.take():
             self._check_turn()
             entry = self._entry(who)
-            short = clip_to_lattice(given, self._clip)
+            finite = bool(np.isfinite(given).all())
+            short = clip_to_lattice(given if finite else np.zeros(self._width), self._clip)
             with np.errstate(over="ignore"):
-                long = not np.array_equal(short, round_to_lattice(given))
+                long = not finite or not np.array_equal(short, round_to_lattice(given))
             now = self._progress
             filtered, ahead = self._encoder.step(FilterState(now.round, now.encoder), short)
             released = self._server.release(self._noise, filtered)
@@ -299,22 +298,14 @@ class ContinualSum:
             return total.copy()
 
     def _numbers(self, vector: npt.ArrayLike) -> Array:
-        try:
-            given = np.array(vector, np.float64)
-        except (TypeError, ValueError):
-            raise InvalidValue("Expected a vector of numbers only.") from None
+        given = numbers("a vector", vector)
         if given.shape != (self._width,):
             raise InvalidValue(f"Expected a vector of shape ({self._width},), got {given.shape}.")
-        if not np.isfinite(given).all():
-            raise InvalidValue("Expected a vector of finite numbers, found NaN or infinity.")
         return given
 
     def _check_turn(self) -> None:
-        if self._secure and os.getpid() != self._process:
-            raise InvalidValue(
-                "This private counter belongs to another process. "
-                "Two copies would publish the same round twice: use one process."
-            )
+        if self._secure:
+            self._home.require("counter")
         if self._limit is not None and self.round >= self._limit:
             advice = (
                 "Start another counter with another budget."
@@ -333,7 +324,7 @@ class ContinualSum:
             return {}
         if isinstance(who, bool) or not isinstance(who, int | str | np.integer):
             raise InvalidValue("Expected who= to be a whole number or a text.")
-        person = who if isinstance(who, str) else int(who)
+        person = normalize("NFC", who) if isinstance(who, str) else int(who)
         count, last = self._people.get(person, (0, -self._separation))
         if count >= self._participations:
             raise InvalidValue(
@@ -351,7 +342,7 @@ class ContinualSum:
         """The whole state of a seeded counter, with a checksum."""
         self._refuse_copies()
         assert isinstance(self._source, SeededNoise)
-        with self._lock:
+        with self._turn.take():
             budget = self._budget
             head = {
                 "width": self._width,

@@ -17,7 +17,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from scipy.linalg import eigh, solve_triangular
 
-from hedgerow.algorithms.correlated.factorisation import Factorisation
+from hedgerow.algorithms.correlated.factorisation import Factorisation, fixed
 from hedgerow.algorithms.correlated.filters import Filter, MatrixFilter
 from hedgerow.core.lattice import Array
 from hedgerow.core.validate import at_least
@@ -57,7 +57,7 @@ class Dense(Factorisation):
     def _matrices(self) -> tuple[Array, Array]:
         encoding = cached_encoding(self.rounds)
         ones = np.tril(np.ones((self.rounds, self.rounds)))
-        return encoding, np.tril(solve_triangular(encoding.T, ones.T).T)
+        return encoding, fixed(np.tril(solve_triangular(encoding.T, ones.T).T))
 
     @property
     def encoder(self) -> Filter:
@@ -90,7 +90,7 @@ def cached_encoding(rounds: int) -> Array:
         table_cache.store(key, stored)
     found = np.zeros((rounds, rounds))
     found[lower] = stored
-    return found
+    return fixed(found)
 
 
 def _encoding(rounds: int) -> Array:

@@ -111,7 +111,9 @@ class Factorisation(ABC):
         at_least("participations", participations, 1)
         at_least("separation", 1 if separation is None else separation, 1)
         gap = 1 if separation is None else separation
-        return rounded_up(sqrt(self._shared(participations, gap)), self.rounds or 1)
+        # every way to add the products has fewer roundings than this
+        roundings = 8 * ((self.rounds or 1) + participations) + 64
+        return sqrt(self._shared(participations, gap)) * (1 + roundings * UNIT)
 
     def _shared(self, participations: int, separation: int) -> float:
         """Return the largest sum of entries of C^T C over pairs of participations."""
@@ -144,6 +146,7 @@ class Factorisation(ABC):
         return found
 
 
-def rounded_up(value: float, rounds: int) -> float:
-    """Return the value, raised by more than the rounding errors of a sum over the rounds."""
-    return value * (1 + (8 * rounds + 64) * UNIT)
+def fixed(values: Array) -> Array:
+    """Return the array, closed to writing: noise is calibrated to it."""
+    values.setflags(write=False)
+    return values

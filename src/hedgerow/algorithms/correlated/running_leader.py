@@ -169,7 +169,8 @@ class LeadingServer:
     ) -> tuple[Leader, ServerState]:
         count, memory, released = state.exchanges, state.filtered, uploads.losses
         if self.encoder is not None and self.releasing is not None:
-            sums = from_units(np.asarray(released, np.int64))
+            # honest sums are in range; others must not end the game: that would show a sum
+            sums = np.clip(from_units(np.asarray(released, np.int64)), 0.0, self.encoder.largest)
             filtered, after = self.encoder.step(FilterState(count, memory), sums)
             released, memory = noise.release(self.releasing, filtered), after.memory
         sums, decoded = self.factorisation.decoder.step(FilterState(count, state.decoded), released)

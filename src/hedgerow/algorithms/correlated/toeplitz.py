@@ -11,7 +11,7 @@ import numpy as np
 from scipy.linalg import toeplitz
 from scipy.optimize import minimize
 
-from hedgerow.algorithms.correlated.factorisation import Factorisation
+from hedgerow.algorithms.correlated.factorisation import Factorisation, fixed
 from hedgerow.algorithms.correlated.filters import (
     Filter,
     RunningSum,
@@ -151,7 +151,7 @@ class ToeplitzRoot(Toeplitz):
 
     @cached_property
     def _root(self) -> Array:
-        return root_coefficients(self.rounds)
+        return fixed(root_coefficients(self.rounds))
 
     @property
     def encoder(self) -> Filter:
@@ -193,6 +193,7 @@ class Banded(Toeplitz):
     bands: tuple[float, ...]
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "bands", tuple(map(float, self.bands)))
         at_least("rounds", self.rounds, 1)
         at_least("width", len(self.bands), 1)
         expect(len(self.bands) <= self.rounds, "width", len(self.bands), "<= rounds")

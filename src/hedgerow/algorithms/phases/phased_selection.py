@@ -87,8 +87,8 @@ class PhasedSelection(AlgorithmSpec):
         How a trusted server chooses: "permute_and_flip" (default; never worse at the same epsilon)
         or "exponential". Both cost exactly epsilon. Only with trust="central".
     report
-        The noise that a client adds. "k_norm" and "laplace" are pure ("laplace" is larger but has
-        an exact sampler for real data); "gaussian" needs delta > 0. None (default): the one with
+        The noise that a client adds. "k_norm" and "laplace" are pure ("laplace" is larger);
+        "gaussian" needs delta > 0. None (default): the one with
         the smallest proven regret that the budget allows, so delta is used only where it helps.
         Only with trust="local".
     honest
@@ -122,10 +122,7 @@ class PhasedSelection(AlgorithmSpec):
 
     traits: ClassVar[SpecTraits] = SpecTraits(
         forms={"distributed": {"trust": "distributed", "delta": 1e-6}, "local": {"trust": "local"}},
-        exact=(
-            "trust='central', or trust='local' with report='laplace' "
-            "or, if delta > 0, report='gaussian'"
-        ),
+        exact="trust='central' or trust='local'",
         meanings={
             "choice": "how the server chooses an expert privately",
             "report": "distribution of the noise on each client's sums",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import expm1, inf, lgamma, log, nextafter, pi, prod, sqrt
+from math import expm1, inf, lgamma, log, nextafter, pi, sqrt
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
@@ -217,8 +217,8 @@ class KNorm(_Additive):
 
     Guarantee
     ---------
-    epsilon-DP with epsilon = sensitivity / scale (`proofs/mechanisms.md#k-norm`). Secure noise has
-    no exact sampler for it yet.
+    epsilon-DP with epsilon = sensitivity / scale (`proofs/mechanisms.md#k-norm`), with secure noise
+    too (`proofs/secure_noise.md#cubes`).
 
     Examples
     --------
@@ -226,8 +226,6 @@ class KNorm(_Additive):
     >>> KNorm("report", scale=2.0, sensitivity=1.0).curve
     PureDP(bound=0.5)
     """
-
-    exact: ClassVar[bool] = False  # no sampler on the lattice yet
 
     purpose: str
     scale: float
@@ -242,11 +240,7 @@ class KNorm(_Additive):
 
     def sample(self, value: Any, noise: Noise) -> Any:
         shape = np.shape(value)[len(noise.batch) :]
-        radius = noise.draw("exponential", self.purpose, (prod(shape) + 1,)).sum(axis=-1)
-        direction = 2 * noise.draw("uniform", self.purpose, shape) - 1
-        return (
-            value + self.scale * np.reshape(radius, (*noise.batch, *(1 for _ in shape))) * direction
-        )
+        return noise.lattice(value) + noise.draw("cube", self.purpose, shape, scale=self.scale)
 
     def distance(self, value: Any, other: Any) -> float:
         return float(np.abs(np.subtract(value, other)).max())

@@ -79,25 +79,18 @@ class ExactLaw:
         strips = CELLS - 1 if self.shape.one_sided else (CELLS - 2) // 2
         wanted = (self.shape.reach if reach is None else reach) * scale + 1
         self.bits = max(0, ceil(np.log2(wanted / strips)))
-        width = 2**self.bits
-        self.end = strips * width  # the first |x| beyond the strips
-        closest = np.arange(strips, dtype=float) * width
-        starts, near, far = [np.arange(strips) * width], [closest], [closest + (width - 1)]
-        tails = [self.end]
-        if not self.shape.one_sided:
-            starts.append(-(np.arange(strips) + 1) * width)
-            near.append(closest + 1)
-            far.append(closest + width)
-            tails.append(self.end + 1)
-        self._tabulate(np.concatenate(starts), np.concatenate(near), np.concatenate(far), tails)
+        self._tabulate(strips, 0 if self.shape.one_sided else strips)
 
-    def _tabulate(self, starts: Integers, near: Values, far: Values, tails: list[int]) -> None:
+    def _tabulate(self, right: int, left: int) -> None:
         """Compute the whole-number weights, the bounds that win a trial, and the alias table.
 
-        The tails are the last strips.
+        There are so many strips on the right and on the left of 0. The tails are the last strips.
         """
-        self.tails = tails
         width, total = 2**self.bits, CELLS * SIDES
+        starts = np.concatenate([np.arange(right), -1 - np.arange(left)]) * width
+        ends = (starts + (width - 1)).astype(float)
+        near, far = np.where(starts < 0, ends, starts), np.where(starts < 0, starts, ends)
+        self.tails = tails = [right * width, *([-left * width - 1] if left else [])]
         heights = self.shape.weight(near) * (1 + ERROR)
         rates = [self.shape.decay(start) for start in tails]
         beyond = [
@@ -204,7 +197,7 @@ class ExactLaw:
         first_bits = trials.astype(np.uint64)
         more = words.take(len(drawn)) >> np.uint64(TRIAL_BITS)
         trial = first_bits * 2.0**-TRIAL_BITS + more * 2.0**-64
-        chance = self.unit * self.shape.weight(np.abs(x).astype(float)) / self.weights[strip]
+        chance = self.unit * self.shape.weight(x.astype(float)) / self.weights[strip]
         yes, no = decided(trial, chance, ERROR)
         in_tail = strip >= len(self.weights) - len(self.tails)
         yes &= ~in_tail
@@ -215,10 +208,10 @@ class ExactLaw:
                 yes[i] = value is not None
                 x[i] = value or 0
             else:
-                weight, size = int(self.weights[strip[i]]), abs(int(x[i]))
+                weight, at = int(self.weights[strip[i]]), int(x[i])
                 yes[i] = below(
                     head,
-                    lambda w=weight, s=size: mp.mpf(self.unit) * self.shape.exact(s) / w,
+                    lambda w=weight, at=at: mp.mpf(self.unit) * self.shape.exact(at) / w,
                     words,
                 )
         return x, yes
@@ -229,14 +222,13 @@ class ExactLaw:
         rate = self.shape.decay(start)
         weight, width = int(self.weights[len(self.weights) - len(self.tails) + side]), 2**self.bits
         step = geometric(rate, words)
+        value = start + step if side == 0 else start - step
 
         def chance() -> Any:
             given = weight * -mp.expm1(-mp.mpf(rate)) * mp.exp(-mp.mpf(rate) * step)
-            return mp.mpf(self.unit) / width * self.shape.exact(start + step) / given
+            return mp.mpf(self.unit) / width * self.shape.exact(value) / given
 
-        if not below(head, chance, words):
-            return None
-        return start + step if side == 0 else -(start + step)
+        return value if below(head, chance, words) else None
 
 
 def _where(flags: Flags, count: int) -> Integers:

@@ -32,7 +32,7 @@ def decided(trial: Values, chance: Values, error: float) -> tuple[Flags, Flags]:
 
 
 class Shape(Protocol):
-    """A law on the integers: Pr(x) is proportional to f(|x|), and f falls.
+    """A law on the integers: Pr(x) is proportional to f(x), and f falls on both sides of 0.
 
     With `one_sided`, only x >= 0 occur.
     """
@@ -45,16 +45,16 @@ class Shape(Protocol):
     @property
     def scale(self) -> float: ...
 
-    def weight(self, size: Values) -> Values:
-        """f at |x| = size."""
+    def weight(self, at: Values) -> Values:
+        """f at these integers."""
         ...
 
-    def exact(self, size: int) -> Any:
+    def exact(self, at: int) -> Any:
         """f at the working precision of mpmath."""
         ...
 
-    def decay(self, size: int) -> float:
-        """A rate r > 0 with f(size + g) <= f(size) exp(-r g) for all g >= 0."""
+    def decay(self, at: int) -> float:
+        """A rate r > 0 with f(at +- g) <= f(at) exp(-r g) for all g >= 0, away from 0."""
         ...
 
 
@@ -66,14 +66,14 @@ class Exponential:
     one_sided: ClassVar[bool] = True
     reach: ClassVar[float] = 15.5
 
-    def weight(self, size: Values) -> Values:
-        return np.exp(-size / self.scale)
+    def weight(self, at: Values) -> Values:
+        return np.exp(-np.abs(at) / self.scale)
 
-    def exact(self, size: int) -> Any:
-        return mp.exp(-mp.mpf(size) / mp.mpf(self.scale))
+    def exact(self, at: int) -> Any:
+        return mp.exp(-mp.mpf(abs(at)) / mp.mpf(self.scale))
 
-    def decay(self, size: int) -> float:
-        del size
+    def decay(self, at: int) -> float:
+        del at
         return 1 / self.scale * (1 - ERROR)
 
 
@@ -93,13 +93,13 @@ class RoundedLaplace(DiscreteLaplace):
     exactly the guarantee of Laplace noise.
     """
 
-    def weight(self, size: Values) -> Values:
+    def weight(self, at: Values) -> Values:
         h = exp(-0.5 / self.scale)
-        return np.where(size == 0, 2 * h / (1 + h), super().weight(size))
+        return np.where(at == 0, 2 * h / (1 + h), super().weight(at))
 
-    def exact(self, size: int) -> Any:
+    def exact(self, at: int) -> Any:
         h = mp.exp(-1 / (2 * mp.mpf(self.scale)))
-        return super().exact(size) if size else 2 * h / (1 + h)
+        return super().exact(at) if at else 2 * h / (1 + h)
 
 
 @dataclass(frozen=True)
@@ -110,14 +110,14 @@ class DiscreteGaussian:
     one_sided: ClassVar[bool] = False
     reach: ClassVar[float] = 7.7
 
-    def weight(self, size: Values) -> Values:
-        return np.exp(-np.square(size / self.scale) / 2)
+    def weight(self, at: Values) -> Values:
+        return np.exp(-np.square(at / self.scale) / 2)
 
-    def exact(self, size: int) -> Any:
-        return mp.exp(-((mp.mpf(size) / mp.mpf(self.scale)) ** 2) / 2)
+    def exact(self, at: int) -> Any:
+        return mp.exp(-((mp.mpf(at) / mp.mpf(self.scale)) ** 2) / 2)
 
-    def decay(self, size: int) -> float:
-        return max(size, 0.5) / self.scale**2 * (1 - ERROR)
+    def decay(self, at: int) -> float:
+        return max(abs(at), 0.5) / self.scale**2 * (1 - ERROR)
 
 
 @dataclass(frozen=True)
@@ -132,10 +132,10 @@ class RoundedGaussian:
     one_sided: ClassVar[bool] = False
     reach: ClassVar[float] = 7.7
 
-    def weight(self, size: Values) -> Values:
-        if (
-            self.scale < 160
-        ):  # from there on the series is better than the difference of two numbers
+    def weight(self, at: Values) -> Values:
+        size = np.abs(at)
+        # from 160 on the series is better than the difference of two numbers
+        if self.scale < 160:
             unit = self.scale * sqrt(2)
             near, far = np.maximum(size - 0.5, 0.0) / unit, (size + 0.5) / unit
             parts = np.where(size == 0, 2 * erf(0.5 / unit), erfc(near) - erfc(far))
@@ -150,14 +150,14 @@ class RoundedGaussian:
         )
         return np.exp(-t / 2) * (1 + series)
 
-    def exact(self, size: int) -> Any:
+    def exact(self, at: int) -> Any:
         with mp.extraprec(int(4 * np.log2(self.scale + 2)) + 64):
             unit = mp.mpf(self.scale) * mp.sqrt(2)
-            near, far = (mp.mpf(2 * size + sign) / 2 / unit for sign in (-1, 1))
+            near, far = (mp.mpf(2 * abs(at) + sign) / 2 / unit for sign in (-1, 1))
             return mp.mpf(self.scale) * mp.sqrt(2 * mp.pi) / 2 * (mp.erfc(near) - mp.erfc(far))
 
-    def decay(self, size: int) -> float:
-        return max(size - 0.5, 0.25) / self.scale**2 * (1 - ERROR)
+    def decay(self, at: int) -> float:
+        return max(abs(at) - 0.5, 0.25) / self.scale**2 * (1 - ERROR)
 
 
 SHAPES: dict[LatticeLaw, type[Any]] = {

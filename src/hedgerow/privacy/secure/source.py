@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass
 from math import log2, prod
 from threading import Lock
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -16,6 +17,7 @@ from hedgerow.core.noise import Noise, Releasing
 from hedgerow.core.validate import at_least, expect
 from hedgerow.privacy.secure import choice
 from hedgerow.privacy.secure.any_scale import integer
+from hedgerow.privacy.secure.cube import Cube
 from hedgerow.privacy.secure.exact import BATCH, LARGEST_SCALE, SMALLEST_SCALE, ExactLaw
 from hedgerow.privacy.secure.laws import SHAPES, Flags, LatticeLaw
 from hedgerow.privacy.secure.words import SecureWords
@@ -26,6 +28,8 @@ WIDEST = 2.0**46
 _LATTICE = f"the lattice of 2^-{log2(UNITS_PER_LOSS):.0f}"
 _SCALES_KEPT = 64
 _FEW = 16  # draws of a scale before a table is made for it
+Key = TypeVar("Key")
+Kept = TypeVar("Kept")
 _CHOOSERS = {"gumbel": choice.exponential, "exponential": choice.permute_and_flip}
 
 
@@ -103,13 +107,14 @@ class SecureNoise:
     True
     """
 
-    __slots__ = ("_generation", "_lock", "_stores", "_words")
+    __slots__ = ("_cubes", "_generation", "_lock", "_stores", "_words")
 
     def __init__(self) -> None:
         self._lock = Lock()  # two threads must never be given the same noise
         self._words = SecureWords()
         self._generation = self._words.generation
         self._stores: OrderedDict[tuple[str, float, float], _Store] = OrderedDict()
+        self._cubes: OrderedDict[tuple[int, float], Cube] = OrderedDict()
 
     def __init_subclass__(cls) -> NoReturn:
         raise TypeError("SecureNoise cannot be subclassed: a subclass could choose the noise.")
@@ -164,26 +169,27 @@ class SecureNoise:
         self._words.check()
         if self._words.generation != self._generation:
             self._stores.clear()
+            self._cubes.clear()
             self._generation = self._words.generation
         return self._words
 
     def additive(self, law: LatticeLaw, scale: float, count: int) -> Array:
         """Draw `count` noise values on the lattice, for a scale in the units of the losses."""
-        steps = scale * UNITS_PER_LOSS
-        if not COARSEST <= steps <= WIDEST:
-            expect(
-                steps >= COARSEST,
-                "scale",
-                scale,
-                f">= {COARSEST / UNITS_PER_LOSS:g}: {_LATTICE} is too coarse for less",
+        return self._take(law, _steps(scale, WIDEST), 1.0 / UNITS_PER_LOSS, count)
+
+    def cube(self, scale: float, rows: int, dimensions: int) -> Array:
+        """Draw `rows` vectors of K-norm noise on the lattice (`proofs/secure_noise.md#cubes`)."""
+        # a radius is longer than this with probability exp(-128)
+        longest = dimensions + 1 + (256 * (dimensions + 1)) ** 0.5 + 128
+        steps = _steps(scale, 2.0**52 / longest)
+        with self._lock:
+            words = self._fresh_words()
+            cube = _kept(
+                self._cubes,
+                (dimensions, steps),
+                lambda: Cube(dimensions, steps, 1.0 / UNITS_PER_LOSS),
             )
-            expect(
-                steps <= WIDEST,
-                "scale",
-                scale,
-                f"<= {WIDEST / UNITS_PER_LOSS:g}: noise and sums must stay exact in floats",
-            )
-        return self._take(law, steps, 1.0 / UNITS_PER_LOSS, count)
+            return cube.take(rows, words)
 
     def integers(self, law: LatticeLaw, scale: float, count: int) -> Units:
         """Draw `count` integers of a law on the integers, of any scale up to 2^46."""
@@ -194,14 +200,31 @@ class SecureNoise:
     def _take(self, law: LatticeLaw, scale: float, step: float, count: int) -> Array:
         with self._lock:
             words = self._fresh_words()
-            store = self._stores.get((law, scale, step))
-            if store is None:
-                expect(law in SHAPES, "law", law, f"in {tuple(SHAPES)}")
-                store = self._stores[law, scale, step] = _Store(law, scale, step)
-                while len(self._stores) > _SCALES_KEPT:
-                    self._stores.popitem(last=False)
-            self._stores.move_to_end((law, scale, step))
-            return store.take(count, words)
+            expect(law in SHAPES, "law", law, f"in {tuple(SHAPES)}")
+            key = (law, scale, step)
+            return _kept(self._stores, key, lambda: _Store(*key)).take(count, words)
+
+
+def _steps(scale: float, widest: float) -> float:
+    """Return the scale in lattice steps; refuse one that the lattice or floats cannot hold."""
+    steps = scale * UNITS_PER_LOSS
+    if not COARSEST <= steps <= widest:
+        least, most = COARSEST / UNITS_PER_LOSS, widest / UNITS_PER_LOSS
+        coarse = f">= {least:g}: {_LATTICE} is too coarse for less"
+        exact = f"<= {most:g}: noise and sums must stay exact in floats"
+        expect(False, "scale", scale, exact if steps > widest else coarse)
+    return steps
+
+
+def _kept(stores: OrderedDict[Key, Kept], key: Key, make: Callable[[], Kept]) -> Kept:
+    """Return what is stored under a key, made where it is missing; the oldest are dropped."""
+    store = stores.get(key)
+    if store is None:
+        store = stores[key] = make()
+        while len(stores) > _SCALES_KEPT:
+            stores.popitem(last=False)
+    stores.move_to_end(key)
+    return store
 
 
 @dataclass(frozen=True)
@@ -222,6 +245,9 @@ class _View:
         full = (*self.batch, *shape) if rounds is None else (rounds, *self.batch, *shape)
         if law == "uniform" and scale is None:
             return self.source.uniform(prod(full)).reshape(full)
+        if law == "cube" and scale is not None:
+            rows, width = prod(full[: len(full) - len(shape)]), prod(shape)
+            return self.source.cube(scale, rows, width).reshape(full)
         if law not in SHAPES or scale is None:
             raise Unsupported(
                 f"There is no exact sampler for {law} noise of scale={scale} ({purpose}). "

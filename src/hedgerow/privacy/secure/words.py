@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.core.errors import HedgerowError
+from hedgerow.privacy.secure.process import process_identity
 
 Words = npt.NDArray[np.uint64]
 KEY_BYTES, BLOCK_BYTES = 32, 16
@@ -40,23 +41,6 @@ def _fresh_cipher() -> Any:
         ) from error
 
 
-# one entry for each fork by Python: the system may reuse a process number, and forks by C code are
-# not counted here
-_FORKS: list[None] = []
-
-
-def _forked() -> None:
-    _FORKS.append(None)
-
-
-def _process() -> tuple[int, int]:
-    """Numbers that change in a forked process, whether Python or C code forks it."""
-    return os.getpid(), len(_FORKS)
-
-
-os.register_at_fork(after_in_child=_forked)
-
-
 class SecureWords:
     """A source of uniform words that returns every word once.
 
@@ -80,12 +64,12 @@ class SecureWords:
 
     def _renew(self) -> None:
         self._cipher = _fresh_cipher()
-        self._process, self._used = _process(), 0
+        self._process, self._used = process_identity(), 0
         self.generation += 1
 
     def check(self) -> None:
         """Take a new key in another process, or after `REKEY_AFTER` bytes under one key."""
-        if self._process != _process() or self._used > REKEY_AFTER:
+        if self._process != process_identity() or self._used > REKEY_AFTER:
             self._renew()
 
     def take(self, count: int) -> Words:
