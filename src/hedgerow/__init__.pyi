@@ -8,6 +8,7 @@ from .algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard as Shri
 from .algorithms.gradient.cover_dartboard import CoverDartboard as CoverDartboard
 from .algorithms.gradient.limited_updates import LimitedUpdates as LimitedUpdates
 from .algorithms.gradient.noisy_ftrl import NoisyFTRL as NoisyFTRL
+from .algorithms.gradient.frank_wolfe import FrankWolfe as FrankWolfe
 from .algorithms.phases.phased_selection import PhasedSelection as PhasedSelection
 from .algorithms.phases.random_prefix import RandomPrefix as RandomPrefix
 from .algorithms.registry import ALGORITHMS as ALGORITHMS
@@ -25,6 +26,7 @@ from .core.certificate import Observer as Observer
 from .core.convex import CrossEntropy as CrossEntropy
 from .core.convex import Huber as Huber
 from .core.convex import Logistic as Logistic
+from .core.convex import OnSimplex as OnSimplex
 from .core.convex import SquaredError as SquaredError
 from .core.domain import Ball as Ball
 from .core.domain import Simplex as Simplex
@@ -40,6 +42,7 @@ from .core.setting import Setting as Setting
 from .engines.learner import Learner as Learner
 from .engines.simulate import simulate as simulate
 from .environments.drawn.drifting import Drifting as Drifting
+from .environments.drawn.examples import ClassForecasts as ClassForecasts
 from .environments.drawn.examples import Classification as Classification
 from .environments.drawn.examples import HiddenDirection as HiddenDirection
 from .environments.drawn.examples import Regression as Regression

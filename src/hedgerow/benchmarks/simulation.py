@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
+from hedgerow.algorithms.gradient.frank_wolfe import FrankWolfe
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.phases.random_prefix import RandomPrefix
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
@@ -97,6 +98,11 @@ def simulate_rows() -> Iterator[Row]:
             "<=",
             4.0,
         )
+    for trees in (0, 1):
+        ratio, taken = against_sum(FrankWolfe(trees=trees), environment)
+        each = taken / (rounds * clients) * 1e9
+        name = f"frank_wolfe/m={clients}/T={rounds}/d={experts}/T_1={trees}"
+        yield Row(name, ratio, SUM, each, "ns per loss vector", "<=", 6.0)
     short = RecordedArray.on_lattice(environment.losses[: 2**10])
     for every in (32, 1):
         ratio, taken = against_sum(SparseVector(every=every), short, "in_process")
@@ -159,6 +165,7 @@ def _dartboard() -> Iterator[Row]:
 GROWING: dict[str, AlgorithmSpec] = {
     "sparse_vector/N=32": SparseVector(every=32),
     "phased_selection": PhasedSelection(),
+    "frank_wolfe": FrankWolfe(),
     "shrinking_dartboard/N=32": ShrinkingDartboard(delta=1e-6, every=32),
 }
 

@@ -47,7 +47,8 @@ def ledger_composes(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> None:
     its client, and those of the server that depend on it beyond what its client released. Other
     clients learn about it only through earlier releases, so their releases cost nothing.
 
-    With composition "sum" the costs of these releases are composed. With "shifts" they must be
+    With composition "sum" the costs of these releases are composed. With "moves" each costs what
+    its mechanism states for the distance that the unit moves it. With "shifts" they must be
     Gaussian, and the length of all their shifts together, in units of noise, is compared; that of
     two records, too, if they enter separate releases.
 
@@ -81,8 +82,11 @@ def ledger_composes(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> None:
         plans = {
             tuple(call.mechanism for call in p.first.calls) for p in replays(spec, unit, noise)
         }
+        by_move = algorithm.certificate.composition == "moves"
         found = {
-            frozenset(Counter(_cost(release) for release, _ in releases).items())
+            frozenset(
+                Counter(_cost(one, far if by_move else None) for one, far in releases).items()
+            )
             for releases in moved
         }
         for costs in found:
@@ -156,10 +160,10 @@ def _hidden_by_others(guarantee: Guarantee, counted: list[Release]) -> None:
             )
 
 
-def _cost(release: Release) -> PrivacyCurve:
-    """The sharpest curve that the mechanism states for one release."""
+def _cost(release: Release, moved: float | None = None) -> PrivacyCurve:
+    """The sharpest curve that the mechanism states for one release, or for that move."""
     mechanism = release.mechanism
-    cost = mechanism.curve
+    cost = mechanism.curve if moved is None else mechanism.cost_of_move(moved)
     if cost is None:
         raise BrokenContract(
             f"{mechanism.purpose}: a release whose mechanism states no cost cannot be part of a sum"

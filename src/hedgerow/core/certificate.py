@@ -55,10 +55,12 @@ DEFAULT_VIEWS: Mapping[Observer, frozenset[Channel]] = {
 }
 
 
-Composition = Literal["sum", "shifts", "joint"]
+Composition = Literal["sum", "moves", "shifts", "joint"]
 """How the releases of a run that one unit enters make up its cost.
 
 * `"sum"`: their costs compose to the claim.
+* `"moves"`: the same, but each release costs what its mechanism states for the distance that the
+  unit moves it (`Mechanism.cost_of_move`), which may be less than for the full sensitivity.
 * `"shifts"`: they are Gaussian, and their shifts add up in one mean vector. With the distance that
   the unit moves each release and the scale of its noise,
   sqrt(sum (distance / scale)^2) <= mu (`proofs/mechanisms.md#shifts`).

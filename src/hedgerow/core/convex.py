@@ -449,6 +449,75 @@ class CrossEntropy(Family):
         return Clipped(moved, int(np.sum(off)))
 
 
+@dataclass(frozen=True)
+class OnSimplex(Family):
+    """The charge of another family, for points of the simplex instead of a ball.
+
+    The features are then forecasts of experts, and the point is the weight of each expert.
+
+    Parameters
+    ----------
+    of
+        `SquaredError`, `Huber` or `Logistic`, with a radius of at least 1: no point of the simplex
+        is longer.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> family = hr.OnSimplex(hr.Huber())
+    >>> family.domain, family.gradient_bound("linf", width=3)
+    (Simplex(), 0.5)
+    """
+
+    of: Scored
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.of, Scored):
+            raise InvalidValue(f"Expected SquaredError, Huber or Logistic, got {self.of!r}.")
+        expect(self.of.radius >= 1, "radius", self.of.radius, ">= 1 with points of the simplex")
+
+    @property
+    def domain(self) -> Simplex:
+        return Simplex()
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return self.of.bounds
+
+    @property
+    def record(self) -> Record:
+        return self.of.record
+
+    def record_width(self, width: int) -> int:
+        return self.of.record_width(width)
+
+    def value(self, records: Array, plays: Array) -> Array:
+        return self.of.value(records, plays)
+
+    def gradient(self, records: Array, points: Array) -> Array:
+        return self.of.gradient(records, points)
+
+    def curvature(self, records: Array, point: Array) -> Array:
+        return self.of.curvature(records, point)
+
+    def gradient_bound(self, norm: Norm, width: int) -> float:
+        return self.of.gradient_bound(norm, width)
+
+    def smoothness(self, norm: Move, width: int) -> float:
+        return self.of.smoothness(norm, width)
+
+    def rounding(self, width: int, reach: float) -> Rounding:
+        return self.of.rounding(width, reach)
+
+    def check(
+        self, name: str, records: Array, first_round: int = 0, present: np.ndarray | None = None
+    ) -> None:
+        self.of.check(name, records, first_round, present)
+
+    def clip(self, records: Array) -> Clipped:
+        return self.of.clip(records)
+
+
 FAMILIES: dict[str, type[Family]] = {
     "linear": Linear,
     "gains": Gains,

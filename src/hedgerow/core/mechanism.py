@@ -27,6 +27,14 @@ class Mechanism(ABC):
         """The sharpest proven guarantee of one release; None if a release alone has no cost."""
         return None
 
+    def cost_of_move(self, distance: float) -> PrivacyCurve | None:
+        """Return a guarantee of one release whose value moves by `distance`, or less.
+
+        `distance` is at most the sensitivity. By default a short move costs as much as a long one.
+        """
+        del distance
+        return self.curve
+
     def noise_scale(self) -> float | None:
         """Return the scale of the noise; None if it has none."""
         return None

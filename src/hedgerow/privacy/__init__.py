@@ -42,6 +42,7 @@ from hedgerow.privacy.mechanisms import (
     ExponentialMechanism,
     GaussianNoise,
     KNorm,
+    LaplaceMax,
     NoisyMax,
 )
 from hedgerow.privacy.odometer import BudgetSpent, Filter, Odometer
@@ -62,6 +63,7 @@ __all__ = [
     "GaussianNoise",
     "KNorm",
     "LaplaceDP",
+    "LaplaceMax",
     "NoisyMax",
     "Odometer",
     "PureComposition",

@@ -54,6 +54,8 @@ def noisy_reports(
     adjacency: str | None = None,
     assumes: frozenset[Assumption] = frozenset(),
     separate: bool = False,
+    calibration: str = "certified",
+    claimed: PrivacyCurve | None = None,
 ) -> Certificate:
     """Return the certificate for noisy reports: all views are computed from protected uploads.
 
@@ -61,7 +63,8 @@ def noisy_reports(
     channels of all other fields. Trust is local, or distributed if clients add shares of noise,
     which protect only in the sum of the uploads. `unit` is what the curve protects (None: one
     record), and `adjacency` its change in words, if they differ from those of the unit. `assumes`
-    are further assumptions. `separate`: no two records enter one report.
+    are further assumptions. `separate`: no two records enter one report. `claimed` is what a paper
+    claims, where `calibration` is that of the paper.
     """
     protected = Event(record=setting.family.record) if unit is None else unit
     carry_over = no_carry_over(protected.record)
@@ -83,6 +86,7 @@ def noisy_reports(
             proof,
             colluding=colluding,
             horizon=setting.horizon,
+            claimed=claimed,
             assumes=frozenset(conditions),
         )
         for observer, view in {**DEFAULT_VIEWS, Observer.SERVER: server}.items()
@@ -90,7 +94,7 @@ def noisy_reports(
     channels = {report: seen, **announced}
     return Certificate(
         trust,
-        "certified",
+        calibration,
         guarantees,
         channels,
         (reporting,),

@@ -12,7 +12,7 @@ Every one has a `log_density` of one release. Private choices also have `probabi
 from hedgerow.privacy.mechanisms.additive import AdditiveNoise, GaussianNoise, KNorm, Law
 from hedgerow.privacy.mechanisms.coin import Coin
 from hedgerow.privacy.mechanisms.euclidean import EuclideanNoise
-from hedgerow.privacy.mechanisms.selection import ExponentialMechanism, NoisyMax
+from hedgerow.privacy.mechanisms.selection import ExponentialMechanism, LaplaceMax, NoisyMax
 from hedgerow.privacy.mechanisms.sparse import AboveThreshold, Comparison
 
 __all__ = [
@@ -24,6 +24,7 @@ __all__ = [
     "ExponentialMechanism",
     "GaussianNoise",
     "KNorm",
+    "LaplaceMax",
     "Law",
     "NoisyMax",
 ]

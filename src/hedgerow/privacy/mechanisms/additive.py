@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammainc, ndtr
 
+from hedgerow.core.curve import PrivacyCurve
 from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.noise import Noise
 from hedgerow.core.rounding import round_up
@@ -31,6 +32,10 @@ class _Additive(Mechanism):
     def __post_init__(self) -> None:
         positive("scale", self.scale)
         positive("sensitivity", self.sensitivity)
+
+    def cost_of_move(self, distance: float) -> PrivacyCurve | None:
+        """The curve of the same noise for values that move by `distance`."""
+        return replace(self, sensitivity=distance).curve  # pyright: ignore[reportArgumentType]
 
     def noise_scale(self) -> float:
         return self.scale

@@ -212,6 +212,11 @@ def _within_a_run(statement: Statement) -> str:
             f"All releases of a run together are one Gaussian vector, and one {noun} changes only "
             "its mean. The cost is the length of that change divided by the scale of the noise."
         )
+    if algorithm.composition == "moves":
+        return (
+            f"A run costs one {noun} what the releases that it enters cost together. A release "
+            f"costs less if this {noun} can change it only a little."
+        )
     enters, it = ("One record enters", "it")
     if not statement.by_person:
         enters, it = f"The data of one {noun} enter", f"this {noun}"

@@ -1,0 +1,474 @@
+"""Federated private Frank-Wolfe: phases of 1, 2, 4, ... rounds, gradients estimated on trees.
+
+The point of a phase is computed from the records of the phase before it, and from nothing else.
+Every record is in the batch of one vertex of one tree, so it is protected once and for all. At each
+leaf the clients send an estimate of the gradient, and the point moves towards the expert with the
+smallest coordinate. The regret bound assumes that records are independent and follow one law.
+
+The algorithm is Fed-DP-OPE-Stoch (Algorithms 1 to 3) of Gao, Huang and Yang 2024; with one client
+it is Limited Updates (Asi et al. 2023) with the private Frank-Wolfe method of Asi et al. 2021.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property, partial
+from math import floor, log, log2, sqrt
+from typing import Any, ClassVar, Literal, get_args
+
+import numpy as np
+
+from hedgerow.algorithms.gradient.gradients import Gradients
+from hedgerow.algorithms.gradient.tree_bounds import (
+    Excess,
+    regret_bound,
+    weights,
+    worst_leaf,
+)
+from hedgerow.algorithms.gradient.tree_roles import (
+    ANNOUNCED,
+    GradientSum,
+    Placement,
+    Towards,
+    TreeClient,
+    TreeServer,
+    Walk,
+)
+from hedgerow.algorithms.gradient.trees import MOST_TREES, Plan, plan, plans
+from hedgerow.algorithms.phases.phased_selection import choice_excess, leader_excess
+from hedgerow.algorithms.shared.noisy_reports import gaussian_share, noisy_reports
+from hedgerow.core.certificate import (
+    Certificate,
+    Channel,
+    Composition,
+    Event,
+    PrivacyCurve,
+    Proof,
+    Unit,
+    trusted_server,
+)
+from hedgerow.core.convex import CrossEntropy, Huber, OnSimplex
+from hedgerow.core.games import Games
+from hedgerow.core.lattice import Array
+from hedgerow.core.losses import Linear, Norm
+from hedgerow.core.mechanism import Mechanism
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
+from hedgerow.core.regret_bound import RegretBound
+from hedgerow.core.replay import Replay
+from hedgerow.core.rounding import round_up
+from hedgerow.core.setting import Setting
+from hedgerow.core.validate import at_least, check_budget, expect
+from hedgerow.privacy.budget import Budget
+from hedgerow.privacy.calibrate import gaussian_scale, laplace_scale
+from hedgerow.privacy.curves import PureDP, Quoted
+from hedgerow.privacy.mechanisms import AdditiveNoise, GaussianNoise, KNorm, LaplaceMax, NoisyMax
+
+PROOF = "frank_wolfe.md"
+PURPOSE = "gradient"
+Trust = Literal["central", "distributed", "local"]
+Report = Literal["k_norm", "laplace", "gaussian"]
+LATER = (5, 11, 12, 19, 20, 26, 27)  # rounds whose records are at right children
+NORMS: dict[str, Norm] = {"k_norm": "linf", "laplace": "l1", "gaussian": "l2", "choice": "linf"}
+
+
+@dataclass(frozen=True)
+class FrankWolfe(AlgorithmSpec):
+    """Play a point of the simplex, computed by private Frank-Wolfe steps from the last phase.
+
+    The point of the rounds t with 2^k <= t < 2^(k+1) (counted from 1) is computed from the records
+    of the rounds 2^(k-1), ..., 2^k - 1. Use it for convex losses that are curved: mixtures of
+    forecasts, or forecasts of a distribution. For plain losses of experts, `PhasedSelection` has
+    less regret. Records must be independent and follow one distribution.
+
+    A phase of n rounds has T1 trees if n >= 2^T1 (T1 + T1 (T1 + 1) / 4); with fewer rounds than for
+    a single tree (n < 3) one batch of all records is used for one step.
+
+    Parameters
+    ----------
+    epsilon
+        The privacy budget, in [1e-6, 1e6]. Default 1.
+    delta
+        The second part of the budget, in [0, 1). It must be > 0 for Gaussian noise: with
+        trust="distributed" or report="gaussian". Elsewhere it must be 0 (default), unless the
+        choice of the noise is left open (report=None).
+    trust
+        "central" (default): the server receives exact sums. "distributed": secure aggregation
+        shows the server only the sum of all uploads, and every client adds a share of Gaussian
+        noise. "local": every client adds noise to what it sends.
+    noise
+        "leaf": each leaf gets its own noise, as published; a trusted server then chooses an expert
+        by permute-and-flip. "vertex": the part of an estimate that is new at a leaf gets noise
+        once, and estimates add up what was released on their path; with three trees or more this
+        is less noise. None (default): "leaf" with trust="central", else "vertex".
+    report
+        The noise on what is sent: "k_norm" or "laplace" (pure), or "gaussian" (needs delta > 0).
+        None (default): the one with the smallest proven regret that the budget allows. Not with
+        noise="leaf" and trust="central", where the server chooses.
+    trees
+        The largest number of trees in a phase (T1), from 0 to 12. None (default): in every phase
+        the number with the smallest proven excess.
+    honest
+        The number of clients whose shares of noise must be enough. None (default): clients - 1.
+        Only with trust="distributed".
+    calibration
+        "certified" (default): the noise that the budget needs. "published": the scale that the
+        paper prints, 4 alpha 2^j / (b epsilon), for noise="leaf" and delta=0. Its certificate says
+        what this really costs: up to d epsilon / 4 for losses of experts with trust="local".
+
+    Guarantee
+    ---------
+    One record of one client in one round is protected with (epsilon, delta). "central": from the
+    public and from other clients; the server is trusted. "distributed": from every observer, if
+    only the sum of the uploads is visible and `honest` clients keep their shares secret. "local":
+    from every observer, even if all other clients collude. Proofs:
+    `proofs/frank_wolfe.md#vertices`, `proofs/frank_wolfe.md#leaves`,
+    `proofs/frank_wolfe.md#choices`.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> setting = hr.Setting(clients=10, experts=20, horizon=2**10, family=hr.CrossEntropy())
+    >>> algorithm = hr.FrankWolfe(trust="local").build(setting)
+    >>> algorithm.parameters["trees"], algorithm.certificate.server.curve.stated()
+    (4, (1.0, 0.0))
+
+    References
+    ----------
+    Gao, Huang and Yang 2024, Algorithms 1 to 5; Asi et al. 2021.
+    """
+
+    traits: ClassVar[SpecTraits] = SpecTraits(
+        forms={
+            "distributed": {"trust": "distributed", "delta": 1e-6},
+            "local": {"trust": "local"},
+            "local, published": {"trust": "local", "calibration": "published"},
+        },
+        exact=(
+            "trust='central' with noise='leaf', or report='laplace' "
+            "or, if delta > 0, report='gaussian'"
+        ),
+        meanings={
+            "noise": "where noise is added: at every leaf, or once at every vertex",
+            "report": "distribution of the noise on what is sent",
+            "report_noise": "distribution of the noise on what is sent",
+            "report_deviation": "standard deviation of that noise, for each number sent",
+            "trees": "largest number of trees in a phase",
+            "exchanges_at_once": "largest number of exchanges before one round",
+            "honest": "number of clients whose shares of noise are enough",
+        },
+        families=(Linear, CrossEntropy, OnSimplex),
+    )
+
+    epsilon: float = 1.0
+    delta: float = 0.0
+    trust: Trust = "central"
+    noise: Placement | None = None
+    report: Report | None = None
+    trees: int | None = None
+    honest: int | None = None
+    calibration: Literal["certified", "published"] = "certified"
+
+    def __post_init__(self) -> None:
+        check_budget(self.epsilon, self.delta)
+        options: dict[str, tuple[str | None, ...]] = {
+            "trust": get_args(Trust),
+            "noise": (None, *get_args(Placement)),
+            "report": (None, *get_args(Report)),
+            "calibration": ("certified", "published"),
+        }
+        for name, allowed in options.items():
+            words = tuple(word for word in allowed if word is not None)
+            expect(getattr(self, name) in allowed, name, getattr(self, name), f"in {words}")
+        if self.trees is not None:
+            at_least("trees", self.trees, 0)
+            expect(
+                self.trees <= MOST_TREES,
+                "trees",
+                self.trees,
+                f"<= {MOST_TREES}: there would be {2 ** (self.trees + 1) - 2} exchanges before one "
+                "round, more than engines allow",
+            )
+        self._check_noise()
+        self._check_published()
+
+    def _check_noise(self) -> None:
+        chosen = self.report
+        expect(
+            chosen is None or not self._chooses,
+            "report",
+            chosen,
+            "only where vectors are released: with trust='local', or with noise='vertex'",
+        )
+        expect(
+            chosen in (None, "gaussian") or self.trust != "distributed",
+            "report",
+            chosen,
+            "to be 'gaussian' with trust='distributed': other noise has no shares",
+        )
+        gaussian = self.trust == "distributed" or chosen == "gaussian"
+        text = "> 0, for example 1e-6: Gaussian noise has no pure guarantee"
+        expect(self.delta > 0 or not gaussian, "delta", self.delta, text)
+        needless = self.delta > 0 and (self._chooses or chosen in ("k_norm", "laplace"))
+        text = "to be 0: only Gaussian noise spends a delta"
+        expect(not needless, "delta", self.delta, text)
+        if self.honest is not None:
+            shared = self.trust == "distributed"
+            expect(shared, "honest", self.honest, "only with trust='distributed'")
+            at_least("honest", self.honest, 1)
+
+    def _check_published(self) -> None:
+        if self.calibration != "published":
+            return
+        expect(self.trust != "distributed", "trust", self.trust, "central or local: as published")
+        expect(self.noise in (None, "leaf"), "noise", self.noise, "to be 'leaf': as published")
+        expect(self.delta == 0, "delta", self.delta, "to be 0: the text prints no such constants")
+        text = "to be 'laplace': as published"
+        expect(self.report in (None, "laplace"), "report", self.report, text)
+
+    @property
+    def placement(self) -> Placement:
+        """Where noise is added."""
+        published = self.calibration == "published"
+        return self.noise or ("leaf" if published or self.trust == "central" else "vertex")
+
+    @property
+    def _chooses(self) -> bool:
+        """Whether a trusted server chooses an expert privately, instead of releasing vectors."""
+        return self.trust == "central" and self.placement == "leaf"
+
+    def laws(self) -> tuple[str, ...]:
+        """The distributions of noise among which the proven regret decides."""
+        if self._chooses:
+            return ("choice",)
+        if self.trust == "distributed":
+            return ("gaussian",)
+        if self.calibration == "published":
+            return ("laplace",)
+        if self.report is not None:
+            return (self.report,)
+        return ("k_norm", "laplace", *(("gaussian",) if self.delta > 0 else ()))
+
+    def resolve(self, setting: Setting) -> Algorithm:
+        if self.honest is not None:
+            most = max(1, setting.clients - 1)
+            text = f"<= {most} with clients={setting.clients}: a peer knows its own share"
+            expect(self.honest <= most, "honest", self.honest, text)
+        form = min((_Form(self, setting, law) for law in self.laws()), key=_Form.worth)
+        walk = Walk(form.plans, form.gradients, self.placement)
+        exact = self.trust == "central"
+        client = TreeClient(walk, None if exact else form.mechanism)
+        server = TreeServer(walk, form.mechanism if exact else None)
+        value = regret_bound(setting, form.plans, form.excess)
+        return Algorithm(
+            name="frank_wolfe",
+            setting=setting,
+            client=client,
+            server=server,
+            certificate=form.certificate(),
+            upload=GradientSum,
+            broadcast=Towards,
+            plays="point",
+            regret_bound=RegretBound(value, "stochastic", Proof(PROOF, "regret")),
+            parameters=form.parameters(),
+        )
+
+    def games(self) -> Games:
+        """Return games of Huber losses: mixtures of forecasts."""
+        family = OnSimplex(Huber(threshold=0.02))
+        setting = Setting(2, 4, 33, family=family)
+        return Games(
+            setting,
+            lambda records: Replay(records, family),
+            partial(_stream, family),
+            partial(_pair, family, setting),
+            far=partial(_far, family),
+            long=replace(setting, clients=20, horizon=200),
+        )
+
+
+@dataclass(frozen=True)
+class _Form:
+    """A spec in a setting, with one distribution of noise."""
+
+    spec: FrankWolfe
+    setting: Setting
+    law: str
+
+    @cached_property
+    def gradients(self) -> Gradients:
+        return Gradients(self.setting.family, self.setting.experts, NORMS[self.law])
+
+    @cached_property
+    def plans(self) -> tuple[Plan, ...]:
+        """The trees of every phase."""
+        spec, phases = self.spec, self.setting.rounds.bit_length()
+        if spec.trees is not None:
+            return plans(phases, spec.trees, lambda plan: -plan.trees)
+        if spec.calibration == "published":
+            return tuple(self._published(phase) for phase in range(phases))
+        most = max(t for t in range(MOST_TREES + 1) if plan(2 ** (phases - 1), t) is not None)
+        return plans(phases, most, self._excess(most))
+
+    def _published(self, phase: int) -> Plan:
+        """The printed number of trees, rounded down, as far as the records allow."""
+        family, width = self.setting.family, self.setting.experts
+        batch, clients = 2 ** (phase + 1) / (phase + 1) ** 2, self.setting.clients
+        steep, bend = family.gradient_bound("linf", width), family.smoothness("l1", width)
+        together = clients if self.spec.trust == "central" else sqrt(clients)
+        inside = batch * self.spec.epsilon * bend * together / (steep * log(max(2, width)))
+        most = min(MOST_TREES, floor(log2(inside) / 2)) if inside > 1 else 0
+        fit = (plan(2**phase, trees) for trees in range(most, -1, -1))
+        return next(one for one in fit if one is not None)
+
+    @cached_property
+    def most(self) -> int:
+        return max(plan.trees for plan in self.plans)
+
+    @cached_property
+    def mechanism(self) -> Any:
+        return self._mechanism(self.most)
+
+    def _mechanism(self, trees: int) -> Any:
+        """The noise, for values as clients send them if no phase has more than `trees` trees."""
+        spec, gradients = self.spec, self.gradients
+        shifts = self.law == "gaussian"
+        moved = (
+            worst_leaf(gradients, trees, shifts) if spec.placement == "leaf" else gradients.reach
+        )
+        if spec.calibration == "published":
+            return self._printed(moved, trees)
+        budget = Budget(spec.epsilon, spec.delta)
+        if self.law == "choice":
+            return NoisyMax(PURPOSE, "exponential", spec.epsilon, moved)
+        if spec.trust == "distributed":
+            honest = spec.honest or max(1, self.setting.clients - 1)
+            return gaussian_share(PURPOSE, budget, moved, honest)
+        if self.law == "gaussian":
+            return GaussianNoise(PURPOSE, gaussian_scale(budget, moved), moved)
+        pure = Budget(spec.epsilon)
+        if self.law == "laplace":
+            return AdditiveNoise(PURPOSE, "laplace", laplace_scale(pure, moved), moved)
+        return KNorm(PURPOSE, round_up(Fraction(moved) / Fraction(spec.epsilon)), moved)
+
+    def _printed(self, moved: float, trees: int) -> Mechanism:
+        """The printed scale, 4 alpha 2^j / (b epsilon), in units of R / b and of tree `trees`."""
+        family, width = self.setting.family, self.setting.experts
+        steep = family.gradient_bound("linf", width) / self.gradients.unit
+        scale = 4.0 * steep * 2.0**trees / self.spec.epsilon
+        if self.law == "choice":
+            cost = round_up(2 * Fraction(moved) / Fraction(scale))
+            return LaplaceMax(PURPOSE, cost, moved)
+        return AdditiveNoise(PURPOSE, "laplace", scale, moved)
+
+    @cached_property
+    def excess(self) -> Excess:
+        return self._excess(self.most)
+
+    def _excess(self, trees: int) -> Excess:
+        """The excess of a phase with the noise for at most `trees` trees."""
+        mechanism, gradients = self._mechanism(trees), self.gradients
+        alone = replace(self.setting, clients=1)
+        if isinstance(mechanism, NoisyMax):
+            each = mechanism.sensitivity * choice_excess(gradients.width, mechanism.epsilon)
+        elif isinstance(mechanism, LaplaceMax):
+            each = leader_excess(alone, AdditiveNoise(PURPOSE, "laplace", mechanism.scale))
+        else:
+            adders = alone if self.spec.trust == "central" else self.setting
+            each = leader_excess(adders, mechanism)
+        if self.spec.placement == "leaf":
+            return Excess(
+                gradients, self.setting.clients, lambda plan, tree: each / 2 ** (trees - tree)
+            )
+        return Excess(gradients, self.setting.clients, partial(self._along_path, each))
+
+    def _along_path(self, each: float, plan: Plan, tree: int) -> float:
+        """Noise of several vertices: deviations add up in squares, except for Laplace noise."""
+        del plan
+        parts = weights(self.gradients, tree)
+        return each * (sum(parts) if self.law == "laplace" else sqrt(sum(w * w for w in parts)))
+
+    def worth(self) -> float:
+        """The excess of all phases, by which distributions of noise are compared."""
+        excess = self.excess
+        return sum(2.0**phase * excess(plan) for phase, plan in enumerate(self.plans))
+
+    def certificate(self) -> Certificate:
+        spec, mechanism = self.spec, self.mechanism
+        leaf, gaussian = spec.placement == "leaf", isinstance(mechanism, GaussianNoise)
+        curve: PrivacyCurve = mechanism.curve
+        if gaussian:
+            curve = Quoted(mechanism.curve, spec.delta)
+        elif leaf:
+            curve = PureDP(mechanism.curve.epsilon(0.0))
+        composition: Composition = ("shifts" if gaussian else "moves") if leaf else "sum"
+        published = spec.calibration == "published"
+        common: dict[str, Any] = {
+            "setting": self.setting,
+            "curve": curve,
+            "composition": composition,
+            "entered": 2**self.most if leaf else 1,
+            "calibration": spec.calibration,
+            "claimed": PureDP(spec.epsilon) if published else None,
+        }
+        if spec.trust == "central":
+            anchor = "choices" if leaf else "vertices"
+            return trusted_server(
+                proof=Proof(PROOF, anchor),
+                channels={"GradientSum.gradients": Channel.UPLOADS, **ANNOUNCED},
+                mechanisms=(mechanism,),
+                **common,
+            )
+        return noisy_reports(
+            reporting=mechanism,
+            report="GradientSum.gradients",
+            announced=ANNOUNCED,
+            proof=Proof(PROOF, "leaves" if leaf else "vertices"),
+            **common,
+        )
+
+    def parameters(self) -> dict[str, Any]:
+        mechanism, width = self.mechanism, self.setting.experts
+        shown: dict[str, Any] = {
+            "noise": self.spec.placement,
+            "trees": self.most,
+            "exchanges_at_once": max(plan.leaves for plan in self.plans),
+        }
+        if self.law == "choice":
+            return shown
+        factor = {"k_norm": sqrt((width + 1) * (width + 2) / 3), "laplace": sqrt(2)}
+        deviation = mechanism.scale * factor.get(self.law, 1.0)
+        return {**shown, "report_noise": self.law, "report_deviation": deviation}
+
+
+def _stream(family: OnSimplex, rng: Any, setting: Setting) -> Array:
+    shape = (setting.rounds, setting.clients, setting.experts + 1)
+    return family.clip(rng.normal(size=shape)).records
+
+
+def _pair(family: OnSimplex, setting: Setting, rng: Any, unit: Unit) -> tuple[Array, Array]:
+    """Two streams; one record, or all of a client, pulls one coordinate up or down."""
+    first = _stream(family, rng, setting)
+    second = first.copy()
+    client = int(rng.integers(setting.clients))
+    when = int(rng.choice(LATER) if int(rng.integers(3)) else rng.integers(setting.rounds))
+    rounds = when if isinstance(unit, Event) else slice(None)
+    first[rounds, client] = pulling = _pulling(rng, setting.experts)
+    strongest = int(np.argmax(np.abs(pulling[:-1])))
+    pulling[strongest] *= -1
+    second[rounds, client] = pulling
+    return first, second
+
+
+def _pulling(rng: Any, width: int) -> Array:
+    """A record that hardly uses its strongest feature, unless the point does: signs differ."""
+    features = rng.choice([-0.1, 0.1], width)
+    features[int(rng.integers(width))] = 0.95
+    return np.append(features, 0.0 if int(rng.integers(4)) else 1.0)
+
+
+def _far(family: OnSimplex, rng: Any, setting: Setting) -> Any:
+    drawn, other = _stream(family, rng, setting), _stream(family, rng, setting)
+    yield drawn, -drawn
+    yield drawn, other
+    yield np.zeros_like(drawn), np.broadcast_to(_pulling(rng, setting.experts), drawn.shape)
