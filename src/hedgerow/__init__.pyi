@@ -6,9 +6,9 @@ from .algorithms.correlated.continual_sum import ContinualSum as ContinualSum
 from .algorithms.correlated.running_leader import RunningLeader as RunningLeader
 from .algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard as ShrinkingDartboard
 from .algorithms.gradient.cover_dartboard import CoverDartboard as CoverDartboard
+from .algorithms.gradient.frank_wolfe import FrankWolfe as FrankWolfe
 from .algorithms.gradient.limited_updates import LimitedUpdates as LimitedUpdates
 from .algorithms.gradient.noisy_ftrl import NoisyFTRL as NoisyFTRL
-from .algorithms.gradient.frank_wolfe import FrankWolfe as FrankWolfe
 from .algorithms.phases.phased_selection import PhasedSelection as PhasedSelection
 from .algorithms.phases.random_prefix import RandomPrefix as RandomPrefix
 from .algorithms.registry import ALGORITHMS as ALGORITHMS
