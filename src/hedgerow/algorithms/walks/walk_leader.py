@@ -370,7 +370,7 @@ def regret_bound(
     one record, and `clients` the number of reports that are added up in a round.
 
     >>> round(regret_bound(10_000, 25, 5.0)), round(regret_bound(10_000, 25, 5.0, most=10.0))
-    (1294, 5100)
+    (1294, 5101)
     """
     if experts == 1:
         return 0.0
