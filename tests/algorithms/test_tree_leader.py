@@ -217,6 +217,17 @@ def test_silos_are_followed_by_gain() -> None:
     assert found.results[0].loss[-1] == pytest.approx(expected)
 
 
+def test_a_sum_out_of_range_does_not_end_the_game() -> None:
+    """A client that lies is clipped; an error would show the others' sum."""
+    setting = Setting(2, 2, 9, family=hr.Gains(high=0.3))
+    server: Any = TreeLeader(mu=1.0).build(setting).server
+    noise = SeededNoise(0).server()
+    _, state = server.open(noise)
+    for lie in (2**40, -(2**40), 0):
+        _, state = server.aggregate(state, LossSums(np.full(2, lie)), noise)
+    assert state.exchanges == 3
+
+
 def test_clients_that_report_no_week_and_side_information_are_welcome() -> None:
     gains = RANGES.clip(np.ones((6, 4))).records
     reporting = np.ones((6, 4), bool)

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from math import inf, sqrt
+from math import ceil, inf, sqrt
 from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
@@ -334,7 +334,7 @@ class Game:
 
     @property
     def encoder(self) -> LatticeEncoder:
-        largest = max(STEP, float(np.abs(self.ranges).max()))
+        largest = max(1, ceil(float(np.abs(self.ranges).max()) / STEP)) * STEP  # on the lattice
         return LatticeEncoder(self.tree, self.setting.experts, largest * self.clients * self.every)
 
     def change(self, norm: Literal["l1", "l2"]) -> float:
