@@ -1,0 +1,52 @@
+"""Hospital reports: the quick form of both experiments runs, and the full one keeps its figures."""
+
+from __future__ import annotations
+
+import os
+from math import inf
+from pathlib import Path
+
+import pytest
+
+from hedgerow.environments.recorded.hospitals import FILES
+from hedgerow.experiments import jacobsen2025_figure2, jacobsen2025_table1
+from hedgerow.experiments.jacobsen2025_table1 import MUS, PUBLISHED, STATES, entries, label
+from hedgerow.experiments.reproduce import reproduce
+
+REAL = Path(os.environ.get("HEDGEROW_DATA", "../shared/data")) / FILES[-1]
+
+
+def test_the_published_table_is_complete() -> None:
+    """RW-Meta is between the trees and the best linear model in every printed row."""
+    assert PUBLISHED.keys() == STATES.keys()
+    for rows in PUBLISHED.values():
+        assert len(rows) == len(MUS)
+        for meta, least_noise, least_regret, best in rows:
+            assert least_regret < least_noise < meta < best
+    labels = [entry.label for mu in MUS for entry in entries("NM", mu)]
+    assert len(labels) == len(set(labels)) == len(MUS) * 14
+    assert label("RW-Meta", inf) in labels
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not REAL.is_file(), reason=f"no {REAL}")
+@pytest.mark.parametrize("module", [jacobsen2025_table1, jacobsen2025_figure2])
+def test_the_quick_form_runs(
+    module: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEDGEROW_DATA", str(REAL.parents[1]))
+    experiment = module.EXPERIMENT  # pyright: ignore
+    outcome = reproduce(experiment, quick=True, out=tmp_path / "run", workers=1)
+    assert outcome.status == "quick", outcome.message
+    assert (tmp_path / f"run/{experiment.id}.png").stat().st_size > 50_000
+
+
+@pytest.mark.long
+@pytest.mark.skipif(not REAL.is_file(), reason=f"no {REAL}")
+def test_table_1_keeps_its_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HEDGEROW_DATA", str(REAL.parents[1]))
+    outcome = reproduce(
+        jacobsen2025_table1.EXPERIMENT, quick=False, out=tmp_path / "run", workers=2
+    )
+    assert outcome.verdict is not None, outcome.message
+    assert [check.name for check in outcome.verdict.checks if not check.passed] == []
