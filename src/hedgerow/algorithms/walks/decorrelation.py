@@ -106,9 +106,9 @@ def regret_bound(
     entropy, largest = log(forecasters), forecasters * deviation**2
     if kind == "added":
         each = 2 * gain_range + largest / gain_range
-        return sqrt(entropy) * (gain_range + each * sqrt(rounds))
+        return (1 + SLACK) * sqrt(entropy) * (gain_range + each * sqrt(rounds))
     used = largest / (4 * gain_range**2)
     if kind == "none" or used >= 1:
         return None
     each = 5 / (2 * sqrt(2 * (1 - used)))
-    return gain_range * sqrt(2 * entropy) * (sqrt(2) + each * sqrt(rounds))
+    return (1 + SLACK) * gain_range * sqrt(2 * entropy) * (sqrt(2) + each * sqrt(rounds))

@@ -125,7 +125,7 @@ class Kernel(Weighted):
     --------
     >>> from hedgerow.algorithms.walks.forecasters import Kernel
     >>> Kernel(window=4, ridge=0.3).weights(4).round(2).tolist()
-    [0.03, -0.14, 0.11, 0.43]
+    [-0.0, 0.03, -0.16, 0.54]
     """
 
     window: int = 8
