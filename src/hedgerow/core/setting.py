@@ -83,7 +83,7 @@ class Setting:
         return self.horizon
 
     def require_exact_sums(self, rounds: int) -> None:
-        """Raise if a sum of records over so many rounds may be too large for secure noise.
+        """Raise if a sum of records over these rounds may be too large for secure noise.
 
         The rule uses public values only, so that a refusal says nothing about the records.
         """

@@ -84,7 +84,7 @@ class ExactLaw:
     def _tabulate(self, right: int, left: int) -> None:
         """Compute the whole-number weights, the bounds that win a trial, and the alias table.
 
-        There are so many strips on the right and on the left of 0. The tails are the last strips.
+        `right` and `left` are the numbers of strips on each side of 0. The tails are the last.
         """
         width, total = 2**self.bits, CELLS * SIDES
         starts = np.concatenate([np.arange(right), -1 - np.arange(left)]) * width
