@@ -298,3 +298,12 @@ def test_audits_catch_half_the_noise() -> None:
     rows = [AuditRow(case, attack(case)) for case in cases(TreeLeader())]
     assert [row.verdict for row in rows] == ["holds", "holds", "holds", "violated"]
     assert (rows[1].finding.epsilon or 0.0) > 0.4 * rows[1].certified
+
+
+def test_every_client_rounds_and_the_declared_sensitivity_pays_for_all() -> None:
+    """A person may be at all clients, and each of them rounds its record by itself."""
+    one, many = (
+        TreeLeader(mu=1.0, sensitivity=1e-5).build(hr.Setting(clients, 4, 8)).server.releasing
+        for clients in (1, 1000)
+    )
+    assert many.sensitivity - one.sensitivity >= 999 * 2.0**-20 * 2

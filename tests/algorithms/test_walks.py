@@ -21,7 +21,9 @@ from hedgerow.core.block import Side
 from hedgerow.core.certificate import Event, Person
 from hedgerow.core.environment import Feature, Traits
 from hedgerow.core.errors import InvalidValue, Unsupported
+from hedgerow.core.lattice import round_to_lattice
 from hedgerow.core.noise import SeededNoise
+from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Everything
 from hedgerow.engines.simulate import EngineName
 from hedgerow.environments.drawn.stochastic import Bernoulli
@@ -394,3 +396,63 @@ def test_attacks_find_the_certified_shift_and_half_the_noise(spec: WalkLeader) -
     assert len(rows) == (3 if spec.trust == "distributed" else 6)
     for row in rows[1::3]:
         assert (row.finding.epsilon or 0.0) > 0.6 * row.certified
+
+
+# What an adversary found
+
+
+def test_sizes_refuse_late_reports() -> None:
+    """A late record would be scaled by the size of another round: 1000 instead of 1."""
+    setting = Setting(clients=2, experts=3, horizon=8)
+    plain, sized = (hr.WalkLeader(mu=1.0, sized=sized).build(setting) for sized in (False, True))
+    assert Feature.LATE_REPORTS in plain.supports
+    assert Feature.LATE_REPORTS not in sized.supports
+
+
+def test_sleeping_experts_need_one_range() -> None:
+    """A sleeping expert is charged the gain of the expert that is played."""
+    for high, allowed in (((1.0, 1.0, 1.0), True), ((100.0, 1.0, 1.0), False)):
+        setting = Setting(clients=2, experts=3, horizon=8, family=hr.Gains(high=high))
+        supports = hr.WalkLeader(mu=1.0).build(setting).supports
+        assert (Feature.SLEEPING_EXPERTS in supports) == allowed
+
+
+@pytest.mark.parametrize("spec", [hr.WalkLeader, hr.WalkBatches])
+def test_a_silent_silo_does_not_look_good(spec: Any) -> None:
+    """Losses .9 and .6; the first is silent in every second round. Silence is no loss of 0."""
+    rounds = 400
+    losses = np.tile([0.9, 0.6], (rounds, 1))
+    reporting = np.ones((rounds, 2), bool)
+    reporting[::2, 0] = False
+    game = hr.Replay(
+        losses[:, None], reports=losses[..., None] * reporting[..., None], reporting=reporting
+    )
+    study = hr.run(game, {"walk": spec(mu=20.0, reports="silo")}, seeds=3)
+    assert study["walk"].regret.mean < 0.05 * rounds
+    built = spec(mu=1.0, reports="silo").build(game.setting)
+    assert built.in_game(game.traits).regret_bound is None
+
+
+def test_a_person_at_several_clients_assumes_that_colluders_are_others() -> None:
+    setting = Setting(clients=3, experts=3, horizon=8)
+    for times, assumed in ((1, False), (2, True)):
+        for trust in ("local", "distributed"):
+            spec = hr.WalkLeader(mu=1.0, appearances=times, trust=trust)
+            names = {a.name for a in spec.build(setting).certificate.server.assumes}
+            assert ("OTHER_CLIENTS" in names) == assumed
+
+
+def test_one_person_moves_a_sized_report_by_at_most_its_sensitivity() -> None:
+    """Before and after any change of 1 / size, for sizes from 1 to 5000."""
+    setting = Setting(clients=4, experts=4, horizon=8, deciders=1, family=hr.Gains())
+    spec = hr.WalkLeader(mu=1.0, reports="silo", sized=True)
+    reporter = spec.build(setting).client
+    assert isinstance(reporter, Reporter)
+    rng, moved = np.random.default_rng(0), 0.0
+    for size in (1.0, 2.5, 3.0, 700.0, 1023.9, 1024.0, 5000.0):
+        before = rng.random((2000, 1)) * (1 - 1 / size)
+        both = [round_to_lattice(x) for x in (before, before + 1 / size)]
+        given, _ = reporter.public(Side(np.full((2000, 1), size), None), (2000,))
+        low, high = (reporter.scaled(x, given) for x in both)
+        moved = max(moved, float(np.abs(high - low).max()))
+    assert 1.0 < moved <= spec.sensitivity(setting) < 1.002

@@ -193,6 +193,9 @@ ARITHMETIC = Assumption(
 PUBLIC_PARAMETERS = Assumption(
     "PUBLIC_PARAMETERS", "every parameter was chosen without looking at the data"
 )
+OTHER_CLIENTS = Assumption(
+    "OTHER_CLIENTS", "clients that look or collude hold no data of the protected person"
+)
 PUBLIC_PRESENCE = Assumption(
     "PUBLIC_PRESENCE",
     "which clients take part in which round is not protected (a missing play shows it) and does "

@@ -473,6 +473,6 @@ class LimitedUpdates(AlgorithmSpec):
             measures=(lambda: (Shortened(setting.family, method.clip),)) if counted else None,
         )
 
-    def games(self) -> Games:
-        """Return games of Huber losses."""
-        return huber_games(horizon=16)
+    def games(self) -> Games | None:
+        """Return games of Huber losses; the selection plays experts."""
+        return None if self.subroutine == "selection" else huber_games(horizon=16)

@@ -18,6 +18,7 @@ from hedgerow.algorithms.shared.noisy_reports import gaussian_share, noisy_repor
 from hedgerow.algorithms.walks import games
 from hedgerow.algorithms.walks.reports import SIZED_MOVE, NoisyReport
 from hedgerow.core.certificate import (
+    OTHER_CLIENTS,
     Assumption,
     Certificate,
     Channel,
@@ -113,6 +114,13 @@ class WalkSpec(AlgorithmSpec):
         """Return how many numbers a report has."""
         return 1 if self.silo else setting.experts
 
+    def silent(self, setting: Setting) -> float:
+        """Return what the number of a silent silo counts as: the worst in the range."""
+        if not self.silo:
+            return 0.0
+        lows, highs = zip(*_ranges(setting), strict=True)
+        return min(lows) if setting.family.gains else max(highs)
+
     def check_setting(self, setting: Setting) -> None:
         """Refuse a setting that does not fit the reports."""
         if self.silo and (setting.deciders != 1 or setting.clients != setting.experts):
@@ -198,9 +206,13 @@ class WalkSpec(AlgorithmSpec):
             entered=self.appearances,
             unit=unit,
             adjacency=self._adjacency(unit),
-            assumes=frozenset({_public_sizes(unit.record)} if self.sized else ()),
+            assumes=self._assumes(unit),
             separate=self.trust == "local",
         )
+
+    def _assumes(self, unit: Unit) -> frozenset[Assumption]:
+        sizes = {_public_sizes(unit.record)} if self.sized else set[Assumption]()
+        return frozenset({*sizes, OTHER_CLIENTS} if self.appearances > 1 else sizes)
 
     def _adjacency(self, unit: Unit) -> str:
         if not self.sized:
@@ -213,11 +225,20 @@ class WalkSpec(AlgorithmSpec):
         )
 
     def supports(self, setting: Setting) -> frozenset[Feature]:
-        """Return the features of games that the reports allow."""
-        sizes = frozenset({Feature.SIDE_INFORMATION}) if self.sized else frozenset[Feature]()
-        if self.reports == "each":
-            return sizes | (MASKS_AND_DELAYS if setting.deciders is None else frozenset())
-        return sizes | {Feature.SOME_REPORT}
+        """Return the features of games that the reports allow.
+
+        A late record would be scaled by the size of another round. A sleeping expert is charged
+        what another expert costs, so its range must be the same.
+        """
+        public = {Feature.SIDE_INFORMATION}
+        if self.reports != "each":
+            return frozenset({*public, Feature.SOME_REPORT})
+        if setting.deciders is not None:
+            return frozenset(public)
+        refused = {Feature.LATE_REPORTS} if self.sized else set[Feature]()
+        if not self.sized and len(set(_ranges(setting))) > 1:
+            refused.add(Feature.SLEEPING_EXPERTS)
+        return MASKS_AND_DELAYS.union(public) - refused
 
     def needs(self, setting: Setting) -> frozenset[Feature]:
         """Return the features of games without which clients cannot report."""

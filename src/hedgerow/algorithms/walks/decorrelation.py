@@ -61,7 +61,11 @@ class Decorrelation:
         positive("gain_range", self.gain_range)
 
     def variance(self, covariance: Array, rounds: Array | float) -> Array:
-        """Return the variance of all noise of a score in round `rounds` (1, 2, ...)."""
+        """Return the variance of all noise of a score in round `rounds` (1, 2, ...).
+
+        Without decorrelation scores have different variances, and there is no such number.
+        """
+        expect(self.kind != "none", "kind", self.kind, "to decorrelate the scores")
         return self._variance(projected(covariance), np.asarray(rounds))
 
     def _variance(self, matrix: Array, rounds: Array) -> Array:

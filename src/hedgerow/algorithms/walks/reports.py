@@ -61,6 +61,7 @@ class Reporter:
     width: int
     noise: GaussianNoise | None
     sized: bool = False
+    silent: float = 0.0  # what the number of a client that does not report counts as
 
     def start(self, noise: Noise) -> Any:
         batch = noise.batch
@@ -111,7 +112,7 @@ class Reporter:
             values, variance = self.unscaled(released, state.size), self.variance(state.size)
         shown = state.reporting
         if not shown.all():
-            values, variance = np.where(shown[..., None], values, 0.0), shown * variance
+            values, variance = np.where(shown[..., None], values, self.silent), shown * variance
         return NoisyReport(values, variance[()]), state  # a number for one client, not an array
 
     def scaled(self, record: Array, size: Array) -> Array:
@@ -178,7 +179,7 @@ def noisy_vectors(
             size, shown = reporter.public(side, records.shape[:2])
             if reporter.noise is not None:
                 values = reporter.unscaled(reporter.scaled(records, size) + values, size)
-            values = np.where(shown[..., None], values, 0.0)
+            values = np.where(shown[..., None], values, reporter.silent)
         yield values[..., 0] if silo else values[:, 0] if clients == 1 else values.sum(axis=1)
 
 

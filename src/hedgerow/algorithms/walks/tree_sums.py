@@ -26,6 +26,7 @@ from hedgerow.algorithms.correlated.tree import Tree
 from hedgerow.algorithms.shared.totals import LossSums, check_interval
 from hedgerow.core.block import Block, Side
 from hedgerow.core.certificate import (
+    OTHER_CLIENTS,
     Assumption,
     Certificate,
     Channel,
@@ -53,9 +54,6 @@ from hedgerow.privacy.mechanisms import AdditiveNoise, GaussianNoise
 PROOF = "tree_leader.md"
 PADDING = "padding"
 STEP = 2.0**-20
-OTHER_CLIENTS = Assumption(
-    "OTHER_CLIENTS", "clients that look or collude hold no data of the protected person"
-)
 
 Reports = Literal["each", "silo"]
 Sensitivity = float | tuple[float, ...]
@@ -367,7 +365,7 @@ class Game:
         """The largest declared move of a round in each batch, after records were rounded."""
         starts = np.arange(0, self.setting.rounds, self.every)
         declared = np.broadcast_to(np.asarray(self.sensitivity, float), self.setting.rounds)
-        rounding = STEP * root_up(Fraction(self.setting.experts))
+        rounding = STEP * self.clients * root_up(Fraction(self.setting.experts))
         return np.nextafter(np.maximum.reduceat(declared, starts) + rounding, inf)
 
     def moved(self) -> float:

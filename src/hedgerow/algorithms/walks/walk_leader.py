@@ -318,9 +318,9 @@ class WalkLeader(WalkSpec):
         noise, gains, separate = self.noise(setting), setting.family.gains, setting.deciders
         width, server = self.width(setting), SummingServer(setting.experts, self.silo)
         if separate is None:
-            client, decider = LeadingClient(width, noise, self.sized, gains), None
+            client, decider = LeadingClient(width, noise, self.sized, gains=gains), None
         else:
-            client = Reporter(width, noise, self.sized)
+            client = Reporter(width, noise, self.sized, self.silent(setting))
             decider = LeadingDecider(setting.experts, gains, self.reports)
         plain = setting.family == LOSSES and self.reports == "each" and separate is None
         return Algorithm(

@@ -386,7 +386,7 @@ class WalkMeta(WalkSpec):
         width, decider = self.width(setting), None
         client = MetaClient(width, noise, self.sized, gains=True)
         if setting.deciders is not None:
-            client = Reporter(width, noise, self.sized)
+            client = Reporter(width, noise, self.sized, self.silent(setting))
             decider = MetaDecider(setting.experts, True, self.reports)
         return replace(
             walk,

@@ -14,6 +14,9 @@ decider chooses a hospital each week and gains that share. What happens to unusu
 * More patients than beds count as 1.
 * A hospital takes part if its weekly averages add up to at least `keep` patients in 148 weeks, pro
   rata in shorter data, and it has beds in some week.
+
+Certificates hold for hospitals that report their own counts, in a list that was fixed by something
+public. Here `keep` reads the counts, and suppression lets one patient move a share by 4 / beds.
 """
 
 from __future__ import annotations
@@ -113,7 +116,8 @@ class Hospitals(Environment):
         The number of patients that a suppressed number counts as, in [0, 4). Default 0.
     keep
         A hospital takes part if its weekly averages add up to this many patients in 148 weeks (the
-        length of the published experiment), pro rata in shorter data. Default 100.
+        length of the published experiment), pro rata in shorter data. Default 100. It reads the
+        protected counts, so certificates do not cover who takes part.
     first, last
         The first and the last day on which a week may begin. Default: those of the published
         experiment.

@@ -75,7 +75,7 @@ class CubeRadius:
             return mp.exp(self.dimensions * mp.log(ratio) - mp.mpf(at) / mp.mpf(self.scale))
 
     def decay(self, at: int) -> float:
-        """The law is log-concave: it falls fastest at the start, so this step bounds all others."""
+        """The law is log-concave: it falls slowest at the start, so this step bounds all others."""
         radius, away = self.mode + at, 1 if at > 0 else -1
         if radius + away < 0:
             return 1.0  # nothing lies beyond
