@@ -144,10 +144,7 @@ class FrankWolfe(AlgorithmSpec):
             "local": {"trust": "local"},
             "local, published": {"trust": "local", "calibration": "published"},
         },
-        exact=(
-            "trust='central' with noise='leaf', or report='laplace' "
-            "or, if delta > 0, report='gaussian'"
-        ),
+        exact="trust='central' or trust='local', with calibration='certified'",
         meanings={
             "noise": "where noise is added: at every leaf, or once at every vertex",
             "report": "distribution of the noise on what is sent",

@@ -38,7 +38,7 @@ class Position:
 
 
 class Chunked(Environment):
-    """Base class: records that are drawn in chunks, each from a generator of its own."""
+    """Base class: records that are drawn in chunks, each with its own generator."""
 
     @abstractmethod
     def chunk(self, seed: int, index: int) -> Array:
