@@ -42,10 +42,10 @@ from .core.setting import Setting as Setting
 from .engines.learner import Learner as Learner
 from .engines.simulate import simulate as simulate
 from .environments.drawn.drifting import Drifting as Drifting
-from .environments.drawn.examples import ClassForecasts as ClassForecasts
 from .environments.drawn.examples import Classification as Classification
 from .environments.drawn.examples import HiddenDirection as HiddenDirection
 from .environments.drawn.examples import Regression as Regression
+from .environments.drawn.forecasts import ClassForecasts as ClassForecasts
 from .environments.drawn.heterogeneous import Heterogeneous as Heterogeneous
 from .environments.drawn.realizable import Halving as Halving
 from .environments.drawn.realizable import NearRealizable as NearRealizable

@@ -37,7 +37,7 @@ from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Everything
 from hedgerow.engines.loop import EXCHANGES_AT_ONCE, Engine
 from hedgerow.engines.simulate import simulate
-from hedgerow.environments.drawn.examples import ClassForecasts
+from hedgerow.environments.drawn.forecasts import ClassForecasts
 from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.evaluation.recorder import Recorder
 from hedgerow.evaluation.statistics import Estimate

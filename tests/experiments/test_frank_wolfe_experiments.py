@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hedgerow.core.setting import Setting
-from hedgerow.environments.drawn.examples import ClassForecasts
+from hedgerow.environments.drawn.forecasts import ClassForecasts
 from hedgerow.experiments import frank_wolfe_speedup as speedup
 from hedgerow.experiments import frank_wolfe_trust as trust
 from hedgerow.experiments import gao2024_figure1 as figure

@@ -12,7 +12,7 @@ ENVIRONMENTS: Registry[type[Any]] = Registry(
     {
         "absent": "hedgerow.environments.wrappers.absent:Absent",
         "bernoulli": "hedgerow.environments.drawn.stochastic:Bernoulli",
-        "class_forecasts": "hedgerow.environments.drawn.examples:ClassForecasts",
+        "class_forecasts": "hedgerow.environments.drawn.forecasts:ClassForecasts",
         "classification": "hedgerow.environments.drawn.examples:Classification",
         "column_subsets": "hedgerow.environments.hard.columns:ColumnSubsets",
         "common_coins": "hedgerow.environments.hard.oblivious:CommonCoins",

@@ -26,7 +26,7 @@ from hedgerow.algorithms.gradient.tree_bounds import (
 )
 from hedgerow.core.environment import Environment
 from hedgerow.core.setting import Setting
-from hedgerow.environments.drawn.examples import ClassForecasts
+from hedgerow.environments.drawn.forecasts import ClassForecasts
 from hedgerow.environments.drawn.stochastic import GaussianSoftmax
 from hedgerow.evaluation.statistics import Estimate, exponent
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict

@@ -13,7 +13,7 @@ from hedgerow.algorithms.baselines.gradient_descent import GradientDescent
 from hedgerow.algorithms.gradient.frank_wolfe import FrankWolfe, Trust
 from hedgerow.algorithms.gradient.tree_roles import Placement
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
-from hedgerow.environments.drawn.examples import ClassForecasts
+from hedgerow.environments.drawn.forecasts import ClassForecasts
 from hedgerow.environments.drawn.stochastic import GaussianSoftmax
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, spent

@@ -29,7 +29,7 @@ import numpy as np
 from hedgerow.algorithms.gradient.frank_wolfe import FrankWolfe
 from hedgerow.algorithms.gradient.tree_bounds import corollary_communication
 from hedgerow.core.environment import Environment
-from hedgerow.environments.drawn.examples import ClassForecasts
+from hedgerow.environments.drawn.forecasts import ClassForecasts
 from hedgerow.environments.drawn.stochastic import GaussianSoftmax
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments.experiment import (

@@ -144,7 +144,7 @@ class FrankWolfe(AlgorithmSpec):
             "local": {"trust": "local"},
             "local, published": {"trust": "local", "calibration": "published"},
         },
-        exact="trust='central' or trust='local'",
+        exact="trust='central' or trust='local', with calibration='certified'",
         meanings={
             "noise": "where noise is added: at every leaf, or once at every vertex",
             "report": "distribution of the noise on what is sent",
