@@ -10,9 +10,9 @@ All play `HiddenDirection`: linear losses with slope at most 1 in the unit ball,
 point is near the rim. Logarithmic axes show slopes. A bound says nothing about the slope of a
 regret far below it, so the limits are our expectation that regret over proven bound does not grow
 with T or d. Slopes in T are those between the two longest games: in short ones all algorithms are
-still near the centre, which regrets 0.3 per round. Whether the claimed gains are there at these sizes is
-measured against DP-FTRL with the tree, as it was published. `warm` starts each run at the last
-point; only for the cold start is the proven bound as good as that of Corollary 13.
+still near the centre, which regrets 0.3 per round. Whether the claimed gains are there at these
+sizes is measured against DP-FTRL with the tree, as it was published. `warm` starts each run at the
+last point; only for the cold start is the proven bound as good as that of Corollary 13.
 """
 
 from __future__ import annotations
