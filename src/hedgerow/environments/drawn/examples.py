@@ -246,4 +246,3 @@ class HiddenDirection(Examples):
     def targets(self, rng: Any, scores: Array) -> Array:
         del rng
         return np.full(scores.shape, self.radius + 1.0)
-
