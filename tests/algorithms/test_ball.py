@@ -174,6 +174,26 @@ def test_the_point_of_a_block_comes_from_the_block_before() -> None:
         assert not np.array_equal(last(when), plain)
 
 
+def test_the_bound_is_certified_for_one_client_and_conditional_for_more() -> None:
+    """Clients with different laws are stochastic too; the mean of their walks is not near the best.
+
+    Two clients pull to the two sides, one of them harder. The best point is on its side, far from
+    the centre, where the mean of the walks stays.
+    """
+    one, two = (hr.Setting(m, 1, 4096, family=HUBER) for m in (1, 2))
+    alone, both = (hr.LimitedUpdates(epsilon=1e6).build(setting) for setting in (one, two))
+    assert alone.regret_bound is not None
+    assert alone.regret_bound.covers == "stochastic"
+    assert both.regret_bound is None
+    assert both.parameters["regret_if_alike"] < alone.regret_at_most
+    records = np.zeros((4096, 2, 2))
+    records[:, 0] = [1.0, 1.0]
+    records[:, 1] = [0.5, -1.0]
+    recorder, game = Recorder(two, points=2), hr.Replay(records, HUBER)
+    found = recorder.result("", 0, hr.simulate(both, game, 0, sinks=[recorder])).final_regret
+    assert found > both.parameters["regret_if_alike"]
+
+
 def test_selection_is_phased_selection() -> None:
     setting = hr.Setting(clients=3, experts=5, horizon=64)
     one = hr.LimitedUpdates(subroutine="selection").build(setting)
@@ -202,7 +222,8 @@ def test_regret_stays_below_the_bound_and_above_a_false_one(spec: Any) -> None:
         recorder = Recorder(game.setting, points=2)
         counters = hr.simulate(algorithm, game, seed, sinks=[recorder])
         regrets.append(recorder.result("", seed, counters).final_regret)
-    found, bound = Estimate.of(regrets), algorithm.regret_at_most
+    found, proven = Estimate.of(regrets), algorithm.regret_bound
+    bound = algorithm.parameters["regret_if_alike"] if proven is None else proven.value
     assert found.high < bound
     assert found.low > bound / 20
 
@@ -235,10 +256,12 @@ def test_a_clip_is_refused_where_it_breaks_the_proof_and_counted_elsewhere() -> 
     entropy = hr.Setting(clients=2, experts=3, horizon=20, family=hr.CrossEntropy())
     with pytest.raises(hr.Unsupported, match="not those of a convex loss"):
         hr.LimitedUpdates(clip=0.1).build(entropy)
-    assert hr.LimitedUpdates().build(entropy).regret_bound is not None
+    assert "regret_if_alike" in hr.LimitedUpdates().build(entropy).parameters
     game = hr.Regression(clients=2, features=3, horizon=40)
     for spec in (hr.LimitedUpdates(clip=0.5), hr.NoisyFTRL(clip=0.5)):
-        assert spec.build(game.setting).regret_bound is None
+        built = spec.build(game.setting)
+        assert built.regret_bound is None
+        assert "regret_if_alike" not in built.parameters
         study = hr.run(game, {"clipped": spec}, seeds=2)
         shares = [float(result.figures["clipped"][-1]) for result in study["clipped"].results]
         assert all(0.5 < share <= 1.0 for share in shares)

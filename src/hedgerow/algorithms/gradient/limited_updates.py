@@ -237,7 +237,7 @@ def reduction(
     >>> reduction("mine", setting, method, "local", delta=1e-6).certificate.trust
     'local'
     """
-    central = trust == "central"
+    central, alone = trust == "central", setting.clients == 1
     reporting, releasing = (None, subroutine.noise) if central else (subroutine.noise, None)
     bound = regret_bound(setting, subroutine, longest)
     return Algorithm(
@@ -249,11 +249,14 @@ def reduction(
         upload=Report,
         broadcast=Released,
         plays="point",
-        regret_bound=None
-        if bound is None
-        else RegretBound(bound, "stochastic", Proof(PROOF, "regret")),
+        regret_bound=RegretBound(bound, "stochastic", Proof(PROOF, "regret"))
+        if bound is not None and alone
+        else None,
         measures=measures,
-        parameters=parameters or {},
+        parameters={
+            **(parameters or {}),
+            **({} if bound is None or alone else {"regret_if_alike": bound}),
+        },
     )
 
 
@@ -301,9 +304,10 @@ def blocks(least: int, longest: int, horizon: int) -> list[tuple[int, int]]:
 
 
 def regret_bound(setting: Setting, subroutine: Subroutine, longest: int) -> float | None:
-    """Bounds the expected regret per client, for records that follow one law independently.
+    """Bounds the expected regret per client, for independent records that follow one law.
 
-    None without a horizon, or if nothing is proven about the subroutine.
+    It must be the same law for all clients. None without a horizon, or if nothing is proven about
+    the subroutine.
     """
     if setting.horizon is None or subroutine.excess(subroutine.least) is None:
         return None
@@ -322,7 +326,9 @@ def regret_bound(setting: Setting, subroutine: Subroutine, longest: int) -> floa
 class LimitedUpdates(AlgorithmSpec):
     """Play the result of a private offline method, run again on blocks of 2, 4, 8, ... rounds.
 
-    Use it for points if records are independent and follow one law. The point of a block comes from
+    Use it for points if records are independent and follow one law, the same for all clients. A
+    regret bound that covers clients with different laws is proven for one client only; for more,
+    the parameter `regret_if_alike` is the bound for one law. The point of a block comes from
     the records of the block before. In a block each client takes gradient steps along its records;
     now and then the mean of all clients' points is published with noise, and all go on from it
     (phased gradient descent). No horizon is needed. With one client and Gaussian noise this is the
@@ -397,6 +403,7 @@ class LimitedUpdates(AlgorithmSpec):
             "clip": "longest gradient; longer ones are shortened",
             "phases": "steps of a run, at most",
             "warm": "whether a run starts at the last point",
+            "regret_if_alike": "proven regret bound if all clients follow one law",
             "noise_deviation": "root mean square length of the noise of a mean report, in steps",
         },
         anytime=True,
