@@ -5,7 +5,7 @@ where losses react, told with a run.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -179,10 +179,12 @@ class FlippingByMixin(Zeros, hr.Bernoulli):
 def test_every_environment_is_named_for_what_it_is() -> None:
     drawn = {
         "bernoulli",
+        "class_forecasts",
         "classification",
         "gap_ladder",
         "gaussian_softmax",
         "heterogeneous",
+        "hidden_direction",
         "hidden_expert",
         "realizable",
         "regression",
@@ -270,10 +272,11 @@ def test_whoever_says_stochastic_draws_anew_in_every_round_and_independently() -
         if name not in ("absent", "delayed", "recorded", "sleeping")
     ]
     said = [kind for kind in made if kind().traits.adversary == "stochastic"]
-    assert len(said) == 9
-    points = {"features" if key == "experts" else key: value for key, value in SMALL.items()}
+    assert len(said) == 11
     for kind in said:
-        small = points if kind in (hr.Classification, hr.Regression) else SMALL
+        names = {field.name for field in fields(kind)}
+        (width,) = names & {"experts", "features", "classes"}
+        small = {width if key == "experts" else key: value for key, value in SMALL.items()}
         assert drawn_anew(kind(**small)), kind.__name__
     assert drawn_anew(hr.NearRealizable(exact=False, best_loss=600.0, **SMALL))
     assert drawn_anew(hr.Absent(of=hr.Bernoulli(**SMALL)))

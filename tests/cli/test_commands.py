@@ -147,7 +147,9 @@ def test_list_shows_everything_registered(hedgerow: Command) -> None:
         "potential",
         "sparse_vector",
         "uniform",
+        "walk_batches",
         "walk_leader",
+        "walk_meta",
     ]
     words = hedgerow("list").out
     assert (

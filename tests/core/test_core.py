@@ -219,7 +219,7 @@ def test_unknown_names_are_answered_with_the_nearest() -> None:
         ALGORITHMS["sparse_vectr"]
     with pytest.raises(
         InvalidValue,
-        match="valid: doubling, follow_the_leader, gradient_descent, hedge, phased_selection",
+        match="valid: cover_dartboard, doubling, follow_the_leader, frank_wolfe",
     ):
         ALGORITHMS["zzz"]
 

@@ -27,8 +27,9 @@ from hedgerow.environments.registry import ENVIRONMENTS
 
 FRAME: dict[str, Any] = {"clients": 3, "experts": 5, "horizon": 64}
 AROUND = ("absent", "delayed", "sleeping")
-EXAMPLES = ("classification", "regression")  # points, not experts: test_examples.py
-NOT_DRAWN = ("flusight", "movielens_genres", "recorded", *AROUND, *EXAMPLES)
+# points, not experts: test_examples.py
+EXAMPLES = ("class_forecasts", "classification", "hidden_direction", "regression")
+NOT_DRAWN = ("flusight", "hospitals", "movielens_genres", "recorded", *AROUND, *EXAMPLES)
 DRAWN = [
     name
     for name, kind in ENVIRONMENTS.items()

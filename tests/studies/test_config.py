@@ -203,7 +203,9 @@ def _through_toml(config: StudyConfig) -> StudyConfig:
 def test_every_environment_survives_the_round_trip(name: str) -> None:
     kind = ENVIRONMENTS[name]
     given: dict[str, Any] = (
-        {"path": "a.csv"} if name == "recorded" else {"clients": 3, "horizon": 6}
+        {"path": "a.csv"}
+        if name in ("flusight", "hospitals", "recorded")
+        else {"clients": 3, "horizon": 6}
     )
     if "of" in {f.name for f in fields(kind)}:
         given = {"of": Realizable(clients=3, horizon=77, mean=0.25)}

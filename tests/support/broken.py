@@ -862,7 +862,7 @@ class Overflowing(Sampler):
     that does not exist.
     """
 
-    def _choose(self, state: ClientState, coins: np.ndarray) -> np.ndarray:
+    def choose(self, state: ClientState, coins: np.ndarray) -> np.ndarray:
         mass = np.cumsum(np.exp(-self.rate * from_units(state.totals)), axis=-1)
         return (mass <= coins[..., None] * mass[..., -1:]).sum(axis=-1)
 

@@ -45,7 +45,8 @@ def made_up(
     """
     results, at = [], np.asarray(rounds)
     for index, entry in enumerate(config.algorithms):
-        mean = law(entry.label.rpartition("/")[0], config.environment_of(entry).setting)
+        setting = config.environment_of(entry).setting
+        mean = law(entry.label.rpartition("/")[0], setting)
         for seed in range(seeds):
             curve = np.broadcast_to(mean * (1 + SPREAD * (-1) ** (seed >> index % 4)), at.shape)
             results.append(
@@ -63,6 +64,7 @@ def made_up(
                     0,
                     0,
                     comparators or {},
+                    figures={"gain": curve} if setting.family.gains else {},
                 )
             )
     return Study(config, _BuiltWhenAsked(config), results, [])

@@ -145,7 +145,7 @@ def draw(done: Studies, path: Path) -> None:
             name.replace("/m=1", ", one client")
             if name.endswith("m=1")
             else name.replace(f"/m={TEN}", ", ten clients"): study.of(name)
-            for name in study.algorithms
+            for name in (entry.label for entry in study.config.algorithms)
         }
         for reading, study in done.items()
     }
