@@ -4,7 +4,7 @@ of its label and setting.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -25,6 +25,12 @@ class _BuiltWhenAsked(dict[str, Algorithm]):
     def __init__(self, config: StudyConfig) -> None:
         super().__init__()
         self.config = config
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([entry.label for entry in self.config.algorithms])
+
+    def __contains__(self, label: object) -> bool:
+        return label in list(self)
 
     def __missing__(self, label: str) -> Algorithm:
         self[label] = self.config.build(
