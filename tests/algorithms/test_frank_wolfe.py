@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from math import exp, log, sqrt
 from typing import Any
@@ -359,7 +360,7 @@ def test_two_huber_losses_show_that_the_printed_choice_costs_more() -> None:
     assert certified.certified == PureDP(8.0)
 
 
-ALL: dict[str, dict[str, Any]] = {
+ALL: dict[str, Mapping[str, Any]] = {
     "central": {},
     **FrankWolfe.traits.forms,
     "central, vertex": {"noise": "vertex"},

@@ -27,7 +27,11 @@ from hedgerow.environments.registry import ENVIRONMENTS
 
 FRAME: dict[str, Any] = {"clients": 3, "experts": 5, "horizon": 64}
 AROUND = ("absent", "delayed", "sleeping")
-EXAMPLES = ("classification", "regression")  # points, not experts: test_examples.py
+EXAMPLES = (
+    "class_forecasts",
+    "classification",
+    "regression",
+)  # points, not experts: test_examples.py
 NOT_DRAWN = ("movielens_genres", "recorded", *AROUND, *EXAMPLES)
 DRAWN = [
     name

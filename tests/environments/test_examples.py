@@ -13,12 +13,15 @@ from hedgerow.core.block import Block
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.plays import Plays
 from hedgerow.environments.drawn.examples import CHUNK
+from hedgerow.environments.drawn.forecasts import PLAN
+from hedgerow.environments.drawn.generated import generator
 from hedgerow.environments.measures import Accuracy, DynamicRegret, Gain, measures_of
 
 GAMES: tuple[Any, ...] = (
     hr.Classification(clients=2, features=3, horizon=2 * CHUNK + 9),
     hr.Regression(clients=2, features=3, horizon=2 * CHUNK + 9),
     hr.Regression(clients=2, features=3, horizon=2 * CHUNK + 9, loss="huber"),
+    hr.ClassForecasts(clients=2, classes=3, horizon=2 * CHUNK + 9),
 )
 
 
@@ -47,6 +50,24 @@ def test_records_do_not_depend_on_the_blocks_and_lie_in_range(game: Any) -> None
 def test_an_empty_game_is_refused(kind: Any, key: str) -> None:
     with pytest.raises(InvalidValue, match=f"{key}=0"):
         kind(**{key: 0})
+
+
+@pytest.mark.parametrize("key", ["clients", "classes", "horizon", "floor"])
+def test_an_empty_game_of_forecasts_is_refused(key: str) -> None:
+    choices: dict[str, Any] = {key: 0}
+    with pytest.raises(InvalidValue, match=rf"({key}|experts)=0"):
+        hr.ClassForecasts(**choices)
+
+
+def test_log_odds_of_classes_are_normal() -> None:
+    """Their means and variances are differences and sums of those of the scores."""
+    game = hr.ClassForecasts(clients=1, classes=3, horizon=4000)
+    plan = generator(0, PLAN)
+    means, variances = plan.random(3), plan.random(3)
+    odds = np.log(_records(game)[:, 0, 0] / _records(game)[:, 0, 1])
+    unit = (odds - means[0] + means[1]) / np.sqrt(variances[0] + variances[1])
+    assert kstest(unit, "norm").pvalue > 1e-3
+    assert kstest(1.2 * unit, "norm").pvalue < 1e-3
 
 
 def test_wrong_choices_are_refused() -> None:
