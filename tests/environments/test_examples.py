@@ -13,6 +13,8 @@ from hedgerow.core.block import Block
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.plays import Plays
 from hedgerow.environments.drawn.examples import CHUNK
+from hedgerow.environments.drawn.forecasts import PLAN
+from hedgerow.environments.drawn.generated import generator
 from hedgerow.environments.measures import Accuracy, DynamicRegret, Gain, measures_of
 
 GAMES: tuple[Any, ...] = (
@@ -20,6 +22,7 @@ GAMES: tuple[Any, ...] = (
     hr.Regression(clients=2, features=3, horizon=2 * CHUNK + 9),
     hr.Regression(clients=2, features=3, horizon=2 * CHUNK + 9, loss="huber"),
     hr.HiddenDirection(clients=2, features=3, horizon=2 * CHUNK + 9),
+    hr.ClassForecasts(clients=2, classes=3, horizon=2 * CHUNK + 9),
 )
 
 
@@ -61,6 +64,24 @@ def test_features_lean_to_a_hidden_direction() -> None:
     points = np.random.default_rng(0).normal(size=(5, 3)) / 3
     charges = game.family.value(records[:5], points)  # linear: minus the score, plus a constant
     assert charges == pytest.approx(1.5 - (records[:5, :3] * points).sum(axis=1))
+
+
+@pytest.mark.parametrize("key", ["clients", "classes", "horizon", "floor"])
+def test_an_empty_game_of_forecasts_is_refused(key: str) -> None:
+    choices: dict[str, Any] = {key: 0}
+    with pytest.raises(InvalidValue, match=rf"({key}|experts)=0"):
+        hr.ClassForecasts(**choices)
+
+
+def test_log_odds_of_classes_are_normal() -> None:
+    """Their means and variances are differences and sums of those of the scores."""
+    game = hr.ClassForecasts(clients=1, classes=3, horizon=4000)
+    plan = generator(0, PLAN)
+    means, variances = plan.random(3), plan.random(3)
+    odds = np.log(_records(game)[:, 0, 0] / _records(game)[:, 0, 1])
+    unit = (odds - means[0] + means[1]) / np.sqrt(variances[0] + variances[1])
+    assert kstest(unit, "norm").pvalue > 1e-3
+    assert kstest(1.2 * unit, "norm").pvalue < 1e-3
 
 
 def test_wrong_choices_are_refused() -> None:

@@ -273,7 +273,7 @@ class FrankWolfe(AlgorithmSpec):
     def games(self) -> Games:
         """Return games of Huber losses: mixtures of forecasts."""
         family = OnSimplex(Huber(threshold=0.02))
-        setting = Setting(2, 4, 33, family=family)
+        setting = Setting(2, 8, 33, family=family)
         return Games(
             setting,
             lambda records: Replay(records, family),
