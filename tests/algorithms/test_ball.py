@@ -253,17 +253,50 @@ class Sharper(hr.Huber):
 
 
 @dataclass(frozen=True)
+class Jumping(hr.Huber):
+    """Has a kink where the score is the target."""
+
+    def slope(self, score: Any, target: Any) -> Any:
+        return np.sign(score - target)
+
+
+@dataclass(frozen=True)
+class Softer(hr.Logistic):
+    """Bends less than it declares; only labels -1 and 1 have a slope."""
+
+    def slope(self, score: Any, target: Any) -> Any:
+        return np.where(np.abs(target) == 1.0, super().slope(score, target) / 2, np.nan)
+
+
+@dataclass(frozen=True)
 class Broken(hr.Huber):
     """Has no slope for one label."""
 
     def slope(self, score: Any, target: Any) -> Any:
-        return np.where(target == 0.5, np.nan, super().slope(score, target))
+        return np.where(target == 0.3, np.nan, super().slope(score, target))
 
 
 def test_a_loss_that_bends_more_than_declared_is_refused() -> None:
     require_smooth(HUBER)
     with pytest.raises(hr.InvalidValue, match=r"Expected Sharper to bend by 0 to 1.0, .* by 3 per"):
         hr.LimitedUpdates().build(hr.Setting(2, 3, 20, family=Sharper()))
+
+
+@pytest.mark.parametrize("target", [0.5, 1.0, 2.0, 1000.0])
+def test_a_kink_between_the_largest_targets_is_refused(target: float) -> None:
+    with pytest.raises(hr.InvalidValue, match="Expected Jumping to bend by 0 to"):
+        hr.LimitedUpdates().build(hr.Setting(2, 3, 20, family=Jumping(target=target)))
+
+
+@pytest.mark.parametrize("trust", ["central", "distributed", "local"])
+def test_constants_of_a_family_of_your_own_are_assumed(trust: Any) -> None:
+    for family, expected in ((hr.Logistic(), False), (HUBER, False), (Softer(), True)):
+        built = hr.LimitedUpdates(trust=trust).build(hr.Setting(2, 3, 20, family=family))
+        protecting = [g for g in built.certificate.guarantees if g.protects]
+        assert len(protecting) >= 2
+        for guarantee in protecting:
+            names = {assumption.name for assumption in guarantee.assumes}
+            assert ("DECLARED_SMOOTHNESS" in names) is expected
 
 
 @pytest.mark.parametrize("spec", [hr.LimitedUpdates(), hr.NoisyFTRL()], ids=repr)
@@ -273,7 +306,7 @@ def test_gradients_that_are_nan_are_refused(spec: Any) -> None:
     def play() -> None:
         for _ in range(5):
             learner.predict()
-            learner.observe([[1.0, 0.0, 0.5]])
+            learner.observe([[1.0, 0.0, 0.3]])
 
     with pytest.raises(hr.InvalidValue, match="NaN"):
         play()

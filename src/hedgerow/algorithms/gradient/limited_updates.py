@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
-from hedgerow.algorithms.gradient.clipped import Shortened, farthest
+from hedgerow.algorithms.gradient.clipped import KNOWN, Shortened, farthest
 from hedgerow.algorithms.gradient.phased_gradient import phased_gradient
 from hedgerow.algorithms.gradient.subroutine import LONGEST, Law, Subroutine, Trust
 from hedgerow.algorithms.gradient.trial_games import huber_games
@@ -29,7 +29,6 @@ from hedgerow.core.certificate import (
     Proof,
     trusted_server,
 )
-from hedgerow.core.convex import CrossEntropy, Huber, Logistic, SquaredError
 from hedgerow.core.domain import Domain
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.games import Games
@@ -245,7 +244,7 @@ def reduction(
         setting=setting,
         client=SamplingClient(subroutine, setting.family.domain, setting.experts, reporting),
         server=UpdatingServer(subroutine, longest, releasing),
-        certificate=_certificate(setting, subroutine.noise, trust, delta),
+        certificate=_certificate(setting, subroutine, trust, delta),
         upload=Report,
         broadcast=Released,
         plays="point",
@@ -257,7 +256,10 @@ def reduction(
     )
 
 
-def _certificate(setting: Setting, noise: Mechanism, trust: Trust, delta: float) -> Certificate:
+def _certificate(
+    setting: Setting, subroutine: Subroutine, trust: Trust, delta: float
+) -> Certificate:
+    noise = subroutine.noise
     curve = noise.curve
     assert curve is not None
     if isinstance(curve, GaussianDP):
@@ -273,6 +275,7 @@ def _certificate(setting: Setting, noise: Mechanism, trust: Trust, delta: float)
             composition="sum",
             entered=1,
             sent="results of their records",
+            assumes=subroutine.assumes,
         )
     return noisy_reports(
         setting=setting,
@@ -283,6 +286,7 @@ def _certificate(setting: Setting, noise: Mechanism, trust: Trust, delta: float)
         proof=proof,
         composition="sum",
         entered=1,
+        assumes=subroutine.assumes,
     )
 
 
@@ -400,7 +404,7 @@ class LimitedUpdates(AlgorithmSpec):
             "noise_deviation": "root mean square length of the noise of a mean report, in steps",
         },
         anytime=True,
-        families=(SquaredError, Logistic, Huber, CrossEntropy, Linear),
+        families=KNOWN,
     )
 
     epsilon: float = 1.0

@@ -20,9 +20,16 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.algorithms.gradient.clipped import clipped, farthest, moved_inside, require_smooth
+from hedgerow.algorithms.gradient.clipped import (
+    assumed,
+    clipped,
+    farthest,
+    moved_inside,
+    require_smooth,
+)
 from hedgerow.algorithms.gradient.subroutine import LONGEST, Law, Subroutine, Trust
 from hedgerow.algorithms.shared.noisy_reports import gaussian_share
+from hedgerow.core.certificate import Assumption
 from hedgerow.core.convex import CrossEntropy
 from hedgerow.core.errors import Unsupported
 from hedgerow.core.lattice import Array, round_to_lattice
@@ -73,6 +80,10 @@ class PhasedGradient(Subroutine):
     @property
     def least(self) -> int:
         return LEAST  # the first point of a pass does not depend on its sample
+
+    @property
+    def assumes(self) -> frozenset[Assumption]:
+        return assumed(self.family)
 
     @property
     def steepest(self) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Literal
 
+from hedgerow.core.certificate import Assumption
 from hedgerow.core.lattice import Array
 from hedgerow.core.mechanism import Mechanism
 
@@ -28,6 +29,11 @@ class Subroutine(ABC):
 
     noise: Mechanism
     width: int  # numbers of a report
+
+    @property
+    def assumes(self) -> frozenset[Assumption]:
+        """What else must be true for privacy to hold, such as constants that you declare."""
+        return frozenset()
 
     @property
     def least(self) -> int:
