@@ -144,13 +144,24 @@ def test_rounding_is_bounded_and_limits_blocks() -> None:
 def test_blocks_double_up_to_the_longest() -> None:
     assert blocks(2, 8, 40) == [(2, 4), (4, 8), (8, 8), (8, 8), (8, 8), (8, 2)]
     setting = hr.Setting(clients=2, experts=3, horizon=None, family=HUBER)
-    algorithm = reduction("short", setting, method(phases=1), "central", delta=1e-6, longest=4)
+    short = replace(method(phases=1), longest=4)
+    algorithm = reduction("short", setting, short, "central", delta=1e-6)
     state, lengths = algorithm.server.open(NoNoise().server())[1], []
     for _ in range(4):
         report = Report(np.zeros(3))
         sent, state = algorithm.server.aggregate(state, report, NoNoise().server())
         lengths.append(sent.rounds)
     assert lengths == [4, 4, 4, 4]
+
+
+def test_the_reduction_makes_no_block_for_which_rounding_is_not_proven() -> None:
+    setting = hr.Setting(clients=2, experts=3, horizon=None, family=HUBER)
+    tiny = method(clip=1e-6)
+    server: Any = reduction("tiny", setting, tiny, "central", delta=1e-6).server
+    state, silence = server.open(NoNoise().server())[1], NoNoise().server()
+    for _ in range(200):
+        state = server.aggregate(state, Report(np.zeros(3)), silence)[1]
+    assert state.samples == tiny.longest < 2**20
 
 
 def test_the_point_of_a_block_comes_from_the_block_before() -> None:

@@ -19,7 +19,7 @@ import numpy as np
 
 from hedgerow.algorithms.gradient.clipped import KNOWN, Shortened, farthest
 from hedgerow.algorithms.gradient.phased_gradient import phased_gradient
-from hedgerow.algorithms.gradient.subroutine import LONGEST, Law, Subroutine, Trust
+from hedgerow.algorithms.gradient.subroutine import Law, Subroutine, Trust
 from hedgerow.algorithms.gradient.trial_games import huber_games
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.shared.noisy_reports import noisy_reports
@@ -173,7 +173,6 @@ class UpdatingServer:
     state: ClassVar[type[Any]] = ServerState
 
     subroutine: Subroutine
-    longest: int
     releasing: Mechanism | None = None
 
     def open(self, noise: Noise) -> tuple[Released, ServerState]:
@@ -188,7 +187,7 @@ class UpdatingServer:
             total = noise.release(self.releasing, total)
         samples, step = state.samples, state.step + 1
         if step == len(self.subroutine.steps(samples)):
-            samples, step = min(2 * samples, self.longest), 0
+            samples, step = min(2 * samples, self.subroutine.longest), 0
         return self._announce(total, samples, step)
 
     def _announce(self, total: Array, samples: int, step: int) -> tuple[Released, ServerState]:
@@ -203,7 +202,6 @@ def reduction(
     trust: Trust,
     *,
     delta: float = 0.0,
-    longest: int = LONGEST,
     parameters: Mapping[str, Any] | None = None,
     measures: Callable[[], tuple[Measure, ...]] | None = None,
 ) -> Algorithm:
@@ -222,8 +220,6 @@ def reduction(
         client draws a share, so `subroutine.noise` is a `GaussianShare`.
     delta
         The delta at which a Gaussian curve is quoted.
-    longest
-        The most rounds of a block.
     parameters, measures
         What else the algorithm reports.
 
@@ -238,12 +234,12 @@ def reduction(
     """
     central = trust == "central"
     reporting, releasing = (None, subroutine.noise) if central else (subroutine.noise, None)
-    bound = regret_bound(setting, subroutine, longest)
+    bound = regret_bound(setting, subroutine)
     return Algorithm(
         name=name,
         setting=setting,
         client=SamplingClient(subroutine, setting.family.domain, setting.experts, reporting),
-        server=UpdatingServer(subroutine, longest, releasing),
+        server=UpdatingServer(subroutine, releasing),
         certificate=_certificate(setting, subroutine, trust, delta),
         upload=Report,
         broadcast=Released,
@@ -304,7 +300,7 @@ def blocks(least: int, longest: int, horizon: int) -> list[tuple[int, int]]:
     return found
 
 
-def regret_bound(setting: Setting, subroutine: Subroutine, longest: int) -> float | None:
+def regret_bound(setting: Setting, subroutine: Subroutine) -> float | None:
     """Bounds the expected regret per client, for records that follow one law independently.
 
     None without a horizon, or if nothing is proven about the subroutine.
@@ -314,7 +310,7 @@ def regret_bound(setting: Setting, subroutine: Subroutine, longest: int) -> floa
     horizon, family, width = setting.horizon, setting.family, setting.experts
     slope, reach = family.gradient_bound("l2", width), farthest(family.domain, width)
     total = slope * reach * (min(subroutine.least, horizon) + sqrt(horizon / setting.clients))
-    for before, rounds in blocks(subroutine.least, longest, horizon):
+    for before, rounds in blocks(subroutine.least, subroutine.longest, horizon):
         excess = subroutine.excess(before)
         assert excess is not None
         total += rounds * min(slope * family.domain.diameter, excess)
@@ -468,7 +464,6 @@ class LimitedUpdates(AlgorithmSpec):
             method,
             self.trust,
             delta=self.delta,
-            longest=method.longest,
             parameters={
                 "noise": method.noise.words(),
                 "noise_deviation": method.deviation,

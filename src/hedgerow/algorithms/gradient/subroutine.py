@@ -29,6 +29,7 @@ class Subroutine(ABC):
 
     noise: Mechanism
     width: int  # numbers of a report
+    longest: int = LONGEST  # rounds of a block, at most; what a report needs to keep its bound
 
     @property
     def assumes(self) -> frozenset[Assumption]:
