@@ -13,7 +13,7 @@ from scipy import stats
 import hedgerow as hr
 from hedgerow.algorithms.gradient.clipped import clipped, require_smooth
 from hedgerow.algorithms.gradient.cover_dartboard import Scale, ball_cover, finest
-from hedgerow.algorithms.gradient.limited_updates import Report, blocks, reduction
+from hedgerow.algorithms.gradient.limited_updates import Released, Report, blocks, reduction
 from hedgerow.algorithms.gradient.phased_gradient import (
     SLACK,
     Phase,
@@ -162,6 +162,32 @@ def test_the_reduction_makes_no_block_for_which_rounding_is_not_proven() -> None
     for _ in range(200):
         state = server.aggregate(state, Report(np.zeros(3)), silence)[1]
     assert state.samples == tiny.longest < 2**20
+
+
+@pytest.mark.parametrize(
+    ("rounds", "samples", "step"),
+    [(64, 2, 0), (3, 3, 0), (2, 2, 1), (2, 2, -1), (2**21, 2**21, 0), (0, 0, 0)],
+)
+def test_clients_refuse_a_step_that_no_block_has(rounds: int, samples: int, step: int) -> None:
+    """With 64 rounds called 2, one record would move the report by 31.5."""
+    built = hr.LimitedUpdates(trust="local", phases=1).build(hr.Setting(1, 3, 80, family=HUBER))
+    client, noise = built.client, NoNoise().everyone("client", 1)
+    with pytest.raises(hr.InvalidValue, match=f"rounds={rounds}, samples={samples}, step={step}"):
+        client.receive(client.start(noise), Released(rounds, np.zeros(3), samples, step))
+
+
+def test_a_report_holds_the_records_of_its_step_once() -> None:
+    built = hr.LimitedUpdates(trust="local", phases=1).build(hr.Setting(1, 3, 80, family=HUBER))
+    client, noise = built.client, NoNoise().everyone("client", 1)
+    state = client.receive(client.start(noise), Released(8, np.zeros(3), 8, 0))
+    records = np.broadcast_to([1.0, 0.0, 0.0, 1.0], (9, 1, 4))
+    for count in (0, 7, 9):
+        off = client.observe_many(state, records[:count], noise)
+        with pytest.raises(hr.InvalidValue, match=f"Expected 8 records in a report .* {count}"):
+            client.upload(off, noise)
+    _, after = client.upload(client.observe_many(state, records[:8], noise), noise)
+    with pytest.raises(hr.InvalidValue, match="not sent before, got 0"):
+        client.upload(after, noise)
 
 
 def test_the_point_of_a_block_comes_from_the_block_before() -> None:

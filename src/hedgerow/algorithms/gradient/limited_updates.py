@@ -72,13 +72,17 @@ class Released(Broadcast):
 
 @dataclass(frozen=True)
 class ClientState:
-    """The point to play, the public vector of the run, and the memory of the step."""
+    """The point to play, the public vector of the run, and the memory of the step.
+
+    `seen` counts the records in the memory. `samples` and `step` say where in which block it is.
+    """
 
     point: Array
     public: Array
     memory: Array
     samples: np.ndarray
     step: np.ndarray
+    seen: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -99,7 +103,7 @@ class SamplingClient:
         point = np.broadcast_to(self.centre, (*noise.batch, len(self.centre)))
         public = self.subroutine.start(point)
         zeros = np.zeros(noise.batch, np.int64)
-        return ClientState(point, public, self.subroutine.empty(public), zeros, zeros)
+        return ClientState(point, public, self.subroutine.empty(public), zeros, zeros, zeros)
 
     @property
     def centre(self) -> Array:
@@ -107,6 +111,7 @@ class SamplingClient:
         return self.domain.centre(self.coordinates)
 
     def receive(self, state: ClientState, broadcast: Released) -> ClientState:
+        self._require_planned(broadcast)
         point, public = state.point, state.public
         opened = bool(state.samples.flat[0])  # the opening broadcast answers nothing
         if opened:
@@ -120,7 +125,19 @@ class SamplingClient:
             self.subroutine.empty(public),
             np.full_like(state.samples, broadcast.samples),
             np.full_like(state.step, broadcast.step),
+            np.zeros_like(state.seen),
         )
+
+    def _require_planned(self, sent: Released) -> None:
+        """Refuse a step that no block has: nothing is proven about its report."""
+        known = sent.samples in self.subroutine.lengths
+        steps = self.subroutine.steps(sent.samples) if known else ()
+        if not 0 <= sent.step < len(steps) or sent.rounds != steps[sent.step]:
+            raise InvalidValue(
+                f"Expected a step of a block, got a broadcast with rounds={sent.rounds}, "
+                f"samples={sent.samples}, step={sent.step}. Blocks have {self.subroutine.least} to "
+                f"{self.subroutine.longest} rounds and double."
+            )
 
     def _at(self, state: ClientState) -> tuple[int, int]:
         """The rounds of the block, and the step in it; all clients are in the same."""
@@ -141,10 +158,17 @@ class SamplingClient:
         del noise
         samples, step = self._at(state)
         memory = self.subroutine.take(state.memory, reports, state.public, samples, step)
-        return replace(state, memory=memory)
+        return replace(state, memory=memory, seen=np.asarray(state.seen + len(reports)))
 
     def upload(self, state: ClientState, noise: Noise) -> tuple[Report, ClientState]:
         samples, step = self._at(state)
+        opened = bool(state.samples.flat[0])  # before the opening broadcast there are no records
+        expected = self.subroutine.steps(samples)[step] if opened else 0
+        if not (state.seen == expected).all():  # a record more or less would count for more
+            raise InvalidValue(
+                f"Expected {expected} records in a report that was not sent before, got "
+                f"{int(state.seen.flat[0])}."
+            )
         values = self.subroutine.report(state.memory, state.public, samples, step)
         if not np.isfinite(values).all():
             raise InvalidValue(
@@ -152,7 +176,7 @@ class SamplingClient:
             )
         if self.reporting is not None:
             values = noise.release(self.reporting, values)
-        return Report(values), state
+        return Report(values), replace(state, seen=np.zeros_like(state.seen))
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ class Subroutine(ABC):
 
     noise: Mechanism
     width: int  # numbers of a report
-    longest: int = LONGEST  # rounds of a block, at most; what a report needs to keep its bound
+    longest: int = LONGEST  # rounds of a block, at most; with more, reports may break their bound
 
     @property
     def assumes(self) -> frozenset[Assumption]:
@@ -40,6 +40,14 @@ class Subroutine(ABC):
     def least(self) -> int:
         """The fewest samples that are worth a run."""
         return 1
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """The rounds of the blocks: they double until they are the longest."""
+        found = [self.least]
+        while found[-1] < self.longest:
+            found.append(min(2 * found[-1], self.longest))
+        return tuple(found)
 
     @abstractmethod
     def steps(self, samples: int) -> tuple[int, ...]:
