@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import sqrt
 from typing import ClassVar, Literal
 
@@ -13,12 +14,17 @@ from hedgerow.core.convex import CrossEntropy, Huber, Logistic, OnSimplex, Score
 from hedgerow.core.domain import Ball, Domain, Simplex, length
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import Array
-from hedgerow.core.losses import Family, Linear
+from hedgerow.core.losses import Family, Linear, Norm
 from hedgerow.core.measure import Measure
 from hedgerow.core.plays import Plays
 
 SEEN = 257  # scores at which a declared smoothness is compared with slopes
 TARGETS = 33  # of each of two grids
+SIZES: dict[Norm, Callable[[Array], Array]] = {
+    "l1": lambda vectors: np.abs(vectors).sum(axis=-1),
+    "l2": length,
+    "linf": lambda vectors: np.abs(vectors).max(axis=-1),
+}
 KNOWN = (SquaredError, Logistic, Huber, CrossEntropy, Linear)
 
 
@@ -106,9 +112,9 @@ class Shortened(Measure):
     meaning: ClassVar[str] = "share of gradients at the played points that are longer than the clip"
     figure: ClassVar[Literal["total", "mean"]] = "mean"
 
-    def __init__(self, family: Family, clip: float) -> None:
+    def __init__(self, family: Family, clip: float, norm: Norm = "l2") -> None:
         super().__init__()
-        self.family, self.clip = family, clip
+        self.family, self.clip, self.norm = family, clip, norm
 
     def amounts(self, block: Block, plays: np.ndarray | Plays) -> Array:
         if not isinstance(plays, Plays):
@@ -116,5 +122,6 @@ class Shortened(Measure):
         found = np.empty(len(block.losses))
         for start, stop, points in plays.pieces():
             gradients = self.family.gradient(block.losses[start:stop], points)
-            found[start:stop] = (length(gradients) > self.clip).mean(axis=1)
+            sizes = SIZES[self.norm](gradients)
+            found[start:stop] = (sizes > self.clip).mean(axis=1)
         return found
