@@ -15,6 +15,7 @@ import hedgerow as hr
 from hedgerow.algorithms.gradient.frank_wolfe import FrankWolfe
 from hedgerow.algorithms.gradient.gradients import Gradients, spread
 from hedgerow.algorithms.gradient.tree_bounds import Excess, scalars
+from hedgerow.algorithms.gradient.tree_roles import Towards
 from hedgerow.algorithms.gradient.trees import (
     MOST_TREES,
     Plan,
@@ -184,6 +185,74 @@ def test_certified_noise_keeps_the_budget(trust: Any, noise: Any) -> None:
         assert certificate.trust == trust
         assert certificate.peer.curve.delta(0.7) <= delta
         assert certificate.server.protects is (trust != "central")
+
+
+SENT: tuple[tuple[dict[str, Any], Norm], ...] = (
+    ({}, "linf"),
+    *(
+        ({"trust": "local", "noise": noise, "report": report, "delta": delta}, norm)
+        for noise in ("leaf", "vertex")
+        for report, norm, delta in (
+            ("k_norm", "linf", 0.0),
+            ("laplace", "l1", 0.0),
+            ("gaussian", "l2", 1e-6),
+        )
+    ),
+)
+TOWARDS = 1 + np.arange(20) % 3  # never towards expert 0
+
+
+def _sent(client: Any, changed: int, record: Array) -> Array:
+    """What a client without noise sends in the last of five phases; one record is not 0."""
+    noise, rows, towards = NoNoise().everyone("client", 1), np.zeros((31, 1, 5)), iter(TOWARDS)
+    rows[15 + changed] = record
+    state = client.receive(client.start(noise), Towards(1, -1))
+    for phase, of in enumerate(client.walk.plans):
+        state, found = (
+            client.observe_many(state, rows[2**phase - 1 : 2 ** (phase + 1) - 1], noise),
+            [],
+        )
+        for leaf in range(of.leaves):
+            sent, state = client.upload(state, noise)
+            found.append(sent.gradients[0])
+            rounds = 2 ** (phase + 1) if phase < 4 and leaf == of.leaves - 1 else 0
+            state = client.receive(state, Towards(rounds, int(next(towards))))
+    return np.array(found)
+
+
+def _opposite(move: Array, point: Array, equal: bool) -> tuple[Array, Array]:
+    """Two records whose gradients change in opposite directions along a move of the point."""
+    along, records = 0.01 * move / np.square(move).sum(), []
+    for sign in (1.0, -1.0):
+        features = (np.full(4, 0.5) if equal else np.eye(4)[0]) + sign * along
+        features /= np.linalg.norm(features) * (1 + 1e-12)
+        records.append(np.append(features, features @ (point - move / 2)))
+    return records[0], records[1]
+
+
+@pytest.mark.parametrize(("choices", "norm"), SENT, ids=[str(sent) for sent, _ in SENT])
+def test_a_record_at_a_right_child_moves_what_is_sent_as_far_as_stated(
+    choices: dict[str, Any], norm: Norm
+) -> None:
+    """No farther than the sensitivity of the noise, and at some child nearly as far."""
+    setting = Setting(1, 4, 31, family=OnSimplex(Huber(threshold=0.001)))
+    built: Any = FrankWolfe(trees=2, **choices).build(setting)
+    client, plans = replace(built.client, reporting=None), built.client.walk.plans
+    stated = (built.client.reporting or built.server.adding).sensitivity
+    place, before = moved(plans, first_place(4), -1), sum(of.leaves for of in plans[:4])
+    for expert in TOWARDS[:before]:
+        place = moved(plans, place, int(expert))
+    totals = []
+    for step, expert in zip(steps(plans[4]), TOWARDS[before:], strict=False):
+        if step.level:
+            move = place.point - place.corners[step.level - 1]
+            pair = _opposite(move, place.point, equal=norm == "l1")
+            first, second = (_sent(client, step.start, record) for record in pair)
+            sizes = np.linalg.norm(first - second, _ORDER[norm], axis=-1)
+            totals.append(np.linalg.norm(sizes) if norm == "l2" else sizes.sum())
+        place = moved(plans, place, int(expert))
+    assert len(totals) == 4
+    assert 0.9 * stated <= max(totals) <= stated
 
 
 @dataclass(frozen=True)
