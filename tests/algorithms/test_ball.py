@@ -13,7 +13,7 @@ from scipy import stats
 import hedgerow as hr
 from hedgerow.algorithms.gradient.clipped import clipped, require_smooth
 from hedgerow.algorithms.gradient.cover_dartboard import Scale, ball_cover, finest
-from hedgerow.algorithms.gradient.limited_updates import Report, blocks, reduction
+from hedgerow.algorithms.gradient.limited_updates import Released, Report, blocks, reduction
 from hedgerow.algorithms.gradient.phased_gradient import (
     SLACK,
     Phase,
@@ -144,13 +144,50 @@ def test_rounding_is_bounded_and_limits_blocks() -> None:
 def test_blocks_double_up_to_the_longest() -> None:
     assert blocks(2, 8, 40) == [(2, 4), (4, 8), (8, 8), (8, 8), (8, 8), (8, 2)]
     setting = hr.Setting(clients=2, experts=3, horizon=None, family=HUBER)
-    algorithm = reduction("short", setting, method(phases=1), "central", delta=1e-6, longest=4)
+    short = replace(method(phases=1), longest=4)
+    algorithm = reduction("short", setting, short, "central", delta=1e-6)
     state, lengths = algorithm.server.open(NoNoise().server())[1], []
     for _ in range(4):
         report = Report(np.zeros(3))
         sent, state = algorithm.server.aggregate(state, report, NoNoise().server())
         lengths.append(sent.rounds)
     assert lengths == [4, 4, 4, 4]
+
+
+def test_the_reduction_makes_no_block_for_which_rounding_is_not_proven() -> None:
+    setting = hr.Setting(clients=2, experts=3, horizon=None, family=HUBER)
+    tiny = method(clip=1e-6)
+    server: Any = reduction("tiny", setting, tiny, "central", delta=1e-6).server
+    state, silence = server.open(NoNoise().server())[1], NoNoise().server()
+    for _ in range(200):
+        state = server.aggregate(state, Report(np.zeros(3)), silence)[1]
+    assert state.samples == tiny.longest < 2**20
+
+
+@pytest.mark.parametrize(
+    ("rounds", "samples", "step"),
+    [(64, 2, 0), (3, 3, 0), (2, 2, 1), (2, 2, -1), (2**21, 2**21, 0), (0, 0, 0)],
+)
+def test_clients_refuse_a_step_that_no_block_has(rounds: int, samples: int, step: int) -> None:
+    """With 64 rounds called 2, one record would move the report by 31.5."""
+    built = hr.LimitedUpdates(trust="local", phases=1).build(hr.Setting(1, 3, 80, family=HUBER))
+    client, noise = built.client, NoNoise().everyone("client", 1)
+    with pytest.raises(hr.InvalidValue, match=f"rounds={rounds}, samples={samples}, step={step}"):
+        client.receive(client.start(noise), Released(rounds, np.zeros(3), samples, step))
+
+
+def test_a_report_holds_the_records_of_its_step_once() -> None:
+    built = hr.LimitedUpdates(trust="local", phases=1).build(hr.Setting(1, 3, 80, family=HUBER))
+    client, noise = built.client, NoNoise().everyone("client", 1)
+    state = client.receive(client.start(noise), Released(8, np.zeros(3), 8, 0))
+    records = np.broadcast_to([1.0, 0.0, 0.0, 1.0], (9, 1, 4))
+    for count in (0, 7, 9):
+        off = client.observe_many(state, records[:count], noise)
+        with pytest.raises(hr.InvalidValue, match=f"Expected 8 records in a report .* {count}"):
+            client.upload(off, noise)
+    _, after = client.upload(client.observe_many(state, records[:8], noise), noise)
+    with pytest.raises(hr.InvalidValue, match="not sent before, got 0"):
+        client.upload(after, noise)
 
 
 def test_the_point_of_a_block_comes_from_the_block_before() -> None:
@@ -276,17 +313,50 @@ class Sharper(hr.Huber):
 
 
 @dataclass(frozen=True)
+class Jumping(hr.Huber):
+    """Has a kink where the score is the target."""
+
+    def slope(self, score: Any, target: Any) -> Any:
+        return np.sign(score - target)
+
+
+@dataclass(frozen=True)
+class Softer(hr.Logistic):
+    """Bends less than it declares; only labels -1 and 1 have a slope."""
+
+    def slope(self, score: Any, target: Any) -> Any:
+        return np.where(np.abs(target) == 1.0, super().slope(score, target) / 2, np.nan)
+
+
+@dataclass(frozen=True)
 class Broken(hr.Huber):
     """Has no slope for one label."""
 
     def slope(self, score: Any, target: Any) -> Any:
-        return np.where(target == 0.5, np.nan, super().slope(score, target))
+        return np.where(target == 0.3, np.nan, super().slope(score, target))
 
 
 def test_a_loss_that_bends_more_than_declared_is_refused() -> None:
     require_smooth(HUBER)
     with pytest.raises(hr.InvalidValue, match=r"Expected Sharper to bend by 0 to 1.0, .* by 3 per"):
         hr.LimitedUpdates().build(hr.Setting(2, 3, 20, family=Sharper()))
+
+
+@pytest.mark.parametrize("target", [0.5, 1.0, 2.0, 1000.0])
+def test_a_kink_between_the_largest_targets_is_refused(target: float) -> None:
+    with pytest.raises(hr.InvalidValue, match="Expected Jumping to bend by 0 to"):
+        hr.LimitedUpdates().build(hr.Setting(2, 3, 20, family=Jumping(target=target)))
+
+
+@pytest.mark.parametrize("trust", ["central", "distributed", "local"])
+def test_constants_of_a_family_of_your_own_are_assumed(trust: Any) -> None:
+    for family, expected in ((hr.Logistic(), False), (HUBER, False), (Softer(), True)):
+        built = hr.LimitedUpdates(trust=trust).build(hr.Setting(2, 3, 20, family=family))
+        protecting = [g for g in built.certificate.guarantees if g.protects]
+        assert len(protecting) >= 2
+        for guarantee in protecting:
+            names = {assumption.name for assumption in guarantee.assumes}
+            assert ("DECLARED_SMOOTHNESS" in names) is expected
 
 
 @pytest.mark.parametrize("spec", [hr.LimitedUpdates(), hr.NoisyFTRL()], ids=repr)
@@ -296,7 +366,7 @@ def test_gradients_that_are_nan_are_refused(spec: Any) -> None:
     def play() -> None:
         for _ in range(5):
             learner.predict()
-            learner.observe([[1.0, 0.0, 0.5]])
+            learner.observe([[1.0, 0.0, 0.3]])
 
     with pytest.raises(hr.InvalidValue, match="NaN"):
         play()

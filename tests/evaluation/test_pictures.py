@@ -208,7 +208,8 @@ def _curves(study: Study) -> Study:
 
     def stretched(run: RunResult) -> RunResult:
         horizon = horizons[run.label]
-        at = np.unique([*(2**k for k in range(21) if 2**k <= horizon), horizon])
+        powers = [*(2**k for k in range(21) if 2**k <= horizon), horizon]
+        at = np.unique(powers if horizon > 100 else range(1, horizon + 1))
         figures = {name: curve[-1] * at / horizon for name, curve in run.figures.items()}
         return replace(run, rounds=at, regret=run.final_regret * at / horizon, figures=figures)
 

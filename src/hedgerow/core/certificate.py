@@ -398,18 +398,20 @@ def trusted_server(
     entered: int | None = None,
     separate: bool = False,
     sent: str = "",
+    assumes: frozenset[Assumption] = frozenset(),
 ) -> Certificate:
     """Return a certificate of the central model: clients send exact sums to a trusted server.
 
     What the server sends back protects one record, such as a loss vector, from everyone else. Only
     the server adds noise, so clients that combine what they know learn no more than the public.
-    `sent` says what clients send, if not sums of losses or records.
+    `sent` says what clients send, if not sums of losses or records. `assumes` are further
+    assumptions.
     """
     record = setting.family.record
     unit, vectors = Event(record=record), record.holds_charges
     usual = f"sums of their {record.charges}" if vectors else f"values of their {record.plural}"
     raw = NoGuarantee(f"clients send the server exact {sent or usual}")
-    assumes = frozenset({TRUSTED_SERVER, IDEAL_REALS, PUBLIC_PARAMETERS, no_carry_over(record)})
+    usually = {TRUSTED_SERVER, IDEAL_REALS, PUBLIC_PARAMETERS, no_carry_over(record)}
     guarantees = [
         Guarantee(
             Observer.SERVER,
@@ -432,7 +434,7 @@ def trusted_server(
                 colluding=setting.clients - 1,
                 horizon=setting.horizon,
                 claimed=claimed,
-                assumes=assumes,
+                assumes=assumes | usually,
             )
         )
     return Certificate(

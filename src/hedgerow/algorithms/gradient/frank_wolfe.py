@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
+from hedgerow.algorithms.gradient.clipped import Shortened, known
 from hedgerow.algorithms.gradient.gradients import Gradients
 from hedgerow.algorithms.gradient.tree_bounds import (
     Excess,
@@ -52,6 +53,7 @@ from hedgerow.core.convex import CrossEntropy, Huber, OnSimplex
 from hedgerow.core.games import Games
 from hedgerow.core.lattice import Array
 from hedgerow.core.losses import Linear, Norm
+from hedgerow.core.measure import Measure
 from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
@@ -267,6 +269,7 @@ class FrankWolfe(AlgorithmSpec):
             broadcast=Towards,
             plays="point",
             regret_bound=RegretBound(value, "stochastic", Proof(PROOF, "regret")),
+            measures=None if known(setting.family) else form.measures,
             parameters=form.parameters(),
         )
 
@@ -424,6 +427,12 @@ class _Form:
             **common,
         )
 
+    def measures(self) -> tuple[Measure, ...]:
+        """Counts gradients that are longer than a family of your own declares."""
+        family, norm = self.setting.family, self.gradients.norm
+        bound = family.gradient_bound(norm, self.setting.experts)
+        return (Shortened(family, bound * (1 + 1e-9), norm),)
+
     def parameters(self) -> dict[str, Any]:
         mechanism, width = self.mechanism, self.setting.experts
         shown: dict[str, Any] = {
@@ -444,28 +453,39 @@ def _stream(family: OnSimplex, rng: Any, setting: Setting) -> Array:
 
 
 def _pair(family: OnSimplex, setting: Setting, rng: Any, unit: Unit) -> tuple[Array, Array]:
-    """Two streams; one record, or all of a client, pulls one coordinate up or down."""
+    """Two streams; one record, or all of a client, pulls coordinates up or down."""
     first = _stream(family, rng, setting)
     second = first.copy()
     client = int(rng.integers(setting.clients))
     when = int(rng.choice(LATER) if int(rng.integers(3)) else rng.integers(setting.rounds))
     rounds = when if isinstance(unit, Event) else slice(None)
-    first[rounds, client] = pulling = _pulling(rng, setting.experts)
-    strongest = int(np.argmax(np.abs(pulling[:-1])))
-    pulling[strongest] *= -1
-    second[rounds, client] = pulling
+    first[rounds, client], second[rounds, client] = _pulling(rng, setting.experts)
     return first, second
 
 
 def _pulling(rng: Any, width: int) -> Array:
-    """A record that hardly uses its strongest feature, unless the point does: signs differ."""
-    features = rng.choice([-0.1, 0.1], width)
-    features[int(rng.integers(width))] = 0.95
-    return np.append(features, 0.0 if int(rng.integers(4)) else 1.0)
+    """Two records with nearly the same features, one strong or all equal, and opposite gradients.
+
+    They are opposite at every point, or change in opposite directions if the point moves towards
+    one expert: then two features that differ a little push the scores over the target.
+    """
+    equal = bool(rng.integers(2))
+    features = np.full(width, 0.88 / sqrt(width)) if equal else np.zeros(width)
+    if not equal:
+        features[int(rng.integers(width))] = 0.95
+    found = np.tile(np.append(features, 0.0), (2, 1))
+    if not int(rng.integers(4)):
+        found[:, -1] = 1.0, -1.0
+        return found
+    tilt = np.array([0.15, -0.15])
+    found[:, int(rng.integers(width))] += tilt
+    found[:, -1] = features.mean() * equal + tilt / 2
+    found[:, :-1] /= np.maximum(1.0, np.linalg.norm(found[:, :-1], axis=1, keepdims=True))
+    return found
 
 
 def _far(family: OnSimplex, rng: Any, setting: Setting) -> Any:
     drawn, other = _stream(family, rng, setting), _stream(family, rng, setting)
     yield drawn, -drawn
     yield drawn, other
-    yield np.zeros_like(drawn), np.broadcast_to(_pulling(rng, setting.experts), drawn.shape)
+    yield np.zeros_like(drawn), np.broadcast_to(_pulling(rng, setting.experts)[0], drawn.shape)

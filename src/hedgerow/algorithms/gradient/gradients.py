@@ -21,8 +21,6 @@ from hedgerow.core.losses import Family, Linear, Norm
 from hedgerow.core.rounding import root_up
 
 PIECE = 2**11  # records evaluated at a time
-Clip = Callable[[Array], tuple[Array, np.ndarray]]
-SLACK = 1e-9  # relative: what rounding may add to a gradient that is just allowed
 
 
 def spread(family: Family, width: int) -> tuple[float, float]:
@@ -96,32 +94,28 @@ class Gradients:
         l1, l2 = float(np.abs(apart).sum()), float(np.sqrt(np.square(apart).sum()))
         return min(self.limit(move), self._bound(l1, l2))
 
-    def at(self, rows: Array, point: Array) -> tuple[Array, np.ndarray]:
-        """Sum the gradients of records (..., count, numbers) at a point; count the clipped ones."""
+    def at(self, rows: Array, point: Array) -> Array:
+        """Sum the gradients of records (..., count, numbers) at a point, each clipped."""
         low, high = (end / self.unit for end in spread(self.family, self.width))
 
-        def clipped(part: Array) -> tuple[Array, np.ndarray]:
-            given = self._gradient(part, point)
-            boxed = np.clip(given, low, high)
-            steep = (np.abs(given - boxed) > SLACK).any(axis=-1)
+        def clipped(part: Array) -> Array:
+            boxed = np.clip(self._gradient(part, point), low, high)
             if self.reach == self.by_box:
-                return round_to_lattice(boxed), np.asarray(steep)
-            long = _norm(self.norm, boxed) > self.longest * (1 + SLACK)
-            return clip_to_lattice(boxed, self.longest, self.norm), np.asarray(steep | long)
+                return round_to_lattice(boxed)
+            return clip_to_lattice(boxed, self.longest, self.norm)
 
         return self._summed(rows, clipped)
 
     def between(
         self, rows: Array, point: Array, parent: Array, bound: float, scale: float
-    ) -> tuple[Array, np.ndarray]:
+    ) -> Array:
         """Sum differences of gradients, each clipped to norm `bound` and multiplied by `scale`."""
 
-        def clipped(part: Array) -> tuple[Array, np.ndarray]:
+        def clipped(part: Array) -> Array:
             apart = self._gradient(part, point) - self._gradient(part, parent)
-            bent = _norm(self.norm, apart) > bound * (1 + SLACK) + SLACK
             if bound * scale * UNITS_PER_LOSS < 1:
-                return np.zeros_like(apart), bent
-            return clip_to_lattice(apart * scale, bound * scale, self.norm), bent
+                return np.zeros_like(apart)
+            return clip_to_lattice(apart * scale, bound * scale, self.norm)
 
         return self._summed(rows, clipped)
 
@@ -134,18 +128,8 @@ class Gradients:
             )
         return found
 
-    def _summed(self, rows: Array, clipped: Clip) -> tuple[Array, np.ndarray]:
+    def _summed(self, rows: Array, clipped: Callable[[Array], Array]) -> Array:
         total = np.zeros((*rows.shape[:-2], self.width))
-        count = np.zeros(rows.shape[:-2], np.int64)
         for start in range(0, rows.shape[-2], PIECE):
-            part, outside = clipped(rows[..., start : start + PIECE, :])
-            total += part.sum(axis=-2)
-            count += outside.sum(axis=-1)
-        return total, count
-
-
-def _norm(norm: Norm, vectors: Array) -> Array:
-    sizes = np.abs(vectors)
-    if norm == "linf":
-        return sizes.max(axis=-1)
-    return sizes.sum(axis=-1) if norm == "l1" else np.sqrt(np.square(sizes).sum(axis=-1))
+            total += clipped(rows[..., start : start + PIECE, :]).sum(axis=-2)
+        return total

@@ -17,9 +17,9 @@ from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
-from hedgerow.algorithms.gradient.clipped import Shortened, farthest
+from hedgerow.algorithms.gradient.clipped import KNOWN, Shortened, farthest
 from hedgerow.algorithms.gradient.phased_gradient import phased_gradient
-from hedgerow.algorithms.gradient.subroutine import LONGEST, Law, Subroutine, Trust
+from hedgerow.algorithms.gradient.subroutine import Law, Subroutine, Trust
 from hedgerow.algorithms.gradient.trial_games import huber_games
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.shared.noisy_reports import noisy_reports
@@ -29,7 +29,6 @@ from hedgerow.core.certificate import (
     Proof,
     trusted_server,
 )
-from hedgerow.core.convex import CrossEntropy, Huber, Logistic, SquaredError
 from hedgerow.core.domain import Domain
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.games import Games
@@ -73,13 +72,17 @@ class Released(Broadcast):
 
 @dataclass(frozen=True)
 class ClientState:
-    """The point to play, the public vector of the run, and the memory of the step."""
+    """The point to play, the public vector of the run, and the memory of the step.
+
+    `seen` counts the records in the memory. `samples` and `step` say where in which block it is.
+    """
 
     point: Array
     public: Array
     memory: Array
     samples: np.ndarray
     step: np.ndarray
+    seen: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -100,7 +103,7 @@ class SamplingClient:
         point = np.broadcast_to(self.centre, (*noise.batch, len(self.centre)))
         public = self.subroutine.start(point)
         zeros = np.zeros(noise.batch, np.int64)
-        return ClientState(point, public, self.subroutine.empty(public), zeros, zeros)
+        return ClientState(point, public, self.subroutine.empty(public), zeros, zeros, zeros)
 
     @property
     def centre(self) -> Array:
@@ -108,6 +111,7 @@ class SamplingClient:
         return self.domain.centre(self.coordinates)
 
     def receive(self, state: ClientState, broadcast: Released) -> ClientState:
+        self._require_planned(broadcast)
         point, public = state.point, state.public
         opened = bool(state.samples.flat[0])  # the opening broadcast answers nothing
         if opened:
@@ -121,7 +125,19 @@ class SamplingClient:
             self.subroutine.empty(public),
             np.full_like(state.samples, broadcast.samples),
             np.full_like(state.step, broadcast.step),
+            np.zeros_like(state.seen),
         )
+
+    def _require_planned(self, sent: Released) -> None:
+        """Refuse a step that no block has: nothing is proven about its report."""
+        known = sent.samples in self.subroutine.lengths
+        steps = self.subroutine.steps(sent.samples) if known else ()
+        if not 0 <= sent.step < len(steps) or sent.rounds != steps[sent.step]:
+            raise InvalidValue(
+                f"Expected a step of a block, got a broadcast with rounds={sent.rounds}, "
+                f"samples={sent.samples}, step={sent.step}. Blocks have {self.subroutine.least} to "
+                f"{self.subroutine.longest} rounds and double."
+            )
 
     def _at(self, state: ClientState) -> tuple[int, int]:
         """The rounds of the block, and the step in it; all clients are in the same."""
@@ -142,10 +158,17 @@ class SamplingClient:
         del noise
         samples, step = self._at(state)
         memory = self.subroutine.take(state.memory, reports, state.public, samples, step)
-        return replace(state, memory=memory)
+        return replace(state, memory=memory, seen=np.asarray(state.seen + len(reports)))
 
     def upload(self, state: ClientState, noise: Noise) -> tuple[Report, ClientState]:
         samples, step = self._at(state)
+        opened = bool(state.samples.flat[0])  # before the opening broadcast there are no records
+        expected = self.subroutine.steps(samples)[step] if opened else 0
+        if not (state.seen == expected).all():  # a record more or less would count for more
+            raise InvalidValue(
+                f"Expected {expected} records in a report that was not sent before, got "
+                f"{int(state.seen.flat[0])}."
+            )
         values = self.subroutine.report(state.memory, state.public, samples, step)
         if not np.isfinite(values).all():
             raise InvalidValue(
@@ -153,7 +176,7 @@ class SamplingClient:
             )
         if self.reporting is not None:
             values = noise.release(self.reporting, values)
-        return Report(values), state
+        return Report(values), replace(state, seen=np.zeros_like(state.seen))
 
 
 @dataclass(frozen=True)
@@ -174,7 +197,6 @@ class UpdatingServer:
     state: ClassVar[type[Any]] = ServerState
 
     subroutine: Subroutine
-    longest: int
     releasing: Mechanism | None = None
 
     def open(self, noise: Noise) -> tuple[Released, ServerState]:
@@ -189,7 +211,7 @@ class UpdatingServer:
             total = noise.release(self.releasing, total)
         samples, step = state.samples, state.step + 1
         if step == len(self.subroutine.steps(samples)):
-            samples, step = min(2 * samples, self.longest), 0
+            samples, step = min(2 * samples, self.subroutine.longest), 0
         return self._announce(total, samples, step)
 
     def _announce(self, total: Array, samples: int, step: int) -> tuple[Released, ServerState]:
@@ -204,7 +226,6 @@ def reduction(
     trust: Trust,
     *,
     delta: float = 0.0,
-    longest: int = LONGEST,
     parameters: Mapping[str, Any] | None = None,
     measures: Callable[[], tuple[Measure, ...]] | None = None,
 ) -> Algorithm:
@@ -223,8 +244,6 @@ def reduction(
         client draws a share, so `subroutine.noise` is a `GaussianShare`.
     delta
         The delta at which a Gaussian curve is quoted.
-    longest
-        The most rounds of a block.
     parameters, measures
         What else the algorithm reports.
 
@@ -239,13 +258,13 @@ def reduction(
     """
     central, alone = trust == "central", setting.clients == 1
     reporting, releasing = (None, subroutine.noise) if central else (subroutine.noise, None)
-    bound = regret_bound(setting, subroutine, longest)
+    bound = regret_bound(setting, subroutine)
     return Algorithm(
         name=name,
         setting=setting,
         client=SamplingClient(subroutine, setting.family.domain, setting.experts, reporting),
-        server=UpdatingServer(subroutine, longest, releasing),
-        certificate=_certificate(setting, subroutine.noise, trust, delta),
+        server=UpdatingServer(subroutine, releasing),
+        certificate=_certificate(setting, subroutine, trust, delta),
         upload=Report,
         broadcast=Released,
         plays="point",
@@ -260,7 +279,10 @@ def reduction(
     )
 
 
-def _certificate(setting: Setting, noise: Mechanism, trust: Trust, delta: float) -> Certificate:
+def _certificate(
+    setting: Setting, subroutine: Subroutine, trust: Trust, delta: float
+) -> Certificate:
+    noise = subroutine.noise
     curve = noise.curve
     assert curve is not None
     if isinstance(curve, GaussianDP):
@@ -276,6 +298,7 @@ def _certificate(setting: Setting, noise: Mechanism, trust: Trust, delta: float)
             composition="sum",
             entered=1,
             sent="results of their records",
+            assumes=subroutine.assumes,
         )
     return noisy_reports(
         setting=setting,
@@ -286,6 +309,7 @@ def _certificate(setting: Setting, noise: Mechanism, trust: Trust, delta: float)
         proof=proof,
         composition="sum",
         entered=1,
+        assumes=subroutine.assumes,
     )
 
 
@@ -303,7 +327,7 @@ def blocks(least: int, longest: int, horizon: int) -> list[tuple[int, int]]:
     return found
 
 
-def regret_bound(setting: Setting, subroutine: Subroutine, longest: int) -> float | None:
+def regret_bound(setting: Setting, subroutine: Subroutine) -> float | None:
     """Bounds the expected regret per client, for independent records that follow one law.
 
     It must be the same law for all clients. None without a horizon, or if nothing is proven about
@@ -314,7 +338,7 @@ def regret_bound(setting: Setting, subroutine: Subroutine, longest: int) -> floa
     horizon, family, width = setting.horizon, setting.family, setting.experts
     slope, reach = family.gradient_bound("l2", width), farthest(family.domain, width)
     total = slope * reach * (min(subroutine.least, horizon) + sqrt(horizon / setting.clients))
-    for before, rounds in blocks(subroutine.least, longest, horizon):
+    for before, rounds in blocks(subroutine.least, subroutine.longest, horizon):
         excess = subroutine.excess(before)
         assert excess is not None
         total += rounds * min(slope * family.domain.diameter, excess)
@@ -407,7 +431,7 @@ class LimitedUpdates(AlgorithmSpec):
             "noise_deviation": "root mean square length of the noise of a mean report, in steps",
         },
         anytime=True,
-        families=(SquaredError, Logistic, Huber, CrossEntropy, Linear),
+        families=KNOWN,
     )
 
     epsilon: float = 1.0
@@ -471,7 +495,6 @@ class LimitedUpdates(AlgorithmSpec):
             method,
             self.trust,
             delta=self.delta,
-            longest=method.longest,
             parameters={
                 "noise": method.noise.words(),
                 "noise_deviation": method.deviation,

@@ -20,9 +20,16 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.algorithms.gradient.clipped import clipped, farthest, moved_inside, require_smooth
+from hedgerow.algorithms.gradient.clipped import (
+    assumed,
+    clipped,
+    farthest,
+    moved_inside,
+    require_smooth,
+)
 from hedgerow.algorithms.gradient.subroutine import LONGEST, Law, Subroutine, Trust
 from hedgerow.algorithms.shared.noisy_reports import gaussian_share
+from hedgerow.core.certificate import Assumption
 from hedgerow.core.convex import CrossEntropy
 from hedgerow.core.errors import Unsupported
 from hedgerow.core.lattice import Array, round_to_lattice
@@ -73,6 +80,10 @@ class PhasedGradient(Subroutine):
     @property
     def least(self) -> int:
         return LEAST  # the first point of a pass does not depend on its sample
+
+    @property
+    def assumes(self) -> frozenset[Assumption]:
+        return assumed(self.family)
 
     @property
     def steepest(self) -> float:
@@ -164,7 +175,7 @@ def phased_gradient(
     spread = sqrt(drawn * squared_length(mechanism, width)) / setting.clients
     found = PhasedGradient(family, width, setting.clients, length, mechanism, spread)
     found = replace(found, phases=phases, warm=warm)
-    while not settled(found, found.longest):  # rounding would move reports too much
+    while not settled(found):  # rounding would move reports too much
         rule = "to be larger: with so short gradients, rounding would move points more than noise"
         expect(found.longest > LEAST, "clip", length, rule)
         found = replace(found, longest=found.longest // 2)
@@ -249,11 +260,7 @@ def rounding(method: PhasedGradient, phase: Phase) -> float:
     return apart + sqrt(width) * 2.0**-20 + (width + FEW) * EPS
 
 
-def settled(method: PhasedGradient, samples: int) -> bool:
-    """Whether rounding stays within the slack in every run of up to this many samples."""
-    sizes = [LEAST]
-    while sizes[-1] < samples:
-        sizes.append(min(2 * sizes[-1], samples))
-    return all(
-        rounding(method, phase) <= SLACK for size in sizes for phase in plan(method, size)[0]
-    )
+def settled(method: PhasedGradient) -> bool:
+    """Whether rounding stays within the slack in the run of every block."""
+    phases = (phase for samples in method.lengths for phase in plan(method, samples)[0])
+    return all(rounding(method, phase) <= SLACK for phase in phases)

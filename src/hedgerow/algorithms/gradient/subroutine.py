@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Literal
 
+from hedgerow.core.certificate import Assumption
 from hedgerow.core.lattice import Array
 from hedgerow.core.mechanism import Mechanism
 
@@ -28,11 +29,25 @@ class Subroutine(ABC):
 
     noise: Mechanism
     width: int  # numbers of a report
+    longest: int = LONGEST  # rounds of a block, at most; with more, reports may break their bound
+
+    @property
+    def assumes(self) -> frozenset[Assumption]:
+        """What else must be true for privacy to hold, such as constants that you declare."""
+        return frozenset()
 
     @property
     def least(self) -> int:
         """The fewest samples that are worth a run."""
         return 1
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """The rounds of the blocks: they double until they are the longest."""
+        found = [self.least]
+        while found[-1] < self.longest:
+            found.append(min(2 * found[-1], self.longest))
+        return tuple(found)
 
     @abstractmethod
     def steps(self, samples: int) -> tuple[int, ...]:

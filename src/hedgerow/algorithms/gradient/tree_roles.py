@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
-from warnings import warn
 
 import numpy as np
 
@@ -59,8 +58,7 @@ class ClientState:
     """Where the walk is, and what the client keeps of the rounds of this phase.
 
     `used` counts the records that entered a batch, `seen` those that were observed. Losses of
-    experts are kept as one sum for each root, other records one by one. `clipped` counts records
-    whose gradients were larger than the family declares.
+    experts are kept as one sum for each root, other records one by one.
     """
 
     phase: int
@@ -72,7 +70,6 @@ class ClientState:
     path: Array
     sums: Array
     records: Buffer
-    clipped: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -132,7 +129,6 @@ class TreeClient:
             path=np.zeros((*batch, 1, width)),
             sums=np.zeros((*batch, 1, width)),
             records=Buffer.empty(batch, gradients.family.record_width(width)),
-            clipped=np.zeros(batch, np.int64),
         )
 
     def receive(self, state: ClientState, broadcast: Towards) -> ClientState:
@@ -177,18 +173,8 @@ class TreeClient:
     def upload(self, state: ClientState, noise: Noise) -> tuple[GradientSum, ClientState]:
         step = self.walk.step(state)
         self._require_fresh(state, step)
-        increment, clipped = self._increment(state, step)
-        if clipped.any() and not state.clipped.any():
-            warn(
-                f"{type(self.walk.gradients.family).__name__} has larger gradients, or bends more, "
-                "than it declares. They are clipped: the guarantee holds, the regret bound may "
-                "not. `clipped` in the client's state counts them.",
-                stacklevel=2,
-            )
-        state = replace(
-            state, used=step.start + step.count, clipped=np.asarray(state.clipped + clipped)
-        )
-        value = increment
+        value = increment = self._increment(state, step)
+        state = replace(state, used=step.start + step.count)
         if self.walk.placement == "leaf":
             path = along(state.path, step, increment * 2.0**step.level, step.tree)
             state = replace(state, path=path)
@@ -204,12 +190,12 @@ class TreeClient:
                 f"{step.start + step.count - 1} with {state.used} used of {state.seen}."
             )
 
-    def _increment(self, state: ClientState, step: Step) -> tuple[Array, np.ndarray]:
-        """The sum over the batch of the new vertex, and how many records were clipped."""
+    def _increment(self, state: ClientState, step: Step) -> Array:
+        """The sum over the batch of the new vertex."""
         walk, gradients = self.walk, self.walk.gradients
         if self._linear:
             own = state.sums[..., step.root, :]
-            return own if step.level == 0 else np.zeros_like(own), np.zeros_like(state.clipped)
+            return own if step.level == 0 else np.zeros_like(own)
         rows = state.records.rows[..., step.start : step.start + step.count, :]
         if step.level == 0:
             return gradients.at(rows, state.point)

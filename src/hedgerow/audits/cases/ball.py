@@ -68,7 +68,8 @@ class UsedTwice(SamplingClient):
         opened = TwiceState(**kept, first=state.first, fresh=np.ones_like(state.fresh))
         if state.samples.flat[0] == 0:
             return opened
-        return replace(self.observe_many(opened, state.first[None], None), fresh=opened.fresh)
+        used = self.observe_many(opened, state.first[None], None)
+        return replace(used, fresh=opened.fresh, seen=opened.seen)  # and it does not count it
 
     def observe_many(self, state: Any, reports: Array, noise: Any) -> Any:
         after = super().observe_many(state, reports, noise)
