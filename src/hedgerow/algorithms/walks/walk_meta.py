@@ -321,7 +321,7 @@ class WalkMeta(WalkSpec):
     gain_range
         The largest difference of the gains (or losses) of two experts at one client in one round.
         The noise of the choice is scaled to it. None (default): as declared in the setting. With
-        a smaller number, the regret bound is not stated.
+        a smaller number no regret bound is given.
 
     Guarantee
     ---------
