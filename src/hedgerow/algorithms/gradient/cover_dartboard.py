@@ -215,6 +215,7 @@ class CoverDartboard(AlgorithmSpec):
         forms={"pure": {"delta": 0.0}},
         meanings={
             "points": "number of points in the cover",
+            **ShrinkingDartboard.traits.meanings,
             "resolution": "largest distance of a point of the ball from the cover",
         },
         families=(SquaredError, Logistic, Huber, Linear),

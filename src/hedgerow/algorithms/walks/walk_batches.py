@@ -2,7 +2,8 @@
 
 If the leader is far ahead it stays the leader for some rounds, almost surely. So the reports of
 these rounds wait and are added all at once. Plays almost never change, and the
-public learns less about later records: it sees sums of whole batches only. `proofs/walk_batches.md` has the proofs.
+public learns less about later records, because plays depend on sums of whole batches only.
+`proofs/walk_batches.md` has the proofs.
 """
 
 from __future__ import annotations

@@ -362,6 +362,12 @@ class WalkMeta(WalkSpec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        expect(
+            isinstance(self.forecasters, tuple),
+            "forecasters",
+            self.forecasters,
+            'to be a tuple of names, such as ("leader",)',
+        )
         expect(len(self.forecasters) > 0, "forecasters", self.forecasters, "to name at least one")
         FORECASTERS.panel(self.forecasters)  # refuses unknown names
         for name, allowed in {
