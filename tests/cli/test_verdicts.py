@@ -184,7 +184,7 @@ def test_the_demo_says_what_is_public_and_where_the_data_come_from(
     words = " ".join(answer.out.split())
     assert answer.code == 0, answer.err
     for expected in (
-        "53 states, 56 weeks, 12 models",
+        "53 US states and territories, 56 weeks, 12 models",
         "together, private, trusted server",
         "In reality these numbers are public.",
         "server (sees broadcasts, plays, timing, uploads): no guarantee",

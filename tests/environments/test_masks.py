@@ -517,7 +517,7 @@ def test_masks_in_a_study_file() -> None:
         ),
         (
             {"name": "absent", "of": {**inner, "clint": 2}},
-            r"Unknown key environment\.of\.clint; did you mean 'clients'",
+            r"Unknown key environment\.of\.clint of \w+; did you mean 'clients'",
         ),
     ):
         with pytest.raises(InvalidValue, match=message):

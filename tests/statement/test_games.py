@@ -303,7 +303,7 @@ def test_a_certificate_about_other_records_is_refused() -> None:
 def test_units_speak_of_their_records() -> None:
     gains, points = Gains(-1.0, 1.0).record, SquaredError().record
     assert Event(record=gains).words() == "one gain vector of one client in one round"
-    assert Person(1, True).words() == "one person with at most 1 record across clients"
+    assert Person(1, True).words() == "one person with one record"
     assert Person(1, False).formula() == (
         "D ~ D' if they differ in at most 1 loss vector, all of one person and at one client"
     )

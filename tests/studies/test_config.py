@@ -64,12 +64,20 @@ def test_a_good_file_becomes_a_study(tmp_path: Path) -> None:
     ("old", "new", "message"),
     [
         ("seeds =", "seed =", "Unknown key seed; did you mean 'seeds'"),
-        ("clients = 2", "client = 2", r"Unknown key environment\.client; did you mean 'clients'"),
-        ("epsilon =", "epsilom =", r"Unknown key algorithms\.0\.epsilom; did you mean 'epsilon'"),
+        (
+            "clients = 2",
+            "client = 2",
+            r"Unknown key environment\.client of \w+; did you mean 'clients'",
+        ),
+        (
+            "epsilon =",
+            "epsilom =",
+            r"Unknown key algorithms\.0\.epsilom of \w+; did you mean 'epsilon'",
+        ),
         (
             "{ clients",
             "{ clint",
-            r"Unknown key algorithms\.1\.environment\.clint; did you mean 'clients'",
+            r"Unknown key algorithms\.1\.environment\.clint of \w+; did you mean 'clients'",
         ),
         ("clients = 2", 'clients = "two"', r"Expected environment\.clients='two' to fit"),
         ("clients = 2", "clients = 2.5", r"Expected environment\.clients=2\.5 to fit"),

@@ -25,7 +25,10 @@ CommandLineError: type[Exception] = next(
 # Function and summary of each command. The summary repeats the first line of the function's
 # docstring (a test compares them), so that `hedgerow --help` need not import the commands.
 COMMANDS: dict[str, tuple[str, str]] = {
-    "demo": ("demo:demo", "Let 53 states choose real flu forecasts together, with privacy."),
+    "demo": (
+        "demo:demo",
+        "53 US states and territories choose real flu forecasts together, with privacy.",
+    ),
     "list": ("listing:list_things", "List the algorithms, environments and experiments."),
     "examples": ("examples:examples", "Copy the example studies, plugins and data into a folder."),
     "run": ("run:run", "Run a study from a TOML file and write a run folder."),

@@ -18,16 +18,21 @@ from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import nearest
 from hedgerow.engines.learner import Learner
-from hedgerow.environments.adversaries import BOUND_HOLDS_FOR
+from hedgerow.environments.adversaries import holds_for
 from hedgerow.evaluation.summary import bound_words
+from hedgerow.privacy.curves import GaussianDP
 from hedgerow.privacy.secure import SecureNoise
 from hedgerow.records.build import algorithm_record, choices_of
-from hedgerow.records.schema import AlgorithmRecord, GuaranteeRecord, to_json
+from hedgerow.records.schema import AlgorithmRecord, CurveRecord, GuaranteeRecord, to_json
 from hedgerow.statement.page import pairs
-from hedgerow.statement.words import explained, player, shown_setting
+from hedgerow.statement.words import explained, player, quoted, shown_setting
 from hedgerow.studies.config import parse_setting, typed
 from hedgerow.studies.study import budget_notes
 
+MU = (
+    "mu: telling two neighbouring data sets apart is as hard as telling a normal variable with mean"
+    " 0 from one with mean mu. Small is private."
+)
 FRAME: dict[str, Any] = {"clients": 10, "experts": 100, "horizon": 512}
 
 
@@ -78,11 +83,14 @@ def _collusion(others: int) -> str:
     )
 
 
-def _bound_table(bound: RegretBound | None) -> dict[str, Any]:
+def _bound_table(bound: RegretBound | None, family: Family) -> dict[str, Any]:
     if bound is None:
         return {"regret_bound": None, "regret_bound_for": None, "regret_bound_proof": None}
-    holds_for, proof = BOUND_HOLDS_FOR[bound.covers], bound.proof.words()
-    return {"regret_bound": bound.value, "regret_bound_for": holds_for, "regret_bound_proof": proof}
+    return {
+        "regret_bound": bound.value,
+        "regret_bound_for": holds_for(bound.covers, family),
+        "regret_bound_proof": bound.proof.words(),
+    }
 
 
 def certify(
@@ -110,7 +118,8 @@ def certify(
     record = algorithm_record(
         name, algorithm, {"name": name, **choices_of(spec)}, "real" if secure else "drawn"
     )
-    bound, notes = _bound_table(algorithm.regret_bound), budget_notes(algorithm)
+    bound = _bound_table(algorithm.regret_bound, algorithm.setting.family)
+    notes = budget_notes(algorithm)
     if json:
         print_json({**to_json(record), **bound, "notes": notes})
         return
@@ -136,12 +145,25 @@ def _show(record: AlgorithmRecord, bound: dict[str, Any], notes: list[str]) -> N
     )
     if meaning:
         OUT.print(f"\n{meaning}", markup=False)
+    if any(_gaussian(guarantee.curve) for guarantee in record.guarantees):
+        OUT.print(f"\n{MU}", markup=False)
+
+
+def _gaussian(curve: CurveRecord | None) -> bool:
+    return curve is not None and curve.kind == GaussianDP.__name__
+
+
+def _curve(curve: CurveRecord) -> str:
+    """The guarantee in words; mu also as epsilon and delta."""
+    if not _gaussian(curve):
+        return curve.words
+    return f"{curve.words}: {quoted(curve.epsilon, curve.delta)}"
 
 
 def _show_guarantee(guarantee: GuaranteeRecord) -> None:
     OUT.print(f"\n[bold]{guarantee.observer}[/bold] sees {', '.join(guarantee.sees)}")
     curve = (
-        f"no guarantee ({guarantee.reason})" if guarantee.curve is None else guarantee.curve.words
+        f"no guarantee ({guarantee.reason})" if guarantee.curve is None else _curve(guarantee.curve)
     )
     print_indented(curve, style="red" if guarantee.curve is None else "green")
     if guarantee.claimed is not None:

@@ -19,7 +19,10 @@ from hedgerow.studies.storage.folder import fresh_folder, study_document, write_
 SEEDS, PASSES = 20, 3
 SHOWN = (flusight.PHASED, flusight.SHARED, flusight.LOCAL, flusight.OPEN)
 PICTURE = "flusight.png"
-NOTE = f"{flusight.READING}; {flusight.SOURCE}; {STAMP}; more seeds: hedgerow reproduce flusight"
+NOTE = (
+    f"{flusight.READING}; {flusight.SOURCE}; simulated noise; "
+    "more seeds: hedgerow reproduce flusight"
+)
 PUBLIC = (
     "In reality these numbers are public. The demo treats each state's errors as secret, as they "
     "would be if states did not publish their admissions."
@@ -27,7 +30,7 @@ PUBLIC = (
 
 
 def demo(out: Out = None, json: Json = False, debug: Debug = False) -> None:
-    """Let 53 states choose real flu forecasts together, with privacy.
+    """53 US states and territories choose real flu forecasts together, with privacy.
 
     Every week, each state follows one of 12 forecasting models of CDC FluSight.
 
@@ -57,8 +60,8 @@ def demo(out: Out = None, json: Json = False, debug: Debug = False) -> None:
     better = "better" if private < own else "worse"
     OUT.print(
         f"Together and private is {better} than alone without privacy: "
-        f"{flusight.gained(private):.0%} and {flusight.gained(own):.0%} of the way from a random "
-        "model to the best one.",
+        f"it closes {flusight.gained(private):.0%} of the gap between a random model and the best "
+        f"one; learning alone closes {flusight.gained(own):.0%}.",
         markup=False,
     )
     OUT.print(PUBLIC)
@@ -73,7 +76,7 @@ def _table(done: Studies) -> Table:
     """A table for first-time readers: average errors, with the epsilon."""
     table = new_table(
         [""],
-        ("average error, %", "way to the best model", "epsilon", "delta"),
+        ("average error, %", "gap closed", "epsilon", "delta"),
         title=flusight.TITLE,
     )
     for line in flusight.outcomes(done):

@@ -63,10 +63,8 @@ def list_things(json: Json = False, plugin: Plugins = None, debug: Debug = False
                 features = [
                     feature.value for feature, able in able_to.items() if tuple(able) == names
                 ]
-                OUT.print(
-                    f"algorithms that support {', '.join(features)}: {', '.join(names) or 'none'}",
-                    markup=False,
-                )
+                shown = ", ".join(names) or "none by default"
+                OUT.print(f"algorithms that support {', '.join(features)}: {shown}", markup=False)
             anytime = [row["name"] for row in document[heading] if row["anytime"]]
             OUT.print(f"algorithms that need no horizon: {', '.join(anytime)}", markup=False)
             for family in sorted({name for row in document[heading] for name in row["families"]}):

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from rich.table import Table
 
+from hedgerow.core.losses import Gains
+from hedgerow.evaluation.recorder import OWN_BEST
+from hedgerow.evaluation.statistics import Estimate
 from hedgerow.evaluation.summary import cells, printed_columns
 from hedgerow.studies.study import Study
 
+NEGATIVE = "negative regret: better than the best single expert (or point) in hindsight"
 VERDICTS = {True: "[green]yes[/green]", False: "[red]no[/red]", None: ""}
 
 
@@ -39,9 +44,12 @@ def summary(study: Study) -> Table:
     meanings = study.meanings()
     columns = printed_columns(rows, meanings)
     explained = {"regret_bound", "regret_error", *meanings}
-    caption = "\n".join(
+    lines = [
         f"{column.heading}: {column.meaning}" for column in columns if column.name in explained
-    )
+    ]
+    if any(row.regret.mean < 0 for row in rows):
+        lines.append(NEGATIVE)
+    caption = "\n".join(lines)
     table = new_table(
         [""], [column.heading for column in columns], title=study.config.title, caption=caption
     )
@@ -51,17 +59,30 @@ def summary(study: Study) -> Table:
 
 
 def comparators(study: Study) -> Table | None:
-    """The losses of algorithms and comparators, with one column for each stream.
+    """The losses or gains of algorithms and comparators, with one column for each stream.
 
     None if there are no comparators.
     """
     streams = study.streams()
+    games = [study.config.environment_of(entry).setting for entry in study.config.algorithms]
+    gains = all(isinstance(setting.family, Gains) for setting in games)
+    alone = all(setting.players == 1 for setting in games)  # its own best expert is the best one
+    unit = "gain" if gains else "loss"
     table = new_table(
-        [""], [f"loss ({name})" if name else "loss" for name in streams], title="comparators"
+        [""], [f"{unit} ({name})" if name else unit for name in streams], title="comparators"
     )
     for part in ("algorithms", "comparators"):
-        paid = [getattr(stream, part) for stream in streams.values()]
+        paid: list[dict[str, Estimate]] = [getattr(stream, part) for stream in streams.values()]
         for label in dict.fromkeys(label for losses in paid for label in losses):
-            table.add_row(label, *(str(losses.get(label, "")) for losses in paid))
+            if alone and part == "comparators" and label == OWN_BEST:
+                continue
+            table.add_row(label, *(_cell(losses.get(label), gains) for losses in paid))
         table.add_section()
     return table if any(stream.comparators for stream in streams.values()) else None
+
+
+def _cell(loss: Estimate | None, gains: bool) -> str:
+    """A loss, or minus the loss, which is a gain."""
+    if loss is None:
+        return ""
+    return str(replace(loss, mean=0.0 - loss.mean) if gains else loss)

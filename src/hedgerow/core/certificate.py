@@ -117,9 +117,10 @@ class Person(Unit):
     may_span_clients: bool
 
     def words(self) -> str:
-        records = "1 record" if self.appearances == 1 else f"{self.appearances} records"
+        if self.appearances == 1:
+            return "one person with one record"
         where = "across clients" if self.may_span_clients else "at one client"
-        return f"one person with at most {records} {where}"
+        return f"one person with at most {self.appearances} records {where}"
 
     def adjacency(self) -> str:
         where = "of any clients" if self.may_span_clients else "of one client"

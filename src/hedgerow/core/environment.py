@@ -80,7 +80,7 @@ class Traits:
                 if able is None
                 else f"choose one of {', '.join(names)}"
                 if names
-                else "no registered algorithm does"
+                else "no algorithm does with its default parameters"
             )
             raise Unsupported(f"{algorithm} does not support {feature.value}; {others}.")
 

@@ -378,7 +378,7 @@ class AlgorithmSpec(ABC):
             able = ", ".join(family.__name__ for family in self.traits.families)
             raise Unsupported(
                 f"{name} does not support the loss family {type(setting.family).__name__}. "
-                f"It supports {able}."
+                f"It supports {able}; `hedgerow list` shows which algorithms do."
             )
         return self.resolve(setting)
 

@@ -1,10 +1,10 @@
 """Real flu forecasts: do states that share under privacy do better than states on their own?
 
-Every week, 53 US states choose one of 12 forecasting models (CDC FluSight, 56 weeks of 2021-23, one
-week ahead). Together they learn with differential privacy at epsilon = 1; alone, a state learns
-from its own errors only, with privacy or without. The loss of a week is the error of the forecast
-as a share of the state's peak so far, as `FluSight` defines it. A figure is the average error over
-states and weeks, in percent.
+Every week, 53 US states and territories choose one of 12 forecasting models (CDC FluSight, 56 weeks
+of 2021-23, one week ahead). Together they learn with differential privacy at epsilon = 1; alone, a
+state learns from its own errors only, with privacy or without. The loss of a week is the error of
+the forecast as a share of the state's peak so far, as `FluSight` defines it. A figure is the
+average error over states and weeks, in percent.
 
 Intervals are over the noise of the algorithms; the data are one history and have no interval. A
 state alone has its own noise: `FluSight(location="each")` plays the states in turn, and a pass over
@@ -122,7 +122,7 @@ AVERAGE = 100 * STATES.average_loss / len(STATES.weeks)  # of the plain average 
 
 
 def gained(value: float) -> float:
-    """How far a value is on the way from a random model (0) to the best in hindsight (1).
+    """The share of the gap between a random model (0) and the best in hindsight (1) that is closed.
 
     >>> gained(RANDOM), gained(BEST)
     (0.0, 1.0)
@@ -169,9 +169,9 @@ def _message(done: Studies) -> str:
     private, own = percent(done["together"], PHASED).mean, percent(done["alone-open"], OPEN).mean
     return (
         f"average error {private:.1f} % together and private, {own:.1f} % alone without privacy:"
-        f" {gained(private):.0%} and {gained(own):.0%} of the way from a random model"
-        " to the best in hindsight; the plain average of all forecasts, which learns nothing, has"
-        f" {AVERAGE:.1f} %"
+        f" sharing closes {gained(private):.0%} of the gap between a random model and the best in"
+        f" hindsight, learning alone {gained(own):.0%}; the plain average of all forecasts, which"
+        f" learns nothing, has {AVERAGE:.1f} %"
     )
 
 
@@ -208,8 +208,8 @@ def outcomes(done: Studies) -> list[Outcome]:
 
 
 TITLE = (
-    f"How far off was the flu forecast that a state followed? {len(STATES.locations)} states,"
-    f" {len(STATES.weeks)} weeks, {len(STATES.models)} models"
+    f"How far off was the flu forecast that a state followed? {len(STATES.locations)} US states and"
+    f" territories, {len(STATES.weeks)} weeks, {len(STATES.models)} models"
 )
 READING = f"left is better; private: epsilon = {EPSILON:g}; bars: 95 % confidence over the noise"
 SOURCE = "data: CDC FluSight, CC BY 4.0 (some models MIT)"
@@ -230,7 +230,7 @@ def picture(done: Studies, path: Path, note: str) -> None:
         )
         for line in outcomes(done)
     ]
-    value = "average error, in % of the largest number of weekly admissions expected so far"
+    value = "average error, in % of the highest weekly forecast for the state so far"
     plot_dots(rows, path, TITLE, value, note, mark=ALONE)
 
 

@@ -157,7 +157,7 @@ def draw(done: Studies, path: Path) -> None:
 EXPERIMENT = Experiment(
     id="gao2024-figure1",
     title="Fed-DP-OPE-Stoch against Limited Updates (Gao et al. 2024, Figure 1)",
-    claim="ten clients regret significantly less than a single player with Limited Updates",
+    claim="ten clients have significantly less regret than one player with Limited Updates",
     studies=studies,
     judge=judge,
     draw=draw,

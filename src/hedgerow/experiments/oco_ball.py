@@ -232,8 +232,8 @@ EXPERIMENT = Experiment(
     id="oco-ball",
     title="Private online convex optimisation in a ball (Asi et al. 2023, section 5)",
     claim=(
-        "Limited Updates regret less than DP-FTRL on stochastic losses, and covers do on a line at"
-        " epsilon = T^(-1/4)"
+        "Limited Updates has less regret than DP-FTRL on stochastic losses, and so have covers on a"
+        " line at epsilon = T^(-1/4)"
     ),
     studies=studies,
     judge=judge,

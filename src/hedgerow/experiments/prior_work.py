@@ -1,12 +1,12 @@
-"""Prior work that texts on private experts compare with: tree sums against the newer algorithms.
+"""Prior work: tree sums compared with newer algorithms.
 
 Agarwal and Singh (2017) follow the leader, and Jain and Thakurta (2014) use exponential weights, on
 sums from a binary tree. Asi et al. (2023) quote their regret as sqrt(T ln d) + d ln d ln^2 T /
-epsilon for pure privacy, with sqrt(d ln(1/delta)) in place of d for approximate privacy. Trees are
-for few experts, their dartboard for many: it pays ln d only. Jacobsen and Fawaz (2026) play the
-leader with the least noise and with the least regret bound, and find the first much better. All
-algorithms here have the same budget and play the same streams: Bernoulli losses of mean 0.5, with
-one better expert.
+epsilon for pure privacy, with sqrt(d ln(1/delta)) in place of d for approximate privacy. Trees
+suit few experts. The dartboard suits many: its cost grows only with ln d. Jacobsen and Fawaz (2025)
+play the leader with the least noise and with the least regret bound, and find the first much
+better. All algorithms here have the same budget and play the same streams: Bernoulli losses of mean
+0.5, with one better expert.
 """
 
 from __future__ import annotations

@@ -184,14 +184,18 @@ _TOP = (
 _BARE = re.compile(r"^([+-]?)\.(\d)")  # TOML requires a digit before the point
 
 
-def typed(kind: type[Any], table: Mapping[str, Any], where: str) -> Any:
-    """Build the dataclass `kind` from plain values. Errors name unknown keys and wrong types."""
+def typed(kind: type[Any], table: Mapping[str, Any], where: str, of: str = "") -> Any:
+    """Build the dataclass `kind` from plain values. Errors name unknown keys and wrong types.
+
+    `of` is the name of what the keys belong to.
+    """
     hints = get_type_hints(kind)
     known = {f.name: f for f in fields(kind) if f.init}
     values = {}
     for key, value in table.items():
         if key not in known:
-            raise InvalidValue(f"Unknown key {where}.{key}; {nearest(key, known)}")
+            owner = f" of {of}" if of else ""
+            raise InvalidValue(f"Unknown key {where}.{key}{owner}; {nearest(key, known)}")
         if hints[key] is Environment:
             values[key] = _named(ENVIRONMENTS, value, f"{where}.{key}")
             continue
@@ -217,6 +221,7 @@ def _named(registry: Any, table: Any, where: str, extra: Sequence[str] = ()) -> 
         registry[table["name"]],
         {k: v for k, v in table.items() if k != "name" and k not in extra},
         where,
+        table["name"],
     )
 
 

@@ -17,17 +17,18 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import LOSSES
 from hedgerow.core.validate import nearest
-from hedgerow.environments.adversaries import BOUND_HOLDS_FOR, covered
+from hedgerow.environments.adversaries import covered, holds_for
 from hedgerow.environments.hard.lower_bounds import hidden_expert_regret
 from hedgerow.environments.measures import measures_of
 from hedgerow.evaluation.recorder import RunResult
 from hedgerow.evaluation.statistics import Estimate
-from hedgerow.evaluation.summary import Stream, SummaryRow, summarise, summary_text
+from hedgerow.evaluation.summary import Stream, SummaryRow, bound_words, summarise, summary_text
 from hedgerow.records.schema import STAMP
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.storage.results import Kept
 
 ROWS_SHOWN = 15
+ROUNDING = 1e-12  # of a bound that is capped at the largest regret
 
 
 @dataclass(frozen=True, repr=False)
@@ -277,20 +278,16 @@ def _columns(rows: list[dict[str, Any]]) -> dict[str, list[Any]]:
 def notes(algorithm: Algorithm, environment: Environment) -> list[str]:
     """All notes on an algorithm in this game; often none."""
     outside = _not_covered(algorithm, environment)
-    if not _usual_game(algorithm):
-        return [*outside, *_large_delta(algorithm)]
+    return [*outside, *budget_notes(algorithm, bound=not outside)]
+
+
+def budget_notes(algorithm: Algorithm, bound: bool = True) -> list[str]:
+    """The notes that apply for any losses: a vacuous bound, a budget too small, a large delta."""
     return [
-        *(outside or _vacuous_bound(algorithm)),
-        *_too_private(algorithm),
+        *(_vacuous_bound(algorithm) if bound else []),
+        *(_too_private(algorithm) if _usual_game(algorithm) else []),
         *_large_delta(algorithm),
     ]
-
-
-def budget_notes(algorithm: Algorithm) -> list[str]:
-    """The notes that apply for any losses: a vacuous bound, a budget too small, a large delta."""
-    if not _usual_game(algorithm):
-        return _large_delta(algorithm)
-    return [*_vacuous_bound(algorithm), *_too_private(algorithm), *_large_delta(algorithm)]
 
 
 def _usual_game(algorithm: Algorithm) -> bool:
@@ -301,20 +298,26 @@ def _usual_game(algorithm: Algorithm) -> bool:
 
 
 def _vacuous_bound(algorithm: Algorithm) -> list[str]:
-    """A note if the bound is the number of rounds, which holds for every algorithm."""
-    bound, rounds = algorithm.regret_bound, algorithm.setting.rounds
-    if bound is None or bound.value < rounds:
+    """A note if the bound is not below the largest regret, which no algorithm exceeds."""
+    bound, setting = algorithm.regret_bound, algorithm.setting
+    if bound is None or setting.horizon is None:
+        return []
+    low, high = setting.family.bounds
+    if bound.value < setting.horizon * (high - low) * (1 - ROUNDING):
         return []
     text = f"the regret bound of {algorithm.name} is vacuous here"
-    return [f"{text}: it is the number of rounds, {rounds:,}, and no regret is larger"]
+    if _usual_game(algorithm):
+        return [f"{text}: it is the number of rounds, {setting.rounds:,}, and no regret is larger"]
+    return [f"{text}: no regret is larger than {bound_words(setting.horizon * (high - low))}"]
 
 
 def _not_covered(algorithm: Algorithm, environment: Environment) -> list[str]:
     bound = algorithm.regret_bound
     if bound is None or covered(bound, environment):
         return []
-    text = f"the regret bound of {algorithm.name} is for {BOUND_HOLDS_FOR[bound.covers]}"
-    here = BOUND_HOLDS_FOR[environment.traits.adversary]
+    family = algorithm.setting.family
+    text = f"the regret bound of {algorithm.name} is for {holds_for(bound.covers, family)}"
+    here = holds_for(environment.traits.adversary, family)
     return [f"{text}; this environment has {here}, for which nothing is proven"]
 
 

@@ -41,7 +41,7 @@ PROOF = "cover_dartboard.md"
 
 
 def ball_cover(radius: float, width: int, resolution: float) -> Array:
-    """Return points of the ball such that none of the ball is farther than `resolution` from all.
+    """Return points such that every point of the ball is within `resolution` of one of them.
 
     They are a cubic grid whose cells have half-diagonal `resolution`; grid points just outside are
     moved onto the rim, which brings them closer to every point of the ball.
@@ -215,6 +215,7 @@ class CoverDartboard(AlgorithmSpec):
         forms={"pure": {"delta": 0.0}},
         meanings={
             "points": "number of points in the cover",
+            **ShrinkingDartboard.traits.meanings,
             "resolution": "largest distance of a point of the ball from the cover",
         },
         families=(SquaredError, Logistic, Huber, Linear),

@@ -1,8 +1,8 @@
 """Federated private Frank-Wolfe: phases of 1, 2, 4, ... rounds, gradients estimated on trees.
 
 The point of a phase is computed from the records of the phase before it, and from nothing else.
-Every record is in the batch of one vertex of one tree, so it is protected once and for all. At each
-leaf the clients send an estimate of the gradient, and the point moves towards the expert with the
+Every record is in the batch of one vertex of one tree, so it is used once. At each leaf
+the clients send an estimate of the gradient, and the point moves towards the expert with the
 smallest coordinate. The regret bound assumes that records are independent and follow one law.
 
 The algorithm is Fed-DP-OPE-Stoch (Algorithms 1 to 3) of Gao, Huang and Yang 2024; with one client
@@ -108,8 +108,8 @@ class FrankWolfe(AlgorithmSpec):
         None (default): the one with the smallest proven regret that the budget allows. Not with
         noise="leaf" and trust="central", where the server chooses.
     trees
-        The largest number of trees in a phase (T1), from 0 to 12. None (default): in every phase
-        the number with the smallest proven excess.
+        The largest number of `trees` in a phase (T_1 in the paper), from 0 to 12. None (default):
+        in every phase the number with the smallest proven excess.
     honest
         The number of clients whose shares of noise must be enough. None (default): clients - 1.
         Only with trust="distributed".

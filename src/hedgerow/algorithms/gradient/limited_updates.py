@@ -371,7 +371,7 @@ class LimitedUpdates(AlgorithmSpec):
         noise that protects it.
     subroutine
         "gradient" (default): phased gradient descent. "selection": one private choice of an expert
-        per block, for linear losses. This is `phased_selection`, which is what is built then.
+        per block, for linear losses. This builds `phased_selection`.
     noise
         The law of the noise: "gaussian" needs delta > 0; "euclidean" (smaller) and "laplace" (with
         an exact sampler for real data) are pure. None (default): "gaussian" if delta > 0, otherwise

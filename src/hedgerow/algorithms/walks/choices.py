@@ -37,7 +37,7 @@ from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.record import Record, of_own_expert
 from hedgerow.core.rounding import root_up, round_up
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import at_least, expect, positive
+from hedgerow.core.validate import at_least, expect
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.calibrate import gaussian_scale, settled
 from hedgerow.privacy.composition.groups import appearances
@@ -81,8 +81,8 @@ class WalkSpec(AlgorithmSpec):
         if self.mu is not None:
             rule = "to be absent: give mu, or epsilon and delta"
             expect(self.epsilon is None, "epsilon", self.epsilon, rule)
-            if self.mu != inf:
-                positive("mu", self.mu)
+            number = isinstance(self.mu, int | float) and not isinstance(self.mu, bool)
+            expect(number and self.mu > 0, "mu", self.mu, "> 0 (or inf: no noise)")
         expect(0 < self.delta < 1, "delta", self.delta, "in (0, 1), for example 1e-6")
         at_least("appearances", self.appearances, 1)
         self.budget()  # refuses a wrong one
@@ -90,7 +90,8 @@ class WalkSpec(AlgorithmSpec):
             self.trust == "local" or self.reports == "each",
             "trust",
             self.trust,
-            f"to be 'local' with reports={self.reports!r}: nobody else reports about an expert",
+            f"to be 'local' with reports={self.reports!r}: "
+            "only one client reports about each expert",
         )
         expect(
             self.trust == "local" or not self.sized,

@@ -1,8 +1,9 @@
-"""Walk batches: the walk leader, which looks at new reports only now and then (RW-AdaBatch).
+"""Walk batches: the walk leader, updated in batches (RW-AdaBatch).
 
 If the leader is far ahead it stays the leader for some rounds, almost surely. So the reports of
-these rounds wait and are added all at once. Plays are the same, but they depend on sums of whole
-batches only: a record hides among the others of its batch. `proofs/walk_batches.md` has the proofs.
+these rounds wait and are added all at once. Plays almost never change, and the
+public learns less about later records, because plays depend on sums of whole batches only.
+`proofs/walk_batches.md` has the proofs.
 """
 
 from __future__ import annotations
@@ -161,7 +162,7 @@ class WalkBatches(WalkLeader):
         The budget in (epsilon, delta)-DP instead of mu. Default of delta: 1e-6.
     reports
         "each" (default): every client reports about all experts in every round. "slot": one client
-        reports in each round, and who it is is public. "silo": client i reports about expert i
+        reports in each round, and the reporter is public. "silo": client i reports about expert i
         only; such a game has one decider.
     trust
         "local" (default): every client adds all the noise that protects it. "distributed": every
@@ -197,7 +198,7 @@ class WalkBatches(WalkLeader):
 
     References
     ----------
-    Jacobsen and Fawaz 2026, Algorithm 1; its law of batch sizes is corrected here.
+    Jacobsen and Fawaz 2025, Algorithm 1; its law of batch sizes is corrected here.
     """
 
     traits: ClassVar[SpecTraits] = SpecTraits(

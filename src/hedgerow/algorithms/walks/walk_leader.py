@@ -265,7 +265,7 @@ class WalkLeader(WalkSpec):
         The budget in (epsilon, delta)-DP instead of mu. Default of delta: 1e-6.
     reports
         "each" (default): every client reports about all experts in every round. "slot": one client
-        reports in each round, and who it is is public. "silo": client i reports about expert i
+        reports in each round, and the reporter is public. "silo": client i reports about expert i
         only; such a game has one decider.
     trust
         "local" (default): every client adds all the noise that protects it. "distributed": every
@@ -302,7 +302,7 @@ class WalkLeader(WalkSpec):
 
     References
     ----------
-    Jacobsen and Fawaz 2026; Devroye, Lugosi and Neu 2013.
+    Jacobsen and Fawaz 2025; Devroye, Lugosi and Neu 2013.
     """
 
     traits: ClassVar[SpecTraits] = SpecTraits(

@@ -321,7 +321,7 @@ class WalkMeta(WalkSpec):
     gain_range
         The largest difference of the gains (or losses) of two experts at one client in one round.
         The noise of the choice is scaled to it. None (default): as declared in the setting. With
-        a smaller number, the regret bound is not stated.
+        a smaller number no regret bound is given.
 
     Guarantee
     ---------
@@ -362,6 +362,12 @@ class WalkMeta(WalkSpec):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        expect(
+            isinstance(self.forecasters, tuple),
+            "forecasters",
+            self.forecasters,
+            'to be a tuple of names, such as ("leader",)',
+        )
         expect(len(self.forecasters) > 0, "forecasters", self.forecasters, "to name at least one")
         FORECASTERS.panel(self.forecasters)  # refuses unknown names
         for name, allowed in {

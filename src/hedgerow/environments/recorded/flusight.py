@@ -67,7 +67,7 @@ class Forecasts:
 
 @dataclass(frozen=True, kw_only=True)
 class FluSight(Environment):
-    """Real flu forecasts: every week, 53 US states choose which forecasting model to follow.
+    """Real flu forecasts: every week, 53 US states and territories choose which model to follow.
 
     The experts are the models of CDC FluSight, the clients the 50 states, Washington DC, Puerto
     Rico and the Virgin Islands, and the rounds 56 weeks of the seasons 2021-22 and 2022-23. The
