@@ -231,6 +231,17 @@ def test_the_bound_is_certified_for_one_client_and_conditional_for_more() -> Non
     assert found > both.parameters["regret_if_alike"]
 
 
+def test_frank_wolfe_is_frank_wolfe() -> None:
+    games = hr.LimitedUpdates(subroutine="frank_wolfe").games()
+    assert games is not None
+    one = hr.LimitedUpdates(subroutine="frank_wolfe").build(games.setting)
+    assert one.fingerprint() == hr.FrankWolfe().build(games.setting).fingerprint()
+    with pytest.raises(hr.HedgerowError, match="use subroutine='frank_wolfe'"):
+        hr.LimitedUpdates().build(games.setting)
+    with pytest.raises(InvalidValue, match="only with subroutine='gradient'"):
+        hr.LimitedUpdates(subroutine="frank_wolfe", clip=1.0)
+
+
 def test_selection_is_phased_selection() -> None:
     setting = hr.Setting(clients=3, experts=5, horizon=64)
     one = hr.LimitedUpdates(subroutine="selection").build(setting)

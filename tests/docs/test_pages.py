@@ -94,14 +94,16 @@ def test_the_stored_choices_follow_from_the_stored_measurements(table: dict[str,
 
 
 def test_every_algorithm_is_measured() -> None:
-    """Every algorithm that chooses experts; points are another game."""
+    """Every algorithm that chooses experts; points are another game, which `cover_dartboard` is
+    for: on experts it is the shrinking dartboard.
+    """
     built_in = {
         name
         for name, kind in ALGORITHMS.items()
         if kind.__module__.startswith("hedgerow.")
         and kind().build(Setting(2, 2, 8)).plays == "expert"
     }
-    assert {candidate.name for candidate in candidates()} == built_in
+    assert {candidate.name for candidate in candidates()} == built_in - {"cover_dartboard"}
 
 
 def test_the_chart_names_algorithms_that_fit(

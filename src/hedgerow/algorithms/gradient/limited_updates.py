@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 
 from hedgerow.algorithms.gradient.clipped import KNOWN, Shortened, farthest
+from hedgerow.algorithms.gradient.frank_wolfe import FrankWolfe
 from hedgerow.algorithms.gradient.phased_gradient import phased_gradient
 from hedgerow.algorithms.gradient.subroutine import Law, Subroutine, Trust
 from hedgerow.algorithms.gradient.trial_games import huber_games
@@ -29,6 +30,7 @@ from hedgerow.core.certificate import (
     Proof,
     trusted_server,
 )
+from hedgerow.core.convex import OnSimplex
 from hedgerow.core.domain import Domain
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.games import Games
@@ -371,7 +373,8 @@ class LimitedUpdates(AlgorithmSpec):
         noise that protects it.
     subroutine
         "gradient" (default): phased gradient descent. "selection": one private choice of an expert
-        per block, for linear losses. This builds `phased_selection`.
+        per block, for linear losses. This builds `phased_selection`. "frank_wolfe": private
+        Frank-Wolfe steps, for points of the simplex. This builds `frank_wolfe`.
     noise
         The law of the noise: "gaussian" needs delta > 0; "euclidean" (smaller) and "laplace" (with
         an exact sampler for real data) are pure. None (default): "gaussian" if delta > 0, otherwise
@@ -431,13 +434,13 @@ class LimitedUpdates(AlgorithmSpec):
             "noise_deviation": "root mean square length of the noise of a mean report, in steps",
         },
         anytime=True,
-        families=KNOWN,
+        families=(*KNOWN, OnSimplex),
     )
 
     epsilon: float = 1.0
     delta: float = 1e-6
     trust: Trust = "central"
-    subroutine: Literal["gradient", "selection"] = "gradient"
+    subroutine: Literal["gradient", "selection", "frank_wolfe"] = "gradient"
     noise: Law | None = None
     clip: float | None = None
     phases: int | None = None
@@ -447,13 +450,13 @@ class LimitedUpdates(AlgorithmSpec):
         check_budget(self.epsilon, self.delta)
         options = {
             "trust": get_args(Trust),
-            "subroutine": ("gradient", "selection"),
+            "subroutine": ("gradient", "selection", "frank_wolfe"),
             "noise": (None, *get_args(Law)),
         }
         for name, allowed in options.items():
             words = tuple(word for word in allowed if word is not None)
             expect(getattr(self, name) in allowed, name, getattr(self, name), f"in {words}")
-        if self.subroutine == "selection":
+        if self.subroutine != "gradient":
             rule = "only with subroutine='gradient'"
             expect(self.noise is None, "noise", self.noise, rule)
             expect(self.clip is None, "clip", self.clip, rule)
@@ -471,14 +474,18 @@ class LimitedUpdates(AlgorithmSpec):
         expect(self.delta == 0 or not pure, "delta", self.delta, text)
 
     def resolve(self, setting: Setting) -> Algorithm:
+        delta = 0.0 if self.trust == "central" else self.delta  # private choices spend no delta
+        if self.subroutine == "frank_wolfe":
+            return FrankWolfe(self.epsilon, delta, self.trust).build(setting)
         if self.subroutine == "selection":
             if not isinstance(setting.family, Linear):
                 raise Unsupported(
                     "subroutine='selection' chooses experts and needs linear losses, "
                     f"not {type(setting.family).__name__}."
                 )
-            delta = 0.0 if self.trust == "central" else self.delta
             return PhasedSelection(self.epsilon, delta, self.trust).build(setting)
+        if isinstance(setting.family, OnSimplex):
+            raise Unsupported("subroutine='gradient' plays a ball; use subroutine='frank_wolfe'.")
         method = phased_gradient(
             setting,
             Budget(self.epsilon, self.delta),
@@ -505,4 +512,6 @@ class LimitedUpdates(AlgorithmSpec):
 
     def games(self) -> Games | None:
         """Return games of Huber losses; the selection plays experts."""
+        if self.subroutine == "frank_wolfe":
+            return FrankWolfe(self.epsilon, 0.0, self.trust).games()
         return None if self.subroutine == "selection" else huber_games(horizon=16)
