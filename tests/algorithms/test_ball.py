@@ -14,6 +14,7 @@ import hedgerow as hr
 from hedgerow.algorithms.gradient.clipped import clipped, require_smooth
 from hedgerow.algorithms.gradient.cover_dartboard import Scale, ball_cover, finest
 from hedgerow.algorithms.gradient.limited_updates import Released, Report, blocks, reduction
+from hedgerow.algorithms.gradient.noisy_ftrl import Leader
 from hedgerow.algorithms.gradient.phased_gradient import (
     SLACK,
     Phase,
@@ -402,6 +403,18 @@ def test_without_noise_ftrl_is_the_regularised_leader() -> None:
         expected = family.domain.project(-total / (3 * 4.0))
         assert np.abs(played - expected).max() < 1e-4  # the lattice, and least squares
         total += family.gradient(shown, played).sum(axis=0)
+
+
+@pytest.mark.parametrize(("trust", "kept"), [("central", 0), ("local", 10)])
+def test_the_server_decodes_and_clients_keep_only_the_filter(trust: Any, kept: int) -> None:
+    """All clients play what the server broadcasts; with noise of their own they filter, too."""
+    setting = hr.Setting(clients=2, experts=3, horizon=512, family=HUBER)
+    client = hr.NoisyFTRL(trust=trust).build(setting).client
+    state = client.start(NoNoise().everyone("client", 2))
+    assert state.filtered.shape == (2, kept, 3)
+    point = np.array([0.1, 0.2, 0.3])
+    after: Any = client.receive(state, Leader(1, point))
+    assert after.point.tolist() == [point.tolist()] * 2
 
 
 def test_a_better_factorisation_has_a_smaller_bound() -> None:

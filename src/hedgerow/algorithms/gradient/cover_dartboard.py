@@ -214,6 +214,7 @@ class CoverDartboard(AlgorithmSpec):
     traits: ClassVar[SpecTraits] = SpecTraits(
         forms={"pure": {"delta": 0.0}},
         meanings={
+            **ShrinkingDartboard.traits.meanings,
             "points": "number of points in the cover",
             **ShrinkingDartboard.traits.meanings,
             "resolution": "largest distance of a point of the ball from the cover",

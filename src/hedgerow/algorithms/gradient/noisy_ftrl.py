@@ -26,6 +26,7 @@ from hedgerow.algorithms.shared.noisy_reports import gaussian_share, noisy_repor
 from hedgerow.algorithms.shared.totals import check_interval
 from hedgerow.core.certificate import Certificate, Channel, Proof, trusted_server
 from hedgerow.core.convex import CrossEntropy, Huber, Logistic, SquaredError
+from hedgerow.core.domain import Domain
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.games import Games
 from hedgerow.core.lattice import Array, clip_to_lattice
@@ -42,14 +43,14 @@ from hedgerow.privacy.curves import Quoted
 from hedgerow.privacy.mechanisms import GaussianNoise
 
 PROOF = "noisy_ftrl.md"
-ANNOUNCED = {"NoisySum.rounds": Channel.TIMING, "NoisySum.released": Channel.BROADCASTS}
+ANNOUNCED = {"Leader.rounds": Channel.TIMING, "Leader.point": Channel.BROADCASTS}
 
 
 @dataclass(frozen=True)
-class NoisySum(Broadcast):
-    """The sum of the filtered gradients of all clients, with noise."""
+class Leader(Broadcast):
+    """The point to play: the regularised leader on the decoded sums."""
 
-    released: Array
+    point: Array
 
 
 @dataclass(frozen=True)
@@ -61,21 +62,19 @@ class Gradients(Upload):
 
 @dataclass(frozen=True)
 class ClientState:
-    """The point to play, gradients since the last upload, and both filters: exchanges, memory."""
+    """The point to play, gradients since the last upload, and the filter: uploads, memory."""
 
     point: Array
     gradients: Array
-    exchanges: np.ndarray
+    uploads: np.ndarray
     filtered: Array
-    decoded: Array
 
 
 @dataclass(frozen=True)
-class Regularised:
-    """Plays the regularised leader and adds up clipped gradients at it.
+class Following:
+    """Plays the point of the server and adds up clipped gradients at it.
 
-    If there is an encoder, the sums are filtered and get noise before they leave the client. The
-    broadcasts are decoded by every client, so that all play the same point.
+    If there is an encoder, the sums are filtered and get noise before they leave the client.
     """
 
     state: ClassVar[type[Any]] = ClientState
@@ -83,34 +82,20 @@ class Regularised:
     width: int
     family: Family
     clip: float
-    factorisation: Factorisation
-    weight: float
     encoder: LatticeEncoder | None = None
     reporting: GaussianNoise | None = None
 
     def start(self, noise: Noise) -> ClientState:
         shape = (*noise.batch, self.width)
         point = np.broadcast_to(self.family.domain.centre(self.width), shape)
-        rows = [filter.start(shape).memory for filter in (self.factorisation.decoder,)]
         own = np.zeros((0, *shape)) if self.encoder is None else self.encoder.start(shape).memory
-        decoded, filtered = (np.moveaxis(memory, 0, -2).copy() for memory in (*rows, own))
-        # -1: the opening broadcast is no sum
-        return ClientState(
-            point, np.zeros(shape), np.full(noise.batch, -1, np.int64), filtered, decoded
-        )
+        filtered = np.moveaxis(own, 0, -2).copy()
+        return ClientState(point, np.zeros(shape), np.zeros(noise.batch, np.int64), filtered)
 
-    def receive(self, state: ClientState, broadcast: NoisySum) -> ClientState:
-        count, shape = int(state.exchanges.flat[0]), state.gradients.shape
-        fresh = replace(state, gradients=np.zeros(shape), exchanges=np.asarray(state.exchanges + 1))
-        if count < 0:
-            return fresh
-        memory = np.ascontiguousarray(np.moveaxis(state.decoded, -2, 0))
-        released = np.broadcast_to(broadcast.released, shape)
-        sums, after = self.factorisation.decoder.step(FilterState(count, memory), released)
-        domain = self.family.domain
-        point = domain.project(domain.centre(self.width) - sums / self.weight)
-        decoded = np.ascontiguousarray(np.moveaxis(after.memory, 0, -2))
-        return replace(fresh, point=point, decoded=decoded)
+    def receive(self, state: ClientState, broadcast: Leader) -> ClientState:
+        shape = state.gradients.shape
+        point = np.broadcast_to(broadcast.point, shape)
+        return replace(state, point=point, gradients=np.zeros(shape))
 
     def play(self, state: ClientState, context: Context, noise: Noise) -> tuple[Array, ClientState]:
         del context, noise
@@ -134,22 +119,24 @@ class Regularised:
     def upload(self, state: ClientState, noise: Noise) -> tuple[Gradients, ClientState]:
         if self.encoder is None or self.reporting is None:
             return Gradients(state.gradients), state
-        count = max(0, int(state.exchanges.flat[0]))
+        count = int(state.uploads.flat[0])
         values, memory = self.encoder.step_clients(count, state.filtered, state.gradients)
-        return Gradients(noise.release(self.reporting, values)), replace(state, filtered=memory)
+        after = replace(state, uploads=np.asarray(state.uploads + 1), filtered=memory)
+        return Gradients(noise.release(self.reporting, values)), after
 
 
 @dataclass(frozen=True)
 class ServerState:
-    """The number of exchanges, and the memory of the filter."""
+    """The number of exchanges, and the memories of the encoder (if it is here) and the decoder."""
 
     exchanges: int
     filtered: Array
+    decoded: Array
 
 
 @dataclass(frozen=True)
-class Summing:
-    """Releases the filtered sum of all clients' gradients.
+class Leading:
+    """Decodes noisy sums of all clients' gradients and broadcasts the regularised leader.
 
     If there is an encoder, it filters and adds the noise. Without one the uploads are noisy.
     """
@@ -158,24 +145,29 @@ class Summing:
 
     width: int
     every: int
+    domain: Domain
+    factorisation: Factorisation
+    weight: float
     encoder: LatticeEncoder | None = None
     releasing: GaussianNoise | None = None
 
-    def open(self, noise: Noise) -> tuple[NoisySum, ServerState]:
+    def open(self, noise: Noise) -> tuple[Leader, ServerState]:
         del noise
         shape = (self.width,)
         memory = np.zeros((0, *shape)) if self.encoder is None else self.encoder.start(shape).memory
-        return NoisySum(self.every, np.zeros(shape)), ServerState(0, memory)
+        decoded = self.factorisation.decoder.start(shape).memory
+        return Leader(self.every, self.domain.centre(self.width)), ServerState(0, memory, decoded)
 
     def aggregate(
         self, state: ServerState, uploads: Gradients, noise: Noise
-    ) -> tuple[NoisySum, ServerState]:
-        released, memory = uploads.gradients, state.filtered
+    ) -> tuple[Leader, ServerState]:
+        count, released, memory = state.exchanges, uploads.gradients, state.filtered
         if self.encoder is not None and self.releasing is not None:
-            before = FilterState(state.exchanges, memory)
-            filtered, after = self.encoder.step(before, released)
+            filtered, after = self.encoder.step(FilterState(count, memory), released)
             released, memory = noise.release(self.releasing, filtered), after.memory
-        return NoisySum(self.every, released), ServerState(state.exchanges + 1, memory)
+        sums, decoded = self.factorisation.decoder.step(FilterState(count, state.decoded), released)
+        point = self.domain.project(self.domain.centre(self.width) - sums / self.weight)
+        return Leader(self.every, point), ServerState(count + 1, memory, decoded.memory)
 
 
 @dataclass(frozen=True)
@@ -201,8 +193,8 @@ class NoisyFTRL(AlgorithmSpec):
         Rounds between two exchanges: from 1 (default) to the horizon.
     factorisation
         Which noise: "tree" (default, as in Kairouz et al. 2021, with least squares), "blt" (smaller
-        noise, a few buffers), "root" (the square root, which remembers everything), "banded" or
-        "independent".
+        noise, a few buffers), "root" (the square root, which remembers everything), "banded",
+        "epochs", "dense", "naive_tree" or "independent"; see `factorise`.
     buffers
         How many earlier vectors the filter of "blt" and "banded" keeps, at least 1. Default 4.
     clip
@@ -286,8 +278,8 @@ class NoisyFTRL(AlgorithmSpec):
         off = (1 if central else clients) * encoder.rounding() / 2 * factors.errors().max
         moves = batch_moves(setting, self.every, errors, off)
         weight = self.penalty or sqrt(2 * moves) / farthest(family.domain, width)
-        client = Regularised(width, family, clip, factors, clients * weight)
-        server = Summing(width, self.every)
+        client = Following(width, family, clip)
+        server = Leading(width, self.every, family.domain, factors, clients * weight)
         if central:
             server = replace(server, encoder=encoder, releasing=mechanism)
         else:
@@ -300,7 +292,7 @@ class NoisyFTRL(AlgorithmSpec):
             server=server,
             certificate=self._certificate(setting, mechanism),
             upload=Gradients,
-            broadcast=NoisySum,
+            broadcast=Leader,
             plays="point",
             regret_bound=RegretBound(
                 regret_bound(setting, moves, weight), "adaptive", Proof(PROOF, "regret")
