@@ -239,7 +239,7 @@ def test_frank_wolfe_is_frank_wolfe() -> None:
     assert one.fingerprint() == hr.FrankWolfe().build(games.setting).fingerprint()
     with pytest.raises(hr.HedgerowError, match="use subroutine='frank_wolfe'"):
         hr.LimitedUpdates().build(games.setting)
-    with pytest.raises(InvalidValue, match="only with subroutine='gradient'"):
+    with pytest.raises(hr.HedgerowError, match="only with subroutine='gradient'"):
         hr.LimitedUpdates(subroutine="frank_wolfe", clip=1.0)
 
 
