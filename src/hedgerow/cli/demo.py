@@ -30,7 +30,7 @@ PUBLIC = (
 
 
 def demo(out: Out = None, json: Json = False, debug: Debug = False) -> None:
-    """53 US states and territories choose real flu forecasts together, with privacy.
+    """53 US states and territories choose flu forecasts with privacy.
 
     Every week, each state follows one of 12 forecasting models of CDC FluSight.
 
