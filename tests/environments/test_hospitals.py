@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
+from hedgerow.algorithms.walks.reports import Reporter
 from hedgerow.core.environment import Feature
-from hedgerow.core.errors import HedgerowError, InvalidValue, MissingData, Unsupported
+from hedgerow.core.errors import HedgerowError, InvalidValue, MissingData
 from hedgerow.core.lattice import round_to_lattice
 from hedgerow.environments.recorded.hospitals import (
     BEDS,
@@ -195,12 +196,14 @@ def test_the_official_file_comes_first(made_up: Path) -> None:
     assert Hospitals().weeks.hospitals == ("G", "H")
 
 
-def test_reports_without_public_sizes_are_refused_by_name(made_up: Path) -> None:
+def test_reports_without_public_sizes_take_the_whole_range(made_up: Path) -> None:
     del made_up
     game = Hospitals()
-    algorithm = hr.WalkMeta(reports="silo").build(game.setting)
-    with pytest.raises(Unsupported, match="public side information"):
-        hr.simulate(algorithm, game, 0)
+    algorithm = hr.WalkMeta(mu=1.0, reports="silo").build(game.setting)
+    assert hr.simulate(algorithm, game, 0).played == game.setting.rounds
+    assert isinstance(algorithm.client, Reporter)
+    assert algorithm.client.noise is not None
+    assert algorithm.client.noise.scale == 1.0
 
 
 def test_a_study_in_toml_runs(
