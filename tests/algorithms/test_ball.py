@@ -328,7 +328,7 @@ def test_a_kink_between_the_largest_targets_is_refused(target: float) -> None:
 
 
 @pytest.mark.parametrize("trust", ["central", "distributed", "local"])
-def test_constants_of_a_family_of_your_own_are_assumed(trust: Any) -> None:
+def test_constants_of_other_families_are_assumed(trust: Any) -> None:
     for family, expected in ((hr.Logistic(), False), (HUBER, False), (Softer(), True)):
         built = hr.LimitedUpdates(trust=trust).build(hr.Setting(2, 3, 20, family=family))
         protecting = [g for g in built.certificate.guarantees if g.protects]

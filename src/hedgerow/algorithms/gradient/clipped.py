@@ -61,7 +61,7 @@ def require_smooth(family: Family) -> None:
     """Refuse a charge of a score that bends more than its family declares, or is not convex.
 
     Slopes are compared on a grid of scores and allowed targets, among them many within the range of
-    scores. No grid is a proof: certificates for a family of your own assume the rest (`assumed`).
+    scores. No grid is a proof: certificates for your families assume the rest (`assumed`).
     """
     if not isinstance(family, Scored):
         return
