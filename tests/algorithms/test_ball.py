@@ -179,7 +179,8 @@ def test_clients_refuse_a_step_that_no_block_has(rounds: int, samples: int, step
 
 def test_a_report_holds_the_records_of_its_step_once() -> None:
     built = hr.LimitedUpdates(trust="local", phases=1).build(hr.Setting(1, 3, 80, family=HUBER))
-    client, noise = built.client, NoNoise().everyone("client", 1)
+    client: Any = built.client
+    noise = NoNoise().everyone("client", 1)
     state = client.receive(client.start(noise), Released(8, np.zeros(3), 8, 0))
     records = np.broadcast_to([1.0, 0.0, 0.0, 1.0], (9, 1, 4))
     for count in (0, 7, 9):
@@ -361,7 +362,7 @@ def test_a_kink_between_the_largest_targets_is_refused(target: float) -> None:
 
 
 @pytest.mark.parametrize("trust", ["central", "distributed", "local"])
-def test_constants_of_a_family_of_your_own_are_assumed(trust: Any) -> None:
+def test_constants_of_other_families_are_assumed(trust: Any) -> None:
     for family, expected in ((hr.Logistic(), False), (HUBER, False), (Softer(), True)):
         built = hr.LimitedUpdates(trust=trust).build(hr.Setting(2, 3, 20, family=family))
         protecting = [g for g in built.certificate.guarantees if g.protects]

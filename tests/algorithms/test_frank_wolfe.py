@@ -187,31 +187,29 @@ def test_certified_noise_keeps_the_budget(trust: Any, noise: Any) -> None:
         assert certificate.server.protects is (trust != "central")
 
 
-SENT: tuple[tuple[dict[str, Any], Norm], ...] = (
+VECTORS: tuple[tuple[str, Norm, float], ...] = (
+    ("k_norm", "linf", 0.0),
+    ("laplace", "l1", 0.0),
+    ("gaussian", "l2", 1e-6),
+)
+SENT: list[tuple[dict[str, Any], Norm]] = [
     ({}, "linf"),
     *(
         ({"trust": "local", "noise": noise, "report": report, "delta": delta}, norm)
         for noise in ("leaf", "vertex")
-        for report, norm, delta in (
-            ("k_norm", "linf", 0.0),
-            ("laplace", "l1", 0.0),
-            ("gaussian", "l2", 1e-6),
-        )
+        for report, norm, delta in VECTORS
     ),
-)
+]
 TOWARDS = 1 + np.arange(20) % 3  # never towards expert 0
 
 
 def _sent(client: Any, changed: int, record: Array) -> Array:
-    """What a client without noise sends in the last of five phases; one record is not 0."""
+    """What a client without noise sends in five phases; one record of the last is not 0."""
     noise, rows, towards = NoNoise().everyone("client", 1), np.zeros((31, 1, 5)), iter(TOWARDS)
     rows[15 + changed] = record
-    state = client.receive(client.start(noise), Towards(1, -1))
+    state, found = client.receive(client.start(noise), Towards(1, -1)), list[Array]()
     for phase, of in enumerate(client.walk.plans):
-        state, found = (
-            client.observe_many(state, rows[2**phase - 1 : 2 ** (phase + 1) - 1], noise),
-            [],
-        )
+        state = client.observe_many(state, rows[2**phase - 1 : 2 ** (phase + 1) - 1], noise)
         for leaf in range(of.leaves):
             sent, state = client.upload(state, noise)
             found.append(sent.gradients[0])

@@ -61,7 +61,7 @@ def require_smooth(family: Family) -> None:
     """Refuse a charge of a score that bends more than its family declares, or is not convex.
 
     Slopes are compared on a grid of scores and allowed targets, among them many within the range of
-    scores. No grid is a proof: certificates for a family of your own assume the rest (`assumed`).
+    scores. No grid is a proof: certificates for your families assume the rest (`assumed`).
     """
     if not isinstance(family, Scored):
         return
@@ -114,7 +114,7 @@ class Shortened(Measure):
 
     def __init__(self, family: Family, clip: float, norm: Norm = "l2") -> None:
         super().__init__()
-        self.family, self.clip, self.norm = family, clip, norm
+        self.family, self.clip, self.size = family, clip, SIZES[norm]
 
     def amounts(self, block: Block, plays: np.ndarray | Plays) -> Array:
         if not isinstance(plays, Plays):
@@ -122,6 +122,6 @@ class Shortened(Measure):
         found = np.empty(len(block.losses))
         for start, stop, points in plays.pieces():
             gradients = self.family.gradient(block.losses[start:stop], points)
-            sizes = SIZES[self.norm](gradients)
+            sizes = self.size(gradients)
             found[start:stop] = (sizes > self.clip).mean(axis=1)
         return found

@@ -428,7 +428,7 @@ class _Form:
         )
 
     def measures(self) -> tuple[Measure, ...]:
-        """Counts gradients that are longer than a family of your own declares."""
+        """Counts gradients that are longer than your family declares."""
         family, norm = self.setting.family, self.gradients.norm
         bound = family.gradient_bound(norm, self.setting.experts)
         return (Shortened(family, bound * (1 + 1e-9), norm),)
