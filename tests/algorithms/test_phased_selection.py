@@ -364,7 +364,7 @@ def test_exact_audits_reach_the_certificate_and_catch_every_bug(spec: Any) -> No
 @pytest.mark.parametrize(
     "spec",
     [
-        PhasedSelection(),
+        pytest.param(PhasedSelection(), marks=pytest.mark.long),
         pytest.param(PhasedSelection(trust="local", delta=1e-6), marks=pytest.mark.long),
     ],
 )

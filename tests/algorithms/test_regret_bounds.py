@@ -79,7 +79,16 @@ GAMES: dict[str, Environment] = {
 }
 
 
-@pytest.mark.parametrize("name", variants())
+SLOW_TO_BUILD = ("cover_dartboard", "shrinking_dartboard, approximate")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=pytest.mark.long if name in SLOW_TO_BUILD else ())
+        for name in variants()
+    ],
+)
 def test_no_bound_lies_below_what_nobody_avoids(name: str) -> None:
     spec = variants()[name]
     if spec.build(Setting(3, 4, 20)).regret_bound is None:

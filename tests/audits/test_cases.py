@@ -50,7 +50,7 @@ def rows_of(spec: SparseVector, sampled: bool = False) -> list[AuditRow]:
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
-@pytest.mark.parametrize("epsilon", [0.5, 10.0])
+@pytest.mark.parametrize("epsilon", [pytest.param(0.5, marks=pytest.mark.long), 10.0])
 @pytest.mark.parametrize("calibration", ["certified", "published"])
 def test_every_exact_verdict_is_the_expected_one(
     epsilon: float, calibration: Any, delta: float

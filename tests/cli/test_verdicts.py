@@ -194,6 +194,7 @@ def test_the_demo_says_what_is_public_and_where_the_data_come_from(
         assert expected in words
 
 
+@pytest.mark.long
 def test_the_quick_figure_prints_one_document(tmp_path: Path) -> None:
     done = _process(tmp_path, "reproduce", "gao2024-figure2", "--quick", "--json")
     (row,) = _reproduced(Answer(done.returncode, done.stdout, done.stderr))
