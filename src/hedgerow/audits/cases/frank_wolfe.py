@@ -86,7 +86,7 @@ def _replayed(spec: FrankWolfe) -> Cases:
 class Reusing(TreeClient):
     """The bug: right children take the records of the root again."""
 
-    def _increment(self, state: ClientState, step: Step) -> tuple[Array, np.ndarray]:
+    def _increment(self, state: ClientState, step: Step) -> Array:
         return super()._increment(state, replace(step, level=0))
 
 
