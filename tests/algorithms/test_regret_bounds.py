@@ -125,7 +125,7 @@ def test_a_bound_that_claims_too_much_is_seen() -> None:
 
 
 @pytest.mark.parametrize("every", [1, 5])
-@pytest.mark.parametrize("clients", [1, 3])
+@pytest.mark.parametrize("clients", [1, pytest.param(3, marks=pytest.mark.long)])
 def test_hedge_keeps_its_bound_where_losses_react(every: int, clients: int) -> None:
     """A dartboard of the same weights has the same bound for losses fixed in advance; where they
     react it is far above it.

@@ -156,7 +156,7 @@ def test_debug_shows_the_traceback_and_keeps_the_exit_code(folder: Path) -> None
 @pytest.mark.parametrize(
     "signals", [(signal.SIGINT,), (signal.SIGTERM, signal.SIGTERM)], ids=["ctrl-c", "timeout"]
 )
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_ctrl_c_leaves_nothing_behind(
     folder: Path, monkeypatch: pytest.MonkeyPatch, workers: int, signals: tuple[signal.Signals, ...]
 ) -> None:

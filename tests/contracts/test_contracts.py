@@ -64,11 +64,23 @@ OTHER_NUMBERS = ("approximate", "published", "pure")  # forms with the roles of 
 # The contracts of the quick suite; the others are for `make test-full`. A default form keeps all
 # of them in the quick suite, and another form those above, unless it is listed here.
 IN_THE_QUICK_SUITE = {
+    # tests/algorithms/test_regret_bounds.py plays it against losses that react
+    "hedge": tuple(c for c in CONTRACTS if c != "regret below bound"),
     # it restarts as doubling does
     "potential": tuple(
-        c for c in CONTRACTS if c not in ("million rounds", "exact ratio below certificate")
+        c
+        for c in CONTRACTS
+        if c
+        not in (
+            "million rounds",
+            "exact ratio below certificate",
+            "same for every block",
+            "noise follows its law",
+        )
     ),
     "running_leader": tuple(c for c in CONTRACTS if c != "regret below bound"),
+    # its noise is that of the running leader
+    "tree_leader": tuple(c for c in CONTRACTS if c != "noise follows its law"),
     "tree_hedge": (*ALIKE, "sensitivities hold", "ledger composes", "regret below bound"),
     "tree_hedge, approximate": ALIKE,
     "tree_leader, published": ALIKE,

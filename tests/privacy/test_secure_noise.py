@@ -126,7 +126,7 @@ def test_a_short_table_is_as_exact(law: LatticeLaw) -> None:
 
 
 @pytest.mark.parametrize("law", SHAPES)
-@pytest.mark.parametrize("scale", [0.4, 30.0, 2.0**45])
+@pytest.mark.parametrize("scale", [0.4, pytest.param(30.0, marks=pytest.mark.long), 2.0**45])
 def test_digits_alone_are_as_exact(law: LatticeLaw, scale: float) -> None:
     """The way without tables, for every scale, against the law and against two thirds and three
     halves of the scale.
