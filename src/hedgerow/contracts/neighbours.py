@@ -65,13 +65,18 @@ def budget_of(spec: AlgorithmSpec) -> tuple[float | None, float]:
 def changed(
     spec: AlgorithmSpec, *, epsilon: float | None = None, interval: int | None = None
 ) -> AlgorithmSpec:
-    """The spec with another epsilon or interval, where it has such a field (`SpecTraits`)."""
+    """The spec with another epsilon or interval, where it has such a field (`SpecTraits`).
+
+    An epsilon of None stays: the budget is given in another way, such as mu.
+    """
     known, wanted = _fields_of(spec), {spec.traits.epsilon: epsilon, spec.traits.interval: interval}
     choices = {
         name: value
         for name, value in wanted.items()
         if name is not None and name in known and value is not None
     }
+    if known.get(spec.traits.epsilon) is None:
+        choices.pop(spec.traits.epsilon or "", None)
     return replace(spec, **choices) if choices else spec  # pyright: ignore[reportArgumentType]
 
 
