@@ -141,6 +141,10 @@ def test_formulas_of_proofs_become_mathml(proof: Path) -> None:
     text = re.sub(r"```.*?```", "", proof.read_text(encoding="utf-8"), flags=re.DOTALL)
     for formula in re.findall(r"\$\$(.+?)\$\$", text, re.DOTALL):
         assert mathml(formula, "block").startswith("<math")
+    for formula in set(
+        re.findall(r"\$([^$]+)\$", re.sub(r"\$\$.+?\$\$", "", text, flags=re.DOTALL))
+    ):
+        assert mathml(formula, "inline").startswith("<math")
 
 
 def test_formulas_are_refused_where_a_command_is_unknown() -> None:
