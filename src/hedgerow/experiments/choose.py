@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, log2
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from hedgerow.algorithms.correlated.running_leader import RunningLeader
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.phases.random_prefix import RandomPrefix
+from hedgerow.algorithms.shared.noisy_reports import Trust
 from hedgerow.algorithms.sparse_vector.doubling import Doubling
 from hedgerow.algorithms.sparse_vector.potential import Potential
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
@@ -56,7 +57,6 @@ BEST_LOSS = 20.0  # what the best expert loses where it is rarely wrong
 PAUSE = 32
 EVERY = (1, PAUSE, ceil(HORIZON / log2(HORIZON)))  # one for each of `TALKS`
 
-Trust = Literal["central", "distributed", "local"]
 TRUSTS: tuple[Trust, ...] = ("central", "distributed", "local")  # from the most trust to the least
 TALKS = (
     "every round",
