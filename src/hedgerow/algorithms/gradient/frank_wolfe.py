@@ -438,7 +438,6 @@ class _Form:
         return (Shortened(family, bound * (1 + 1e-9), norm),)
 
     def parameters(self) -> dict[str, Any]:
-        mechanism, width = self.mechanism, self.setting.experts
         shown: dict[str, Any] = {
             "noise": self.spec.placement,
             "trees": self.most,
@@ -446,8 +445,7 @@ class _Form:
         }
         if self.law == "choice":
             return shown
-        factor = {"k_norm": sqrt((width + 1) * (width + 2) / 3), "laplace": sqrt(2)}
-        deviation = mechanism.scale * factor.get(self.law, 1.0)
+        deviation = self.mechanism.deviation(self.setting.experts)
         return {**shown, "report_noise": self.law, "report_deviation": deviation}
 
 

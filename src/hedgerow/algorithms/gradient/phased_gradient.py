@@ -41,7 +41,7 @@ from hedgerow.core.validate import expect
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.calibrate import laplace_scale
 from hedgerow.privacy.mechanisms import AdditiveNoise
-from hedgerow.privacy.mechanisms.euclidean import EuclideanNoise, squared_length
+from hedgerow.privacy.mechanisms.euclidean import EuclideanNoise
 
 SLACK = 2.0**-10  # what rounding may add to the sensitivity 1 of a report
 MOST_STEPS, LEAST = 12, 2
@@ -172,7 +172,7 @@ def phased_gradient(
     length = steepest if clip is None else min(clip, steepest)
     mechanism = _noise(width, setting.clients, budget, trust, noise)
     drawn = 1 if trust == "central" else setting.clients
-    spread = sqrt(drawn * squared_length(mechanism, width)) / setting.clients
+    spread = sqrt(drawn * width) * mechanism.deviation(width) / setting.clients
     found = PhasedGradient(family, width, setting.clients, length, mechanism, spread)
     found = replace(found, phases=phases, warm=warm)
     while not settled(found):  # rounding would move reports too much

@@ -328,14 +328,9 @@ def _noise_on_reports(experts: int, reporting: Any) -> dict[str, Any]:
 
     Scales of different distributions cannot be compared.
     """
-    if isinstance(reporting, GaussianNoise):
-        return {"report_noise": "gaussian", "report_deviation": reporting.scale}
-    if isinstance(reporting, KNorm):
-        return {
-            "report_noise": "k_norm",
-            "report_deviation": reporting.scale * sqrt((experts + 1) * (experts + 2) / 3),
-        }
-    return {"report_noise": "laplace", "report_deviation": reporting.scale * sqrt(2)}
+    laws = ((GaussianNoise, "gaussian"), (KNorm, "k_norm"), (AdditiveNoise, "laplace"))
+    law = next(name for kind, name in laws if isinstance(reporting, kind))
+    return {"report_noise": law, "report_deviation": reporting.deviation(experts)}
 
 
 # Regret if rounds are independent with one distribution, and clients are independent in a round:
