@@ -26,6 +26,7 @@ from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.baselines.hedge import Hedge
 from hedgerow.algorithms.baselines.uniform import Uniform
 from hedgerow.algorithms.correlated.running_leader import RunningLeader
+from hedgerow.algorithms.dartboard.private_hedge import PrivateHedge
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.phases.random_prefix import RandomPrefix
@@ -248,6 +249,10 @@ def candidates() -> list[Candidate]:
         label = f"tree_leader{'' if every == 1 else f', every={every}'}, delta={DELTA:g}"
         tree = TreeLeader(epsilon=EPSILON, delta=DELTA, every=every)
         found.append(Candidate(label, "tree_leader", tree, "central", talk, DELTA))
+    for talk, every in zip(TALKS, EVERY, strict=True):
+        label = f"private_hedge{'' if every == 1 else f', every={every}'}, delta={DELTA:g}"
+        drawn = PrivateHedge(epsilon=EPSILON, delta=DELTA, every=every)
+        found.append(Candidate(label, "private_hedge", drawn, "central", talk, DELTA))
     for trust in TRUSTS:
         for talk, every in zip(TALKS[1:], EVERY[1:], strict=True):
             whom = "" if trust == "central" else f", trust={trust}"

@@ -102,8 +102,9 @@ class DrawingServer:
 
 def _sums_before(losses: Array, due: np.ndarray) -> Array:
     """The losses of every expert at all clients in the rounds before each of the given rounds."""
-    sums = np.add.reduceat(losses.sum(axis=1), [0, *due[:-1]], axis=0)
-    return np.cumsum(sums, axis=0)
+    sums = np.zeros((int(due[-1]) + 1 if len(due) else 1, losses.shape[-1]))
+    losses[: len(sums) - 1].sum(axis=1, out=sums[1:])
+    return np.cumsum(sums, axis=0, out=sums)[due]
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ class PrivateHedge(AlgorithmSpec):
     """
 
     traits: ClassVar[SpecTraits] = SpecTraits(
-        forms={"pure": {"delta": 0.0}, "every 3": {"every": 3}},
+        forms={"pure, epsilon 20": {"delta": 0.0, "epsilon": 20.0}, "every 3": {"every": 3}},
         meanings={
             "rate": "learning rate on the mean loss of all clients",
             "draws": "number of draws that a record may enter",
