@@ -1,4 +1,4 @@
-"""Private Hedge: exponential weights with a trusted server that draws anew at every exchange.
+"""Private Hedge: exponential weights with a trusted server that draws an expert at every exchange.
 
 The server adds up the losses of all clients. At every exchange it draws one expert for all of them
 by the exponential mechanism on the total losses. A record enters all later draws, so their costs
@@ -109,7 +109,7 @@ def _sums_before(losses: Array, due: np.ndarray) -> Array:
 
 @dataclass(frozen=True)
 class PrivateHedge(AlgorithmSpec):
-    r"""Play with exponential weights, drawn anew at every exchange by a trusted server.
+    r"""Play with exponential weights, with a draw by a trusted server at every exchange.
 
     At every exchange the server draws an expert with probability proportional to
     $\exp(-\lambda S(x) / m)$, where $S(x)$ is the loss of expert $x$, summed over all $m$ clients
