@@ -108,7 +108,7 @@ class SignEstimation(Frame):
             1 <= self.coded <= most,
             "coded",
             self.coded,
-            f"in [1, {most}]: without a code there is no lower bound, and with more of it every expert"
+            f"in [1, {most}]: without a code there is no lower bound, and with more every expert"
             " may be wrong in some round",
         )
 
