@@ -35,7 +35,7 @@ from hedgerow.studies.study import Study
 EPSILON, DELTA = 0.3, 1e-6
 HORIZONS, QUICK = (500, 1000, 2000, 4000, 8000), (250, 500, 1000)
 COLUMNS = 4  # columns for each round, so that few plays are wasted on columns that are gone
-PURE, APPROXIMATE, OPEN = "delta = 0", f"delta = {DELTA:g}", "not private"
+PURE, APPROXIMATE, OPEN = "delta = 0", "delta = 1e-6", "not private"
 FORMS: dict[str, AlgorithmSpec] = {
     PURE: PrivateHedge(epsilon=EPSILON, delta=0.0),
     APPROXIMATE: PrivateHedge(epsilon=EPSILON, delta=DELTA),
