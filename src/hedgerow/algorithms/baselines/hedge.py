@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from math import ceil, log, sqrt
 from typing import ClassVar
 
@@ -17,9 +18,10 @@ from hedgerow.algorithms.shared.totals import (
     check_interval,
     raw_certificate,
 )
+from hedgerow.core.block import CACHE_ELEMENTS
 from hedgerow.core.certificate import Proof
 from hedgerow.core.environment import MASKS_AND_DELAYS
-from hedgerow.core.lattice import Array, from_units
+from hedgerow.core.lattice import Array, Units, from_units
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
@@ -48,9 +50,27 @@ class Sampler(Adder):
 
     def choose(self, state: ClientState, coins: Array) -> np.ndarray:
         """Return one expert for each coin."""
-        losses = from_units(state.totals - state.totals.min(axis=-1, keepdims=True))
-        mass = np.cumsum(np.exp(-self.rate * losses), axis=-1)
+        mass = self.mass(state.totals)
         return (mass <= coins[..., None] * mass[..., -1:]).sum(axis=-1).clip(max=self.experts - 1)
+
+    def mass(self, totals: Units) -> Array:
+        """Return the weights of each row of totals, added up from the first expert on."""
+        losses = from_units(totals - totals.min(axis=-1, keepdims=True))
+        return np.cumsum(np.exp(-self.rate * losses), axis=-1)
+
+    def follow(self, totals: Units, spans: np.ndarray, noise: Noise) -> np.ndarray:
+        rounds, rows = int(spans.sum()), np.repeat(np.arange(len(spans)), spans)
+        coins = noise.draw("uniform", "play", rounds=rounds)
+        plays, first = np.empty(coins.shape, np.int64), 0
+        while first < rounds:
+            top = int(rows[first])
+            part = totals[top : top + max(1, CACHE_ELEMENTS // self.experts)]
+            last = int(np.searchsorted(rows, top + len(part)))
+            mass = self.mass(part)
+            here = rows[first:last] - top
+            count_at_most(mass, here, coins[first:last] * mass[here, -1:], plays[first:last])
+            first = last
+        return plays.clip(max=self.experts - 1, out=plays)
 
     def _choose_awake(self, state: ClientState, coins: Array, awake: np.ndarray) -> np.ndarray:
         """The same weights, restricted to the awake experts."""
@@ -59,6 +79,26 @@ class Sampler(Adder):
         mass = np.cumsum(np.where(awake, np.exp(-self.rate * losses), 0.0), axis=-1)
         last = self.experts - 1 - np.argmax(awake[..., ::-1], axis=-1)
         return np.minimum((mass <= coins[..., None] * mass[..., -1:]).sum(axis=-1), last)
+
+
+def count_at_most(rising: Array, rows: np.ndarray, limits: Array, found: np.ndarray) -> None:
+    """Count the entries of `rising[rows[i]]` that are at most `limits[i, j]`, into `found[i, j]`.
+
+    Rows of `rising` never fall, so halving finds the counts of all limits together.
+    """
+    width = rising.shape[-1]
+    starts, left = (rows * width)[:, None], width
+    found[...] = starts
+    at, entry, small = np.empty_like(found), np.empty(limits.shape), np.empty(limits.shape, bool)
+    while left > 0:
+        half = (left + 1) // 2
+        np.add(found, half - 1, out=at)
+        rising.take(at, out=entry, mode="clip")  # every other mode makes a copy
+        np.less_equal(entry, limits, out=small)
+        np.multiply(small, half, out=at)
+        found += at
+        left -= half
+    found -= starts
 
 
 @dataclass(frozen=True)
@@ -104,15 +144,17 @@ class Hedge(AlgorithmSpec):
         batches, every = ceil(setting.rounds / self.every), self.every
         entropy = log(max(setting.experts, 2))
         rate = sqrt(8 * entropy / batches) / every if self.rate is None else self.rate
+        client = Sampler(setting.experts, rate / setting.clients)
         return Algorithm(
             name="hedge",
             setting=setting,
-            client=Sampler(setting.experts, rate / setting.clients),
+            client=client,
             server=Summing(setting.experts, self.every),
             certificate=raw_certificate(),
             upload=LossSums,
             broadcast=Totals,
             supports=MASKS_AND_DELAYS,
+            advance=partial(client.advance, self.every),
             regret_bound=RegretBound(
                 entropy / rate + rate * every**2 * batches / 8,
                 "adaptive",

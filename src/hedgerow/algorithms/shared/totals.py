@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
+from hedgerow.core.block import Block
 from hedgerow.core.certificate import Certificate, Channel, not_private
 from hedgerow.core.lattice import Array, Units, to_units
 from hedgerow.core.messages import Broadcast, Upload
-from hedgerow.core.noise import Noise
+from hedgerow.core.noise import Noise, NoiseSource
+from hedgerow.core.protocol import RunState, Trace
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import expect
 
@@ -41,8 +44,8 @@ class ClientState:
 
 
 @dataclass(frozen=True)
-class Adder:
-    """A client that adds up losses between exchanges. Subclasses define `play`."""
+class Adder(ABC):
+    """A client that adds up losses between exchanges. Subclasses define how it plays."""
 
     state: ClassVar[type[Any]] = ClientState
 
@@ -68,6 +71,45 @@ class Adder:
     def upload(self, state: ClientState, noise: Noise) -> tuple[LossSums, ClientState]:
         del noise
         return LossSums(state.losses), state
+
+    @abstractmethod
+    def follow(self, totals: Units, spans: np.ndarray, noise: Noise) -> np.ndarray:
+        """Return the plays (rounds, clients) where `totals[i]` is known for `spans[i]` rounds."""
+
+    def advance(
+        self, every: int, run: RunState, block: Block, source: NoiseSource
+    ) -> tuple[RunState, Trace]:
+        """Play many exchanges at once: one every `every` rounds, as `Summing` announces."""
+        clients, reports, rounds = run.clients, block.reports, block.rounds
+        noise = source.everyone("client", len(clients.losses))
+        due = np.arange(run.remaining, rounds, every)
+        spans = np.diff([0, *due, rounds])
+        known = np.empty((len(due) + 1, self.experts), np.int64)
+        known[0] = clients.totals[0]
+        if len(due) == 0:
+            losses = clients.losses + to_units(reports.sum(axis=0))
+            totals, server, left = clients.totals, run.server, run.remaining - rounds
+        else:
+            known[1:] = to_units(_between(reports, due))
+            known[1] += run.server.totals + clients.losses.sum(axis=0)
+            np.cumsum(known[1:], axis=0, out=known[1:])
+            losses, server = to_units(reports[due[-1] :].sum(axis=0)), ServerState(known[-1])
+            totals = np.broadcast_to(known[-1], losses.shape)
+            left = int(every - spans[-1])
+        plays = self.follow(known, spans, noise)
+        after = RunState(run.round + rounds, ClientState(totals, losses), None, server, left)
+        return after, Trace(plays, len(due))
+
+
+def _between(reports: Array, due: np.ndarray) -> Array:
+    """Sum reports over clients and rounds: before `due[0]`, then between the others."""
+    _, clients, experts = reports.shape
+    every = int(due[1] - due[0]) if len(due) > 1 else 1
+    found = np.empty((len(due), experts))
+    np.add.reduce(reports[: due[0]], axis=(0, 1), out=found[0])
+    groups = reports[due[0] : due[-1]].reshape(-1, every * clients, experts)
+    np.einsum("gid->gd", groups, out=found[1:])  # the fastest sum over a middle axis
+    return found
 
 
 @dataclass(frozen=True)
