@@ -51,8 +51,8 @@ class Leader(Adder):
         return np.broadcast_to(leader, (rounds, *leader.shape)), state
 
     def follow(self, totals: Units, spans: np.ndarray, noise: Noise) -> np.ndarray:
-        leaders = np.repeat(np.argmin(totals, axis=-1), spans)
-        return np.broadcast_to(leaders[:, None], (len(leaders), *noise.batch))
+        del noise
+        return np.repeat(np.argmin(totals, axis=-1), spans)[:, None]
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,9 @@ from hedgerow.algorithms.shared.totals import (
     check_interval,
     raw_certificate,
 )
-from hedgerow.core.block import CACHE_ELEMENTS
 from hedgerow.core.certificate import Proof
 from hedgerow.core.environment import MASKS_AND_DELAYS
-from hedgerow.core.lattice import Array, Units, from_units
+from hedgerow.core.lattice import UNITS_PER_LOSS, Array, Units, from_units
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
@@ -55,21 +54,15 @@ class Sampler(Adder):
 
     def mass(self, totals: Units) -> Array:
         """Return the weights of each row of totals, added up from the first expert on."""
-        losses = from_units(totals - totals.min(axis=-1, keepdims=True))
-        return np.cumsum(np.exp(-self.rate * losses), axis=-1)
+        units = totals - totals.min(axis=-1, keepdims=True)
+        weights = np.multiply(units, -self.rate / UNITS_PER_LOSS)
+        np.exp(weights, out=weights)
+        return np.cumsum(weights, axis=-1, out=weights)
 
     def follow(self, totals: Units, spans: np.ndarray, noise: Noise) -> np.ndarray:
-        rounds, rows = int(spans.sum()), np.repeat(np.arange(len(spans)), spans)
-        coins = noise.draw("uniform", "play", rounds=rounds)
-        plays, first = np.empty(coins.shape, np.int64), 0
-        while first < rounds:
-            top = int(rows[first])
-            part = totals[top : top + max(1, CACHE_ELEMENTS // self.experts)]
-            last = int(np.searchsorted(rows, top + len(part)))
-            mass = self.mass(part)
-            here = rows[first:last] - top
-            count_at_most(mass, here, coins[first:last] * mass[here, -1:], plays[first:last])
-            first = last
+        rows = np.repeat(np.arange(len(spans)), spans)
+        coins, mass = noise.draw("uniform", "play", rounds=len(rows)), self.mass(totals)
+        plays = count_at_most(mass, rows, coins * mass[rows, -1:])
         return plays.clip(max=self.experts - 1, out=plays)
 
     def _choose_awake(self, state: ClientState, coins: Array, awake: np.ndarray) -> np.ndarray:
@@ -81,14 +74,19 @@ class Sampler(Adder):
         return np.minimum((mass <= coins[..., None] * mass[..., -1:]).sum(axis=-1), last)
 
 
-def count_at_most(rising: Array, rows: np.ndarray, limits: Array, found: np.ndarray) -> None:
-    """Count the entries of `rising[rows[i]]` that are at most `limits[i, j]`, into `found[i, j]`.
+def count_at_most(rising: Array, rows: np.ndarray, limits: Array) -> np.ndarray:
+    """Count, for every limit (i, j), the entries of `rising[rows[i]]` that are at most the limit.
 
-    Rows of `rising` never fall, so halving finds the counts of all limits together.
+    Rows of `rising` never fall, so halving finds all counts together.
+
+    >>> rising = np.array([[1.0, 2.0, 3.0], [2.0, 2.0, 2.0]])
+    >>> count_at_most(rising, np.array([0, 1]), np.full((2, 1), 2.0))
+    array([[2],
+           [3]])
     """
-    width = rising.shape[-1]
-    starts, left = (rows * width)[:, None], width
-    found[...] = starts
+    left = rising.shape[-1]
+    starts = (rows * left)[:, None]
+    found = np.repeat(starts, limits.shape[1], axis=1)
     at, entry, small = np.empty_like(found), np.empty(limits.shape), np.empty(limits.shape, bool)
     while left > 0:
         half = (left + 1) // 2
@@ -98,7 +96,7 @@ def count_at_most(rising: Array, rows: np.ndarray, limits: Array, found: np.ndar
         np.multiply(small, half, out=at)
         found += at
         left -= half
-    found -= starts
+    return np.subtract(found, starts, out=found)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hedgerow.core.block import Block
+from hedgerow.core.block import CACHE_ELEMENTS, Block
 from hedgerow.core.certificate import Certificate, Channel, not_private
 from hedgerow.core.lattice import Array, Units, to_units
 from hedgerow.core.messages import Broadcast, Upload
@@ -74,42 +74,58 @@ class Adder(ABC):
 
     @abstractmethod
     def follow(self, totals: Units, spans: np.ndarray, noise: Noise) -> np.ndarray:
-        """Return the plays (rounds, clients) where `totals[i]` is known for `spans[i]` rounds."""
+        """Return the plays where `totals[i]` are the last known ones for `spans[i]` rounds.
+
+        They have shape (rounds, clients), or (rounds, 1) if all clients play the same.
+        """
 
     def advance(
         self, every: int, run: RunState, block: Block, source: NoiseSource
     ) -> tuple[RunState, Trace]:
         """Play many exchanges at once: one every `every` rounds, as `Summing` announces."""
-        clients, reports, rounds = run.clients, block.reports, block.rounds
+        clients, server, reports = run.clients, run.server, block.reports
         noise = source.everyone("client", len(clients.losses))
-        due = np.arange(run.remaining, rounds, every)
-        spans = np.diff([0, *due, rounds])
-        known = np.empty((len(due) + 1, self.experts), np.int64)
-        known[0] = clients.totals[0]
+        due = np.arange(run.remaining, block.rounds, every)
+        ends = np.append(due, block.rounds)
+        plays = [self.follow(clients.totals[:1], ends[:1], noise)]
         if len(due) == 0:
             losses = clients.losses + to_units(reports.sum(axis=0))
-            totals, server, left = clients.totals, run.server, run.remaining - rounds
+            after = (ClientState(clients.totals, losses), server, run.remaining - block.rounds)
         else:
-            known[1:] = to_units(_between(reports, due))
-            known[1] += run.server.totals + clients.losses.sum(axis=0)
-            np.cumsum(known[1:], axis=0, out=known[1:])
-            losses, server = to_units(reports[due[-1] :].sum(axis=0)), ServerState(known[-1])
-            totals = np.broadcast_to(known[-1], losses.shape)
-            left = int(every - spans[-1])
-        plays = self.follow(known, spans, noise)
-        after = RunState(run.round + rounds, ClientState(totals, losses), None, server, left)
-        return after, Trace(plays, len(due))
+            totals = server.totals + clients.losses.sum(axis=0) + block.totals_before(due[0])
+            some = max(1, CACHE_ELEMENTS // 2 // self.experts)  # exchanges that fit in the cache
+            for first in range(0, len(due), some):
+                part = due[first : first + some]
+                known = _totals(reports, totals, part)
+                plays.append(self.follow(known, np.diff(ends[first : first + some + 1]), noise))
+                if first + some < len(due):
+                    last = reports[part[-1] : due[first + some]]
+                    totals = known[-1] + to_units(last.sum(axis=(0, 1)))
+                else:
+                    totals = known[-1].copy()
+            losses = to_units(reports[due[-1] :].sum(axis=0))
+            known = np.broadcast_to(totals, losses.shape)
+            left = int(due[-1]) + every - block.rounds
+            after = (ClientState(known, losses), ServerState(totals), left)
+        shown = np.broadcast_to(np.concatenate(plays), (block.rounds, *noise.batch))
+        return RunState(run.round + block.rounds, after[0], None, *after[1:]), Trace(
+            shown, len(due)
+        )
 
 
-def _between(reports: Array, due: np.ndarray) -> Array:
-    """Sum reports over clients and rounds: before `due[0]`, then between the others."""
+def _totals(reports: Array, first: Units, due: np.ndarray) -> Units:
+    """Return the totals of all clients before the rounds `due`, which have equal distances.
+
+    `first` are those before the first of them.
+    """
     _, clients, experts = reports.shape
-    every = int(due[1] - due[0]) if len(due) > 1 else 1
-    found = np.empty((len(due), experts))
-    np.add.reduce(reports[: due[0]], axis=(0, 1), out=found[0])
-    groups = reports[due[0] : due[-1]].reshape(-1, every * clients, experts)
-    np.einsum("gid->gd", groups, out=found[1:])  # the fastest sum over a middle axis
-    return found
+    known = np.empty((len(due), experts), np.int64)
+    known[0] = first
+    if len(due) > 1:
+        size = int(due[1] - due[0]) * clients
+        groups = reports[due[0] : due[-1]].reshape(-1, size, experts)
+        known[1:] = to_units(np.einsum("gid->gd", groups))  # the fastest sum over a middle axis
+    return np.cumsum(known, axis=0, out=known)
 
 
 @dataclass(frozen=True)
