@@ -49,19 +49,23 @@ class Sampler(Adder):
 
     def choose(self, state: ClientState, coins: Array) -> np.ndarray:
         """Return one expert for each coin."""
-        mass = self.mass(state.totals)
+        above = state.totals - state.totals.min(axis=-1, keepdims=True)
+        mass = self.mass(above, np.empty(above.shape))
         return (mass <= coins[..., None] * mass[..., -1:]).sum(axis=-1).clip(max=self.experts - 1)
 
-    def mass(self, totals: Units) -> Array:
-        """Return the weights of each row of totals, added up from the first expert on."""
-        units = totals - totals.min(axis=-1, keepdims=True)
-        weights = np.multiply(units, -self.rate / UNITS_PER_LOSS)
+    def mass(self, above: Units, weights: Array) -> Array:
+        """Return the weights of each row of totals above the least, added up from the first on.
+
+        They are written over `weights`.
+        """
+        np.multiply(above, -self.rate / UNITS_PER_LOSS, out=weights)
         np.exp(weights, out=weights)
         return np.cumsum(weights, axis=-1, out=weights)
 
-    def follow(self, totals: Units, spans: np.ndarray, noise: Noise) -> np.ndarray:
+    def follow(self, totals: Units, spans: np.ndarray, noise: Noise, scratch: Array) -> np.ndarray:
         rows = np.repeat(np.arange(len(spans)), spans)
-        coins, mass = noise.draw("uniform", "play", rounds=len(rows)), self.mass(totals)
+        totals -= totals.min(axis=-1, keepdims=True)
+        coins, mass = noise.draw("uniform", "play", rounds=len(rows)), self.mass(totals, scratch)
         plays = count_at_most(mass, rows, coins * mass[rows, -1:])
         return plays.clip(max=self.experts - 1, out=plays)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -10,7 +11,7 @@ import numpy as np
 
 from hedgerow.core.block import CACHE_ELEMENTS, Block
 from hedgerow.core.certificate import Certificate, Channel, not_private
-from hedgerow.core.lattice import Array, Units, to_units
+from hedgerow.core.lattice import UNITS_PER_LOSS, Array, Units, to_units
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import RunState, Trace
@@ -73,59 +74,65 @@ class Adder(ABC):
         return LossSums(state.losses), state
 
     @abstractmethod
-    def follow(self, totals: Units, spans: np.ndarray, noise: Noise) -> np.ndarray:
+    def follow(self, totals: Units, spans: np.ndarray, noise: Noise, scratch: Array) -> np.ndarray:
         """Return the plays where `totals[i]` are the last known ones for `spans[i]` rounds.
 
-        They have shape (rounds, clients), or (rounds, 1) if all clients play the same.
+        They have shape (rounds, clients), or (rounds, 1) if all clients play the same. `totals`,
+        and `scratch` of the same shape, may be overwritten.
         """
 
     def advance(
         self, every: int, run: RunState, block: Block, source: NoiseSource
     ) -> tuple[RunState, Trace]:
         """Play many exchanges at once: one every `every` rounds, as `Summing` announces."""
-        clients, server, reports = run.clients, run.server, block.reports
+        clients, reports, rounds = run.clients, block.reports, block.rounds
         noise = source.everyone("client", len(clients.losses))
-        due = np.arange(run.remaining, block.rounds, every)
-        ends = np.append(due, block.rounds)
-        plays = [self.follow(clients.totals[:1], ends[:1], noise)]
+        due = np.arange(run.remaining, rounds, every)
+        last = int(due[-1]) if len(due) else 0
+        losses, left = to_units(reports[last:].sum(axis=0)), last + every - rounds
+        spans, scratch = np.diff([0, *due, rounds]), np.empty((1, self.experts))
+        plays = [self.follow(clients.totals[:1].copy(), spans[:1], noise, scratch)]
+        totals, server = clients.totals, run.server
         if len(due) == 0:
-            losses = clients.losses + to_units(reports.sum(axis=0))
-            after = (ClientState(clients.totals, losses), server, run.remaining - block.rounds)
+            losses, left = losses + clients.losses, run.remaining - rounds
         else:
-            totals = server.totals + clients.losses.sum(axis=0) + block.totals_before(due[0])
-            some = max(1, CACHE_ELEMENTS // 2 // self.experts)  # exchanges that fit in the cache
-            for first in range(0, len(due), some):
-                part = due[first : first + some]
-                known = _totals(reports, totals, part)
-                plays.append(self.follow(known, np.diff(ends[first : first + some + 1]), noise))
-                if first + some < len(due):
-                    last = reports[part[-1] : due[first + some]]
-                    totals = known[-1] + to_units(last.sum(axis=(0, 1)))
-                else:
-                    totals = known[-1].copy()
-            losses = to_units(reports[due[-1] :].sum(axis=0))
-            known = np.broadcast_to(totals, losses.shape)
-            left = int(due[-1]) + every - block.rounds
-            after = (ClientState(known, losses), ServerState(totals), left)
-        shown = np.broadcast_to(np.concatenate(plays), (block.rounds, *noise.batch))
-        return RunState(run.round + block.rounds, after[0], None, *after[1:]), Trace(
-            shown, len(due)
-        )
+            before = server.totals + clients.losses.sum(axis=0)
+            before += block.totals_before(int(due[0]))
+            for first, known, scratch in _known(reports, before, due, every):
+                here = spans[first + 1 : first + 1 + len(known)]
+                before = known[-1].copy()
+                plays.append(self.follow(known, here, noise, scratch))
+            totals, server = np.broadcast_to(before, losses.shape), ServerState(before)
+        after = RunState(run.round + rounds, ClientState(totals, losses), None, server, left)
+        shown = np.broadcast_to(np.concatenate(plays), (rounds, *noise.batch))
+        return after, Trace(shown, len(due))
 
 
-def _totals(reports: Array, first: Units, due: np.ndarray) -> Units:
-    """Return the totals of all clients before the rounds `due`, which have equal distances.
+def _known(
+    reports: Array, first: Units, due: np.ndarray, every: int
+) -> Iterator[tuple[int, Units, Array]]:
+    """Yield the totals of all clients before the rounds `due`, as many as fit in the cache.
 
-    `first` are those before the first of them.
+    Each part comes with its place in `due` and with scratch space of its shape; `first` are the
+    totals before `due[0]`. The arrays are used again.
     """
     _, clients, experts = reports.shape
-    known = np.empty((len(due), experts), np.int64)
-    known[0] = first
-    if len(due) > 1:
-        size = int(due[1] - due[0]) * clients
-        groups = reports[due[0] : due[-1]].reshape(-1, size, experts)
-        known[1:] = to_units(np.einsum("gid->gd", groups))  # the fastest sum over a middle axis
-    return np.cumsum(known, axis=0, out=known)
+    some = min(len(due), max(2, CACHE_ELEMENTS // 2 // experts))
+    units, scratch = (np.empty((some, experts), kind) for kind in (np.int64, np.float64))
+    for at in range(0, len(due), some):
+        here = due[max(at - 1, 0) : at + some]  # sums begin with the last round of the part before
+        skip = 1 if at == 0 else 0
+        known, sums = (array[: len(here) - 1 + skip] for array in (units, scratch))
+        groups = reports[here[0] : here[-1]].reshape(-1, every * clients, experts)
+        np.einsum("gid->gd", groups, out=sums[skip:])  # the fastest sum over a middle axis
+        sums[skip:] *= UNITS_PER_LOSS
+        np.copyto(known[skip:], sums[skip:], casting="unsafe")
+        if (known[skip:] != sums[skip:]).any():
+            to_units(sums[skip:] / UNITS_PER_LOSS)  # raises
+        known[0] = first if at == 0 else known[0] + first
+        np.cumsum(known, axis=0, out=known)
+        first = known[-1].copy()
+        yield at, known, sums
 
 
 @dataclass(frozen=True)
