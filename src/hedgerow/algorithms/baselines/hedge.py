@@ -27,6 +27,8 @@ from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, positive
 
+ZERO = 746  # exp(-746) and less are exactly 0 in floats
+
 
 @dataclass(frozen=True)
 class Sampler(Adder):
@@ -64,10 +66,16 @@ class Sampler(Adder):
 
     def follow(self, totals: Units, spans: np.ndarray, noise: Noise, scratch: Array) -> np.ndarray:
         rows = np.repeat(np.arange(len(spans)), spans)
+        coins = noise.draw("uniform", "play", rounds=len(rows))
         totals -= totals.min(axis=-1, keepdims=True)
-        coins, mass = noise.draw("uniform", "play", rounds=len(rows)), self.mass(totals, scratch)
-        plays = count_at_most(mass, rows, coins * mass[rows, -1:])
-        return plays.clip(max=self.experts - 1, out=plays)
+        weighty = totals.min(axis=0) * (self.rate / UNITS_PER_LOSS) < ZERO
+        if weighty.all():
+            mass = self.mass(totals, scratch)
+            return count_at_most(mass, rows, coins * mass[rows, -1:]).clip(max=self.experts - 1)
+        above = totals[:, weighty]  # the others add exactly 0
+        mass = self.mass(above, np.empty(above.shape))
+        experts = np.append(np.flatnonzero(weighty), self.experts - 1)
+        return experts[count_at_most(mass, rows, coins * mass[rows, -1:])]
 
     def _choose_awake(self, state: ClientState, coins: Array, awake: np.ndarray) -> np.ndarray:
         """The same weights, restricted to the awake experts."""
