@@ -119,7 +119,7 @@ class DartboardServer:
         for coin, (exchange, at) in enumerate(zip(coins.exchanges, times, strict=True)):
             if coins.stays(coin, expert):
                 continue
-            scores = anchors.totals(losses, at, nearest[coin], summed, scores)
+            scores = anchors.totals(at, nearest[coin], summed, scores)
             summed = at
             expert = self.selection.chosen(scores, drawn.next(coin, switches))
             switches += 1
@@ -131,7 +131,7 @@ class DartboardServer:
         state = ServerState(state.totals, expert, switches)
         last = int(due[done - 1])
         (near,) = anchors.nearest([last])
-        state = replace(state, totals=to_units(anchors.totals(losses, last, near, summed, scores)))
+        state = replace(state, totals=to_units(anchors.totals(last, near, summed, scores)))
         left = None if self.over(state.switches) else self.every - (rounds - last)
         plays = np.repeat(followed, np.diff([*changed, rounds]))
         return _after(run, state, to_units(losses[last:].sum(axis=0)), left, plays, done)
@@ -270,10 +270,15 @@ def _sums(groups: Array, chosen: np.ndarray) -> Array:
 
 @dataclass(frozen=True)
 class _Anchors:
-    """Rounds of a block for which the total losses are known: `scores[i]` before round `at[i]`."""
+    """Rounds of a block for which the total losses are known: `scores[i]` before round `at[i]`.
+
+    `rows` are all loss vectors, one after the other.
+    """
 
     at: tuple[int, ...]
     scores: Array
+    rows: Array
+    clients: int
 
     @classmethod
     def of(cls, block: Block, before: Units) -> _Anchors:
@@ -283,6 +288,8 @@ class _Anchors:
         return cls(
             (0, *map(int, block.cuts)),
             from_units(before + np.vstack([np.zeros_like(before), pieces])),
+            block.losses.reshape(-1, block.losses.shape[2]),
+            block.losses.shape[1],
         )
 
     def nearest(self, times: list[int]) -> list[int]:
@@ -290,14 +297,14 @@ class _Anchors:
         middles = np.add(self.at[1:], self.at[:-1]) / 2
         return np.searchsorted(middles, times).tolist()
 
-    def totals(self, losses: Array, at: int, anchor: int, summed: int, scores: Array) -> Array:
+    def totals(self, at: int, anchor: int, summed: int, scores: Array) -> Array:
         """The total losses before round `at`, from the nearest round for which they are known.
 
         Before round `summed` they are `scores`; `anchor` is the nearest anchor.
         """
-        known = self.at[anchor]
+        known, rows, clients = self.at[anchor], self.rows, self.clients
         if abs(at - known) < at - summed:
             summed, scores = known, self.scores[anchor]
         if at >= summed:
-            return scores + np.add.reduce(losses[summed:at], axis=(0, 1))
-        return scores - np.add.reduce(losses[at:summed], axis=(0, 1))
+            return scores + np.add.reduce(rows[summed * clients : at * clients])
+        return scores - np.add.reduce(rows[at * clients : summed * clients])
