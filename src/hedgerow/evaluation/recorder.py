@@ -310,6 +310,11 @@ class Recorder(Sink):
             self.family, self.experts, lambda: map(_taking_part, self._blocks()), TOLERANCE
         )
 
+    def share_best_point(self, other: Recorder) -> None:
+        """Use the best point of another recorder of the same losses: it is found only once."""
+        if not self.linear and other is not self:
+            self.__dict__["_best_point"] = other._best_point
+
     def _point_curve(self) -> list[float]:
         """The mean loss of the best point so far, at the marks that were reached."""
         marks = np.array(self.marks[: len(self._loss)], np.int64)
