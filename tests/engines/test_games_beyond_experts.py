@@ -359,7 +359,8 @@ def test_clients_that_play_may_report_only_sometimes() -> None:
 
     game = Game(losses, reporting=reporting)
     algorithm = hr.FollowTheLeader().build(game.setting)
-    able = replace(algorithm, supports=algorithm.supports | {Feature.SOME_REPORT})
+    plain = replace(algorithm, advance=None)
+    able = replace(plain, supports=algorithm.supports | {Feature.SOME_REPORT})
     with pytest.raises(TypeError, match="observe"):  # it reaches clients that do not take it
         simulate(able, game, 0)
 

@@ -584,10 +584,19 @@ def test_noise_in_store_is_used_once(monkeypatch: pytest.MonkeyPatch) -> None:
         target[:] = np.arange(drawn, drawn + len(target))
         drawn += len(target)
 
+    def counting_most(self: ExactLaw, target: np.ndarray, words: SecureWords) -> int:
+        nonlocal drawn
+        count = len(target) - len(target) // 100  # the others lost their trials
+        target[:] = -1
+        target[:count] = np.arange(drawn, drawn + count)
+        drawn += count
+        return count
+
     monkeypatch.setattr(ExactLaw, "fill", counting)
+    monkeypatch.setattr(ExactLaw, "fill_most", counting_most)
     monkeypatch.setattr(secure_source, "_FEW", 0)
     server = SecureNoise().server()
-    sizes = (1, 1, 7, 300, 5000, 70_000, 3, 200_000, 65_536, 9)
+    sizes = (1, 1, 7, 300, 5000, 70_000, 3, 200_000, exact.BATCH - 1, exact.BATCH, 9)
     taken = np.concatenate([server.draw("gaussian", "x", (size,), scale=1.0) for size in sizes])
     assert np.array_equal(taken, np.arange(len(taken)))
 
@@ -656,8 +665,13 @@ def test_strips_are_chosen_as_the_table_says() -> None:
     """Words at the very limits of cells, against the table read cell by cell."""
     law = ExactLaw("laplace", 1000.0)
     limits, others = exact._alias(law.weights)
-    cells = np.flatnonzero((limits > 0) & (limits < exact.SIDES))[:500]
-    for side, strip in ((limits[cells] - 1, cells), (limits[cells], others[cells])):
+    first = np.minimum(np.arange(exact.CELLS), len(law.weights) - 1)
+    full = np.flatnonzero(limits == exact.SIDES)[-1]  # it changes places with the last cell
+    for column in (limits, first, others):
+        column[[full, -1]] = column[[-1, full]]
+    cells = np.flatnonzero((limits > 0) & (limits < exact.SIDES))
+    assert {full, *range(100)} & set(cells.tolist())
+    for side, strip in ((limits[cells] - 1, first[cells]), (limits[cells], others[cells])):
         drawn = ((cells.astype(np.uint64) << np.uint64(19)) + side.astype(np.uint64)) << np.uint64(
             32
         )
@@ -668,7 +682,8 @@ def test_strips_are_chosen_as_the_table_says() -> None:
 
         found = np.empty(len(cells))
         forged: Any = Words()
-        law._quick(found, 0, exact._Scratch(), forged)
+        scratch = exact._Scratch()
+        law._quick(found, 0, scratch, scratch.trials, forged)
         assert np.array_equal(found, law.starts[strip])
 
 
@@ -751,3 +766,32 @@ def test_games_with_secure_noise_flip_exact_coins(monkeypatch: pytest.MonkeyPatc
     shared = PhasedSelection(trust="distributed", delta=1e-6).build(environment.setting)
     with pytest.raises(Unsupported, match="phased_selection needs GaussianShare"):
         simulate(shared, environment, 0, noise=source)
+
+
+@pytest.mark.parametrize("lost", [[], [0], [9], [0, 3, 8], [7, 8, 9], [1, 2, 8], list(range(10))])
+def test_places_that_lose_are_filled_from_the_end(
+    lost: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    law, target = ExactLaw("laplace", 1000.0), np.arange(10.0)
+    monkeypatch.setattr(ExactLaw, "_try", lambda *_: np.array(lost, np.int64))
+    count = law.fill_most(target, WORDS)
+    assert sorted(target[:count]) == [i for i in range(10) if i not in lost]
+    stay = [i for i in range(count) if i not in lost]
+    assert target[stay].tolist() == stay
+
+
+@pytest.mark.parametrize("scale", [3000.0, 2.0**36])
+def test_noise_of_the_store_has_the_law_in_narrow_and_wide_strips(scale: float) -> None:
+    """Narrow strips leave room for the bits of the trial in the word; wide ones do not."""
+    law, target = ExactLaw("gaussian", scale), np.empty(20_000)
+    assert law.narrow == (scale < 2**20)
+    sample = target[: law.fill_most(target, WORDS)] / scale
+    assert stats.kstest(sample, "norm").pvalue > FALSE_ALARM
+    assert stats.kstest(1.1 * sample, "norm").pvalue < FALSE_ALARM
+
+
+def test_a_store_with_few_accepted_trials_still_has_the_law() -> None:
+    law, target = ExactLaw("gaussian", 0.4), np.empty(50_000)
+    sample = target[: law.fill_most(target, WORDS)].astype(np.int64)
+    assert chi_square(sample, "gaussian", 0.4) > FALSE_ALARM
+    assert chi_square(sample, "gaussian", 0.45) < FALSE_ALARM

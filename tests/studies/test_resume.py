@@ -22,7 +22,7 @@ import pytest
 
 from hedgerow.studies import run as study_module
 from hedgerow.studies.config import load
-from hedgerow.studies.run import run_one
+from hedgerow.studies.run import run_one, run_together
 from hedgerow.studies.storage.identity import identity
 from hedgerow.studies.storage.results import ResultStore
 from hedgerow.studies.storage.unfinished import RECORD, new_run
@@ -59,7 +59,7 @@ epsilon = 5.0
 name = "hedge"
 every = 4
 """
-SAFE = "2 of 8 results (2 algorithms x 4 seeds) are saved"
+SAFE = "4 of 8 results (2 algorithms x 4 seeds) are saved"
 RESULTS = (
     "config.toml",
     "curves.parquet",
@@ -161,12 +161,12 @@ def test_a_stopped_process_can_be_resumed(
 
     played: list[int] = []
     monkeypatch.setattr(
-        study_module, "run_one", lambda *args: (played.append(args[3]), run_one(*args))[1]
+        study_module, "run_together", lambda *args: (played.append(args[2]), run_together(*args))[1]
     )
     answer = hedgerow(*shlex.split(resume)[1:], "--json")
     assert answer.code == 0, answer.err
     assert answer.document()["run"] == "results"
-    assert played == [6, 7, 4, 5, 6, 7]
+    assert played == [6, 7]
     assert hedgerow("run", "gated.toml", "--out", "whole", "--keep").code == 0
     _assert_same(tmp_path / "results", tmp_path / "whole")
     assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
@@ -177,18 +177,18 @@ def test_a_stopped_process_can_be_resumed(
 
 @pytest.fixture
 def stop_after(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    """The game after so many ends in an exception; None: no more interruptions."""
+    """The seed after so many ends in an exception; None: no more interruptions."""
 
-    def change(games: int | None, error: type[BaseException] = KeyboardInterrupt) -> None:
-        left = [games]
+    def change(seeds: int | None, error: type[BaseException] = KeyboardInterrupt) -> None:
+        left = [seeds]
 
         def stopping(*args: Any) -> Any:
             if left[0] == 0:
                 raise error("stopped")
             left[0] = None if left[0] is None else left[0] - 1
-            return run_one(*args)
+            return run_together(*args)
 
-        monkeypatch.setattr(study_module, "run_one", stopping)
+        monkeypatch.setattr(study_module, "run_together", stopping)
 
     return change
 
@@ -196,13 +196,13 @@ def stop_after(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 def test_a_new_run_leaves_an_unfinished_one_and_names_it(
     hedgerow: Command, tmp_path: Path, stop_after: Any
 ) -> None:
-    stop_after(3)
+    stop_after(1)
     assert hedgerow("run", "study.toml").code == 130
     stop_after(None)
     (partial,) = (tmp_path / "runs").iterdir()
     name = partial.name.removeprefix(".").removesuffix(".partial")
     assert (
-        f"Unfinished: runs/{name} (3 of 4 results" in (again := hedgerow("run", "study.toml")).err
+        f"Unfinished: runs/{name} (2 of 4 results" in (again := hedgerow("run", "study.toml")).err
     )
     assert f"hedgerow run --resume runs/{name}" in again.err
     assert again.code == 0
@@ -244,11 +244,11 @@ def test_an_explicit_folder_is_never_begun_twice(
     hedgerow: Command, tmp_path: Path, stop_after: Any
 ) -> None:
     stop_after(1)
-    assert "1 of 4" in hedgerow("run", "study.toml", "--out", "deep/results").err
+    assert "2 of 4" in hedgerow("run", "study.toml", "--out", "deep/results").err
     stop_after(None)
     refused = hedgerow("run", "study.toml", "--out", "deep/results")
     assert refused.code == 2
-    assert "The run --out deep/results is unfinished: 1 of 4" in refused.err
+    assert "The run --out deep/results is unfinished: 2 of 4" in refused.err
     assert "hedgerow run --resume deep/results" in refused.err
     assert hedgerow("run", "study.toml", "--resume", "--out", "deep/results").code == 0
     assert [p.name for p in (tmp_path / "deep").iterdir()] == ["results"]
@@ -334,12 +334,12 @@ def test_a_crash_of_the_program_keeps_what_is_safe(
     stop_after(0, RuntimeError)
     assert "saved" not in hedgerow("run", "study.toml", "--out", "results").err
     assert not (tmp_path / ".results.partial").exists()
-    stop_after(3, RuntimeError)
+    stop_after(1, RuntimeError)
     failed = hedgerow("run", "study.toml", "--out", "results")
     assert failed.code == 2
     assert "RuntimeError: stopped" in failed.err
     assert (
-        "3 of 4 results (2 algorithms x 2 seeds) are saved. "
+        "2 of 4 results (2 algorithms x 2 seeds) are saved. "
         "To resume once this is fixed: hedgerow run --resume results" in failed.err
     )
     stop_after(1)
@@ -366,10 +366,10 @@ def test_an_interruption_while_writing_loses_nothing(
 
 
 def test_a_damaged_result_is_made_again(hedgerow: Command, tmp_path: Path, stop_after: Any) -> None:
-    stop_after(3)
-    hedgerow("run", "study.toml", "--out", "results")
+    stop_after(2)
+    hedgerow("run", "study.toml", "--set", "seeds=3", "--out", "results")
     stop_after(None)
-    whole, half, flipped = sorted((tmp_path / ".results.partial" / "results").glob("*.npz"))
+    whole, half, flipped, _ = sorted((tmp_path / ".results.partial" / "results").glob("*.npz"))
     half.write_bytes(half.read_bytes()[:500])
     content = bytearray(flipped.read_bytes())
     content[content.index(b"regret.npy") + 200] ^= 1
@@ -379,7 +379,7 @@ def test_a_damaged_result_is_made_again(hedgerow: Command, tmp_path: Path, stop_
         store.load(*map(int, file.stem.split("-"))) is None for file in (whole, half, flipped)
     ] == [False, True, True]
     assert hedgerow("run", "--resume", "results").code == 0
-    hedgerow("run", "study.toml", "--out", "whole")
+    hedgerow("run", "study.toml", "--set", "seeds=3", "--out", "whole")
     _assert_same(tmp_path / "results", tmp_path / "whole", RESULTS[:3] + RESULTS[5:])
 
 

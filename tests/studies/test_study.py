@@ -23,6 +23,7 @@ from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.core.registry import load_plugin
 from hedgerow.environments.drawn.realizable import Realizable
 from hedgerow.environments.registry import ENVIRONMENTS
+from hedgerow.studies import run as study_module
 from hedgerow.studies.config import Entry, StudyConfig, from_table, load, to_table
 from hedgerow.studies.run import run_study
 from hedgerow.studies.storage import folder as folder_module
@@ -275,3 +276,47 @@ def test_folders_are_compared_as_on_the_command_line(hedgerow: Command, tmp_path
         hr.InvalidValue, match="Expected a list of run folders, which `hedgerow run` writes, got a"
     ):
         hr.compare("a")
+
+
+def test_losses_are_drawn_once_for_all_algorithms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every algorithm gets what it gets alone, for any number of workers' tasks."""
+    game = hr.Bernoulli(clients=2, experts=3, horizon=70)
+    algorithms = {"one": hr.Hedge(), "two": hr.SparseVector(epsilon=9.0), "three": hr.Uniform()}
+    drawn: list[int] = []
+    draw = hr.Bernoulli.draw
+
+    def counting(self: Any, *args: Any) -> Any:
+        drawn.append(args[2])
+        return draw(self, *args)
+
+    alone = {
+        label: hr.run(game, {label: spec}, seeds=2, seed=5).results
+        for label, spec in algorithms.items()
+    }
+    monkeypatch.setattr(hr.Bernoulli, "draw", counting)
+    together = hr.run(game, algorithms, seeds=2, seed=5).results
+    assert drawn == [0, 0]  # once for each seed
+    assert [(r.label, r.seed) for r in together] == [
+        (label, seed) for label in algorithms for seed in (5, 6)
+    ]
+    for result in together:
+        (same,) = (r for r in alone[result.label] if r.seed == result.seed)
+        assert np.array_equal(result.regret, same.regret)
+        assert result.comparators == same.comparators
+        assert (result.switches, result.exchanges) == (same.switches, same.exchanges)
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 8])
+def test_tasks_cover_what_is_missing_and_keep_workers_busy(workers: int) -> None:
+    own = hr.Bernoulli(clients=2, experts=3, horizon=70, gap=0.1)
+    entries = (
+        *(Entry(f"a{i}", hr.Hedge(every=i + 1)) for i in range(3)),
+        Entry("b", hr.Hedge(), environment=own),
+    )
+    config = StudyConfig("", hr.Bernoulli(clients=2, experts=3, horizon=70), entries, 2)
+    missing = {0: [0, 1], 1: [1], 2: [0, 1], 3: [0]}
+    tasks = study_module._tasks(config, missing, workers)
+    pairs = [(index, seed) for indices, seeds in tasks for index in indices for seed in seeds]
+    assert sorted(pairs) == sorted((i, seed) for i, seeds in missing.items() for seed in seeds)
+    assert all(len({config.stream_of(i) for i in indices}) == 1 for indices, _ in tasks)
+    assert len(tasks) >= min(workers, 4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import inf, isnan
 from pathlib import Path
 from typing import Annotated
@@ -20,6 +21,7 @@ from hedgerow.experiments.pictures import pictures
 from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.experiments.reproduce import Outcome
 from hedgerow.experiments.reproduce import reproduce as run_experiment
+from hedgerow.experiments.side_by_side import side_by_side
 
 MOST_CHECKS = 40  # an experiment with more prints a selection
 MOST_STREAMS = 4  # printed of a study; the files have all
@@ -64,26 +66,35 @@ def reproduce(
         )
     if out is not None and Path(out).exists():
         raise InvalidValue(f"--out {out} already exists. Choose another folder or delete it.")
-    outcomes = []
-    for experiment in experiments:
-        with progress_bar(experiment.id) as update:
-            outcome = run_experiment(
-                experiment,
+    found: dict[str, Outcome] = {}
+
+    def here(name: str) -> Outcome:
+        with progress_bar(name) as update:
+            return run_experiment(
+                EXPERIMENTS[name],
                 quick=quick or all_,
                 out=out,
                 workers=workers,
-                progress=lambda name, done, total, e=experiment: update(
-                    f"{e.id}: {name}", done, total
-                ),
+                progress=lambda study, done, total: update(f"{name}: {study}", done, total),
             )
-        outcomes.append(outcome)
+
+    def done(name: str, outcome: Outcome) -> None:
+        found[name] = outcome
         if not json:
-            _show(outcome, experiment.title, experiment.claim)
+            _show(outcome, EXPERIMENTS[name].title, EXPERIMENTS[name].claim)
+
+    side_by_side(names, workers, here, partial(_elsewhere, quick or all_), done)
+    outcomes = [found[name] for name in names]
     if json:
         print_json({"experiments": [outcome.to_dict() for outcome in outcomes]})
     if not all_ and any(outcome.status == "no-data" for outcome in outcomes):
         return 2
     return 1 if any(outcome.passed is False for outcome in outcomes) else 0
+
+
+def _elsewhere(quick: bool, name: str) -> Outcome:
+    """The outcome of a registered experiment, in a process of its own."""
+    return run_experiment(EXPERIMENTS[name], quick=quick, out=None, workers=1)
 
 
 def _show(outcome: Outcome, title: str, claim: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Literal, get_args
 
 import numpy as np
@@ -114,20 +114,60 @@ def simulate(
     >>> counters.played, counters.exchanged
     (20, 19)
     """
+    (counters,) = simulate_together(
+        [(algorithm, sinks)],
+        environment,
+        seed,
+        engine=engine,
+        block_rounds=block_rounds,
+        fused=fused,
+        noise=noise,
+        rounds=rounds,
+    )
+    return counters
+
+
+def simulate_together(
+    players: Sequence[tuple[Algorithm, Iterable[Sink]]],
+    environment: Environment,
+    seed: int,
+    *,
+    engine: EngineName = "vectorised",
+    block_rounds: int | None = None,
+    fused: bool = True,
+    noise: NoiseSource | None = None,
+    rounds: int | None = None,
+) -> list[Counters]:
+    """Play several algorithms, each with its sinks, on losses that are drawn and checked once.
+
+    Every algorithm gets what `simulate` gives it alone. Losses that react to the plays, a given
+    noise source and the engine "summed" allow one algorithm only.
+    """
     setting, traits = environment.setting, environment.traits
-    require_fit(algorithm, environment)
+    for algorithm, _ in players:
+        require_fit(algorithm, environment)
+    alone = traits.sees_plays or noise is not None or engine == "summed"
+    expect(
+        len(players) == 1 or not alone,
+        "players",
+        len(players),
+        "to be 1: losses that react to the plays, a noise source and sums serve one algorithm",
+    )
     at_least("seed", seed, 0)
     horizon = _played(setting, rounds)
     if isinstance(noise, SecureNoise):
-        algorithm.require_exact_noise()
+        players[0][0].require_exact_noise()
         setting.require_exact_sums(horizon)
     step = max(1, BLOCK_ELEMENTS // setting.numbers) if block_rounds is None else block_rounds
     at_least("block_rounds", step, 1)
     if traits.sees_plays:
         step = 1
-    counters = counters_of(algorithm)
     last = LastPlays()
-    watching: list[Sink] = [counters, *sinks, *([last] if traits.sees_plays else [])]
+    counters = [counters_of(algorithm) for algorithm, _ in players]
+    watching: list[list[Sink]] = [
+        [counter, *sinks, *([last] if traits.sees_plays else [])]
+        for counter, (_, sinks) in zip(counters, players, strict=True)
+    ]
     if engine == "summed":
         expect(
             block_rounds is None and fused,
@@ -136,25 +176,27 @@ def simulate(
             "to be None, with fused=True, because the engine 'summed' draws only sums",
         )
         source = SeededNoise(seed) if noise is None else noise
-        play_sums(algorithm, environment, seed, source, watching, horizon)
+        play_sums(players[0][0], environment, seed, source, watching[0], horizon)
         return counters
-    source = _seeded(seed, horizon) if noise is None else noise
-    driver = make_engine(engine, algorithm, source, fused)
-    marks = sorted({mark for sink in watching for mark in sink.marks})
-    run = driver.start()
-    state = environment.start(seed)
-    while run.round < horizon:
-        wanted = min(step, horizon - run.round)
+    drivers = [
+        make_engine(engine, algorithm, _seeded(seed, horizon) if noise is None else noise, fused)
+        for algorithm, _ in players
+    ]
+    marks = sorted({mark for sinks in watching for sink in sinks for mark in sink.marks})
+    runs = [driver.start() for driver in drivers]
+    state, played = environment.start(seed), 0
+    while played < horizon:
+        wanted = min(step, horizon - played)
         block, state = environment.block(state, wanted, last.last)
         block = check(
-            block,
-            setting,
-            run.round,
-            wanted,
-            marks[bisect_right(marks, run.round) :][:wanted],
+            block, setting, played, wanted, marks[bisect_right(marks, played) :][:wanted]
         )
         _check_declared(environment, traits.features, block)
-        run = driver.advance(run, block, watching)
+        runs = [
+            driver.advance(run, block, sinks)
+            for driver, run, sinks in zip(drivers, runs, watching, strict=True)
+        ]
+        played += wanted
     return counters
 
 

@@ -205,12 +205,16 @@ class Recorder(Sink):
             bisect_right(self.marks, first_round + block.rounds),
         )
         marks = np.array(self.marks[low:high], np.int64) - first_round
-        if self.linear and isinstance(plays, Plays):
-            ends = np.array(block.cuts)
-            self._pay(_charged_between(self.family, block, plays), np.searchsorted(ends, marks) + 1)
+        if self.linear:
+            pieces = np.searchsorted(block.cuts, marks) + 1
+            if isinstance(plays, Plays):
+                self._pay(_charged_between(self.family, block, plays), pieces)
+            else:
+                charged = _charged(self.family, block, plays)
+                paid = np.add.reduceat(charged, (0, *block.cuts[:-1]))
+                self._pay(paid, pieces, exact=True)
         else:
-            charged = _charged(self.family, block, plays)
-            self._pay(charged, marks, exact=not isinstance(plays, Plays))
+            self._pay(_charged(self.family, block, plays), marks)
         if self.linear:
             self._compare(block, plays, marks)
         elif self._replay is None:
@@ -305,6 +309,11 @@ class Recorder(Sink):
         return best_point(
             self.family, self.experts, lambda: map(_taking_part, self._blocks()), TOLERANCE
         )
+
+    def share_best_point(self, other: Recorder) -> None:
+        """Use the best point of another recorder of the same losses: it is found only once."""
+        if not self.linear and other is not self:
+            self.__dict__["_best_point"] = other._best_point
 
     def _point_curve(self) -> list[float]:
         """The mean loss of the best point so far, at the marks that were reached."""

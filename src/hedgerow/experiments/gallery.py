@@ -9,13 +9,16 @@ import shlex
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from hedgerow.core.errors import HedgerowError, Interrupted
 from hedgerow.experiments.experiment import Experiment
 from hedgerow.experiments.pictures import pictures
+from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.experiments.reproduce import fresh_result, reproduce
+from hedgerow.experiments.side_by_side import side_by_side
 from hedgerow.studies.storage.unfinished import RUNS
 
 Progress = Callable[[str, str, int, int], None]
@@ -105,26 +108,43 @@ def exhibits(
     progress: Progress | None = None,
     seen: Callable[[Exhibit], None] | None = None,
 ) -> list[Exhibit]:
-    """All experiments in order; one that fails does not stop the others."""
-    shown: list[Exhibit] = []
-    for name, experiment in experiments.items():
-        try:
-            shown.append(
-                exhibit(
-                    name,
-                    experiment,
-                    quick=quick,
-                    workers=workers,
-                    options=options,
-                    progress=progress,
-                )
-            )
-        except KeyboardInterrupt as stop:
-            done = sum(bool(exhibit.pictures) for exhibit in shown)
-            kept = f"{done} of {len(experiments)} experiments are done and need not run again"
-            raise Interrupted(f"Interrupted in {name}: {kept}. No page was written.") from stop
-        except OSError as error:
-            raise HedgerowError(f"Cannot read the results of {name}: {error}") from error
+    """All experiments in order; one that fails does not stop the others.
+
+    Several run at the same time if there are several cores; `seen` is called as each ends.
+    """
+    shown: dict[str, Exhibit] = {}
+
+    def here(name: str) -> Exhibit:
+        return exhibit(
+            name,
+            experiments[name],
+            quick=quick,
+            workers=workers,
+            options=options,
+            progress=progress,
+        )
+
+    def done(name: str, found: Exhibit) -> None:
+        shown[name] = found
         if seen is not None:
-            seen(shown[-1])
-    return shown
+            seen(found)
+        if progress is not None:
+            progress(name, "done", len(shown), len(experiments))
+
+    try:
+        elsewhere = partial(_elsewhere, quick, tuple(options))
+        side_by_side(list(experiments), workers, here, elsewhere, done)
+    except KeyboardInterrupt as stop:
+        ready = sum(bool(exhibit.pictures) for exhibit in shown.values())
+        kept = f"{ready} of {len(experiments)} experiments are done and need not run again"
+        running = next(name for name in experiments if name not in shown)
+        raise Interrupted(f"Interrupted in {running}: {kept}. No page was written.") from stop
+    except OSError as error:
+        running = next(name for name in experiments if name not in shown)
+        raise HedgerowError(f"Cannot read the results of {running}: {error}") from error
+    return [shown[name] for name in experiments]
+
+
+def _elsewhere(quick: bool, options: Sequence[str], name: str) -> Exhibit:
+    """The exhibit of a registered experiment, in a process of its own."""
+    return exhibit(name, EXPERIMENTS[name], quick=quick, workers=1, options=options)

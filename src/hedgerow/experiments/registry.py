@@ -31,3 +31,6 @@ EXPERIMENTS: Registry[Experiment] = Registry(
         "oco-ball": "hedgerow.experiments.oco_ball:EXPERIMENT",
     },
 )
+
+BUILT_IN = tuple(EXPERIMENTS._things)
+"""The experiments of this package, which every process knows."""

@@ -17,7 +17,7 @@ from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.registry import load_plugins, loaded_plugins
 from hedgerow.core.transcript import Everything
 from hedgerow.core.validate import at_least
-from hedgerow.engines.simulate import BLOCK_ELEMENTS, simulate
+from hedgerow.engines.simulate import BLOCK_ELEMENTS, simulate_together
 from hedgerow.engines.summed import what_instead, why_not_by_sums
 from hedgerow.environments.measures import measures_of
 from hedgerow.environments.recorded.losses import RecordedArray
@@ -71,38 +71,99 @@ def run_one(
     switches
         For each number, also find the best sequence of experts with at most this many changes.
     """
-    recorder = Recorder(
-        environment.setting,
-        switches=switches,
-        replay=None if environment.traits.sees_plays else partial(_blocks, environment, seed),
-    )
-    measures = measures_of(algorithm, environment)
-    for measure in measures:
-        measure.marks = recorder.marks
-    everything = Everything() if keep else None
-    sinks = [recorder, *measures, *([] if everything is None else [everything])]
-    counters = simulate(algorithm, environment, seed, sinks=sinks, engine=engine)
-    figures = {measure.name: measure.curve() for measure in measures}
-    result = replace(recorder.result(label, seed, counters), figures=figures)
-    return result, None if everything is None else Kept(
-        label, seed, everything.all_plays(), message_rows(everything.messages)
-    )
+    return run_together([(algorithm, label, switches)], environment, seed, engine, keep)[0]
+
+
+Player = tuple[Algorithm, str, Sequence[int]]
+"""An algorithm, its label, and the numbers of changes for which its comparators are found."""
+
+
+def run_together(
+    players: Sequence[Player],
+    environment: Environment,
+    seed: int,
+    engine: Any = "vectorised",
+    keep: bool = False,
+) -> list[Pair]:
+    """Run several algorithms on one seed, on losses that are drawn once; see `run_one`."""
+    replay = None if environment.traits.sees_plays else partial(_blocks, environment, seed)
+    recorders, measured, kept = [], [], []
+    for algorithm, _, switches in players:
+        recorders.append(Recorder(environment.setting, switches=switches, replay=replay))
+        measured.append(measures_of(algorithm, environment))
+        for measure in measured[-1]:
+            measure.marks = recorders[-1].marks
+        kept.append([Everything()] if keep else [])
+    sinks = zip(recorders, measured, kept, strict=True)
+    together = [
+        (algorithm, [recorder, *measures, *everything])
+        for (algorithm, _, _), (recorder, measures, everything) in zip(players, sinks, strict=True)
+    ]
+    counted = simulate_together(together, environment, seed, engine=engine)
+    pairs: list[Pair] = []
+    for i, (_, label, _) in enumerate(players):
+        recorders[i].share_best_point(recorders[0])
+        figures = {measure.name: measure.curve() for measure in measured[i]}
+        result = replace(recorders[i].result(label, seed, counted[i]), figures=figures)
+        pairs += [
+            (result, Kept(label, seed, everything.all_plays(), message_rows(everything.messages)))
+            for everything in kept[i]
+        ] or [(result, None)]
+    return pairs
 
 
 def _task(
-    config: StudyConfig, keep: bool, store: ResultStore | None, index: int, seeds: Sequence[int]
-) -> list[Pair]:
-    entry = config.algorithms[index]
-    environment, algorithm = config.environment_of(entry), config.build(entry)
-    switches = config.comparator_switches if config.stream_of(index) == index else ()
-    pairs = []
-    for seed in seeds:
-        pairs.append(
-            run_one(algorithm, environment, entry.label, seed, config.engine, keep, switches)
+    config: StudyConfig,
+    keep: bool,
+    store: ResultStore | None,
+    indices: Sequence[int],
+    seeds: Sequence[int],
+) -> list[tuple[int, Pair]]:
+    """Run the algorithms of some entries, which have the same losses, on some seeds."""
+    entries = [config.algorithms[index] for index in indices]
+    environment = config.environment_of(entries[0])
+    players = [
+        (
+            config.build(entry),
+            entry.label,
+            config.comparator_switches if config.stream_of(index) == index else (),
         )
-        if store is not None:
-            store.save(index, pairs[-1])
-    return pairs
+        for index, entry in zip(indices, entries, strict=True)
+    ]
+    found = []
+    for seed in seeds:
+        pairs = run_together(players, environment, seed, config.engine, keep)
+        for index, pair in zip(indices, pairs, strict=True):
+            if store is not None:
+                store.save(index, pair)
+            found.append((index, pair))
+    return found
+
+
+def _tasks(
+    config: StudyConfig, missing: Mapping[int, list[int]], workers: int
+) -> list[tuple[tuple[int, ...], list[int]]]:
+    """Cut a study into tasks: entries on the same losses, and the seeds that they all miss.
+
+    Several workers get at least one task each, if there are enough seeds and entries.
+    """
+    groups: dict[int, list[int]] = {}
+    for index in missing:
+        first = index if config.engine == "summed" else config.stream_of(index)
+        groups.setdefault(first, []).append(index)
+    size = 1 if workers == 1 else min(16, max(1, config.seeds // (4 * workers)))
+    pieces = -(-workers // (len(groups) * config.seeds)) if groups else 1
+    tasks = []
+    for group in groups.values():
+        most = max(1, -(-len(group) // pieces))
+        for some in (tuple(group[at : at + most]) for at in range(0, len(group), most)):
+            by_seeds: dict[tuple[int, ...], list[int]] = {}
+            for seed in sorted({seed for index in some for seed in missing[index]}):
+                players = tuple(index for index in some if seed in missing[index])
+                by_seeds.setdefault(players, []).append(seed)
+            for players, seeds in by_seeds.items():
+                tasks += [(players, seeds[at : at + size]) for at in range(0, len(seeds), size)]
+    return tasks
 
 
 def _share_comparators(config: StudyConfig, results: list[RunResult]) -> list[RunResult]:
@@ -163,40 +224,33 @@ def run_study(
     if workers is None:
         workers = (os.cpu_count() or 1) if _elements(config) > WORTH_A_PROCESS else 1
     total = len(config.algorithms) * config.seeds
-    size = 1 if workers == 1 else min(16, max(1, config.seeds // (4 * workers)))
     found: dict[tuple[int, int], Pair] = {}
-    tasks = []
+    missing: dict[int, list[int]] = {}
     for index in range(len(config.algorithms)):
-        stored = (
-            {}
-            if store is None
-            else {
-                (index, seed): pair
-                for seed in seeds
-                if (pair := store.load(index, seed)) is not None
-            }
-        )
-        found |= stored
-        missing = [seed for seed in seeds if (index, seed) not in stored]
-        tasks += [(index, missing[s : s + size]) for s in range(0, len(missing), size)]
+        for seed in seeds:
+            pair = None if store is None else store.load(index, seed)
+            if pair is None:
+                missing.setdefault(index, []).append(seed)
+            else:
+                found[index, seed] = pair
 
-    def note(index: int, pairs: list[Pair]) -> None:
-        found.update({(index, pair[0].seed): pair for pair in pairs})
+    def note(pairs: list[tuple[int, Pair]]) -> None:
+        found.update({(index, pair[0].seed): pair for index, pair in pairs})
         if progress is not None:
             progress(len(found), total)
 
     if progress is not None:
         progress(len(found), total)
-    play = partial(_task, config, keep, store)
+    play, tasks = partial(_task, config, keep, store), _tasks(config, missing, workers)
     if workers == 1:
-        for index, part in tasks:
-            note(index, play(index, part))
+        for task in tasks:
+            note(play(*task))
     elif tasks:
         run_in_processes(
             play,
             tasks,
             min(workers, len(tasks)),
-            lambda task, pairs: note(task[0], pairs),
+            lambda _, pairs: note(pairs),
             partial(load_plugins, loaded_plugins()),
         )
     ordered = [found[key] for key in sorted(found)]

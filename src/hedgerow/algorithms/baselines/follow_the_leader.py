@@ -6,6 +6,7 @@ It is not private. It is the natural reference for what privacy costs.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -20,6 +21,7 @@ from hedgerow.algorithms.shared.totals import (
     raw_certificate,
 )
 from hedgerow.core.environment import MASKS_AND_DELAYS
+from hedgerow.core.lattice import Array, Units
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, SpecTraits
 from hedgerow.core.setting import Setting
@@ -47,6 +49,10 @@ class Leader(Adder):
         del noise
         leader = np.argmin(state.totals, axis=-1)
         return np.broadcast_to(leader, (rounds, *leader.shape)), state
+
+    def follow(self, totals: Units, spans: np.ndarray, noise: Noise, scratch: Array) -> np.ndarray:
+        del noise, scratch
+        return np.repeat(np.argmin(totals, axis=-1), spans)[:, None]
 
 
 @dataclass(frozen=True)
@@ -82,13 +88,15 @@ class FollowTheLeader(AlgorithmSpec):
 
     def resolve(self, setting: Setting) -> Algorithm:
         check_interval(self.every, setting)
+        client = Leader(setting.experts)
         return Algorithm(
             name="follow_the_leader",
             setting=setting,
-            client=Leader(setting.experts),
+            client=client,
             server=Summing(setting.experts, self.every),
             certificate=raw_certificate(),
             upload=LossSums,
             broadcast=Totals,
             supports=MASKS_AND_DELAYS,
+            advance=partial(client.advance, self.every),
         )

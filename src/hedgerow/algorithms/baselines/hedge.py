@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from math import ceil, log, sqrt
 from typing import ClassVar
 
@@ -19,12 +20,14 @@ from hedgerow.algorithms.shared.totals import (
 )
 from hedgerow.core.certificate import Proof
 from hedgerow.core.environment import MASKS_AND_DELAYS
-from hedgerow.core.lattice import Array, from_units
+from hedgerow.core.lattice import UNITS_PER_LOSS, Array, Units, from_units
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, positive
+
+ZERO = 746  # exp(-746) and less are exactly 0 in floats
 
 
 @dataclass(frozen=True)
@@ -48,9 +51,31 @@ class Sampler(Adder):
 
     def choose(self, state: ClientState, coins: Array) -> np.ndarray:
         """Return one expert for each coin."""
-        losses = from_units(state.totals - state.totals.min(axis=-1, keepdims=True))
-        mass = np.cumsum(np.exp(-self.rate * losses), axis=-1)
+        above = state.totals - state.totals.min(axis=-1, keepdims=True)
+        mass = self.mass(above, np.empty(above.shape))
         return (mass <= coins[..., None] * mass[..., -1:]).sum(axis=-1).clip(max=self.experts - 1)
+
+    def mass(self, above: Units, weights: Array) -> Array:
+        """Return the weights of each row of totals above the least, added up from the first on.
+
+        They are written over `weights`.
+        """
+        np.multiply(above, -self.rate / UNITS_PER_LOSS, out=weights)
+        np.exp(weights, out=weights)
+        return np.cumsum(weights, axis=-1, out=weights)
+
+    def follow(self, totals: Units, spans: np.ndarray, noise: Noise, scratch: Array) -> np.ndarray:
+        rows = np.repeat(np.arange(len(spans)), spans)
+        coins = noise.draw("uniform", "play", rounds=len(rows))
+        totals -= totals.min(axis=-1, keepdims=True)
+        weighty = totals.min(axis=0) * (self.rate / UNITS_PER_LOSS) < ZERO
+        if weighty.all():
+            mass = self.mass(totals, scratch)
+            return count_at_most(mass, rows, coins * mass[rows, -1:]).clip(max=self.experts - 1)
+        above = totals[:, weighty]  # the others add exactly 0
+        mass = self.mass(above, np.empty(above.shape))
+        experts = np.append(np.flatnonzero(weighty), self.experts - 1)
+        return experts[count_at_most(mass, rows, coins * mass[rows, -1:])]
 
     def _choose_awake(self, state: ClientState, coins: Array, awake: np.ndarray) -> np.ndarray:
         """The same weights, restricted to the awake experts."""
@@ -59,6 +84,31 @@ class Sampler(Adder):
         mass = np.cumsum(np.where(awake, np.exp(-self.rate * losses), 0.0), axis=-1)
         last = self.experts - 1 - np.argmax(awake[..., ::-1], axis=-1)
         return np.minimum((mass <= coins[..., None] * mass[..., -1:]).sum(axis=-1), last)
+
+
+def count_at_most(rising: Array, rows: np.ndarray, limits: Array) -> np.ndarray:
+    """Count, for every limit (i, j), the entries of `rising[rows[i]]` that are at most the limit.
+
+    Rows of `rising` never fall, so halving finds all counts together.
+
+    >>> rising = np.array([[1.0, 2.0, 3.0], [2.0, 2.0, 2.0]])
+    >>> count_at_most(rising, np.array([0, 1]), np.full((2, 1), 2.0))
+    array([[2],
+           [3]])
+    """
+    left = rising.shape[-1]
+    starts = (rows * left)[:, None]
+    found = np.repeat(starts, limits.shape[1], axis=1)
+    at, entry, small = np.empty_like(found), np.empty(limits.shape), np.empty(limits.shape, bool)
+    while left > 0:
+        half = (left + 1) // 2
+        np.add(found, half - 1, out=at)
+        rising.take(at, out=entry, mode="clip")  # every other mode makes a copy
+        np.less_equal(entry, limits, out=small)
+        np.multiply(small, half, out=at)
+        found += at
+        left -= half
+    return np.subtract(found, starts, out=found)
 
 
 @dataclass(frozen=True)
@@ -104,15 +154,17 @@ class Hedge(AlgorithmSpec):
         batches, every = ceil(setting.rounds / self.every), self.every
         entropy = log(max(setting.experts, 2))
         rate = sqrt(8 * entropy / batches) / every if self.rate is None else self.rate
+        client = Sampler(setting.experts, rate / setting.clients)
         return Algorithm(
             name="hedge",
             setting=setting,
-            client=Sampler(setting.experts, rate / setting.clients),
+            client=client,
             server=Summing(setting.experts, self.every),
             certificate=raw_certificate(),
             upload=LossSums,
             broadcast=Totals,
             supports=MASKS_AND_DELAYS,
+            advance=partial(client.advance, self.every),
             regret_bound=RegretBound(
                 entropy / rate + rate * every**2 * batches / 8,
                 "adaptive",

@@ -108,24 +108,30 @@ class DartboardServer:
                 0,
             )
         head = run.clients.losses.sum(axis=0) + block.totals_before(int(due[0]))
-        anchors, scores = (
-            _Anchors.of(block, state.totals + run.clients.losses.sum(axis=0)),
-            from_units(state.totals + head),
-        )
+        scores = from_units(state.totals + head)
+        anchors = _Anchors.of(block, state.totals + run.clients.losses.sum(axis=0))
         coins = _Coins.of(self, losses, due, head, noise)
-        summed, done, changed, followed = int(due[0]), 0, [0], [state.expert]
-        while done < len(due) and not self.over(state.switches):
-            turn = coins.first_leaving(state.expert, done)
-            if turn is None:
-                done = len(due)
-                break
-            done, at = turn + 1, int(due[turn])
-            summed, scores = at, anchors.totals(losses, at, summed, scores)
-            state = self.switched(state, scores, noise)
+        drawn = _Drawn(self, coins, noise)
+        expert, switches = state.expert, state.switches
+        summed, done, changed, followed = int(due[0]), len(due), [0], [expert]
+        times = due[coins.exchanges].tolist()
+        nearest = anchors.nearest(times)
+        for coin, (exchange, at) in enumerate(zip(coins.exchanges, times, strict=True)):
+            if coins.stays(coin, expert):
+                continue
+            scores = anchors.totals(at, nearest[coin], summed, scores)
+            summed = at
+            expert = self.selection.chosen(scores, drawn.next(coin, switches))
+            switches += 1
             changed.append(at)
-            followed.append(state.expert)
+            followed.append(expert)
+            if self.over(switches):
+                done = exchange + 1
+                break
+        state = ServerState(state.totals, expert, switches)
         last = int(due[done - 1])
-        state = replace(state, totals=to_units(anchors.totals(losses, last, summed, scores)))
+        (near,) = anchors.nearest([last])
+        state = replace(state, totals=to_units(anchors.totals(last, near, summed, scores)))
         left = None if self.over(state.switches) else self.every - (rounds - last)
         plays = np.repeat(followed, np.diff([*changed, rounds]))
         return _after(run, state, to_units(losses[last:].sum(axis=0)), left, plays, done)
@@ -183,16 +189,16 @@ def _after(
 
 @dataclass(frozen=True)
 class _Coins:
-    """The coins of a block that show "leave" for some losses.
+    """The coins of a block that show "leave" for some losses: the exchange of each of them.
 
-    For each of them: its exchange, its uniform number, and the losses (coin, expert) of the group
-    before it.
+    `sure[i]` are the coins from i on that show "leave" whatever the losses are. `rows[i]` is -1 for
+    such a coin, else its row in `leaves` (coin, expert), which says for which experts it does.
     """
 
-    server: DartboardServer
     exchanges: list[int]
-    uniform: Array
-    lost: Array
+    sure: list[int]
+    rows: list[int]
+    leaves: np.ndarray
 
     @classmethod
     def of(
@@ -200,22 +206,48 @@ class _Coins:
     ) -> _Coins:
         """`head` are the losses since the last exchange before the block, up to the first in it."""
         _, clients, experts = losses.shape
-        uniform = server.coin.draw_uniform(len(due), noise)
-        surely = server.coin.probability(clients * server.every) * SURE  # if all losses are 1
-        exchanges = np.flatnonzero(uniform >= surely)
+        coin = server.coin
+        uniform = coin.draw_uniform(len(due), noise)
+        at_all_ones, at_zero = (coin.probability(loss) for loss in (clients * server.every, 0.0))
+        exchanges = np.flatnonzero(uniform >= at_all_ones * SURE)
+        sure = uniform[exchanges] * SURE >= at_zero
+        unsure = exchanges[~sure]
         groups = losses[due[0] : due[-1]].reshape(-1, server.every * clients, experts)
-        first = int(len(exchanges) > 0 and exchanges[0] == 0)
-        lost = np.concatenate(
-            [from_units(head)[None][:first], _sums(groups, exchanges[first:] - 1)]
+        first = int(len(unsure) > 0 and unsure[0] == 0)
+        lost = np.concatenate([from_units(head)[None][:first], _sums(groups, unsure[first:] - 1)])
+        return cls(
+            exchanges.tolist(),
+            [*np.cumsum(sure[::-1])[::-1].tolist(), 0],
+            np.where(sure, -1, np.cumsum(~sure) - 1).tolist(),
+            coin.hidden(lost, uniform[unsure][:, None]),
         )
-        return cls(server, exchanges.tolist(), uniform[exchanges], lost)
 
-    def first_leaving(self, expert: int, start: int) -> int | None:
-        """The first exchange, from `start` on, whose coin does not show "stay"."""
-        for i in range(bisect_left(self.exchanges, start), len(self.exchanges)):
-            if self.server.coin.hidden(self.lost[i].item(expert), self.uniform[i]):
-                return self.exchanges[i]
-        return None
+    def stays(self, coin: int, expert: int) -> bool:
+        """Whether the coin shows "stay" for this expert."""
+        row = self.rows[coin]
+        return row >= 0 and not self.leaves.item(row, expert)
+
+
+class _Drawn:
+    """The noise of the draws of a block, in as few pieces as possible and never too much."""
+
+    def __init__(self, server: DartboardServer, coins: _Coins, noise: Noise) -> None:
+        self.server, self.coins, self.noise = server, coins, noise
+        self.rows, self.used = np.empty((0, server.experts)), 0
+
+    def next(self, coin: int, switches: int) -> Array:
+        """Return the noise of the draw that follows a coin, after `switches` draws.
+
+        The coins that are sure to show "leave" need theirs too, up to the limit on draws.
+        """
+        if self.used == len(self.rows):
+            server = self.server
+            count = min(1 + self.coins.sure[coin + 1], max(1, 4 * CACHE_ELEMENTS // server.experts))
+            count = count if server.draws is None else min(count, server.draws - switches)
+            self.rows = server.selection.draw_noise(count, server.experts, self.noise)
+            self.used = 0
+        self.used += 1
+        return self.rows[self.used - 1]
 
 
 def _sums(groups: Array, chosen: np.ndarray) -> Array:
@@ -238,10 +270,15 @@ def _sums(groups: Array, chosen: np.ndarray) -> Array:
 
 @dataclass(frozen=True)
 class _Anchors:
-    """Rounds of a block for which the total losses are known: `scores[i]` before round `at[i]`."""
+    """Rounds of a block for which the total losses are known: `scores[i]` before round `at[i]`.
+
+    `rows` are all loss vectors, one after the other.
+    """
 
     at: tuple[int, ...]
     scores: Array
+    rows: Array
+    clients: int
 
     @classmethod
     def of(cls, block: Block, before: Units) -> _Anchors:
@@ -251,18 +288,23 @@ class _Anchors:
         return cls(
             (0, *map(int, block.cuts)),
             from_units(before + np.vstack([np.zeros_like(before), pieces])),
+            block.losses.reshape(-1, block.losses.shape[2]),
+            block.losses.shape[1],
         )
 
-    def totals(self, losses: Array, at: int, summed: int, scores: Array) -> Array:
+    def nearest(self, times: list[int]) -> list[int]:
+        """Return, for each round, the number of the nearest anchor."""
+        middles = np.add(self.at[1:], self.at[:-1]) / 2
+        return np.searchsorted(middles, times).tolist()
+
+    def totals(self, at: int, anchor: int, summed: int, scores: Array) -> Array:
         """The total losses before round `at`, from the nearest round for which they are known.
 
-        Before round `summed` they are `scores`.
+        Before round `summed` they are `scores`; `anchor` is the nearest anchor.
         """
-        right = bisect_left(self.at, at)
-        for known in (right - 1, right):
-            if known >= 0 and abs(at - self.at[known]) < abs(at - summed):
-                summed, scores = self.at[known], self.scores[known]
-        between = np.add.reduce(
-            losses[min(at, summed) : max(at, summed)].reshape(-1, losses.shape[-1])
-        )
-        return scores + between if at > summed else scores - between
+        known, rows, clients = self.at[anchor], self.rows, self.clients
+        if abs(at - known) < at - summed:
+            summed, scores = known, self.scores[anchor]
+        if at >= summed:
+            return scores + np.add.reduce(rows[summed * clients : at * clients])
+        return scores - np.add.reduce(rows[at * clients : summed * clients])

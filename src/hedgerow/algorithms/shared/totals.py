@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
+from hedgerow.core.block import CACHE_ELEMENTS, Block
 from hedgerow.core.certificate import Certificate, Channel, not_private
-from hedgerow.core.lattice import Array, Units, to_units
+from hedgerow.core.lattice import UNITS_PER_LOSS, Array, Units, to_units
 from hedgerow.core.messages import Broadcast, Upload
-from hedgerow.core.noise import Noise
+from hedgerow.core.noise import Noise, NoiseSource
+from hedgerow.core.protocol import RunState, Trace
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import expect
 
@@ -41,8 +45,8 @@ class ClientState:
 
 
 @dataclass(frozen=True)
-class Adder:
-    """A client that adds up losses between exchanges. Subclasses define `play`."""
+class Adder(ABC):
+    """A client that adds up losses between exchanges. Subclasses define how it plays."""
 
     state: ClassVar[type[Any]] = ClientState
 
@@ -68,6 +72,67 @@ class Adder:
     def upload(self, state: ClientState, noise: Noise) -> tuple[LossSums, ClientState]:
         del noise
         return LossSums(state.losses), state
+
+    @abstractmethod
+    def follow(self, totals: Units, spans: np.ndarray, noise: Noise, scratch: Array) -> np.ndarray:
+        """Return the plays where `totals[i]` are the last known ones for `spans[i]` rounds.
+
+        They have shape (rounds, clients), or (rounds, 1) if all clients play the same. `totals`,
+        and `scratch` of the same shape, may be overwritten.
+        """
+
+    def advance(
+        self, every: int, run: RunState, block: Block, source: NoiseSource
+    ) -> tuple[RunState, Trace]:
+        """Play many exchanges at once: one every `every` rounds, as `Summing` announces."""
+        clients, reports, rounds = run.clients, block.reports, block.rounds
+        noise = source.everyone("client", len(clients.losses))
+        due = np.arange(run.remaining, rounds, every)
+        last = int(due[-1]) if len(due) else 0
+        losses, left = to_units(reports[last:].sum(axis=0)), last + every - rounds
+        spans, scratch = np.diff([0, *due, rounds]), np.empty((1, self.experts))
+        plays = [self.follow(clients.totals[:1].copy(), spans[:1], noise, scratch)]
+        totals, server = clients.totals, run.server
+        if len(due) == 0:
+            losses, left = losses + clients.losses, run.remaining - rounds
+        else:
+            before = server.totals + clients.losses.sum(axis=0)
+            before += block.totals_before(int(due[0]))
+            for first, known, scratch in _known(reports, before, due, every):
+                here = spans[first + 1 : first + 1 + len(known)]
+                before = known[-1].copy()
+                plays.append(self.follow(known, here, noise, scratch))
+            totals, server = np.broadcast_to(before, losses.shape), ServerState(before)
+        after = RunState(run.round + rounds, ClientState(totals, losses), None, server, left)
+        shown = np.broadcast_to(np.concatenate(plays), (rounds, *noise.batch))
+        return after, Trace(shown, len(due))
+
+
+def _known(
+    reports: Array, first: Units, due: np.ndarray, every: int
+) -> Iterator[tuple[int, Units, Array]]:
+    """Yield the totals of all clients before the rounds `due`, as many as fit in the cache.
+
+    Each part comes with its place in `due` and with scratch space of its shape; `first` are the
+    totals before `due[0]`. The arrays are used again.
+    """
+    _, clients, experts = reports.shape
+    some = min(len(due), max(2, CACHE_ELEMENTS // 2 // experts))
+    units, scratch = (np.empty((some, experts), kind) for kind in (np.int64, np.float64))
+    for at in range(0, len(due), some):
+        here = due[max(at - 1, 0) : at + some]  # sums begin with the last round of the part before
+        skip = 1 if at == 0 else 0
+        known, sums = (array[: len(here) - 1 + skip] for array in (units, scratch))
+        groups = reports[here[0] : here[-1]].reshape(-1, every * clients, experts)
+        np.einsum("gid->gd", groups, out=sums[skip:])  # the fastest sum over a middle axis
+        sums[skip:] *= UNITS_PER_LOSS
+        np.copyto(known[skip:], sums[skip:], casting="unsafe")
+        if (known[skip:] != sums[skip:]).any():
+            to_units(sums[skip:] / UNITS_PER_LOSS)  # raises
+        known[0] = first if at == 0 else known[0] + first
+        np.cumsum(known, axis=0, out=known)
+        first = known[-1].copy()
+        yield at, known, sums
 
 
 @dataclass(frozen=True)

@@ -75,4 +75,5 @@ class Drifting(Generated):
 
     def draw(self, rng: np.random.Generator, plan: Array, first_round: int, rounds: int) -> Array:
         means = self.means(plan, first_round, rounds)[:, None, :]
-        return (rng.random((rounds, self.clients, self.experts)) < means).astype(np.float64)
+        losses = rng.random((rounds, self.clients, self.experts))
+        return np.less(losses, means, out=losses)  # 0 or 1

@@ -14,7 +14,7 @@ import numpy as np
 from hedgerow.core.block import Block
 from hedgerow.core.environment import Environment, Traits
 from hedgerow.core.errors import InvalidValue
-from hedgerow.core.lattice import UNITS_PER_LOSS, Array, Units, round_to_lattice
+from hedgerow.core.lattice import UNITS_PER_LOSS, Array, Units, round_into
 from hedgerow.core.setting import Setting
 
 CHUNK_ELEMENTS = 2**17
@@ -118,29 +118,41 @@ class Generated(Frame):
     ) -> tuple[Block, Stream]:
         del past_plays
         size = self.chunk_rounds
-        chunk, losses = state.chunk, state.losses
-        pieces = []
         at, stop = state.round, state.round + rounds
+        chunk, losses = state.chunk, state.losses
+        if losses is not None and at // size == (stop - 1) // size == chunk:
+            part = losses[at - chunk * size : stop - chunk * size]
+            return Block.of(part), Stream(state.seed, stop, state.plan, chunk, losses)
+        joined = np.empty((rounds, self.clients, self.experts))
         while at < stop:
             wanted = at // size
+            first = wanted * size
+            count = min(size, self.horizon - first)
+            end = min(first + count, stop)
+            target = joined[at - state.round : end - state.round]
             if wanted != chunk or losses is None:
-                first = wanted * size
-                count = min(size, self.horizon - first)
-                drawn = np.asarray(
-                    self.draw(generator(state.seed, _CHUNK, wanted), state.plan, first, count)
-                )
-                expected = (count, self.clients, self.experts)
-                if drawn.shape != expected:
-                    raise InvalidValue(
-                        f"Expected {type(self).__name__}.draw to return shape {expected}, "
-                        f"got {drawn.shape}."
-                    )
-                chunk, losses = wanted, round_to_lattice(drawn)
-            piece = losses[at - wanted * size : stop - wanted * size]
-            pieces.append(piece)
-            at += len(piece)
-        joined = pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+                drawn = self._drawn(state, wanted, first, count)
+                whole = len(target) == count
+                chunk, losses = wanted, target if whole else np.empty(drawn.shape)
+                round_into(drawn, losses)
+            if target is not losses:
+                target[...] = losses[at - first : end - first]
+            at = end
+        if stop % size == 0:
+            chunk, losses = -1, None  # the chunk is used up
         return Block.of(joined), Stream(state.seed, stop, state.plan, chunk, losses)
+
+    def _drawn(self, state: Stream, chunk: int, first: int, count: int) -> np.ndarray:
+        drawn = np.asarray(
+            self.draw(generator(state.seed, _CHUNK, chunk), state.plan, first, count)
+        )
+        expected = (count, self.clients, self.experts)
+        if drawn.shape != expected:
+            raise InvalidValue(
+                f"Expected {type(self).__name__}.draw to return shape {expected}, "
+                f"got {drawn.shape}."
+            )
+        return drawn
 
 
 @dataclass(frozen=True, kw_only=True)

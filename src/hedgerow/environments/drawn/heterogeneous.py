@@ -82,4 +82,5 @@ class Heterogeneous(Generated):
         del first_round
         means = np.full((self.clients, self.experts), self.mean)
         means[np.arange(self.clients), plan] -= self.gap
-        return (rng.random((rounds, self.clients, self.experts)) < means).astype(np.float64)
+        losses = rng.random((rounds, self.clients, self.experts))
+        return np.less(losses, means, out=losses)  # 0 or 1

@@ -69,7 +69,7 @@ class Realizable(Counted):
         if self.law == "uniform":
             losses *= 2 * self.mean
         else:
-            losses = (losses < self.mean).astype(np.float64)
+            np.less(losses, self.mean, out=losses)  # 0 or 1
         losses[..., plan] = 0.0
         return losses
 

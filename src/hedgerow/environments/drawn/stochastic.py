@@ -56,7 +56,8 @@ class Bernoulli(Counted):
 
     def draw(self, rng: np.random.Generator, plan: Array, first_round: int, rounds: int) -> Array:
         del first_round
-        return (rng.random((rounds, self.clients, self.experts)) < plan).astype(np.float64)
+        losses = rng.random((rounds, self.clients, self.experts))
+        return np.less(losses, plan, out=losses)  # 0 or 1
 
     def counts(
         self, rng: np.random.Generator, plan: Array, first_round: int, rounds: int

@@ -62,7 +62,7 @@ class Switching(Counted):
         segment = np.arange(first_round, first_round + rounds) * self.segments // self.horizon
         means = np.full((rounds, 1, self.experts), self.mean)
         means[np.arange(rounds), 0, plan[segment]] -= self.gap
-        return (losses < means).astype(np.float64)
+        return np.less(losses, means, out=losses)  # 0 or 1
 
     def counts(
         self, rng: np.random.Generator, plan: np.ndarray, first_round: int, rounds: int

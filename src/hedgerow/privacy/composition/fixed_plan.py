@@ -66,13 +66,7 @@ class Numerical(Symmetric, Composed):
             if not isinstance(part, GaussianDP)
         ]
         if gaussian > 0:  # adaptive Gaussian steps with fixed mu are one Gaussian step, exactly
-            from dp_accounting.pld import privacy_loss_distribution as library
-
-            plds.append(
-                library.from_gaussian_mechanism(
-                    1 / (gaussian * (1 + 1e-12)), value_discretization_interval=self.interval
-                )
-            )
+            plds.append(_gaussian(1 / (gaussian * (1 + 1e-12)), self.interval))
         whole = plds[0]
         for each in plds[1:]:
             whole = whole.compose(each)
@@ -120,6 +114,25 @@ def _bounded(part: PureDP | LaplaceDP | BoundedRange, interval: float) -> Any:
     return library.PrivacyLossDistribution(
         pld_pmf.create_pmf_pessimistic_connect_dots(interval, rounded, deltas)
     )
+
+
+def _gaussian(deviation: float, interval: float) -> Any:
+    """The privacy-loss distribution of one Gaussian step, as `from_gaussian_mechanism` gives it.
+
+    The library computes one grid point at a time; here all of them are computed at once.
+    """
+    from dp_accounting.pld import pld_pmf
+    from dp_accounting.pld import privacy_loss_distribution as library
+    from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss
+
+    loss = GaussianPrivacyLoss(deviation)
+    ends = loss.connect_dots_bounds()
+    low, high = floor(ends.epsilon_lower / interval), ceil(ends.epsilon_upper / interval)
+    losses = np.arange(low, high + 1) * interval
+    at = -0.5 - losses * deviation**2  # where the privacy loss has these values
+    deltas = loss.mu_upper_cdf(at) - np.exp(losses + loss.mu_lower_log_cdf(at))
+    dots = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap
+    return library.PrivacyLossDistribution(dots(interval, low, high, np.clip(deltas, 0, 1)))
 
 
 def fixed_plan(

@@ -146,6 +146,19 @@ class ExponentialMechanism(_Selection):
     def sample(self, value: Any, noise: Noise) -> Any:
         return noise.choose("gumbel", self._gaps(noise.lattice(value)), self.rate, self.purpose)
 
+    def draw_noise(self, count: int, experts: int, noise: Noise) -> Values:
+        """Draw the noise (count, experts) of the next `count` choices."""
+        return noise.draw("gumbel", self.purpose, (experts,), rounds=count)
+
+    def chosen(self, scores: Values, drawn: Values) -> int:
+        """Choose by noise that was drawn in advance, from finite scores.
+
+        The result equals that of `sample` with seeded noise.
+        """
+        noisy = scores - np.minimum.reduce(scores)
+        noisy *= self.rate
+        return int(np.subtract(drawn, noisy, out=noisy).argmax())
+
     def _log_probabilities(self, scores: Any) -> Values:
         return _softmax(self._logits(scores))
 

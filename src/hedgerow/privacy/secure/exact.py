@@ -11,6 +11,7 @@ trials, not accuracy (`proofs/secure_noise.md#strips`).
 from __future__ import annotations
 
 from math import ceil, expm1
+from sys import byteorder
 from threading import local
 from typing import Any
 
@@ -26,12 +27,12 @@ Integers = npt.NDArray[np.int64]
 Trials = npt.NDArray[np.uint16]
 
 # a word: the cell (13 bits), which of its two strips (19), the offset in the strip (32);
-# another 16 bits are for the trial
+# 16 bits are for the trial: those of the offset that narrow strips leave, or another 16
 CELL_BITS, SIDE_BITS, OFFSET_BITS, TRIAL_BITS = 13, 19, 32, 16
 CELLS, SIDES, TRIALS = 2**CELL_BITS, 2**SIDE_BITS, 2**TRIAL_BITS
 SMALLEST_SCALE, LARGEST_SCALE = 1e-3, 2.0**39  # of tables; `any_scale` has no limits
-_PIECE = 2**13
-BATCH = 2**16  # trials that are decided together
+_PIECE = 2**15
+BATCH = 2**17  # trials that are decided together
 _BEFORE = 2.0**52  # in 2^52 + n, with whole n < 2^52, the last binary digits of the float are n
 
 
@@ -44,8 +45,10 @@ class _Scratch:
             np.empty(BATCH, np.uint16),
             np.zeros(BATCH, bool),
         )
-        self.index, self.number, self.limit = (np.empty(_PIECE, np.uint64) for _ in range(3))
-        self.won, self.second = np.empty(_PIECE, np.uint16), np.empty(_PIECE, bool)
+        fourths = self.words.view(np.uint16).reshape(-1, 4)
+        self.trials_in_words = fourths[:, 1]  # bits 16 to 31: offsets in narrow strips use 0 to 15
+        self.index, self.number = (np.empty(_PIECE, np.uint64) for _ in range(2))
+        self.won = np.empty(_PIECE, np.uint16)
 
 
 class _Shelf(local):
@@ -87,6 +90,7 @@ class ExactLaw:
         `right` and `left` are the numbers of strips on each side of 0. The tails are the last.
         """
         width, total = 2**self.bits, CELLS * SIDES
+        self.narrow = self.bits <= OFFSET_BITS - TRIAL_BITS and byteorder == "little"
         starts = np.concatenate([np.arange(right), -1 - np.arange(left)]) * width
         ends = (starts + (width - 1)).astype(float)
         near, far = np.where(starts < 0, ends, starts), np.where(starts < 0, starts, ends)
@@ -110,11 +114,15 @@ class ExactLaw:
         self.starts = np.append(starts, [0] * len(tails)).astype(np.int64)
         won = np.append(np.clip(won, 0, TRIALS - 1), [0] * len(tails)).astype(np.uint16)
         limits, others = _alias(weights)
-        # a full cell never reaches its limit: its second strip is the same one
-        full = (np.arange(CELLS) << SIDE_BITS) + np.minimum(limits, SIDES - 1)
-        self._limits = full.astype(np.uint64) << np.uint64(OFFSET_BITS)
-        others = np.where(limits == SIDES, np.arange(CELLS), others)
-        strips = np.stack([np.minimum(np.arange(CELLS), len(weights) - 1), others], axis=1).ravel()
+        first = np.minimum(np.arange(CELLS), len(weights) - 1)
+        others = np.where(limits == SIDES, first, others)
+        # added to a word, this carries into its cell if the word belongs to the second strip; the
+        # last cell must be full, because there the carry would be lost
+        swap = [int(np.flatnonzero(limits == SIDES)[-1]), CELLS - 1]
+        for cells in (limits, first, others):
+            cells[swap] = cells[swap[::-1]]
+        self._carries = (SIDES - limits).astype(np.uint64) << np.uint64(OFFSET_BITS)
+        strips = np.stack([first, others], axis=1).ravel()
         self._strips = strips
         self._starts2 = (self.starts[strips] - _BEFORE) * self.step
         self._before = np.float64(_BEFORE * self.step).view(np.uint64)
@@ -140,14 +148,29 @@ class ExactLaw:
                 self.fill(fresh, words)
                 batch[lost] = fresh
 
+    def fill_most(self, target: Values, words: SecureWords) -> int:
+        """Fill the beginning of an array of at most `BATCH` places; return how many are filled.
+
+        Every place has one trial. The last accepted values move to the places that lost theirs.
+        """
+        lost = self._try(target, words)
+        count = len(target) - len(lost)
+        gaps = lost[: np.searchsorted(lost, count)]
+        kept = np.ones(len(lost), bool)
+        kept[lost[len(gaps) :] - count] = False
+        target[gaps] = target[count:][kept]
+        return count
+
     def _try(self, batch: Values, words: SecureWords) -> Integers:
         """Run one trial for each entry; return the entries that lost it."""
         scratch = _SHELF.free.pop() if _SHELF.free else _Scratch()
-        words.fill(scratch.trials[: len(batch)])
+        trials = scratch.trials_in_words if self.narrow else scratch.trials
+        if not self.narrow:
+            words.fill(trials[: len(batch)])
         for first in range(0, len(batch), _PIECE):
-            self._quick(batch, first, scratch, words)
+            self._quick(batch, first, scratch, trials, words)
         unsure = _where(scratch.lost, len(batch))
-        drawn, trials = scratch.words[unsure], scratch.trials[unsure]
+        drawn, trials = scratch.words[unsure], trials[unsure]
         _SHELF.free.append(scratch)
         if not len(unsure):
             return unsure
@@ -155,7 +178,9 @@ class ExactLaw:
         batch[unsure] = x * self.step
         return unsure[~won]
 
-    def _quick(self, batch: Values, first: int, here: _Scratch, words: SecureWords) -> None:
+    def _quick(
+        self, batch: Values, first: int, here: _Scratch, trials: Trials, words: SecureWords
+    ) -> None:
         """Draw strip, offset and the first bits of the trial, for one piece of a batch.
 
         Marks the entries that these bits did not win.
@@ -163,18 +188,16 @@ class ExactLaw:
         found = batch[first : first + _PIECE]
         count = len(found)
         drawn, trial, lost = (
-            array[first : first + count] for array in (here.words, here.trials, here.lost)
+            array[first : first + count] for array in (here.words, trials, here.lost)
         )
-        index, number, limit, second, won = (
-            a[:count] for a in (here.index, here.number, here.limit, here.second, here.won)
-        )
+        index, number, won = (a[:count] for a in (here.index, here.number, here.won))
         words.fill(drawn)
         cell = index.view(np.int64)
         np.right_shift(drawn, 64 - CELL_BITS, out=index)
-        self._limits.take(cell, out=limit, mode="clip")
-        np.greater_equal(drawn, limit, out=second)
-        np.add(cell, cell, out=cell)
-        np.add(cell, second, out=cell)
+        self._carries.take(cell, out=number, mode="clip")
+        np.add(drawn, number, out=number)
+        np.right_shift(number, 64 - CELL_BITS, out=number)
+        np.add(index, number, out=index)  # twice the cell, and 1 for the second strip
         self._won2.take(cell, out=won, mode="clip")
         np.greater_equal(trial, won, out=lost)
         self._starts2.take(cell, out=found, mode="clip")
@@ -191,9 +214,8 @@ class ExactLaw:
         More bits are compared with the law at the integer itself. Returns the integers, and which
         of them won.
         """
-        cell = (drawn >> np.uint64(64 - CELL_BITS)).view(np.int64)
-        second = drawn >= self._limits[cell]
-        strip = self._strips[2 * cell + second]
+        cell = drawn >> np.uint64(64 - CELL_BITS)
+        strip = self._strips[cell + ((drawn + self._carries[cell]) >> np.uint64(64 - CELL_BITS))]
         first_bits = trials.astype(np.uint64)
         more = words.take(len(drawn)) >> np.uint64(TRIAL_BITS)
         trial = first_bits * 2.0**-TRIAL_BITS + more * 2.0**-64

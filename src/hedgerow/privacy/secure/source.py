@@ -61,17 +61,16 @@ class _Store:
         self.used += done
         if count - done >= BATCH:
             self.table.fill(result[done:], words)
-        elif done < count:
-            full = len(self.drawn) == BATCH
-            fresh = (
-                self.drawn
-                if full
-                else np.empty(min(BATCH, max(256, 2 * len(self.drawn), 2 * count)))
-            )
+            done = count
+        while done < count:
+            whole = self.drawn if self.drawn.base is None else self.drawn.base
+            size = min(BATCH, max(256, 2 * len(whole), 2 * count))
+            fresh = whole if len(whole) == size else np.empty(size)
             # if this is interrupted, everything in store still counts as used
-            self.table.fill(fresh, words)
-            self.drawn, self.used = fresh, count - done
-            result[done:] = fresh[: self.used]
+            self.drawn = fresh[: self.table.fill_most(fresh, words)]
+            self.used = min(count - done, len(self.drawn))
+            result[done : done + self.used] = self.drawn[: self.used]
+            done += self.used
         return result
 
     def _by_digits(self, words: SecureWords) -> float:

@@ -1,0 +1,44 @@
+"""Run several experiments at a time, each in a process of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TypeVar
+
+from hedgerow.core.registry import load_plugins, loaded_plugins
+from hedgerow.experiments.registry import BUILT_IN
+from hedgerow.studies.workers import run_in_processes
+
+FEW = 3  # experiments for which starting processes costs more than it saves
+
+Result = TypeVar("Result")
+
+
+def side_by_side(
+    names: Sequence[str],
+    workers: int | None,
+    here: Callable[[str], Result],
+    elsewhere: Callable[[str], Result],
+    done: Callable[[str, Result], None],
+) -> None:
+    """Call `done(name, result)` for every experiment, as each of them ends.
+
+    If there are several cores and more than a few built-in experiments, they share the cores, and
+    `elsewhere(name)` is called in a process of its own. The others run one after the other, by
+    `here(name)`.
+    """
+    count = (os.cpu_count() or 1) if workers is None else workers
+    known = [name for name in names if name in BUILT_IN]
+    if count > 1 and len(known) > FEW:
+        run_in_processes(
+            elsewhere,
+            [(name,) for name in known],
+            min(count, len(known)),
+            lambda task, result: done(task[0], result),
+            partial(load_plugins, loaded_plugins()),
+        )
+        names = [name for name in names if name not in BUILT_IN]
+    for name in names:
+        done(name, here(name))
