@@ -140,6 +140,8 @@ def _print(study: Study) -> None:
     for label, lines in study.notes().items():
         for note in lines:
             print_indented(f"{label}: note: {note}", indent=0)
+    for note in study.data_notes():
+        print_indented(f"note: {note}", indent=0)
     beside = comparators(study)
     if beside is not None:
         OUT.print(beside)

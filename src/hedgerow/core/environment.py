@@ -127,6 +127,13 @@ class Environment(ABC):
         """
         return ()
 
+    def notes(self) -> tuple[str, ...]:
+        """Return what a reader of the results should know of the data, such as clipped records.
+
+        It may be computed from secret data: it is for simulations.
+        """
+        return ()
+
     @property
     def traits(self) -> Traits:
         """The traits of the game; override them where the defaults do not hold."""

@@ -190,6 +190,11 @@ class Study:
         }
         return {label: lines for label, lines in found.items() if lines}
 
+    def data_notes(self) -> list[str]:
+        """Notes on the data themselves, such as how many forecast errors were clipped."""
+        games = [self.config.environment_of(entry) for entry in self.config.algorithms]
+        return list(dict.fromkeys(note for game in games for note in game.notes()))
+
     def to_frame(self, curves: bool = False) -> Any:
         """The results as a tidy table: a pandas frame, or a dict of columns without pandas.
 
@@ -257,6 +262,7 @@ class Study:
         lines = [
             f"{label}: note: {note}" for label, found in self.notes().items() for note in found
         ]
+        lines += [f"note: {note}" for note in self.data_notes()]
         return "\n".join([summary_text(self.summary()), *lines, STAMP])
 
     def __repr__(self) -> str:

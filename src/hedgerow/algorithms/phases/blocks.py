@@ -55,9 +55,9 @@ class ClientState:
 
 @dataclass(frozen=True)
 class BlockClient:
-    """Plays the announced expert (or the next one that is awake) and adds up the losses of the counted rounds.
+    """Plays the announced expert and adds up the losses of the counted rounds.
 
-    If there is a mechanism `reporting`, it adds noise to the sums before they leave the client.
+    If that expert sleeps, the next one that is awake is played. If there is a mechanism `reporting`, it adds noise to the sums before they leave the client.
     """
 
     state: ClassVar[type[Any]] = ClientState
