@@ -42,7 +42,7 @@ def test_losses_are_those_of_the_definition_and_clipped_errors_are_counted(loss:
     for at in np.ndindex(6, 3, 4):
         expected[at] = _by_hand(loss, came[at[:2]], said[at], 7.0, 0.9)
     assert losses == pytest.approx(expected)
-    assert 0 <= losses.min()
+    assert losses.min() >= 0
     assert losses.max() <= 1.0
     assert clipped == (np.abs(came[..., None] - said) > 7.0).sum() > 0
 
@@ -145,8 +145,8 @@ def test_what_is_wrong_is_named_in_one_line(
     tmp_path: Path, text: str, changes: dict[str, Any], message: str
 ) -> None:
     (tmp_path / "a.csv").write_text(text)
+    choices = {"largest_error": 8.0, **COLUMNS, **changes}
     with pytest.raises(hr.HedgerowError, match=message) as caught:
-        choices = {"largest_error": 8.0, **COLUMNS, **changes}
         _ = hr.Forecasts(str(tmp_path / "a.csv"), **choices).losses
     assert "\n" not in str(caught.value)
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from typing import Literal, get_args
+from dataclasses import replace
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Counters, Sink, Traffic
 from hedgerow.core.validate import at_least, expect
+from hedgerow.engines.alone import Alone, own_seed
 from hedgerow.engines.loop import Engine
 from hedgerow.engines.summed import play_sums
 from hedgerow.privacy.secure import SecureNoise
@@ -76,6 +78,7 @@ def simulate(
     fused: bool = True,
     noise: NoiseSource | None = None,
     rounds: int | None = None,
+    alone: bool = False,
 ) -> Counters:
     """Play all rounds and return the counts of rounds, exchanges and bytes.
 
@@ -104,6 +107,9 @@ def simulate(
         The noise source. None: seeded noise from `seed`.
     rounds
         The number of rounds to play. None: the horizon of the game.
+    alone
+        Whether every client plays by itself. Then the algorithm is built for one client, and
+        nothing is sent.
 
     Examples
     --------
@@ -115,7 +121,7 @@ def simulate(
     (20, 19)
     """
     setting, traits = environment.setting, environment.traits
-    require_fit(algorithm, environment)
+    require_fit(algorithm, environment, alone)
     at_least("seed", seed, 0)
     horizon = _played(setting, rounds)
     if isinstance(noise, SecureNoise):
@@ -125,10 +131,13 @@ def simulate(
     at_least("block_rounds", step, 1)
     if traits.sees_plays:
         step = 1
-    counters = counters_of(algorithm)
+    clients = setting.clients
+    nothing = Counters(clients, clients, Traffic(0, 0, 0, 0))
+    counters = nothing if alone else counters_of(algorithm)
     last = LastPlays()
     watching: list[Sink] = [counters, *sinks, *([last] if traits.sees_plays else [])]
     if engine == "summed":
+        expect(not alone, "engine", engine, "to play single losses where clients are alone")
         expect(
             block_rounds is None and fused,
             "block_rounds",
@@ -138,10 +147,16 @@ def simulate(
         source = SeededNoise(seed) if noise is None else noise
         play_sums(algorithm, environment, seed, source, watching, horizon)
         return counters
-    source = _seeded(seed, horizon) if noise is None else noise
-    driver = make_engine(engine, algorithm, source, fused)
+    driver: Engine | Alone
+    if alone:
+        expect(noise is None, "noise", noise, "to be None where clients are alone")
+        sources = [_seeded(own_seed(seed, client), horizon) for client in range(clients)]
+        driver = Alone(tuple(make_engine(engine, algorithm, each, fused) for each in sources))
+    else:
+        source = _seeded(seed, horizon) if noise is None else noise
+        driver = make_engine(engine, algorithm, source, fused)
     marks = sorted({mark for sink in watching for mark in sink.marks})
-    run = driver.start()
+    run: Any = driver.start()
     state = environment.start(seed)
     while run.round < horizon:
         wanted = min(step, horizon - run.round)
@@ -163,9 +178,9 @@ def _seeded(seed: int, rounds: int) -> SeededNoise:
     return SeededNoise(seed, 2**11) if rounds <= SHORT else SeededNoise(seed)
 
 
-def require_fit(algorithm: Algorithm, environment: Environment) -> None:
+def require_fit(algorithm: Algorithm, environment: Environment, alone: bool = False) -> None:
     """Raise unless the algorithm can play in this environment, and say what does not fit."""
-    setting = environment.setting
+    setting = setting_of(environment, alone)
     if algorithm.plays == "expert" and not setting.family.linear:
         raise Unsupported(
             f"{algorithm.name} chooses experts and needs linear losses, "
@@ -178,6 +193,16 @@ def require_fit(algorithm: Algorithm, environment: Environment) -> None:
         )
     environment.traits.require_support(algorithm.name, algorithm.supports)
     environment.traits.require_needed(algorithm.name, algorithm.needs)
+
+
+def setting_of(environment: Environment, alone: bool = False) -> Setting:
+    """Return the setting to build an algorithm for: that of one client where clients are alone."""
+    setting = environment.setting
+    if not alone:
+        return setting
+    if setting.deciders is not None:
+        raise Unsupported("Clients can be alone only where the clients play.")
+    return replace(setting, clients=1)
 
 
 def _played(setting: Setting, rounds: int | None) -> int:

@@ -22,7 +22,7 @@ from hedgerow.engines.summed import what_instead, why_not_by_sums
 from hedgerow.environments.measures import measures_of
 from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.evaluation.recorder import Recorder, RunResult
-from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow.studies.config import Entry, StudyConfig, with_alone
 from hedgerow.studies.storage.results import Kept, Pair, ResultStore, message_rows
 from hedgerow.studies.study import Study
 from hedgerow.studies.workers import run_in_processes
@@ -51,6 +51,7 @@ def run_one(
     engine: Any = "vectorised",
     keep: bool = False,
     switches: Sequence[int] = (),
+    alone: bool = False,
 ) -> Pair:
     """Run one algorithm on one seed, with the comparators on its losses.
 
@@ -70,6 +71,8 @@ def run_one(
         Whether to keep all plays and messages.
     switches
         For each number, also find the best sequence of experts with at most this many changes.
+    alone
+        Whether every client plays by itself; the algorithm is then built for one client.
     """
     recorder = Recorder(
         environment.setting,
@@ -81,7 +84,7 @@ def run_one(
         measure.marks = recorder.marks
     everything = Everything() if keep else None
     sinks = [recorder, *measures, *([] if everything is None else [everything])]
-    counters = simulate(algorithm, environment, seed, sinks=sinks, engine=engine)
+    counters = simulate(algorithm, environment, seed, sinks=sinks, engine=engine, alone=alone)
     figures = {measure.name: measure.curve() for measure in measures}
     result = replace(recorder.result(label, seed, counters), figures=figures)
     return result, None if everything is None else Kept(
@@ -97,9 +100,8 @@ def _task(
     switches = config.comparator_switches if config.stream_of(index) == index else ()
     pairs = []
     for seed in seeds:
-        pairs.append(
-            run_one(algorithm, environment, entry.label, seed, config.engine, keep, switches)
-        )
+        choices = (config.engine, keep, switches, entry.alone)
+        pairs.append(run_one(algorithm, environment, entry.label, seed, *choices))
         if store is not None:
             store.save(index, pairs[-1])
     return pairs
@@ -137,6 +139,7 @@ def check_engine(config: StudyConfig) -> None:
             e.label: why_not_by_sums(config.build(e), config.environment_of(e))
             for e in config.algorithms
         }
+        found |= {e.label: "single clients are needed" for e in config.algorithms if e.alone}
         reasons = [f"{label}: {why}" for label, why in found.items() if why is not None]
         if reasons:
             raise Unsupported(
@@ -211,6 +214,7 @@ def run(
     seeds: int = 20,
     seed: int = 0,
     title: str = "Regret over time",
+    alone: bool = False,
     workers: int | None = None,
 ) -> Study:
     """Run several algorithms on the same losses, drawn or recorded, over several seeds.
@@ -228,6 +232,9 @@ def run(
         The first seed; the others follow.
     title
         The title of tables and pictures.
+    alone
+        Whether to play every algorithm also with every client by itself, in games of one client.
+        The results are averaged, and have a label that ends with ", alone".
     workers
         The number of processes. None: all cores if that is faster. The results do not depend on it.
 
@@ -266,6 +273,7 @@ def run(
                 f"Expected {label!r} to be an algorithm such as hr.Hedge(), got {_named(spec)}."
             )
     entries = tuple(Entry(label, spec) for label, spec in algorithms.items())
+    entries = with_alone(entries) if alone else entries
     config = StudyConfig(title, environment, entries, seeds, first_seed=seed)
     return run_study(config, workers=workers)
 

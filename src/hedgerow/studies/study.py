@@ -24,7 +24,7 @@ from hedgerow.evaluation.recorder import RunResult
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.evaluation.summary import Stream, SummaryRow, bound_words, summarise, summary_text
 from hedgerow.records.schema import STAMP
-from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow.studies.config import ALONE, Entry, StudyConfig
 from hedgerow.studies.storage.results import Kept
 
 ROWS_SHOWN = 15
@@ -190,6 +190,22 @@ class Study:
         }
         return {label: lines for label, lines in found.items() if lines}
 
+    def together(self) -> dict[str, Estimate]:
+        """The regret of each label minus that of its clients alone, if both were played."""
+        labels = [entry.label for entry in self.config.algorithms]
+        return {
+            label: Estimate.of(self.regrets(label) - self.regrets(label + ALONE))
+            for label in labels
+            if label + ALONE in labels
+        }
+
+    def together_words(self) -> list[str]:
+        """One line for each label that was played together and alone."""
+        return [
+            f"{label}: together instead of alone changes the regret by {change.words(sign=True)}"
+            for label, change in self.together().items()
+        ]
+
     def data_notes(self) -> list[str]:
         """Notes on the data themselves, such as how many forecast errors were clipped."""
         games = [self.config.environment_of(entry) for entry in self.config.algorithms]
@@ -253,7 +269,8 @@ class Study:
         bounds = [self.config.environment_of(e).family.bounds for e in self.config.algorithms]
         reach = max(high - low for low, high in bounds)
         heading = self.config.title if title is None else title
-        plot_regret_over_time(self.results, Path(path), heading, note, reach)
+        alone = [entry.label for entry in self.config.algorithms if entry.alone]
+        plot_regret_over_time(self.results, Path(path), heading, note, reach, alone)
 
     def _seeds(self) -> str:
         return f"{self.config.seeds} seed{'s' if self.config.seeds > 1 else ''}"
@@ -263,7 +280,8 @@ class Study:
             f"{label}: note: {note}" for label, found in self.notes().items() for note in found
         ]
         lines += [f"note: {note}" for note in self.data_notes()]
-        return "\n".join([summary_text(self.summary()), *lines, STAMP])
+        together = self.together_words()
+        return "\n".join([summary_text(self.summary()), *together, *lines, STAMP])
 
     def __repr__(self) -> str:
         """One screen: what was run, the first rows of the summary, and what was left out."""

@@ -57,7 +57,8 @@ class ClientState:
 class BlockClient:
     """Plays the announced expert and adds up the losses of the counted rounds.
 
-    If that expert sleeps, the next one that is awake is played. If there is a mechanism `reporting`, it adds noise to the sums before they leave the client.
+    If that expert sleeps, the next one that is awake is played. If there is a mechanism
+    `reporting`, it adds noise to the sums before they leave the client.
     """
 
     state: ClassVar[type[Any]] = ClientState

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from math import isnan
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -72,7 +73,8 @@ def forecast_losses(
     Examples
     --------
     >>> import hedgerow as hr
-    >>> losses, clipped = hr.forecast_losses([[10.0, 14.0], [9.0, 70.0]], [12, 12], largest_error=20)
+    >>> forecasts = [[10.0, 14.0], [9.0, 70.0]]
+    >>> losses, clipped = hr.forecast_losses(forecasts, [12, 12], largest_error=20)
     >>> losses.tolist(), clipped
     ([[0.1, 0.1], [0.15, 1.0]], 1)
     """
@@ -122,7 +124,10 @@ def _check_shapes(forecasts: np.ndarray, target: np.ndarray) -> None:
 
 def _is_missing(values: np.ndarray) -> np.ndarray:
     """Where a value is None, NaN or an empty text."""
-    found = [value is None or value == "" or value != value for value in values.ravel()]
+    found = [
+        value is None or value == "" or (isinstance(value, float) and isnan(value))
+        for value in values.ravel()
+    ]
     return np.array(found, bool).reshape(values.shape)
 
 
@@ -163,7 +168,8 @@ class Forecasts(Recording):
     >>> from importlib.resources import files
     >>> import hedgerow as hr
     >>> path = str(files("hedgerow") / "examples" / "stations.csv")
-    >>> game = hr.Forecasts(path, "measured", 50.0, round="date", client="station", missing="absent")
+    >>> columns = {"target": "measured", "round": "date", "client": "station"}
+    >>> game = hr.Forecasts(path, largest_error=50.0, missing="absent", **columns)
     >>> game.names
     ('persistence', 'weekly', 'smooth', 'north', 'south')
     >>> game.setting
