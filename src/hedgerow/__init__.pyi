@@ -63,6 +63,8 @@ from .environments.hard.columns import SignEstimation as SignEstimation
 from .environments.hard.oblivious import CommonCoins as CommonCoins
 from .environments.hard.oblivious import HiddenExpert as HiddenExpert
 from .environments.recorded.flusight import FluSight as FluSight
+from .environments.recorded.forecasts import Forecasts as Forecasts
+from .environments.recorded.forecasts import forecast_losses as forecast_losses
 from .environments.recorded.hospitals import Hospitals as Hospitals
 from .environments.recorded.losses import Recorded as Recorded
 from .environments.recorded.losses import RecordedArray as RecordedArray

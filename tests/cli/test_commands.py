@@ -144,7 +144,10 @@ def test_list_shows_everything_registered(hedgerow: Command) -> None:
         "doubling",
         "follow_the_leader",
         "hedge",
+        "phased_selection",
         "potential",
+        "random_prefix",
+        "shrinking_dartboard",
         "sparse_vector",
         "uniform",
         "walk_batches",
@@ -232,7 +235,9 @@ def test_a_run_folder_is_complete_and_loads(hedgerow: Command, tmp_path: Path) -
         "algorithms.private.epsilon=6",
     )
     document = answer.document()
-    assert set(document) == {"run", "stamp", "summary", "comparators", "certificates", "notes"}
+    assert set(document) == {
+        *("run", "stamp", "summary", "comparators", "certificates", "notes", "data_notes")
+    }
     assert document["run"] == "results"
     folder = tmp_path / "results"
     written = {
@@ -261,7 +266,9 @@ def test_a_run_folder_is_complete_and_loads(hedgerow: Command, tmp_path: Path) -
     assert {key: summary[key] for key in document if key != "certificates"} == {
         k: v for k, v in document.items() if k != "certificates"
     }
-    assert set(summary) == {"format", "run", "stamp", "summary", "comparators", "notes", "losses"}
+    assert set(summary) == {
+        *("format", "run", "stamp", "summary", "comparators", "notes", "data_notes", "losses")
+    }
     assert {row["label"]: row for row in record["algorithms"]} == document["certificates"]
     assert (folder / "regret.png").read_bytes().startswith(b"\x89PNG")
 

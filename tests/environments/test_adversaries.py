@@ -375,4 +375,5 @@ def test_runs_print_their_notes(hedgerow: Command, tmp_path: Any) -> None:
     told = hedgerow(
         "run", str(file), "--out", str(tmp_path / "two"), "--workers", "1", "--json"
     ).document()["notes"]
-    assert len(told["phased_selection"]) == 2
+    assert len(told["phased_selection"]) == 3
+    assert "better than guessing" in told["phased_selection"][2]

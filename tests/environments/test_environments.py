@@ -29,7 +29,15 @@ FRAME: dict[str, Any] = {"clients": 3, "experts": 5, "horizon": 64}
 AROUND = ("absent", "delayed", "sleeping")
 # points, not experts: test_examples.py
 EXAMPLES = ("class_forecasts", "classification", "hidden_direction", "regression")
-NOT_DRAWN = ("flusight", "hospitals", "movielens_genres", "recorded", *AROUND, *EXAMPLES)
+NOT_DRAWN = (
+    "flusight",
+    "forecasts",
+    "hospitals",
+    "movielens_genres",
+    "recorded",
+    *AROUND,
+    *EXAMPLES,
+)
 DRAWN = [
     name
     for name, kind in ENVIRONMENTS.items()

@@ -238,8 +238,8 @@ def test_models_that_sleep_are_not_followed() -> None:
     simulate(hr.FollowTheLeader().build(game.setting), game, 0, sinks=[kept])
     plays = kept.all_plays()
     assert np.take_along_axis(block.awake, plays[..., None], axis=2).all()
-    with pytest.raises(Unsupported, match="phased_selection does not support sleeping experts"):
-        hr.run(game, {"private": hr.PhasedSelection()}, seeds=1)
+    with pytest.raises(Unsupported, match="running_leader does not support sleeping experts"):
+        hr.run(game, {"private": hr.RunningLeader()}, seeds=1)
 
 
 def test_a_missing_forecast_is_replaced_by_the_median_of_the_others(tmp_path: Path) -> None:

@@ -255,7 +255,8 @@ def test_a_study_replays_the_stream_where_it_can(
     def played(players: Any, environment: Any, seed: int, **more: Any) -> list[Counters]:
         """Plays zeros."""
         del more
-        ((_, sinks),) = players
+        (player,) = players
+        sinks = player.sinks
         records = _game(environment.family, 40 + seed, 2)[0]
         sinks[0].rounds(0, Block.of(records[:40]), Plays.of(np.zeros((40, 2, 3))))
         given.append(sinks[0]._replay)

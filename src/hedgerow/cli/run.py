@@ -49,6 +49,10 @@ def run(
     keep: Annotated[
         bool, typer.Option("--keep", help="Also write all plays and messages.")
     ] = False,
+    alone: Annotated[
+        bool,
+        typer.Option("--alone", help="Also play every algorithm with every client by itself."),
+    ] = False,
     resume: Annotated[
         bool,
         typer.Option(
@@ -79,6 +83,7 @@ def run(
     and regret.png.
     """
     prepare(plugin, data, workers)
+    settings = [*(settings or []), *(["alone=true"] if alone else [])]
     if seed is not None:
         at_least("seed", seed, 0)
     options = [
@@ -91,14 +96,14 @@ def run(
             raise InvalidValue(
                 f"Two paths were given, {file} and {folder}. A folder needs --resume."
             )
-        config = load(file, settings or [], seed)
+        config = load(file, settings, seed)
         check_engine(config)
         if out is None:
             _print_unfinished(file.stem)
         found = identity({"study": config})
         working = new_run(out, file.stem, found, keep, options)
     elif file.is_file():
-        config = load(file, settings or [], seed)
+        config = load(file, settings, seed)
         found = identity({"study": config})
         place = out if folder is None else folder
         working = resumed(
@@ -137,9 +142,13 @@ def run(
 def _print(study: Study) -> None:
     """Print regrets, notes, comparators and guarantees."""
     OUT.print(summary(study))
+    for line in study.together_words():
+        print_indented(line, indent=0)
     for label, lines in study.notes().items():
         for note in lines:
             print_indented(f"{label}: note: {note}", indent=0)
+    for note in study.data_notes():
+        print_indented(f"note: {note}", indent=0)
     beside = comparators(study)
     if beside is not None:
         OUT.print(beside)

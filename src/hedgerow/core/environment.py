@@ -50,6 +50,7 @@ class Traits:
     * `features` are the features beyond the plain game.
     * `fresh`: every seed draws new data. Otherwise seeds count as runs on the same data.
     * `why_no_sums`: for an environment with `sums`, why sums cannot be drawn with these parameters.
+    * `origins` say where features come from, for errors.
     """
 
     adversary: Adversary = "oblivious"
@@ -57,6 +58,7 @@ class Traits:
     features: frozenset[Feature] = frozenset()
     fresh: bool = False
     why_no_sums: str | None = None
+    origins: tuple[tuple[Feature, str], ...] = ()
 
     def __post_init__(self) -> None:
         expect(self.adversary in ADVERSARIES, "adversary", self.adversary, f"in {ADVERSARIES}")
@@ -82,7 +84,8 @@ class Traits:
                 if names
                 else "no algorithm does with its default parameters"
             )
-            raise Unsupported(f"{algorithm} does not support {feature.value}; {others}.")
+            origin = "".join(f" ({text})" for one, text in self.origins if one is feature)
+            raise Unsupported(f"{algorithm} does not support {feature.value}{origin}; {others}.")
 
     def require_needed(self, algorithm: str, needs: frozenset[Feature]) -> None:
         """Raise if the game lacks a feature that an algorithm needs, and name the feature."""
@@ -121,6 +124,13 @@ class Environment(ABC):
         """Return the measures to record in every run, such as accuracy; new objects each time.
 
         They appear as columns of the table and in JSON.
+        """
+        return ()
+
+    def notes(self) -> tuple[str, ...]:
+        """Return what a reader of the results should know of the data, such as clipped records.
+
+        It may be computed from secret data: it is for simulations.
         """
         return ()
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from hedgerow.core.block import Side
 from hedgerow.core.certificate import Certificate, with_exact_noise
 from hedgerow.core.environment import Feature, Traits
-from hedgerow.core.errors import InvalidValue
+from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import Array, round_to_lattice
 from hedgerow.core.losses import Family
 from hedgerow.core.noise import NoiseSource, SeededNoise
@@ -54,6 +54,9 @@ class Learner:
         more and spends no more privacy (`over` says so). None: only for algorithms that need none.
     deciders, family
         As in `Setting`: players other than the clients, and the loss family.
+    absent
+        Whether clients may be absent in some rounds. Then `observe` takes `present`, and the
+        certificate says that presence is public.
     seed
         The seed of the noise; the same seed gives the same plays.
 
@@ -77,10 +80,11 @@ class Learner:
         horizon: int | None = None,
         deciders: int | None = None,
         family: Family = LOSSES,
+        absent: bool = False,
         seed: int = 0,
     ) -> None:
         setting = Setting(clients, experts, horizon, deciders, family)
-        self._begin(algorithm, algorithm.build(setting), SeededNoise(seed))
+        self._begin(algorithm, algorithm.build(setting), SeededNoise(seed), absent)
 
     @classmethod
     def private(
@@ -92,6 +96,7 @@ class Learner:
         horizon: int | None = None,
         deciders: int | None = None,
         family: Family = LOSSES,
+        absent: bool = False,
         source: SecureNoise,
     ) -> Learner:
         """Return a learner for real data: exact noise from the operating system's entropy.
@@ -117,12 +122,20 @@ class Learner:
             algorithm,
             replace(built, certificate=with_exact_noise(built.certificate)),
             require_secure(source),
+            absent,
         )
         return learner
 
-    def _begin(self, spec: AlgorithmSpec, algorithm: Algorithm, source: NoiseSource) -> None:
+    def _begin(
+        self, spec: AlgorithmSpec, algorithm: Algorithm, source: NoiseSource, absent: bool
+    ) -> None:
         self._spec = spec
-        algorithm = algorithm.in_game(Traits(features=algorithm.supports & PUBLIC_FEATURES))
+        gone = frozenset({Feature.ABSENT_CLIENTS} if absent else ())
+        Traits(features=gone).require_support(algorithm.name, algorithm.supports)
+        if absent and algorithm.setting.deciders is not None:
+            raise Unsupported("Clients can be absent only where the clients play.")
+        algorithm = algorithm.in_game(Traits(features=algorithm.supports & PUBLIC_FEATURES | gone))
+        self._absent = absent
         self._engine = Engine.vectorised(algorithm, source, fused=False)
         self._at = _Position(self._engine.start())
         self._width: int | None = None
@@ -252,12 +265,15 @@ class Learner:
         assert self._at.play is not None, "a horizon is at least one round"
         return replace(self._at, side=side, played=True)
 
-    def observe(self, losses: npt.ArrayLike) -> None:
+    def observe(self, losses: npt.ArrayLike, present: npt.ArrayLike | None = None) -> None:
         """Take the losses (clients, experts) of all experts at all clients, after `predict`.
 
         In other games it takes the record of each client. After the horizon it is ignored.
+        `present` (clients,) marks the clients that had a case in this round, for a learner with
+        `absent=True`; the rows of the others are not read and may be NaN. None: all had one.
         """
         given = self._records(numbers("records", losses))
+        here = None if present is None else self._present(present)
         with self._turn.take():
             self._check_process()
             if not self._at.played:
@@ -266,7 +282,7 @@ class Learner:
             if not self.over:
                 if self._private:
                     self.algorithm.setting.require_exact_sums(self.round + 1)
-                run = self._engine.observe(run, self._checked(given), self._at.side)
+                run = self._engine.observe(run, self._checked(given, here), self._at.side)
             # in one assignment: an interrupt must not let the records be counted twice
             self._at = replace(self._at, run=run, played=False)
 
@@ -286,13 +302,32 @@ class Learner:
             raise InvalidValue(f"Expected {expected}, got {given.shape}.")
         return given
 
-    def _checked(self, given: Array) -> Array:
+    def _present(self, given: npt.ArrayLike) -> np.ndarray:
+        """Return the mask of present clients, if absence was declared."""
+        mask = np.array(given)
+        if not self._absent:
+            raise InvalidValue(
+                "This learner was made for clients that are always present, and so was its "
+                "certificate. Make it with absent=True."
+            )
+        if mask.shape != (self._clients,) or mask.dtype != np.bool_:
+            raise InvalidValue(
+                f"Expected present to be {self._clients} times True or False, got {mask.dtype} of "
+                f"shape {mask.shape}."
+            )
+        return mask
+
+    def _checked(self, given: Array, present: np.ndarray | None) -> Array:
         """Return the records, on the lattice if they are linear; refuse those out of range.
+
+        An absent client has zeros (`proofs/masks.md#absent-clients`).
 
         With secure noise the data are private, and error messages end up in logs: then no value is
         shown.
         """
         family, private = self.algorithm.setting.family, self._private
+        if present is not None:
+            given = np.where(present[:, None], given, 0.0)
         if private and family == LOSSES:
             _check_without_values(given)
         records = round_to_lattice(given) if family.linear else given
@@ -307,7 +342,8 @@ class Learner:
             if self.algorithm.setting.deciders is not None:
                 family.check_reports(records[None], self.round, _row(reporting))
             else:
-                family.check(family.word, records[None], self.round, _row(reporting))
+                taking_part = reporting if present is None else present
+                family.check(family.word, records[None], self.round, _row(taking_part))
         except InvalidValue as error:
             if private:
                 raise InvalidValue(

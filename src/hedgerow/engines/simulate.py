@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from typing import Literal, get_args
+from dataclasses import dataclass, replace
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
 from hedgerow.core.transcript import Counters, Sink, Traffic
 from hedgerow.core.validate import at_least, expect
+from hedgerow.engines.alone import Alone, own_seed
 from hedgerow.engines.loop import Engine
 from hedgerow.engines.summed import play_sums
 from hedgerow.privacy.secure import SecureNoise
@@ -76,6 +78,7 @@ def simulate(
     fused: bool = True,
     noise: NoiseSource | None = None,
     rounds: int | None = None,
+    alone: bool = False,
 ) -> Counters:
     """Play all rounds and return the counts of rounds, exchanges and bytes.
 
@@ -104,6 +107,9 @@ def simulate(
         The noise source. None: seeded noise from `seed`.
     rounds
         The number of rounds to play. None: the horizon of the game.
+    alone
+        Whether every client plays by itself. Then the algorithm is built for one client, and
+        nothing is sent.
 
     Examples
     --------
@@ -115,7 +121,7 @@ def simulate(
     (20, 19)
     """
     (counters,) = simulate_together(
-        [(algorithm, sinks)],
+        [Player(algorithm, sinks, alone)],
         environment,
         seed,
         engine=engine,
@@ -127,8 +133,17 @@ def simulate(
     return counters
 
 
+@dataclass(frozen=True)
+class Player:
+    """An algorithm, what watches it, and whether every client plays it by itself."""
+
+    algorithm: Algorithm
+    sinks: Iterable[Sink] = ()
+    alone: bool = False
+
+
 def simulate_together(
-    players: Sequence[tuple[Algorithm, Iterable[Sink]]],
+    players: Sequence[Player],
     environment: Environment,
     seed: int,
     *,
@@ -144,11 +159,11 @@ def simulate_together(
     noise source and the engine "summed" allow one algorithm only.
     """
     setting, traits = environment.setting, environment.traits
-    for algorithm, _ in players:
-        require_fit(algorithm, environment)
-    alone = traits.sees_plays or noise is not None or engine == "summed"
+    for player in players:
+        require_fit(player.algorithm, environment, player.alone)
+    single = traits.sees_plays or noise is not None or engine == "summed"
     expect(
-        len(players) == 1 or not alone,
+        len(players) == 1 or not single,
         "players",
         len(players),
         "to be 1: losses that react to the plays, a noise source and sums serve one algorithm",
@@ -156,19 +171,27 @@ def simulate_together(
     at_least("seed", seed, 0)
     horizon = _played(setting, rounds)
     if isinstance(noise, SecureNoise):
-        players[0][0].require_exact_noise()
+        players[0].algorithm.require_exact_noise()
         setting.require_exact_sums(horizon)
     step = max(1, BLOCK_ELEMENTS // setting.numbers) if block_rounds is None else block_rounds
     at_least("block_rounds", step, 1)
     if traits.sees_plays:
         step = 1
     last = LastPlays()
-    counters = [counters_of(algorithm) for algorithm, _ in players]
+    counters = [
+        Counters(setting.clients, setting.clients, Traffic(0, 0, 0, 0))
+        if player.alone
+        else counters_of(player.algorithm)
+        for player in players
+    ]
     watching: list[list[Sink]] = [
-        [counter, *sinks, *([last] if traits.sees_plays else [])]
-        for counter, (_, sinks) in zip(counters, players, strict=True)
+        [counter, *player.sinks, *([last] if traits.sees_plays else [])]
+        for counter, player in zip(counters, players, strict=True)
     ]
     if engine == "summed":
+        expect(
+            not players[0].alone, "engine", engine, "to play single losses where clients are alone"
+        )
         expect(
             block_rounds is None and fused,
             "block_rounds",
@@ -176,21 +199,18 @@ def simulate_together(
             "to be None, with fused=True, because the engine 'summed' draws only sums",
         )
         source = SeededNoise(seed) if noise is None else noise
-        play_sums(players[0][0], environment, seed, source, watching[0], horizon)
+        play_sums(players[0].algorithm, environment, seed, source, watching[0], horizon)
         return counters
     drivers = [
-        make_engine(engine, algorithm, _seeded(seed, horizon) if noise is None else noise, fused)
-        for algorithm, _ in players
+        _driver(player, setting.clients, engine, seed, horizon, noise, fused) for player in players
     ]
     marks = sorted({mark for sinks in watching for sink in sinks for mark in sink.marks})
-    runs = [driver.start() for driver in drivers]
+    runs: list[Any] = [driver.start() for driver in drivers]
     state, played = environment.start(seed), 0
     while played < horizon:
         wanted = min(step, horizon - played)
         block, state = environment.block(state, wanted, last.last)
-        block = check(
-            block, setting, played, wanted, marks[bisect_right(marks, played) :][:wanted]
-        )
+        block = check(block, setting, played, wanted, marks[bisect_right(marks, played) :][:wanted])
         _check_declared(environment, traits.features, block)
         runs = [
             driver.advance(run, block, sinks)
@@ -200,14 +220,32 @@ def simulate_together(
     return counters
 
 
+def _driver(
+    player: Player,
+    clients: int,
+    engine: EngineName,
+    seed: int,
+    rounds: int,
+    noise: NoiseSource | None,
+    fused: bool,
+) -> Engine | Alone:
+    """The engine of a player; clients that are alone have one each, with noise of their own."""
+    if not player.alone:
+        source = _seeded(seed, rounds) if noise is None else noise
+        return make_engine(engine, player.algorithm, source, fused)
+    expect(noise is None, "noise", noise, "to be None where clients are alone")
+    sources = [_seeded(own_seed(seed, client), rounds) for client in range(clients)]
+    return Alone(tuple(make_engine(engine, player.algorithm, each, fused) for each in sources))
+
+
 def _seeded(seed: int, rounds: int) -> SeededNoise:
     """Return seeded noise; short games draw little of it in advance, which changes no number."""
     return SeededNoise(seed, 2**11) if rounds <= SHORT else SeededNoise(seed)
 
 
-def require_fit(algorithm: Algorithm, environment: Environment) -> None:
+def require_fit(algorithm: Algorithm, environment: Environment, alone: bool = False) -> None:
     """Raise unless the algorithm can play in this environment, and say what does not fit."""
-    setting = environment.setting
+    setting = setting_of(environment, alone)
     if algorithm.plays == "expert" and not setting.family.linear:
         raise Unsupported(
             f"{algorithm.name} chooses experts and needs linear losses, "
@@ -220,6 +258,16 @@ def require_fit(algorithm: Algorithm, environment: Environment) -> None:
         )
     environment.traits.require_support(algorithm.name, algorithm.supports)
     environment.traits.require_needed(algorithm.name, algorithm.needs)
+
+
+def setting_of(environment: Environment, alone: bool = False) -> Setting:
+    """Return the setting to build an algorithm for: that of one client where clients are alone."""
+    setting = environment.setting
+    if not alone:
+        return setting
+    if setting.deciders is not None:
+        raise Unsupported("Clients can be alone only where the clients play.")
+    return replace(setting, clients=1)
 
 
 def _played(setting: Setting, rounds: int | None) -> int:

@@ -20,6 +20,7 @@ ENVIRONMENTS: Registry[type[Any]] = Registry(
         "delayed": "hedgerow.environments.wrappers.delayed:Delayed",
         "drifting": "hedgerow.environments.drawn.drifting:Drifting",
         "flusight": "hedgerow.environments.recorded.flusight:FluSight",
+        "forecasts": "hedgerow.environments.recorded.forecasts:Forecasts",
         "gap_ladder": "hedgerow.environments.drawn.stochastic:GapLadder",
         "gaussian_softmax": "hedgerow.environments.drawn.stochastic:GaussianSoftmax",
         "halving": "hedgerow.environments.drawn.realizable:Halving",

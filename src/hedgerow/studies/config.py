@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, get_type_hints
@@ -19,7 +19,7 @@ from hedgerow.core.environment import Environment, Feature
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.validate import at_least, expect, nearest
-from hedgerow.engines.simulate import ENGINES, require_fit
+from hedgerow.engines.simulate import ENGINES, require_fit, setting_of
 from hedgerow.environments.registry import ENVIRONMENTS
 
 
@@ -35,11 +35,27 @@ class Entry:
         The algorithm and its parameters.
     environment
         The environment of this entry alone. None: the environment of the study.
+    alone
+        Whether every client plays by itself, in a game of one client, and results are averaged.
     """
 
     label: str
     algorithm: AlgorithmSpec
     environment: Environment | None = None
+    alone: bool = False
+
+
+ALONE = ", alone"  # ends the label of an entry whose clients play by themselves
+
+
+def with_alone(entries: Iterable[Entry]) -> tuple[Entry, ...]:
+    """Add to every entry one in which every client plays by itself."""
+    found = []
+    for entry in entries:
+        found.append(entry)
+        if not entry.alone:
+            found.append(replace(entry, label=entry.label + ALONE, alone=True))
+    return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -96,9 +112,9 @@ class StudyConfig:
     def build(self, entry: Entry) -> Algorithm:
         """The algorithm of an entry, certified for its environment; refused if it does not fit."""
         environment = self.environment_of(entry)
-        built = entry.algorithm.build(environment.setting)
+        built = entry.algorithm.build(setting_of(environment, entry.alone))
         environment.traits.require_support(built.name, built.supports, supporting)
-        require_fit(built, environment)
+        require_fit(built, environment, entry.alone)
         return built.in_game(environment.traits)
 
     def stream_of(self, index: int) -> int:
@@ -176,6 +192,7 @@ _TOP = (
     "first_seed",
     "engine",
     "comparator_switches",
+    "alone",
     "environment",
     "algorithms",
 )
@@ -269,13 +286,14 @@ def from_table(table: Mapping[str, Any], title: str = "Untitled") -> StudyConfig
     entries = []
     for i, row in enumerate(rows):
         where = f"algorithms.{i}"
-        spec = _named(ALGORITHMS, row, where, ("label", "environment"))
+        spec = _named(ALGORITHMS, row, where, ("label", "environment", "alone"))
         own = (
             None
             if row.get("environment") is None
             else _own_environment(environment_table, row["environment"], f"{where}.environment")
         )
-        entries.append(Entry(str(row.get("label", row["name"])), spec, own))
+        by_itself = _truth(row, "alone", f"{where}.")
+        entries.append(Entry(str(row.get("label", row["name"])), spec, own, by_itself))
     plain = {k: v for k, v in table.items() if k in ("title", "seeds", "first_seed", "engine")}
     for key, kind in (("title", str), ("seeds", int), ("first_seed", int), ("engine", str)):
         if key in plain and (not isinstance(plain[key], kind) or isinstance(plain[key], bool)):
@@ -289,9 +307,15 @@ def from_table(table: Mapping[str, Any], title: str = "Untitled") -> StudyConfig
     return StudyConfig(
         **{"title": title, **plain},
         environment=environment,
-        algorithms=tuple(entries),
+        algorithms=with_alone(entries) if _truth(table, "alone") else tuple(entries),
         comparator_switches=tuple(counts),
     )
+
+
+def _truth(table: Mapping[str, Any], key: str, where: str = "") -> bool:
+    value = table.get(key, False)
+    expect(isinstance(value, bool), f"{where}{key}", value, "to be true or false")
+    return value
 
 
 def to_table(config: StudyConfig) -> dict[str, Any]:
@@ -311,6 +335,8 @@ def to_table(config: StudyConfig) -> dict[str, Any]:
         row = {"label": entry.label, **plain(ALGORITHMS, entry.algorithm)}
         if entry.environment is not None:
             row["environment"] = plain(ENVIRONMENTS, entry.environment)
+        if entry.alone:
+            row["alone"] = True
         rows.append(row)
     return {
         "title": config.title,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -17,12 +17,12 @@ from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.registry import load_plugins, loaded_plugins
 from hedgerow.core.transcript import Everything
 from hedgerow.core.validate import at_least
-from hedgerow.engines.simulate import BLOCK_ELEMENTS, simulate_together
+from hedgerow.engines.simulate import BLOCK_ELEMENTS, Player, simulate_together
 from hedgerow.engines.summed import what_instead, why_not_by_sums
 from hedgerow.environments.measures import measures_of
 from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.evaluation.recorder import Recorder, RunResult
-from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow.studies.config import Entry, StudyConfig, with_alone
 from hedgerow.studies.storage.results import Kept, Pair, ResultStore, message_rows
 from hedgerow.studies.study import Study
 from hedgerow.studies.workers import run_in_processes
@@ -51,6 +51,7 @@ def run_one(
     engine: Any = "vectorised",
     keep: bool = False,
     switches: Sequence[int] = (),
+    alone: bool = False,
 ) -> Pair:
     """Run one algorithm on one seed, with the comparators on its losses.
 
@@ -70,16 +71,27 @@ def run_one(
         Whether to keep all plays and messages.
     switches
         For each number, also find the best sequence of experts with at most this many changes.
+    alone
+        Whether every client plays by itself; the algorithm is then built for one client.
     """
-    return run_together([(algorithm, label, switches)], environment, seed, engine, keep)[0]
+    entrant = Entrant(algorithm, label, switches, alone)
+    return run_together([entrant], environment, seed, engine, keep)[0]
 
 
-Player = tuple[Algorithm, str, Sequence[int]]
-"""An algorithm, its label, and the numbers of changes for which its comparators are found."""
+@dataclass(frozen=True)
+class Entrant:
+    """An algorithm, its label, the numbers of changes for which its comparators are found, and
+    whether every client plays it by itself.
+    """
+
+    algorithm: Algorithm
+    label: str
+    switches: Sequence[int] = ()
+    alone: bool = False
 
 
 def run_together(
-    players: Sequence[Player],
+    entrants: Sequence[Entrant],
     environment: Environment,
     seed: int,
     engine: Any = "vectorised",
@@ -88,20 +100,20 @@ def run_together(
     """Run several algorithms on one seed, on losses that are drawn once; see `run_one`."""
     replay = None if environment.traits.sees_plays else partial(_blocks, environment, seed)
     recorders, measured, kept = [], [], []
-    for algorithm, _, switches in players:
-        recorders.append(Recorder(environment.setting, switches=switches, replay=replay))
-        measured.append(measures_of(algorithm, environment))
+    for entrant in entrants:
+        recorders.append(Recorder(environment.setting, switches=entrant.switches, replay=replay))
+        measured.append(measures_of(entrant.algorithm, environment))
         for measure in measured[-1]:
             measure.marks = recorders[-1].marks
         kept.append([Everything()] if keep else [])
     sinks = zip(recorders, measured, kept, strict=True)
     together = [
-        (algorithm, [recorder, *measures, *everything])
-        for (algorithm, _, _), (recorder, measures, everything) in zip(players, sinks, strict=True)
+        Player(entrant.algorithm, [recorder, *measures, *everything], entrant.alone)
+        for entrant, (recorder, measures, everything) in zip(entrants, sinks, strict=True)
     ]
     counted = simulate_together(together, environment, seed, engine=engine)
     pairs: list[Pair] = []
-    for i, (_, label, _) in enumerate(players):
+    for i, label in enumerate(entrant.label for entrant in entrants):
         recorders[i].share_best_point(recorders[0])
         figures = {measure.name: measure.curve() for measure in measured[i]}
         result = replace(recorders[i].result(label, seed, counted[i]), figures=figures)
@@ -122,17 +134,18 @@ def _task(
     """Run the algorithms of some entries, which have the same losses, on some seeds."""
     entries = [config.algorithms[index] for index in indices]
     environment = config.environment_of(entries[0])
-    players = [
-        (
+    entrants = [
+        Entrant(
             config.build(entry),
             entry.label,
             config.comparator_switches if config.stream_of(index) == index else (),
+            entry.alone,
         )
         for index, entry in zip(indices, entries, strict=True)
     ]
     found = []
     for seed in seeds:
-        pairs = run_together(players, environment, seed, config.engine, keep)
+        pairs = run_together(entrants, environment, seed, config.engine, keep)
         for index, pair in zip(indices, pairs, strict=True):
             if store is not None:
                 store.save(index, pair)
@@ -198,6 +211,7 @@ def check_engine(config: StudyConfig) -> None:
             e.label: why_not_by_sums(config.build(e), config.environment_of(e))
             for e in config.algorithms
         }
+        found |= {e.label: "single clients are needed" for e in config.algorithms if e.alone}
         reasons = [f"{label}: {why}" for label, why in found.items() if why is not None]
         if reasons:
             raise Unsupported(
@@ -265,6 +279,7 @@ def run(
     seeds: int = 20,
     seed: int = 0,
     title: str = "Regret over time",
+    alone: bool = False,
     workers: int | None = None,
 ) -> Study:
     """Run several algorithms on the same losses, drawn or recorded, over several seeds.
@@ -282,6 +297,9 @@ def run(
         The first seed; the others follow.
     title
         The title of tables and pictures.
+    alone
+        Whether to play every algorithm also with every client by itself, in games of one client.
+        The results are averaged, and have a label that ends with ", alone".
     workers
         The number of processes. None: all cores if that is faster. The results do not depend on it.
 
@@ -320,6 +338,7 @@ def run(
                 f"Expected {label!r} to be an algorithm such as hr.Hedge(), got {_named(spec)}."
             )
     entries = tuple(Entry(label, spec) for label, spec in algorithms.items())
+    entries = with_alone(entries) if alone else entries
     config = StudyConfig(title, environment, entries, seeds, first_seed=seed)
     return run_study(config, workers=workers)
 

@@ -2,33 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.util import find_spec
+from math import isfinite
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from hedgerow.core.certificate import Certificate, Observer
-from hedgerow.core.environment import Environment
+from hedgerow.core.environment import Environment, Feature
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm
-from hedgerow.core.setting import LOSSES
+from hedgerow.core.setting import LOSSES, Setting
 from hedgerow.core.validate import nearest
 from hedgerow.environments.adversaries import covered, holds_for
 from hedgerow.environments.hard.lower_bounds import hidden_expert_regret
 from hedgerow.environments.measures import measures_of
-from hedgerow.evaluation.recorder import RunResult
+from hedgerow.evaluation.recorder import BEST_EXPERT, MEAN_EXPERT, RunResult
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.evaluation.summary import Stream, SummaryRow, bound_words, summarise, summary_text
 from hedgerow.records.schema import STAMP
-from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow.studies.config import ALONE, Entry, StudyConfig
 from hedgerow.studies.storage.results import Kept
 
 ROWS_SHOWN = 15
 ROUNDING = 1e-12  # of a bound that is capped at the largest regret
+CLEARLY = 0.9  # of the regret of a uniform guess: less is clearly less
 
 
 @dataclass(frozen=True, repr=False)
@@ -110,12 +112,8 @@ class Study:
     kept: list[Kept]
 
     def __getitem__(self, label: str) -> AlgorithmResult:
-        entry = self._entry(label)
-        bound, note = (
-            self.regret_bounds()[label],
-            notes(self.algorithms[label], self.config.environment_of(entry)),
-        )
-        return AlgorithmResult(label, self.algorithms[label], self.of(label), bound, note)
+        bound, found = self.regret_bounds()[self._entry(label).label], self.notes_on(label)
+        return AlgorithmResult(label, self.algorithms[label], self.of(label), bound, found)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.algorithms)
@@ -183,12 +181,40 @@ class Study:
         }
 
     def notes(self) -> dict[str, list[str]]:
-        """Notes by label, such as a bound that does not apply or a budget that is too small."""
-        found = {
-            e.label: notes(self.algorithms[e.label], self.config.environment_of(e))
-            for e in self.config.algorithms
-        }
+        """Notes by label: a bound that does not apply, a budget too small, no more than a guess."""
+        found = {entry.label: self.notes_on(entry.label) for entry in self.config.algorithms}
         return {label: lines for label, lines in found.items() if lines}
+
+    def notes_on(self, label: str) -> list[str]:
+        """The notes on one label; often none."""
+        entry, algorithm = self._entry(label), self.algorithms[label]
+        own_server = entry.alone and any(g.protects for g in algorithm.certificate.guarantees)
+        return [
+            *(["each client is its own server, and nothing is sent"] if own_server else []),
+            *notes(algorithm, self.config.environment_of(entry)),
+            *_like_guessing(algorithm, self.of(label)),
+        ]
+
+    def together(self) -> dict[str, Estimate]:
+        """The regret of each label minus that of its clients alone, if both were played."""
+        labels = [entry.label for entry in self.config.algorithms]
+        return {
+            label: Estimate.of(self.regrets(label) - self.regrets(label + ALONE))
+            for label in labels
+            if label + ALONE in labels
+        }
+
+    def together_words(self) -> list[str]:
+        """One line for each label that was played together and alone."""
+        return [
+            f"{label}: together instead of alone changes the regret by {change.words(sign=True)}"
+            for label, change in self.together().items()
+        ]
+
+    def data_notes(self) -> list[str]:
+        """Notes on the data themselves, such as how many forecast errors were clipped."""
+        games = [self.config.environment_of(entry) for entry in self.config.algorithms]
+        return list(dict.fromkeys(note for game in games for note in game.notes()))
 
     def to_frame(self, curves: bool = False) -> Any:
         """The results as a tidy table: a pandas frame, or a dict of columns without pandas.
@@ -248,7 +274,8 @@ class Study:
         bounds = [self.config.environment_of(e).family.bounds for e in self.config.algorithms]
         reach = max(high - low for low, high in bounds)
         heading = self.config.title if title is None else title
-        plot_regret_over_time(self.results, Path(path), heading, note, reach)
+        alone = [entry.label for entry in self.config.algorithms if entry.alone]
+        plot_regret_over_time(self.results, Path(path), heading, note, reach, alone)
 
     def _seeds(self) -> str:
         return f"{self.config.seeds} seed{'s' if self.config.seeds > 1 else ''}"
@@ -257,7 +284,9 @@ class Study:
         lines = [
             f"{label}: note: {note}" for label, found in self.notes().items() for note in found
         ]
-        return "\n".join([summary_text(self.summary()), *lines, STAMP])
+        lines += [f"note: {note}" for note in self.data_notes()]
+        together = self.together_words()
+        return "\n".join([summary_text(self.summary()), *together, *lines, STAMP])
 
     def __repr__(self) -> str:
         """One screen: what was run, the first rows of the summary, and what was left out."""
@@ -304,7 +333,13 @@ def _vacuous_bound(algorithm: Algorithm) -> list[str]:
         return []
     low, high = setting.family.bounds
     if bound.value < setting.horizon * (high - low) * (1 - ROUNDING):
-        return []
+        guess = _guessing(setting)
+        if not _usual_game(algorithm) or bound.value < guess * (1 - ROUNDING):
+            return []
+        return [
+            f"the regret bound of {algorithm.name}, {bound_words(bound.value)}, promises no more "
+            f"than guessing: a uniform guess never has more than {bound_words(guess)}"
+        ]
     text = f"the regret bound of {algorithm.name} is vacuous here"
     if _usual_game(algorithm):
         return [f"{text}: it is the number of rounds, {setting.rounds:,}, and no regret is larger"]
@@ -317,8 +352,37 @@ def _not_covered(algorithm: Algorithm, environment: Environment) -> list[str]:
         return []
     family = algorithm.setting.family
     text = f"the regret bound of {algorithm.name} is for {holds_for(bound.covers, family)}"
-    here = holds_for(environment.traits.adversary, family)
+    asleep = Feature.SLEEPING_EXPERTS in environment.traits.features
+    reacts = holds_for(environment.traits.adversary, family)
+    here = "experts that sleep" if asleep and not environment.traits.sees_plays else reacts
     return [f"{text}; this environment has {here}, for which nothing is proven"]
+
+
+def _guessing(setting: Setting) -> float:
+    """The largest expected regret of a uniform guess, reached if one expert is never wrong."""
+    return setting.rounds * (1 - 1 / setting.experts)
+
+
+def _like_guessing(algorithm: Algorithm, results: Sequence[RunResult]) -> list[str]:
+    """A note if the measured regret is not clearly below that of a uniform guess.
+
+    Clearly: with 95 % confidence at most nine tenths of it. The guess loses the mean of all
+    experts, on the same losses.
+    """
+    known = all({MEAN_EXPERT, BEST_EXPERT} <= set(r.comparators) for r in results)
+    if not results or not known or algorithm.name == "uniform":
+        return []
+    guess = np.array([r.comparators[MEAN_EXPERT] - r.comparators[BEST_EXPERT] for r in results])
+    regret = np.array([result.final_regret for result in results])
+    excess = Estimate.of(regret - CLEARLY * guess)
+    highest = excess.high if isfinite(excess.half_width) else excess.mean
+    if guess.mean() <= ROUNDING or highest < 0:
+        return []
+    word = "no" if regret.mean() >= guess.mean() else "not clearly"
+    return [
+        f"{word} better than guessing: the regret is {Estimate.of(regret).words()}, "
+        f"and that of a uniform guess {guess.mean():.2f}"
+    ]
 
 
 def _too_private(algorithm: Algorithm) -> list[str]:
@@ -330,10 +394,7 @@ def _too_private(algorithm: Algorithm) -> list[str]:
     epsilon, delta = guarantee.curve.stated()
     if not guarantee.protects or epsilon <= 0:
         return []
-    least, guessing = (
-        hidden_expert_regret(setting, epsilon, delta),
-        setting.rounds * (1 - 1 / setting.experts),
-    )
+    least, guessing = hidden_expert_regret(setting, epsilon, delta), _guessing(setting)
     if least <= guessing / 2 or setting.rounds <= 2:  # two rounds are too few for any algorithm
         return []
     clients = "1 client" if setting.clients == 1 else f"{setting.clients} clients"

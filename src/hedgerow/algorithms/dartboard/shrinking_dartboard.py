@@ -23,6 +23,7 @@ from hedgerow.algorithms.dartboard.tuning import LARGEST_CHANCE, Given, choose
 from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follower
 from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.core.certificate import Certificate, PrivacyCurve, Proof, trusted_server
+from hedgerow.core.environment import MASKS_AND_DELAYS
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
@@ -209,6 +210,7 @@ class ShrinkingDartboard(AlgorithmSpec):
             certificate=self._certificate(setting, server),
             upload=LossSums,
             broadcast=CurrentExpert,
+            supports=MASKS_AND_DELAYS,
             advance=server.advance,
             common_play=attrgetter("expert"),
             log_likelihood=server.log_likelihood,

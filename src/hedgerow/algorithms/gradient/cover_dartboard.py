@@ -240,7 +240,8 @@ class CoverDartboard(AlgorithmSpec):
     def resolve(self, setting: Setting) -> Algorithm:
         family, width = setting.family, setting.experts
         if isinstance(family, Linear):
-            return replace(self._dartboard.build(setting), name="cover_dartboard")
+            plain = self._dartboard.build(setting)
+            return replace(plain, name="cover_dartboard", supports=frozenset())
         radius = farthest(family.domain, width)
         resolution = finest(radius, width, self.points, radius / sqrt(setting.rounds))
         cover, scale = ball_cover(radius, width, resolution), Scale.of(family, width)
@@ -258,6 +259,7 @@ class CoverDartboard(AlgorithmSpec):
             setting=setting,
             client=client,
             plays="point",
+            supports=frozenset(),
             advance=None,
             common_play=None,
             log_likelihood=Likelihood(client, server),

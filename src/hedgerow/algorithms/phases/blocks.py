@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
+from hedgerow.algorithms.shared.following import first_awake
 from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import Channel
@@ -56,7 +57,8 @@ class ClientState:
 class BlockClient:
     """Plays the announced expert and adds up the losses of the counted rounds.
 
-    If there is a mechanism `reporting`, it adds noise to the sums before they leave the client.
+    If that expert sleeps, the next one that is awake is played. If there is a mechanism
+    `reporting`, it adds noise to the sums before they leave the client.
     """
 
     state: ClassVar[type[Any]] = ClientState
@@ -77,8 +79,8 @@ class BlockClient:
     def play(
         self, state: ClientState, context: Context, noise: Noise
     ) -> tuple[np.ndarray, ClientState]:
-        del context, noise
-        return state.expert, state
+        del noise
+        return first_awake(state.expert, context.awake), state
 
     def observe(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
         del noise

@@ -43,6 +43,7 @@ from hedgerow.core.certificate import (
     Proof,
     trusted_server,
 )
+from hedgerow.core.environment import MASKS_AND_DELAYS
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.rounding import root_up, round_up
@@ -220,6 +221,7 @@ class PhasedSelection(AlgorithmSpec):
             else self._noisy_reports(setting, reporting),
             upload=LossSums if exact else NoisySums,
             broadcast=NextBlock,
+            supports=MASKS_AND_DELAYS,
             advance=Spans(client, server).advance,
             common_play=attrgetter("expert") if exact else None,
             log_likelihood=server.log_likelihood if exact else None,

@@ -26,6 +26,7 @@ from hedgerow.algorithms.phases.blocks import (
 )
 from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.core.certificate import Certificate, Channel, Proof, trusted_server
+from hedgerow.core.environment import MASKS_AND_DELAYS
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.regret_bound import RegretBound
@@ -97,6 +98,7 @@ class RandomPrefix(AlgorithmSpec):
             certificate=self._certificate(setting, selection),
             upload=LossSums,
             broadcast=NextBlock,
+            supports=MASKS_AND_DELAYS,
             advance=Spans(client, server).advance,
             common_play=attrgetter("expert"),
             common_rounds=attrgetter("counted"),

@@ -30,6 +30,20 @@ class CurrentExpert(Broadcast):
     switches: int
 
 
+def first_awake(expert: np.ndarray, awake: np.ndarray | None) -> np.ndarray:
+    """Return the expert, or the next one that is awake; None: all are.
+
+    >>> first_awake(np.array([2]), np.array([[False, True, False]]))
+    array([1])
+    """
+    if awake is None:
+        return expert
+    experts = awake.shape[-1]
+    order = (expert[..., None] + np.arange(experts)) % experts
+    first = np.take_along_axis(awake, order, axis=-1).argmax(axis=-1)
+    return (expert + first) % experts
+
+
 @dataclass(frozen=True)
 class ClientState:
     """The expert to follow, and the losses since the last upload, in lattice units."""
@@ -60,11 +74,7 @@ class Follower:
         self, state: ClientState, context: Context, noise: Noise
     ) -> tuple[np.ndarray, ClientState]:
         del noise
-        if context.awake is None:
-            return state.expert, state
-        order = (state.expert[..., None] + np.arange(self.experts)) % self.experts
-        first = np.take_along_axis(context.awake, order, axis=-1).argmax(axis=-1)
-        return (state.expert + first) % self.experts, state
+        return first_awake(state.expert, context.awake), state
 
     def observe(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
         del noise

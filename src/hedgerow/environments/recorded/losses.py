@@ -3,6 +3,9 @@
 A file has the columns `round` and `client` and one column for each expert, named after the expert.
 Each pair of a round (0, 1, 2, ...) and a client (any whole numbers or names) has exactly one row,
 in any order. Losses lie in [0, 1]. `examples/recorded_losses.csv` is a small file of this form.
+
+Where `missing="absent"` is declared, a client without a row, or with an empty one, is absent in
+that round, and an expert without a loss sleeps.
 """
 
 from __future__ import annotations
@@ -15,22 +18,66 @@ from typing import Any
 import numpy as np
 
 from hedgerow.core.block import Block
-from hedgerow.core.environment import Environment, fingerprint_of
-from hedgerow.core.errors import HedgerowError, InvalidValue
+from hedgerow.core.environment import Environment, Feature, Traits, fingerprint_of
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array, Units, check_unit_range, round_to_lattice, to_units
 from hedgerow.core.setting import Setting
+from hedgerow.core.validate import expect
 from hedgerow.environments.recorded.data import find
+from hedgerow.environments.recorded.table import (
+    DECLARE,
+    NO_GAPS,
+    Gaps,
+    Grid,
+    Missing,
+    read_table,
+    require_columns,
+    split,
+)
 
 
-class _Replay(Environment):
-    """Replays consecutive rounds of an array, as views."""
+class Recording(Environment):
+    """Replays consecutive rounds of an array, as views; zeros where something is missing."""
 
     losses: Array
+    gaps: Gaps = NO_GAPS
+    names: tuple[str, ...] | None = None
+    """The names of the experts, if they have any."""
 
     @property
     def setting(self) -> Setting:
         rounds, clients, experts = self.losses.shape
         return Setting(clients, experts, rounds)
+
+    @property
+    def traits(self) -> Traits:
+        """Losses are fixed in advance; where experts sleep, reports depend on the plays."""
+        gaps = self.gaps
+        if gaps is NO_GAPS:
+            return Traits()
+        asleep = gaps.awake is not None
+        origins = self._origins(gaps)
+        return Traits(
+            adversary="adaptive" if asleep else "oblivious",
+            features=frozenset(feature for feature, _ in origins),
+            why_no_sums="experts without a loss sleep, and sums do not show it" if asleep else None,
+            origins=origins,
+        )
+
+    def _origins(self, gaps: Gaps) -> tuple[tuple[Feature, str], ...]:
+        found = []
+        if gaps.present is not None:
+            missed = f"{int((~gaps.present).sum())} of {gaps.present.size}"
+            found.append(
+                (Feature.ABSENT_CLIENTS, f"{missed} pairs of round and client are missing")
+            )
+        if gaps.awake is not None:
+            asleep = ~gaps.awake.all(axis=(0, 1))
+            names = self.names or tuple(map(str, range(len(asleep))))
+            first = names[int(asleep.argmax())]
+            more = f" and {int(asleep.sum()) - 1} more" if asleep.sum() > 1 else ""
+            found.append((Feature.SLEEPING_EXPERTS, f"expert {first!r}{more} has gaps"))
+        return tuple(found)
 
     def start(self, seed: int) -> int:
         del seed
@@ -38,10 +85,16 @@ class _Replay(Environment):
 
     def block(self, state: int, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, int]:
         del past_plays
-        return Block.of(self.losses[state : state + rounds]), state + rounds
+        part, gaps = slice(state, state + rounds), self.gaps
+        if gaps is NO_GAPS:
+            return Block.of(self.losses[part]), part.stop
+        losses = self.losses[part]
+        awake, present = (None if m is None else m[part] for m in (gaps.awake, gaps.present))
+        return Block(losses, losses, awake, present), part.stop
 
     def fingerprint(self) -> str:
-        return fingerprint_of(self.losses)
+        masks = (self.gaps.present, self.gaps.awake) if self.gaps is not NO_GAPS else ()
+        return fingerprint_of(self.losses, *masks)
 
     def sums(self, state: int, rounds: int) -> tuple[Units, int]:
         """Add up the recorded losses; nothing is drawn."""
@@ -49,13 +102,17 @@ class _Replay(Environment):
 
 
 @dataclass(frozen=True, eq=False)
-class RecordedArray(_Replay):
+class RecordedArray(Recording):
     """Losses from an array, rounded to the lattice once.
 
     Parameters
     ----------
     losses
         Numbers in [0, 1] of shape (rounds, clients, experts).
+    missing
+        "absent": NaN and masked values are gaps. A client without any loss in a round is absent,
+        and an expert without a loss sleeps. Where the gaps are is public: it is not protected.
+        None (default): gaps are refused.
 
     Examples
     --------
@@ -63,12 +120,21 @@ class RecordedArray(_Replay):
     >>> import hedgerow as hr
     >>> hr.RecordedArray(np.zeros((4, 2, 3))).setting
     Setting(clients=2, experts=3, horizon=4, deciders=None)
+    >>> losses = np.zeros((4, 2, 3))
+    >>> losses[0, 1] = np.nan  # the second client misses the first round
+    >>> [feature.value for feature in hr.RecordedArray(losses, missing="absent").traits.features]
+    ['absent clients']
     """
 
     losses: Array = field(repr=False)
+    missing: Missing = None
 
     def __post_init__(self) -> None:
+        check_missing(self.missing)
         given = np.asarray(self.losses)
+        hidden = isinstance(self.losses, np.ma.MaskedArray) and self.losses.mask.any()
+        if hidden and self.missing is None:
+            raise InvalidValue(f"Expected losses with none masked. {DECLARE}")
         if given.ndim != 3 or given.dtype.kind not in "biuf":
             raise InvalidValue(
                 f"Expected losses as numbers of shape (rounds, clients, experts), "
@@ -79,7 +145,15 @@ class RecordedArray(_Replay):
                 f"Expected at least one round, client and expert, got shape {given.shape}."
             )
         values = np.ascontiguousarray(given, np.float64)
-        check_unit_range("loss", values)
+        if hidden:
+            values = np.where(np.ma.getmaskarray(self.losses), np.nan, values)
+        if self.missing is not None:
+            values, gaps = split(values)
+            object.__setattr__(self, "gaps", gaps)
+        try:
+            check_unit_range("loss", values)
+        except InvalidValue as error:
+            raise InvalidValue(f"{error} {DECLARE}" if np.isnan(values).any() else error) from None
         object.__setattr__(self, "losses", round_to_lattice(values))
 
     @classmethod
@@ -91,7 +165,7 @@ class RecordedArray(_Replay):
 
 
 @dataclass(frozen=True)
-class Recorded(_Replay):
+class Recorded(Recording):
     """Losses from a CSV or Parquet file.
 
     The file has the columns `round` and `client` and one column for each expert.
@@ -101,6 +175,10 @@ class Recorded(_Replay):
     path
         The file, relative to the folder of `--data`, the current folder or a data folder; or
         absolute.
+    missing
+        "absent": gaps are allowed. A client without a row in a round, or with an empty one, is
+        absent in it, and an expert without a loss sleeps. Where the gaps are is public: it is not
+        protected. None (default): gaps are refused.
 
     Examples
     --------
@@ -112,25 +190,42 @@ class Recorded(_Replay):
     """
 
     path: str
+    missing: Missing = None
+
+    def __post_init__(self) -> None:
+        check_missing(self.missing)
 
     @cached_property
+    def _read(self) -> tuple[Array, Gaps, tuple[str, ...]]:
+        values, names = read_losses(find(self.path, here=True), self.missing)
+        return *((values, NO_GAPS) if self.missing is None else split(values)), tuple(names)
+
+    @property
     def losses(self) -> Array:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return read_losses(find(self.path, here=True))[0]
+        return self._read[0]
 
-    def __getstate__(self) -> dict[str, str]:
-        """Keep only the path: worker processes read the file themselves."""
-        return {"path": self.path}
+    @property
+    def gaps(self) -> Gaps:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self._read[1]
+
+    @property
+    def names(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self._read[2]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Keep only the choices: worker processes read the file themselves."""
+        return {name: value for name, value in self.__dict__.items() if name != "_read"}
 
 
-def read_losses(path: Path) -> tuple[Array, list[str]]:
-    """Return the losses (rounds, clients, experts) and the names of the experts."""
-    table = _read_table(path)
-    for column in ("round", "client"):
-        if column not in table:
-            raise InvalidValue(
-                f"Expected a column {column!r} in {path} (columns are separated by commas), "
-                f"found {', '.join(table)}."
-            )
+def check_missing(missing: Missing) -> None:
+    """Refuse an unknown way to treat gaps."""
+    expect(missing in (None, "absent"), "missing", missing, "to be 'absent' or None")
+
+
+def read_losses(path: Path, missing: Missing = None) -> tuple[Array, list[str]]:
+    """Return the losses (rounds, clients, experts), NaN where declared, and the experts' names."""
+    table = read_table(path)
+    require_columns(table, ("round", "client"), path)
     experts = [name for name in table if name not in ("round", "client")]
     if not experts:
         raise InvalidValue(
@@ -143,35 +238,12 @@ def read_losses(path: Path) -> tuple[Array, list[str]]:
         raise InvalidValue(
             f"Expected whole round numbers 0, 1, 2, ... in {path}, got {numbers.dtype}."
         )
-    names = table["client"]
-    clients, client = np.unique(
-        names if names.dtype.kind in "iu" else names.astype(str), return_inverse=True
-    )
     if numbers.min() != 0:
         raise InvalidValue(
             f"Expected rounds numbered from 0 in {path}, got {numbers.min()} as the first."
         )
-    rounds = int(numbers.max()) + 1
-    position = numbers.astype(np.int64) * len(clients) + client
-    order = np.argsort(position, kind="stable")
-    repeated = np.flatnonzero(np.diff(position[order]) == 0)
-    if len(repeated):
-        row = int(order[repeated[0] + 1])
-        raise InvalidValue(
-            f"Line {row + 2} of {path} repeats round {numbers[row]} of client {names[row]!r}. "
-            "Keep one row for each round and client."
-        )
-    if len(numbers) != rounds * len(clients):
-        gap = (
-            int(np.flatnonzero(position[order] != np.arange(len(order)))[0])
-            if (position[order] != np.arange(len(order))).any()
-            else len(order)
-        )
-        when, which = divmod(gap, len(clients))
-        raise InvalidValue(
-            f"Round {when} of client {clients[which].item()!r} is missing in {path}. "
-            "Add one row for each round and client."
-        )
+    rounds = np.arange(int(numbers.max()) + 1)
+    grid = Grid.of(rounds, numbers.astype(np.int64), table["client"], path, missing)
     wide = np.empty((len(numbers), len(experts)))
     for i, name in enumerate(experts):
         column = table[name]
@@ -179,35 +251,12 @@ def read_losses(path: Path) -> tuple[Array, list[str]]:
             raise InvalidValue(
                 f"Expected numbers in column {name!r} of {path}, got {column.dtype}."
             )
-        bad = np.flatnonzero(~((column >= 0) & (column <= 1)))
+        good = (column >= 0) & (column <= 1)
+        bad = np.flatnonzero(~good if missing is None else ~(good | np.isnan(column)))
         if len(bad):
-            place = f"line {bad[0] + 2}, column {name!r} of {path}; an empty cell counts as nan"
-            raise InvalidValue(f"Expected loss={float(column[bad[0]])!r} in [0, 1] ({place}).")
+            value = float(column[bad[0]])
+            place = f"line {bad[0] + 2}, column {name!r} of {path}"
+            gap = f"; an empty cell counts as nan). {DECLARE}" if np.isnan(value) else ")."
+            raise InvalidValue(f"Expected loss={value!r} in [0, 1] ({place}{gap}")
         wide[:, i] = column
-    return round_to_lattice(wide[order].reshape(rounds, len(clients), len(experts))), experts
-
-
-def _read_table(path: Path) -> dict[str, Any]:
-    import pyarrow as pa
-    from pyarrow import csv, parquet
-
-    try:
-        if path.suffix in (".parquet", ".pq"):
-            table = parquet.read_table(path)
-        elif path.suffix in (".csv", ".gz"):
-            table = csv.read_csv(path)
-        else:
-            raise InvalidValue(f"Expected a .csv, .csv.gz or .parquet file, got {path}.")
-    except (pa.ArrowInvalid, OSError) as error:
-        raise HedgerowError(f"Cannot read {path}: {str(error).splitlines()[0]}") from error
-    for name in table.column_names:
-        if table.column_names.count(name) > 1:
-            raise InvalidValue(
-                f"The column {name!r} occurs more than once in {path}. Rename or remove the others."
-            )
-    for name in table.column_names:
-        if pa.types.is_binary(table.schema.field(name).type):
-            raise InvalidValue(
-                f"Expected UTF-8 text in column {name!r} of {path}; save the file as UTF-8."
-            )
-    return {name: table[name].to_numpy() for name in table.column_names}
+    return round_to_lattice(grid.spread(wide)), experts

@@ -56,6 +56,9 @@ class Around(Environment):
     def measures(self) -> tuple[Measure, ...]:
         return self.of.measures()
 
+    def notes(self) -> tuple[str, ...]:
+        return self.of.notes()
+
     def start(self, seed: int) -> Position:
         return Position(seed, 0, self.of.start(seed))
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path
 
@@ -43,7 +43,7 @@ class Line:
     """Mean regret by round, and the half-width of its 95 % interval (None: one seed).
 
     `reach` is the most that one round can add to the regret. `error` is how much larger the regret
-    may be (`RunResult.regret_error`).
+    may be (`RunResult.regret_error`). `dashed` lines are for clients that play by themselves.
     """
 
     rounds: np.ndarray
@@ -51,6 +51,7 @@ class Line:
     half: np.ndarray | None
     reach: float = 1.0
     error: float = 0.0
+    dashed: bool = False
 
     @classmethod
     def of(cls, group: Sequence[RunResult], reach: float = 1.0) -> Line:
@@ -113,7 +114,8 @@ def panels(labels: Sequence[str]) -> list[tuple[str, dict[str, str]]]:
 def _draw(axes: Axes, lines: Mapping[str, Line]) -> None:
     tidy(axes)
     for (name, line), colour in zip(lines.items(), COLOURS, strict=False):
-        axes.plot(line.rounds, line.mean, color=colour, linewidth=2, label=name)
+        style = "--" if line.dashed else "-"
+        axes.plot(line.rounds, line.mean, color=colour, linewidth=2, linestyle=style, label=name)
         axes.plot(*line.end, color=colour, marker="o", markersize=4, clip_on=False)
         if line.half is not None or line.error > 0:
             axes.fill_between(line.rounds, *line.band, color=colour, alpha=0.15, linewidth=0)
@@ -171,16 +173,25 @@ def _several(title: str, count: int, width: float) -> tuple[Figure, list[Axes]]:
 
 
 def plot_regret_over_time(
-    results: Sequence[RunResult], path: Path, title: str, note: str = "", reach: float = 1.0
+    results: Sequence[RunResult],
+    path: Path,
+    title: str,
+    note: str = "",
+    reach: float = 1.0,
+    dashed: Collection[str] = (),
 ) -> None:
     """Draw the mean regret of every label with a 95 % band over seeds, on one scale.
 
-    `reach` is the most that one round can add to a regret.
+    `reach` is the most that one round can add to a regret. Lines of the labels in `dashed` are
+    dashed.
     """
     groups: dict[str, list[RunResult]] = {}
     for result in results:
         groups.setdefault(result.label, []).append(result)
-    lines = {label: Line.of(group, reach) for label, group in groups.items()}
+    lines = {
+        label: replace(Line.of(group, reach), dashed=label in dashed)
+        for label, group in groups.items()
+    }
     shared = panels(list(lines))
     last = max(line.end[0] for line in lines.values())
     room = LETTER * max(

@@ -105,6 +105,7 @@ def _summary(study: Study, final: Path) -> dict[str, Any]:
         "summary": summary_json(study.summary()),
         "comparators": comparator_table(study),
         "notes": study.notes(),
+        "data_notes": study.data_notes(),
     }
 
 

@@ -1,0 +1,307 @@
+"""Losses from forecasts: columns of forecasts and a column of what came become losses in [0, 1].
+
+    absolute   |target - forecast| / largest_error
+    squared    (target - forecast)^2 / largest_error^2
+    pinball    the quantile loss of target - forecast, / (largest_error * max(q, 1 - q))
+    zero_one   1 if the forecast is not the target (numbers or texts), else 0
+
+An error beyond `largest_error`, in either direction, counts as `largest_error`; such errors are
+counted. `largest_error` is public, so choose it before you look at the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import isnan
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from hedgerow.core.errors import InvalidValue
+from hedgerow.core.lattice import Array, round_to_lattice
+from hedgerow.core.validate import expect
+from hedgerow.environments.recorded.data import find
+from hedgerow.environments.recorded.losses import Recording, check_missing
+from hedgerow.environments.recorded.table import (
+    DECLARE,
+    Gaps,
+    Grid,
+    Missing,
+    read_table,
+    require_columns,
+    split,
+)
+
+Loss = Literal["absolute", "squared", "pinball", "zero_one"]
+LOSSES: tuple[Loss, ...] = get_args(Loss)
+
+
+def forecast_losses(
+    forecasts: Any,
+    target: Any,
+    *,
+    loss: Loss = "absolute",
+    largest_error: float | None = None,
+    quantile: float = 0.5,
+) -> tuple[Array, int]:
+    """Return losses in [0, 1] of forecasts, and how many errors were clipped.
+
+    Parameters
+    ----------
+    forecasts
+        Numbers of shape (..., experts); for `loss="zero_one"` also texts. NaN, or None among texts:
+        there is no forecast.
+    target
+        What came, of shape (...). NaN or None: it is not known.
+    loss
+        "absolute", "squared", "pinball" or "zero_one".
+    largest_error
+        The largest error |target - forecast| that counts, > 0; larger errors count as this. It is
+        public: do not compute it from the data. Not with "zero_one".
+    quantile
+        The quantile that the forecasts are for, in (0, 1). Only with "pinball".
+
+    Returns
+    -------
+    tuple
+        The losses, of the shape of the forecasts, with NaN where a forecast or the target is
+        missing, and the number of errors that were larger than `largest_error`.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> forecasts = [[10.0, 14.0], [9.0, 70.0]]
+    >>> losses, clipped = hr.forecast_losses(forecasts, [12, 12], largest_error=20)
+    >>> losses.tolist(), clipped
+    ([[0.1, 0.1], [0.15, 1.0]], 1)
+    """
+    check_loss(loss, largest_error, quantile)
+    if loss == "zero_one":
+        given, came = np.asarray(forecasts, object), np.asarray(target, object)[..., None]
+        _check_shapes(given, came)
+        wrong = np.asarray(given != came, np.float64)
+        return np.where(_is_missing(given) | _is_missing(came), np.nan, wrong), 0
+    assert largest_error is not None
+    given, came = np.asarray(forecasts, np.float64), np.asarray(target, np.float64)[..., None]
+    _check_shapes(given, came)
+    error = came - given
+    clipped = int((np.abs(error) > largest_error).sum())
+    share = np.clip(error, -largest_error, largest_error) / largest_error
+    if loss == "absolute":
+        return np.abs(share), clipped
+    if loss == "squared":
+        return share**2, clipped
+    over = np.maximum(quantile * share, (quantile - 1) * share)
+    return over / max(quantile, 1 - quantile), clipped
+
+
+def check_loss(loss: Loss, largest_error: float | None, quantile: float) -> None:
+    """Refuse choices that do not fit together."""
+    expect(loss in LOSSES, "loss", loss, f"in {LOSSES}")
+    if loss == "zero_one":
+        expect(largest_error is None, "largest_error", largest_error, "only with numbers")
+    elif largest_error is None:
+        raise InvalidValue(
+            "largest_error is missing: the largest error that counts, in the units of the target. "
+            "It is public, so choose it without looking at the data."
+        )
+    else:
+        good = 0 < largest_error < np.inf
+        expect(good, "largest_error", largest_error, "to be a finite number > 0")
+    expect(0 < quantile < 1, "quantile", quantile, "in (0, 1)")
+
+
+def _check_shapes(forecasts: np.ndarray, target: np.ndarray) -> None:
+    if forecasts.shape[:-1] != target.shape[:-1] or not forecasts.ndim:
+        raise InvalidValue(
+            f"Expected forecasts of shape (..., experts) and a target of shape (...), got "
+            f"{forecasts.shape} and {target.shape[:-1]}."
+        )
+
+
+def _is_missing(values: np.ndarray) -> np.ndarray:
+    """Where a value is None, NaN or an empty text."""
+    found = [
+        value is None or value == "" or (isinstance(value, float) and isnan(value))
+        for value in values.ravel()
+    ]
+    return np.array(found, bool).reshape(values.shape)
+
+
+@dataclass(frozen=True)
+class Forecasts(Recording):
+    """Losses from a CSV or Parquet file of forecasts.
+
+    The file has a column of rounds (dates, or whole numbers in order), a column of clients (names
+    or numbers), one with the target and one with the forecasts of each expert. Each round and
+    client has one row, in any order of rows. `hr.forecast_losses` says what the losses are.
+
+    Parameters
+    ----------
+    path
+        The file, found like that of `hr.Recorded`.
+    target
+        The name of the column with what came.
+    largest_error
+        The largest error that counts, in the units of the target; larger errors count as this and
+        are counted. It is public: choose it without looking at the data. Not with
+        `loss="zero_one"`.
+    loss
+        "absolute" (default), "squared", "pinball" or "zero_one".
+    quantile
+        The quantile that the forecasts are for, in (0, 1). Only with "pinball".
+    experts
+        The names of the columns with forecasts. None (default): all columns that have no other
+        role.
+    round, client
+        The names of the columns with rounds and clients.
+    missing
+        "absent": gaps are allowed. A client without a row, a target or any forecast in a round is
+        absent in it, and an expert without a forecast sleeps. Where the gaps are is public. None
+        (default): gaps are refused.
+
+    Examples
+    --------
+    >>> from importlib.resources import files
+    >>> import hedgerow as hr
+    >>> path = str(files("hedgerow") / "examples" / "stations.csv")
+    >>> columns = {"target": "measured", "round": "date", "client": "station"}
+    >>> game = hr.Forecasts(path, largest_error=50.0, missing="absent", **columns)
+    >>> game.names
+    ('persistence', 'weekly', 'smooth', 'north', 'south')
+    >>> game.setting
+    Setting(clients=12, experts=5, horizon=120, deciders=None)
+    >>> game.notes()
+    ('32 of 6,500 forecast errors are larger than 50 and count as 50',)
+    """
+
+    path: str
+    target: str = "target"
+    largest_error: float | None = None
+    loss: Loss = "absolute"
+    quantile: float = 0.5
+    experts: tuple[str, ...] | None = None
+    round: str = "round"
+    client: str = "client"
+    missing: Missing = None
+
+    def __post_init__(self) -> None:
+        check_loss(self.loss, self.largest_error, self.quantile)
+        check_missing(self.missing)
+
+    @cached_property
+    def _read(self) -> _Read:
+        return _read(self, find(self.path, here=True))
+
+    @property
+    def losses(self) -> Array:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self._read.losses
+
+    @property
+    def gaps(self) -> Gaps:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self._read.gaps
+
+    @property
+    def names(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self._read.names
+
+    @property
+    def clipped(self) -> int:
+        """How many errors were larger than `largest_error`. It is computed from secret data."""
+        return self._read.clipped
+
+    def notes(self) -> tuple[str, ...]:
+        """Say how many errors were clipped."""
+        if not self.clipped or self.largest_error is None:
+            return ()
+        gaps = self.gaps
+        there = np.ones(self.losses.shape, bool) if gaps.awake is None else gaps.awake.copy()
+        if gaps.present is not None:
+            there &= gaps.present[..., None]
+        most, count = f"{self.largest_error:g}", f"{self.clipped:,} of {int(there.sum()):,}"
+        larger = "is" if self.clipped == 1 else "are"
+        counts = "counts" if self.clipped == 1 else "count"
+        return (f"{count} forecast errors {larger} larger than {most} and {counts} as {most}",)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Keep only the choices: worker processes read the file themselves."""
+        return {name: value for name, value in self.__dict__.items() if name != "_read"}
+
+
+@dataclass(frozen=True, eq=False)
+class _Read:
+    losses: Array
+    gaps: Gaps
+    names: tuple[str, ...]
+    clipped: int
+
+
+def _read(choices: Forecasts, path: Path) -> _Read:
+    table = read_table(path)
+    roles = (choices.round, choices.client, choices.target)
+    for name in roles:
+        expect(roles.count(name) == 1, "column", name, "to have one role: round, client or target")
+    require_columns(table, (*roles, *(choices.experts or ())), path)
+    names = choices.experts or tuple(name for name in table if name not in roles)
+    if not names:
+        raise InvalidValue(f"Expected at least one column of forecasts in {path}.")
+    for name in names:
+        expect(name not in roles, "experts", name, "to have no other role")
+    if not len(table[choices.round]):
+        raise InvalidValue(f"Expected at least one row in {path}.")
+    rounds, when = _rounds(table[choices.round], choices.round, path)
+    grid = Grid.of(rounds, when, table[choices.client], path, choices.missing)
+    columns = {name: _column(table, name, choices.loss, path) for name in (*names, choices.target)}
+    losses, clipped = forecast_losses(
+        np.stack([columns[name] for name in names], axis=-1),
+        columns[choices.target],
+        loss=choices.loss,
+        largest_error=choices.largest_error,
+        quantile=choices.quantile,
+    )
+    if choices.missing is None:
+        _refuse_gaps(losses, columns, names, choices.target, path)
+    values, gaps = split(grid.spread(losses))
+    return _Read(round_to_lattice(values), gaps, names, clipped)
+
+
+def _rounds(column: np.ndarray, name: str, path: Path) -> tuple[np.ndarray, np.ndarray]:
+    """Return the rounds in order, and the round of each row: dates, times or whole numbers."""
+    dates = column
+    if column.dtype == object and len(column) and hasattr(column[0], "isoformat"):
+        dates = column.astype("datetime64[us]")
+    if dates.dtype.kind not in "iuM":
+        raise InvalidValue(
+            f"Expected dates such as 2026-01-31, or whole numbers, in column {name!r} of {path}, "
+            f"got {column[0]!r}."
+        )
+    if dates.dtype.kind == "M" and np.isnat(dates).any():
+        raise InvalidValue(f"Expected a date in every row of column {name!r} of {path}.")
+    return np.unique(dates, return_inverse=True)
+
+
+def _column(table: dict[str, Any], name: str, loss: Loss, path: Path) -> np.ndarray:
+    column = table[name]
+    if loss == "zero_one":
+        return column.astype(object)
+    if column.dtype.kind not in "biuf":
+        raise InvalidValue(f"Expected numbers in column {name!r} of {path}, got {column.dtype}.")
+    infinite = np.flatnonzero(np.isinf(column))
+    if len(infinite):
+        raise InvalidValue(f"Expected finite numbers (line {infinite[0] + 2}, {name!r} of {path}).")
+    return column.astype(np.float64)
+
+
+def _refuse_gaps(
+    losses: Array, columns: dict[str, np.ndarray], names: Sequence[str], target: str, path: Path
+) -> None:
+    gaps = np.argwhere(np.isnan(losses))
+    if not len(gaps):
+        return
+    row, expert = map(int, gaps[0])
+    known = ~_is_missing(columns[target][row : row + 1].astype(object))[0]
+    name = names[expert] if known else target
+    raise InvalidValue(f"Line {row + 2} of {path} has no value in column {name!r}. {DECLARE}")
