@@ -29,7 +29,8 @@ from hedgerow.core.certificate import (
     Proof,
     trusted_server,
 )
-from hedgerow.core.lattice import Array, Units, from_units, to_units
+from hedgerow.core.lattice import Array, from_units, to_units
+from hedgerow.core.layout import Matrix, UnitVector, Vector, Whole
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, SpecTraits
@@ -58,17 +59,17 @@ class Leader(Broadcast):
 class NoisyFiltered(Upload):
     """The filtered losses of every expert at one client, with noise."""
 
-    losses: Array
+    losses: Vector
 
 
 @dataclass(frozen=True)
 class ClientState:
     """The expert to follow, the losses since the last upload, and the filter: uploads, memory."""
 
-    expert: np.ndarray
-    losses: Units
-    uploads: np.ndarray
-    memory: Array
+    expert: Whole
+    losses: UnitVector
+    uploads: Whole
+    memory: Matrix
 
 
 @dataclass(frozen=True)
@@ -132,8 +133,8 @@ class ServerState:
     """The number of exchanges, and the memories of the encoder (if it is here) and the decoder."""
 
     exchanges: int
-    filtered: Array
-    decoded: Array
+    filtered: Matrix
+    decoded: Matrix
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from hedgerow.algorithms.shared.following import ClientState, CurrentExpert
 from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.core.block import CACHE_ELEMENTS, Block
 from hedgerow.core.lattice import Array, Units, from_units, to_units
+from hedgerow.core.layout import UnitVector
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import RunState, Trace
 from hedgerow.core.setting import Setting
@@ -32,7 +33,7 @@ SURE = 1 - 1e-12  # leaves room for the rounding error of an exponential
 class ServerState:
     """Total losses of all clients, the current expert, and the number of draws so far."""
 
-    totals: Units
+    totals: UnitVector
     expert: int
     switches: int
 

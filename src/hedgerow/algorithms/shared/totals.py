@@ -8,7 +8,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hedgerow.core.certificate import Certificate, Channel, not_private
-from hedgerow.core.lattice import Array, Units, to_units
+from hedgerow.core.lattice import Array, to_units
+from hedgerow.core.layout import UnitVector
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
 from hedgerow.core.setting import Setting
@@ -22,22 +23,22 @@ class LossSums(Upload):
     The sums are exact, so an observer of this message must be trusted.
     """
 
-    losses: Units
+    losses: UnitVector
 
 
 @dataclass(frozen=True)
 class Totals(Broadcast):
     """The losses of every expert over all clients and rounds so far, in lattice units."""
 
-    losses: Units
+    losses: UnitVector
 
 
 @dataclass(frozen=True)
 class ClientState:
     """The totals of the last broadcast, and the losses since then."""
 
-    totals: Units
-    losses: Units
+    totals: UnitVector
+    losses: UnitVector
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ class Adder:
 class ServerState:
     """The losses of every expert over all clients so far, in lattice units."""
 
-    totals: Units
+    totals: UnitVector
 
 
 @dataclass(frozen=True)
