@@ -221,7 +221,7 @@ def _replaced(field: str, tag: str, shape: list[int], body: bytes) -> bytes:
         ("awake", "|b1", [], b"\xff", "bytes of Letters.awake"),
         ("limit", "~<i8", [], b"\1" * 8, "bytes of Letters.limit"),
         ("kept", "+<f4", [1, 3], bytes(12), "Letters.kept to be a buffer"),
-        ("kept", "+<f8", [3], bytes(24), "Letters.kept to be numeric"),
+        ("kept", "+<f8", [3], bytes(24), "kept to be numeric"),
         ("rows", "<f8", [1] * 70, bytes(8), "with 2 axes, got <f8 with 70 axes"),
     ],
 )
@@ -242,6 +242,7 @@ def test_what_is_not_declared_is_refused(
         b'["Broadcast",[["rounds","~<i8",[0.0]]]]',
         b'["Broadcast",[["rounds","=<i8",{}]]]',
         b"[" * 100_000,
+        b"[" * 8_000,
         b'["Broadcast",[["rounds","=<i8",' + b"[" * 100_000 + b"]" * 100_000 + b"]]]",
         b'["Broadcast",[["rounds","<i8",[' + b"9" * 6000 + b"]]]]",
         b'["Broadcast",[["rounds","<i8",[' + b",".join([b"9" * 4000] * 3) + b"]]]]",

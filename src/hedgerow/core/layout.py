@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from types import NoneType, UnionType
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +27,12 @@ class Rank:
     axes: int
 
 
+class Infinite:
+    """In `Annotated[float, Infinite]`: infinities are allowed, NaN is not."""
+
+
+Extended = Annotated[float, Infinite]
+"""A number that may be infinite."""
 Value = Annotated[Array, Rank(0)]
 """One float."""
 Vector = Annotated[Array, Rank(1)]
@@ -58,14 +64,14 @@ class Form:
         array. None: any.
     rank
         The number of axes. None: any.
-    finite
-        Whether NaN and infinities are refused.
+    values
+        Which floats are allowed: finite ones, infinite ones too, or NaN as well.
     """
 
     words: str
     tag: str | None
     rank: int | None = None
-    finite: bool = True
+    values: Literal["finite", "infinite", "all"] = "finite"
 
     def fits(self, tag: str, rank: int, stacked: bool) -> bool:
         """Whether a value with this tag and rank has this form; one more axis if `stacked`."""
@@ -76,7 +82,7 @@ class Form:
 
 
 _PLAIN: dict[Any, Form] = {
-    Any: Form("a number or an array", None, finite=False),
+    Any: Form("a number or an array", None, values="all"),
     NoneType: Form("None", NONE, 0),
     bool: Form("a Python bool", "=|b1", 0),
     int: Form("a Python int", "=<i8", 0),
@@ -104,7 +110,8 @@ def _forms(hint: Any, where: str) -> tuple[Form, ...]:
         return tuple(form for one in given for form in _forms(one, where))
     if origin is Annotated:
         rank = next((note.axes for note in given[1:] if isinstance(note, Rank)), None)
-        return tuple(_ranked(form, rank) for form in _forms(given[0], where))
+        forms = tuple(_ranked(form, rank) for form in _forms(given[0], where))
+        return tuple(replace(f, values="infinite") for f in forms) if Infinite in given else forms
     if origin is np.ndarray and (element := get_args(given[1])[0]) is not Any:
         dtype = np.dtype(element)
         return (Form(f"an array of {dtype}", dtype.newbyteorder("<").str),)

@@ -27,7 +27,7 @@ from hedgerow.core.block import Block
 from hedgerow.core.certificate import Certificate, PrivacyCurve, Proof, trusted_server
 from hedgerow.core.environment import MASKS_AND_DELAYS
 from hedgerow.core.lattice import Array, Units, from_units, round_to_lattice, to_units
-from hedgerow.core.layout import UnitVector
+from hedgerow.core.layout import Extended, UnitVector
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, RunState, SpecTraits, Trace
 from hedgerow.core.setting import Setting
@@ -51,7 +51,7 @@ class ServerState:
     totals: UnitVector
     expert: int
     base: int
-    noisy_threshold: float
+    noisy_threshold: Extended
     switches: int
 
 
