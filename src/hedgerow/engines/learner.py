@@ -80,7 +80,7 @@ class Learner:
         seed: int = 0,
     ) -> None:
         setting = Setting(clients, experts, horizon, deciders, family)
-        self._begin(algorithm, algorithm.build(setting), SeededNoise(seed))
+        self._begin(algorithm, _in_public(algorithm.build(setting)), SeededNoise(seed))
 
     @classmethod
     def private(
@@ -107,22 +107,12 @@ class Learner:
         ['ARITHMETIC', 'ENTROPY', 'NO_CARRY_OVER', 'PUBLIC_PARAMETERS', 'TRUSTED_SERVER']
         """
         learner = cls.__new__(cls)
-        built = algorithm.build(Setting(clients, experts, horizon, deciders, family))
-        if not any(guarantee.protects for guarantee in built.certificate.guarantees):
-            raise InvalidValue(
-                f"{built.name} protects nobody. Choose an algorithm with a guarantee."
-            )
-        built.require_exact_noise(algorithm.traits.exact)
-        learner._begin(
-            algorithm,
-            replace(built, certificate=with_exact_noise(built.certificate)),
-            require_secure(source),
-        )
+        built = private_algorithm(algorithm, Setting(clients, experts, horizon, deciders, family))
+        learner._begin(algorithm, built, require_secure(source))
         return learner
 
     def _begin(self, spec: AlgorithmSpec, algorithm: Algorithm, source: NoiseSource) -> None:
         self._spec = spec
-        algorithm = algorithm.in_game(Traits(features=algorithm.supports & PUBLIC_FEATURES))
         self._engine = Engine.vectorised(algorithm, source, fused=False)
         self._at = _Position(self._engine.start())
         self._width: int | None = None
@@ -340,3 +330,17 @@ def _check_without_values(losses: np.ndarray) -> None:
         raise InvalidValue(
             f"Expected the loss at {tuple(map(int, wrong[0]))} (client, expert) to be in [0, 1]."
         )
+def _in_public(algorithm: Algorithm) -> Algorithm:
+    """The algorithm in a game whose public facts it may be given."""
+    return algorithm.in_game(Traits(features=algorithm.supports & PUBLIC_FEATURES))
+
+
+def private_algorithm(spec: AlgorithmSpec, setting: Setting) -> Algorithm:
+    """The algorithm of a deployment: certified for exact noise, or refused."""
+    built = spec.build(setting)
+    if not any(guarantee.protects for guarantee in built.certificate.guarantees):
+        raise InvalidValue(f"{built.name} protects nobody. Choose an algorithm with a guarantee.")
+    built.require_exact_noise(spec.traits.exact)
+    return _in_public(replace(built, certificate=with_exact_noise(built.certificate)))
+
+

@@ -72,9 +72,11 @@ def record_deployment(learner: Learner, folder: str | Path, *, title: str) -> Pa
     >>> game = {"clients": 2, "experts": 3, "horizon": 100}
     >>> learner = hr.Learner.private(hr.SparseVector(epsilon=1.0), **game, source=SecureNoise())
     >>> folder = tempfile.mkdtemp() + "/ward-3"
-    >>> [file.name for file in hr.record_deployment(learner, folder, title="Ward 3").iterdir()]
-    ['privacy.json']
+    >>> folder = hr.record_deployment(learner, folder, title="Ward 3")
+    >>> sorted(file.name for file in folder.iterdir())
+    ['digest.json', 'privacy.json']
     """
+    from hedgerow.studies.storage.digest import write_digest
     from hedgerow.studies.storage.folder import fresh_folder
 
     out = Path(folder)
@@ -90,5 +92,6 @@ def record_deployment(learner: Learner, folder: str | Path, *, title: str) -> Pa
         (place.path / FILE).write_text(
             json.dumps(to_json(record), indent=2, allow_nan=False), encoding="utf-8"
         )
+        write_digest(place.path)
     _recorded[learner] = str(out)
     return out

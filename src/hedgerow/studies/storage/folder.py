@@ -119,7 +119,8 @@ def write_study(
 ) -> RunRecord:
     """Write a study into a folder and return its privacy record.
 
-    `summary.json` holds the figures, `privacy.json` the certificates.
+    `summary.json` holds the figures, `privacy.json` the certificates, `digest.json` a hash of every
+    file.
 
     Parameters
     ----------
@@ -174,6 +175,7 @@ def write_study(
     return record
 
 
+    write_digest(folder)
 def _write_kept(kept: list[Kept], folder: Path) -> None:
     """Write all plays and messages.
 
