@@ -21,10 +21,12 @@ from hedgerow.studies.run import check_engine, run_study
 from hedgerow.studies.storage.folder import study_document, write_study
 from hedgerow.studies.storage.identity import differences, identity, sources
 from hedgerow.studies.storage.unfinished import (
+from hedgerow.studies.storage.place import check_writable
     RUNS,
     Unfinished,
     all_unfinished,
     new_run,
+    check_free,
     resumed,
     unfinished_at,
 )
@@ -101,7 +103,10 @@ def run(
         config = load(file, settings or [], seed)
         found = identity({"study": config})
         place = out if folder is None else folder
+            check_writable(RUNS, f"{RUNS}/")
         working = resumed(
+        else:
+            check_free(out)
             _same(file.stem, found["studies"]["study"]) if place is None else _named(place),
             found,
             keep,

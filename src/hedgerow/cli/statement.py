@@ -94,7 +94,7 @@ def statement(
         )
         return 1 if failed else 0
     for label, stated in statements.items():
-        OUT.print(f"[bold]{place / names[label]}[/bold]", soft_wrap=True)
+        OUT.print(str(place / names[label]), style="bold", markup=False, soft_wrap=True)
         for text in plain_words(stated):
             print_indented(text, style="red" if is_loud(text) else None)
         print_indented(f"audit: {audit_words(stated)}")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from html import escape
+import html as markup
+import re
 
+from hedgerow.core.text import visible
 from hedgerow.statement.page import Block, Bullets, Grid, Page, Picture, Section, Text
 from hedgerow.statement.words import is_loud
 
@@ -38,7 +40,15 @@ figure { margin: 0 0 0.6mm; }
 figcaption { color: #555; }
 @media screen { body { padding: 8mm; font-size: 9.5pt; max-width: 230mm; } }
 """
-SHORT = 42  # texts of at most this many letters stay on one line
+VIEWPORT = '<meta name="viewport" content="width=device-width, initial-scale=1">'
+SECOND = "Second page, for readers who calculate"
+WHOLE = 12  # words of at most this many letters are not broken in a table
+
+
+def escape(text: str) -> str:
+    """The text for HTML: markup is escaped, and control characters are shown."""
+    return markup.escape(visible(text))
+
 
 
 def _cell(text: str) -> str:
@@ -87,8 +97,15 @@ def html(page: Page, picture: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """The text on one line, with every sign of markup escaped."""
-    line = " ".join(text.split())
+    """The text on one line, with every sign of markup escaped; names between backticks are code."""
+    line = visible(" ".join(text.split()))
+    parts = re.split(r"(`[^`]+`)", line)
+    return "".join(
+        part.replace("|", "\\|") if i % 2 else _literal(part) for i, part in enumerate(parts)
+    )
+
+
+def _literal(text: str) -> str:
     for sign in ("\\", "|", "*", "`", "[", "]"):
         line = line.replace(sign, f"\\{sign}")
     return line.replace("<", "&lt;")

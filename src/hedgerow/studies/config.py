@@ -18,6 +18,7 @@ from hedgerow.algorithms.registry import ALGORITHMS, supporting
 from hedgerow.core.environment import Environment, Feature
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
+from hedgerow.core.text import one_line
 from hedgerow.core.validate import at_least, expect, nearest
 from hedgerow.engines.simulate import ENGINES, require_fit
 from hedgerow.environments.registry import ENVIRONMENTS
@@ -85,6 +86,9 @@ class StudyConfig:
             expect(
                 labels.count(label) == 1,
                 "label",
+        names = [("title", self.title)] + [("tag", tag) for tag in self.tags]
+        for what, text in (*names, *(("label", label) for label in labels)):
+            expect(one_line(text) == text, what, text, "without control characters")
                 label,
                 'to be used once. Give each algorithm its own label = "..."',
             )

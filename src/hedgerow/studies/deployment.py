@@ -78,6 +78,7 @@ def record_deployment(learner: Learner, folder: str | Path, *, title: str) -> Pa
     """
     from hedgerow.studies.storage.digest import write_digest
     from hedgerow.studies.storage.folder import fresh_folder
+    from hedgerow.studies.storage.place import check_new
 
     out = Path(folder)
     if learner in _recorded:
@@ -85,8 +86,7 @@ def record_deployment(learner: Learner, folder: str | Path, *, title: str) -> Pa
             f"This learner already has a record in {_recorded[learner]}. "
             "Use that record, or make a new learner."
         )
-    if out.exists():
-        raise InvalidValue(f"{out} already exists. Choose another folder or delete it.")
+    check_new(out, "")
     record = deployment_record(learner, title, out)
     with fresh_folder(out, out.name) as place:
         (place.path / FILE).write_text(

@@ -30,6 +30,7 @@ from hedgerow.records.schema import FILE, STAMP, AlgorithmRecord, RunRecord, to_
 from hedgerow.studies.config import to_table
 from hedgerow.studies.storage.identity import fingerprints
 from hedgerow.studies.storage.results import Kept
+from hedgerow.studies.storage.place import check_new
 from hedgerow.studies.study import Study
 
 FORMAT = "hedgerow run 2"
@@ -45,8 +46,8 @@ class RunFolder:
 
 def _reserve(out: Path | None, name: str) -> tuple[Path, Path]:
     """Create a hidden folder to write in, and reserve its final name; two runs never share one."""
-    if out is not None and out.exists():
-        raise InvalidValue(f"--out {out} already exists. Choose another folder or delete it.")
+    if out is not None:
+        check_new(out)
     base = Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{name}" if out is None else out
     for number in count(1):
         final = base if number == 1 or out is not None else base.with_name(f"{base.name}-{number}")
