@@ -21,6 +21,7 @@ from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.text import one_line
 from hedgerow.core.validate import at_least, expect, nearest
 from hedgerow.engines.simulate import ENGINES, require_fit
+from hedgerow.environments.recorded.data import beside
 from hedgerow.environments.registry import ENVIRONMENTS
 
 
@@ -189,6 +190,7 @@ _BARE = re.compile(r"^([+-]?)\.(\d)")  # TOML requires a digit before the point
 
 
 def typed(kind: type[Any], table: Mapping[str, Any], where: str, of: str = "") -> Any:
+PATH = "path"  # what environments call their data file
     """Build the dataclass `kind` from plain values. Errors name unknown keys and wrong types.
 
     `of` is the name of what the keys belong to.
@@ -336,6 +338,33 @@ def parse_setting(text: str) -> tuple[str, Any]:
     ('environment.name', 'halving')
     """
     path, equals, value = text.partition("=")
+def with_paths(table: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """A study with absolute paths of its data files, which it names relative to `folder`."""
+    found = dict(table)
+    if isinstance(table.get("environment"), Mapping):
+        found["environment"] = _located(table["environment"], folder)
+    if isinstance(table.get("algorithms"), list):
+        found["algorithms"] = [
+            {**row, "environment": _located(row["environment"], folder)}
+            if isinstance(row, Mapping) and isinstance(row.get("environment"), Mapping)
+            else row
+            for row in table["algorithms"]
+        ]
+    return found
+
+
+def _located(environment: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """An environment, and those inside it, with the absolute path of its data file."""
+    return {
+        key: _located(value, folder)
+        if isinstance(value, Mapping)
+        else beside(value, folder)
+        if key == PATH and isinstance(value, str)
+        else value
+        for key, value in environment.items()
+    }
+
+
     if not equals or not path.strip():
         raise InvalidValue(f"Expected --set {text!r} of the form key=value.")
     for written in (value, _BARE.sub(r"\g<1>0.\2", value.strip())):
@@ -373,7 +402,10 @@ def override(table: dict[str, Any], path: str, value: Any) -> None:
 
 
 def load(path: Path, settings: Sequence[str] = (), first_seed: int | None = None) -> StudyConfig:
-    """Read a TOML file, apply `key=value` settings and validate the study."""
+    """Read a TOML file, apply `key=value` settings and validate the study.
+
+    Paths of data files are relative to the TOML file.
+    """
     if not path.is_file():
         raise InvalidValue(f"There is no TOML file at {path}. Check the path.")
     try:
@@ -382,5 +414,5 @@ def load(path: Path, settings: Sequence[str] = (), first_seed: int | None = None
         raise InvalidValue(f"Cannot read {path}: {error}") from error
     for text in settings:
         override(table, *parse_setting(text))
-    config = from_table(table, path.stem)
+    config = from_table(with_paths(table, path.parent), path.stem)
     return config if first_seed is None else replace(config, first_seed=first_seed)

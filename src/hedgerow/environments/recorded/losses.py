@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,7 @@ class Recorded(_Replay):
     ----------
     path
         The file, relative to the folder of `--data`, the current folder or a data folder; or
-        absolute.
+        absolute. In a study file it is relative to that file.
 
     Examples
     --------
@@ -112,6 +113,16 @@ class Recorded(_Replay):
     """
 
     path: str
+
+    def __post_init__(self) -> None:
+        given: object = self.path
+        if not isinstance(given, str | PathLike):
+            shape = f" of shape {np.shape(given)}" if isinstance(given, np.ndarray) else ""
+            raise InvalidValue(
+                f"Expected path to name a file, got {type(given).__name__}{shape}. "
+                "For losses in an array use hr.RecordedArray(losses)."
+            )
+        object.__setattr__(self, "path", fspath(given))
 
     @cached_property
     def losses(self) -> Array:  # pyright: ignore[reportIncompatibleVariableOverride]

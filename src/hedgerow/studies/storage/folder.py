@@ -27,7 +27,8 @@ from hedgerow.records import schema
 from hedgerow.records.build import algorithm_record
 from hedgerow.records.provenance import code, seeded_noise, versions
 from hedgerow.records.schema import FILE, STAMP, AlgorithmRecord, RunRecord, to_json
-from hedgerow.studies.config import to_table
+from hedgerow.studies.config import to_table, with_paths
+from hedgerow.studies.storage.digest import write_digest
 from hedgerow.studies.storage.identity import fingerprints
 from hedgerow.studies.storage.results import Kept
 from hedgerow.studies.storage.place import check_new
@@ -134,7 +135,8 @@ def write_study(
     losses
         The fingerprints of the losses by label. None: they are computed.
     """
-    (folder / "config.toml").write_text(tomli_w.dumps(to_table(study.config)), encoding="utf-8")
+    config = with_paths(to_table(study.config), Path())  # runs from any folder
+    (folder / "config.toml").write_text(tomli_w.dumps(config), encoding="utf-8")
     curves, finals = [], []
     for r in study.results:
         for metric, values in {"loss": r.loss, "regret": r.regret, **r.figures}.items():
@@ -217,7 +219,7 @@ def _whole_losses(environment: Environment) -> str | None:
 
 
 def _algorithms(study: Study) -> list[AlgorithmRecord]:
-    config = to_table(study.config)
+    config = with_paths(to_table(study.config), Path())
     algorithms = []
     for row, entry in zip(config["algorithms"], study.config.algorithms, strict=True):
         choices = {key: value for key, value in row.items() if key not in ("label", "environment")}
