@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -20,7 +21,6 @@ from hedgerow.studies.config import StudyConfig, from_table, load
 from hedgerow.studies.run import check_engine, run_study
 from hedgerow.studies.storage.folder import study_document, write_study
 from hedgerow.studies.storage.identity import differences, identity, sources
-from hedgerow.studies.storage.unfinished import (
 from hedgerow.studies.storage.place import check_writable
     RUNS,
     Unfinished,
@@ -54,6 +54,10 @@ def run(
     resume: Annotated[
         bool,
         typer.Option(
+    tag: Annotated[
+        list[str] | None,
+        typer.Option("--tag", help="A word to find the run by (`hedgerow runs`); may be repeated."),
+    ] = None,
             "--resume", help="Resume an interrupted run, given by its study file or its folder."
         ),
     ] = False,
@@ -93,14 +97,14 @@ def run(
             raise InvalidValue(
                 f"Two paths were given, {file} and {folder}. A folder needs --resume."
             )
-        config = load(file, settings or [], seed)
+        config = _tagged(load(file, settings or [], seed), tag)
         check_engine(config)
         if out is None:
             _print_unfinished(file.stem)
         found = identity({"study": config})
         working = new_run(out, file.stem, found, keep, options)
     elif file.is_file():
-        config = load(file, settings or [], seed)
+        config = _tagged(load(file, settings or [], seed), tag)
         found = identity({"study": config})
         place = out if folder is None else folder
             check_writable(RUNS, f"{RUNS}/")
@@ -112,7 +116,7 @@ def run(
             keep,
         )
     else:
-        if folder is not None or settings or seed is not None or keep or out is not None:
+        if folder is not None or settings or seed is not None or keep or out is not None or tag:
             raise InvalidValue(
                 f"There is no study file {file}. "
                 "To resume a run by its folder, give no other arguments: it keeps its options."
@@ -142,6 +146,11 @@ def run(
 def _print(study: Study) -> None:
     """Print regrets, notes, comparators and guarantees."""
     OUT.print(summary(study))
+def _tagged(config: StudyConfig, tags: list[str] | None) -> StudyConfig:
+    """The study with more tags."""
+    return replace(config, tags=(*dict.fromkeys((*config.tags, *(tags or ()))),))
+
+
     for label, lines in study.notes().items():
         for note in lines:
             print_indented(f"{label}: note: {note}", indent=0)

@@ -21,6 +21,7 @@ from hedgerow.core.setting import LOSSES, Setting
 from hedgerow.core.turn import Turn
 from hedgerow.core.validate import numbers
 from hedgerow.engines.loop import Engine
+from hedgerow.engines.status import Status
 from hedgerow.privacy.secure import SecureNoise
 from hedgerow.privacy.secure.process import Home
 from hedgerow.privacy.secure.source import require_secure
@@ -35,6 +36,7 @@ class _Position:
     run: RunState
     play: np.ndarray | None = None  # the last play
     side: Side | None = None
+    exchanges: int = 0
     played: bool = False  # whether the round is played, and its records are still to come
 
 
@@ -159,6 +161,32 @@ class Learner:
         horizon = self.algorithm.setting.horizon
         return horizon is not None and self.round >= horizon
 
+    def status(self) -> Status:
+        """Return where the game stands, for monitoring; it draws nothing and shows no record.
+
+        >>> import hedgerow as hr
+        >>> learner = hr.Learner(hr.SparseVector(), clients=2, experts=3, horizon=10)
+        >>> status = learner.status()
+        >>> status.round, status.exchanges, status.epsilon
+        (0, 0, 1.0)
+        """
+        at, algorithm = self._at, self.algorithm  # one read: a consistent picture
+        stated = [g.curve.stated() for g in algorithm.certificate.guarantees if g.protects]
+        left = algorithm.switches_left
+        horizon = algorithm.setting.horizon
+        return Status(
+            algorithm=algorithm.name,
+            private=self._private,
+            round=at.run.round,
+            horizon=horizon,
+            over=horizon is not None and at.run.round >= horizon,
+            exchanges=at.exchanges,
+            next_exchange=at.run.remaining,
+            switches_left=None if left is None else left(at.run.server),
+            epsilon=max((epsilon for epsilon, _ in stated), default=None),
+            delta=max((delta for _, delta in stated), default=None),
+        )
+
     def __repr__(self) -> str:
         setting = self.algorithm.setting
         width = "experts" if self.algorithm.plays == "expert" else "coordinates"
@@ -227,9 +255,9 @@ class Learner:
         return self.algorithm.setting.clients
 
     def _next(self, side: Side | None) -> _Position:
-        ready, _ = self._engine.exchange(self._at.run, [])
+        ready, made = self._engine.exchange(self._at.run, [])
         play, run = self._engine.play(ready, Context(ready.round, side=side))
-        return _Position(run, play, side, played=True)
+        return _Position(run, play, side, self._at.exchanges + made, played=True)
 
     def _frozen(self, side: Side | None) -> _Position:
         if not self._warned:

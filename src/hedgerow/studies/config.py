@@ -65,6 +65,8 @@ class StudyConfig:
     comparator_switches
         Also compare with the best sequence of experts with at most this many changes, for each
         number.
+    tags
+        Words by which `hedgerow runs` finds the run.
     """
 
     title: str
@@ -74,6 +76,7 @@ class StudyConfig:
     first_seed: int = 0
     engine: str = "vectorised"
     comparator_switches: tuple[int, ...] = ()
+    tags: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         at_least("seeds", self.seeds, 1)
@@ -181,6 +184,7 @@ _TOP = (
     "first_seed",
     "engine",
     "comparator_switches",
+    "tags",
     "environment",
     "algorithms",
 )
@@ -292,11 +296,15 @@ def from_table(table: Mapping[str, Any], title: str = "Untitled") -> StudyConfig
         raise InvalidValue(
             f"Expected comparator_switches={counts!r} to be a list of whole numbers."
         )
+    tags = table.get("tags", [])
+    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+        raise InvalidValue(f"Expected tags={tags!r} to be a list of texts.")
     return StudyConfig(
         **{"title": title, **plain},
         environment=environment,
         algorithms=tuple(entries),
         comparator_switches=tuple(counts),
+        tags=tuple(tags),
     )
 
 
@@ -324,20 +332,12 @@ def to_table(config: StudyConfig) -> dict[str, Any]:
         "first_seed": config.first_seed,
         "engine": config.engine,
         "comparator_switches": list(config.comparator_switches),
+        **({"tags": list(config.tags)} if config.tags else {}),
         "environment": plain(ENVIRONMENTS, config.environment),
         "algorithms": rows,
     }
 
 
-def parse_setting(text: str) -> tuple[str, Any]:
-    """Split `a.b=c` into a path and a value, which is read as TOML or else as text.
-
-    >>> parse_setting("algorithms.0.epsilon=2.5"), parse_setting("leave=.5")
-    (('algorithms.0.epsilon', 2.5), ('leave', 0.5))
-    >>> parse_setting("environment.name=halving")
-    ('environment.name', 'halving')
-    """
-    path, equals, value = text.partition("=")
 def with_paths(table: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     """A study with absolute paths of its data files, which it names relative to `folder`."""
     found = dict(table)

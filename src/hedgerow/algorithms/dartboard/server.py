@@ -61,6 +61,10 @@ class DartboardServer:
         """Whether the limit on draws is reached."""
         return self.draws is not None and draws >= self.draws
 
+    def switches_left(self, state: ServerState) -> int | None:
+        """The draws that are still allowed; None: no limit."""
+        return None if self.draws is None else self.draws - state.switches
+
     def open(self, noise: Noise) -> tuple[CurrentExpert, ServerState]:
         state = ServerState(
             np.zeros(self.experts, np.int64), noise.index(self.experts, "first expert"), 0

@@ -79,6 +79,10 @@ class Selector:
     def spent(self, state: ServerState) -> bool:
         return state.switches >= self.switches
 
+    def switches_left(self, state: ServerState) -> int | None:
+        """The draws that are still allowed."""
+        return self.switches - state.switches
+
     def message(self, state: ServerState) -> CurrentExpert:
         return CurrentExpert(
             None if self.spent(state) else self.every, state.expert, state.switches
@@ -362,6 +366,7 @@ class SparseVector(AlgorithmSpec):
             advance=server.advance,
             common_play=attrgetter("expert"),
             log_likelihood=server.log_likelihood,
+            switches_left=server.switches_left,
             parameters=parameters,
         )
 
