@@ -22,15 +22,18 @@ from hedgerow.studies.run import check_engine, run_study
 from hedgerow.studies.storage.folder import study_document, write_study
 from hedgerow.studies.storage.identity import differences, identity, sources
 from hedgerow.studies.storage.place import check_writable
+from hedgerow.studies.storage.unfinished import (
     RUNS,
     Unfinished,
     all_unfinished,
-    new_run,
     check_free,
+    new_run,
     resumed,
     unfinished_at,
 )
 from hedgerow.studies.study import Study
+
+NOTHING = "no guarantee against any observer"
 
 
 def run(
@@ -51,13 +54,13 @@ def run(
     keep: Annotated[
         bool, typer.Option("--keep", help="Also write all plays and messages.")
     ] = False,
-    resume: Annotated[
-        bool,
-        typer.Option(
     tag: Annotated[
         list[str] | None,
         typer.Option("--tag", help="A word to find the run by (`hedgerow runs`); may be repeated."),
     ] = None,
+    resume: Annotated[
+        bool,
+        typer.Option(
             "--resume", help="Resume an interrupted run, given by its study file or its folder."
         ),
     ] = False,
@@ -100,17 +103,17 @@ def run(
         config = _tagged(load(file, settings or [], seed), tag)
         check_engine(config)
         if out is None:
+            check_writable(RUNS, f"{RUNS}/")
             _print_unfinished(file.stem)
+        else:
+            check_free(out)
         found = identity({"study": config})
         working = new_run(out, file.stem, found, keep, options)
     elif file.is_file():
         config = _tagged(load(file, settings or [], seed), tag)
         found = identity({"study": config})
         place = out if folder is None else folder
-            check_writable(RUNS, f"{RUNS}/")
         working = resumed(
-        else:
-            check_free(out)
             _same(file.stem, found["studies"]["study"]) if place is None else _named(place),
             found,
             keep,
@@ -143,27 +146,24 @@ def run(
     OUT.print(f"{STAMP}. Results in {record.run}", markup=False)
 
 
-def _print(study: Study) -> None:
-    """Print regrets, notes, comparators and guarantees."""
-    OUT.print(summary(study))
 def _tagged(config: StudyConfig, tags: list[str] | None) -> StudyConfig:
     """The study with more tags."""
     return replace(config, tags=(*dict.fromkeys((*config.tags, *(tags or ()))),))
 
 
+def _print(study: Study) -> None:
+    """Print regrets, notes, comparators and guarantees."""
+    OUT.print(summary(study))
     for label, lines in study.notes().items():
         for note in lines:
             print_indented(f"{label}: note: {note}", indent=0)
     beside = comparators(study)
     if beside is not None:
         OUT.print(beside)
-    for label, algorithm in study.algorithms.items():
-        guarantees = algorithm.certificate.guarantees
-        if not any(guarantee.protects for guarantee in guarantees):
-            OUT.print(f"{label}: no guarantee against any observer", markup=False)
-            continue
-        for guarantee in guarantees:
-            print_indented(f"{label}: {guarantee.words()}", indent=0)
+    for labels, lines in guarantees(study):
+        print_indented(f"{', '.join(labels)}:", indent=0)
+        for line in lines:
+            print_indented(line)
     meaning = explained(
         [
             g.words()
@@ -173,6 +173,17 @@ def _tagged(config: StudyConfig, tags: list[str] | None) -> StudyConfig:
     )
     if meaning:
         OUT.print(meaning, markup=False)
+
+
+def guarantees(study: Study) -> list[tuple[list[str], tuple[str, ...]]]:
+    """What each observer can learn, with all labels for which it is the same."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for label, algorithm in study.algorithms.items():
+        given = algorithm.certificate.guarantees
+        protects = any(guarantee.protects for guarantee in given)
+        lines = tuple(g.words() for g in given) if protects else (NOTHING,)
+        found.setdefault(lines, []).append(label)
+    return [(labels, lines) for lines, labels in found.items()]
 
 
 def _listed(runs: Sequence[Unfinished]) -> str:

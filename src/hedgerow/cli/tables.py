@@ -35,7 +35,7 @@ def new_table(
     for heading in texts:
         table.add_column(heading, overflow="fold")
     for heading in numbers:
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", overflow="fold")
     for heading in more_texts:
         table.add_column(heading, overflow="fold")
     return table

@@ -336,6 +336,20 @@ class Learner:
         return records
 
 
+def _in_public(algorithm: Algorithm) -> Algorithm:
+    """The algorithm in a game whose public facts it may be given."""
+    return algorithm.in_game(Traits(features=algorithm.supports & PUBLIC_FEATURES))
+
+
+def private_algorithm(spec: AlgorithmSpec, setting: Setting) -> Algorithm:
+    """The algorithm of a deployment: certified for exact noise, or refused."""
+    built = spec.build(setting)
+    if not any(guarantee.protects for guarantee in built.certificate.guarantees):
+        raise InvalidValue(f"{built.name} protects nobody. Choose an algorithm with a guarantee.")
+    built.require_exact_noise(spec.traits.exact)
+    return _in_public(replace(built, certificate=with_exact_noise(built.certificate)))
+
+
 def _equal(one: Side, other: Side | None) -> bool:
     return other is not None and all(
         np.array_equal(np.asarray(getattr(one, part)), np.asarray(getattr(other, part)))
@@ -358,17 +372,3 @@ def _check_without_values(losses: np.ndarray) -> None:
         raise InvalidValue(
             f"Expected the loss at {tuple(map(int, wrong[0]))} (client, expert) to be in [0, 1]."
         )
-def _in_public(algorithm: Algorithm) -> Algorithm:
-    """The algorithm in a game whose public facts it may be given."""
-    return algorithm.in_game(Traits(features=algorithm.supports & PUBLIC_FEATURES))
-
-
-def private_algorithm(spec: AlgorithmSpec, setting: Setting) -> Algorithm:
-    """The algorithm of a deployment: certified for exact noise, or refused."""
-    built = spec.build(setting)
-    if not any(guarantee.protects for guarantee in built.certificate.guarantees):
-        raise InvalidValue(f"{built.name} protects nobody. Choose an algorithm with a guarantee.")
-    built.require_exact_noise(spec.traits.exact)
-    return _in_public(replace(built, certificate=with_exact_noise(built.certificate)))
-
-

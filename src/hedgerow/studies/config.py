@@ -86,13 +86,13 @@ class StudyConfig:
             at_least("comparator_switches", count, 1)
         expect(len(self.algorithms) > 0, "algorithms", [], "to name at least one algorithm")
         labels = [entry.label for entry in self.algorithms]
+        names = [("title", self.title)] + [("tag", tag) for tag in self.tags]
+        for what, text in (*names, *(("label", label) for label in labels)):
+            expect(one_line(text) == text, what, text, "without control characters")
         for label in labels:
             expect(
                 labels.count(label) == 1,
                 "label",
-        names = [("title", self.title)] + [("tag", tag) for tag in self.tags]
-        for what, text in (*names, *(("label", label) for label in labels)):
-            expect(one_line(text) == text, what, text, "without control characters")
                 label,
                 'to be used once. Give each algorithm its own label = "..."',
             )
@@ -190,11 +190,11 @@ _TOP = (
 )
 
 
+PATH = "path"  # what environments call their data file
 _BARE = re.compile(r"^([+-]?)\.(\d)")  # TOML requires a digit before the point
 
 
 def typed(kind: type[Any], table: Mapping[str, Any], where: str, of: str = "") -> Any:
-PATH = "path"  # what environments call their data file
     """Build the dataclass `kind` from plain values. Errors name unknown keys and wrong types.
 
     `of` is the name of what the keys belong to.
@@ -365,6 +365,15 @@ def _located(environment: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     }
 
 
+def parse_setting(text: str) -> tuple[str, Any]:
+    """Split `a.b=c` into a path and a value, which is read as TOML or else as text.
+
+    >>> parse_setting("algorithms.0.epsilon=2.5"), parse_setting("leave=.5")
+    (('algorithms.0.epsilon', 2.5), ('leave', 0.5))
+    >>> parse_setting("environment.name=halving")
+    ('environment.name', 'halving')
+    """
+    path, equals, value = text.partition("=")
     if not equals or not path.strip():
         raise InvalidValue(f"Expected --set {text!r} of the form key=value.")
     for written in (value, _BARE.sub(r"\g<1>0.\2", value.strip())):

@@ -30,8 +30,8 @@ from hedgerow.records.schema import FILE, STAMP, AlgorithmRecord, RunRecord, to_
 from hedgerow.studies.config import to_table, with_paths
 from hedgerow.studies.storage.digest import write_digest
 from hedgerow.studies.storage.identity import fingerprints
-from hedgerow.studies.storage.results import Kept
 from hedgerow.studies.storage.place import check_new
+from hedgerow.studies.storage.results import Kept
 from hedgerow.studies.study import Study
 
 FORMAT = "hedgerow run 2"
@@ -175,10 +175,10 @@ def write_study(
     if study.kept:
         _write_kept(study.kept, folder)
     study.plot(folder / "regret.png")
+    write_digest(folder)
     return record
 
 
-    write_digest(folder)
 def _write_kept(kept: list[Kept], folder: Path) -> None:
     """Write all plays and messages.
 
