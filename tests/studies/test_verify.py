@@ -118,13 +118,14 @@ def _leaves(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return [leaf for key, item in items for leaf in _leaves(item, (*path, key))]
 
 
-def test_no_number_or_word_of_a_certificate_can_change_unseen(results: Path) -> None:
-    """Every leaf of the record is changed, one at a time."""
+@pytest.mark.parametrize("step", [9, pytest.param(1, marks=pytest.mark.long)])
+def test_no_number_or_word_of_a_certificate_can_change_unseen(results: Path, step: int) -> None:
+    """Every leaf of the record, or every ninth, is changed, one at a time."""
     record = read_record(results).algorithms[0]
     whole = TypeAdapter(AlgorithmRecord)
     again = rebuild._compared(record)
     checked = 0
-    for path in _leaves(to_json(record)):
+    for path in _leaves(to_json(record))[::step]:
         table = json.loads(json.dumps(to_json(record)))
         place = table
         for step in path[:-1]:
@@ -139,7 +140,7 @@ def test_no_number_or_word_of_a_certificate_can_change_unseen(results: Path) -> 
             continue  # refused when it is read
         assert rebuild.first_difference(rebuild._compared(edited), again), path
         checked += 1
-    assert checked > 200
+    assert checked > 200 / step
 
 
 def _deployable(name: str) -> bool:

@@ -178,8 +178,8 @@ def _print(study: Study) -> None:
 def guarantees(study: Study) -> list[tuple[list[str], tuple[str, ...]]]:
     """What each observer can learn, with all labels for which it is the same."""
     found: dict[tuple[str, ...], list[str]] = {}
-    for label, algorithm in study.algorithms.items():
-        given = algorithm.certificate.guarantees
+    for label in study.algorithms:
+        given = study.algorithms[label].certificate.guarantees
         protects = any(guarantee.protects for guarantee in given)
         lines = tuple(g.words() for g in given) if protects else (NOTHING,)
         found.setdefault(lines, []).append(label)
