@@ -128,8 +128,8 @@ def test_no_number_or_word_of_a_certificate_can_change_unseen(results: Path, ste
     for path in _leaves(to_json(record))[::step]:
         table = json.loads(json.dumps(to_json(record)))
         place = table
-        for step in path[:-1]:
-            place = place[step]
+        for key in path[:-1]:
+            place = place[key]
         old = place[path[-1]]
         if path[0] in ("losses", "data") or old is None or isinstance(old, bool | list | dict):
             continue
