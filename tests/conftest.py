@@ -16,6 +16,7 @@ from hedgerow.algorithms.walks.forecasters import FORECASTERS
 from hedgerow.audits.registry import AUDITS
 from hedgerow.cli.main import main
 from hedgerow.core import registry as plugins
+from hedgerow.environments.recorded.data import CHOSEN
 from hedgerow.environments.registry import ENVIRONMENTS
 from hedgerow.experiments.registry import EXPERIMENTS
 from support.command import PLUGIN, STUDY, Answer, Command
@@ -47,6 +48,7 @@ def hedgerow(
     """The command in this process, in an empty folder; what it sets is forgotten afterwards."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HEDGEROW_DATA", str(tmp_path / "nowhere"))
+    monkeypatch.setenv(CHOSEN, "")  # `--data` sets it
     monkeypatch.setenv("COLUMNS", "200")
     (tmp_path / "study.toml").write_text(STUDY)
     (tmp_path / "plugin.py").write_text(PLUGIN)

@@ -247,6 +247,7 @@ def test_a_run_folder_is_complete_and_loads(hedgerow: Command, tmp_path: Path) -
         "summary.json",
         "privacy.json",
         "regret.png",
+        "digest.json",
     }
     assert {p.name for p in folder.iterdir()} == written
     config = from_table(tomllib.loads((folder / "config.toml").read_text()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import os
 import sys
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.core.errors import InvalidValue
+from hedgerow.core.noise import SeededNoise
 
 ONES = np.ones((2, 3))
 
@@ -114,3 +116,44 @@ def test_games_whose_sums_secure_noise_would_refuse_are_refused_when_built() -> 
     with pytest.raises(InvalidValue, match="for secure noise"):
         hr.SparseVector().build(setting).require_exact_noise()
     private(clients=2, horizon=2**31)
+
+
+def test_the_status_says_where_the_game_stands() -> None:
+    learner = hr.Learner(
+        hr.SparseVector(epsilon=50.0, switches=3, every=2), clients=2, experts=3, horizon=40
+    )
+    start = learner.status()
+    assert (start.round, start.exchanges, start.switches_left) == (0, 0, 3)
+    assert (start.horizon, start.over, start.private, start.next_exchange) == (40, False, False, 2)
+    assert (start.epsilon, start.delta) == learner.certificate.peer.curve.stated()
+    seen = [start]
+    for _ in range(40):
+        expert = int(learner.predict()[0])
+        losses = np.zeros((2, 3))
+        losses[:, expert] = 1.0  # the leader always loses
+        learner.observe(losses)
+        seen.append(learner.status())
+    assert [status.round for status in seen] == list(range(41))
+    exchanges = [status.exchanges for status in seen]
+    assert exchanges == sorted(exchanges)
+    left = [status.switches_left or 0 for status in seen]
+    assert left == sorted(left, reverse=True)
+    assert left[-1] == 0  # the budget is spent, and no message is sent any more
+    assert seen[-1].next_exchange is None
+    assert seen[-1].over
+    assert exchanges[-1] < 20
+    assert json.loads(json.dumps(seen[-1].to_dict()))["switches_left"] == 0
+
+
+def test_a_status_without_limits_or_guarantees() -> None:
+    plain = hr.Learner(hr.FollowTheLeader(), clients=2, experts=3, horizon=5).status()
+    assert (plain.epsilon, plain.delta, plain.switches_left) == (None, None, None)
+    private = hr.Learner.private(hr.WalkLeader(), clients=2, experts=3, source=hr.SecureNoise())
+    status = private.status()
+    assert (status.private, status.horizon, status.over) == (True, None, False)
+    unlimited = hr.Learner(hr.Doubling(), clients=2, experts=3, horizon=50).status()
+    assert unlimited.switches_left is None
+    server = hr.ShrinkingDartboard(draws=7).build(hr.Setting(9, 3, 200)).server
+    limited = hr.Learner(hr.ShrinkingDartboard(draws=7), clients=9, experts=3, horizon=200)
+    assert limited.status().switches_left == 7
+    assert server.open(SeededNoise(0).server())[1].switches == 0

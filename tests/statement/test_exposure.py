@@ -143,19 +143,19 @@ def test_geometric_noise_attains_what_is_stated_for_several_records(records: int
 def test_a_person_with_several_records_in_a_dartboard_gets_the_numbers_of_the_whole_curve(
     stated: Stated,
 ) -> None:
-    """The quoted point alone says 88.1, 99.4 and over 99.9 for 2, 5 and 10 rounds."""
+    """The quoted point alone says 88.1, 99.4 and over 99.9 for 2, 5 and 10 records."""
     statement = with_curve(stated("pure"), _dartboard())
     text = " ".join(plain_words(statement))
     assert "right at most 54.5 times in 100" in text
     assert (
-        " A person in more rounds is protected less: in 2 rounds at most 59, "
-        "in 5 rounds at most 71.4 and in 10 rounds at most 87.2 times in 100 "
-        f"(rounds one person may be in: {OPEN})." in text
+        " A person with more records is protected less: with 2 records at most 59, "
+        "with 5 records at most 71.4 and with 10 records at most 87.2 times in 100 "
+        f"(records that one person may have: {OPEN})." in text
     )
     page = rendered(statement)
     for file in ("statement.md", "statement.html"):
         assert "87.2 %" in page[file]
-    assert text.split(" A person in more")[1] in " ".join(
+    assert text.split(" A person with more")[1] in " ".join(
         json.loads(page["statement.json"])["plain_words"]
     )
 
@@ -197,14 +197,14 @@ def test_persons_with_several_records(stated: Stated, pages: Pages) -> None:
     )  # six steps of epsilon = 1/2, with the middle at 1/2
     fewer = percent(1 - np.exp(-0.5) / (1 + np.exp(0.5)))  # three, with the kink in the middle
     assert (
-        "For a person with fewer records: "
-        f"in 1 round at most 62.3 and in 3 rounds at most {fewer} times in 100." in text
+        "A person with fewer records is protected more: "
+        f"with 1 record at most 62.3 and with 3 records at most {fewer} times in 100." in text
     )
     labels = [line.get_label() for line in draw(statement).axes[0].get_lines()]
     assert "the same, 6 records\nepsilon = 3, delta = 0" in labels
     assert "for one loss vector" in to_yaml(statement)
     assert "at up to 2 clients: epsilon = 3" in to_yaml(statement)
-    assert [line.split(" | ")[0] for line in page.splitlines() if " rounds | " in line] == [
+    assert [line.split(" | ")[0] for line in page.splitlines() if " records | " in line] == [
         "| 3 rounds",
         "| 6 rounds",
     ]
@@ -222,7 +222,7 @@ def test_a_person_with_too_many_records_is_a_warning(stated: Stated) -> None:
     assert is_loud(text)
     files = rendered(statement)
     assert f'<p class="loud">{text[:40]}' in files["statement.html"]
-    assert "| 40 rounds | 20 | > 99.9 % |" in files["statement.md"]
+    assert "| 40 records | 20 | > 99.9 % |" in files["statement.md"]
     assert "100 %" not in files["statement.md"]
     assert "e^20" not in files["statement.md"]
 

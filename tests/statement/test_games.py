@@ -26,42 +26,23 @@ from hedgerow.privacy.curves import (
     trade_off,
 )
 from hedgerow.records.build import algorithm_record, curve_of, curve_record
-from hedgerow.records.provenance import Code, seeded_noise
-from hedgerow.records.schema import FILE, FORMAT, STAMP, RunRecord, read_record, to_json
+from hedgerow.records.schema import FILE, read_record, to_json
 from hedgerow.statement.details import Details
 from hedgerow.statement.exposure import SHOWN_ALARMS, exposure
 from hedgerow.statement.files import rendered
-from hedgerow.statement.statement import Statement
 from hedgerow.statement.words import horizon_words, percent, recorded_words
 from hedgerow.studies.study import budget_notes
 from support.certificates import CURVE, MADE, MU, Made
 from support.command import Command
-from support.statements import TODAY
+from support.statements import stated_game
 
 POINTS = [name for name, made in MADE.items() if made.plays == "point"]
 TEXTS = ("statement.md", "statement.html", "registry.yaml", "statement.json")
 
 
-def _stated(made: Made, details: Details | None = None, runs: int = 1) -> Statement:
-    algorithm = made.record(runs)
-    run = RunRecord(
-        format=FORMAT,
-        title="Made up",
-        run="results",
-        written="2026-11-16T10:00:00+00:00",
-        played=None,
-        stamp=STAMP,
-        noise=seeded_noise(0, runs),
-        code=Code("0" * 64, 1, None, None, {}),
-        versions={"python": "3"},
-        algorithms=[algorithm],
-    )
-    return Statement(run, algorithm, details or Details(), None, TODAY)
-
-
 @cache
 def _files(name: str) -> dict[str, str]:
-    return rendered(_stated(MADE[name]))
+    return rendered(stated_game(MADE[name]))
 
 
 def _page(name: str) -> str:
@@ -120,7 +101,7 @@ SENTENCES = {
         "examples, and losses, regret or tables computed from them: raw data to be kept secret",
         "what is true of many records (which point is good): learned on purpose",
         "influences later rounds only through what is published: no readmissions",
-        "A person in k rounds gets k times epsilon (and a larger delta).",
+        "A person with k records gets k times epsilon (and a larger delta).",
         "Setting: clients = 5, coordinates = 3, horizon = 100, family = SquaredError(",
     ),
     "population": (
@@ -201,7 +182,7 @@ def test_records_cost_by_the_mechanism(separate: bool, factor: float) -> None:
 @pytest.mark.parametrize("runs", [1, 3])
 def test_the_table_of_separate_records_is_that_of_the_whole_curve(records: int, runs: int) -> None:
     whole = Quoted(GaussianDP((records * runs) ** 0.5 * MU), 1e-6)
-    statement = _stated(MADE["population"], runs=runs)
+    statement = stated_game(MADE["population"], runs=runs)
     point = statement.of_records(records)
     assert point is not None
     assert (point.epsilon, point.delta) == pytest.approx(whole.stated(), rel=1e-12)
@@ -212,12 +193,12 @@ def test_the_table_of_separate_records_is_that_of_the_whole_curve(records: int, 
     assert f"{row} {' | '.join(f'{share} %' for share in found)} |" in page
     together = f"in {records} rounds at most {bet}"
     assert together in page
-    alone = _stated(replace(MADE["population"], separate=False), runs=runs).of_records(records)
+    alone = stated_game(replace(MADE["population"], separate=False), runs=runs).of_records(records)
     assert alone is not None
     assert alone.epsilon > point.epsilon
     assert (
         "sqrt(k)"
-        not in rendered(_stated(replace(MADE["population"], separate=False)))["statement.md"]
+        not in rendered(stated_game(replace(MADE["population"], separate=False)))["statement.md"]
     )
 
 
@@ -260,17 +241,17 @@ def test_a_curve_that_is_not_read_back_costs_what_a_group_costs() -> None:
 
 def test_a_record_survives_its_file(tmp_path: Path) -> None:
     for made in MADE.values():
-        run = _stated(made).run
+        run = stated_game(made).run
         (tmp_path / FILE).write_text(json.dumps(to_json(run), allow_nan=False))
         assert read_record(tmp_path) == run
 
 
 def test_a_game_without_a_last_round_is_never_over() -> None:
-    statement = _stated(MADE["silo"])
+    statement = stated_game(MADE["silo"])
     played = [replace(statement, run=replace(statement.run, played=n)) for n in (0, 7)]
     assert recorded_words(played[0]) == "recorded on 2026-11-16, before the first round"
     assert recorded_words(played[1]) == "recorded on 2026-11-16, after round 7"
-    many = _stated(MADE["silo"], Details(records_per_client=10**6, clients_per_person=5))
+    many = stated_game(MADE["silo"], Details(records_per_client=10**6, clients_per_person=5))
     assert "A person may have 5000000 records" in rendered(many)["statement.md"]
     for text in ("game is over", "None", "up to the horizon"):
         assert text not in _page("silo")
@@ -281,12 +262,12 @@ def test_a_game_without_a_last_round_is_never_over() -> None:
 
 def test_persons_beyond_the_unit_are_refused() -> None:
     wide, narrow = MADE["persons"], replace(MADE["persons"], unit=Person(2, False))
-    _stated(wide, Details(records_per_client=1, clients_per_person=2))
+    stated_game(wide, Details(records_per_client=1, clients_per_person=2))
     with pytest.raises(InvalidValue, match="Expected records of one person=4 to be covered"):
-        _stated(wide, Details(records_per_client=2, clients_per_person=2))
+        stated_game(wide, Details(records_per_client=2, clients_per_person=2))
     with pytest.raises(InvalidValue, match="Expected clients_per_person=2 to be covered"):
-        _stated(narrow, Details(records_per_client=1, clients_per_person=2))
-    page = rendered(_stated(narrow))["statement.md"]
+        stated_game(narrow, Details(records_per_client=1, clients_per_person=2))
+    page = rendered(stated_game(narrow))["statement.md"]
     assert "A person with more records, or at several clients, is not covered." in page
 
 

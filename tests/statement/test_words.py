@@ -34,11 +34,11 @@ def test_plain_words_say_how_often_an_attacker_is_right(stated: Stated) -> None:
         "and on average the guess is right" in text
     )
     assert "right at most 75 times in 100, instead of 50" in text
-    assert "A person in more rounds is protected less: in 2 rounds at most 83.4," in text
+    assert "A person with more records is protected less: with 2 records at most 83.4," in text
     assert OPEN in text
     page = rendered(three)["statement.md"]
-    assert "| 1 round | 1.1 | 75 % | 3 % | 15 % | 30 % |" in page
-    assert "| 2 rounds | 2.2 | 83.4 % | 9 % | 45 % | 76.7 % |" in page
+    assert "| 1 record | 1.1 | 75 % | 3 % | 15 % | 30 % |" in page
+    assert "| 2 records | 2.2 | 83.4 % | 9 % | 45 % | 76.7 % |" in page
     assert "close to no protection" not in text
     assert "close to no protection" in " ".join(
         plain_words(with_curve(stated("pure"), PureDP(8.0)))

@@ -10,7 +10,11 @@ from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core.certificate import PrivacyCurve
 from hedgerow.core.setting import Setting
 from hedgerow.records.build import curve_record
+from hedgerow.records.provenance import Code, seeded_noise
+from hedgerow.records.schema import FORMAT, STAMP, RunRecord
+from hedgerow.statement.details import Details
 from hedgerow.statement.statement import Statement
+from support.certificates import Made
 from support.command import Answer
 from support.paths import EXAMPLES
 
@@ -66,3 +70,21 @@ def refused(answer: Answer, message: str) -> None:
     (line,) = answer.err.strip().splitlines()
     assert line.startswith("Error: ")
     assert answer.out == ""
+
+
+def stated_game(made: Made, details: Details | None = None, runs: int = 1) -> Statement:
+    """A statement of a certificate that was made by hand."""
+    algorithm = made.record(runs)
+    run = RunRecord(
+        format=FORMAT,
+        title="Made up",
+        run="results",
+        written="2026-11-16T10:00:00+00:00",
+        played=None,
+        stamp=STAMP,
+        noise=seeded_noise(0, runs),
+        code=Code("0" * 64, 1, None, None, {}),
+        versions={"python": "3"},
+        algorithms=[algorithm],
+    )
+    return Statement(run, algorithm, details or Details(), None, TODAY)

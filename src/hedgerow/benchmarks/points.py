@@ -21,6 +21,7 @@ from hedgerow.benchmarks.measure import Row, in_turn
 from hedgerow.benchmarks.simulation import SUM, losses
 from hedgerow.core.buffer import Buffer
 from hedgerow.core.lattice import Array
+from hedgerow.core.layout import Vector
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
@@ -71,8 +72,8 @@ class Wanderer:
 class KeepingState:
     """The point to play, and all records so far."""
 
-    point: Array
-    gradients: Array
+    point: Vector
+    gradients: Vector
     records: Buffer
 
 

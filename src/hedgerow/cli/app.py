@@ -33,6 +33,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "examples": ("examples:examples", "Copy the example studies, plugins and data into a folder."),
     "run": ("run:run", "Run a study from a TOML file and write a run folder."),
     "compare": ("compare:compare", "Compare finished runs: regrets and what else differs."),
+    "runs": ("runs:runs", "List the runs in a folder, the latest first."),
     "certify": ("certify:certify", "Print the certificate: what each observer can learn."),
     "choose": ("choose:choose", "Measure every algorithm on common streams and name the best."),
     "proof": ("proof:proof", "Print the proof that a certificate cites."),
@@ -42,6 +43,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "contracts": ("contracts:contracts", "Check an algorithm against the contracts."),
     "audit": ("audit:audit", "Attack an algorithm and check its certificate."),
     "statement": ("statement:statement", "Write a privacy statement for each algorithm of a run."),
+    "verify": (
+        "verify:verify",
+        "Check that a run folder is as it was written, and its certificates as they must be.",
+    ),
 }
 
 

@@ -8,13 +8,16 @@ from typing import Annotated
 
 import typer
 from rich.table import Table
+from rich.text import Text
 
 from hedgerow.cli.options import Debug, Json
 from hedgerow.cli.output import OUT, print_json
 from hedgerow.cli.tables import new_table
 from hedgerow.core.errors import InvalidValue
+from hedgerow.core.text import one_line
 from hedgerow.studies.compare import HEADINGS, NO_CHANGES, Comparison
 from hedgerow.studies.compare import compare as compare_folders
+from hedgerow.studies.storage.place import check_new
 
 DEFAULT = Path("comparison.png")
 
@@ -68,6 +71,7 @@ def _free(out: Path | None) -> Path:
         raise InvalidValue(f"Expected --out {out} to end in .png.")
     if out.exists():
         raise InvalidValue(f"--out {out} already exists. Choose another name or delete it.")
+    check_new(out)
     return out
 
 
@@ -79,7 +83,8 @@ def _table(comparison: Comparison) -> Table:
     for row in comparison.rows:
         if last not in (None, row.label):
             table.add_section()
-        table.add_row("" if last == row.label else row.label, *row.cells()[1:])
+        label = "" if last == row.label else one_line(row.label)
+        table.add_row(Text(label), *map(Text, row.cells()[1:]))
         last = row.label
     return table
 

@@ -12,6 +12,7 @@ import typer
 from hedgerow.cli.options import Debug, Json
 from hedgerow.cli.output import OUT, print_json
 from hedgerow.core.errors import InvalidValue
+from hedgerow.studies.storage.place import check_new
 
 
 def examples(
@@ -29,6 +30,7 @@ def examples(
         raise InvalidValue(
             f"{folder} already exists. Name another folder: hedgerow examples FOLDER."
         )
+    check_new(folder, "")
     copied: list[str] = []
     try:
         folder.mkdir(parents=True)

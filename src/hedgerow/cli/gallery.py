@@ -16,6 +16,7 @@ from hedgerow.experiments.gallery import Exhibit, exhibits
 from hedgerow.experiments.gallery_page import MARK, duration, html, state
 from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.records.schema import STAMP
+from hedgerow.studies.storage.place import check_writable
 
 PAGE = "index.html"
 
@@ -75,6 +76,7 @@ def gallery(
 def _check(page: Path) -> None:
     if page.parent.exists() and not page.parent.is_dir():
         raise InvalidValue(f"--out {page.parent} is a file. Choose a folder.")
+    check_writable(page.parent, f"--out {page.parent}")
     if page.exists() and MARK not in page.read_text(encoding="utf-8", errors="replace")[:1000]:
         raise InvalidValue(f"{page} already exists and is not a gallery. Choose another folder.")
 

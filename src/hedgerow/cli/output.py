@@ -9,10 +9,34 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderHook, RenderResult
+from rich.segment import Segment
+
+from hedgerow.core.text import visible
+
+
+class _Visible:
+    """A renderable whose text cannot command the terminal; styles and tables stay as they are."""
+
+    def __init__(self, inner: ConsoleRenderable) -> None:
+        self._inner = inner
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for text, style, control in console.render(self._inner, options):
+            yield Segment(text if control else visible(text), style, control)
+
+
+class _ShowControls(RenderHook):
+    """Shows control characters in names from files and users, instead of sending them."""
+
+    def process_renderables(self, renderables: list[ConsoleRenderable]) -> list[ConsoleRenderable]:
+        return [_Visible(renderable) for renderable in renderables]
+
 
 OUT = Console(highlight=False, width=None if sys.stdout.isatty() else 120)
 ERR = Console(stderr=True, highlight=False)
+for _console in (OUT, ERR):
+    _console.push_render_hook(_ShowControls())
 
 
 def print_json(document: Any) -> None:

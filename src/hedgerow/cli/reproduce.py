@@ -22,6 +22,8 @@ from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.experiments.reproduce import Outcome
 from hedgerow.experiments.reproduce import reproduce as run_experiment
 from hedgerow.experiments.side_by_side import side_by_side
+from hedgerow.studies.storage.place import check_new, check_writable
+from hedgerow.studies.storage.unfinished import RUNS
 
 MOST_CHECKS = 40  # an experiment with more prints a selection
 MOST_STREAMS = 4  # printed of a study; the files have all
@@ -64,8 +66,10 @@ def reproduce(
         raise InvalidValue(
             f"--out takes one experiment, got {len(experiments)}. Name one, or omit --out."
         )
-    if out is not None and Path(out).exists():
-        raise InvalidValue(f"--out {out} already exists. Choose another folder or delete it.")
+    if out is not None:
+        check_new(Path(out))
+    else:
+        check_writable(RUNS, f"{RUNS}/")
     found: dict[str, Outcome] = {}
 
     def here(name: str) -> Outcome:

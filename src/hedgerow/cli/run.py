@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -20,15 +21,19 @@ from hedgerow.studies.config import StudyConfig, from_table, load
 from hedgerow.studies.run import check_engine, run_study
 from hedgerow.studies.storage.folder import study_document, write_study
 from hedgerow.studies.storage.identity import differences, identity, sources
+from hedgerow.studies.storage.place import check_writable
 from hedgerow.studies.storage.unfinished import (
     RUNS,
     Unfinished,
     all_unfinished,
+    check_free,
     new_run,
     resumed,
     unfinished_at,
 )
 from hedgerow.studies.study import Study
+
+NOTHING = "no guarantee against any observer"
 
 
 def run(
@@ -53,6 +58,10 @@ def run(
         bool,
         typer.Option("--alone", help="Also play every algorithm with every client by itself."),
     ] = False,
+    tag: Annotated[
+        list[str] | None,
+        typer.Option("--tag", help="A word to find the run by (`hedgerow runs`); may be repeated."),
+    ] = None,
     resume: Annotated[
         bool,
         typer.Option(
@@ -96,14 +105,17 @@ def run(
             raise InvalidValue(
                 f"Two paths were given, {file} and {folder}. A folder needs --resume."
             )
-        config = load(file, settings, seed)
+        config = _tagged(load(file, settings, seed), tag)
         check_engine(config)
         if out is None:
+            check_writable(RUNS, f"{RUNS}/")
             _print_unfinished(file.stem)
+        else:
+            check_free(out)
         found = identity({"study": config})
         working = new_run(out, file.stem, found, keep, options)
     elif file.is_file():
-        config = load(file, settings, seed)
+        config = _tagged(load(file, settings, seed), tag)
         found = identity({"study": config})
         place = out if folder is None else folder
         working = resumed(
@@ -112,7 +124,7 @@ def run(
             keep,
         )
     else:
-        if folder is not None or settings or seed is not None or keep or out is not None:
+        if folder is not None or settings or seed is not None or keep or out is not None or tag:
             raise InvalidValue(
                 f"There is no study file {file}. "
                 "To resume a run by its folder, give no other arguments: it keeps its options."
@@ -139,6 +151,11 @@ def run(
     OUT.print(f"{STAMP}. Results in {record.run}", markup=False)
 
 
+def _tagged(config: StudyConfig, tags: list[str] | None) -> StudyConfig:
+    """The study with more tags."""
+    return replace(config, tags=(*dict.fromkeys((*config.tags, *(tags or ()))),))
+
+
 def _print(study: Study) -> None:
     """Print regrets, notes, comparators and guarantees."""
     OUT.print(summary(study))
@@ -152,13 +169,10 @@ def _print(study: Study) -> None:
     beside = comparators(study)
     if beside is not None:
         OUT.print(beside)
-    for label, algorithm in study.algorithms.items():
-        guarantees = algorithm.certificate.guarantees
-        if not any(guarantee.protects for guarantee in guarantees):
-            OUT.print(f"{label}: no guarantee against any observer", markup=False)
-            continue
-        for guarantee in guarantees:
-            print_indented(f"{label}: {guarantee.words()}", indent=0)
+    for labels, lines in guarantees(study):
+        print_indented(f"{', '.join(labels)}:", indent=0)
+        for line in lines:
+            print_indented(line)
     meaning = explained(
         [
             g.words()
@@ -168,6 +182,17 @@ def _print(study: Study) -> None:
     )
     if meaning:
         OUT.print(meaning, markup=False)
+
+
+def guarantees(study: Study) -> list[tuple[list[str], tuple[str, ...]]]:
+    """What each observer can learn, with all labels for which it is the same."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for label in study.algorithms:
+        given = study.algorithms[label].certificate.guarantees
+        protects = any(guarantee.protects for guarantee in given)
+        lines = tuple(g.words() for g in given) if protects else (NOTHING,)
+        found.setdefault(lines, []).append(label)
+    return [(labels, lines) for lines, labels in found.items()]
 
 
 def _listed(runs: Sequence[Unfinished]) -> str:

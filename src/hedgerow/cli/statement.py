@@ -17,6 +17,8 @@ from hedgerow.statement.details import read_details
 from hedgerow.statement.files import check_out, document, rendered, write
 from hedgerow.statement.statement import Statement, chosen, folder_names
 from hedgerow.statement.words import audit_words, is_loud, plain_words
+from hedgerow.studies.rebuild import check_certificates
+from hedgerow.studies.storage import digest
 from hedgerow.studies.storage.finished import finished_record
 
 
@@ -62,8 +64,10 @@ def statement(
 
     Example: hedgerow statement runs/my-study --details examples/statement_details.toml
 
-    Everything is taken from the run folder as it was written. Existing statements are replaced; a
-    folder with other files is never written to. Exit code 1: an audit has an unexpected verdict.
+    Everything is taken from the run folder as it was written. The certificate is computed again
+    from the recorded choices, and a folder in which it differs is refused. Existing statements are
+    replaced; a folder with other files is never written to. Exit code 1: an audit has an
+    unexpected verdict.
     """
     prepare(plugin)
     place = run / "statement" if out is None else out
@@ -71,6 +75,8 @@ def statement(
     record, added = finished_record(run), read_details(details, today)
     algorithms = chosen(record, algorithm)
     check_out(place)
+    check_certificates(record, run)
+    _check_digest(run)
     audits = _audits(algorithms, audit, audit_file)
     statements = {a.label: Statement(record, a, added, audits[a.label], today) for a in algorithms}
     names = folder_names(record)
@@ -88,7 +94,7 @@ def statement(
         )
         return 1 if failed else 0
     for label, stated in statements.items():
-        OUT.print(f"[bold]{place / names[label]}[/bold]", soft_wrap=True)
+        OUT.print(str(place / names[label]), style="bold", markup=False, soft_wrap=True)
         for text in plain_words(stated):
             print_indented(text, style="red" if is_loud(text) else None)
         print_indented(f"audit: {audit_words(stated)}")
@@ -97,6 +103,18 @@ def statement(
             f"Open, to be filled in with --details FILE.toml: {', '.join(added.open)}", markup=False
         )
     return 1 if failed else 0
+
+
+def _check_digest(run: Path) -> None:
+    """Refuse a run whose files have changed since they were written."""
+    if not (run / digest.FILE).is_file():
+        return  # its certificates are checked nevertheless
+    found = digest.verify(run)
+    if found.differences:
+        raise InvalidValue(
+            f"{run} is not as it was written: {'; '.join(found.differences)}. "
+            f"`hedgerow verify {run}` shows more."
+        )
 
 
 def _audits(

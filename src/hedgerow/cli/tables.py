@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from rich.table import Table
+from rich.text import Text
 
 from hedgerow.core.losses import Gains
+from hedgerow.core.text import one_line
 from hedgerow.evaluation.recorder import OWN_BEST
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.evaluation.summary import cells, printed_columns
@@ -26,13 +28,14 @@ def new_table(
     caption: str = "",
 ) -> Table:
     """An empty table with these columns, in this order; long text is folded."""
-    table = Table(title=title, title_justify="left", title_style="bold")
+    name = None if title is None else Text(one_line(title), style="bold")
+    table = Table(title=name, title_justify="left", title_style="bold")
     if caption:
-        table.caption, table.caption_justify, table.caption_style = caption, "left", ""
+        table.caption, table.caption_justify, table.caption_style = Text(caption), "left", ""
     for heading in texts:
         table.add_column(heading, overflow="fold")
     for heading in numbers:
-        table.add_column(heading, justify="right")
+        table.add_column(heading, justify="right", overflow="fold")
     for heading in more_texts:
         table.add_column(heading, overflow="fold")
     return table
@@ -54,7 +57,7 @@ def summary(study: Study) -> Table:
         [""], [column.heading for column in columns], title=study.config.title, caption=caption
     )
     for row in rows:
-        table.add_row(row.label, *cells(row, columns))
+        table.add_row(Text(one_line(row.label)), *cells(row, columns))
     return table
 
 
@@ -76,7 +79,9 @@ def comparators(study: Study) -> Table | None:
         for label in dict.fromkeys(label for losses in paid for label in losses):
             if alone and part == "comparators" and label == OWN_BEST:
                 continue
-            table.add_row(label, *(_cell(losses.get(label), gains) for losses in paid))
+            table.add_row(
+                Text(one_line(label)), *(_cell(losses.get(label), gains) for losses in paid)
+            )
         table.add_section()
     return table if any(stream.comparators for stream in streams.values()) else None
 

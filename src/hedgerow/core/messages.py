@@ -4,13 +4,16 @@ A message is a frozen dataclass of numbers and arrays. Everything that leaves a 
 `Upload`, and everything that comes back is in a `Broadcast`. The certificate maps each field to a
 channel. The codec is versioned and self-describing: magic, version, length of a JSON header (type,
 field names, dtypes, shapes), header, raw little-endian data. States have the same format.
+
+A class declares what its fields hold (`core.layout`), and the codec checks it on both sides. A
+record has exactly one encoding. All other bytes raise `InvalidMessage`, and nothing else.
 """
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass, fields, is_dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from math import prod
 from typing import Any, TypeVar
 
@@ -18,6 +21,7 @@ import numpy as np
 
 from hedgerow.core.buffer import Buffer
 from hedgerow.core.errors import InvalidValue
+from hedgerow.core.layout import NONE, Form, layout
 
 MAGIC = b"HR"
 VERSION = 1
@@ -26,7 +30,14 @@ _START = len(MAGIC) + 1 + _LENGTH
 
 DTYPES = frozenset(np.dtype(code).newbyteorder("<").str for code in "?bhilqBHILQefd")
 
+MOST_AXES, LONGEST_AXIS, LONGEST_HEADER = 32, 2**40, 2**14
+CACHED = 512  # layouts that are remembered
+
 Record = TypeVar("Record")
+
+
+class InvalidMessage(InvalidValue):
+    """Bytes or values that are not a message of the declared type."""
 
 
 @dataclass(frozen=True)
@@ -55,89 +66,198 @@ def scalars(message: Any) -> int:
     return sum(int(np.size(getattr(message, f.name))) for f in fields(message))
 
 
+@dataclass(frozen=True)
+class _Plan:
+    """How the fields of one layout are written: the bytes before the data, and each field."""
+
+    start: bytes
+    fields: tuple[_Placed, ...]
+
+
+@dataclass(frozen=True)
+class _Placed:
+    """One field on the wire: its mark, dtype and shape, and which floats it may hold."""
+
+    name: str
+    mark: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    values: str
+
+    def check(self, array: np.ndarray, owner: str) -> None:
+        """Refuse floats that are not declared."""
+        if self.values == "all" or array.dtype.kind != "f":
+            return
+        if not np.isfinite(array).all() and (self.values == "finite" or np.isnan(array).any()):
+            raise InvalidMessage(
+                f"Expected {owner}.{self.name} to be {self.values}, got NaN or an infinity."
+            )
+
+
 def encode(message: Any) -> bytes:
     """Encode a flat dataclass whose fields are numbers, booleans, arrays, buffers or None.
 
     None takes the space of a number.
     """
-    header: list[Any] = []
-    body: list[bytes] = []
-    for f in fields(message):  # each kind of field has its mark before the dtype
-        value = getattr(message, f.name)
-        mark = "" if isinstance(value, np.ndarray) else "="
-        if isinstance(value, Buffer):
-            mark, value = "+", value.rows
-        if value is None:
-            header.append([f.name, "~<i8", []])
-            body.append(bytes(8))
-            continue
-        array = np.asarray(value)
-        if array.dtype.kind not in "bifu" or (mark == "=" and array.ndim):
-            what = array.dtype if array.dtype.kind not in "bifu" else type(value).__name__
-            raise InvalidValue(
-                f"Expected {type(message).__name__}.{f.name} to be a number or a NumPy array of "
-                f"numbers, got {what}."
-            )
-        header.append([f.name, mark + array.dtype.newbyteorder("<").str, list(array.shape)])
-        body.append(array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes())
-    head = json.dumps([type(message).__name__, header], separators=(",", ":")).encode()
-    return b"".join([MAGIC, bytes([VERSION]), len(head).to_bytes(_LENGTH, "little"), head, *body])
+    kind = type(message)
+    found = [_tagged(getattr(message, name), kind, name) for name, _ in layout(kind)]
+    plan = _plan(kind, tuple((mark, array.dtype, array.shape) for mark, array in found))
+    parts = [plan.start]
+    for (_, array), placed in zip(found, plan.fields, strict=True):
+        placed.check(array, kind.__name__)
+        parts.append(array.astype(placed.dtype, copy=False).tobytes())
+    return b"".join(parts)
 
 
-def decode(kind: type[Record], data: bytes) -> Record:
-    """Decode a message of type `kind`; refuse anything unexpected and never guess."""
+@lru_cache(maxsize=CACHED)
+def _plan(kind: type[Any], found: tuple[tuple[str, Any, tuple[int, ...]], ...]) -> _Plan:
+    """How to write fields with these marks, dtypes and shapes; refuse what is not declared."""
+    name, header, placed = kind.__name__, [], []
+    for (field, forms), (mark, dtype, shape) in zip(layout(kind), found, strict=True):
+        little = dtype.newbyteorder("<")
+        tag = mark + little.str
+        form = _form(forms, tag, len(shape), f"{name}.{field}", stacked=True)
+        header.append((field, tag, shape))
+        placed.append(_Placed(field, mark, little, shape, form.values))
+    head = _header(name, header)
+    start = [MAGIC, bytes([VERSION]), len(head).to_bytes(_LENGTH, "little"), head]
+    return _Plan(b"".join(start), tuple(placed))
+
+
+def _header(name: Any, header: Any) -> bytes:
+    return json.dumps([name, header], separators=(",", ":")).encode()
+
+
+def _tagged(value: Any, kind: type[Any], field: str) -> tuple[str, np.ndarray]:
+    """A value as an array, and the mark for what it is."""
+    if value is None:
+        return "~", np.zeros((), np.int64)
+    mark = "" if isinstance(value, np.ndarray) else "="
+    if isinstance(value, Buffer):
+        mark, value = "+", value.rows
+    array = np.asarray(value)
+    if array.dtype.kind not in "bifu" or (mark == "=" and array.ndim):
+        what = array.dtype if array.dtype.kind not in "bifu" else type(value).__name__
+        raise InvalidMessage(
+            f"Expected {kind.__name__}.{field} to be a number or a NumPy array of numbers, "
+            f"got {what}."
+        )
+    return mark, array
+
+
+def _form(forms: tuple[Form, ...], tag: str, rank: int, where: str, *, stacked: bool) -> Form:
+    """The declared form that a value has."""
+    for form in forms:
+        if form.fits(tag, rank, stacked):
+            return form
+    declared = " or ".join(form.words for form in forms)
+    got = "None" if tag == NONE else f"{tag[:40]} with {rank} axes"
+    raise InvalidMessage(f"Expected {where} to be {declared}, got {got}.")
+
+
+def decode(kind: type[Record], data: bytes, *, stacked: bool = False) -> Record:
+    """Decode a message of type `kind`; refuse anything unexpected and never guess.
+
+    Parameters
+    ----------
+    kind
+        The class that declares the fields.
+    data
+        The bytes that arrived. They raise `InvalidMessage` unless they are what `encode` writes.
+    stacked
+        Whether arrays may have one axis more than declared, as in a record of all clients.
+    """
     if not is_dataclass(kind):
         raise TypeError(f"{kind} is not a dataclass")
     name = kind.__name__
     if len(data) < _START or data[: len(MAGIC)] != MAGIC:
-        raise InvalidValue(
+        raise InvalidMessage(
             f"Expected a {name} message, got {len(data)} bytes that do not start with {MAGIC!r}."
         )
     if data[len(MAGIC)] != VERSION:
-        raise InvalidValue(f"Expected message version {VERSION}, got {data[len(MAGIC)]}.")
+        raise InvalidMessage(f"Expected message version {VERSION}, got {data[len(MAGIC)]}.")
     end = _START + int.from_bytes(data[_START - _LENGTH : _START], "little")
+    if not end - _START <= LONGEST_HEADER:
+        raise InvalidMessage(f"The header of this {name} message is too long. Send it again.")
+    values: dict[str, Any] = {}
+    for placed in _read_header(kind, bytes(data[_START:end]), stacked):
+        array, end = _array(data, end, placed, name)
+        placed.check(array, name)
+        if placed.mark == "~":
+            values[placed.name] = None
+        elif placed.mark == "=":
+            values[placed.name] = array.item()
+        else:
+            values[placed.name] = Buffer(array) if placed.mark == "+" else array
+    if end != len(data):
+        raise InvalidMessage(f"Expected {name} of {end} bytes, got {len(data)}.")
     try:
-        sent, header = json.loads(data[_START:end])
-        layout = [
-            (str(field), str(dtype), tuple(int(n) for n in shape)) for field, dtype, shape in header
+        return kind(**values)
+    except (TypeError, ValueError, ArithmeticError, LookupError) as error:
+        raise InvalidMessage(f"This {name} message is refused: {error}") from error
+
+
+@lru_cache(maxsize=CACHED)
+def _read_header(kind: type[Any], head: bytes, stacked: bool) -> tuple[_Placed, ...]:
+    """The fields that a header announces, if the class declares them so."""
+    name, expected = kind.__name__, layout(kind)
+    try:
+        written, header = json.loads(head.decode("ascii"))
+        sent = [
+            (str(field), str(tag), tuple(int(n) for n in shape)) for field, tag, shape in header
         ]
-    except (ValueError, TypeError, OverflowError) as error:
-        raise InvalidValue(
+        canonical = _header(written, sent) == head
+    except (ValueError, TypeError, OverflowError, RecursionError) as error:
+        raise InvalidMessage(
             f"The header of this {name} message is damaged. Send it again."
         ) from error
-    expected = [f.name for f in fields(kind)]
-    if sent != name or [field for field, _, _ in layout] != expected:
-        raise InvalidValue(
-            f"Expected {name}{expected}, got {sent}{[field for field, _, _ in layout]}."
+    known, found = [field for field, _ in expected], [field for field, _, _ in sent]
+    if written != name or found != known:
+        raise InvalidMessage(f"Expected {name}{known}, got {str(written)[:80]}{str(found)[:200]}.")
+    if not canonical:
+        raise InvalidMessage(f"The header of this {name} message is not as it is written here.")
+    return tuple(
+        _placed(
+            field, tag, shape, _form(forms, tag, len(shape), f"{name}.{field}", stacked=stacked)
         )
-    values: dict[str, Any] = {}
-    for field, dtype, shape in layout:
-        if dtype == "~<i8":
-            values[field] = None
-            end += 8
-            continue
-        mark = dtype[:1] if dtype[:1] in ("=", "+") else ""
-        plain = dtype.removeprefix(mark)
-        if plain not in DTYPES or (mark == "=" and shape) or (mark == "+" and len(shape) < 2):
-            raise InvalidValue(
-                f"Expected {name}.{field} to be numeric, got {dtype} of shape {shape}."
-            )
-        numeric = np.dtype(plain)
-        size = numeric.itemsize * prod(shape)
-        if min(shape, default=0) < 0 or max(shape, default=0) > len(data) or end + size > len(data):
-            raise InvalidValue(
-                f"This {name} message is truncated: {field} needs {size} bytes. Send it again."
-            )
-        array = (
-            np.frombuffer(data, numeric, prod(shape), end)
-            .reshape(shape)
-            .astype(numeric.newbyteorder("="))
+        for (field, tag, shape), (_, forms) in zip(sent, expected, strict=True)
+    )
+
+
+def _placed(field: str, tag: str, shape: tuple[int, ...], form: Form) -> _Placed:
+    mark = tag[:1] if tag[:1] in ("=", "+", "~") else ""
+    plain = tag.removeprefix(mark)
+    if (
+        plain not in DTYPES
+        or (mark in ("=", "~") and shape)
+        or (mark == "~" and tag != NONE)
+        or (mark == "+" and len(shape) < 2)
+        or len(shape) > MOST_AXES
+        or not all(0 <= n < LONGEST_AXIS for n in shape)
+    ):
+        got = f"{tag[:40]} of shape {str(shape)[:80]}"
+        raise InvalidMessage(f"Expected {field} to be numeric, got {got}.")
+    return _Placed(field, mark, np.dtype(plain), shape, form.values)
+
+
+def _array(data: bytes, start: int, placed: _Placed, owner: str) -> tuple[np.ndarray, int]:
+    """The array at `start`, in native byte order, and where it ends."""
+    numeric, shape = placed.dtype, placed.shape
+    count = prod(shape)
+    size = numeric.itemsize * count
+    room = size or numeric.itemsize * prod(n for n in shape if n)  # of an empty array, too
+    if start + size > len(data) or room >= 2**63:
+        raise InvalidMessage(
+            f"This message is truncated: {owner}.{placed.name} needs {size} bytes. Send it again."
         )
-        values[field] = array[()].item() if mark == "=" else Buffer(array) if mark == "+" else array
-        end += size
-    if end != len(data):
-        raise InvalidValue(f"Expected {name} of {end} bytes, got {len(data)}.")
-    return kind(**values)
+    raw = np.frombuffer(data, numeric, count, start)
+    if placed.mark == "~" or numeric.kind == "b":  # None and truth values have one form each
+        largest = raw.view(np.uint8).max(initial=0)
+        if largest > (placed.mark != "~"):
+            raise InvalidMessage(
+                f"The bytes of {owner}.{placed.name} are not as they are written here."
+            )
+    return raw.reshape(shape).astype(numeric.newbyteorder("=")), start + size
 
 
 @dataclass(frozen=True)
@@ -199,8 +319,11 @@ def encode_state(state: Any) -> bytes:
 
 
 def decode_state(kind: type[Any], data: bytes) -> Any:
-    """Decode a state of the type `kind` that a role declares; `type(None)` gives None."""
+    """Decode a state of the type `kind` that a role declares; `type(None)` gives None.
+
+    It may be the state of one client or of all clients at once.
+    """
     if kind is type(None):
         decode(_NoState, data)
         return None
-    return decode(kind, data)
+    return decode(kind, data, stacked=True)

@@ -198,6 +198,9 @@ class Algorithm:
     log_likelihood
         `log_likelihood(broadcasts, reports)` is the exact log-probability of a sequence of
         broadcasts on given data; audits use it.
+    switches_left
+        `switches_left(state)` is the number of changes of expert that the budget still allows after
+        this state of the server, or None if there is no limit; `Learner.status` shows it.
     regret_bound
         The proven regret bound and the adversaries that it covers. None: nothing is proven, or
         nothing in this game.
@@ -236,6 +239,7 @@ class Algorithm:
     common_play: Callable[[Any], int] | None = None
     common_rounds: Callable[[Any], int] | None = None
     log_likelihood: Callable[[list[Any], np.ndarray], float] | None = None
+    switches_left: Callable[[Any], int | None] | None = None
     regret_bound: RegretBound | None = None
     reference: Algorithm | None = None
     measures: Callable[[], tuple[Measure, ...]] | None = None

@@ -21,6 +21,7 @@ from hedgerow.core.setting import LOSSES, Setting
 from hedgerow.core.turn import Turn
 from hedgerow.core.validate import numbers
 from hedgerow.engines.loop import Engine
+from hedgerow.engines.status import Status
 from hedgerow.privacy.secure import SecureNoise
 from hedgerow.privacy.secure.process import Home
 from hedgerow.privacy.secure.source import require_secure
@@ -35,6 +36,7 @@ class _Position:
     run: RunState
     play: np.ndarray | None = None  # the last play
     side: Side | None = None
+    exchanges: int = 0
     played: bool = False  # whether the round is played, and its records are still to come
 
 
@@ -84,7 +86,8 @@ class Learner:
         seed: int = 0,
     ) -> None:
         setting = Setting(clients, experts, horizon, deciders, family)
-        self._begin(algorithm, algorithm.build(setting), SeededNoise(seed), absent)
+        built = _in_public(algorithm.build(setting), absent)
+        self._begin(algorithm, built, SeededNoise(seed), absent)
 
     @classmethod
     def private(
@@ -112,29 +115,15 @@ class Learner:
         ['ARITHMETIC', 'ENTROPY', 'NO_CARRY_OVER', 'PUBLIC_PARAMETERS', 'TRUSTED_SERVER']
         """
         learner = cls.__new__(cls)
-        built = algorithm.build(Setting(clients, experts, horizon, deciders, family))
-        if not any(guarantee.protects for guarantee in built.certificate.guarantees):
-            raise InvalidValue(
-                f"{built.name} protects nobody. Choose an algorithm with a guarantee."
-            )
-        built.require_exact_noise(algorithm.traits.exact)
-        learner._begin(
-            algorithm,
-            replace(built, certificate=with_exact_noise(built.certificate)),
-            require_secure(source),
-            absent,
-        )
+        setting = Setting(clients, experts, horizon, deciders, family)
+        built = private_algorithm(algorithm, setting, absent)
+        learner._begin(algorithm, built, require_secure(source), absent)
         return learner
 
     def _begin(
         self, spec: AlgorithmSpec, algorithm: Algorithm, source: NoiseSource, absent: bool
     ) -> None:
         self._spec = spec
-        gone = frozenset({Feature.ABSENT_CLIENTS} if absent else ())
-        Traits(features=gone).require_support(algorithm.name, algorithm.supports)
-        if absent and algorithm.setting.deciders is not None:
-            raise Unsupported("Clients can be absent only where the clients play.")
-        algorithm = algorithm.in_game(Traits(features=algorithm.supports & PUBLIC_FEATURES | gone))
         self._absent = absent
         self._engine = Engine.vectorised(algorithm, source, fused=False)
         self._at = _Position(self._engine.start())
@@ -150,6 +139,11 @@ class Learner:
                 "the copy would answer the same round again with other noise."
             )
         return super().__reduce_ex__(protocol)
+
+    @property
+    def absent(self) -> bool:
+        """Whether clients may be absent."""
+        return self._absent
 
     @property
     def spec(self) -> AlgorithmSpec:
@@ -181,6 +175,32 @@ class Learner:
         """Whether the horizon is reached: plays stay as they are, and nothing more is learned."""
         horizon = self.algorithm.setting.horizon
         return horizon is not None and self.round >= horizon
+
+    def status(self) -> Status:
+        """Return where the game stands, for monitoring; it draws nothing and shows no record.
+
+        >>> import hedgerow as hr
+        >>> learner = hr.Learner(hr.SparseVector(), clients=2, experts=3, horizon=10)
+        >>> status = learner.status()
+        >>> status.round, status.exchanges, status.epsilon
+        (0, 0, 1.0)
+        """
+        at, algorithm = self._at, self.algorithm  # one read: a consistent picture
+        stated = [g.curve.stated() for g in algorithm.certificate.guarantees if g.protects]
+        left = algorithm.switches_left
+        horizon = algorithm.setting.horizon
+        return Status(
+            algorithm=algorithm.name,
+            private=self._private,
+            round=at.run.round,
+            horizon=horizon,
+            over=horizon is not None and at.run.round >= horizon,
+            exchanges=at.exchanges,
+            next_exchange=at.run.remaining,
+            switches_left=None if left is None else left(at.run.server),
+            epsilon=max((epsilon for epsilon, _ in stated), default=None),
+            delta=max((delta for _, delta in stated), default=None),
+        )
 
     def __repr__(self) -> str:
         setting = self.algorithm.setting
@@ -250,9 +270,9 @@ class Learner:
         return self.algorithm.setting.clients
 
     def _next(self, side: Side | None) -> _Position:
-        ready, _ = self._engine.exchange(self._at.run, [])
+        ready, made = self._engine.exchange(self._at.run, [])
         play, run = self._engine.play(ready, Context(ready.round, side=side))
-        return _Position(run, play, side, played=True)
+        return _Position(run, play, side, self._at.exchanges + made, played=True)
 
     def _frozen(self, side: Side | None) -> _Position:
         if not self._warned:
@@ -352,6 +372,24 @@ class Learner:
                 ) from None
             raise error
         return records
+
+
+def _in_public(algorithm: Algorithm, absent: bool) -> Algorithm:
+    """The algorithm in a game whose public facts it may be given; clients may be absent."""
+    gone = frozenset({Feature.ABSENT_CLIENTS} if absent else ())
+    Traits(features=gone).require_support(algorithm.name, algorithm.supports)
+    if absent and algorithm.setting.deciders is not None:
+        raise Unsupported("Clients can be absent only where the clients play.")
+    return algorithm.in_game(Traits(features=algorithm.supports & PUBLIC_FEATURES | gone))
+
+
+def private_algorithm(spec: AlgorithmSpec, setting: Setting, absent: bool = False) -> Algorithm:
+    """The algorithm of a deployment: certified for exact noise, or refused."""
+    built = spec.build(setting)
+    if not any(guarantee.protects for guarantee in built.certificate.guarantees):
+        raise InvalidValue(f"{built.name} protects nobody. Choose an algorithm with a guarantee.")
+    built.require_exact_noise(spec.traits.exact)
+    return _in_public(replace(built, certificate=with_exact_noise(built.certificate)), absent)
 
 
 def _equal(one: Side, other: Side | None) -> bool:

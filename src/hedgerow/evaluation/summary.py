@@ -8,6 +8,7 @@ from math import ceil, isfinite, isnan
 from typing import Any
 
 from hedgerow.core.rounding import rounded_up
+from hedgerow.core.text import one_line
 from hedgerow.evaluation.recorder import RunResult
 from hedgerow.evaluation.statistics import Estimate
 
@@ -255,7 +256,7 @@ def summary_json(rows: Sequence[SummaryRow]) -> list[dict[str, Any]]:
 def summary_text(rows: Sequence[SummaryRow]) -> str:
     """The table in plain text. A heading wider than its column is written on several lines."""
     columns = printed_columns(rows)
-    body = [[row.label, *cells(row, columns)] for row in rows]
+    body = [[one_line(row.label), *cells(row, columns)] for row in rows]
     headings = [
         [""],
         *(

@@ -19,6 +19,7 @@ import hedgerow
 from hedgerow.audits.case import WHOLE, AuditCase
 from hedgerow.core.certificate import Certificate, Channel, Observer, Proof, trusted_server
 from hedgerow.core.lattice import from_units, to_units
+from hedgerow.core.layout import UnitVector, Whole
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context
@@ -32,7 +33,7 @@ from hedgerow.privacy.mechanisms import ExponentialMechanism
 class PhaseLosses(Upload):
     """The losses of every expert at one client in the last phase, in lattice units."""
 
-    losses: np.ndarray
+    losses: UnitVector
 
 
 @dataclass(frozen=True)
@@ -47,8 +48,8 @@ class NextExpert(Broadcast):
 class ClientState:
     """The expert to follow, and the losses in this phase."""
 
-    expert: np.ndarray
-    losses: np.ndarray
+    expert: Whole
+    losses: UnitVector
 
 
 @dataclass(frozen=True)

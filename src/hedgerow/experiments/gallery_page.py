@@ -6,11 +6,12 @@ a page.
 
 from __future__ import annotations
 
+import html as markup
 from base64 import b64encode
 from collections.abc import Sequence
-from html import escape
 from typing import Any
 
+from hedgerow.core.text import visible
 from hedgerow.experiments.gallery import Exhibit
 
 MARK = '<meta name="generator" content="hedgerow gallery">'
@@ -44,6 +45,11 @@ a { color: inherit; }
 @media print { article { break-before: page; margin: 0; } code { background: none; } }
 """
 WORDS = {True: ("yes", "yes"), False: ("no", "no"), None: ("not judged", "muted")}
+
+
+def escape(text: str) -> str:
+    """The text for HTML: markup is escaped, and control characters are shown."""
+    return markup.escape(visible(text))
 
 
 def _word(value: bool | None) -> str:

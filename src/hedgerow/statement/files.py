@@ -18,6 +18,7 @@ from hedgerow.statement.registry import to_yaml
 from hedgerow.statement.render import html, markdown
 from hedgerow.statement.statement import Statement
 from hedgerow.statement.words import plain_words
+from hedgerow.studies.storage.place import check_writable
 
 FILES = ("statement.md", "statement.json", "statement.html", "registry.yaml", PICTURE)
 
@@ -54,6 +55,7 @@ def check_out(out: Path) -> None:
     """Refuse a folder that holds anything but statements."""
     if out.exists() and not out.is_dir():
         raise InvalidValue(f"--out {out} is a file. Choose a folder.")
+    check_writable(out.resolve().parent if out.exists() else out, f"--out {out}")
     for inside in sorted(out.iterdir()) if out.is_dir() else []:
         if not _is_ours(inside):
             raise InvalidValue(

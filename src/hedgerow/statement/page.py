@@ -55,16 +55,20 @@ Block = Text | Bullets | Grid | Picture
 
 @dataclass(frozen=True)
 class Section:
-    """A heading with its blocks; a `wide` section spans the page."""
+    """A heading with its blocks; a `wide` section spans the page.
+
+    What only readers need who calculate is on the second page (`second`).
+    """
 
     heading: str
     blocks: tuple[Block, ...]
     wide: bool = False
+    second: bool = False
 
 
 @dataclass(frozen=True)
 class Page:
-    """One page, ready to render."""
+    """A statement, ready to render: a page to sign, then one for those who calculate."""
 
     title: str
     subtitle: str
@@ -75,7 +79,6 @@ class Page:
 def page_of(statement: Statement) -> Page:
     """The page of a statement."""
     algorithm, run = statement.algorithm, statement.run
-    guaranteed = bool(statement.protecting)
     name = (
         algorithm.algorithm
         if algorithm.label == algorithm.algorithm
@@ -100,17 +103,6 @@ def page_of(statement: Statement) -> Page:
                     f"Unit: {'; '.join(g.unit.words for g in statement.units)}. "
                     f"{words.person_words(statement)}"
                 ),
-                *(
-                    Text(
-                        f"Neighbours: {words.neighbours(g)}; "
-                        f"{algorithm.record.charges} in [{g.bounds[0]:g}, {g.bounds[1]:g}]."
-                    )
-                    for g in statement.units
-                ),
-                Text(f"Guarantee: {words.DEFINITION}." if guaranteed else ""),
-                Text(
-                    words.explained([words.curve_words(curve) for curve, _ in statement.protecting])
-                ),
             ),
         ),
         Section("Holds only if", _assumptions(statement)),
@@ -128,10 +120,9 @@ def page_of(statement: Statement) -> Page:
             (Bullets((*words.horizon_words(statement), words.composition_words(statement))),),
         ),
         Section("Not protected", (Bullets(tuple(words.unprotected(statement))),)),
-        Section("Parameters and mechanisms", _parameters(statement)),
         Section("Audit", (_text(words.audit_words(statement)),)),
-        Section("Where it comes from", (_provenance(statement),), True),
         Section("Sign-off", (Text(_open(statement), True), _sign_offs(statement)), True),
+        *(replace(section, wide=True, second=True) for section in _second(statement)),
     ]
     return Page(
         f"Privacy statement: {statement.title}",
@@ -139,6 +130,28 @@ def page_of(statement: Statement) -> Page:
         statement.stamp,
         tuple(filter(None, map(_filled, sections))),
     )
+
+
+def _second(statement: Statement) -> list[Section]:
+    """The sections for readers who calculate: definitions, numbers, mechanisms, provenance."""
+    curves = [words.curve_words(curve) for curve, _ in statement.protecting]
+    definitions = (
+        *(
+            Text(
+                f"Neighbours: {words.neighbours(g)}; "
+                f"{statement.algorithm.record.charges} in [{g.bounds[0]:g}, {g.bounds[1]:g}]."
+            )
+            for g in statement.units
+        ),
+        Text(f"Guarantee: {words.DEFINITION}." if statement.protecting else ""),
+        Text(words.explained(curves)),
+    )
+    return [
+        Section("Definitions", definitions),
+        Section("The whole guarantee", _trade_off(statement)),
+        Section("Parameters and mechanisms", _parameters(statement)),
+        Section("Where it comes from", (_provenance(statement),)),
+    ]
 
 
 def _filled(section: Section) -> Section | None:
@@ -216,11 +229,15 @@ def _attacks(statement: Statement) -> tuple[Block, ...]:
         "Found: it answers B and B is true; false alarm: it answers B but A is true. "
         "Below, at most: even bets won, and found at each rate of false alarms."
     )
-    same = Text(f"One {noun} in one run: delta at other values of epsilon.")
+    return (Picture(PICTURE, caption), _persons(statement))
+
+
+def _trade_off(statement: Statement) -> tuple[Block, ...]:
+    if not statement.protecting:
+        return ()
+    noun = statement.units[0].unit.noun
     return (
-        Picture(PICTURE, caption),
-        _persons(statement),
-        same,
+        Text(f"One {noun} in one run: delta at other values of epsilon."),
         *(_deltas(name, curve) for name, curve, _ in _columns(statement)),
     )
 
@@ -245,14 +262,14 @@ def _persons(statement: Statement) -> Grid:
     point = ("epsilon", "delta") if approximate else ("epsilon",)
     alarms = (f"found at {first} %", *(f"at {share} %" for share in others))
     return Grid(
-        ("person in" if statement.by_person else "unit", *point, "bet won", *alarms), tuple(rows)
+        ("person with" if statement.by_person else "unit", *point, "bet won", *alarms), tuple(rows)
     )
 
 
 def _unit(statement: Statement, count: int) -> str:
-    """The rounds that a person is in or, if the unit is not a record, the unit."""
+    """The records that a person has or, if the unit is not a record, the unit."""
     unit = statement.units[0].unit
-    return words.counted(count, "round") if statement.by_person else f"one {unit.noun}"
+    return words.counted(count, "record") if statement.by_person else f"one {unit.noun}"
 
 
 def _deltas(name: str, curve: CurveRecord) -> Grid:

@@ -9,6 +9,7 @@ from io import StringIO
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 
+from hedgerow.core.text import visible
 from hedgerow.evaluation.plots.lines import COLOURS
 from hedgerow.records.schema import Attack
 from hedgerow.statement import words
@@ -98,4 +99,4 @@ def svg(statement: Statement) -> str:
     with rc_context({"svg.hashsalt": "hedgerow"}):
         draw(statement).savefig(text, format="svg", metadata={"Date": None})
     drawn = re.sub(r"<metadata>.*?</metadata>", "", text.getvalue(), flags=re.DOTALL)
-    return drawn[drawn.index("<svg") :]
+    return visible(drawn[drawn.index("<svg") :])

@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from hedgerow.core.rounding import rounded_up
+from hedgerow.core.text import visible
 from hedgerow.records.schema import CurveRecord
 from hedgerow.statement import words
 from hedgerow.statement.details import OPEN
@@ -216,6 +217,6 @@ _Dumper.add_representer(str, _text)
 def to_yaml(statement: Statement) -> str:
     """The record as a YAML file; the first line of a simulation is its stamp."""
     first = "" if statement.stamp is None else f"# {statement.stamp}\n"
-    return first + yaml.dump(
-        record(statement), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120
+    return first + visible(
+        yaml.dump(record(statement), Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=120)
     )

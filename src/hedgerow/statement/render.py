@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from html import escape
+import html as markup
+import re
 
+from hedgerow.core.text import visible
 from hedgerow.statement.page import Block, Bullets, Grid, Page, Picture, Section, Text
 from hedgerow.statement.words import is_loud
 
@@ -12,7 +14,7 @@ STYLE = """
 * { box-sizing: border-box; }
 body {
   font: 8pt/1.1 Helvetica, Arial, "Liberation Sans", "DejaVu Sans", sans-serif;
-  color: #1b1b1b; margin: 0 auto; max-width: 194mm;
+  color: #1b1b1b; margin: 0 auto; max-width: 194mm; overflow-wrap: anywhere;
 }
 h1 { font-size: 12pt; line-height: 1.1; margin: 0 0 0.5mm; }
 .subtitle { color: #555; margin: 0 0 1mm; }
@@ -23,40 +25,70 @@ h1 { font-size: 12pt; line-height: 1.1; margin: 0 0 0.5mm; }
 h2 { font-size: 9pt; margin: 0 0 0.5mm; color: #0b6e4f; border-bottom: 0.2mm solid #cfd8d4; }
 section { break-inside: avoid; margin: 0 0 0.6mm; }
 .columns { columns: 2; column-gap: 4mm; margin-bottom: 0.4mm; }
+.second { break-before: page; }
+.second section { margin-bottom: 3mm; break-inside: auto; }
 p { margin: 0 0 0.4mm; }
 .loud { color: #b3261e; font-weight: bold; }
 ul { margin: 0; padding-left: 3.2mm; }
 table { border-collapse: collapse; width: 100%; margin: 0.4mm 0 0.9mm; }
+tr { break-inside: avoid; }
 th { text-align: left; font-weight: 600; color: #555; }
 th, td { border-bottom: 0.15mm solid #ddd; padding: 0.1mm 1.2mm 0.1mm 0; vertical-align: top; }
-.short { white-space: nowrap; }
-.columns .short { white-space: normal; }
-li { overflow-wrap: anywhere; }
+th, .whole { overflow-wrap: normal; }
+code { font-family: "DejaVu Sans Mono", Menlo, Consolas, monospace; font-size: 8pt; }
 .sign td { height: 5mm; width: 25%; }
 svg { display: block; width: 100%; height: auto; max-height: 52mm; }
 figure { margin: 0 0 0.6mm; }
 figcaption { color: #555; }
-@media screen { body { padding: 8mm; font-size: 9.5pt; max-width: 230mm; } }
+@media screen {
+  body { padding: 8mm; font-size: 9.5pt; max-width: 230mm; }
+  .second { border-top: 0.5mm solid #cfd8d4; margin-top: 6mm; padding-top: 6mm; }
+}
+@media screen and (max-width: 700px) {
+  body { padding: 4mm; line-height: 1.3; }
+  .columns { columns: 1; }
+  section { margin-bottom: 4mm; }
+  table, tbody, tr, td { display: block; width: 100%; }
+  tr { padding: 1mm 0; border-bottom: 0.15mm solid #ddd; }
+  tr.head { display: none; }
+  td, .sign td { border: 0; width: 100%; }
+  td[data-head]::before { content: attr(data-head) ": "; color: #555; font-weight: 600; }
+}
 """
-SHORT = 42  # texts of at most this many letters stay on one line
+VIEWPORT = '<meta name="viewport" content="width=device-width, initial-scale=1">'
+SECOND = "Second page, for readers who calculate"
+WHOLE = 12  # words of at most this many letters are not broken in a table
 
 
-def _cell(text: str) -> str:
-    kind = ' class="loud"' if is_loud(text) else ' class="short"' if len(text) <= SHORT else ""
-    return f"<td{kind}>{escape(text)}</td>"
+def escape(text: str) -> str:
+    """The text for HTML: markup is escaped, and control characters are shown."""
+    return markup.escape(visible(text))
+
+
+def marked(text: str) -> str:
+    """The text for HTML, in which names between backticks are code."""
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
+
+
+def _cell(head: str, text: str) -> str:
+    """A cell; on a narrow screen the head of its column stands before it."""
+    whole = all(len(word) <= WHOLE for word in text.split())
+    kind = ' class="loud"' if is_loud(text) else ' class="whole"' if whole else ""
+    above = f' data-head="{escape(head)}"' if head else ""
+    return f"<td{kind}{above}>{marked(text)}</td>"
 
 
 def _html_block(block: Block, picture: str) -> str:
     match block:
         case Text(text, loud):
-            return f'<p class="loud">{escape(text)}</p>' if loud else f"<p>{escape(text)}</p>"
+            return f'<p class="loud">{marked(text)}</p>' if loud else f"<p>{marked(text)}</p>"
         case Bullets(items):
-            return f"<ul>{''.join(f'<li>{escape(item)}</li>' for item in items)}</ul>"
+            return f"<ul>{''.join(f'<li>{marked(item)}</li>' for item in items)}</ul>"
         case Grid(head, rows):
             signing = ' class="sign"' if "signature" in head else ""
-            body = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+            body = "".join(f"<tr>{''.join(map(_cell, head, row))}</tr>" for row in rows)
             top = "".join(f"<th>{escape(cell)}</th>" for cell in head)
-            return f"<table{signing}><tr>{top}</tr>{body}</table>"
+            return f'<table{signing}><tr class="head">{top}</tr>{body}</table>'
         case Picture(_, text):
             return f"<figure>{picture}<figcaption>{escape(text)}</figcaption></figure>"
 
@@ -71,14 +103,18 @@ def html(page: Page, picture: str) -> str:
     body = [f"<h1>{escape(page.title)}</h1>", f'<p class="subtitle">{escape(page.subtitle)}</p>']
     if page.stamp is not None:
         body.append(f'<p class="stamp">{escape(page.stamp)}</p>')
-    narrow = False
+    narrow = second = False
     for section in page.sections:
         if section.wide == narrow:
             body.append("</div>" if narrow else '<div class="columns">')
             narrow = not narrow
+        if section.second and not second:
+            body += ['<div class="second">', f'<p class="subtitle">{SECOND}</p>']
+            second = True
         body.append(_html_section(section, picture))
-    body.append("</div>" if narrow else "")
-    head = f'<meta charset="utf-8">\n<title>{escape(page.title)}</title>\n<style>{STYLE}</style>'
+    body += ["</div>"] * (narrow + second)
+    title = f"<title>{escape(page.title)}</title>"
+    head = f'<meta charset="utf-8">\n{VIEWPORT}\n{title}\n<style>{STYLE}</style>'
     printed = "\n".join(body)
     return (
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n{head}\n</head>\n'
@@ -87,11 +123,18 @@ def html(page: Page, picture: str) -> str:
 
 
 def escaped(text: str) -> str:
-    """The text on one line, with every sign of markup escaped."""
-    line = " ".join(text.split())
+    """The text on one line, with every sign of markup escaped; names between backticks are code."""
+    line = visible(" ".join(text.split()))
+    parts = re.split(r"(`[^`]+`)", line)
+    return "".join(
+        part.replace("|", "\\|") if i % 2 else _literal(part) for i, part in enumerate(parts)
+    )
+
+
+def _literal(text: str) -> str:
     for sign in ("\\", "|", "*", "`", "[", "]"):
-        line = line.replace(sign, f"\\{sign}")
-    return line.replace("<", "&lt;")
+        text = text.replace(sign, f"\\{sign}")
+    return text.replace("<", "&lt;")
 
 
 def _row(cells: tuple[str, ...]) -> str:
@@ -117,6 +160,8 @@ def markdown(page: Page) -> str:
         parts.append(f"> **{page.stamp}**")
     parts.append(escaped(page.subtitle))
     for section in page.sections:
+        if section.second and f"*{SECOND}*" not in parts:
+            parts += ["---", f"*{SECOND}*"]
         parts += [
             f"## {escaped(section.heading)}",
             *(_markdown_block(block) for block in section.blocks),

@@ -22,7 +22,7 @@ from hedgerow.statement.audit import Audit
 from hedgerow.statement.details import Details
 from hedgerow.statement.exposure import Point, Quote, of_records
 
-SHOWN_ROUNDS = (1, 2, 5, 10)  # if the rounds one person may be in are open
+SHOWN_RECORDS = (1, 2, 5, 10)  # if the number of records of one person is open
 
 
 def largest(points: Iterable[Point]) -> Quote | None:
@@ -176,8 +176,8 @@ class Statement:
             return (1,)
         records = self.details.records_per_client
         if records is None:
-            reports = self.algorithm.clients * (self.algorithm.horizon or max(SHOWN_ROUNDS))
-            return tuple(count for count in SHOWN_ROUNDS if count <= reports)
+            reports = self.algorithm.clients * (self.algorithm.horizon or max(SHOWN_RECORDS))
+            return tuple(count for count in SHOWN_RECORDS if count <= reports)
         return tuple(sorted({1, records, self.lead}))
 
     @property

@@ -6,7 +6,7 @@ samples count as independent (Welch). Each interval holds with 95 %; they do not
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import combinations
@@ -20,6 +20,7 @@ import numpy as np
 from hedgerow.core.errors import InvalidValue
 from hedgerow.evaluation.statistics import Estimate, welch
 from hedgerow.evaluation.summary import aligned, estimate_json, finite
+from hedgerow.studies.config import PATH
 from hedgerow.studies.storage.finished import FinishedRun, read_run
 from hedgerow.studies.storage.identity import ADAPTIVE, flat, shown
 
@@ -223,9 +224,9 @@ def same_losses(one: FinishedRun, other: FinishedRun, label: str) -> bool:
     """Whether a label saw the same losses in both runs.
 
     That needs equal environments, equal fingerprints, and losses that do not depend on the plays.
+    The same file may have two paths.
     """
-    prints = (one.losses[label], other.losses[label])
-    return one.environment(label) == other.environment(label) and prints[0] == prints[1] != ADAPTIVE
+    return _share_losses(one, other, label, label)
 
 
 def _ratio(over: float, under: float) -> float | None:
@@ -333,8 +334,17 @@ def _notes(runs: Sequence[FinishedRun], letters: str) -> list[str]:
 
 
 def _share_losses(one: FinishedRun, other: FinishedRun, label: str, another: str) -> bool:
-    same = one.environment(label) == other.environment(another)
+    same = _without_paths(one.environment(label)) == _without_paths(other.environment(another))
     return same and one.losses[label] == other.losses[another] != ADAPTIVE
+
+
+def _without_paths(environment: Mapping[str, Any]) -> dict[str, Any]:
+    """An environment without the paths of its data; the fingerprint says whether these differ."""
+    return {name: value for name, value in flat(environment).items() if not _is_path(name)}
+
+
+def _is_path(name: str) -> bool:
+    return name.rsplit(".", maxsplit=1)[-1].rsplit(" ", maxsplit=1)[-1] == PATH
 
 
 def changes(runs: Sequence[FinishedRun]) -> dict[str, list[Any]]:
@@ -350,11 +360,19 @@ def changes(runs: Sequence[FinishedRun]) -> dict[str, list[Any]]:
             for run, table in zip(runs, tables, strict=True):
                 table[f"label {label!r}"] = "there" if label in run.regrets else "not there"
         elif all(
-            run.environment(label) == runs[0].environment(label) for run in runs
+            _without_paths(run.environment(label)) == _without_paths(runs[0].environment(label))
+            for run in runs
         ):  # in different environments the losses differ anyway
             for run, table in zip(runs, tables, strict=True):
                 table[f"{label}: losses"] = run.losses[label]
-    names = dict.fromkeys(name for table in tables for name in table)
+    moved = bool(common) and all(
+        _share_losses(runs[0], run, label, label) for run in runs for label in common
+    )
+    names = [
+        name
+        for name in dict.fromkeys(name for table in tables for name in table)
+        if not (moved and _is_path(name))  # the same data, elsewhere
+    ]
     found = {name: [table.get(name) for table in tables] for name in names}
     return {
         name: values

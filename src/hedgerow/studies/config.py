@@ -18,8 +18,10 @@ from hedgerow.algorithms.registry import ALGORITHMS, supporting
 from hedgerow.core.environment import Environment, Feature
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
+from hedgerow.core.text import one_line
 from hedgerow.core.validate import at_least, expect, nearest
 from hedgerow.engines.simulate import ENGINES, require_fit, setting_of
+from hedgerow.environments.recorded.data import beside
 from hedgerow.environments.registry import ENVIRONMENTS
 
 
@@ -79,6 +81,8 @@ class StudyConfig:
     comparator_switches
         Also compare with the best sequence of experts with at most this many changes, for each
         number.
+    tags
+        Words by which `hedgerow runs` finds the run.
     """
 
     title: str
@@ -88,6 +92,7 @@ class StudyConfig:
     first_seed: int = 0
     engine: str = "vectorised"
     comparator_switches: tuple[int, ...] = ()
+    tags: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         at_least("seeds", self.seeds, 1)
@@ -97,6 +102,9 @@ class StudyConfig:
             at_least("comparator_switches", count, 1)
         expect(len(self.algorithms) > 0, "algorithms", [], "to name at least one algorithm")
         labels = [entry.label for entry in self.algorithms]
+        names = [("title", self.title)] + [("tag", tag) for tag in self.tags]
+        for what, text in (*names, *(("label", label) for label in labels)):
+            expect(one_line(text) == text, what, text, "without control characters")
         for label in labels:
             expect(
                 labels.count(label) == 1,
@@ -193,11 +201,13 @@ _TOP = (
     "engine",
     "comparator_switches",
     "alone",
+    "tags",
     "environment",
     "algorithms",
 )
 
 
+PATH = "path"  # what environments call their data file
 _BARE = re.compile(r"^([+-]?)\.(\d)")  # TOML requires a digit before the point
 
 
@@ -304,11 +314,15 @@ def from_table(table: Mapping[str, Any], title: str = "Untitled") -> StudyConfig
         raise InvalidValue(
             f"Expected comparator_switches={counts!r} to be a list of whole numbers."
         )
+    tags = table.get("tags", [])
+    if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
+        raise InvalidValue(f"Expected tags={tags!r} to be a list of texts.")
     return StudyConfig(
         **{"title": title, **plain},
         environment=environment,
         algorithms=with_alone(entries) if _truth(table, "alone") else tuple(entries),
         comparator_switches=tuple(counts),
+        tags=tuple(tags),
     )
 
 
@@ -344,8 +358,36 @@ def to_table(config: StudyConfig) -> dict[str, Any]:
         "first_seed": config.first_seed,
         "engine": config.engine,
         "comparator_switches": list(config.comparator_switches),
+        **({"tags": list(config.tags)} if config.tags else {}),
         "environment": plain(ENVIRONMENTS, config.environment),
         "algorithms": rows,
+    }
+
+
+def with_paths(table: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """A study with absolute paths of its data files, which it names relative to `folder`."""
+    found = dict(table)
+    if isinstance(table.get("environment"), Mapping):
+        found["environment"] = _located(table["environment"], folder)
+    if isinstance(table.get("algorithms"), list):
+        found["algorithms"] = [
+            {**row, "environment": _located(row["environment"], folder)}
+            if isinstance(row, Mapping) and isinstance(row.get("environment"), Mapping)
+            else row
+            for row in table["algorithms"]
+        ]
+    return found
+
+
+def _located(environment: Mapping[str, Any], folder: Path) -> dict[str, Any]:
+    """An environment, and those inside it, with the absolute path of its data file."""
+    return {
+        key: _located(value, folder)
+        if isinstance(value, Mapping)
+        else beside(value, folder)
+        if key == PATH and isinstance(value, str)
+        else value
+        for key, value in environment.items()
     }
 
 
@@ -395,7 +437,10 @@ def override(table: dict[str, Any], path: str, value: Any) -> None:
 
 
 def load(path: Path, settings: Sequence[str] = (), first_seed: int | None = None) -> StudyConfig:
-    """Read a TOML file, apply `key=value` settings and validate the study."""
+    """Read a TOML file, apply `key=value` settings and validate the study.
+
+    Paths of data files are relative to the TOML file.
+    """
     if not path.is_file():
         raise InvalidValue(f"There is no TOML file at {path}. Check the path.")
     try:
@@ -404,5 +449,5 @@ def load(path: Path, settings: Sequence[str] = (), first_seed: int | None = None
         raise InvalidValue(f"Cannot read {path}: {error}") from error
     for text in settings:
         override(table, *parse_setting(text))
-    config = from_table(table, path.stem)
+    config = from_table(with_paths(table, path.parent), path.stem)
     return config if first_seed is None else replace(config, first_seed=first_seed)

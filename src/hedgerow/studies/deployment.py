@@ -26,6 +26,7 @@ def deployment_record(learner: Learner, title: str, folder: Path = Path()) -> Ru
     expect(bool(title.strip()), "title", title, "to say what is deployed")
     noise = secure_noise(learner.source)
     name = ALGORITHMS.name_of(learner.spec)
+    gaps = {"absent": True} if learner.absent else {}
     return RunRecord(
         format=FORMAT,
         title=title,
@@ -38,7 +39,7 @@ def deployment_record(learner: Learner, title: str, folder: Path = Path()) -> Ru
         versions=versions(),
         algorithms=[
             algorithm_record(
-                name, learner.algorithm, {"name": name, **choices_of(learner.spec)}, "real"
+                name, learner.algorithm, {"name": name, **choices_of(learner.spec), **gaps}, "real"
             )
         ],
     )
@@ -72,10 +73,13 @@ def record_deployment(learner: Learner, folder: str | Path, *, title: str) -> Pa
     >>> game = {"clients": 2, "experts": 3, "horizon": 100}
     >>> learner = hr.Learner.private(hr.SparseVector(epsilon=1.0), **game, source=SecureNoise())
     >>> folder = tempfile.mkdtemp() + "/ward-3"
-    >>> [file.name for file in hr.record_deployment(learner, folder, title="Ward 3").iterdir()]
-    ['privacy.json']
+    >>> folder = hr.record_deployment(learner, folder, title="Ward 3")
+    >>> sorted(file.name for file in folder.iterdir())
+    ['digest.json', 'privacy.json']
     """
+    from hedgerow.studies.storage.digest import write_digest
     from hedgerow.studies.storage.folder import fresh_folder
+    from hedgerow.studies.storage.place import check_new
 
     out = Path(folder)
     if learner in _recorded:
@@ -83,12 +87,12 @@ def record_deployment(learner: Learner, folder: str | Path, *, title: str) -> Pa
             f"This learner already has a record in {_recorded[learner]}. "
             "Use that record, or make a new learner."
         )
-    if out.exists():
-        raise InvalidValue(f"{out} already exists. Choose another folder or delete it.")
+    check_new(out, "")
     record = deployment_record(learner, title, out)
     with fresh_folder(out, out.name) as place:
         (place.path / FILE).write_text(
             json.dumps(to_json(record), indent=2, allow_nan=False), encoding="utf-8"
         )
+        write_digest(place.path)
     _recorded[learner] = str(out)
     return out

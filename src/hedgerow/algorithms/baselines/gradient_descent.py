@@ -12,6 +12,7 @@ from hedgerow.core.certificate import Channel, Event, Proof, Unit, not_private
 from hedgerow.core.convex import CrossEntropy, Huber, Logistic, SquaredError
 from hedgerow.core.games import Games
 from hedgerow.core.lattice import Array
+from hedgerow.core.layout import Vector
 from hedgerow.core.losses import Family, Linear
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
@@ -26,22 +27,22 @@ from hedgerow.core.validate import at_least, positive
 class GradientSum(Upload):
     """The gradients of one client since its last upload, summed. They are exact."""
 
-    gradients: Array
+    gradients: Vector
 
 
 @dataclass(frozen=True)
 class Point(Broadcast):
     """The point to play."""
 
-    point: Array
+    point: Vector
 
 
 @dataclass(frozen=True)
 class ClientState:
     """The point to play, and the sum of the gradients at this point."""
 
-    point: Array
-    gradients: Array
+    point: Vector
+    gradients: Vector
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ class Follower:
 class ServerState:
     """The point that is played, and the number of exchanges."""
 
-    point: Array
+    point: Vector
     exchanges: int
 
 

@@ -19,6 +19,7 @@ from hedgerow.algorithms.correlated.lattice import LatticeEncoder
 from hedgerow.algorithms.shared.noisy_reports import noisy_reports
 from hedgerow.core.certificate import Certificate, Channel, Proof, trusted_server
 from hedgerow.core.lattice import Array
+from hedgerow.core.layout import Matrix
 from hedgerow.core.noise import Noise
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.curves import Quoted
@@ -30,8 +31,8 @@ class ServerState:
     """The number of exchanges, and the memories of the encoder (if it is here) and the decoder."""
 
     exchanges: int
-    filtered: Array
-    decoded: Array
+    filtered: Matrix
+    decoded: Matrix
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,8 @@ from hedgerow.algorithms.correlated.lattice import LatticeEncoder, memory_of_cli
 from hedgerow.algorithms.shared.noisy_reports import Trust, gaussian_noise
 from hedgerow.algorithms.shared.totals import LossSums, check_interval
 from hedgerow.core.certificate import Channel, Proof
-from hedgerow.core.lattice import Array, Units, from_units, to_units
+from hedgerow.core.lattice import Array, from_units, to_units
+from hedgerow.core.layout import Matrix, UnitVector, Vector, Whole
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, SpecTraits
@@ -50,17 +51,17 @@ class Leader(Broadcast):
 class NoisyFiltered(Upload):
     """The filtered losses of every expert at one client, with noise."""
 
-    losses: Array
+    losses: Vector
 
 
 @dataclass(frozen=True)
 class ClientState:
     """The expert to follow, the losses since the last upload, and the filter: uploads, memory."""
 
-    expert: np.ndarray
-    losses: Units
-    uploads: np.ndarray
-    memory: Array
+    expert: Whole
+    losses: UnitVector
+    uploads: Whole
+    memory: Matrix
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,8 @@ from hedgerow.algorithms.shared.following import CHANNELS, ClientState, CurrentE
 from hedgerow.algorithms.shared.totals import LossSums, check_interval
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import Certificate, PrivacyCurve, Proof, trusted_server
-from hedgerow.core.lattice import Array, Units, from_units, to_units
+from hedgerow.core.lattice import Array, from_units, to_units
+from hedgerow.core.layout import UnitVector
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, RunState, SpecTraits, Trace
 from hedgerow.core.regret_bound import RegretBound
@@ -42,7 +43,7 @@ LEAST = 1e-75  # the smallest range that is tried
 class ServerState:
     """Total losses of all clients, the current expert, and the number of draws so far."""
 
-    totals: Units
+    totals: UnitVector
     expert: int
     draws: int
 

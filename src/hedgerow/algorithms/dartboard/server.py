@@ -18,6 +18,7 @@ from hedgerow.algorithms.shared.following import ClientState, CurrentExpert
 from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.core.block import CACHE_ELEMENTS, Block
 from hedgerow.core.lattice import Array, Units, from_units, to_units
+from hedgerow.core.layout import UnitVector
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import RunState, Trace
 from hedgerow.core.setting import Setting
@@ -31,7 +32,7 @@ SURE = 1 - 1e-12  # leaves room for the rounding error of an exponential
 class ServerState:
     """Total losses of all clients, the current expert, and the number of draws so far."""
 
-    totals: Units
+    totals: UnitVector
     expert: int
     switches: int
 
@@ -58,6 +59,10 @@ class DartboardServer:
     def over(self, draws: int) -> bool:
         """Whether the limit on draws is reached."""
         return self.draws is not None and draws >= self.draws
+
+    def switches_left(self, state: ServerState) -> int | None:
+        """The draws that are still allowed; None: no limit."""
+        return None if self.draws is None else self.draws - state.switches
 
     def open(self, noise: Noise) -> tuple[CurrentExpert, ServerState]:
         state = ServerState(

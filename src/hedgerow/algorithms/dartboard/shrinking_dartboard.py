@@ -214,6 +214,7 @@ class ShrinkingDartboard(AlgorithmSpec):
             advance=server.advance,
             common_play=attrgetter("expert"),
             log_likelihood=server.log_likelihood,
+            switches_left=server.switches_left,
             regret_bound=RegretBound(
                 choice.regret_bound(setting), "oblivious", Proof("dartboard.md", "regret")
             ),

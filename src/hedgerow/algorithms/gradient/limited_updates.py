@@ -35,6 +35,7 @@ from hedgerow.core.domain import Domain
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.games import Games
 from hedgerow.core.lattice import Array
+from hedgerow.core.layout import Vector, Whole
 from hedgerow.core.losses import Linear
 from hedgerow.core.measure import Measure
 from hedgerow.core.mechanism import Mechanism
@@ -60,14 +61,14 @@ ANNOUNCED = {
 class Report(Upload):
     """The report of one client at the end of a step, exact or with noise."""
 
-    values: Array
+    values: Vector
 
 
 @dataclass(frozen=True)
 class Released(Broadcast):
     """The noisy sum of all reports, and the step that comes next in a block of `samples` rounds."""
 
-    total: Array
+    total: Vector
     samples: int
     step: int
 
@@ -79,12 +80,12 @@ class ClientState:
     `seen` counts the records in the memory. `samples` and `step` say where in which block it is.
     """
 
-    point: Array
-    public: Array
-    memory: Array
-    samples: np.ndarray
-    step: np.ndarray
-    seen: np.ndarray
+    point: Vector
+    public: Vector
+    memory: Vector
+    samples: Whole
+    step: Whole
+    seen: Whole
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,7 @@ from hedgerow.core.domain import Domain
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.games import Games
 from hedgerow.core.lattice import Array, clip_to_lattice
+from hedgerow.core.layout import Matrix, Vector, Whole
 from hedgerow.core.losses import Family, Linear
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
@@ -46,24 +47,24 @@ ANNOUNCED = {"Leader.rounds": Channel.TIMING, "Leader.point": Channel.BROADCASTS
 class Leader(Broadcast):
     """The point to play: the regularised leader on the decoded sums."""
 
-    point: Array
+    point: Vector
 
 
 @dataclass(frozen=True)
 class Gradients(Upload):
     """The gradients of one client since its last upload; filtered and noisy, or exact."""
 
-    gradients: Array
+    gradients: Vector
 
 
 @dataclass(frozen=True)
 class ClientState:
     """The point to play, gradients since the last upload, and the filter: uploads, memory."""
 
-    point: Array
-    gradients: Array
-    uploads: np.ndarray
-    filtered: Array
+    point: Vector
+    gradients: Vector
+    uploads: Whole
+    filtered: Matrix
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,7 @@ from hedgerow.core.buffer import Buffer
 from hedgerow.core.certificate import Channel
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
+from hedgerow.core.layout import Matrix, Vector
 from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
@@ -43,7 +44,7 @@ Placement = Literal["leaf", "vertex"]
 class GradientSum(Upload):
     """Gradients of one client, summed over a batch or along a path; exact or with noise."""
 
-    gradients: Array
+    gradients: Vector
 
 
 @dataclass(frozen=True)
@@ -63,12 +64,12 @@ class ClientState:
 
     phase: int
     at: int
-    point: Array
-    corners: Array
+    point: Vector
+    corners: Matrix
     used: int
     seen: int
-    path: Array
-    sums: Array
+    path: Matrix
+    sums: Matrix
     records: Buffer
 
 
@@ -212,9 +213,9 @@ class ServerState:
 
     phase: int
     at: int
-    point: Array
-    corners: Array
-    path: Array
+    point: Vector
+    corners: Matrix
+    path: Matrix
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ from hedgerow.algorithms.shared.following import first_awake
 from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import Channel
-from hedgerow.core.lattice import Array, Units, from_units, to_units
+from hedgerow.core.lattice import Array, from_units, to_units
+from hedgerow.core.layout import UnitVector, Vector, Whole
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import Context, RunState, Trace
@@ -41,16 +42,16 @@ class NextBlock(Broadcast):
 class NoisySums(Upload):
     """The losses of every expert at one client in the counted rounds of a block, with noise."""
 
-    losses: Array
+    losses: Vector
 
 
 @dataclass(frozen=True)
 class ClientState:
     """The expert to follow, the number of rounds still to count, and the losses counted so far."""
 
-    expert: np.ndarray
-    left: np.ndarray
-    losses: Units
+    expert: Whole
+    left: Whole
+    losses: UnitVector
 
 
 @dataclass(frozen=True)

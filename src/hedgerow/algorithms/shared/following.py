@@ -9,7 +9,8 @@ import numpy as np
 
 from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.core.certificate import Channel
-from hedgerow.core.lattice import Array, Units, to_units
+from hedgerow.core.lattice import Array, to_units
+from hedgerow.core.layout import UnitVector, Whole
 from hedgerow.core.messages import Broadcast
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Context
@@ -48,8 +49,8 @@ def first_awake(expert: np.ndarray, awake: np.ndarray | None) -> np.ndarray:
 class ClientState:
     """The expert to follow, and the losses since the last upload, in lattice units."""
 
-    expert: np.ndarray
-    losses: Units
+    expert: Whole
+    losses: UnitVector
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import numpy as np
 from hedgerow.core.block import CACHE_ELEMENTS, Block
 from hedgerow.core.certificate import Certificate, Channel, not_private
 from hedgerow.core.lattice import UNITS_PER_LOSS, Array, Units, to_units
+from hedgerow.core.layout import UnitVector
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import RunState, Trace
@@ -26,22 +27,22 @@ class LossSums(Upload):
     The sums are exact, so an observer of this message must be trusted.
     """
 
-    losses: Units
+    losses: UnitVector
 
 
 @dataclass(frozen=True)
 class Totals(Broadcast):
     """The losses of every expert over all clients and rounds so far, in lattice units."""
 
-    losses: Units
+    losses: UnitVector
 
 
 @dataclass(frozen=True)
 class ClientState:
     """The totals of the last broadcast, and the losses since then."""
 
-    totals: Units
-    losses: Units
+    totals: UnitVector
+    losses: UnitVector
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ def _known(
 class ServerState:
     """The losses of every expert over all clients so far, in lattice units."""
 
-    totals: Units
+    totals: UnitVector
 
 
 @dataclass(frozen=True)

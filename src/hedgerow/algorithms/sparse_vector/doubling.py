@@ -210,6 +210,7 @@ class Doubling(AlgorithmSpec):
             certificate=self._certificate(setting, server),
             advance=server.advance,
             log_likelihood=server.log_likelihood,
+            switches_left=None,  # a new epoch begins when they are used up
             parameters={**chosen, "first_guess": first, "wrong_doubling_at_most": wrong},
         )
 

@@ -15,6 +15,7 @@ import numpy as np
 from hedgerow.algorithms.shared.following import CurrentExpert
 from hedgerow.algorithms.sparse_vector.sparse_vector import Selector, ServerState
 from hedgerow.core.lattice import Array, Units, from_units, to_units
+from hedgerow.core.layout import UnitVector
 from hedgerow.core.noise import Noise
 
 
@@ -22,7 +23,7 @@ from hedgerow.core.noise import Noise
 class EpochState(ServerState):
     """The state of a sparse-vector server, plus the totals when the epoch began (`origin`)."""
 
-    origin: Units
+    origin: UnitVector
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from hedgerow.core.block import Block
 from hedgerow.core.certificate import Certificate, PrivacyCurve, Proof, trusted_server
 from hedgerow.core.environment import MASKS_AND_DELAYS
 from hedgerow.core.lattice import Array, Units, from_units, round_to_lattice, to_units
+from hedgerow.core.layout import Extended, UnitVector
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, RunState, SpecTraits, Trace
 from hedgerow.core.setting import Setting
@@ -47,10 +48,10 @@ class ServerState:
     is its total loss when the run began, and `switches` counts the draws so far.
     """
 
-    totals: Units
+    totals: UnitVector
     expert: int
     base: int
-    noisy_threshold: float
+    noisy_threshold: Extended
     switches: int
 
 
@@ -77,6 +78,10 @@ class Selector:
 
     def spent(self, state: ServerState) -> bool:
         return state.switches >= self.switches
+
+    def switches_left(self, state: ServerState) -> int | None:
+        """The draws that are still allowed."""
+        return self.switches - state.switches
 
     def message(self, state: ServerState) -> CurrentExpert:
         return CurrentExpert(
@@ -361,6 +366,7 @@ class SparseVector(AlgorithmSpec):
             advance=server.advance,
             common_play=attrgetter("expert"),
             log_likelihood=server.log_likelihood,
+            switches_left=server.switches_left,
             parameters=parameters,
         )
 

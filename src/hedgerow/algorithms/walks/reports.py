@@ -17,6 +17,7 @@ import numpy as np
 from hedgerow.core.block import Block, Side
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import Array, round_to_lattice
+from hedgerow.core.layout import Flag, Value, Vector
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import Context
@@ -35,17 +36,17 @@ class NoisyReport(Upload):
     The variance is 0 if there is no noise. A client that does not report sends zeros.
     """
 
-    values: Array
-    variance: Array | float
+    values: Vector
+    variance: Value | float
 
 
 @dataclass(frozen=True)
 class ReporterState:
     """The record to report, its public size, and whether the client reports it."""
 
-    record: Array
-    size: Array
-    reporting: np.ndarray
+    record: Vector
+    size: Value
+    reporting: Flag
 
 
 @dataclass(frozen=True)

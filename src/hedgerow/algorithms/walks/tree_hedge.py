@@ -33,6 +33,7 @@ from hedgerow.core.certificate import Certificate, Channel, Proof
 from hedgerow.core.environment import Feature
 from hedgerow.core.games import Games
 from hedgerow.core.lattice import UNITS_PER_LOSS, Array, Units
+from hedgerow.core.layout import Vector
 from hedgerow.core.losses import Gains, Linear
 from hedgerow.core.messages import Broadcast
 from hedgerow.core.noise import NoiseSource
@@ -53,7 +54,7 @@ ANNOUNCED = {"NoisyTotals.rounds": Channel.TIMING, "NoisyTotals.losses": Channel
 class NoisyTotals(Broadcast):
     """The noisy running sums of all experts."""
 
-    losses: Array
+    losses: Vector
 
 
 def _units(sums: Array) -> Units:

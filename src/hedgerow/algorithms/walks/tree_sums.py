@@ -41,6 +41,7 @@ from hedgerow.core.certificate import (
 )
 from hedgerow.core.errors import Unsupported
 from hedgerow.core.lattice import Array, Units, from_units, round_to_lattice, to_units
+from hedgerow.core.layout import UnitVector
 from hedgerow.core.losses import Gains
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import Context, RunState
@@ -64,7 +65,7 @@ NodeNoise = GaussianNoise | AdditiveNoise
 class ReporterState:
     """The charges since the last upload, in lattice units."""
 
-    losses: Units
+    losses: UnitVector
 
 
 @dataclass(frozen=True)

@@ -32,6 +32,7 @@ from hedgerow.algorithms.walks.walk_leader import (
 from hedgerow.core.certificate import Assumption, Guarantee, Proof
 from hedgerow.core.errors import Unsupported
 from hedgerow.core.lattice import Array
+from hedgerow.core.layout import Vector
 from hedgerow.core.losses import Gains, Linear
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, SpecTraits
@@ -74,7 +75,7 @@ def leads(sums: Array, gains: bool) -> tuple[np.ndarray, Array]:
 class BatchState(ServerState):
     """The noisy sums, those after the last whole batch, and the rounds until this batch ends."""
 
-    shown: Array
+    shown: Vector
     left: int
 
 

@@ -28,6 +28,7 @@ from hedgerow.core.block import Block
 from hedgerow.core.certificate import Channel, Proof
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array
+from hedgerow.core.layout import Vector
 from hedgerow.core.losses import Gains, Linear
 from hedgerow.core.messages import Broadcast
 from hedgerow.core.noise import Noise, NoiseSource
@@ -44,7 +45,7 @@ ANNOUNCED = {"NoisySums.rounds": Channel.TIMING, "NoisySums.sums": Channel.BROAD
 class NoisySums(Broadcast):
     """The sum of all noisy reports so far, for each expert."""
 
-    sums: Array
+    sums: Vector
 
 
 def leader(sums: Array, gains: bool, awake: np.ndarray | None = None) -> np.ndarray:
@@ -62,7 +63,7 @@ def leader(sums: Array, gains: bool, awake: np.ndarray | None = None) -> np.ndar
 class ClientState(ReporterState):
     """The record to report, and the noisy sums of the last broadcast."""
 
-    sums: Array
+    sums: Vector
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ class LeadingClient(Reporter):
 class DeciderState:
     """The noisy sums of the last broadcast."""
 
-    sums: Array
+    sums: Vector
 
 
 @dataclass(frozen=True)
@@ -143,7 +144,7 @@ class ServerState:
     """
 
     reported: int
-    sums: Array
+    sums: Vector
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,7 @@ from hedgerow.algorithms.walks.walk_leader import ServerState as NoisySum
 from hedgerow.core.block import Block, Side
 from hedgerow.core.certificate import Channel, Proof
 from hedgerow.core.lattice import Array
+from hedgerow.core.layout import Matrix, Vector, WholeVector
 from hedgerow.core.losses import Gains, Linear
 from hedgerow.core.messages import Broadcast
 from hedgerow.core.noise import Noise, NoiseSource
@@ -57,7 +58,7 @@ Follow = Literal["choice", "mean"]
 class Forecast(Broadcast):
     """The forecast that is followed: one number for each expert; the largest is played."""
 
-    values: Array
+    values: Vector
 
 
 @dataclass(frozen=True)
@@ -86,11 +87,11 @@ class ServerState:
     """
 
     reported: int
-    recent: Array
-    sums: Array
-    picks: np.ndarray
-    scores: Array
-    covariance: Array
+    recent: Matrix
+    sums: Vector
+    picks: WholeVector
+    scores: Vector
+    covariance: Matrix
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ from hedgerow.audits.cases.releases import less_noise, release_cases
 from hedgerow.core.certificate import Observer
 from hedgerow.core.convex import Huber
 from hedgerow.core.lattice import Array, round_to_lattice
+from hedgerow.core.layout import Flag, Vector
 from hedgerow.core.losses import Family
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm
@@ -49,8 +50,8 @@ FLAT = Huber(radius=1.0, target=2.0, threshold=1.0)  # linear in the whole ball
 class TwiceState(ClientState):
     """The same, with the first record of the step, and whether it is still to come."""
 
-    first: Array
-    fresh: np.ndarray
+    first: Vector
+    fresh: Flag
 
 
 class UsedTwice(SamplingClient):

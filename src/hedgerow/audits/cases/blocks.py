@@ -23,7 +23,8 @@ from hedgerow.algorithms.phases.blocks import (
 from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.audits.case import WHOLE, AuditCase, Verdict
 from hedgerow.audits.cases.parts import peer_curve
-from hedgerow.core.lattice import Array, Units, to_units
+from hedgerow.core.lattice import Array, to_units
+from hedgerow.core.layout import UnitVector
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.setting import Setting
@@ -33,7 +34,7 @@ CLIENTS, EXPERTS, BLOCKS = 200, 50, 4
 
 @dataclass(frozen=True)
 class OverlapState(ClientState):
-    last: Units
+    last: UnitVector
 
 
 @dataclass(frozen=True)
@@ -67,7 +68,7 @@ class OverlappingServer(BlockServer):
 
 @dataclass(frozen=True)
 class OpenState(ServerState):
-    totals: Units
+    totals: UnitVector
 
 
 @dataclass(frozen=True)

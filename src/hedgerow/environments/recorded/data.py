@@ -32,6 +32,18 @@ def directories(here: bool = False) -> list[Path]:
     ]
 
 
+def beside(name: str, folder: Path) -> str:
+    """Return the absolute path of a file that a study file in `folder` names, if there is one.
+
+    It is looked for in the folder of `--data`, then in `folder`, then as `find` does. A name that
+    is not found stays as it is: it is reported when the file is read.
+    """
+    for place in (*_named(CHOSEN), folder, *directories(here=True)):
+        if (place / name).is_file():
+            return str((place / name).absolute())
+    return name
+
+
 def find(name: str, source: str = "", *, here: bool = False) -> Path:
     """Return the file called `name` in a data folder; `source` states where to get it."""
     return find_any((name,), source, here=here)
@@ -44,7 +56,7 @@ def find_any(names: Sequence[str], source: str, *, here: bool = False) -> Path:
         for name in names:
             if (place / name).is_file():
                 return place / name
-    looked = " or ".join(str((place / names[0]).absolute()) for place in places)
+    looked = " or ".join(dict.fromkeys(str((place / names[0]).absolute()) for place in places))
     get = f"Get it from {source} and put it there" if source else "Put it there"
     raise MissingData(
         f"Data file {names[0]!r} not found at {looked}. {get}, or name its folder with --data DIR."

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
@@ -174,7 +175,7 @@ class Recorded(Recording):
     ----------
     path
         The file, relative to the folder of `--data`, the current folder or a data folder; or
-        absolute.
+        absolute. In a study file it is relative to that file.
     missing
         "absent": gaps are allowed. A client without a row in a round, or with an empty one, is
         absent in it, and an expert without a loss sleeps. Where the gaps are is public: it is not
@@ -194,6 +195,14 @@ class Recorded(Recording):
 
     def __post_init__(self) -> None:
         check_missing(self.missing)
+        given: object = self.path
+        if not isinstance(given, str | PathLike):
+            shape = f" of shape {np.shape(given)}" if isinstance(given, np.ndarray) else ""
+            raise InvalidValue(
+                f"Expected path to name a file, got {type(given).__name__}{shape}. "
+                "For losses in an array use hr.RecordedArray(losses)."
+            )
+        object.__setattr__(self, "path", fspath(given))
 
     @cached_property
     def _read(self) -> tuple[Array, Gaps, tuple[str, ...]]:

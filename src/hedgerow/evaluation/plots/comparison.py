@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from textwrap import fill, shorten
+from textwrap import fill
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -115,7 +115,7 @@ def plot_comparison(
             [],
             color=COLOURS[i % len(COLOURS)],
             marker="o",
-            label=f"{letter} = {shorten(name, 110, placeholder='…')}".replace("$", r"\$"),
+            label=fill(f"{letter} = {name}", 150).replace("$", r"\$"),
         )
         for i, (letter, name) in enumerate(runs.items())
     ]

@@ -22,6 +22,7 @@ from hedgerow.evaluation.plots.canvas import (
     spread_labels,
     tidy,
 )
+from hedgerow.evaluation.plots.roles import Role, coloured, legend
 from hedgerow.evaluation.recorder import RunResult
 
 MOST = len(COLOURS)  # lines in one panel
@@ -111,9 +112,9 @@ def panels(labels: Sequence[str]) -> list[tuple[str, dict[str, str]]]:
     ]
 
 
-def _draw(axes: Axes, lines: Mapping[str, Line]) -> None:
+def _draw(axes: Axes, lines: Mapping[str, Line], colours: Sequence[str]) -> None:
     tidy(axes)
-    for (name, line), colour in zip(lines.items(), COLOURS, strict=False):
+    for (name, line), colour in zip(lines.items(), colours, strict=True):
         style = "--" if line.dashed else "-"
         axes.plot(line.rounds, line.mean, color=colour, linewidth=2, linestyle=style, label=name)
         axes.plot(*line.end, color=colour, marker="o", markersize=4, clip_on=False)
@@ -134,7 +135,7 @@ def _at_its_end(line: Line, last: float) -> str:
     )
 
 
-def _name_ends(axes: Axes, lines: Mapping[str, Line], gap: float) -> None:
+def _name_ends(axes: Axes, lines: Mapping[str, Line], colours: Sequence[str], gap: float) -> None:
     """Write the name and last value of every line to the right of the panel.
 
     A dotted leader joins the name to the end of the line. A line that ends early has none, because
@@ -144,7 +145,7 @@ def _name_ends(axes: Axes, lines: Mapping[str, Line], gap: float) -> None:
     heights = [line.end[1] if np.isfinite(line.end[1]) else 0.0 for line in lines.values()]
     places = spread_labels(heights, (high - low) * gap, high)
     for (name, line), height, place, colour in zip(
-        lines.items(), heights, places, COLOURS, strict=False
+        lines.items(), heights, places, colours, strict=True
     ):
         known = np.isfinite(line.end[1])
         axes.annotate(
@@ -178,12 +179,13 @@ def plot_regret_over_time(
     title: str,
     note: str = "",
     reach: float = 1.0,
+    roles: Mapping[str, Role] | None = None,
     dashed: Collection[str] = (),
 ) -> None:
     """Draw the mean regret of every label with a 95 % band over seeds, on one scale.
 
-    `reach` is the most that one round can add to a regret. Lines of the labels in `dashed` are
-    dashed.
+    `reach` is the most that one round can add to a regret. `roles` give the colours: a name has the
+    same one in all panels. Lines of the labels in `dashed` are dashed.
     """
     groups: dict[str, list[RunResult]] = {}
     for result in results:
@@ -194,6 +196,16 @@ def plot_regret_over_time(
     }
     shared = panels(list(lines))
     last = max(line.end[0] for line in lines.values())
+    known = {} if roles is None else roles
+    colours = coloured(
+        (known[label], name) for _, names in shared for label, name in names.items() if roles
+    )
+
+    def shades(names: Mapping[str, str]) -> Sequence[str]:
+        if roles is None:
+            return COLOURS[: len(names)]
+        return [colours[known[label], name] for label, name in names.items()]
+
     room = LETTER * max(
         len(name) + max(8, 2 + len(_at_its_end(lines[label], last)))
         for _, part in shared
@@ -206,7 +218,7 @@ def plot_regret_over_time(
         figure, places = _several(title, len(shared), WIDTH + room)
     lowest = min((float(np.nanmin(line.band[0])) for line in lines.values()), default=0.0)
     for axes, (heading, names) in zip(places, shared, strict=True):
-        _draw(axes, {name: lines[label] for label, name in names.items()})
+        _draw(axes, {name: lines[label] for label, name in names.items()}, shades(names))
         axes.set_xlim(0, last)
         axes.set_title(heading.replace("$", r"\$"), fontsize=10, loc="left")
         axes.set_ylabel("regret (mean over clients)")
@@ -215,7 +227,8 @@ def plot_regret_over_time(
         _name_ends(
             axes,
             {name: lines[label] for label, name in names.items()},
+            shades(names),
             0.055 if len(shared) == 1 else 0.085,
         )
-    footnote(figure, note)
+    footnote(figure, "; ".join(filter(None, (note, legend(known.values())))))
     figure.savefig(path, dpi=150)

@@ -135,17 +135,17 @@ def _others(statement: Statement, worst: Exposure, shown: Mapping[int, Exposure]
         return ""
     rates = listed(
         [
-            f"in {counted(count, 'round')} {at_most(each.even_guess)}"
+            f"with {counted(count, 'record')} {at_most(each.even_guess)}"
             for count, each in shown.items()
         ]
     )
     if statement.lead > 1:
-        return f" For a person with fewer records: {rates} times in 100."
+        return f" A person with fewer records is protected more: {rates} times in 100."
     if statement.details.records_per_client is not None or worst.even_guess >= WORTHLESS:
         return ""
     return (
-        f" A person in more rounds is protected less: {rates} times in 100 "
-        f"(rounds one person may be in: {OPEN})."
+        f" A person with more records is protected less: {rates} times in 100 "
+        f"(records that one person may have: {OPEN})."
     )
 
 
@@ -164,7 +164,7 @@ def person_words(statement: Statement) -> str:
     )
     begin = f"One record is {one}: not a person, not a client."
     if records is None:
-        return f"{begin} {_growth(statement)} Rounds one person may be in: {OPEN}."
+        return f"{begin} {_growth(statement)} Records that one person may have: {OPEN}."
     if statement.most == 1:
         return f"{begin} A person has at most one record."
     here = _point_words(statement.of_records(records))
@@ -189,7 +189,7 @@ def _covered(unit: UnitRecord) -> str:
 def _growth(statement: Statement) -> str:
     """What the records of one person cost together."""
     if not statement.algorithm.separate:
-        return "A person in k rounds gets k times epsilon (and a larger delta)."
+        return "A person with k records gets k times epsilon (and a larger delta)."
     curves = [curve_of(curve) for curve, _ in statement.protecting]
     inside = [curve.curve if isinstance(curve, Quoted) else curve for curve in curves]
     mus = [curve.mu for curve in inside if isinstance(curve, GaussianDP)]
@@ -209,7 +209,8 @@ def audit_words(statement: Statement) -> str:
     """The result and its confidence, then the strongest attacks."""
     audit = statement.audit
     if audit is None:
-        return "not audited"
+        command = f"hedgerow statement {statement.run.run} --audit"
+        return f"not audited. To attack the algorithm and state the result: `{command}`"
     attacks, planted = (
         [row for row in audit.rows if (row.expected == "violated") is bad] for bad in (False, True)
     )

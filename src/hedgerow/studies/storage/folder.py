@@ -27,8 +27,10 @@ from hedgerow.records import schema
 from hedgerow.records.build import algorithm_record
 from hedgerow.records.provenance import code, seeded_noise, versions
 from hedgerow.records.schema import FILE, STAMP, AlgorithmRecord, RunRecord, to_json
-from hedgerow.studies.config import to_table
+from hedgerow.studies.config import to_table, with_paths
+from hedgerow.studies.storage.digest import write_digest
 from hedgerow.studies.storage.identity import fingerprints
+from hedgerow.studies.storage.place import check_new
 from hedgerow.studies.storage.results import Kept
 from hedgerow.studies.study import Study
 
@@ -45,8 +47,8 @@ class RunFolder:
 
 def _reserve(out: Path | None, name: str) -> tuple[Path, Path]:
     """Create a hidden folder to write in, and reserve its final name; two runs never share one."""
-    if out is not None and out.exists():
-        raise InvalidValue(f"--out {out} already exists. Choose another folder or delete it.")
+    if out is not None:
+        check_new(out)
     base = Path("runs") / f"{datetime.now():%Y%m%d-%H%M%S}-{name}" if out is None else out
     for number in count(1):
         final = base if number == 1 or out is not None else base.with_name(f"{base.name}-{number}")
@@ -120,7 +122,8 @@ def write_study(
 ) -> RunRecord:
     """Write a study into a folder and return its privacy record.
 
-    `summary.json` holds the figures, `privacy.json` the certificates.
+    `summary.json` holds the figures, `privacy.json` the certificates, `digest.json` a hash of every
+    file.
 
     Parameters
     ----------
@@ -133,7 +136,8 @@ def write_study(
     losses
         The fingerprints of the losses by label. None: they are computed.
     """
-    (folder / "config.toml").write_text(tomli_w.dumps(to_table(study.config)), encoding="utf-8")
+    config = with_paths(to_table(study.config), Path())  # runs from any folder
+    (folder / "config.toml").write_text(tomli_w.dumps(config), encoding="utf-8")
     curves, finals = [], []
     for r in study.results:
         for metric, values in {"loss": r.loss, "regret": r.regret, **r.figures}.items():
@@ -172,6 +176,7 @@ def write_study(
     if study.kept:
         _write_kept(study.kept, folder)
     study.plot(folder / "regret.png")
+    write_digest(folder)
     return record
 
 
@@ -215,7 +220,7 @@ def _whole_losses(environment: Environment) -> str | None:
 
 
 def _algorithms(study: Study) -> list[AlgorithmRecord]:
-    config = to_table(study.config)
+    config = with_paths(to_table(study.config), Path())
     algorithms = []
     for row, entry in zip(config["algorithms"], study.config.algorithms, strict=True):
         choices = {key: value for key, value in row.items() if key not in ("label", "environment")}

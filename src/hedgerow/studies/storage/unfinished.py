@@ -24,6 +24,7 @@ import tomli_w
 
 from hedgerow.core.errors import Interrupted, InvalidValue
 from hedgerow.studies.storage.identity import Table, differences
+from hedgerow.studies.storage.place import check_new
 from hedgerow.studies.storage.results import ResultStore
 
 try:
@@ -191,9 +192,9 @@ def _candidates(out: Path | None, name: str) -> Iterator[Path]:
     yield from (base.with_name(f"{base.name}-{number}") for number in count(2))
 
 
-def _check_free(out: Path) -> None:
-    if out.exists():
-        raise InvalidValue(f"--out {out} already exists. Choose another folder or delete it.")
+def check_free(out: Path) -> None:
+    """Raise unless a run can be written to `out`."""
+    check_new(out)
     path = hidden(out)
     if not path.exists():
         return
@@ -216,7 +217,7 @@ def new_run(
 ) -> Iterator[Unfinished]:
     """Begin a run. If the body succeeds, its `draft` becomes the run folder `final`."""
     if out is not None:
-        _check_free(out)
+        check_free(out)
     study = identity["studies"]["study"]
     seeds, total = study["seeds"], study["seeds"] * len(study["algorithms"])
     record = {
@@ -259,7 +260,7 @@ def _take_name(new: Path, out: Path | None, name: str) -> Path:
             raise
         return hidden(final)
     assert out is not None
-    _check_free(out)
+    check_free(out)
     raise InvalidValue(f"Another process has just created --out {out}. Choose another folder.")
 
 

@@ -1,0 +1,76 @@
+"""`hedgerow runs`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from hedgerow.cli.options import Debug, Json
+from hedgerow.cli.output import OUT, print_json
+from hedgerow.cli.tables import new_table
+from hedgerow.core.errors import InvalidValue
+from hedgerow.core.text import one_line
+from hedgerow.studies.storage.listing import ListedRun, listed_runs
+from hedgerow.studies.storage.unfinished import RUNS, all_unfinished
+
+
+def runs(
+    folder: Annotated[Path, typer.Argument(help="The folder to look in.")] = RUNS,
+    tag: Annotated[
+        list[str] | None,
+        typer.Option("--tag", help="Only runs with this tag; may be repeated."),
+    ] = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """List the runs in a folder, the latest first.
+
+    Each run is shown with its title, date, algorithms, regrets and tags.
+
+    Example: hedgerow runs --tag paper
+
+    A study gets tags from `tags = ["paper"]` in its TOML file, or from `hedgerow run --tag paper`.
+    """
+    if not folder.is_dir():
+        raise InvalidValue(f"There is no folder {folder}. Name the folder with your runs.")
+    found = [run for run in listed_runs(folder) if {*(tag or [])} <= {*run.tags}]
+    unfinished = all_unfinished(folder)
+    if json:
+        print_json(
+            {
+                "runs": [run.to_dict() for run in found],
+                "unfinished": [str(run.final) for run in unfinished],
+            }
+        )
+        return
+    if found:
+        table = new_table(("run", "title", "written", "regret", "tags"))
+        for run in found:
+            table.add_row(*map(Text, _cells(run)))
+        OUT.print(table)
+    else:
+        OUT.print(f"No finished runs in {folder}.", markup=False)
+    for left in unfinished:
+        OUT.print(
+            f"unfinished: {left.final}, {left.words()}; {left.command}",
+            markup=False,
+            soft_wrap=True,
+        )
+
+
+def _cells(run: ListedRun) -> tuple[str, ...]:
+    """Run, title, date, one line for each algorithm, tags."""
+    if run.problem is not None:
+        return (str(run.path), one_line(run.problem), "", "", "")
+    regrets = dict(run.regrets)
+    lines = [
+        f"{one_line(label)}: {regrets[label]}"
+        if label in regrets
+        else f"{one_line(name)}, deployed"
+        for label, name in run.algorithms
+    ]
+    date = one_line(run.written.replace("T", " ")[:16])
+    return str(run.path), one_line(run.title), date, "\n".join(lines), one_line(", ".join(run.tags))

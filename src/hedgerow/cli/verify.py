@@ -1,0 +1,82 @@
+"""`hedgerow verify RUN`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from hedgerow.cli.options import Debug, Json, Plugins, prepare
+from hedgerow.cli.output import OUT, print_json
+from hedgerow.core.errors import HedgerowError, InvalidValue
+from hedgerow.studies.rebuild import check_certificates
+from hedgerow.studies.storage.digest import Verdict, write_digest
+from hedgerow.studies.storage.digest import verify as verify_digest
+from hedgerow.studies.storage.finished import finished_record
+
+
+def verify(
+    run: Annotated[
+        Path,
+        typer.Argument(help="A run folder that `hedgerow run` or `record_deployment` wrote."),
+    ],
+    key: Annotated[
+        Path | None,
+        typer.Option(
+            "--key", metavar="PUBLIC.pem", help="The Ed25519 public key that must have signed."
+        ),
+    ] = None,
+    sign: Annotated[
+        Path | None,
+        typer.Option(
+            "--sign", metavar="PRIVATE.pem", help="Sign the run with this Ed25519 key, if it is ok."
+        ),
+    ] = None,
+    json: Json = False,
+    plugin: Plugins = None,
+    debug: Debug = False,
+) -> int:
+    """Check that a run folder is as it was written, and its certificates as they must be.
+
+    Every file is compared with digest.json, and every certificate is computed again from the
+    recorded choices.
+
+    Example: hedgerow verify runs/my-study --key public.pem
+
+    Without a signature this finds changes by accident only. If the variable HEDGEROW_KEY names a
+    private key, runs are signed as they are written. Exit code 1: something differs.
+    """
+    prepare(plugin)
+    record = finished_record(run)
+    found = verify_digest(run, key)
+    differences = list(found.differences)
+    try:
+        check_certificates(record, run)
+    except HedgerowError as error:
+        differences.append(str(error))
+    if sign is not None:
+        if differences:
+            raise InvalidValue(f"{run} is not signed: {differences[0]}.")
+        write_digest(run, sign)
+        found = verify_digest(run, key)
+    ok = found.ok and not differences
+    if json:
+        print_json(_document(run, found, differences, ok))
+        return 0 if ok else 1
+    for line in differences:
+        OUT.print(f"differs: {line}", markup=False, soft_wrap=True)
+    OUT.print(f"{'ok' if ok else 'not ok'}: {run}, {found.words()}", markup=False, soft_wrap=True)
+    OUT.print(f"sha256 {found.sha256}", markup=False, soft_wrap=True)
+    return 0 if ok else 1
+
+
+def _document(run: Path, found: Verdict, differences: list[str], ok: bool) -> dict[str, object]:
+    return {
+        "run": str(run),
+        "ok": ok,
+        "differences": differences,
+        "sha256": found.sha256,
+        "signer": found.signer,
+        "signer_known": found.known,
+    }

@@ -1,0 +1,189 @@
+"""Rebuild the certificates of a run from the choices that it records, and compare.
+
+A file can be edited. What the recorded choices guarantee cannot: it is computed again.
+"""
+
+from __future__ import annotations
+
+import ast
+import tomllib
+from collections.abc import Mapping
+from dataclasses import asdict
+from math import isclose
+from pathlib import Path
+from typing import Any
+
+from hedgerow.algorithms.registry import ALGORITHMS
+from hedgerow.core import convex, domain, losses
+from hedgerow.core.errors import HedgerowError, InvalidValue, MissingData
+from hedgerow.core.losses import Family
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec
+from hedgerow.core.setting import LOSSES, Setting
+from hedgerow.engines.learner import private_algorithm
+from hedgerow.records.build import algorithm_record
+from hedgerow.records.provenance import PACKAGE, hash_of
+from hedgerow.records.schema import AlgorithmRecord, RunRecord
+from hedgerow.studies.config import StudyConfig, from_table, to_table, typed
+from hedgerow.studies.storage.folder import draws_afresh
+
+SAME = 1e-9  # other versions of libraries may round differently
+FAMILIES = {
+    name: value
+    for module in (losses, convex, domain)
+    for name, value in vars(module).items()
+    if isinstance(value, type) and value.__module__ == module.__name__
+}
+
+
+def check_certificates(run: RunRecord, folder: Path) -> None:
+    """Raise if a certificate of a run is not what the recorded choices give.
+
+    Parameters
+    ----------
+    run
+        The record of the run, as it was read.
+    folder
+        The run folder. The choices of a study are in its `config.toml`, those of a deployment in
+        the record itself.
+    """
+    file = folder / "config.toml"
+    config = _config(file, run) if file.is_file() else None
+    if config is None and run.played is None:
+        raise InvalidValue(f"{folder} has no config.toml, so {run.title!r} cannot be checked.")
+    for recorded in run.algorithms:
+        again = _deployed(recorded) if config is None else _studied(recorded, config)
+        found = first_difference(_compared(recorded), _compared(again))
+        if found is not None:
+            place, was, now = found
+            raise InvalidValue(
+                f"{folder / 'privacy.json'} is not the certificate of {recorded.label!r}: "
+                f"{place} is {was}, but the recorded choices give {now}. {_advice(run)}"
+            )
+
+
+def _advice(run: RunRecord) -> str:
+    if hash_of(PACKAGE)[0] != run.code.sha256:
+        return "Other code wrote the run: use that version, or run it again."
+    return "The file was changed. Run it again."
+
+
+def _compared(record: AlgorithmRecord) -> dict[str, Any]:
+    """What must agree; guarantees and mechanisms by name. The data themselves are not compared."""
+    table = {key: value for key, value in asdict(record).items() if key != "losses"}
+    table["guarantees"] = _by_name(table["guarantees"], "observer")
+    table["mechanisms"] = _by_name(table["mechanisms"], "purpose")
+    return table
+
+
+def _by_name(rows: list[dict[str, Any]], key: str) -> dict[str, Any]:
+    """Rows by name; the second of the same name is called `name #2`, and so on."""
+    found: dict[str, Any] = {}
+    for row in rows:
+        same = sum(name.split(" #")[0] == row[key] for name in found)
+        found[f"{row[key]} #{same + 1}" if same else row[key]] = row
+    return found
+
+
+def first_difference(one: Any, other: Any, place: str = "") -> tuple[str, Any, Any] | None:
+    """Where two plain values differ, and both values there; None if they are the same.
+
+    >>> first_difference({"a": [1, {"b": 2.0}]}, {"a": [1, {"b": 3.0}]})
+    ('a.1.b', 2.0, 3.0)
+    """
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple):
+        one, other = dict(enumerate(one)), dict(enumerate(other))
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        for key in dict.fromkeys((*one, *other)):
+            where = f"{place}.{key}" if place else str(key)
+            if key not in one or key not in other:
+                return where, one.get(key, "missing"), other.get(key, "missing")
+            found = first_difference(one[key], other[key], where)
+            if found is not None:
+                return found
+        return None
+    if isinstance(one, float | int) and isinstance(other, float | int):
+        return None if isclose(one, other, rel_tol=SAME) else (place, one, other)
+    return None if one == other else (place, one, other)
+
+
+def _config(file: Path, run: RunRecord) -> StudyConfig:
+    try:
+        return from_table(tomllib.loads(file.read_text(encoding="utf-8")))
+    except (OSError, ValueError, HedgerowError) as error:
+        plugins = ", ".join(run.code.plugins)
+        hint = f" The run used {plugins}: add --plugin FILE.py." if plugins else ""
+        raise InvalidValue(f"Cannot rebuild the study of {file}: {error}{hint}") from error
+
+
+def _studied(recorded: AlgorithmRecord, config: StudyConfig) -> AlgorithmRecord:
+    """The record of an algorithm of a study, as the study would be recorded now."""
+    table = to_table(config)
+    found = [
+        (row, entry)
+        for row, entry in zip(table["algorithms"], config.algorithms, strict=True)
+        if entry.label == recorded.label
+    ]
+    if not found:
+        raise InvalidValue(f"config.toml has no algorithm with the label {recorded.label!r}.")
+    ((row, entry),) = found
+    environment = config.environment_of(entry)
+    choices = {key: value for key, value in row.items() if key not in ("label", "environment")}
+    fresh = draws_afresh(environment)
+    try:
+        built = config.build(entry)
+    except MissingData:  # the data have moved: the record has the size of the game
+        built = entry.algorithm.build(_setting(recorded)).in_game(environment.traits)
+    return algorithm_record(
+        recorded.label,
+        built,
+        choices,
+        "drawn" if fresh else "recorded",
+        1 if fresh else config.seeds,
+        row.get("environment", table["environment"]),
+    )
+
+
+def _deployed(recorded: AlgorithmRecord) -> AlgorithmRecord:
+    """The record of a deployed learner, from the choices in its own record."""
+    name = str(recorded.choices.get("name"))
+    known = ("name", "absent")
+    given = {key: value for key, value in recorded.choices.items() if key not in known}
+    spec: AlgorithmSpec = typed(ALGORITHMS[name], given, name)
+    absent = recorded.choices.get("absent") is True
+    built: Algorithm = private_algorithm(spec, _setting(recorded), absent)
+    return algorithm_record(recorded.label, built, recorded.choices, "real")
+
+
+def _setting(recorded: AlgorithmRecord) -> Setting:
+    size = recorded.setting
+    family = family_of(size["family"]) if "family" in size else LOSSES
+    return Setting(
+        size["clients"],
+        size["experts"] if "experts" in size else size["coordinates"],
+        size["horizon"],
+        size.get("deciders"),
+        family,
+    )
+
+
+def family_of(text: str) -> Family:
+    """The loss family that prints as `text`; anything else is refused, and nothing is run.
+
+    >>> family_of("Gains(low=0.0, high=2.0)").bounds
+    (0.0, 2.0)
+    """
+    try:
+        found = _value(ast.parse(text, mode="eval").body)
+    except (SyntaxError, ValueError, TypeError, RecursionError) as error:
+        raise InvalidValue(f"Cannot rebuild the loss family {text!r}: {error}.") from error
+    if not isinstance(found, Family):
+        raise InvalidValue(f"Expected family={text!r} to be a loss family.")
+    return found
+
+
+def _value(node: ast.expr) -> Any:
+    if not isinstance(node, ast.Call):
+        return ast.literal_eval(node)
+    if not isinstance(node.func, ast.Name) or node.func.id not in FAMILIES or node.args:
+        raise ValueError("it is not a family of this package")
+    return FAMILIES[node.func.id](**{str(k.arg): _value(k.value) for k in node.keywords})

@@ -1,0 +1,179 @@
+"""The digest of a run folder: a hash of every file, and of all of them; signed if there is a key.
+
+A digest shows that files have changed. Only a signature shows who wrote them: anyone who changes a
+file can write a new digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hedgerow.core.errors import InvalidValue
+
+FILE = "digest.json"
+FORMAT = "hedgerow digest 1"
+KEY = "HEDGEROW_KEY"
+ADDED_LATER = ("statement",)  # what `hedgerow statement` writes into a run folder
+
+
+def hashes(folder: Path) -> dict[str, str]:
+    """The SHA-256 of every file of a run, by name; links count as what they are, not as a file."""
+    found = {}
+    for file in sorted(folder.rglob("*")):
+        name = file.relative_to(folder).as_posix()
+        if name == FILE or name.split("/")[0] in ADDED_LATER:
+            continue
+        if file.is_symlink():
+            found[name] = f"link to {os.readlink(file)}"
+        elif file.is_file():
+            found[name] = hashlib.sha256(file.read_bytes()).hexdigest()
+    return found
+
+
+def total(files: dict[str, str]) -> str:
+    """One hash of all names and hashes."""
+    return hashlib.sha256(json.dumps(sorted(files.items())).encode()).hexdigest()
+
+
+def write_digest(folder: Path, key: Path | None = None) -> None:
+    """Write the digest of a folder, signed with `key` or the key named by `HEDGEROW_KEY`."""
+    files = hashes(folder)
+    place = key or (Path(os.environ[KEY]) if os.environ.get(KEY) else None)
+    digest = {
+        "format": FORMAT,
+        "sha256": total(files),
+        "files": files,
+        "signature": None if place is None else _signature(total(files), place),
+    }
+    (folder / FILE).write_text(json.dumps(digest, indent=2), encoding="utf-8")
+
+
+def _signed_text(digest: str) -> bytes:
+    return f"{FORMAT}\n{digest}\n".encode()
+
+
+def _signature(digest: str, file: Path) -> dict[str, str]:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    key = _pem(file, lambda data: load_pem_private_key(data, None))
+    if not isinstance(key, Ed25519PrivateKey):
+        raise InvalidValue(
+            f"{file} is not an Ed25519 private key. "
+            "Make one with `openssl genpkey -algorithm ed25519`."
+        )
+    return {
+        "public_key": key.public_key().public_bytes_raw().hex(),
+        "signature": key.sign(_signed_text(digest)).hex(),
+    }
+
+
+def _pem(file: Path, read: Callable[[bytes], Any]) -> Any:
+    """The key in a PEM file."""
+    try:
+        return read(file.read_bytes())
+    except OSError as error:
+        raise InvalidValue(f"Cannot read the key {file}: {error.strerror}.") from error
+    except (ValueError, TypeError) as error:
+        raise InvalidValue(
+            f"{file} is not a key in PEM format without a password: {error}."
+        ) from error
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a digest shows.
+
+    Parameters
+    ----------
+    sha256
+        The hash of all files as they are now.
+    differences
+        What differs from the digest, in words.
+    signer
+        The public key that signed the digest, in hexadecimal digits. None: it is not signed.
+    known
+        Whether the signer is the expected one. None: nobody was expected.
+    """
+
+    sha256: str
+    differences: tuple[str, ...]
+    signer: str | None
+    known: bool | None
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing differs and an expected signer has signed."""
+        return not self.differences and self.known is not False
+
+    def words(self) -> str:
+        """Who signed."""
+        if self.signer is None:
+            return (
+                "not signed: a signature was expected"
+                if self.known is False
+                else "not signed: shows changes by accident only"
+            )
+        if self.known is None:
+            return f"signed by {self.signer}; give --key to check who that is"
+        return f"signed by {'the given key' if self.known else 'another key: ' + self.signer}"
+
+
+def verify(folder: Path, key: Path | None = None) -> Verdict:
+    """Compare a folder with its digest; the holder of the public key `key` must have signed it."""
+    if not (folder / FILE).is_file():
+        raise InvalidValue(f"{folder} has no {FILE}: it is not a run folder, or an old one.")
+    try:
+        digest = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        written: dict[str, str] = dict(digest["files"])
+        stated, signature = str(digest["sha256"]), digest["signature"]
+        if digest["format"] != FORMAT:
+            raise ValueError(f"its format is {digest['format']!r}")
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise InvalidValue(f"Cannot read {folder / FILE}: {error}.") from error
+    now = hashes(folder)
+    found = [
+        f"{name} has changed" for name in written if name in now and now[name] != written[name]
+    ]
+    found += [f"{name} is missing" for name in written if name not in now]
+    found += [f"{name} was added" for name in now if name not in written]
+    if total(written) != stated:
+        found.append(f"{FILE} does not agree with itself")
+    signer = None
+    if signature is not None:
+        signer = _signer(signature, stated)
+        if signer is None:
+            found.append("the signature is wrong")
+    expected = None if key is None else _public(key)
+    known = None if expected is None else signer == expected
+    return Verdict(total(now), tuple(found), signer, known)
+
+
+def _signer(signature: Any, digest: str) -> str | None:
+    """The public key if the signature is right, otherwise None."""
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    try:
+        key = str(signature["public_key"])
+        public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(key))
+        public.verify(bytes.fromhex(signature["signature"]), _signed_text(digest))
+    except (InvalidSignature, ValueError, KeyError, TypeError):
+        return None
+    return key
+
+
+def _public(file: Path) -> str:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+    key = _pem(file, load_pem_public_key)
+    if not isinstance(key, Ed25519PublicKey):
+        raise InvalidValue(f"{file} is not an Ed25519 public key.")
+    return key.public_bytes_raw().hex()

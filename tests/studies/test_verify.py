@@ -1,0 +1,278 @@
+"""What was edited is found: certificates against the recorded choices, files against their digest."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+import hedgerow as hr
+from hedgerow.algorithms.registry import ALGORITHMS
+from hedgerow.core.errors import HedgerowError, InvalidValue
+from hedgerow.core.setting import Setting
+from hedgerow.engines.learner import private_algorithm
+from hedgerow.records.build import algorithm_record, choices_of
+from hedgerow.records.schema import AlgorithmRecord, read_record, to_json
+from hedgerow.studies import rebuild
+from hedgerow.studies.config import load
+from hedgerow.studies.rebuild import check_certificates, family_of
+from hedgerow.studies.run import run_study
+from hedgerow.studies.storage.folder import write_study
+from support.command import STUDY, Command
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A finished run, not to be changed."""
+    folder = tmp_path_factory.mktemp("verify")
+    (folder / "study.toml").write_text(STUDY)
+    (folder / "results").mkdir()
+    write_study(
+        run_study(load(folder / "study.toml"), workers=1), folder / "results", Path("results")
+    )
+    return folder / "results"
+
+
+@pytest.fixture
+def made(hedgerow: Command, results: Path, tmp_path: Path) -> Command:
+    """The command beside a copy of the run, `results`."""
+    shutil.copytree(results, tmp_path / "results")
+    return hedgerow
+
+
+def _edit(folder: Path, change: Callable[[Any], object], file: str = "privacy.json") -> None:
+    table = json.loads((folder / file).read_text())
+    change(table)
+    (folder / file).write_text(json.dumps(table))
+
+
+def _claim_less(table: Any) -> None:
+    for guarantee in table["algorithms"][0]["guarantees"]:
+        if guarantee["curve"] is not None:
+            guarantee["curve"]["epsilon"] = 0.01
+
+
+def test_a_statement_of_an_edited_certificate_is_refused_by_name(
+    made: Command, tmp_path: Path
+) -> None:
+    _edit(tmp_path / "results", _claim_less)
+    answer = made("statement", "results")
+    assert answer.code == 2
+    assert "curve.epsilon is 0.01, but the recorded choices give 5.0" in answer.err
+    assert "'private'" in answer.err
+    assert "The file was changed. Run it again." in answer.err
+    assert not (tmp_path / "results" / "statement").exists()
+
+
+EDITS: dict[str, tuple[Callable[[Any], object], str]] = {
+    "fewer runs": (lambda t: t["algorithms"][0].update(runs=7), "runs is 7"),
+    "other choices": (
+        lambda t: t["algorithms"][0]["choices"].update(epsilon=0.1),
+        "choices.epsilon is 0.1, but the recorded choices give 5.0",
+    ),
+    "an assumption less": (
+        lambda t: next(
+            g["assumes"] for g in t["algorithms"][0]["guarantees"] if g["assumes"]
+        ).popitem(),
+        "is missing, but",
+    ),
+    "an observer less": (lambda t: t["algorithms"][0]["guarantees"].pop(), "is missing, but"),
+    "another proof": (
+        lambda t: t["algorithms"][0]["guarantees"][0].update(proof="none.md"),
+        "proof is none.md",
+    ),
+    "more clients": (
+        lambda t: t["algorithms"][0]["setting"].update(clients=200),
+        "setting.clients is 200, but the recorded choices give 2",
+    ),
+    "another label": (lambda t: t["algorithms"][0].update(label="mine"), "no algorithm with the"),
+}
+
+
+@pytest.mark.parametrize("case", list(EDITS))
+def test_every_part_of_a_certificate_is_compared(results: Path, tmp_path: Path, case: str) -> None:
+    change, reason = EDITS[case]
+    shutil.copytree(results, tmp_path / "results")
+    _edit(tmp_path / "results", change)
+    with pytest.raises(InvalidValue, match=reason):
+        check_certificates(read_record(tmp_path / "results"), tmp_path / "results")
+
+
+def _leaves(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    items = (
+        value.items()
+        if isinstance(value, dict)
+        else enumerate(value)
+        if isinstance(value, list)
+        else None
+    )
+    if items is None:
+        return [path]
+    return [leaf for key, item in items for leaf in _leaves(item, (*path, key))]
+
+
+@pytest.mark.parametrize("step", [9, pytest.param(1, marks=pytest.mark.long)])
+def test_no_number_or_word_of_a_certificate_can_change_unseen(results: Path, step: int) -> None:
+    """Every leaf of the record, or every ninth, is changed, one at a time."""
+    record = read_record(results).algorithms[0]
+    whole = TypeAdapter(AlgorithmRecord)
+    again = rebuild._compared(record)
+    checked = 0
+    for path in _leaves(to_json(record))[::step]:
+        table = json.loads(json.dumps(to_json(record)))
+        place = table
+        for key in path[:-1]:
+            place = place[key]
+        old = place[path[-1]]
+        if path[0] in ("losses", "data") or old is None or isinstance(old, bool | list | dict):
+            continue
+        place[path[-1]] = f"{old}!" if isinstance(old, str) else old + 1
+        try:
+            edited = whole.validate_python(table)
+        except (HedgerowError, ValueError):
+            continue  # refused when it is read
+        assert rebuild.first_difference(rebuild._compared(edited), again), path
+        checked += 1
+    assert checked > 200 / step
+
+
+def _deployable(name: str) -> bool:
+    try:
+        private_algorithm(ALGORITHMS[name](), Setting(3, 4, 60))
+    except HedgerowError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("sparse_vector", "phased_selection"), pytest.param(None, marks=pytest.mark.long)],
+    ids=["some", "all"],
+)
+def test_the_record_of_a_deployable_algorithm_is_rebuilt(names: tuple[str, ...] | None) -> None:
+    for name in names or [name for name in ALGORITHMS if _deployable(name)]:
+        spec = ALGORITHMS[name]()
+        built = private_algorithm(spec, Setting(3, 4, 60))
+        recorded = algorithm_record(name, built, {"name": name, **choices_of(spec)}, "real")
+        read = TypeAdapter(AlgorithmRecord).validate_json(json.dumps(to_json(recorded)))
+        again = rebuild._deployed(read)
+        assert rebuild.first_difference(rebuild._compared(read), rebuild._compared(again)) is None
+
+
+def _deployed(folder: Path) -> Path:
+    learner = hr.Learner.private(
+        hr.WalkLeader(), clients=3, experts=4, family=hr.Gains(0.0, 2.0), source=hr.SecureNoise()
+    )
+    return hr.record_deployment(learner, folder, title="Ward 3")
+
+
+def test_the_certificate_of_a_deployment_is_rebuilt_too(hedgerow: Command, tmp_path: Path) -> None:
+    folder = _deployed(tmp_path / "live")
+    assert hedgerow("verify", "live").out.startswith("ok: live, not signed")
+    _edit(folder, lambda t: t["algorithms"][0]["mechanisms"][0].update(scale=1000.0))
+    answer = hedgerow("statement", "live")
+    assert answer.code == 2
+    assert "scale is 1000.0, but the recorded choices give" in answer.err
+
+
+def test_families_are_read_without_running_anything() -> None:
+    for family in (hr.Gains(-1.0, 3.0), hr.SquaredError(), hr.Logistic(), hr.CrossEntropy(0.5)):
+        assert family_of(repr(family)) == family
+    for text in ("print('x')", "Gains(low=print('x'))", "__import__('os')", "Gains(", "1", "x.y()"):
+        with pytest.raises(InvalidValue, match="family"):
+            family_of(text)
+
+
+# The digest of the folder
+
+
+def test_a_run_verifies_until_a_file_changes(made: Command, tmp_path: Path) -> None:
+    answer = made("verify", "results")
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out.startswith("ok: results, not signed: shows changes by accident only")
+    assert made("statement", "results").code == 0  # adds RUN/statement
+    assert made("verify", "results").code == 0
+    with (tmp_path / "results" / "curves.parquet").open("ab") as file:
+        file.write(b"\0")
+    (tmp_path / "results" / "regret.png").unlink()
+    (tmp_path / "results" / "more.txt").write_text("")
+    answer = made("verify", "results")
+    assert answer.code == 1
+    for line in (
+        "differs: curves.parquet has changed",
+        "differs: regret.png is missing",
+        "differs: more.txt was added",
+        "not ok: results",
+    ):
+        assert line in answer.out
+    refused = made("statement", "results")
+    assert refused.code == 2
+    assert "results is not as it was written: curves.parquet has changed" in refused.err
+    document = made("verify", "results", "--json").document()
+    assert (document["ok"], len(document["differences"])) == (False, 3)
+
+
+def _key(folder: Path, name: str) -> tuple[Path, Path]:
+    private, public = folder / f"{name}.pem", folder / f"{name}.pub.pem"
+    subprocess.run(["openssl", "genpkey", "-algorithm", "ed25519", "-out", private], check=True)
+    subprocess.run(["openssl", "pkey", "-in", private, "-pubout", "-out", public], check=True)
+    return private, public
+
+
+def test_a_signature_says_who_wrote_a_run(
+    made: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine, public = _key(tmp_path, "mine")
+    forger, other = _key(tmp_path, "forger")
+    assert made("verify", "results", "--key", str(public)).code == 1  # not signed
+    assert made("verify", "results", "--sign", str(mine), "--key", str(public)).code == 0
+    assert "give --key to check who that is" in made("verify", "results").out
+    answer = made("verify", "results", "--key", str(public))
+    assert answer.out.startswith("ok: results, signed by the given key")
+    assert made("verify", "results", "--key", str(other)).code == 1
+    # an edited file with a new digest: the signature is that of another
+    _edit(tmp_path / "results", lambda t: t.update(title="Edited"))
+    refused = made("verify", "results", "--sign", str(forger))
+    assert refused.code == 2
+    assert "privacy.json has changed" in refused.err
+    monkeypatch.setenv("HEDGEROW_KEY", str(forger))
+    from hedgerow.studies.storage.digest import write_digest
+
+    write_digest(tmp_path / "results")
+    assert made("verify", "results").code == 0
+    answer = made("verify", "results", "--key", str(public))
+    assert answer.code == 1
+    assert "signed by another key" in answer.out
+    # a signature of other files
+    _edit(tmp_path / "results", lambda t: t.update(signature={"public_key": "00", "signature": ""}), "digest.json")  # fmt: skip
+    assert "differs: the signature is wrong" in made("verify", "results").out
+
+
+def test_keys_of_another_kind_are_named(made: Command, tmp_path: Path) -> None:
+    (tmp_path / "text.pem").write_text("no key")
+    for arguments, reason in (
+        (("--sign", "text.pem"), "text.pem is not a key in PEM format"),
+        (("--key", "absent.pem"), "Cannot read the key absent.pem: No such file"),
+        (("--key", "text.pem"), "text.pem is not a key in PEM format"),
+    ):
+        answer = made("verify", "results", *arguments)
+        assert answer.code == 2
+        assert reason in answer.err
+    (tmp_path / "results" / "digest.json").write_text("[" * 10**5)
+    assert "Cannot read results/digest.json" in made("verify", "results").err
+    (tmp_path / "results" / "digest.json").unlink()
+    assert "results has no digest.json" in made("verify", "results").err
+
+
+def test_what_other_code_wrote_is_said(results: Path) -> None:
+    record = read_record(results)
+    older = replace(record, code=replace(record.code, sha256="0" * 64))
+    assert rebuild._advice(older) == "Other code wrote the run: use that version, or run it again."
+    check_certificates(older, results)
