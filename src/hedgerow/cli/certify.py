@@ -18,7 +18,7 @@ from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import nearest
 from hedgerow.engines.learner import Learner
-from hedgerow.environments.adversaries import holds_for
+from hedgerow.environments.adversaries import bound_for
 from hedgerow.evaluation.summary import bound_words
 from hedgerow.privacy.curves import GaussianDP
 from hedgerow.privacy.secure import SecureNoise
@@ -88,7 +88,7 @@ def _bound_table(bound: RegretBound | None, family: Family) -> dict[str, Any]:
         return {"regret_bound": None, "regret_bound_for": None, "regret_bound_proof": None}
     return {
         "regret_bound": bound.value,
-        "regret_bound_for": holds_for(bound.covers, family),
+        "regret_bound_for": bound_for(bound, family),
         "regret_bound_proof": bound.proof.words(),
     }
 

@@ -49,6 +49,7 @@ class Traits:
       is adaptive.
     * `features` are the features beyond the plain game.
     * `fresh`: every seed draws new data. Otherwise seeds count as runs on the same data.
+    * `perfect_expert`: one expert never loses (some regret bounds hold only then).
     * `why_no_sums`: for an environment with `sums`, why sums cannot be drawn with these parameters.
     """
 
@@ -57,6 +58,7 @@ class Traits:
     features: frozenset[Feature] = frozenset()
     fresh: bool = False
     why_no_sums: str | None = None
+    perfect_expert: bool = False
 
     def __post_init__(self) -> None:
         expect(self.adversary in ADVERSARIES, "adversary", self.adversary, f"in {ADVERSARIES}")

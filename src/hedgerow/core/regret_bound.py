@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 from hedgerow.core.certificate import Proof
 from hedgerow.core.validate import expect
@@ -22,6 +22,8 @@ class RegretBound:
     because a bound is meaningless without the adversaries that it covers and its proof.
     """
 
+    perfect_expert: ClassVar[bool] = False  # whether it holds only if one expert never loses
+
     value: float
     covers: Adversary
     proof: Proof
@@ -29,3 +31,10 @@ class RegretBound:
     def __post_init__(self) -> None:
         expect(self.value >= 0, "value", self.value, ">= 0")
         expect(self.covers in ADVERSARIES, "covers", self.covers, f"in {ADVERSARIES}")
+
+
+@dataclass(frozen=True)
+class BoundWithPerfectExpert(RegretBound):
+    """A bound that holds only if one expert never loses."""
+
+    perfect_expert: ClassVar[bool] = True

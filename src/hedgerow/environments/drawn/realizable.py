@@ -57,7 +57,9 @@ class Realizable(Counted):
             if self.law == "bernoulli"
             else f"sums of losses of law={self.law!r} cannot be drawn directly; law='bernoulli' can"
         )
-        return replace(super().traits, adversary="stochastic", why_no_sums=why_not)
+        return replace(
+            super().traits, adversary="stochastic", why_no_sums=why_not, perfect_expert=True
+        )
 
     def plan(self, rng: np.random.Generator) -> Any:
         """Draw the expert that never loses."""
@@ -131,7 +133,8 @@ class NearRealizable(Realizable):
 
         Such losses are fixed in advance, not drawn independently in every round.
         """
-        inherited = replace(super().traits, adversary="stochastic")
+        perfect = self.best_loss == 0
+        inherited = replace(super().traits, adversary="stochastic", perfect_expert=perfect)
         if not self.exact:
             return inherited
         exactly = (
@@ -198,6 +201,10 @@ class Halving(Counted):
     >>> block.losses[::10, 0].sum(axis=1)  # how many of the 16 experts lose
     array([ 0.,  8., 12., 14., 15., 15., 15., 15.])
     """
+
+    @property
+    def traits(self) -> Traits:
+        return replace(super().traits, perfect_expert=True)
 
     def plan(self, rng: np.random.Generator) -> np.ndarray:
         """Draw the round in which each expert starts to lose (the horizon for survivors)."""
