@@ -27,14 +27,11 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follower
+from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.shared.totals import LossSums, check_interval
 from hedgerow.algorithms.sparse_vector.restarting import EpochState, Restarting
-from hedgerow.algorithms.sparse_vector.sparse_vector import (
-    ServerState,
-    SparseVector,
-    affordable,
-    cost,
-)
+from hedgerow.algorithms.sparse_vector.selector import ServerState, affordable, cost
+from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import PrivacyCurve, Proof, trusted_server
 from hedgerow.core.environment import MASKS_AND_DELAYS
@@ -184,6 +181,9 @@ class Potential(AlgorithmSpec):
     rate
         The learning rate of the printed algorithm (eta in the paper), in [2^-24, 1000]. Only with
         test="potential". None (default): the printed value.
+    early
+        Whether there are also exchanges in the first `every` rounds, each twice as late as the one
+        before. None (default): yes, but not with test="potential".
 
     Guarantee
     ---------
@@ -225,6 +225,7 @@ class Potential(AlgorithmSpec):
     switches: int | None = None
     threshold: float | None = None
     rate: float | None = None
+    early: bool | None = None
 
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)
@@ -238,6 +239,7 @@ class Potential(AlgorithmSpec):
         if self.rate is not None:
             expect(self.printed, "rate", self.rate, 'to be None unless test="potential"')
             between("rate", self.rate, SLOWEST, 1e3)
+        expect(not (self.printed and self.early), "early", self.early, "with test='expert' only")
 
     @property
     def printed(self) -> bool:
@@ -292,6 +294,7 @@ class Potential(AlgorithmSpec):
                 "threshold_scale": server.sparse.threshold_scale,
                 "query_scale": server.sparse.query_scale,
                 "noise_law": server.sparse.law,
+                "exchanges": server.schedule.count(setting.rounds),
             },
         )
 
@@ -312,7 +315,8 @@ class Potential(AlgorithmSpec):
         selection = ExponentialMechanism(
             "selection", affordable(self.epsilon, self.delta, switches, sparse)
         )
-        return Restarting(setting.experts, self.every, switches, threshold, 0.0, sparse, selection)
+        schedule = Schedule(self.every) if self.early is False else Schedule.soon(self.every)
+        return Restarting(setting.experts, schedule, switches, threshold, 0.0, sparse, selection)
 
     def _printed(self, setting: Setting) -> Restarting:
         """The printed constants.
@@ -329,6 +333,7 @@ class Potential(AlgorithmSpec):
         threshold = float(round_to_lattice(2 / rate if self.threshold is None else self.threshold))
         sparse = AboveThreshold("laplace", 2 / each, 4 / each, 2 + SLACK)
         selection = ExponentialMechanism("selection", 2 * rate)
+        schedule = Schedule(self.every)
         return PotentialTest(
-            setting.experts, self.every, switches, threshold, 0.0, sparse, selection
+            setting.experts, schedule, switches, threshold, 0.0, sparse, selection
         )
