@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from typing import Literal, get_args
 
 from hedgerow.core.certificate import Proof
 from hedgerow.core.validate import expect
@@ -22,8 +22,6 @@ class RegretBound:
     because a bound is meaningless without the adversaries that it covers and its proof.
     """
 
-    perfect_expert: ClassVar[bool] = False  # whether it holds only if one expert never loses
-
     value: float
     covers: Adversary
     proof: Proof
@@ -32,9 +30,18 @@ class RegretBound:
         expect(self.value >= 0, "value", self.value, ">= 0")
         expect(self.covers in ADVERSARIES, "covers", self.covers, f"in {ADVERSARIES}")
 
+    @property
+    def best_loss(self) -> float | None:
+        """What one expert may lose per client for the bound to hold; None: anything."""
+        return None
+
 
 @dataclass(frozen=True)
-class BoundWithPerfectExpert(RegretBound):
-    """A bound that holds only if one expert never loses."""
+class BoundWithGoodExpert(RegretBound):
+    """A bound that holds only if one expert loses at most `expert_loss` per client."""
 
-    perfect_expert: ClassVar[bool] = True
+    expert_loss: float
+
+    @property
+    def best_loss(self) -> float:
+        return self.expert_loss

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from hedgerow.core.environment import Environment
-from hedgerow.core.losses import LOSSES, Family, Gains
+from hedgerow.core.losses import Family, Gains
 from hedgerow.core.regret_bound import (
     ADVERSARIES,
     Adversary,
-    BoundWithPerfectExpert,
     RegretBound,
 )
 
@@ -34,17 +33,28 @@ def bound_for(bound: RegretBound, family: Family) -> str:
     """For what this bound holds, in the words of the game.
 
     >>> from hedgerow.core.certificate import Proof
+    >>> from hedgerow.core.losses import Linear
+    >>> from hedgerow.core.regret_bound import BoundWithGoodExpert
     >>> proof = Proof("sparse_vector_regret.md", "theorem")
-    >>> bound_for(BoundWithPerfectExpert(10.0, "oblivious", proof), LOSSES)
+    >>> bound_for(BoundWithGoodExpert(10.0, "oblivious", proof, 0.0), Linear())
     'losses fixed in advance if one expert never loses'
     """
     text = holds_for(bound.covers, family)
-    return f"{text} if one expert never loses" if bound.perfect_expert else text
+    if bound.best_loss is None:
+        return text
+    rarely = "never loses" if bound.best_loss == 0 else f"loses at most {bound.best_loss:g}"
+    return f"{text} if one expert {rarely}"
+
+
+def good_enough(bound: RegretBound, environment: Environment) -> bool:
+    """Whether the environment promises an expert as good as the bound needs."""
+    promised = environment.traits.best_loss
+    return bound.best_loss is None or (promised is not None and promised <= bound.best_loss)
 
 
 def covered(bound: RegretBound, environment: Environment) -> bool:
     """Whether the bound holds against the adversary of this environment."""
     traits = environment.traits
-    if bound.perfect_expert and not traits.perfect_expert:
+    if not good_enough(bound, environment):
         return False
     return ADVERSARIES.index(traits.adversary) <= ADVERSARIES.index(bound.covers)

@@ -17,7 +17,7 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import LOSSES
 from hedgerow.core.validate import nearest
-from hedgerow.environments.adversaries import bound_for, covered, holds_for
+from hedgerow.environments.adversaries import bound_for, covered, good_enough, holds_for
 from hedgerow.environments.hard.lower_bounds import hidden_expert_regret
 from hedgerow.environments.measures import measures_of
 from hedgerow.evaluation.recorder import RunResult
@@ -317,7 +317,7 @@ def _not_covered(algorithm: Algorithm, environment: Environment) -> list[str]:
         return []
     family = algorithm.setting.family
     text = f"the regret bound of {algorithm.name} is for {bound_for(bound, family)}"
-    if bound.perfect_expert and not environment.traits.perfect_expert:
+    if not good_enough(bound, environment):
         return [f"{text}; this environment promises no such expert, so nothing is proven here"]
     here = holds_for(environment.traits.adversary, family)
     return [f"{text}; this environment has {here}, for which nothing is proven"]

@@ -202,7 +202,11 @@ class Doubling(AlgorithmSpec):
             certificate=recency_certificate(setting, server, "doubling.md"),
             advance=server.advance,
             log_likelihood=server.log_likelihood,
-            parameters={**known.parameters, "first_guess": first, **self._soundness(server, setting)},
+            parameters={
+                **known.parameters,
+                "first_guess": first,
+                **self._soundness(server, setting),
+            },
         )
 
     def _soundness(self, server: Guesser, setting: Setting) -> dict[str, float]:

@@ -65,9 +65,7 @@ def rule(
     first = min(max(ceil(2 * log(experts) / (clients * epsilon)), ceil(2 / clients)), longest)
     schedule = Schedule.soon(interval, first) if early else Schedule(interval)
     exchanges = log(max(2, schedule.count(horizon)))
-    margin = max(
-        0.75 * exchanges, 1.5 * log(experts) - 1, min(1.75 * sparse, exchanges + 1)
-    )
+    margin = max(0.75 * exchanges, 1.5 * log(experts) - 1, min(1.75 * sparse, exchanges + 1))
     front, switches = (0.7, 10) if (margin + 1) / sparse >= LONG else (0.3, 8)
     return Plan(
         sparse,

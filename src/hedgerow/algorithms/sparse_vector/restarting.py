@@ -33,6 +33,10 @@ class Restarting(Selector):
 
     state: ClassVar[type[Any]] = EpochState
 
+    def restarts(self, switches: int) -> bool:
+        """Whether an epoch begins after `switches` draws."""
+        return switches % self.switches == 0
+
     def scores(self, state: ServerState) -> Array:
         """Scores of the experts at the end of a run: the losses of the epoch."""
         assert isinstance(state, EpochState)
@@ -54,7 +58,7 @@ class Restarting(Selector):
     def next_run(self, state: ServerState, expert: int, noisy_threshold: float) -> EpochState:
         assert isinstance(state, EpochState)
         used = state.switches + 1
-        origin = state.totals if used % self.switches == 0 else state.origin
+        origin = state.totals if self.restarts(used) else state.origin
         return replace(
             state,
             expert=expert,

@@ -92,6 +92,11 @@ class Selector:
         del switches
         return self.threshold
 
+    def drawing(self, switches: int) -> ExponentialMechanism | NoisyMax:
+        """The mechanism that ends the run which begins after `switches` draws."""
+        del switches
+        return self.selection
+
     def begin(self, switches: int, noise: Noise) -> float:
         """The noisy threshold of the run that begins after `switches` draws."""
         return self.sparse.begin(self.limit(switches), noise) if self.tested(switches) else np.inf
@@ -131,7 +136,7 @@ class Selector:
 
     def switch(self, state: ServerState, noise: Noise) -> ServerState:
         """Draws the next expert and begins its run."""
-        expert = noise.release(self.selection, self.scores(state))
+        expert = noise.release(self.drawing(state.switches), self.scores(state))
         after = self.next_run(state, expert, np.inf)
         if self.spent(after):
             return after
@@ -140,9 +145,7 @@ class Selector:
     def aggregate(
         self, state: Any, uploads: LossSums, noise: Noise
     ) -> tuple[CurrentExpert, ServerState]:
-        state = replace(
-            state, totals=state.totals + uploads.losses, exchanges=state.exchanges + 1
-        )
+        state = replace(state, totals=state.totals + uploads.losses, exchanges=state.exchanges + 1)
         if not self.tested(state.switches) or self.sparse.above(
             self.query(state), state.noisy_threshold, noise
         ):
@@ -217,9 +220,7 @@ class Selector:
         state = self.beginning(broadcasts[0].expert)
         result, queries = -log(self.experts), list[float]()
         for number, sent in enumerate(broadcasts[1:], start=1):
-            state = replace(
-                state, totals=totals[self.schedule.time(number) - 1], exchanges=number
-            )
+            state = replace(state, totals=totals[self.schedule.time(number) - 1], exchanges=number)
             queries.append(self.query(state))
             tested = self.tested(state.switches)
             if sent.switches == state.switches:
@@ -232,7 +233,8 @@ class Selector:
                 result += self.sparse.log_probability(
                     queries, self.limit(state.switches), ended=True
                 )
-            result += self.selection.log_probability(self.scores(state), sent.expert)
+            drawing = self.drawing(state.switches)
+            result += drawing.log_probability(self.scores(state), sent.expert)
             state, queries = self.next_run(state, sent.expert, np.inf), []
         return float(
             result + self.sparse.log_probability(queries, self.limit(state.switches), ended=False)

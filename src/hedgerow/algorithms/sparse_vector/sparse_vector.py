@@ -23,6 +23,7 @@ from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follow
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.shared.totals import LossSums, check_interval
 from hedgerow.algorithms.sparse_vector.plan import Draw, Plan, rule
+from hedgerow.algorithms.sparse_vector.proved import Game, Tested, proved_plan, regret_bound
 from hedgerow.algorithms.sparse_vector.recency import (
     RecencySelector,
     build_server,
@@ -34,12 +35,13 @@ from hedgerow.core.certificate import Certificate, PrivacyCurve, Proof, trusted_
 from hedgerow.core.environment import MASKS_AND_DELAYS
 from hedgerow.core.lattice import round_to_lattice
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
+from hedgerow.core.regret_bound import BoundWithGoodExpert
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, between, check_budget, expect
 from hedgerow.privacy.curves import ApproximateDP, PureDP
 from hedgerow.privacy.mechanisms import AboveThreshold, ExponentialMechanism
 
-Calibration = Literal["certified", "published", "former"]
+Calibration = Literal["certified", "proved", "published", "former"]
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,9 @@ class SparseVector(AlgorithmSpec):
         beforehand; a value computed from the data is not covered by the guarantee.
     calibration
         "certified" (default) spends the budget by the tight proof, with weights by recency. It
-        chooses all other parameters from public values. "published" uses the algorithm and the
+        chooses all other parameters from public values; no bound on its regret is proven. "proved"
+        minimises a proven regret bound for streams on which the best expert loses at most
+        `best_loss` (`proofs/sparse_vector_regret.md`). "published" uses the algorithm and the
         constants printed in the paper; the certificate states their true cost. "former" is the
         printed algorithm with constants that spend the budget.
     rho
@@ -103,6 +107,9 @@ class SparseVector(AlgorithmSpec):
     >>> algorithm = hr.SparseVector(epsilon=1.0, every=30).build(setting)
     >>> print(algorithm.certificate.peer.curve.words(), algorithm.parameters["exchanges"])
     epsilon = 1, delta = 0 22
+    >>> proved = hr.SparseVector(epsilon=10.0, calibration="proved").build(setting)
+    >>> 10.0 < proved.regret_at_most < 10.2
+    True
     >>> published = hr.SparseVector(epsilon=1.0, calibration="published").build(setting)
     >>> print(published.certificate.peer.curve.words())
     epsilon = 0.75, delta = 0
@@ -115,6 +122,7 @@ class SparseVector(AlgorithmSpec):
     traits: ClassVar[SpecTraits] = SpecTraits(
         forms={
             "published": {"calibration": "published"},
+            "proved": {"calibration": "proved"},
             "approximate": {"delta": 1e-6},
             "approximate, published": {"delta": 1e-6, "calibration": "published"},
         },
@@ -130,6 +138,9 @@ class SparseVector(AlgorithmSpec):
             "front": "share of a run's budget for the choice at its end",
             "draw": "how the next expert is drawn",
             "early": "whether there are exchanges in the first rounds",
+            "printed_regret_bound": (
+                "regret per client that the paper claims with probability 1 - O(rho)"
+            ),
             "exchanges": "number of exchanges in the game, if it does not end early",
         },
     )
@@ -161,9 +172,9 @@ class SparseVector(AlgorithmSpec):
             between("front", self.front, 0.0, 1.0)
         if self.draw is not None:
             expect(self.draw in get_args(Draw), "draw", self.draw, f"in {get_args(Draw)}")
-        if self.stops:
+        if self.calibration != "certified":
             rule = f"to be None with calibration={self.calibration!r}"
-            for name in ("early", "front", "draw"):
+            for name in ("early", "front", "draw") if self.stops else ("front", "draw"):
                 expect(getattr(self, name) is None, name, getattr(self, name), rule)
 
     @property
@@ -184,6 +195,8 @@ class SparseVector(AlgorithmSpec):
         between("best_loss", self.best_loss, 0.0, float(setting.rounds))
         server = self._stopping(setting) if self.stops else self._restarting(setting)
         kept = {} if self.stops else {"front": self._plan(setting).front}
+        if self.calibration == "published":
+            kept["printed_regret_bound"] = self._printed_bound(setting)
         return Algorithm(
             name="sparse_vector",
             setting=setting,
@@ -196,6 +209,7 @@ class SparseVector(AlgorithmSpec):
             advance=server.advance,
             common_play=attrgetter("expert"),
             log_likelihood=server.log_likelihood,
+            regret_bound=self._regret_bound(setting, server),
             parameters={
                 "switches": server.switches,
                 "selection_epsilon": server.selection.epsilon,
@@ -210,19 +224,33 @@ class SparseVector(AlgorithmSpec):
 
     def _plan(self, setting: Setting) -> Plan:
         """The calibration's plan, with what the user has chosen."""
-        plan = rule(
-            setting,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            every=self.every,
-            early=self.early is not False,
-            best_loss=self.best_loss,
-        )
+        budget = {"epsilon": self.epsilon, "delta": self.delta, "best_loss": self.best_loss}
+        early = self.early is not False
+        if self.calibration == "proved":
+            schedule = Schedule.soon(self.every) if early else Schedule(self.every)
+            plan = proved_plan(setting, schedule=schedule, **budget)
+        else:
+            plan = rule(setting, every=self.every, early=early, **budget)
         given = {name: getattr(self, name) for name in ("switches", "threshold", "front", "draw")}
         return replace(plan, **{name: value for name, value in given.items() if value is not None})
 
     def _restarting(self, setting: Setting) -> RecencySelector:
         return build_server(setting, self._plan(setting), self.epsilon, self.delta, self.best_loss)
+
+    def _regret_bound(self, setting: Setting, server: Selector) -> BoundWithGoodExpert | None:
+        """The proven bound; None outside its conditions."""
+        if self.calibration != "proved" or not isinstance(server, RecencySelector):
+            return None
+        units = [column.own for column in reversed(server.weights.columns)]
+        tested = Tested(
+            1 / server.sparse.query_scale,
+            max(0.0, server.threshold - server.floor),
+            tuple(2 * server.selection.rate * own for own in units),
+        )
+        game = Game.of(setting, server.schedule, self.best_loss)
+        value = regret_bound(game, tested)
+        proof = Proof("sparse_vector_regret.md", "theorem")
+        return BoundWithGoodExpert(value, "oblivious", proof, self.best_loss)
 
     def _stopping(self, setting: Setting) -> Selector:
         switches, eta, threshold, sparse = (
@@ -249,6 +277,13 @@ class SparseVector(AlgorithmSpec):
         wait = 8 * log(2 * (setting.rounds / self.every) ** 2 / self.rho) / self.epsilon
         printed = setting.clients * self.best_loss + wait + 4 / eta
         return switches, eta, printed, AboveThreshold("laplace", 4 / self.epsilon, 8 / self.epsilon)
+
+    def _printed_bound(self, setting: Setting) -> float:
+        """The bound at the end of the paper's proof of Theorem 2.6, before constants are hidden."""
+        switches, eta, _, _ = self._printed(setting)
+        wait = 16 * log(2 * (setting.rounds / self.every) ** 2 / self.rho) / self.epsilon
+        run = setting.clients * (self.best_loss + self.every) + wait + 4 / eta
+        return switches * run / setting.clients
 
     def _former(self, setting: Setting) -> tuple[int, float, float, AboveThreshold]:
         chosen = choose(

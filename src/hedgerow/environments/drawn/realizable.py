@@ -57,9 +57,7 @@ class Realizable(Counted):
             if self.law == "bernoulli"
             else f"sums of losses of law={self.law!r} cannot be drawn directly; law='bernoulli' can"
         )
-        return replace(
-            super().traits, adversary="stochastic", why_no_sums=why_not, perfect_expert=True
-        )
+        return replace(super().traits, adversary="stochastic", why_no_sums=why_not, best_loss=0.0)
 
     def plan(self, rng: np.random.Generator) -> Any:
         """Draw the expert that never loses."""
@@ -133,8 +131,8 @@ class NearRealizable(Realizable):
 
         Such losses are fixed in advance, not drawn independently in every round.
         """
-        perfect = self.best_loss == 0
-        inherited = replace(super().traits, adversary="stochastic", perfect_expert=perfect)
+        certain = self.best_loss if self.exact or self.best_loss == 0 else None
+        inherited = replace(super().traits, adversary="stochastic", best_loss=certain)
         if not self.exact:
             return inherited
         exactly = (
@@ -204,7 +202,7 @@ class Halving(Counted):
 
     @property
     def traits(self) -> Traits:
-        return replace(super().traits, perfect_expert=True)
+        return replace(super().traits, best_loss=0.0)
 
     def plan(self, rng: np.random.Generator) -> np.ndarray:
         """Draw the round in which each expert starts to lose (the horizon for survivors)."""
