@@ -13,6 +13,7 @@ import numpy as np
 
 from hedgerow.algorithms.shared.following import CurrentExpert
 from hedgerow.algorithms.sparse_vector.doubling import Doubling
+from hedgerow.algorithms.sparse_vector.growing import Growing, largest_cost
 from hedgerow.algorithms.sparse_vector.potential import Potential, PotentialTest, printed_cost
 from hedgerow.algorithms.sparse_vector.restarting import EpochState, Restarting
 from hedgerow.audits.case import WHOLE, AuditCase, Verdict, changes
@@ -23,6 +24,7 @@ from hedgerow.audits.cases.parts import (
     many_belows,
     peer_curve,
     with_bug,
+    with_curve,
     with_server,
 )
 from hedgerow.core.certificate import PrivacyCurve
@@ -40,10 +42,25 @@ class _Remembers:
         return replace(after, origin=np.zeros_like(after.origin))
 
 
+def _of_second(server: Restarting) -> int:
+    """The draws of the second epoch."""
+    return server.later[0].draws if isinstance(server, Growing) else server.switches
+
+
 def _two_epochs(server: Restarting) -> Streams:
-    draws = 2 * server.switches
+    draws = server.switches + _of_second(server)
     sent = (CurrentExpert(1, 1, 0), *(CurrentExpert(1, 0, k) for k in range(1, draws + 1)))
     return *favour_expert_0(SETTING, draws), (sent,)
+
+
+def _datum_in_second(server: Restarting) -> Streams:
+    """The same, but the datum comes when the second epoch has begun: all its draws reveal it."""
+    first, second = favour_expert_0(SETTING, _of_second(server))
+    common = np.repeat(first[1:2], server.switches, axis=0)
+    draws = server.switches + _of_second(server)
+    # the last draw of the first epoch leaves expert 0, which gains from the datum in one world
+    sent = [CurrentExpert(1, int(k == server.switches), k) for k in range(draws + 1)]
+    return np.concatenate([common, first]), np.concatenate([common, second]), (tuple(sent),)
 
 
 def _for_audit(spec: Doubling | Potential) -> Doubling | Potential:
@@ -66,6 +83,10 @@ def cases(spec: Doubling | Potential) -> tuple[AuditCase, ...]:
     server = algorithm.server
     assert isinstance(server, Restarting)
     sparse, certified = server.sparse, peer_curve(algorithm)
+    if isinstance(server, Growing):  # two sizes of epochs are enough, and short games reach them
+        server = replace(server, later=server.later[:1])
+        certified = largest_cost(server, spec.delta)
+        algorithm = with_curve(algorithm, certified)
     worst, belows = _two_epochs(server), many_belows(SETTING, server.threshold)
     printed = isinstance(server, PotentialTest)
     one_run: PrivacyCurve = printed_cost(1, sparse, 1e-9, 0.0) if printed else sparse.curve
@@ -103,6 +124,14 @@ def cases(spec: Doubling | Potential) -> tuple[AuditCase, ...]:
         answers("many belows", server, "holds"),
         answers(f"{share} of the threshold noise", thin, "violated"),
     )
+    if isinstance(server, Growing):
+        fast = tuple(replace(epoch, selection=server.selection) for epoch in server.later)
+        second = _datum_in_second(server)
+        found = (
+            *found,
+            whole("worst transcript, datum in the second epoch", server, "holds", second),
+            whole("later epochs at the first rate", replace(server, later=fast), "violated", second),
+        )
     if printed:  # draws are a small part of its cost, so a bug in them would not show
         return found
     return (
