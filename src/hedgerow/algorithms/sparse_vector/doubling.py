@@ -19,6 +19,7 @@ import numpy as np
 from hedgerow.algorithms.sparse_vector.plan import Draw
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector, recency_certificate
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
+from hedgerow.core.certificate import Proof
 from hedgerow.core.lattice import round_to_lattice
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.setting import Setting
@@ -199,7 +200,12 @@ class Doubling(AlgorithmSpec):
             known,
             name="doubling",
             server=server,
-            certificate=recency_certificate(setting, server, "doubling.md"),
+            certificate=recency_certificate(
+                setting,
+                server,
+                Proof("doubling.md", "whole-algorithm"),
+                Proof("doubling.md", "approximate-dp"),
+            ),
             advance=server.advance,
             log_likelihood=server.log_likelihood,
             parameters={
@@ -220,6 +226,6 @@ class Doubling(AlgorithmSpec):
             switches=server.switches,
             margin=server.threshold,
             sparse_epsilon=1 / server.sparse.query_scale,
-            selection_epsilon=2 * server.selection.rate * server.weights.columns[0].own,
+            selection_epsilon=2 * server.selection.rate * min(run.own for run in server.weights.columns),
         )
         return {"wrong_doubling_at_most": wrong}

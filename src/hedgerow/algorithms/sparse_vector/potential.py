@@ -33,7 +33,6 @@ from hedgerow.algorithms.sparse_vector.growing import Epoch, Growing, largest_co
 from hedgerow.algorithms.sparse_vector.restarting import EpochState, Restarting
 from hedgerow.algorithms.sparse_vector.selector import ServerState, affordable
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
-from hedgerow.core.block import Block
 from hedgerow.core.certificate import PrivacyCurve, Proof, trusted_server
 from hedgerow.core.environment import MASKS_AND_DELAYS
 from hedgerow.core.lattice import (
@@ -88,11 +87,11 @@ class PotentialTest(Restarting):
         return float(from_units(int(self.potential(state.totals - state.origin)) - state.base))
 
     def queries(
-        self, state: ServerState, block: Block, earlier: Units, due: npt.NDArray[np.int64]
+        self, state: ServerState, losses: Array, earlier: Units, due: npt.NDArray[np.int64]
     ) -> Array:
         assert isinstance(state, EpochState)
-        sums = np.zeros((block.rounds + 1, self.experts))
-        np.cumsum(block.losses.sum(axis=1), axis=0, out=sums[1:])
+        sums = np.zeros((int(due[-1]) + 1, self.experts))
+        np.cumsum(losses[: due[-1]].sum(axis=1), axis=0, out=sums[1:])
         return from_units(
             self.potential(to_units(sums[due]) + (earlier - state.origin)) - state.base
         )
@@ -140,10 +139,10 @@ def plan(
     It has twice the draws that the potential of d experts allows, so in a full epoch the best
     expert loses, too. Proof: `proofs/potential.md#switches`.
     """
-    best, least = None, inf
+    best, least, exchanges = None, inf, Schedule.soon(every).count(horizon) + 1
     for share in SHARES:
         sparse = share * epsilon
-        allowance = log(max(2.0, horizon / every)) / sparse  # A' in the proof
+        allowance = log(max(2, exchanges)) / sparse  # A' in the proof
         normal = 2 * surrogate_mu(epsilon, delta, sparse) if delta > 0 else 0.0
         for fall in FALLS:
             switches = 1 + ceil(2 * log(experts) / (1 - fall / expm1(fall)))

@@ -125,13 +125,17 @@ def build_server(
 
 
 def recency_certificate(
-    setting: Setting, server: RecencySelector, proof: str, calibration: str = "certified"
+    setting: Setting,
+    server: RecencySelector,
+    pure: Proof,
+    approximate: Proof,
+    calibration: str = "certified",
 ) -> Certificate:
-    """The certificate of a server with weights by recency."""
+    """The certificate of a server with weights by recency; the proof depends on delta."""
     return trusted_server(
         setting=setting,
         curve=server.weights.cost(server.delta),
-        proof=Proof(proof, "weights-by-recency" if server.delta == 0 else "columns-with-delta"),
+        proof=pure if server.delta == 0 else approximate,
         calibration=calibration,
         channels=CHANNELS,
         mechanisms=(server.sparse.threshold_noise, server.sparse.comparison, server.selection),

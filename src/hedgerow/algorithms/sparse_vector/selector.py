@@ -30,6 +30,9 @@ from hedgerow.privacy.curves import PureDP, Quoted
 from hedgerow.privacy.mechanisms import AboveThreshold, ExponentialMechanism, NoisyMax
 
 
+SHORT_RUN = 256  # exchanges
+
+
 @dataclass(frozen=True)
 class ServerState:
     """What the server remembers between exchanges.
@@ -110,14 +113,15 @@ class Selector:
         return float(from_units(int(state.totals[state.expert]) - state.base))
 
     def queries(
-        self, state: ServerState, block: Block, earlier: Units, due: npt.NDArray[np.int64]
+        self, state: ServerState, losses: Array, earlier: Units, due: npt.NDArray[np.int64]
     ) -> Array:
         """`query` before each round in `due`, as long as the run lasts.
 
-        `earlier` are the totals before the block.
+        `losses` are those of the rounds 0, 1, ... to which `due` refers, and `earlier` the totals
+        before them.
         """
-        column = np.zeros(block.rounds + 1)
-        np.cumsum(np.einsum("ri->r", block.losses[:, :, state.expert]), out=column[1:])
+        column = np.zeros(int(due[-1]) + 1)
+        np.cumsum(np.einsum("ri->r", losses[: due[-1], :, state.expert]), out=column[1:])
         return from_units(to_units(column[due]) + (int(earlier[state.expert]) - state.base))
 
     def scores(self, state: ServerState) -> Array:
@@ -155,50 +159,49 @@ class Selector:
     def advance(self, run: RunState, block: Block, source: NoiseSource) -> tuple[RunState, Trace]:
         """Plays many exchanges at once: between two draws only the current expert's column matters.
 
-        `pending` are the losses since the last upload; `boundaries` are the rounds of the block
-        before which an exchange is due.
+        `boundaries` are the rounds of the block before which an exchange is due; `done` counts
+        those that are over. `totals` are the losses up to round `since` of the block, in which the
+        current run began (0: in an earlier block).
         """
         noise = source.server()
         rounds, clients = block.losses.shape[:2]
         state: ServerState = run.server
-        pending = run.clients.losses.sum(axis=0)
-        start_totals, exchanges = state.totals + pending, state.exchanges
+        before = state.totals + run.clients.losses.sum(axis=0)
+        totals, since, earlier = before, 0, state.exchanges
         plays = np.full(rounds, state.expert, np.int64)
         boundaries = (
             np.arange(rounds, rounds)
             if run.remaining is None
             else self.schedule.between(run.round + run.remaining, run.round + rounds) - run.round
         )
-        done = 0
-
-        def switched(at: int) -> ServerState:
-            totals = start_totals + block.totals_before(at)
-            after = self.switch(replace(state, totals=totals, exchanges=exchanges + done), noise)
-            plays[at:] = after.expert
-            return after
-
-        while done < len(boundaries) and not self.tested(state.switches):
-            done += 1
-            state = switched(int(boundaries[done - 1]))
-        untested = done
-        drawn = self.sparse.draw_queries(len(boundaries) - untested, noise)
+        done, untested, drawn = 0, 0, np.empty(0)
         while done < len(boundaries) and not self.spent(state):
-            due = boundaries[done:]
-            queries = self.queries(state, block, start_totals, due)
-            first = self.sparse.first_above(
-                queries, state.noisy_threshold, drawn[done - untested :]
-            )
-            if first is None:
-                done = len(boundaries)
-                break
-            done += first + 1
-            state = switched(int(due[first]))
+            if self.tested(state.switches):
+                if not len(drawn):
+                    drawn = self.sparse.draw_queries(len(boundaries) - done, noise)
+                ends = self._end(
+                    state,
+                    block.losses[since:],
+                    totals,
+                    boundaries[done:] - since,
+                    drawn[done - untested :],
+                )
+                if ends is None:
+                    done = len(boundaries)
+                    break
+                done += ends + 1
+            else:
+                done, untested = done + 1, untested + 1
+            at = int(boundaries[done - 1])
+            totals = totals + to_units(block.losses[since:at].sum(axis=(0, 1)))
+            since = at
+            state = self.switch(replace(state, totals=totals, exchanges=earlier + done), noise)
+            plays[at:] = state.expert
         if done:
             last = int(boundaries[done - 1])
-            tail = to_units(block.losses[last:].sum(axis=0))
-            totals = start_totals + block.own_totals.sum(axis=0) - tail.sum(axis=0)
-            state = replace(state, totals=totals, exchanges=exchanges + done)
-            sums = tail
+            sums = to_units(block.losses[last:].sum(axis=0))
+            totals = before + block.own_totals.sum(axis=0) - sums.sum(axis=0)
+            state = replace(state, totals=totals, exchanges=earlier + done)
             remaining = None
             if not self.spent(state):
                 remaining = self.schedule.wait(state.exchanges) - (rounds - last)
@@ -213,6 +216,26 @@ class Selector:
             remaining,
         )
         return after, Trace(np.broadcast_to(plays[:, None], (rounds, clients)), done)
+
+    def _end(
+        self,
+        state: ServerState,
+        losses: Array,
+        earlier: Units,
+        due: npt.NDArray[np.int64],
+        drawn: Array,
+    ) -> int | None:
+        """Which of the exchanges `due` ends the run, if any; short runs look at few losses."""
+        most, seen = SHORT_RUN, 0
+        while seen < len(due):
+            queries = self.queries(state, losses, earlier, due[:most])
+            first = self.sparse.first_above(
+                queries[seen:], state.noisy_threshold, drawn[seen : len(queries)]
+            )
+            if first is not None:
+                return seen + first
+            most, seen = 16 * most, len(queries)
+        return None
 
     def log_likelihood(self, broadcasts: list[CurrentExpert], reports: Array) -> float:
         """Exact log-probability of the broadcasts; the threshold noise is integrated out."""

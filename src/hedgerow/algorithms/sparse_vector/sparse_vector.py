@@ -306,7 +306,11 @@ class SparseVector(AlgorithmSpec):
 
     def _certificate(self, setting: Setting, server: Selector) -> Certificate:
         if isinstance(server, RecencySelector):
-            return recency_certificate(setting, server, "sparse_vector.md", self.calibration)
+            pure, approximate = (
+                Proof("sparse_vector.md", anchor)
+                for anchor in ("weights-by-recency", "columns-with-delta")
+            )
+            return recency_certificate(setting, server, pure, approximate, self.calibration)
         return trusted_server(
             setting=setting,
             curve=cost(server.switches, server.sparse, server.selection.epsilon, self.delta),
