@@ -220,12 +220,13 @@ class Doubling(AlgorithmSpec):
         even = all(run.own == run.later for run in server.weights.columns[:-1])
         if not even or not isinstance(server.selection, ExponentialMechanism):
             return {}
+        least = min(run.own for run in server.weights.columns)
         wrong = wrong_doubling(
             experts=setting.experts,
             exchanges=server.schedule.count(setting.rounds),
             switches=server.switches,
             margin=server.threshold,
             sparse_epsilon=1 / server.sparse.query_scale,
-            selection_epsilon=2 * server.selection.rate * min(run.own for run in server.weights.columns),
+            selection_epsilon=2 * server.selection.rate * least,
         )
-        return {"wrong_doubling_at_most": wrong}
+        return {"wrong_doubling_at_most": wrong} if wrong < 1 else {}

@@ -70,8 +70,8 @@ class Game:
 
 
 @dataclass(frozen=True)
-class Tested:
-    """A sparse-vector server that restarts: its test and the weights of its runs.
+class Runs:
+    """The runs of a sparse-vector server that restarts: their test and their weights.
 
     `margin` is what a run may lose beyond the best expert's loss. `weights[k - 1]` is the weight of
     the losses of a run that begins when k draws of its epoch are still to come; it is the same in
@@ -118,18 +118,18 @@ class _Tables:
     rows: npt.NDArray[np.intp]  # where a shifted value is found: (draws, levels, ranks)
 
 
-def _tables(game: Game, tested: Tested, prices: Prices, grid: Grid) -> _Tables:
-    threshold = game.clients * game.best_loss + tested.margin
-    cost = run_cost(game.clients * game.every, tested.sparse_epsilon, threshold)
+def _tables(game: Game, runs: Runs, prices: Prices, grid: Grid) -> _Tables:
+    threshold = game.clients * game.best_loss + runs.margin
+    cost = run_cost(game.clients * game.every, runs.sparse_epsilon, threshold)
     levels = np.linspace(0.0, 1.0, grid.levels + 1)
     phi = prices.top * cost * np.expm1(prices.slope * levels) / expm1(prices.slope)
-    above = np.exp(tested.sparse_epsilon * (STEP - tested.margin * levels[:-1]))
+    above = np.exp(runs.sparse_epsilon * (STEP - runs.margin * levels[:-1]))
     paid = float((np.diff(phi) * above).sum()) * game.exchanges / 2
     width = log(game.experts) / grid.masses * (1 + REL)
     other = -np.expm1(-width * np.arange(grid.masses + 1))
     edges = np.linspace(0.0, other[-1], grid.ranks + 1)
     cells = np.clip(other - edges[:-1, None], 0.0, np.diff(edges)[:, None])
-    lost = -np.expm1(-np.outer(tested.weights, tested.margin * (1 - levels)) / 2) * (1 - REL)
+    lost = -np.expm1(-np.outer(runs.weights, runs.margin * (1 - levels)) / 2) * (1 - REL)
     fallen = np.floor(-np.log1p(-lost[:, :, None] * edges[:-1]) / width - 1e-9)
     rows = grid.masses - np.clip(fallen, 0, grid.masses).astype(np.intp)
     return _Tables(cost, phi, paid * (1 + REL), other, cells, rows)
@@ -177,16 +177,16 @@ def _new_epoch(tables: _Tables, most: float) -> float | None:
     return at_high
 
 
-def loss_bound(game: Game, tested: Tested, prices: Prices, grid: Grid = FINE) -> float:
+def loss_bound(game: Game, runs: Runs, prices: Prices, grid: Grid = FINE) -> float:
     """Bounds the expected regret per client, for these prices. It may exceed the horizon.
 
     Proof: `proofs/sparse_vector_regret.md#theorem`.
     """
-    tables = _tables(game, tested, prices, grid)
+    tables = _tables(game, runs, prices, grid)
     new_epoch = _new_epoch(tables, 100.0 * game.clients * game.horizon)
     if new_epoch is None:
         return inf
-    total = values(tables, len(tested.weights), new_epoch) + tables.paid
+    total = values(tables, len(runs.weights), new_epoch) + tables.paid
     return (total / game.clients + game.horizon * STEP) * (1 + REL)  # STEP: rounded losses
 
 
@@ -202,7 +202,7 @@ def _least(at: Callable[[float], float], start: float, factor: float) -> float:
 
 
 @lru_cache(maxsize=256)
-def regret_bound(game: Game, tested: Tested) -> float:
+def regret_bound(game: Game, runs: Runs) -> float:
     """Bounds the expected regret per client if one expert is as good as the game says.
 
     The bound is at most the horizon. It takes about a third of a second.
@@ -211,26 +211,26 @@ def regret_bound(game: Game, tested: Tested) -> float:
     ----------
     game
         The size of the game and its exchanges.
-    tested
+    runs
         The test and the weights of the server.
 
     Examples
     --------
     >>> weights = tuple(8.0 / k for k in range(1, 12))
     >>> game = Game(clients=10, experts=100, horizon=512, every=1, exchanges=511)
-    >>> 5 < regret_bound(game, Tested(2.0, 8.5, weights)) < 10.5
+    >>> 5 < regret_bound(game, Runs(2.0, 8.5, weights)) < 10.5
     True
     """
     if game.experts == 1:
         return 0.0
-    prices = Prices(400.0, max(1.0, 0.95 * tested.sparse_epsilon * tested.margin))
+    prices = Prices(400.0, max(1.0, 0.95 * runs.sparse_epsilon * runs.margin))
     for name, factor in (("top", 2.0), ("slope", 1.06)):
 
         def at(x: float, name: str = name, fixed: Prices = prices) -> float:
-            return loss_bound(game, tested, replace(fixed, **{name: x}), COARSE)
+            return loss_bound(game, runs, replace(fixed, **{name: x}), COARSE)
 
         prices = replace(prices, **{name: _least(at, getattr(prices, name), factor)})
-    return min(float(game.horizon), nextafter(loss_bound(game, tested, prices), inf))
+    return min(float(game.horizon), nextafter(loss_bound(game, runs, prices), inf))
 
 
 def graded(epsilon: float, delta: float, sparse: float, switches: int) -> tuple[float, ...]:
@@ -271,8 +271,8 @@ def _choose(game: Game, epsilon: float, delta: float) -> _Point:
     def score(point: _Point) -> float:
         sparse = point.share * epsilon
         margin = (point.quiet + calm) / sparse
-        tested = Tested(sparse, margin, graded(epsilon, delta, sparse, point.switches))
-        return loss_bound(game, tested, Prices(point.top, 0.95 * (point.quiet + calm)), COARSE)
+        runs = Runs(sparse, margin, graded(epsilon, delta, sparse, point.switches))
+        return loss_bound(game, runs, Prices(point.top, 0.95 * (point.quiet + calm)), COARSE)
 
     switches = tuple(3 + round(draws * log(game.experts)) for draws in DRAWS)
     axes = {"top": TOPS, "quiet": QUIETS, "share": SHARES, "switches": switches}

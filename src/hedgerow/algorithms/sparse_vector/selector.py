@@ -29,7 +29,6 @@ from hedgerow.privacy.composition.steps import AfterPureStep, pure_sum
 from hedgerow.privacy.curves import PureDP, Quoted
 from hedgerow.privacy.mechanisms import AboveThreshold, ExponentialMechanism, NoisyMax
 
-
 SHORT_RUN = 256  # exchanges
 
 

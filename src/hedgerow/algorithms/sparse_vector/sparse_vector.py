@@ -23,7 +23,7 @@ from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follow
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.shared.totals import LossSums, check_interval
 from hedgerow.algorithms.sparse_vector.plan import Draw, Plan, rule
-from hedgerow.algorithms.sparse_vector.proved import Game, Tested, proved_plan, regret_bound
+from hedgerow.algorithms.sparse_vector.proved import Game, Runs, proved_plan, regret_bound
 from hedgerow.algorithms.sparse_vector.recency import (
     RecencySelector,
     build_server,
@@ -242,7 +242,7 @@ class SparseVector(AlgorithmSpec):
         if self.calibration != "proved" or not isinstance(server, RecencySelector):
             return None
         units = [column.own for column in reversed(server.weights.columns)]
-        tested = Tested(
+        tested = Runs(
             1 / server.sparse.query_scale,
             max(0.0, server.threshold - server.floor),
             tuple(2 * server.selection.rate * own for own in units),

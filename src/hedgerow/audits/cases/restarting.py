@@ -136,11 +136,11 @@ def cases(spec: Doubling | Potential) -> tuple[AuditCase, ...]:
     )
     if isinstance(server, Growing):
         fast = tuple(replace(epoch, selection=server.selection) for epoch in server.later)
-        second = _datum_in_second(server)
+        too_fast, second = replace(server, later=fast), _datum_in_second(server)
         found = (
             *found,
             whole("worst transcript, datum in the second epoch", server, "holds", second),
-            whole("later epochs at the first rate", replace(server, later=fast), "violated", second),
+            whole("later epochs at the first rate", too_fast, "violated", second),
         )
     if printed:  # draws are a small part of its cost, so a bug in them would not show
         return found
