@@ -12,13 +12,12 @@ import numpy as np
 import pytest
 
 from hedgerow.algorithms.sparse_vector.doubling import Doubling, Guesser, wrong_doubling
-from hedgerow.algorithms.sparse_vector.potential import Potential, PotentialTest, plan, printed_cost
+from hedgerow.algorithms.sparse_vector.potential import Potential
 from hedgerow.algorithms.sparse_vector.restarting import Restarting
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.audits.runner import AuditRow, cases_of
 from hedgerow.audits.runner import examine as audit
 from hedgerow.contracts.recording import RecordingNoise
-from hedgerow.contracts.suite import examine
 from hedgerow.core.certificate import Observer
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.noise import SeededNoise
@@ -55,7 +54,7 @@ def draws(algorithm: Algorithm, losses: np.ndarray, seed: int) -> int:
 
 
 @pytest.mark.parametrize("every", [1, 3])
-@pytest.mark.parametrize("make", [Doubling, Potential])
+@pytest.mark.parametrize("make", [Doubling])
 def test_scores_forget_earlier_epochs(make: type[Spec], every: int) -> None:
     """Each selection sees the losses since the last restart and no others, clipped at the guess of
     the epoch.
@@ -117,7 +116,7 @@ def test_doubling_plays_like_sparse_vector_until_the_first_guess_fails() -> None
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0])
-@pytest.mark.parametrize("make", [Doubling, Potential])
+@pytest.mark.parametrize("make", [Doubling])
 def test_the_budget_is_spent_and_no_more(make: type[Spec], epsilon: float, delta: float) -> None:
     algorithm = make(epsilon=epsilon, delta=delta).build(Setting(10, 50, 300))
     curve = algorithm.certificate.guarantee(Observer.PEER).curve
@@ -160,110 +159,6 @@ def test_the_bound_on_wrong_doublings_needs_draws_and_margin(experts: int) -> No
     assert wrong_doubling(**good) <= exact * (1 + 1e-12)
 
 
-@pytest.mark.parametrize("best_loss", [0.0, 30.0])
-def test_draws_of_potential_stay_below_the_bound(best_loss: float) -> None:
-    """E n (g - ln d / (kappa - 1)) <= theta (1 + J exp(-eps_s A') / 2) + ln d + h m L*, with the
-    constants that `plan` takes.
-    """
-    environment = NearRealizable(
-        clients=4, experts=16, horizon=600, mean=0.5, law="bernoulli", best_loss=best_loss
-    )
-    algorithm = Potential(epsilon=4.0).build(environment.setting)
-    server = server_of(algorithm)
-    rate, quiet = server.selection.epsilon / 2, np.log(600) * server.sparse.query_scale
-    theta = rate * (server.threshold - quiet)
-    gain = 1 - theta / np.expm1(theta) - np.log(16) / (server.switches - 1)
-    counts = []
-    for seed in range(20):
-        everything = Everything()
-        simulate(algorithm, environment, seed, sinks=[everything], fused=False)
-        used = everything.messages[-1][2].switches
-        counts.append(used - used // server.switches)
-    most = (1.5 * theta + np.log(16) + rate * 4 * best_loss * 1.3) / gain
-    assert 1 <= np.mean(counts) <= most
-    assert most < 600  # the bound says something
-
-
-def test_potential_moves() -> None:
-    """One datum moves the printed query by 1 in its own run and, because the weights remember it,
-    by nearly 2 in a later one.
-    """
-    setting = Setting(1, 2, 1000)
-    server = server_of(
-        Potential(test="potential", rate=1.0, switches=2, threshold=1.0).build(setting)
-    )
-    assert isinstance(server, PotentialTest)
-    moved = []
-    for datum in ((0, 1), (1, 0)):
-        before = np.array(datum) + np.array((20, 0))  # nearly all weight on expert 1
-        after = before + np.array((0, 40))  # now on expert 0
-        potentials = server.potential(np.stack([before, after]) * 2**20) / 2**20
-        moved.append((potentials[0], potentials[1] - potentials[0]))
-    own, later = np.abs(np.subtract(*moved))
-    assert 0.99 < own <= 1.0
-    assert 1.99 < later <= 2.0
-    same = printed_cost(1, server.sparse, 2.0, 0.0).bound  # pyright: ignore[reportAttributeAccessIssue]
-    both = printed_cost(2, server.sparse, 2.0, 0.0).bound  # pyright: ignore[reportAttributeAccessIssue]
-    assert both - same == pytest.approx(2 * (same - 2.0) + 2.0, rel=1e-4)
-
-
-@pytest.mark.parametrize(
-    ("delta", "claim"), [(0.0, "epsilon = 1, delta = 0"), (1e-6, "epsilon = 1, delta = 1e-6")]
-)
-def test_printed_constants_state_claim_and_truth(delta: float, claim: str) -> None:
-    algorithm = Potential(epsilon=1.0, delta=delta, test="potential").build(Setting(10, 100, 512))
-    guarantee = algorithm.certificate.guarantee(Observer.PEER)
-    assert guarantee.claimed is not None
-    assert guarantee.claimed.words() == claim
-    assert algorithm.parameters["switches"] == 10
-    each = 0.1 if delta == 0 else 1 / np.sqrt(10 * np.log(1e6))
-    assert algorithm.parameters["selection_epsilon"] == pytest.approx(2 * each / (56 * np.log(512)))
-    assert algorithm.parameters["threshold"] == pytest.approx(2 * 56 * np.log(512) / each, abs=1e-5)
-    if delta == 0:
-        assert guarantee.curve.stated()[0] == pytest.approx(1.9 + 1 / (28 * np.log(512)), rel=1e-4)
-    else:
-        assert guarantee.curve.stated()[0] > 1.0
-
-
-@pytest.mark.long
-@pytest.mark.parametrize(
-    "contract",
-    [
-        "same for every block",
-        "sensitivities hold",
-        "noise follows its law",
-        "nothing raw in a view",
-    ],
-)
-def test_the_printed_test_keeps_the_contracts(contract: str) -> None:
-    spec = Potential(epsilon=20.0, test="potential", rate=0.5, threshold=3.0)
-    assert examine(contract, spec).status == "holds", examine(contract, spec).detail
-
-
-@pytest.mark.long
-def test_the_printed_ratio_stays_below_its_certificate() -> None:
-    outcome = examine("exact ratio below certificate", Potential(test="potential"))
-    assert outcome.status == "holds", outcome.detail
-
-
-def test_the_printed_test_stays_with_an_expert_that_loses() -> None:
-    """Half of the experts lose in every round, the others never: the potential falls by ln 2 in
-    all, and no run ends.
-    """
-    losses = np.zeros((300, 10, 16))
-    losses[..., :8] = 1.0
-    lost = {}
-    for spec in (Potential(epsilon=10.0, test="potential"), Potential(epsilon=10.0)):
-        algorithm, shares = spec.build(Setting(10, 16, 300)), []
-        for seed in range(30):
-            kept = Everything(wants_messages=False)
-            simulate(algorithm, RecordedArray(losses), seed, sinks=[kept])
-            shares.append(float((kept.all_plays() < 8).mean()))
-        lost[spec.test] = np.mean(shares)
-    assert lost["potential"] > 0.3
-    assert lost["expert"] < 0.1
-
-
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize(
     ("name", "spec"),
@@ -281,15 +176,6 @@ def test_every_audit_verdict_is_the_expected_one(name: str, spec: Spec, delta: f
         worst = rows[1]
         assert worst.finding.epsilon is not None
         assert 1.0 <= worst.certified / worst.finding.epsilon <= 1.1
-
-
-def test_plan_is_public_and_follows_its_rule() -> None:
-    values = {"clients": 10, "experts": 100, "horizon": 2048, "every": 1, "epsilon": 1.0}
-    chosen = plan(**values, delta=0.0)
-    assert chosen == plan(**values, delta=0.0)
-    assert chosen.switches >= 1 + 2 * np.log(100)
-    assert plan(**values, delta=1e-6).threshold < chosen.threshold
-    assert plan(**{**values, "experts": 1}, delta=0.0).switches == 1
 
 
 @pytest.mark.parametrize(

@@ -17,12 +17,9 @@ from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.shared.following import CurrentExpert, Follower
 from hedgerow.algorithms.shared.totals import ClientState, Summing, Totals
 from hedgerow.algorithms.shared.totals import ServerState as TotalsState
-from hedgerow.algorithms.sparse_vector.sparse_vector import (
-    Selector,
-    ServerState,
-    SparseVector,
-    total_cost,
-)
+from hedgerow.algorithms.sparse_vector.recency import RecencySelector
+from hedgerow.algorithms.sparse_vector.selector import Selector, ServerState, total_cost
+from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.audits.cases.dartboard import half_the_chance
 from hedgerow.audits.cases.parts import with_curve
 from hedgerow.core.certificate import (
@@ -43,6 +40,8 @@ from hedgerow.privacy.curves import GaussianDP, PureDP
 from hedgerow.privacy.mechanisms import ExponentialMechanism
 from support.broken_games import BROKEN_GAMES
 from support.honest import NoisySums
+
+Former = partial(SparseVector, calibration="former")  # its server is `Selector` itself
 
 
 @dataclass(frozen=True)
@@ -65,7 +64,7 @@ class PeeksAhead(AlgorithmSpec):
     """Obeys within a block but reads one round ahead of the exchange that is due."""
 
     def resolve(self, setting: Setting) -> Algorithm:
-        honest = SparseVector(epsilon=50.0).build(setting)
+        honest = Former(epsilon=50.0).build(setting)
         server = honest.server
         assert isinstance(server, Selector)
 
@@ -117,7 +116,7 @@ class RawPlays(AlgorithmSpec):
 
     def resolve(self, setting: Setting) -> Algorithm:
         return replace(
-            SparseVector(every=2).build(setting), client=Selfish(setting.experts), advance=None
+            Former(every=2).build(setting), client=Selfish(setting.experts), advance=None
         )
 
 
@@ -126,7 +125,7 @@ class ForgedServerGuarantee(AlgorithmSpec):
     """Promises protection from the server, who is sent exact sums."""
 
     def resolve(self, setting: Setting) -> Algorithm:
-        honest = SparseVector().build(setting)
+        honest = Former().build(setting)
         guarantees = tuple(
             replace(g, curve=PureDP(0.1), proof=honest.certificate.guarantee(Observer.PEER).proof)
             if g.observer is Observer.SERVER
@@ -149,7 +148,7 @@ class ForgetsField(AlgorithmSpec):
     """Broadcasts the exact leader and leaves it out of the certificate."""
 
     def resolve(self, setting: Setting) -> Algorithm:
-        honest = SparseVector().build(setting)
+        honest = Former().build(setting)
         channels = {
             k.replace("CurrentExpert", "Telling"): v for k, v in honest.certificate.channels.items()
         }
@@ -174,7 +173,7 @@ class NarrowView(AlgorithmSpec):
     """Its guarantee for peers leaves out that they see the broadcasts."""
 
     def resolve(self, setting: Setting) -> Algorithm:
-        honest = SparseVector().build(setting)
+        honest = Former().build(setting)
         guarantees = tuple(
             replace(g, view=frozenset(c for c in g.view if c.value != "broadcasts"))
             if g.observer is Observer.PEER
@@ -191,7 +190,7 @@ class HalfSensitivity(AlgorithmSpec):
     epsilon: float = 1.0
 
     def resolve(self, setting: Setting) -> Algorithm:
-        honest = SparseVector(epsilon=self.epsilon).build(setting)
+        honest = Former(epsilon=self.epsilon).build(setting)
         server = honest.server
         assert isinstance(server, Selector)
         selection = replace(server.selection, sensitivity=0.5)
@@ -209,7 +208,7 @@ class HalfNoise(AlgorithmSpec):
     which: str = "all"
 
     def resolve(self, setting: Setting) -> Algorithm:
-        honest = SparseVector(epsilon=self.epsilon).build(setting)
+        honest = Former(epsilon=self.epsilon).build(setting)
         server = honest.server
         assert isinstance(server, Selector)
         sparse, selection = server.sparse, server.selection
@@ -256,7 +255,9 @@ class OneMore(Selector):
 
     def message(self, state: ServerState) -> CurrentExpert:
         return CurrentExpert(
-            None if state.switches > self.switches else self.every, state.expert, state.switches
+            None if state.switches > self.switches else self.schedule.every,
+            state.expert,
+            state.switches,
         )
 
     def switch(self, state: ServerState, noise: Noise) -> ServerState:
@@ -273,7 +274,7 @@ class Variant(AlgorithmSpec):
     """Fed-SVT with another server, audited on the same loud games."""
 
     kind: Any
-    inner: SparseVector = field(default_factory=SparseVector)
+    inner: SparseVector = field(default_factory=Former)
 
     def audit_variants(self) -> tuple[Variant, ...]:
         return tuple(Variant(self.kind, loud) for loud in self.inner.audit_variants())
@@ -286,7 +287,7 @@ class Variant(AlgorithmSpec):
 class Understated(AlgorithmSpec):
     """Its certificate counts one selection only."""
 
-    inner: SparseVector = field(default_factory=SparseVector)
+    inner: SparseVector = field(default_factory=Former)
 
     def audit_variants(self) -> tuple[Understated, ...]:
         return tuple(Understated(loud) for loud in self.inner.audit_variants())
@@ -325,7 +326,7 @@ class HalfTheDelta:
 class SmallDelta(AlgorithmSpec):
     """An approximate certificate whose largest log-ratio is right and whose delta is not."""
 
-    inner: SparseVector = field(default_factory=lambda: SparseVector(delta=1e-3))
+    inner: SparseVector = field(default_factory=lambda: Former(delta=1e-3))
 
     def audit_variants(self) -> tuple[SmallDelta, ...]:
         return tuple(SmallDelta(loud) for loud in self.inner.audit_variants())
@@ -344,7 +345,7 @@ class NoLikelihood(AlgorithmSpec):
     """Claims an epsilon that nothing can check."""
 
     def resolve(self, setting: Setting) -> Algorithm:
-        return replace(SparseVector().build(setting), log_likelihood=None)
+        return replace(Former().build(setting), log_likelihood=None)
 
 
 @dataclass(frozen=True)
@@ -365,7 +366,7 @@ class OtherMessage(AlgorithmSpec):
     """Sends another message than it declares."""
 
     def resolve(self, setting: Setting) -> Algorithm:
-        return _with_server(SparseVector().build(setting), TellingSelector)
+        return _with_server(Former().build(setting), TellingSelector)
 
 
 @dataclass(frozen=True)
@@ -373,7 +374,7 @@ class LyingMechanism(AlgorithmSpec):
     epsilon: float = 1.0
 
     def resolve(self, setting: Setting) -> Algorithm:
-        honest = SparseVector(epsilon=self.epsilon).build(setting)
+        honest = Former(epsilon=self.epsilon).build(setting)
         server = honest.server
         assert isinstance(server, Selector)
         selection = QuietSelection("selection", server.selection.epsilon)
@@ -390,7 +391,7 @@ class BareSelector(Selector):
     def aggregate(
         self, state: ServerState, uploads: Any, noise: Noise
     ) -> tuple[CurrentExpert, ServerState]:
-        state = replace(state, totals=state.totals + uploads.losses)
+        state = replace(state, totals=state.totals + uploads.losses, exchanges=state.exchanges + 1)
         noisy = (
             self.query(state) + float(noise.draw("exponential", "query")) * self.sparse.query_scale
         )
@@ -404,7 +405,7 @@ class BypassesMechanism(AlgorithmSpec):
     epsilon: float = 1.0
 
     def resolve(self, setting: Setting) -> Algorithm:
-        return _with_server(SparseVector(epsilon=self.epsilon).build(setting), BareSelector)
+        return _with_server(Former(epsilon=self.epsilon).build(setting), BareSelector)
 
 
 @dataclass(frozen=True)
@@ -458,7 +459,7 @@ class FollowsAnother(AlgorithmSpec):
 
     def resolve(self, setting: Setting) -> Algorithm:
         return replace(
-            SparseVector().build(setting),
+            Former().build(setting),
             common_play=lambda broadcast: (broadcast.expert + 1) % setting.experts,
         )
 
@@ -745,7 +746,7 @@ class NoCost(AlgorithmSpec):
     epsilon: float = 1.0
 
     def resolve(self, setting: Setting) -> Algorithm:
-        honest = SparseVector(epsilon=self.epsilon).build(setting)
+        honest = Former(epsilon=self.epsilon).build(setting)
         return replace(honest, certificate=replace(honest.certificate, composition="sum"))
 
 
@@ -813,7 +814,7 @@ class Inaudible(AlgorithmSpec):
     """Its tiny games stay far below the certificate, and it offers no louder ones."""
 
     def resolve(self, setting: Setting) -> Algorithm:
-        honest = SparseVector().build(setting)
+        honest = Former().build(setting)
         guarantees = tuple(
             replace(g, curve=PureDP(10.0)) if g.protects else g
             for g in honest.certificate.guarantees
@@ -842,7 +843,7 @@ class NoticesAbsence(AlgorithmSpec):
     """Its fast path lets those who are present play differently where somebody is absent."""
 
     def resolve(self, setting: Setting) -> Algorithm:
-        honest = SparseVector().build(setting)
+        honest = Former().build(setting)
         server = honest.server
         assert isinstance(server, Selector)
 
@@ -951,7 +952,7 @@ class LeaksLate(AlgorithmSpec):
     """Honest in small games; in large ones, raw totals change what is sent or played."""
 
     where: str
-    inner: SparseVector = field(default_factory=SparseVector)
+    inner: SparseVector = field(default_factory=Former)
 
     def audit_variants(self) -> tuple[LeaksLate, ...]:
         return tuple(LeaksLate(self.where, loud) for loud in self.inner.audit_variants())
@@ -982,6 +983,28 @@ class FastLeak(AlgorithmSpec):
         return replace(honest, advance=advance)
 
 
+@dataclass(frozen=True)
+class FlipsWithDelta(AlgorithmSpec):
+    """Certified for selections of bounded range, and draws by permute-and-flip, which has not."""
+
+    inner: SparseVector = field(default_factory=lambda: SparseVector(delta=1e-3))
+
+    def audit_variants(self) -> tuple[FlipsWithDelta, ...]:
+        # two equal selections, and hardly anything for the test
+        return (FlipsWithDelta(replace(self.inner, epsilon=3.0, switches=2, threshold=0.5)),)
+
+    def resolve(self, setting: Setting) -> Algorithm:
+        honest = self.inner.build(setting)
+        assert isinstance(honest.server, RecencySelector)
+        selection = honest.server.weights.selection("permute-and-flip")
+        certificate = replace(
+            honest.certificate, mechanisms=(*honest.certificate.mechanisms[:2], selection)
+        )
+        return _with_server(
+            replace(honest, certificate=certificate), RecencySelector, selection=selection
+        )
+
+
 BROKEN: dict[str, tuple[str, Any]] = {
     "peeks at the present loss": ("causal", Peeks()),
     "reads one round ahead": ("causal", PeeksAhead()),
@@ -1010,6 +1033,10 @@ BROKEN: dict[str, tuple[str, Any]] = {
     "a mechanism that lies, audited": ("exact ratio below certificate", LyingMechanism()),
     "threshold noise not redrawn": ("exact ratio below certificate", Variant(StickySelector)),
     "a datum in every window": ("exact ratio below certificate", Variant(EndlessWindow)),
+    "permute-and-flip under a curve of bounded range": (
+        "exact ratio below certificate",
+        FlipsWithDelta(),
+    ),
     "one selection too many": ("exact ratio below certificate", Variant(OneMore)),
     "counts one selection only": ("exact ratio below certificate", Understated()),
     "half the chance of a draw": ("exact ratio below certificate", FewDraws(delta=1e-6)),

@@ -18,7 +18,7 @@ from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import nearest
 from hedgerow.engines.learner import Learner
-from hedgerow.environments.adversaries import holds_for
+from hedgerow.environments.adversaries import bound_for
 from hedgerow.evaluation.summary import bound_words
 from hedgerow.privacy.curves import GaussianDP
 from hedgerow.privacy.secure import SecureNoise
@@ -88,7 +88,7 @@ def _bound_table(bound: RegretBound | None, family: Family) -> dict[str, Any]:
         return {"regret_bound": None, "regret_bound_for": None, "regret_bound_proof": None}
     return {
         "regret_bound": bound.value,
-        "regret_bound_for": holds_for(bound.covers, family),
+        "regret_bound_for": bound_for(bound, family),
         "regret_bound_proof": bound.proof.words(),
     }
 
@@ -119,11 +119,20 @@ def certify(
         name, algorithm, {"name": name, **choices_of(spec)}, "real" if secure else "drawn"
     )
     bound = _bound_table(algorithm.regret_bound, algorithm.setting.family)
-    notes = budget_notes(algorithm)
+    notes = [*budget_notes(algorithm), *_printed_bound_notes(algorithm)]
     if json:
         print_json({**to_json(record), **bound, "notes": notes})
         return
     _show(record, bound, notes)
+
+
+def _printed_bound_notes(algorithm: Algorithm) -> list[str]:
+    """A note if the bound that a paper claims is larger than any regret."""
+    printed, rounds = algorithm.parameters.get("printed_regret_bound"), algorithm.setting.horizon
+    if printed is None or rounds is None or printed < rounds:
+        return []
+    text = "the printed regret bound is vacuous here: no regret is larger than the number of rounds"
+    return [f"{text}, {rounds:,}"]
 
 
 def _show(record: AlgorithmRecord, bound: dict[str, Any], notes: list[str]) -> None:
@@ -136,6 +145,8 @@ def _show(record: AlgorithmRecord, bound: dict[str, Any], notes: list[str]) -> N
         value, losses = bound_words(bound["regret_bound"]), bound["regret_bound_for"]
         print_indented(f"expected regret per {player(record)} at most {value}, for {losses}")
         print_indented(f"proof of this bound: {bound['regret_bound_proof']}")
+    else:
+        print_indented("no bound on the regret is proven for these choices")
     for note in notes:
         print_indented(f"note: {note}")
     for guarantee in record.guarantees:

@@ -49,6 +49,8 @@ class Traits:
       is adaptive.
     * `features` are the features beyond the plain game.
     * `fresh`: every seed draws new data. Otherwise seeds count as runs on the same data.
+    * `best_loss`: some expert never loses more than this, on average over clients; None: unknown.
+      Some regret bounds need it.
     * `why_no_sums`: for an environment with `sums`, why sums cannot be drawn with these parameters.
     * `origins` say where features come from, for errors.
     """
@@ -59,6 +61,7 @@ class Traits:
     fresh: bool = False
     why_no_sums: str | None = None
     origins: tuple[tuple[Feature, str], ...] = ()
+    best_loss: float | None = None
 
     def __post_init__(self) -> None:
         expect(self.adversary in ADVERSARIES, "adversary", self.adversary, f"in {ADVERSARIES}")

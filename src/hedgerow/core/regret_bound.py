@@ -29,3 +29,19 @@ class RegretBound:
     def __post_init__(self) -> None:
         expect(self.value >= 0, "value", self.value, ">= 0")
         expect(self.covers in ADVERSARIES, "covers", self.covers, f"in {ADVERSARIES}")
+
+    @property
+    def best_loss(self) -> float | None:
+        """What one expert may lose per client for the bound to hold; None: anything."""
+        return None
+
+
+@dataclass(frozen=True)
+class BoundWithGoodExpert(RegretBound):
+    """A bound that holds only if one expert loses at most `expert_loss` per client."""
+
+    expert_loss: float
+
+    @property
+    def best_loss(self) -> float:
+        return self.expert_loss

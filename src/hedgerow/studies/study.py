@@ -18,7 +18,7 @@ from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import LOSSES, Setting
 from hedgerow.core.validate import nearest
-from hedgerow.environments.adversaries import covered, holds_for
+from hedgerow.environments.adversaries import bound_for, covered, good_enough, holds_for
 from hedgerow.environments.hard.lower_bounds import hidden_expert_regret
 from hedgerow.environments.measures import measures_of
 from hedgerow.evaluation.recorder import BEST_EXPERT, MEAN_EXPERT, RunResult
@@ -353,7 +353,9 @@ def _not_covered(algorithm: Algorithm, environment: Environment) -> list[str]:
     if bound is None or covered(bound, environment):
         return []
     family = algorithm.setting.family
-    text = f"the regret bound of {algorithm.name} is for {holds_for(bound.covers, family)}"
+    text = f"the regret bound of {algorithm.name} is for {bound_for(bound, family)}"
+    if not good_enough(bound, environment):
+        return [f"{text}; this environment promises no such expert, so nothing is proven here"]
     asleep = Feature.SLEEPING_EXPERTS in environment.traits.features
     reacts = holds_for(environment.traits.adversary, family)
     here = "experts that sleep" if asleep and not environment.traits.sees_plays else reacts

@@ -10,24 +10,25 @@ new losses only, which is why all epochs together cost as much privacy as one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from math import ceil, exp, expm1, log
+from dataclasses import dataclass, fields, replace
+from math import exp, expm1, log
 from typing import ClassVar
 
 import numpy as np
 
-from hedgerow.algorithms.shared.following import CHANNELS
-from hedgerow.algorithms.sparse_vector.restarting import EpochState, Restarting
-from hedgerow.algorithms.sparse_vector.sparse_vector import Selector, SparseVector, cost
-from hedgerow.core.certificate import Certificate, Proof, trusted_server
-from hedgerow.core.lattice import Array, round_to_lattice
+from hedgerow.algorithms.sparse_vector.plan import Draw
+from hedgerow.algorithms.sparse_vector.recency import RecencySelector, recency_certificate
+from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
+from hedgerow.core.certificate import Proof
+from hedgerow.core.lattice import round_to_lattice
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import between, positive
+from hedgerow.privacy.mechanisms import ExponentialMechanism
 
 
 @dataclass(frozen=True)
-class Guesser(Restarting):
+class Guesser(RecencySelector):
     """The server: Fed-SVT with a guess of the best expert's loss, 0 in the first epoch.
 
     `threshold` is the loss that a run may have beyond the guess, `first_guess` the first guess
@@ -45,8 +46,8 @@ class Guesser(Restarting):
     def limit(self, switches: int) -> float:
         return self.guess(switches) + self.threshold
 
-    def epoch_scores(self, state: EpochState) -> Array:
-        return np.maximum(super().epoch_scores(state), self.guess(state.switches))
+    def least(self, switches: int) -> float:
+        return self.guess(switches)
 
 
 def wrong_doubling(
@@ -61,7 +62,7 @@ def wrong_doubling(
     """Bounds the probability that an epoch ends although some expert loses no more than its guess.
 
     The bound is the minimum over `part`, the share of the margin that is reserved for query noise:
-    `proofs/doubling.md#soundness`.
+    `proofs/doubling.md#soundness`. `selection_epsilon` is the smallest weight of a run's losses.
 
     >>> bound = wrong_doubling(
     ...     experts=100,
@@ -107,6 +108,14 @@ class Doubling(AlgorithmSpec):
     first_guess
         The first guess above 0 of the best expert's loss, summed over clients: > 0 and at most
         clients * horizon. None (default): the threshold or clients * every, whichever is larger.
+    early
+        Whether there are also exchanges in the first `every` rounds. Default: yes.
+    front
+        The share of a run's budget, in [0, 1], that goes to the draw at its end alone. None
+        (default): chosen from public values.
+    draw
+        "permute-and-flip" or "exponential". None (default): permute-and-flip if delta = 0. With
+        draw="exponential" and front=0 the parameters state how likely a right guess is doubled.
 
     Guarantee
     ---------
@@ -153,6 +162,9 @@ class Doubling(AlgorithmSpec):
     switches: int | None = None
     threshold: float | None = None
     first_guess: float | None = None
+    early: bool = True
+    front: float | None = None
+    draw: Draw | None = None
 
     def __post_init__(self) -> None:
         self._same_budget()  # checks the parameters that both share
@@ -161,9 +173,8 @@ class Doubling(AlgorithmSpec):
 
     def _same_budget(self) -> SparseVector:
         """`SparseVector` with the same parameters and a best loss of 0."""
-        return SparseVector(
-            self.epsilon, self.delta, self.every, switches=self.switches, threshold=self.threshold
-        )
+        same = ("epsilon", "delta", "every", "switches", "threshold", "early", "front", "draw")
+        return SparseVector(**{name: getattr(self, name) for name in same})
 
     def audit_variants(self) -> tuple[Doubling, ...]:
         """Variants whose tiny games have several guesses and come close to the certificate."""
@@ -173,52 +184,50 @@ class Doubling(AlgorithmSpec):
         )
 
     def resolve(self, setting: Setting) -> Algorithm:
-        clients, experts, horizon = setting.clients, setting.experts, setting.rounds
         known = self._same_budget().build(setting)
-        chosen, alike, most = known.parameters, known.server, float(clients * horizon)
-        assert isinstance(alike, Selector)
+        alike, most = known.server, float(setting.clients * setting.rounds)
+        assert isinstance(alike, RecencySelector)
         first = (
-            min(max(alike.threshold, float(clients * self.every)), most)
+            min(max(alike.threshold, float(setting.clients * self.every)), most)
             if self.first_guess is None
             else self.first_guess
         )
         between("first_guess", first, 0.0, most)
         first = float(round_to_lattice(first))
-        server = Guesser(
-            experts,
-            self.every,
-            alike.switches,
-            alike.threshold,
-            0.0,
-            alike.sparse,
-            alike.selection,
-            first,
-            most,
-        )
-        wrong = wrong_doubling(
-            experts=experts,
-            exchanges=ceil(horizon / self.every) - 1,
-            switches=server.switches,
-            margin=server.threshold,
-            sparse_epsilon=1 / server.sparse.query_scale,
-            selection_epsilon=server.selection.epsilon,
-        )
+        shared = {part.name: getattr(alike, part.name) for part in fields(alike)}
+        server = Guesser(**shared, first_guess=first, most=most)
         return replace(
             known,
             name="doubling",
             server=server,
-            certificate=self._certificate(setting, server),
+            certificate=recency_certificate(
+                setting,
+                server,
+                Proof("doubling.md", "whole-algorithm"),
+                Proof("doubling.md", "approximate-dp"),
+            ),
             advance=server.advance,
             log_likelihood=server.log_likelihood,
             switches_left=None,  # a new epoch begins when they are used up
-            parameters={**chosen, "first_guess": first, "wrong_doubling_at_most": wrong},
+            parameters={
+                **known.parameters,
+                "first_guess": first,
+                **self._soundness(server, setting),
+            },
         )
 
-    def _certificate(self, setting: Setting, server: Guesser) -> Certificate:
-        return trusted_server(
-            setting=setting,
-            curve=cost(server.switches, server.sparse, server.selection.epsilon, self.delta),
-            proof=Proof("doubling.md", "whole-algorithm" if self.delta == 0 else "approximate-dp"),
-            channels=CHANNELS,
-            mechanisms=(server.sparse.threshold_noise, server.sparse.comparison, server.selection),
+    def _soundness(self, server: Guesser, setting: Setting) -> dict[str, float]:
+        """The bound on wrong doublings, where it is proven."""
+        even = all(run.own == run.later for run in server.weights.columns[:-1])
+        if not even or not isinstance(server.selection, ExponentialMechanism):
+            return {}
+        least = min(run.own for run in server.weights.columns)
+        wrong = wrong_doubling(
+            experts=setting.experts,
+            exchanges=server.schedule.count(setting.rounds),
+            switches=server.switches,
+            margin=server.threshold,
+            sparse_epsilon=1 / server.sparse.query_scale,
+            selection_epsilon=2 * server.selection.rate * least,
         )
+        return {"wrong_doubling_at_most": wrong} if wrong < 1 else {}

@@ -27,15 +27,12 @@ import numpy as np
 import numpy.typing as npt
 
 from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follower
+from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.shared.totals import LossSums, check_interval
+from hedgerow.algorithms.sparse_vector.growing import Epoch, Growing, largest_cost, later_epochs
 from hedgerow.algorithms.sparse_vector.restarting import EpochState, Restarting
-from hedgerow.algorithms.sparse_vector.sparse_vector import (
-    ServerState,
-    SparseVector,
-    affordable,
-    cost,
-)
-from hedgerow.core.block import Block
+from hedgerow.algorithms.sparse_vector.selector import ServerState, affordable
+from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core.certificate import PrivacyCurve, Proof, trusted_server
 from hedgerow.core.environment import MASKS_AND_DELAYS
 from hedgerow.core.lattice import (
@@ -90,11 +87,11 @@ class PotentialTest(Restarting):
         return float(from_units(int(self.potential(state.totals - state.origin)) - state.base))
 
     def queries(
-        self, state: ServerState, block: Block, earlier: Units, due: npt.NDArray[np.int64]
+        self, state: ServerState, losses: Array, earlier: Units, due: npt.NDArray[np.int64]
     ) -> Array:
         assert isinstance(state, EpochState)
-        sums = np.zeros((block.rounds + 1, self.experts))
-        np.cumsum(block.losses.sum(axis=1), axis=0, out=sums[1:])
+        sums = np.zeros((int(due[-1]) + 1, self.experts))
+        np.cumsum(losses[: due[-1]].sum(axis=1), axis=0, out=sums[1:])
         return from_units(
             self.potential(to_units(sums[due]) + (earlier - state.origin)) - state.base
         )
@@ -123,25 +120,29 @@ def printed_cost(
 
 @dataclass(frozen=True)
 class Plan:
-    """Draws per epoch, the loss that a run may have, and the sparse-vector share of the budget."""
+    """The first epoch: its draws, the loss that a run may have, and the budget of the test.
+
+    `fall` is what the logarithm of a weight loses at least in a run that ends without bad noise.
+    """
 
     switches: int
     threshold: float
     sparse_epsilon: float
+    fall: float
 
 
 def plan(
     *, clients: int, experts: int, horizon: int, every: int, epsilon: float, delta: float
 ) -> Plan:
-    """The plan with the smallest proven cost of an epoch, on a grid, from public values.
+    """The plan with the smallest proven cost of the first epoch, on a grid, from public values.
 
-    An epoch has twice the draws that the potential of d experts allows, so in a full epoch the best
+    It has twice the draws that the potential of d experts allows, so in a full epoch the best
     expert loses, too. Proof: `proofs/potential.md#switches`.
     """
-    best, least = None, inf
+    best, least, exchanges = None, inf, Schedule.soon(every).count(horizon) + 1
     for share in SHARES:
         sparse = share * epsilon
-        allowance = log(max(2.0, horizon / every)) / sparse  # A' in the proof
+        allowance = log(max(2, exchanges)) / sparse  # A' in the proof
         normal = 2 * surrogate_mu(epsilon, delta, sparse) if delta > 0 else 0.0
         for fall in FALLS:
             switches = 1 + ceil(2 * log(experts) / (1 - fall / expm1(fall)))
@@ -149,7 +150,7 @@ def plan(
             threshold = allowance + 2 * fall / selection
             price = switches * (threshold + 1 / sparse + clients * every)
             if price < least:
-                best, least = Plan(switches, threshold, sparse), price
+                best, least = Plan(switches, threshold, sparse, fall), price
     assert best is not None
     return best
 
@@ -161,8 +162,9 @@ class Potential(AlgorithmSpec):
     A run ends when its expert has lost more than a threshold, up to noise. The next expert $x$ is
     drawn with probability proportional to $\exp(-\eta S(x) / 2)$, where $S(x)$ is its loss since
     the epoch began, summed over clients. After `switches` draws a new epoch begins on new losses
-    only. The proven loss has no factor log d on the best expert's loss
-    (`proofs/potential.md#switches`).
+    only. Each epoch has twice the draws of the one before, at half the rate: it costs the same, and
+    if the best expert loses often, the memory grows. The proven loss has no factor log d on the
+    best expert's loss (`proofs/potential.md#switches`).
 
     Parameters
     ----------
@@ -177,13 +179,18 @@ class Potential(AlgorithmSpec):
         budget by the tight proof. "potential": the printed test with the printed constants; the
         certificate states what is proven and what the paper claims.
     switches
-        Draws of an expert in an epoch, at least 1. None (default): chosen from public values.
+        Draws of an expert in the first epoch, at least 1. None (default): chosen from public
+        values.
     threshold
-        The loss, summed over clients, that a run may have, >= 0. None (default): chosen from public
-        values. The certificate always follows the values that are used.
+        The loss, summed over clients, that a run of the first epoch may have, >= 0; it grows as the
+        rate falls. None (default): chosen from public values. The certificate always follows the
+        values that are used.
     rate
         The learning rate of the printed algorithm (eta in the paper), in [2^-24, 1000]. Only with
         test="potential". None (default): the printed value.
+    early
+        Whether there are also exchanges in the first `every` rounds, each twice as late as the one
+        before. None (default): yes, but not with test="potential".
 
     Guarantee
     ---------
@@ -212,7 +219,7 @@ class Potential(AlgorithmSpec):
         forms={"published": {"test": "potential"}, "approximate": {"delta": 1e-6}},
         meanings={
             **SparseVector.traits.meanings,
-            "switches": "largest number of changes of expert in an epoch",
+            "switches": "changes of expert in the first epoch; each later one has twice as many",
             "test": "what is compared with the threshold: the expert's loss or the potential",
             "rate": "learning rate",
         },
@@ -225,6 +232,7 @@ class Potential(AlgorithmSpec):
     switches: int | None = None
     threshold: float | None = None
     rate: float | None = None
+    early: bool | None = None
 
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)
@@ -238,6 +246,7 @@ class Potential(AlgorithmSpec):
         if self.rate is not None:
             expect(self.printed, "rate", self.rate, 'to be None unless test="potential"')
             between("rate", self.rate, SLOWEST, 1e3)
+        expect(not (self.printed and self.early), "early", self.early, "with test='expert' only")
 
     @property
     def printed(self) -> bool:
@@ -254,11 +263,8 @@ class Potential(AlgorithmSpec):
 
     def resolve(self, setting: Setting) -> Algorithm:
         check_interval(self.every, setting)
-        server, price = (
-            (self._printed(setting), printed_cost)
-            if self.printed
-            else (self._certified(setting), cost)
-        )
+        server = self._printed(setting) if self.printed else self._certified(setting)
+        later = server.later if isinstance(server, Growing) else ()
         claim = PureDP(self.epsilon) if self.delta == 0 else ApproximateDP(self.epsilon, self.delta)
         anchor = "printed-cost" if self.printed else "whole-algorithm"
         return Algorithm(
@@ -268,7 +274,7 @@ class Potential(AlgorithmSpec):
             server=server,
             certificate=trusted_server(
                 setting=setting,
-                curve=price(server.switches, server.sparse, server.selection.epsilon, self.delta),
+                curve=self._cost(server),
                 claimed=claim if self.printed else None,
                 proof=Proof("potential.md", anchor),
                 calibration="published" if self.printed else "certified",
@@ -277,6 +283,7 @@ class Potential(AlgorithmSpec):
                     server.sparse.threshold_noise,
                     server.sparse.comparison,
                     server.selection,
+                    *(epoch.selection for epoch in later),
                 ),
             ),
             upload=LossSums,
@@ -292,10 +299,16 @@ class Potential(AlgorithmSpec):
                 "threshold_scale": server.sparse.threshold_scale,
                 "query_scale": server.sparse.query_scale,
                 "noise_law": server.sparse.law,
+                "exchanges": server.schedule.count(setting.rounds),
             },
         )
 
-    def _certified(self, setting: Setting) -> Restarting:
+    def _cost(self, server: Restarting) -> PrivacyCurve:
+        if isinstance(server, Growing):
+            return largest_cost(server, self.delta)
+        return printed_cost(server.switches, server.sparse, server.selection.epsilon, self.delta)
+
+    def _certified(self, setting: Setting) -> Growing:
         chosen = plan(
             clients=setting.clients,
             experts=setting.experts,
@@ -312,7 +325,13 @@ class Potential(AlgorithmSpec):
         selection = ExponentialMechanism(
             "selection", affordable(self.epsilon, self.delta, switches, sparse)
         )
-        return Restarting(setting.experts, self.every, switches, threshold, 0.0, sparse, selection)
+        schedule = Schedule(self.every) if self.early is False else Schedule.soon(self.every)
+        first = Epoch(switches, threshold, selection)
+        exchanges = schedule.count(setting.rounds)
+        later = later_epochs(self.epsilon, self.delta, sparse, first, chosen.fall, exchanges)
+        return Growing(
+            setting.experts, schedule, switches, threshold, 0.0, sparse, selection, later
+        )
 
     def _printed(self, setting: Setting) -> Restarting:
         """The printed constants.
@@ -329,6 +348,5 @@ class Potential(AlgorithmSpec):
         threshold = float(round_to_lattice(2 / rate if self.threshold is None else self.threshold))
         sparse = AboveThreshold("laplace", 2 / each, 4 / each, 2 + SLACK)
         selection = ExponentialMechanism("selection", 2 * rate)
-        return PotentialTest(
-            setting.experts, self.every, switches, threshold, 0.0, sparse, selection
-        )
+        schedule = Schedule(self.every)
+        return PotentialTest(setting.experts, schedule, switches, threshold, 0.0, sparse, selection)

@@ -12,11 +12,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hedgerow.algorithms.shared.following import CurrentExpert
-from hedgerow.algorithms.sparse_vector.sparse_vector import Selector, ServerState
-from hedgerow.core.lattice import Array, Units, from_units, to_units
+from hedgerow.algorithms.sparse_vector.selector import Selector, ServerState
+from hedgerow.core.lattice import Array, Units, from_units
 from hedgerow.core.layout import UnitVector
-from hedgerow.core.noise import Noise
 
 
 @dataclass(frozen=True)
@@ -30,19 +28,19 @@ class EpochState(ServerState):
 class Restarting(Selector):
     """The server. Subclasses define how much a run may lose and how the next expert is scored.
 
-    Those two methods are `limit` and `epoch_scores`. In states and broadcasts `switches` counts all
-    draws since the start; divided by the field `switches` it gives the number of the epoch.
+    Those two methods are `limit` and `scores`. In states and broadcasts `switches` counts all draws
+    since the start; divided by the field `switches` it gives the number of the epoch.
     """
 
     state: ClassVar[type[Any]] = EpochState
 
-    def limit(self, switches: int) -> float:
-        """The threshold of the run that begins after `switches` draws."""
-        del switches
-        return self.threshold
+    def restarts(self, switches: int) -> bool:
+        """Whether an epoch begins after `switches` draws."""
+        return switches % self.switches == 0
 
-    def epoch_scores(self, state: EpochState) -> Array:
-        """Scores of the experts at the end of a run; smaller is better."""
+    def scores(self, state: ServerState) -> Array:
+        """Scores of the experts at the end of a run: the losses of the epoch."""
+        assert isinstance(state, EpochState)
         return from_units(state.totals - state.origin)
 
     def base(self, totals: Units, origin: Units, expert: int) -> int:
@@ -54,49 +52,19 @@ class Restarting(Selector):
         del state
         return False
 
-    def open(self, noise: Noise) -> tuple[CurrentExpert, EpochState]:
-        message, state = super().open(noise)
-        return message, EpochState(
-            state.totals, state.expert, state.base, state.noisy_threshold, 0, state.totals
-        )
-
-    def switch(self, state: ServerState, noise: Noise) -> EpochState:
-        assert isinstance(state, EpochState)
-        expert = noise.release(self.selection, self.epoch_scores(state))
-        return self.next_run(
-            state, expert, self.sparse.begin(self.limit(state.switches + 1), noise)
-        )
-
-    def next_run(self, state: EpochState, expert: int, noisy_threshold: float) -> EpochState:
-        used = state.switches + 1
-        origin = state.totals if used % self.switches == 0 else state.origin
-        return EpochState(
-            state.totals,
-            expert,
-            self.base(state.totals, origin, expert),
-            noisy_threshold,
-            used,
-            origin,
-        )
-
-    def log_likelihood(self, broadcasts: list[CurrentExpert], reports: Array) -> float:
-        """Exact log-probability of the broadcasts; the threshold noise is integrated out."""
-        totals = np.cumsum(to_units(reports.sum(axis=1)), axis=0)
+    def beginning(self, expert: int) -> EpochState:
         zero = np.zeros(self.experts, np.int64)
-        state = EpochState(zero, broadcasts[0].expert, 0, np.nan, 0, zero)
-        result, queries = -np.log(self.experts), list[float]()
-        for number, sent in enumerate(broadcasts[1:], start=1):
-            state = replace(state, totals=totals[number * self.every - 1])
-            queries.append(self.query(state))
-            if sent.switches == state.switches:
-                if sent.expert != state.expert:
-                    return -np.inf
-                continue
-            if sent.switches != state.switches + 1:
-                return -np.inf
-            result += self.sparse.log_probability(queries, self.limit(state.switches), ended=True)
-            result += self.selection.log_probability(self.epoch_scores(state), sent.expert)
-            state, queries = self.next_run(state, sent.expert, np.nan), []
-        return float(
-            result + self.sparse.log_probability(queries, self.limit(state.switches), ended=False)
+        return EpochState(zero, expert, 0, np.inf, 0, 0, zero)
+
+    def next_run(self, state: ServerState, expert: int, noisy_threshold: float) -> EpochState:
+        assert isinstance(state, EpochState)
+        used = state.switches + 1
+        origin = state.totals if self.restarts(used) else state.origin
+        return replace(
+            state,
+            expert=expert,
+            base=self.base(state.totals, origin, expert),
+            noisy_threshold=noisy_threshold,
+            switches=used,
+            origin=origin,
         )

@@ -1,239 +1,47 @@
 """Fed-SVT: keep an expert until a noisy test finds its loss too high, then draw another privately.
 
-Every `every` rounds the clients send the sums of their losses. The server tests q + noise > L +
+At public exchanges the clients send the sums of their losses. The server tests q + noise > L +
 noise, where q is the total loss of the current expert since it was drawn and L is the threshold. If
-the test is positive, the server draws a new expert with probability proportional to
-exp(-eta * max(S(x), m L*) / 2), where S(x) is the loss of expert x since the start, summed over all
-m clients. After `switches` draws the last expert is kept and no more messages are sent.
+the test is positive, the server draws a new expert by its weighted losses.
 
-The algorithm is that of Gao et al. 2024 (Algorithms 4 and 5). With one client it is the
-single-player Sparse-Vector algorithm of Asi et al. 2023. A *run* is the time between two draws.
+* Printed (Gao et al. 2024, Algorithms 4 and 5; with one client Asi et al. 2023): all losses since
+  the start have the same weight, and after `switches` draws the last expert is kept.
+* Certified: recent losses weigh more, and after `switches` draws a new epoch begins on new losses.
+  A loss vector pays only for the draws that it enters, so this costs no more privacy.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import ceil, log, log2, nextafter, sqrt
+from math import ceil, log, log2, sqrt
 from operator import attrgetter
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
-from hedgerow.algorithms.shared.following import CHANNELS, ClientState, CurrentExpert, Follower
-from hedgerow.algorithms.shared.totals import LossSums
+from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follower
+from hedgerow.algorithms.shared.schedule import Schedule
+from hedgerow.algorithms.shared.totals import LossSums, check_interval
+from hedgerow.algorithms.sparse_vector.plan import Draw, Plan, rule
+from hedgerow.algorithms.sparse_vector.proved import Game, Runs, proved_plan, regret_bound
+from hedgerow.algorithms.sparse_vector.recency import (
+    RecencySelector,
+    build_server,
+    recency_certificate,
+)
+from hedgerow.algorithms.sparse_vector.selector import Selector, affordable, cost
 from hedgerow.algorithms.sparse_vector.tuning import choose
-from hedgerow.core.block import Block
 from hedgerow.core.certificate import Certificate, PrivacyCurve, Proof, trusted_server
 from hedgerow.core.environment import MASKS_AND_DELAYS
-from hedgerow.core.lattice import Array, Units, from_units, round_to_lattice, to_units
-from hedgerow.core.layout import Extended, UnitVector
-from hedgerow.core.noise import Noise, NoiseSource
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, RunState, SpecTraits, Trace
+from hedgerow.core.lattice import round_to_lattice
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
+from hedgerow.core.regret_bound import BoundWithGoodExpert
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, between, check_budget, expect
-from hedgerow.privacy.budget import Budget
-from hedgerow.privacy.calibrate import largest_range
-from hedgerow.privacy.composition.bounded_range import WIDEST, AdaptiveBoundedRange
-from hedgerow.privacy.composition.steps import AfterPureStep, pure_sum
-from hedgerow.privacy.curves import ApproximateDP, PureDP, Quoted
+from hedgerow.privacy.curves import ApproximateDP, PureDP
 from hedgerow.privacy.mechanisms import AboveThreshold, ExponentialMechanism
 
-
-@dataclass(frozen=True)
-class ServerState:
-    """What the server remembers between exchanges.
-
-    `totals` are the losses of all clients so far, `expert` is the expert of the current run, `base`
-    is its total loss when the run began, and `switches` counts the draws so far.
-    """
-
-    totals: UnitVector
-    expert: int
-    base: int
-    noisy_threshold: Extended
-    switches: int
-
-
-@dataclass(frozen=True)
-class Selector:
-    """The server: one sparse-vector query per exchange, one selection after each "above"."""
-
-    state: ClassVar[type[Any]] = ServerState
-
-    experts: int
-    every: int
-    switches: int
-    threshold: float
-    floor: float
-    sparse: AboveThreshold
-    selection: ExponentialMechanism
-
-    def open(self, noise: Noise) -> tuple[CurrentExpert, ServerState]:
-        first = noise.index(self.experts, "first expert")
-        state = ServerState(
-            np.zeros(self.experts, np.int64), first, 0, self.sparse.begin(self.threshold, noise), 0
-        )
-        return self.message(state), state
-
-    def spent(self, state: ServerState) -> bool:
-        return state.switches >= self.switches
-
-    def switches_left(self, state: ServerState) -> int | None:
-        """The draws that are still allowed."""
-        return self.switches - state.switches
-
-    def message(self, state: ServerState) -> CurrentExpert:
-        return CurrentExpert(
-            None if self.spent(state) else self.every, state.expert, state.switches
-        )
-
-    def query(self, state: ServerState) -> float:
-        """The loss of the current expert in this run, over all clients."""
-        return float(from_units(int(state.totals[state.expert]) - state.base))
-
-    def queries(
-        self, state: ServerState, block: Block, earlier: Units, due: npt.NDArray[np.int64]
-    ) -> Array:
-        """`query` before each round in `due`, as long as the run lasts.
-
-        `earlier` are the totals before the block.
-        """
-        column = np.zeros(block.rounds + 1)
-        np.cumsum(np.einsum("ri->r", block.losses[:, :, state.expert]), out=column[1:])
-        return from_units(to_units(column[due]) + (int(earlier[state.expert]) - state.base))
-
-    def scores(self, totals: Units) -> Array:
-        """Scores for the selection: total losses, but at least m L*."""
-        return np.maximum(from_units(totals), self.floor)
-
-    def switch(self, state: ServerState, noise: Noise) -> ServerState:
-        """Draws the next expert and begins its run."""
-        expert = noise.release(self.selection, self.scores(state.totals))
-        used = state.switches + 1
-        fresh = self.sparse.begin(self.threshold, noise) if used < self.switches else np.inf
-        return ServerState(state.totals, expert, int(state.totals[expert]), fresh, used)
-
-    def aggregate(
-        self, state: ServerState, uploads: LossSums, noise: Noise
-    ) -> tuple[CurrentExpert, ServerState]:
-        state = replace(state, totals=state.totals + uploads.losses)
-        if self.sparse.above(self.query(state), state.noisy_threshold, noise):
-            state = self.switch(state, noise)
-        return self.message(state), state
-
-    def advance(self, run: RunState, block: Block, source: NoiseSource) -> tuple[RunState, Trace]:
-        """Plays many exchanges at once: between two draws only the current expert's column matters.
-
-        `pending` are the losses since the last upload; `boundaries` are the rounds of the block
-        before which an exchange is due.
-        """
-        noise = source.server()
-        rounds, clients = block.losses.shape[:2]
-        state: ServerState = run.server
-        pending = run.clients.losses.sum(axis=0)
-        start_totals = state.totals + pending
-        plays = np.full(rounds, state.expert, np.int64)
-        boundaries = (
-            np.arange(rounds, rounds)
-            if run.remaining is None
-            else np.arange(run.remaining, rounds, self.every)
-        )
-        drawn = self.sparse.draw_queries(len(boundaries), noise)
-        done = 0
-        while done < len(boundaries) and not self.spent(state):
-            due = boundaries[done:]
-            queries = self.queries(state, block, start_totals, due)
-            first = self.sparse.first_above(queries, state.noisy_threshold, drawn[done:])
-            if first is None:
-                done = len(boundaries)
-                break
-            done += first + 1
-            at = int(due[first])
-            state = self.switch(
-                replace(state, totals=start_totals + block.totals_before(at)), noise
-            )
-            plays[at:] = state.expert
-        if done:
-            last = int(boundaries[done - 1])
-            tail = to_units(block.losses[last:].sum(axis=0))
-            totals = start_totals + block.own_totals.sum(axis=0) - tail.sum(axis=0)
-            state = replace(state, totals=totals)
-            sums = tail
-            remaining = None if self.spent(state) else self.every - (rounds - last)
-        else:
-            sums = run.clients.losses + block.own_totals
-            remaining = None if run.remaining is None else run.remaining - rounds
-        after = RunState(
-            run.round + rounds,
-            ClientState(np.full(clients, state.expert), sums),
-            None,
-            state,
-            remaining,
-        )
-        return after, Trace(np.broadcast_to(plays[:, None], (rounds, clients)), done)
-
-    def log_likelihood(self, broadcasts: list[CurrentExpert], reports: Array) -> float:
-        """Exact log-probability of the broadcasts; the threshold noise is integrated out."""
-        totals = to_units(reports.sum(axis=1))
-        expert, used, base, queries = broadcasts[0].expert, 0, 0, list[float]()
-        result = -log(self.experts)
-        for number, sent in enumerate(broadcasts[1:], start=1):
-            seen = totals[: number * self.every].sum(axis=0)
-            queries.append(float(from_units(int(seen[expert]) - base)))
-            if sent.switches == used:
-                if sent.expert != expert:
-                    return -np.inf
-                continue
-            if sent.switches != used + 1:
-                return -np.inf
-            result += self.sparse.log_probability(queries, self.threshold, ended=True)
-            result += self.selection.log_probability(self.scores(seen), sent.expert)
-            expert, used, base, queries = sent.expert, sent.switches, int(seen[sent.expert]), []
-        return result + self.sparse.log_probability(queries, self.threshold, ended=False)
-
-
-def total_cost(switches: int, sparse: AboveThreshold, selection_epsilon: float) -> PureDP:
-    """Pure cost: the sparse-vector part once, plus one selection per switch.
-
-    Proof: `proofs/sparse_vector.md#whole-algorithm`.
-    """
-    return pure_sum([sparse.curve, *[PureDP(selection_epsilon)] * switches])
-
-
-def approximate_cost(
-    switches: int, sparse: AboveThreshold, selection_epsilon: float, delta: float
-) -> PrivacyCurve:
-    """Approximate cost: the sparse-vector part, then adaptive selections of bounded range.
-
-    Proof: `proofs/sparse_vector.md#approximate-dp`.
-    """
-    if selection_epsilon > WIDEST:  # not in the recursion's tables, and it would gain nothing
-        return total_cost(switches, sparse, selection_epsilon)
-    return Quoted(
-        AfterPureStep(AdaptiveBoundedRange(selection_epsilon, switches), sparse.curve.bound), delta
-    )
-
-
-def cost(
-    switches: int, sparse: AboveThreshold, selection_epsilon: float, delta: float
-) -> PrivacyCurve:
-    """The privacy cost of the whole game: pure if delta = 0."""
-    if delta == 0:
-        return total_cost(switches, sparse, selection_epsilon)
-    return approximate_cost(switches, sparse, selection_epsilon, delta)
-
-
-def affordable(epsilon: float, delta: float, switches: int, sparse: AboveThreshold) -> float:
-    """The largest epsilon per selection that the budget allows after the sparse-vector part."""
-    eta = (epsilon - sparse.curve.bound) / switches
-    if delta > 0 and eta < WIDEST:
-        eta = largest_range(
-            switches, Budget(epsilon, delta), pure=sparse.curve.bound, tolerance=5e-4
-        )
-    while cost(switches, sparse, eta, delta).delta(epsilon) > delta:  # one last bit, if any
-        eta = nextafter(eta, 0.0)
-    return eta
+Calibration = Literal["certified", "proved", "published", "former"]
 
 
 @dataclass(frozen=True)
@@ -242,8 +50,8 @@ class SparseVector(AlgorithmSpec):
 
     Use it when some expert is rarely or never wrong and a bound on its loss is known. A new expert
     is drawn when $q + \mathrm{noise} > L + \mathrm{noise}$, where $q$ is the loss of the current
-    expert since it was drawn, with probability proportional to $\exp(-\eta \max(S(x), m L^*) / 2)$,
-    where $S(x)$ is the loss of expert $x$ since the start; both are sums over all $m$ clients.
+    expert since it was drawn, summed over all clients. Experts with small weighted losses are
+    likely: recent losses weigh more, and after `switches` draws only new losses count.
 
     Parameters
     ----------
@@ -252,33 +60,56 @@ class SparseVector(AlgorithmSpec):
     delta
         The second part of the budget, in [0, 1). 0 (default) gives pure differential privacy.
     every
-        Rounds between two exchanges (N): from 1 (default) to the horizon.
+        Rounds between two exchanges (N): from 1 (default) to the horizon. The certified calibration
+        takes a multiple of it where more exchanges would bring nothing.
     best_loss
         The total loss L* of the best expert per client, >= 0 (default 0). It must be known
         beforehand; a value computed from the data is not covered by the guarantee.
     calibration
-        "certified" (default) spends the budget by the tight proof. It chooses all other parameters
-        from public values, to minimise the worst expected regret over a fixed family of streams.
-        "published" uses the constants printed in the paper; the certificate states their true cost.
+        "certified" (default) spends the budget by the tight proof, with weights by recency. It
+        chooses all other parameters from public values; no bound on its regret is proven. "proved"
+        minimises a proven regret bound for streams on which the best expert loses at most
+        `best_loss` (`proofs/sparse_vector_regret.md`). "published" uses the algorithm and the
+        constants printed in the paper; the certificate states their true cost. "former" is the
+        printed algorithm with constants that spend the budget.
     rho
         The failure probability in the published constants, in (0, 1/2). It does not affect privacy.
     switches
-        The largest number of draws (kappa), at least 1. None (default): the calibration chooses.
+        The number of draws (kappa), at least 1, after which a new epoch begins ("published" and
+        "former": after which the last expert is kept). None (default): the calibration chooses.
     threshold
         The threshold L, >= 0, on the loss summed over clients. None (default): the calibration
         chooses. The certificate always follows the values that are used.
+    early
+        Whether there are also exchanges in the first `every` rounds, each about twice as late as
+        the one before. None (default): yes, but not with "published" and "former".
+    front
+        The share of a run's budget, in [0, 1], that goes to the draw at its end alone; the rest is
+        spread evenly over this and the later draws of the epoch. None (default): the calibration
+        chooses. Only with "certified".
+    draw
+        "permute-and-flip" or "exponential" (the exponential mechanism). Permute-and-flip makes no
+        use of delta. None (default): permute-and-flip if delta = 0. Only with "certified".
 
     Guarantee
     ---------
     One loss vector of one client in one round is protected from the public and from other clients,
     even if all of them collude, with the certified (epsilon, delta). The server is trusted: it
-    receives exact sums of losses. Proofs: `proofs/sparse_vector.md#whole-algorithm` for delta = 0,
-    `proofs/sparse_vector.md#approximate-dp` for delta > 0.
+    receives exact sums of losses. Proofs: `proofs/sparse_vector.md#weights-by-recency` for
+    delta = 0, `proofs/sparse_vector.md#columns-with-delta` for delta > 0;
+    `proofs/sparse_vector.md#whole-algorithm` and `proofs/sparse_vector.md#approximate-dp` for
+    "published" and "former".
 
     Examples
     --------
     >>> import hedgerow as hr
     >>> setting = hr.Setting(clients=10, experts=100, horizon=512)
+    >>> algorithm = hr.SparseVector(epsilon=1.0, every=30).build(setting)
+    >>> print(algorithm.certificate.peer.curve.words(), algorithm.parameters["exchanges"])
+    epsilon = 1, delta = 0 22
+    >>> proved = hr.SparseVector(epsilon=10.0, calibration="proved").build(setting)
+    >>> 10.0 < proved.regret_at_most < 10.2
+    True
     >>> published = hr.SparseVector(epsilon=1.0, calibration="published").build(setting)
     >>> print(published.certificate.peer.curve.words())
     epsilon = 0.75, delta = 0
@@ -291,18 +122,26 @@ class SparseVector(AlgorithmSpec):
     traits: ClassVar[SpecTraits] = SpecTraits(
         forms={
             "published": {"calibration": "published"},
+            "proved": {"calibration": "proved"},
             "approximate": {"delta": 1e-6},
             "approximate, published": {"delta": 1e-6, "calibration": "published"},
         },
         meanings={
             "best_loss": "largest total loss of the best expert per client",
             "rho": "probability of missing the published accuracy; does not affect privacy",
-            "switches": "largest number of changes of expert",
-            "selection_epsilon": "epsilon of each private choice of an expert",
+            "switches": "largest number of changes of expert in an epoch",
+            "selection_epsilon": "largest epsilon of a private choice of an expert",
             "threshold": "loss, summed over clients, at which a new expert is chosen",
             "threshold_scale": "scale of the noise on the threshold",
             "query_scale": "scale of the noise on each comparison with the threshold",
             "noise_law": "distribution of both noises",
+            "front": "share of a run's budget for the choice at its end",
+            "draw": "how the next expert is drawn",
+            "early": "whether there are exchanges in the first rounds",
+            "printed_regret_bound": (
+                "regret per client that the paper claims with probability 1 - O(rho)"
+            ),
+            "exchanges": "number of exchanges in the game, if it does not end early",
         },
     )
 
@@ -310,22 +149,38 @@ class SparseVector(AlgorithmSpec):
     delta: float = 0.0
     every: int = 1
     best_loss: float = 0.0
-    calibration: Literal["certified", "published"] = "certified"
+    calibration: Calibration = "certified"
     rho: float = 0.05
     switches: int | None = None
     threshold: float | None = None
+    early: bool | None = None
+    front: float | None = None
+    draw: Draw | None = None
 
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)
         at_least("every", self.every, 1)
         expect(0 <= self.best_loss < np.inf, "best_loss", self.best_loss, ">= 0 and finite")
-        options = ("certified", "published")
+        options = get_args(Calibration)
         expect(self.calibration in options, "calibration", self.calibration, f"in {options}")
         expect(0 < self.rho < 0.5, "rho", self.rho, "in (0, 1/2)")
         if self.switches is not None:
             at_least("switches", self.switches, 1)
         if self.threshold is not None:
             expect(0 <= self.threshold < np.inf, "threshold", self.threshold, ">= 0 and finite")
+        if self.front is not None:
+            between("front", self.front, 0.0, 1.0)
+        if self.draw is not None:
+            expect(self.draw in get_args(Draw), "draw", self.draw, f"in {get_args(Draw)}")
+        if self.calibration != "certified":
+            rule = f"to be None with calibration={self.calibration!r}"
+            for name in ("early", "front", "draw") if self.stops else ("front", "draw"):
+                expect(getattr(self, name) is None, name, getattr(self, name), rule)
+
+    @property
+    def stops(self) -> bool:
+        """Whether this is the printed algorithm, which stops after its last draw."""
+        return self.calibration in ("published", "former")
 
     def audit_variants(self) -> tuple[SparseVector, ...]:
         """Variants whose tiny games have several runs and come close to the certificate."""
@@ -336,64 +191,106 @@ class SparseVector(AlgorithmSpec):
         )
 
     def resolve(self, setting: Setting) -> Algorithm:
-        clients, experts, horizon = setting.clients, setting.experts, setting.rounds
-        expect(self.every <= horizon, "every", self.every, f"<= horizon={horizon}")
-        between("best_loss", self.best_loss, 0.0, float(horizon))
-        switches, eta, threshold, sparse = self._parameters(clients, experts, horizon)
-        threshold, floor = (
-            float(round_to_lattice(threshold)),
-            float(round_to_lattice(clients * self.best_loss)),
-        )
-        selection = ExponentialMechanism("selection", eta)
-        server = Selector(experts, self.every, switches, threshold, floor, sparse, selection)
-        parameters = {
-            "switches": switches,
-            "selection_epsilon": eta,
-            "threshold": threshold,
-            "threshold_scale": sparse.threshold_scale,
-            "query_scale": sparse.query_scale,
-            "noise_law": sparse.law,
-        }
+        check_interval(self.every, setting)
+        between("best_loss", self.best_loss, 0.0, float(setting.rounds))
+        server = self._stopping(setting) if self.stops else self._restarting(setting)
+        kept = {} if self.stops else {"front": self._plan(setting).front}
+        if self.calibration == "published":
+            kept["printed_regret_bound"] = self._printed_bound(setting)
         return Algorithm(
             name="sparse_vector",
             setting=setting,
-            client=Follower(experts),
+            client=Follower(setting.experts),
             server=server,
-            certificate=self._certificate(setting, switches, sparse, selection),
+            certificate=self._certificate(setting, server),
             upload=LossSums,
             broadcast=CurrentExpert,
             supports=MASKS_AND_DELAYS,
             advance=server.advance,
             common_play=attrgetter("expert"),
             log_likelihood=server.log_likelihood,
-            switches_left=server.switches_left,
-            parameters=parameters,
+            switches_left=server.switches_left if self.stops else None,
+            regret_bound=self._regret_bound(setting, server),
+            parameters={
+                "switches": server.switches,
+                "selection_epsilon": server.selection.epsilon,
+                "threshold": server.threshold,
+                "threshold_scale": server.sparse.threshold_scale,
+                "query_scale": server.sparse.query_scale,
+                "noise_law": server.sparse.law,
+                **kept,
+                "exchanges": server.schedule.count(setting.rounds),
+            },
         )
 
-    def _parameters(
-        self, clients: int, experts: int, horizon: int
-    ) -> tuple[int, float, float, AboveThreshold]:
-        if self.calibration == "published":
-            switches = self.switches or ceil(3 * ceil(log2(experts)) + 24 * log(1 / self.rho))
-            pure = self.delta == 0
-            eta = (
-                self.epsilon / (2 * switches)
-                if pure
-                else self.epsilon / sqrt(switches * log(1 / self.delta))
-            )
-            wait = 8 * log(2 * (horizon / self.every) ** 2 / self.rho) / self.epsilon
-            printed = clients * self.best_loss + wait + 4 / eta
-            threshold = printed if self.threshold is None else self.threshold
-            return (
-                switches,
-                eta,
-                threshold,
-                AboveThreshold("laplace", 4 / self.epsilon, 8 / self.epsilon),
-            )
+    def _plan(self, setting: Setting) -> Plan:
+        """The calibration's plan, with what the user has chosen."""
+        budget = {"epsilon": self.epsilon, "delta": self.delta, "best_loss": self.best_loss}
+        early = self.early is not False
+        if self.calibration == "proved":
+            schedule = Schedule.soon(self.every) if early else Schedule(self.every)
+            plan = proved_plan(setting, schedule=schedule, **budget)
+        else:
+            plan = rule(setting, every=self.every, early=early, **budget)
+        given = {name: getattr(self, name) for name in ("switches", "threshold", "front", "draw")}
+        return replace(plan, **{name: value for name, value in given.items() if value is not None})
+
+    def _restarting(self, setting: Setting) -> RecencySelector:
+        return build_server(setting, self._plan(setting), self.epsilon, self.delta, self.best_loss)
+
+    def _regret_bound(self, setting: Setting, server: Selector) -> BoundWithGoodExpert | None:
+        """The proven bound; None outside its conditions."""
+        if self.calibration != "proved" or not isinstance(server, RecencySelector):
+            return None
+        units = [column.own for column in reversed(server.weights.columns)]
+        tested = Runs(
+            1 / server.sparse.query_scale,
+            max(0.0, server.threshold - server.floor),
+            tuple(2 * server.selection.rate * own for own in units),
+        )
+        game = Game.of(setting, server.schedule, self.best_loss)
+        value = regret_bound(game, tested)
+        proof = Proof("sparse_vector_regret.md", "theorem")
+        return BoundWithGoodExpert(value, "oblivious", proof, self.best_loss)
+
+    def _stopping(self, setting: Setting) -> Selector:
+        switches, eta, threshold, sparse = (
+            self._printed(setting) if self.calibration == "published" else self._former(setting)
+        )
+        return Selector(
+            setting.experts,
+            Schedule(self.every),
+            switches,
+            float(round_to_lattice(threshold if self.threshold is None else self.threshold)),
+            float(round_to_lattice(setting.clients * self.best_loss)),
+            sparse,
+            ExponentialMechanism("selection", eta),
+        )
+
+    def _printed(self, setting: Setting) -> tuple[int, float, float, AboveThreshold]:
+        switches = self.switches or ceil(3 * ceil(log2(setting.experts)) + 24 * log(1 / self.rho))
+        pure = self.delta == 0
+        eta = (
+            self.epsilon / (2 * switches)
+            if pure
+            else self.epsilon / sqrt(switches * log(1 / self.delta))
+        )
+        wait = 8 * log(2 * (setting.rounds / self.every) ** 2 / self.rho) / self.epsilon
+        printed = setting.clients * self.best_loss + wait + 4 / eta
+        return switches, eta, printed, AboveThreshold("laplace", 4 / self.epsilon, 8 / self.epsilon)
+
+    def _printed_bound(self, setting: Setting) -> float:
+        """The bound at the end of the paper's proof of Theorem 2.6, before constants are hidden."""
+        switches, eta, _, _ = self._printed(setting)
+        wait = 16 * log(2 * (setting.rounds / self.every) ** 2 / self.rho) / self.epsilon
+        run = setting.clients * (self.best_loss + self.every) + wait + 4 / eta
+        return switches * run / setting.clients
+
+    def _former(self, setting: Setting) -> tuple[int, float, float, AboveThreshold]:
         chosen = choose(
-            clients=clients,
-            experts=experts,
-            horizon=horizon,
+            clients=setting.clients,
+            experts=setting.experts,
+            horizon=setting.rounds,
             every=self.every,
             best_loss=self.best_loss,
             epsilon=self.epsilon,
@@ -403,30 +300,30 @@ class SparseVector(AlgorithmSpec):
         sparse = AboveThreshold("exponential", scale, scale)
         switches = self.switches or chosen.switches
         eta = affordable(self.epsilon, self.delta, switches, sparse)
-        return switches, eta, chosen.threshold if self.threshold is None else self.threshold, sparse
+        return switches, eta, chosen.threshold, sparse
 
     def _claim(self) -> PrivacyCurve:
         return PureDP(self.epsilon) if self.delta == 0 else ApproximateDP(self.epsilon, self.delta)
 
-    def _certificate(
-        self,
-        setting: Setting,
-        switches: int,
-        sparse: AboveThreshold,
-        selection: ExponentialMechanism,
-    ) -> Certificate:
+    def _certificate(self, setting: Setting, server: Selector) -> Certificate:
+        if isinstance(server, RecencySelector):
+            pure, approximate = (
+                Proof("sparse_vector.md", anchor)
+                for anchor in ("weights-by-recency", "columns-with-delta")
+            )
+            return recency_certificate(setting, server, pure, approximate, self.calibration)
         return trusted_server(
             setting=setting,
-            curve=cost(switches, sparse, selection.epsilon, self.delta),
+            curve=cost(server.switches, server.sparse, server.selection.epsilon, self.delta),
             claimed=self._claim() if self.calibration == "published" else None,
             proof=Proof(
                 "sparse_vector.md", "whole-algorithm" if self.delta == 0 else "approximate-dp"
             ),
             calibration=self.calibration,
             channels=CHANNELS,
-            mechanisms=(sparse.threshold_noise, sparse.comparison, selection),
+            mechanisms=(server.sparse.threshold_noise, server.sparse.comparison, server.selection),
             when_spent=(
-                f"after {switches} changes of expert the clients keep the last one, "
+                f"after {server.switches} changes of expert the clients keep the last one, "
                 "and no more messages are sent"
             ),
         )

@@ -12,20 +12,26 @@ from dataclasses import replace
 import numpy as np
 
 from hedgerow.algorithms.shared.following import CurrentExpert
+from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.sparse_vector.doubling import Doubling
+from hedgerow.algorithms.sparse_vector.growing import Growing, largest_cost
 from hedgerow.algorithms.sparse_vector.potential import Potential, PotentialTest, printed_cost
-from hedgerow.algorithms.sparse_vector.restarting import EpochState, Restarting
+from hedgerow.algorithms.sparse_vector.recency import RecencySelector
+from hedgerow.algorithms.sparse_vector.restarting import EpochState
+from hedgerow.algorithms.sparse_vector.selector import Selector
 from hedgerow.audits.case import WHOLE, AuditCase, Verdict, changes
 from hedgerow.audits.cases.parts import (
     Streams,
     favour_expert_0,
     half_selection,
-    many_belows,
     peer_curve,
     with_bug,
+    with_curve,
     with_server,
 )
+from hedgerow.audits.cases.recency import bugs, dearest, many_belows_of, worst_streams
 from hedgerow.core.certificate import PrivacyCurve
+from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
 
 SETTING = Setting(clients=1, experts=100, horizon=512)
@@ -40,10 +46,28 @@ class _Remembers:
         return replace(after, origin=np.zeros_like(after.origin))
 
 
-def _two_epochs(server: Restarting) -> Streams:
-    draws = 2 * server.switches
+def _of_second(server: Selector) -> int:
+    """The draws of the second epoch."""
+    return server.later[0].draws if isinstance(server, Growing) else server.switches
+
+
+def _two_epochs(server: Selector) -> Streams:
+    """Two epochs, all of whose exchanges draw expert 0."""
+    if isinstance(server, RecencySelector):
+        return worst_streams(server, dearest(server))
+    draws = server.switches + _of_second(server)
     sent = (CurrentExpert(1, 1, 0), *(CurrentExpert(1, 0, k) for k in range(1, draws + 1)))
     return *favour_expert_0(SETTING, draws), (sent,)
+
+
+def _datum_in_second(server: Growing) -> Streams:
+    """The same, but the datum comes when the second epoch has begun: all its draws reveal it."""
+    first, second = favour_expert_0(SETTING, _of_second(server))
+    common = np.repeat(first[1:2], server.switches, axis=0)
+    draws = server.switches + _of_second(server)
+    # the last draw of the first epoch leaves expert 0, which gains from the datum in one world
+    sent = [CurrentExpert(1, int(k == server.switches), k) for k in range(draws + 1)]
+    return np.concatenate([common, first]), np.concatenate([common, second]), (tuple(sent),)
 
 
 def _for_audit(spec: Doubling | Potential) -> Doubling | Potential:
@@ -52,26 +76,33 @@ def _for_audit(spec: Doubling | Potential) -> Doubling | Potential:
     Queries are whole numbers, so none equals the threshold. A small guess hides little.
     """
     plain = replace(spec, every=1)
-    server = plain.build(SETTING).server
-    assert isinstance(server, Restarting)
-    level = min(50, max(1, int(server.threshold)))
+    level = min(50, max(1, int(_server(plain.build(SETTING)).threshold)))
     played = replace(plain, threshold=level + 0.5)
     return replace(played, first_guess=0.5) if isinstance(played, Doubling) else played
+
+
+def _server(algorithm: Algorithm) -> Selector:
+    """The server with an exchange before every round; the schedule does not affect the cost."""
+    assert isinstance(algorithm.server, Selector)
+    return replace(algorithm.server, schedule=Schedule(1))
 
 
 def cases(spec: Doubling | Potential) -> tuple[AuditCase, ...]:
     """The null case, then the certificate's worst cases, then the bugs that must be caught."""
     played = _for_audit(spec)
     algorithm, parameters = played.build(SETTING), changes(spec, played)
-    server = algorithm.server
-    assert isinstance(server, Restarting)
+    server = _server(algorithm)
     sparse, certified = server.sparse, peer_curve(algorithm)
-    worst, belows = _two_epochs(server), many_belows(SETTING, server.threshold)
+    if isinstance(server, Growing):  # two sizes of epochs are enough, and short games reach them
+        server = replace(server, later=server.later[:1])
+        certified = largest_cost(server, spec.delta)
+        algorithm = with_curve(algorithm, certified)
+    worst, belows = _two_epochs(server), many_belows_of(server, SETTING)
     printed = isinstance(server, PotentialTest)
     one_run: PrivacyCurve = printed_cost(1, sparse, 1e-9, 0.0) if printed else sparse.curve
 
     def whole(
-        name: str, audited: Restarting, expected: Verdict, streams: Streams = worst
+        name: str, audited: Selector, expected: Verdict, streams: Streams = worst
     ) -> AuditCase:
         return AuditCase(
             name,
@@ -83,7 +114,7 @@ def cases(spec: Doubling | Potential) -> tuple[AuditCase, ...]:
             parameters=parameters,
         )
 
-    def answers(name: str, audited: Restarting, expected: Verdict) -> AuditCase:
+    def answers(name: str, audited: Selector, expected: Verdict) -> AuditCase:
         return AuditCase(
             name,
             ANSWERS,
@@ -103,10 +134,18 @@ def cases(spec: Doubling | Potential) -> tuple[AuditCase, ...]:
         answers("many belows", server, "holds"),
         answers(f"{share} of the threshold noise", thin, "violated"),
     )
+    if isinstance(server, Growing):
+        fast = tuple(replace(epoch, selection=server.selection) for epoch in server.later)
+        too_fast, second = replace(server, later=fast), _datum_in_second(server)
+        found = (
+            *found,
+            whole("worst transcript, datum in the second epoch", server, "holds", second),
+            whole("later epochs at the first rate", too_fast, "violated", second),
+        )
     if printed:  # draws are a small part of its cost, so a bug in them would not show
         return found
-    return (
-        *found,
-        whole("half the selection noise", half_selection(server), "violated"),
-        whole("scores of all epochs", with_bug(server, _Remembers), "violated"),
-    )
+    found = (*found, whole("half the selection noise", half_selection(server), "violated"))
+    if isinstance(server, RecencySelector):
+        planted = bugs(server).items()
+        return (*found, *(whole(name, bug, "violated", at) for name, (bug, at) in planted))
+    return (*found, whole("scores of all epochs", with_bug(server, _Remembers), "violated"))

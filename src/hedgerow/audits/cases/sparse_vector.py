@@ -1,8 +1,9 @@
 """Audit cases for Fed-SVT: streams and transcripts that nearly attain the certificate, and bugs.
 
-In the worst transcript, every exchange ends a run of the sparse vector and draws expert 0, which
-only one world favours. Each step is then near its worst ratio. The threshold noise protects many
-answers "below" in a row. Without it, as in line 9 of the printed algorithm, each such answer
+In the worst transcript of the printed algorithm, every exchange ends a run of the sparse vector and
+draws expert 0, which only one world favours. Each step is then near its worst ratio. With weights
+by recency every run has a worst transcript of its own (`recency.py`). The threshold noise protects
+many answers "below" in a row. Without it, as in line 9 of the printed algorithm, each such answer
 reveals a little more.
 """
 
@@ -14,16 +15,19 @@ from math import ceil, log
 import numpy as np
 
 from hedgerow.algorithms.shared.following import CurrentExpert
-from hedgerow.algorithms.sparse_vector.sparse_vector import Selector, SparseVector
+from hedgerow.algorithms.shared.schedule import Schedule
+from hedgerow.algorithms.sparse_vector.recency import RecencySelector
+from hedgerow.algorithms.sparse_vector.selector import Selector
+from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.audits.case import WHOLE, AuditCase, Verdict, changes
 from hedgerow.audits.cases.parts import (
     Streams,
     favour_expert_0,
     half_selection,
-    many_belows,
     peer_curve,
     with_server,
 )
+from hedgerow.audits.cases.recency import bugs, dearest, many_belows_of, worst_streams
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.curves import PureDP
@@ -54,6 +58,8 @@ class PrintedComparison(AboveThreshold):
 
 
 def _worst(server: Selector) -> Streams:
+    if isinstance(server, RecencySelector):
+        return worst_streams(server, dearest(server))
     runs = range(1, server.switches + 1)
     sent = (
         CurrentExpert(1, 1, 0),
@@ -88,8 +94,9 @@ def _one_switch(server: Selector, clients: int) -> tuple[np.ndarray, np.ndarray]
 
 
 def _server(algorithm: Algorithm) -> Selector:
+    """The server with an exchange before every round; the schedule does not affect the cost."""
     assert isinstance(algorithm.server, Selector)
-    return algorithm.server
+    return replace(algorithm.server, schedule=Schedule(1))
 
 
 def cases(spec: SparseVector) -> tuple[AuditCase, ...]:
@@ -107,7 +114,7 @@ def _exact(spec: SparseVector) -> tuple[AuditCase, ...]:
     played = replace(plain, threshold=level + 0.5)  # queries are whole numbers: none equals it
     algorithm = played.build(SETTING)
     server, certified = _server(algorithm), peer_curve(algorithm)
-    worst, belows = _worst(server), many_belows(SETTING, server.threshold)
+    worst, belows = _worst(server), many_belows_of(server, SETTING)
     sparse = server.sparse
     half_threshold = replace(
         server, sparse=replace(sparse, threshold_scale=sparse.threshold_scale / 2)
@@ -151,9 +158,12 @@ def _exact(spec: SparseVector) -> tuple[AuditCase, ...]:
         whole("half the selection noise", half_selection(server), "violated"),
     )
     # The printed query noise is twice what is needed, so half of it is not a violation.
-    if half_query.sparse.curve.bound <= sparse.curve.bound:
-        return found
-    return (*found, whole("half the query noise", half_query, "violated"))
+    if half_query.sparse.curve.bound > sparse.curve.bound:
+        found = (*found, whole("half the query noise", half_query, "violated"))
+    if isinstance(server, RecencySelector):
+        planted = bugs(server).items()
+        found += tuple(whole(name, bug, "violated", streams) for name, (bug, streams) in planted)
+    return found
 
 
 def _glass_box(spec: SparseVector) -> tuple[AuditCase, ...]:

@@ -57,7 +57,7 @@ class Realizable(Counted):
             if self.law == "bernoulli"
             else f"sums of losses of law={self.law!r} cannot be drawn directly; law='bernoulli' can"
         )
-        return replace(super().traits, adversary="stochastic", why_no_sums=why_not)
+        return replace(super().traits, adversary="stochastic", why_no_sums=why_not, best_loss=0.0)
 
     def plan(self, rng: np.random.Generator) -> Any:
         """Draw the expert that never loses."""
@@ -131,7 +131,8 @@ class NearRealizable(Realizable):
 
         Such losses are fixed in advance, not drawn independently in every round.
         """
-        inherited = replace(super().traits, adversary="stochastic")
+        certain = self.best_loss if self.exact or self.best_loss == 0 else None
+        inherited = replace(super().traits, adversary="stochastic", best_loss=certain)
         if not self.exact:
             return inherited
         exactly = (
@@ -198,6 +199,10 @@ class Halving(Counted):
     >>> block.losses[::10, 0].sum(axis=1)  # how many of the 16 experts lose
     array([ 0.,  8., 12., 14., 15., 15., 15., 15.])
     """
+
+    @property
+    def traits(self) -> Traits:
+        return replace(super().traits, best_loss=0.0)
 
     def plan(self, rng: np.random.Generator) -> np.ndarray:
         """Draw the round in which each expert starts to lose (the horizon for survivors)."""

@@ -80,7 +80,7 @@ class HiddenExpert(Counted):
 
     @property
     def traits(self) -> Traits:
-        return replace(super().traits, adversary="stochastic")
+        return replace(super().traits, adversary="stochastic", best_loss=0.0)
 
     def plan(self, rng: np.random.Generator) -> int:
         """Draw the expert that never loses."""

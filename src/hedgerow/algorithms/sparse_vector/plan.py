@@ -1,0 +1,82 @@
+"""What a calibration of the sparse-vector algorithm chooses, and the rule behind "certified".
+
+The rule is a formula in public values. Its constants come from a search over seven streams with a
+perfect expert (Bernoulli losses of four rates, three streams on which experts fail one after the
+other). Nothing about its regret is proven; the privacy of every plan is
+(`proofs/sparse_vector.md#weights-by-recency`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import ceil, log
+from typing import Literal
+
+from hedgerow.algorithms.shared.schedule import Schedule
+from hedgerow.core.setting import Setting
+
+Draw = Literal["permute-and-flip", "exponential"]
+
+SHARE = 0.4  # of the budget, for the test
+LONG = 5.0  # losses before an alarm, from which chance in the data no longer matters
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Everything about a sparse-vector server that is not its budget or its setting.
+
+    * `sparse_epsilon`: the budget of a run's test. `threshold`: what a run may lose beyond m L*.
+    * `switches`: draws in an epoch. `front`: the share of a run's budget that goes to the selection
+      at its end; the rest is spread evenly over this one and the later ones of the epoch.
+    * `schedule`: when messages are exchanged.
+    * `untested`: the first run ends at the first exchange, without a test.
+    * `draw`: how the next expert is drawn.
+    """
+
+    sparse_epsilon: float
+    threshold: float
+    switches: int
+    front: float
+    schedule: Schedule
+    untested: bool
+    draw: Draw
+
+
+def rule(
+    setting: Setting,
+    *,
+    epsilon: float,
+    delta: float,
+    every: int,
+    early: bool,
+    best_loss: float = 0.0,
+) -> Plan:
+    """The certified plan: a formula in public values.
+
+    >>> plan = rule(Setting(10, 100, 512), epsilon=1.0, delta=0.0, every=1, early=True)
+    >>> plan.switches, plan.front, round(plan.threshold, 2), plan.schedule
+    (10, 0.7, 14.77, Schedule(every=1, early=()))
+    """
+    clients, experts, horizon = setting.clients, setting.experts, setting.rounds
+    sparse = SHARE * epsilon
+    longest = max(1, horizon // 8)
+    pause = min(ceil(2 / (sparse * clients)), max(every, longest))
+    interval = every * max(1, ceil(pause / every))
+    first = min(max(ceil(2 * log(experts) / (clients * epsilon)), ceil(2 / clients)), longest)
+    exchanges = log(max(2, horizon // interval))
+    margin = max(0.75 * exchanges, 1.5 * log(experts) - 1, min(1.75 * sparse, exchanges + 1))
+    front, switches = (0.7, 10) if (margin + 1) / sparse >= LONG else (0.3, 8)
+    affordable = max(1.0, log(horizon * clients * sparse) - 2)
+    if affordable < margin - 1:  # the game is short: there is time for a few runs only
+        margin, front, switches = affordable, 0.9, 8
+        first = min(ceil(1.5 * first), longest)
+    schedule = Schedule.soon(interval, first) if early else Schedule(interval)
+    return Plan(
+        sparse,
+        clients * best_loss + margin / sparse,
+        switches,
+        front,
+        schedule,
+        untested=True,
+        draw="permute-and-flip" if delta == 0 else "exponential",
+    )

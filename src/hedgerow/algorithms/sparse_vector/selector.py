@@ -1,0 +1,311 @@
+"""The sparse-vector server: keep an expert until a noisy test finds its loss too high.
+
+At every exchange the server tests q + noise > L + noise, where q is the total loss of the current
+expert since it was drawn and L is the threshold. If the test is positive, it draws a new expert. A
+*run* is the time between two draws. The other servers of this family build on this one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import log, nextafter
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.algorithms.shared.following import ClientState, CurrentExpert
+from hedgerow.algorithms.shared.schedule import Schedule
+from hedgerow.algorithms.shared.totals import LossSums
+from hedgerow.core.block import Block
+from hedgerow.core.certificate import PrivacyCurve
+from hedgerow.core.lattice import Array, Units, from_units, to_units
+from hedgerow.core.layout import Extended, UnitVector
+from hedgerow.core.noise import Noise, NoiseSource
+from hedgerow.core.protocol import RunState, Trace
+from hedgerow.privacy.budget import Budget
+from hedgerow.privacy.calibrate import largest_range
+from hedgerow.privacy.composition.bounded_range import WIDEST, AdaptiveBoundedRange
+from hedgerow.privacy.composition.steps import AfterPureStep, pure_sum
+from hedgerow.privacy.curves import PureDP, Quoted
+from hedgerow.privacy.mechanisms import AboveThreshold, ExponentialMechanism, NoisyMax
+
+SHORT_RUN = 256  # exchanges
+
+
+@dataclass(frozen=True)
+class ServerState:
+    """What the server remembers between exchanges.
+
+    `totals` are the losses of all clients so far, `expert` is the expert of the current run, `base`
+    is its total loss when the run began, `switches` counts the draws so far and `exchanges` the
+    exchanges.
+    """
+
+    totals: UnitVector
+    expert: int
+    base: int
+    noisy_threshold: Extended
+    switches: int
+    exchanges: int
+
+
+@dataclass(frozen=True)
+class Selector:
+    """The server: one sparse-vector query per exchange, one selection after each "above".
+
+    It is the server of the printed algorithm: all losses since the start count alike in every
+    selection, and it stops after the last draw. Other servers of the family replace `limit`,
+    `spent`, `scores` and `next_run`.
+    """
+
+    state: ClassVar[type[Any]] = ServerState
+
+    experts: int
+    schedule: Schedule
+    switches: int
+    threshold: float
+    floor: float
+    sparse: AboveThreshold
+    selection: ExponentialMechanism | NoisyMax
+
+    def open(self, noise: Noise) -> tuple[CurrentExpert, Any]:
+        state = self.beginning(noise.index(self.experts, "first expert"))
+        state = replace(state, noisy_threshold=self.begin(0, noise))
+        return self.message(state), state
+
+    def beginning(self, expert: int) -> ServerState:
+        """The state before the first round, without a threshold."""
+        return ServerState(np.zeros(self.experts, np.int64), expert, 0, np.inf, 0, 0)
+
+    def spent(self, state: ServerState) -> bool:
+        """Whether no further expert may be drawn."""
+        return state.switches >= self.switches
+
+    def switches_left(self, state: ServerState) -> int | None:
+        """The draws that are still allowed."""
+        return self.switches - state.switches
+
+    def tested(self, switches: int) -> bool:
+        """Whether the run that begins after `switches` draws ends by a test.
+
+        A run without one ends at its first exchange.
+        """
+        del switches
+        return True
+
+    def limit(self, switches: int) -> float:
+        """The threshold of the run that begins after `switches` draws."""
+        del switches
+        return self.threshold
+
+    def drawing(self, switches: int) -> ExponentialMechanism | NoisyMax:
+        """The mechanism that ends the run which begins after `switches` draws."""
+        del switches
+        return self.selection
+
+    def begin(self, switches: int, noise: Noise) -> float:
+        """The noisy threshold of the run that begins after `switches` draws."""
+        return self.sparse.begin(self.limit(switches), noise) if self.tested(switches) else np.inf
+
+    def message(self, state: ServerState) -> CurrentExpert:
+        wait = None if self.spent(state) else self.schedule.wait(state.exchanges)
+        return CurrentExpert(wait, state.expert, state.switches)
+
+    def query(self, state: ServerState) -> float:
+        """The loss of the current expert in this run, over all clients."""
+        return float(from_units(int(state.totals[state.expert]) - state.base))
+
+    def queries(
+        self, state: ServerState, losses: Array, earlier: Units, due: npt.NDArray[np.int64]
+    ) -> Array:
+        """`query` before each round in `due`, as long as the run lasts.
+
+        `losses` are those of the rounds 0, 1, ... to which `due` refers, and `earlier` the totals
+        before them.
+        """
+        column = np.zeros(int(due[-1]) + 1)
+        np.cumsum(np.einsum("ri->r", losses[: due[-1], :, state.expert]), out=column[1:])
+        return from_units(to_units(column[due]) + (int(earlier[state.expert]) - state.base))
+
+    def scores(self, state: ServerState) -> Array:
+        """Scores for the selection, small ones are good: total losses, but at least m L*."""
+        return np.maximum(from_units(state.totals), self.floor)
+
+    def next_run(self, state: ServerState, expert: int, noisy_threshold: float) -> ServerState:
+        """The state in which the run of the next expert begins."""
+        return replace(
+            state,
+            expert=expert,
+            base=int(state.totals[expert]),
+            noisy_threshold=noisy_threshold,
+            switches=state.switches + 1,
+        )
+
+    def switch(self, state: ServerState, noise: Noise) -> ServerState:
+        """Draws the next expert and begins its run."""
+        expert = noise.release(self.drawing(state.switches), self.scores(state))
+        after = self.next_run(state, expert, np.inf)
+        if self.spent(after):
+            return after
+        return replace(after, noisy_threshold=self.begin(after.switches, noise))
+
+    def aggregate(
+        self, state: Any, uploads: LossSums, noise: Noise
+    ) -> tuple[CurrentExpert, ServerState]:
+        state = replace(state, totals=state.totals + uploads.losses, exchanges=state.exchanges + 1)
+        if not self.tested(state.switches) or self.sparse.above(
+            self.query(state), state.noisy_threshold, noise
+        ):
+            state = self.switch(state, noise)
+        return self.message(state), state
+
+    def advance(self, run: RunState, block: Block, source: NoiseSource) -> tuple[RunState, Trace]:
+        """Plays many exchanges at once: between two draws only the current expert's column matters.
+
+        `boundaries` are the rounds of the block before which an exchange is due; `done` counts
+        those that are over. `totals` are the losses up to round `since` of the block, in which the
+        current run began (0: in an earlier block).
+        """
+        noise = source.server()
+        rounds, clients = block.losses.shape[:2]
+        state: ServerState = run.server
+        before = state.totals + run.clients.losses.sum(axis=0)
+        totals, since, earlier = before, 0, state.exchanges
+        plays = np.full(rounds, state.expert, np.int64)
+        boundaries = (
+            np.arange(rounds, rounds)
+            if run.remaining is None
+            else self.schedule.between(run.round + run.remaining, run.round + rounds) - run.round
+        )
+        done, untested, drawn = 0, 0, np.empty(0)
+        while done < len(boundaries) and not self.spent(state):
+            if self.tested(state.switches):
+                if not len(drawn):
+                    drawn = self.sparse.draw_queries(len(boundaries) - done, noise)
+                ends = self._end(
+                    state,
+                    block.losses[since:],
+                    totals,
+                    boundaries[done:] - since,
+                    drawn[done - untested :],
+                )
+                if ends is None:
+                    done = len(boundaries)
+                    break
+                done += ends + 1
+            else:
+                done, untested = done + 1, untested + 1
+            at = int(boundaries[done - 1])
+            totals = totals + to_units(block.losses[since:at].sum(axis=(0, 1)))
+            since = at
+            state = self.switch(replace(state, totals=totals, exchanges=earlier + done), noise)
+            plays[at:] = state.expert
+        if done:
+            last = int(boundaries[done - 1])
+            sums = to_units(block.losses[last:].sum(axis=0))
+            totals = before + block.own_totals.sum(axis=0) - sums.sum(axis=0)
+            state = replace(state, totals=totals, exchanges=earlier + done)
+            remaining = None
+            if not self.spent(state):
+                remaining = self.schedule.wait(state.exchanges) - (rounds - last)
+        else:
+            sums = run.clients.losses + block.own_totals
+            remaining = None if run.remaining is None else run.remaining - rounds
+        after = RunState(
+            run.round + rounds,
+            ClientState(np.full(clients, state.expert), sums),
+            None,
+            state,
+            remaining,
+        )
+        return after, Trace(np.broadcast_to(plays[:, None], (rounds, clients)), done)
+
+    def _end(
+        self,
+        state: ServerState,
+        losses: Array,
+        earlier: Units,
+        due: npt.NDArray[np.int64],
+        drawn: Array,
+    ) -> int | None:
+        """Which of the exchanges `due` ends the run, if any; short runs look at few losses."""
+        most, seen = SHORT_RUN, 0
+        while seen < len(due):
+            queries = self.queries(state, losses, earlier, due[:most])
+            first = self.sparse.first_above(
+                queries[seen:], state.noisy_threshold, drawn[seen : len(queries)]
+            )
+            if first is not None:
+                return seen + first
+            most, seen = 16 * most, len(queries)
+        return None
+
+    def log_likelihood(self, broadcasts: list[CurrentExpert], reports: Array) -> float:
+        """Exact log-probability of the broadcasts; the threshold noise is integrated out."""
+        totals = np.cumsum(to_units(reports.sum(axis=1)), axis=0)
+        state = self.beginning(broadcasts[0].expert)
+        result, queries = -log(self.experts), list[float]()
+        for number, sent in enumerate(broadcasts[1:], start=1):
+            state = replace(state, totals=totals[self.schedule.time(number) - 1], exchanges=number)
+            queries.append(self.query(state))
+            tested = self.tested(state.switches)
+            if sent.switches == state.switches:
+                if sent.expert != state.expert or not tested:
+                    return -np.inf
+                continue
+            if sent.switches != state.switches + 1:
+                return -np.inf
+            if tested:
+                result += self.sparse.log_probability(
+                    queries, self.limit(state.switches), ended=True
+                )
+            drawing = self.drawing(state.switches)
+            result += drawing.log_probability(self.scores(state), sent.expert)
+            state, queries = self.next_run(state, sent.expert, np.inf), []
+        return float(
+            result + self.sparse.log_probability(queries, self.limit(state.switches), ended=False)
+        )
+
+
+def total_cost(switches: int, sparse: AboveThreshold, selection_epsilon: float) -> PureDP:
+    """Pure cost: the sparse-vector part once, plus one selection per switch.
+
+    Proof: `proofs/sparse_vector.md#whole-algorithm`.
+    """
+    return pure_sum([sparse.curve, *[PureDP(selection_epsilon)] * switches])
+
+
+def approximate_cost(
+    switches: int, sparse: AboveThreshold, selection_epsilon: float, delta: float
+) -> PrivacyCurve:
+    """Approximate cost: the sparse-vector part, then adaptive selections of bounded range.
+
+    Proof: `proofs/sparse_vector.md#approximate-dp`.
+    """
+    if selection_epsilon > WIDEST:  # not in the recursion's tables, and it would gain nothing
+        return total_cost(switches, sparse, selection_epsilon)
+    return Quoted(
+        AfterPureStep(AdaptiveBoundedRange(selection_epsilon, switches), sparse.curve.bound), delta
+    )
+
+
+def cost(
+    switches: int, sparse: AboveThreshold, selection_epsilon: float, delta: float
+) -> PrivacyCurve:
+    """The privacy cost of the whole game: pure if delta = 0."""
+    if delta == 0:
+        return total_cost(switches, sparse, selection_epsilon)
+    return approximate_cost(switches, sparse, selection_epsilon, delta)
+
+
+def affordable(epsilon: float, delta: float, switches: int, sparse: AboveThreshold) -> float:
+    """The largest epsilon per selection that the budget allows after the sparse-vector part."""
+    eta = (epsilon - sparse.curve.bound) / switches
+    if delta > 0 and eta < WIDEST:
+        eta = largest_range(
+            switches, Budget(epsilon, delta), pure=sparse.curve.bound, tolerance=5e-4
+        )
+    while cost(switches, sparse, eta, delta).delta(epsilon) > delta:  # one last bit, if any
+        eta = nextafter(eta, 0.0)
+    return eta

@@ -1,0 +1,119 @@
+"""Worst transcripts of servers with weights by recency, and the bugs that they must show.
+
+The datum lies in one run. That run and all later ones of the epoch end at once and draw expert 0,
+which only one world favours. So the test of the run, the selection at its end and the later
+selections are all near their worst ratio: together the run's column.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from hedgerow.algorithms.shared.following import CurrentExpert
+from hedgerow.algorithms.sparse_vector.columns import Column
+from hedgerow.algorithms.sparse_vector.recency import RecencySelector, RecencyState
+from hedgerow.algorithms.sparse_vector.selector import Selector
+from hedgerow.audits.cases.parts import Streams, many_belows, with_bug
+from hedgerow.core.setting import Setting
+
+LEAD = 20  # other clients, at which expert 0 loses in the datum's round: a bad choice
+MORE = 3  # draws after the epoch, where nothing may show
+
+
+def dearest(server: RecencySelector) -> int:
+    """A run of the first epoch with the largest pure cost, one with a test if there is a choice."""
+    runs = [server.weights.of(run) for run in range(server.switches)]
+    rate = server.selection.rate
+    return max(range(len(runs)), key=lambda run: (runs[run].pure(rate), runs[run].test))
+
+
+def worst_streams(server: RecencySelector, run: int) -> Streams:
+    """One datum in a run; every exchange of `server.switches` + `MORE` draws ends a run."""
+    draws = server.switches + MORE
+    first = np.zeros((draws + 1, LEAD + 1, server.experts))
+    first[run, 1:, 0] = 1.0
+    first[run + 1 :, :, 0] = 1.0
+    second = first.copy()
+    first[run, 0], second[run, 0] = 1.0, 0.0
+    first[run, 0, 0], second[run, 0, 0] = 0.0, 1.0
+    drawn = [1] * (run + 1) + [0] * (draws - run)
+    return first, second, (tuple(CurrentExpert(1, drawn[k], k) for k in range(draws + 1)),)
+
+
+def many_belows_of(server: Selector, setting: Setting) -> Streams:
+    """Many answers "below" in a run with a test, all of them changed by one datum."""
+    first, second, (sent,) = many_belows(setting, server.threshold)
+    if server.tested(0):
+        return first, second, (sent,)
+    # the first run has no test: one empty round, and expert 0 is drawn
+    empty = np.zeros_like(first[:1])
+    later = tuple(replace(message, switches=1) for message in sent)
+    return np.concatenate([empty, first]), np.concatenate([empty, second]), ((sent[0], *later),)
+
+
+class _EndlessRun:
+    """The bug: a run's window reaches back to the run before, so a datum counts in two runs."""
+
+    def next_run(self, state: RecencyState, expert: int, noisy_threshold: float) -> RecencyState:
+        after = super().next_run(state, expert, noisy_threshold)  # pyright: ignore[reportAttributeAccessIssue]
+        return replace(after, begun=state.begun)
+
+
+class _LongEpoch:
+    """The bug: an epoch forgets one draw too late."""
+
+    switches: int
+
+    def next_run(self, state: RecencyState, expert: int, noisy_threshold: float) -> RecencyState:
+        after = super().next_run(state, expert, noisy_threshold)  # pyright: ignore[reportAttributeAccessIssue]
+        if after.switches % self.switches:
+            return after
+        own: Any = self
+        lost = own.weights.of(state.switches).own * own.counted(state)
+        return replace(after, remembered=state.remembered + lost)
+
+
+class _TestsTheFirstRun:
+    """The bug: the first run has a test although its selections may use the whole budget."""
+
+    def tested(self, switches: int) -> bool:
+        del switches
+        return True
+
+
+def by_rows(server: RecencySelector) -> RecencySelector:
+    """The bug: the weights of a draw add up to the budget, not those of a run."""
+    units = server.weights.columns[-1].units
+    each = units // server.switches
+    columns = tuple(
+        Column(units - run * each, each if column.after else 0, column.after, column.test)
+        for run, column in enumerate(server.weights.columns)
+    )
+    return replace(server, weights=replace(server.weights, columns=columns))
+
+
+def bugs(server: RecencySelector) -> dict[str, tuple[RecencySelector, Streams]]:
+    """Servers with a bug, each with the streams that show it."""
+    tested, last = 0 if server.tested(0) else 1, server.switches - 1
+    found = {
+        "a run counted in two windows": (
+            with_bug(server, _EndlessRun),
+            worst_streams(server, tested),
+        ),
+        "an epoch that ends one draw late": (
+            with_bug(server, _LongEpoch),
+            worst_streams(server, last),
+        ),
+    }
+    if server.switches > 2:
+        rows = by_rows(server)
+        found["rows within the budget, not columns"] = (rows, worst_streams(server, tested))
+    if not server.tested(0):
+        found["a test in the first run, beside the whole budget"] = (
+            with_bug(server, _TestsTheFirstRun),
+            worst_streams(server, 0),
+        )
+    return found

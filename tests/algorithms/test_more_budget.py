@@ -1,0 +1,145 @@
+"""More budget, or more clients, never hurts by more than noise: every certified algorithm that
+plays experts, on drawn, autocorrelated, changing and recorded losses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+from functools import cache
+from itertools import combinations
+from typing import Any
+
+import pytest
+
+import hedgerow as hr
+from hedgerow.algorithms.registry import variants
+from hedgerow.contracts.games import has_experts
+from hedgerow.core.environment import Environment
+from hedgerow.core.protocol import AlgorithmSpec
+from hedgerow.engines.simulate import simulate
+from hedgerow.evaluation.recorder import Recorder
+from hedgerow.evaluation.statistics import Estimate
+from support.streams import stand_in
+
+BUDGETS, CLIENTS = (1.0, 3.0, 10.0, 30.0), (1, 4, 12)
+SIZE: dict[str, int] = {"experts": 8, "horizon": 600}
+STAND_IN: dict[str, int] = {"experts": 8, "rounds": 600}
+SLACK = 0.05  # of the regret of a random expert: what counts as a difference
+
+Make = Callable[[int, int], Environment]  # from the number of clients and a seed
+DRAWN: dict[str, Make] = {
+    "bernoulli": lambda clients, _: hr.Bernoulli(clients=clients, gap=0.1, **SIZE),
+    "realizable": lambda clients, _: hr.Realizable(clients=clients, **SIZE),
+    "halving": lambda clients, _: hr.Halving(clients=clients, **SIZE),
+    "days": lambda clients, seed: stand_in("days", seed, clients=clients, **STAND_IN),
+    "autocorrelated": lambda clients, seed: stand_in("auto", seed, clients=clients, **STAND_IN),
+    "one change": lambda clients, seed: stand_in("shift", seed, clients=clients, **STAND_IN),
+}
+# The clients of recorded losses are given, so only the budget varies there.
+RECORDED: dict[str, Make] = {
+    "flusight": lambda clients, _: hr.FluSight(),
+    "flusight by week": lambda clients, _: hr.FluSight(scale="week"),
+}
+STREAMS = DRAWN | RECORDED
+
+
+def certified() -> dict[str, AlgorithmSpec]:
+    """The certified forms that play experts within a budget."""
+    found: dict[str, AlgorithmSpec] = {}
+    for name, spec in variants().items():
+        budget = spec.traits.epsilon in {field.name for field in fields(spec)}  # pyright: ignore
+        if budget and has_experts(spec) and "published" not in name and "former" not in name:
+            found[name] = spec
+    return found
+
+
+SPECS = certified()
+
+
+@cache
+def environment(stream: str, clients: int, seed: int) -> Environment:
+    return STREAMS[stream](clients, seed)
+
+
+@cache
+def guessing(stream: str, clients: int) -> float:
+    """The regret of one random expert, on the first stream."""
+    made = environment(stream, clients, 0)
+    losses = made.block(made.start(0), made.setting.rounds, None)[0].losses.mean(axis=1).sum(axis=0)
+    return float(losses.mean() - losses.min())
+
+
+def regret(spec: AlgorithmSpec, stream: str, clients: int, seeds: int) -> Estimate:
+    found = []
+    for seed in range(seeds):
+        made = environment(stream, clients, seed)
+        recorder = Recorder(made.setting, points=2)
+        ended = simulate(spec.build(made.setting), made, seed, sinks=[recorder])
+        found.append(recorder.result("", seed, ended).final_regret)
+    return Estimate.of(found)
+
+
+def hurts(found: Mapping[Any, Estimate], slack: float) -> list[str]:
+    """Where more is clearly worse than less."""
+    return [
+        f"{less} -> {more}: {found[less]} -> {found[more]}"
+        for less, more in combinations(found, 2)
+        if found[more].low > found[less].high + slack
+    ]
+
+
+def with_budget(spec: Any, epsilon: float) -> Any:
+    return replace(spec, **{spec.traits.epsilon: epsilon})
+
+
+def more_budget(spec: Any, stream: str, seeds: int, budgets: tuple[float, ...]) -> list[str]:
+    clients = 12
+    found = {e: regret(with_budget(spec, e), stream, clients, seeds) for e in budgets}
+    return hurts(found, SLACK * guessing(stream, clients))
+
+
+def more_clients(spec: Any, stream: str, seeds: int, clients: tuple[int, ...]) -> list[str]:
+    found = {m: regret(with_budget(spec, 3.0), stream, m, seeds) for m in clients}
+    return hurts(found, SLACK * guessing(stream, 12))
+
+
+@pytest.mark.parametrize("stream", ["days", "flusight"])
+@pytest.mark.parametrize("name", ["potential", "sparse_vector"])
+def test_the_largest_budget_does_not_hurt(name: str, stream: str) -> None:
+    assert more_budget(SPECS[name], stream, 5, (1.0, 30.0)) == []
+
+
+def test_many_clients_do_not_hurt() -> None:
+    assert more_clients(SPECS["potential"], "days", 5, (1, 12)) == []
+
+
+def test_equal_epochs_would_be_found() -> None:
+    """The test has power: `potential` with epochs that do not grow gets worse with more budget."""
+    found = {}
+    for epsilon in (1.0, 30.0):
+        regrets = []
+        for seed in range(5):
+            made = environment("days", 12, seed)
+            algorithm = hr.Potential(epsilon=epsilon).build(made.setting)
+            server: Any = replace(algorithm.server, later=())  # pyright: ignore[reportCallIssue]
+            equal = replace(algorithm, server=server, advance=server.advance)
+            recorder = Recorder(made.setting, points=2)
+            ended = simulate(equal, made, seed, sinks=[recorder])
+            regrets.append(recorder.result("", seed, ended).final_regret)
+        found[epsilon] = Estimate.of(regrets)
+    assert hurts(found, SLACK * guessing("days", 12))
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("stream", STREAMS)
+@pytest.mark.parametrize("name", SPECS)
+def test_more_budget_never_hurts(name: str, stream: str) -> None:
+    assert more_budget(SPECS[name], stream, 12, BUDGETS) == []
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("stream", DRAWN)
+@pytest.mark.parametrize("name", SPECS)
+def test_more_clients_never_hurt(name: str, stream: str) -> None:
+    assert more_clients(SPECS[name], stream, 12, CLIENTS) == []

@@ -1,0 +1,246 @@
+"""The proven regret bound of `sparse_vector`: kept on the worst streams found, not much above what
+they cost, rounded outward, and stated only where it is proven.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hedgerow as hr
+from hedgerow.algorithms.sparse_vector.proved import (
+    COARSE,
+    FINE,
+    Game,
+    Grid,
+    Prices,
+    Runs,
+    loss_bound,
+    regret_bound,
+    run_cost,
+)
+from hedgerow.algorithms.sparse_vector.recency import RecencySelector
+from hedgerow.core.environment import Environment
+from hedgerow.core.errors import InvalidValue
+from hedgerow.core.protocol import Algorithm
+from hedgerow.core.setting import Setting
+from hedgerow.engines.simulate import simulate
+from hedgerow.environments.adversaries import covered
+from hedgerow.environments.recorded.losses import RecordedArray
+from hedgerow.evaluation.recorder import Recorder
+from hedgerow.evaluation.statistics import Estimate
+from hedgerow.studies.study import notes
+from support.command import Command
+
+
+def proved(epsilon: float, setting: Setting, **choices: Any) -> Algorithm:
+    return hr.SparseVector(epsilon=epsilon, calibration="proved", **choices).build(setting)
+
+
+def regret(algorithm: Algorithm, environment: Environment, seeds: int) -> Estimate:
+    found = []
+    for seed in range(seeds):
+        recorder = Recorder(environment.setting, points=2)
+        ended = simulate(algorithm, environment, seed, sinks=[recorder])
+        found.append(recorder.result("", seed, ended).final_regret)
+    return Estimate.of(found)
+
+
+def ladder(setting: Setting, every: int, size: int = 1) -> RecordedArray:
+    """One expert after the other starts to lose for good, every `every` rounds; the first never."""
+    starts = 1 + every * (np.arange(setting.experts - 1) // size)
+    lost = np.arange(setting.rounds)[:, None] >= starts
+    losses = np.concatenate([np.zeros((setting.rounds, 1)), lost], axis=1)
+    return RecordedArray(np.repeat(losses[:, None, :], setting.clients, axis=1))
+
+
+# The value
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "rounds", "target"),
+    [
+        (10.0, 512, 10.5),
+        (1.0, 512, 57.0),
+        pytest.param(10.0, 16384, 12.6, marks=pytest.mark.long),
+        pytest.param(1.0, 16384, 66.0, marks=pytest.mark.long),
+    ],
+)
+def test_the_bound_says_something(epsilon: float, rounds: int, target: float) -> None:
+    setting = Setting(clients=10, experts=100, horizon=rounds)
+    assert target / 2 < proved(epsilon, setting).regret_at_most <= target
+
+
+@pytest.mark.parametrize(
+    ("setting", "every", "epsilon"),
+    [(Setting(1, 16, 256), 1, 100.0), (Setting(4, 16, 256), 4, 25.0)],
+)
+def test_the_worst_streams_found_are_below_the_bound_and_near_it(
+    setting: Setting, every: int, epsilon: float
+) -> None:
+    """A bound of two fifths of the stated one would fail."""
+    algorithm = proved(epsilon, setting, every=every)
+    streams = [ladder(setting, step * every, size) for step, size in ((1, 1), (2, 1), (1, 2))]
+    found = [regret(algorithm, stream, 60) for stream in streams]
+    worst = max(found, key=lambda estimate: estimate.mean)
+    assert worst.low <= algorithm.regret_at_most
+    assert worst.low > 0.4 * algorithm.regret_at_most
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("clients", "epsilon"), [(1, 100.0), (1, 10.0), (10, 1.0)])
+def test_no_stream_of_a_random_search_is_above_the_bound(clients: int, epsilon: float) -> None:
+    """Groups of experts lose in intervals at random times; some die at the end."""
+    setting, rng = Setting(clients, 16, 256), np.random.default_rng(7)
+    algorithm, worst = proved(epsilon, setting), 0.0
+    for _ in range(60):
+        intervals, groups, length = (
+            rng.choice([1, 2, 4]),
+            rng.choice([3, 5, 15]),
+            2 ** rng.integers(7),
+        )
+        group = rng.integers(0, groups, setting.experts)
+        begin = (rng.random((groups, intervals)) * setting.rounds).astype(int)[group]
+        since = np.arange(setting.rounds)[:, None, None] - begin
+        lost = ((since >= 0) & (since < length)).any(axis=2).astype(float)
+        if rng.random() < 0.3:
+            lost[int(rng.uniform(0.2, 0.9) * setting.rounds) :] = 1.0
+        lost[:, 0] = 0.0
+        stream = RecordedArray(np.repeat(lost[:, None, :], clients, axis=1))
+        found = regret(algorithm, stream, 20)
+        assert found.mean - found.half_width <= algorithm.regret_at_most
+        worst = max(worst, found.mean)
+    assert worst > 0.15 * algorithm.regret_at_most
+
+
+def test_a_known_best_loss_is_covered() -> None:
+    setting, best = Setting(10, 16, 256), 2.0
+    algorithm = proved(10.0, setting, best_loss=best)
+    assert algorithm.regret_bound is not None
+    assert algorithm.regret_bound.best_loss == best
+    near = hr.NearRealizable(clients=10, experts=16, horizon=256, best_loss=best, law="bernoulli")
+    assert covered(algorithm.regret_bound, near)
+    assert not covered(algorithm.regret_bound, replace(near, best_loss=2.5))
+    losses = np.array(ladder(setting, 8).array)
+    losses[::128, :, 0] = 1.0
+    found = regret(algorithm, RecordedArray(losses), 20)
+    assert 0.1 * algorithm.regret_at_most < found.low <= algorithm.regret_at_most < 256
+
+
+# Its parts
+
+
+@pytest.mark.parametrize(("step", "rate", "threshold"), [(10.0, 2.0, 8.5), (1.0, 0.3, 20.0)])
+def test_a_run_costs_at_most_its_bound(step: float, rate: float, threshold: float) -> None:
+    """Losses of one size between any two exchanges, and the worst size of a few."""
+    rng, worst = np.random.default_rng(1), 0.0
+    for size in (0.2, 0.5, 1.0):
+        gap = threshold + rng.exponential(1 / rate, 40_000)
+        lost, alive = np.zeros_like(gap), np.ones_like(gap, bool)
+        while alive.any():
+            lost[alive] += size * step
+            alive &= lost + rng.exponential(1 / rate, gap.shape) <= gap
+        worst = max(worst, lost.mean() - 4 * lost.std() / 200)
+    assert 0.7 * run_cost(step, rate, threshold) < worst <= run_cost(step, rate, threshold)
+
+
+def test_finer_grids_only_lower_the_bound() -> None:
+    """Every rounding is outward."""
+    game = Game(clients=10, experts=50, horizon=512, every=1, exchanges=511)
+    tested = Runs(2.0, 9.0, tuple(8.0 / k for k in range(1, 11)))
+    prices = Prices(400.0, 17.0)
+    halves = Grid(COARSE.masses * 2, COARSE.ranks * 2, COARSE.levels)
+    found = [loss_bound(game, tested, prices, grid) for grid in (COARSE, halves, FINE)]
+    assert found[0] > found[1] > found[2] > 0.8 * found[0]
+    assert regret_bound(game, tested) >= loss_bound(game, tested, prices, Grid(400, 240, 24)) * 0.95
+
+
+def test_the_bound_falls_with_weights_and_grows_with_the_game() -> None:
+    game = Game(clients=10, experts=50, horizon=512, every=1, exchanges=511)
+    tested, prices = Runs(2.0, 9.0, tuple(8.0 / k for k in range(1, 11))), Prices(400.0, 17.0)
+    base = loss_bound(game, tested, prices, COARSE)
+    light = replace(tested, weights=tuple(weight / 2 for weight in tested.weights))
+    assert loss_bound(game, light, prices, COARSE) > base
+    for change in ({"experts": 100}, {"every": 2}, {"exchanges": 5000}, {"best_loss": 1.0}):
+        assert loss_bound(replace(game, **change), tested, prices, COARSE) > base
+    one = replace(tested, weights=tested.weights[:1])  # one draw: every run begins a new epoch
+    assert loss_bound(game, one, prices, COARSE) == np.inf
+    assert regret_bound(replace(game, horizon=50, exchanges=49), one) == 50
+    assert regret_bound(replace(game, experts=1), tested) == 0
+
+
+def test_the_bound_is_of_the_server_that_plays() -> None:
+    """Equal weights of a run in all its draws, from the first run on, by the exponential mechanism,
+    and more of them with delta.
+    """
+    found = {}
+    for delta in (0.0, 1e-6):
+        algorithm = proved(1.0, Setting(10, 20, 200), delta=delta)
+        server = algorithm.server
+        assert isinstance(server, RecencySelector)
+        assert server.weights.opening is None
+        assert isinstance(server.selection, hr.privacy.ExponentialMechanism)
+        assert all(run.own == run.later for run in server.weights.columns[:-1])
+        found[delta] = algorithm.regret_at_most
+    assert found[1e-6] < found[0.0]
+    smaller = proved(1.0, Setting(10, 20, 200), threshold=5.0)
+    assert smaller.regret_at_most == 200  # too small a threshold: false alarms
+
+
+# Where it is stated
+
+
+def test_other_calibrations_and_games_have_no_bound() -> None:
+    setting = Setting(5, 8, 100)
+    for calibration in ("certified", "published", "former"):
+        assert hr.SparseVector(calibration=calibration).build(setting).regret_bound is None
+    algorithm = proved(10.0, setting)
+    late = hr.Delayed(of=hr.Realizable(clients=5, experts=8, horizon=100))
+    assert algorithm.in_game(late.traits).regret_bound is None
+    assert algorithm.regret_bound is not None
+    frame: dict[str, Any] = {"clients": 5, "experts": 8, "horizon": 100}
+    for perfect in (hr.Realizable(**frame), hr.Halving(**frame), hr.HiddenExpert(**frame)):
+        assert covered(algorithm.regret_bound, perfect)
+        assert notes(algorithm, perfect) == []
+        losses = perfect.block(perfect.start(0), 100, None)[0].losses
+        assert (losses.sum(axis=(0, 1)) == 0).any()
+    asleep = hr.Sleeping(of=hr.Realizable(**frame))
+    for other in (hr.Bernoulli(**frame), hr.NearRealizable(**frame), asleep):
+        assert not covered(algorithm.regret_bound, other)
+    (said,) = notes(algorithm, hr.Bernoulli(**frame))
+    assert "if one expert never loses; this environment promises no such expert" in said
+
+
+@pytest.mark.parametrize("name", ["front", "draw"])
+def test_choices_outside_the_proof_are_refused(name: str) -> None:
+    value: Any = {"front": 0.5, "draw": "permute-and-flip"}[name]
+    with pytest.raises(InvalidValue, match="to be None with calibration='proved'"):
+        hr.SparseVector(calibration="proved", **{name: value})
+
+
+def test_certify_states_the_bounds(hedgerow: Command) -> None:
+    def certify(*choices: str) -> tuple[str, dict[str, Any]]:
+        set_all = [part for choice in choices for part in ("--set", choice)]
+        out = " ".join(hedgerow("certify", "sparse_vector", *set_all).out.split())
+        return out, hedgerow("certify", "sparse_vector", *set_all, "--json").document()
+
+    words, document = certify("calibration=proved", "epsilon=10", "experts=20", "horizon=200")
+    assert "for losses fixed in advance if one expert never loses proof of this bound" in words
+    assert document["regret_bound_proof"] == "proofs/sparse_vector_regret.md#theorem"
+    assert "no bound on the regret is proven" in certify("epsilon=10")[0]
+    words, document = certify("calibration=published", "epsilon=10")
+    assert document["parameters"]["printed_regret_bound"] == pytest.approx(1025, abs=1)
+    assert "the printed regret bound is vacuous here" in words
+
+
+def test_the_printed_bound_follows_the_paper() -> None:
+    """(kappa / m) (m L* + 16 ln(2 T^2 / (N^2 rho)) / epsilon + 4 / eta + m N)."""
+    spec = hr.SparseVector(2.0, every=4, best_loss=1.5, calibration="published", rho=0.1)
+    parameters = spec.build(Setting(10, 100, 512)).parameters
+    kappa, eta = parameters["switches"], parameters["selection_epsilon"]
+    wait = 16 * np.log(2 * 128**2 / 0.1) / 2.0
+    exact = kappa / 10 * (10 * 1.5 + wait + 4 / eta + 10 * 4)
+    assert parameters["printed_regret_bound"] == pytest.approx(exact)
