@@ -4,6 +4,7 @@ from .algorithms.baselines.hedge import Hedge as Hedge
 from .algorithms.baselines.uniform import Uniform as Uniform
 from .algorithms.correlated.continual_sum import ContinualSum as ContinualSum
 from .algorithms.correlated.running_leader import RunningLeader as RunningLeader
+from .algorithms.dartboard.private_hedge import PrivateHedge as PrivateHedge
 from .algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard as ShrinkingDartboard
 from .algorithms.gradient.cover_dartboard import CoverDartboard as CoverDartboard
 from .algorithms.gradient.frank_wolfe import FrankWolfe as FrankWolfe

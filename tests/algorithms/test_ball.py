@@ -33,7 +33,6 @@ from hedgerow.environments.drawn.examples import HiddenDirection
 from hedgerow.evaluation.recorder import Recorder
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.privacy.mechanisms import EuclideanNoise
-from hedgerow.privacy.mechanisms.euclidean import squared_length
 
 HUBER = hr.Huber()
 BUDGET = hr.Budget(1.0, 1e-6)
@@ -518,7 +517,7 @@ def test_euclidean_noise_has_its_law_and_no_other() -> None:
     assert stats.kstest(sizes, stats.gamma(4, scale=2.0).cdf).pvalue < 1e-6
     heights = drawn[:, 0] / sizes  # uniform on [-1, 1] in three dimensions
     assert stats.kstest(heights, stats.uniform(-1, 2).cdf).pvalue > 0.01
-    assert np.square(sizes).mean() == pytest.approx(squared_length(noise, 3), rel=0.05)
+    assert np.square(sizes).mean() == pytest.approx(3 * noise.deviation(3) ** 2, rel=0.05)
 
 
 def test_the_density_of_euclidean_noise_integrates_to_one_and_loses_epsilon() -> None:

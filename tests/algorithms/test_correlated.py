@@ -128,8 +128,8 @@ def test_steps_in_place_give_the_same_bits(make: Any) -> None:
             memory = state.memory
             filtered, state = stream.step(state, vector, in_place=True)
             assert np.array_equal(filtered, expected[row])
-            anew = isinstance(made, Epochs) and row in {0, *made.ends}  # an epoch begins
-            assert state.memory is memory or anew  # nothing new is allocated
+            begins = isinstance(made, Epochs) and row in {0, *made.ends}  # an epoch begins
+            assert state.memory is memory or begins  # nothing new is allocated
             filtered[:] = np.nan  # what was returned is not the memory
         assert encode(state) == encode(last)
 

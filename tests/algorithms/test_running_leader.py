@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
-from hedgerow.algorithms.correlated import BufferedToeplitz, Kind, ToeplitzRoot
+from hedgerow.algorithms.correlated import BufferedToeplitz, Kind, ToeplitzRoot, factorise
 from hedgerow.algorithms.correlated.running_leader import RunningLeader, regret_bound
 from hedgerow.audits.cases.running_leader import cases
 from hedgerow.contracts.suite import examine
@@ -45,7 +45,7 @@ def test_the_noise_pays_for_the_column_norm(trust: Any) -> None:
     """One vector moves all releases together by sqrt(d) times the norm of a column of C."""
     algorithm = RunningLeader(trust=trust).build(SETTING)
     (noise,) = algorithm.certificate.mechanisms
-    column = BufferedToeplitz.optimised(40).sensitivity()
+    column = factorise("blt", 40).sensitivity()
     needed = gaussian_scale(hr.Budget(1.0, 1e-6), sqrt(3) * column)
     drawn = (noise.noise_scale() or 0.0) * sqrt(3 if trust == "distributed" else 1)
     assert needed <= drawn == pytest.approx(needed, rel=1e-4)

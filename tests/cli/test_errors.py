@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from hedgerow.cli.app import guarded
+
 STUDY = """
 seeds = 2
 [environment]
@@ -131,17 +133,27 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", list(BAD))
-def test_bad_input_is_answered_in_one_line(folder: Path, case: str) -> None:
+def test_bad_input_is_answered_in_one_line(
+    folder: Path, case: str, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     arguments, message = BAD[case]
     before = sorted(folder.iterdir())
-    out, err = (process := _start(folder, *arguments)).communicate(timeout=120)
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "argv", ["hedgerow", *arguments])
+    code = guarded(debug=False)
+    out, err = capfd.readouterr()
     assert "Traceback" not in err, err.splitlines()[-1]
-    assert process.returncode == 2
+    assert code == 2
     assert message in err
     (line,) = err.strip().splitlines()
     assert line.startswith("Error: ")
     assert out == ""
     assert [p for p in sorted(folder.iterdir()) if p not in before and any(p.iterdir())] == []
+
+
+def test_an_error_ends_the_process_with_its_code(folder: Path) -> None:
+    out, err = (process := _start(folder, "run", "absent.toml")).communicate(timeout=120)
+    assert (process.returncode, out, err.count("\n")) == (2, "", 1)
 
 
 def test_debug_shows_the_traceback_and_keeps_the_exit_code(folder: Path) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import hedgerow as hr
 from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.baselines.hedge import Hedge
 from hedgerow.algorithms.baselines.uniform import Uniform
@@ -123,10 +124,10 @@ def test_hidden_expert_bound_where_powers_of_e_leave_the_floats(delta: float) ->
 
 
 def test_columns_are_charged_as_the_row_says_until_they_are_played() -> None:
-    environment = SignEstimation(experts=60, horizon=20, rows=3, padding=0.8)
+    environment = SignEstimation(experts=60, horizon=20, rows=3, coded=6)
     state, plays = environment.start(2), None
     assert state.signs.shape == (3, 30)
-    assert (np.abs(state.signs.sum(axis=0)) == 3).mean() >= 0.8
+    assert (np.abs(state.signs.sum(axis=0)) == 3).sum() >= 24
     gone: set[int] = set()
     for t in range(20):
         block, after = environment.block(state, 1, plays)
@@ -141,8 +142,27 @@ def test_columns_are_charged_as_the_row_says_until_they_are_played() -> None:
         gone.add(int(plays[0]) // 2)
 
 
+def test_a_code_disagrees_in_some_columns_and_leaves_an_expert_that_is_never_wrong() -> None:
+    for environment in (SignEstimation(), ColumnSubsets()):
+        states = [environment.start(seed) for seed in range(40)]
+        mixed = [(np.abs(state.signs.sum(axis=0)) < environment.rows).sum() for state in states]
+        assert max(mixed) <= environment.coded
+        assert np.mean(mixed) > environment.coded / 2
+        study = hr.run(environment, {"guessing": Uniform()}, seeds=5)
+        for run in study.results:
+            assert run.final_regret == run.loss[-1]  # the best expert loses nothing
+
+
+def test_after_the_active_rounds_nothing_is_lost() -> None:
+    environment = SignEstimation(experts=60, horizon=200, coded=3, active=20)
+    state, played = environment.start(0), np.array([0])
+    for t in range(30):
+        block, state = environment.block(state, 1, played)
+        assert (block.losses.sum() > 0) == (t < 20)
+
+
 def test_subsets_are_right_only_with_all_their_signs() -> None:
-    environment = ColumnSubsets(experts=4 * 190, horizon=9, subset=2, rows=2)
+    environment = ColumnSubsets(experts=4 * 190, horizon=8, subset=2, rows=2, coded=2)
     assert environment.columns == 20
     state = environment.start(0)
     first, state = environment.block(state, 1, None)
@@ -276,9 +296,12 @@ def _consensus_by_integers(horizon: int, epsilon: float) -> float:
         ),
         (SignEstimation, {"experts": 201}, "experts=201 to be even"),
         (SignEstimation, {"horizon": 91}, "horizon=91 <= 90.* with 1 client need experts >= 204"),
-        (SignEstimation, {"padding": 1.5}, "padding=1.5 in"),
+        (SignEstimation, {"coded": 0}, r"coded=0 in \[1, 9\]: without a code"),
+        (SignEstimation, {"coded": 10}, r"coded=10 in \[1, 9\]"),
+        (SignEstimation, {"active": 91}, "active=91 <= horizon=90"),
+        (SignEstimation, {"horizon": 500, "active": 91}, "active=91 <= 90: .*experts >= 204"),
         (SignEstimation, {"rows": 0}, "rows=0"),
-        (ConsensusColumns, {"padding": 0.5}, "padding=0.5 = 1"),
+        (ConsensusColumns, {"coded": 1}, "coded=1 = 0: all columns agree"),
         (ColumnSubsets, {"experts": 3000}, "experts=3000 to be .* as 2964 or 3120"),
         (ColumnSubsets, {"horizon": 19}, "horizon=19 <= 18.* need experts >= 3612"),
         (ColumnSubsets, {"subset": 9}, "subset=9"),

@@ -11,6 +11,7 @@ import pytest
 
 from hedgerow.core.setting import Setting
 from hedgerow.environments.hard.lower_bounds import consensus_regret
+from hedgerow.experiments import asi2023_pure_approximate as approximate
 from hedgerow.experiments import asi2023_rates as rates
 from hedgerow.experiments import asi2023_separation as separation
 from hedgerow.experiments.experiment import Verdict
@@ -121,3 +122,36 @@ def test_the_separation_runs_quickly(tmp_path: Path) -> None:
     assert outcome.status == "quick"
     for tail in ("", "-pure", "-columns"):
         assert (tmp_path / "out" / f"asi2023-separation{tail}.png").stat().st_size > 10_000
+
+
+def test_the_verdict_on_pure_and_approximate_could_come_out_the_other_way() -> None:
+    configs = approximate.studies(quick=False)
+
+    def judge(columns: Law, zeros: Law) -> Verdict:
+        laws = {"columns": columns, "zeros": zeros}
+        return approximate.judge({name: made_up(configs[name], laws[name]) for name in laws})
+
+    def separated(name: str, setting: Setting) -> float:
+        pure, free = name == approximate.PURE, name == approximate.OPEN
+        return 1.0 if free else 0.5 * setting.rounds if pure else 10 * setting.rounds**0.5
+
+    def half(name: str, setting: Setting) -> float:
+        active = setting.experts / (2 * approximate.COLUMNS)
+        return 1.0 if name == approximate.OPEN else 0.5 * active
+
+    kept = judge(separated, half)
+    assert kept.reproduces
+    assert all(check.passed for check in kept.checks)
+    assert not judge(lambda _, setting: 0.5 * setting.rounds, half).reproduces
+    assert not judge(lambda _, setting: 10 * setting.rounds**0.5, half).reproduces
+    assert not judge(separated, lambda name, setting: half(name, setting) / 2).reproduces
+
+
+@pytest.mark.long
+def test_pure_and_approximate_run_quickly(tmp_path: Path) -> None:
+    outcome = reproduce(
+        EXPERIMENTS["asi2023-pure-approximate"], quick=True, out=tmp_path / "out", workers=1
+    )
+    assert outcome.status == "quick"
+    for tail in ("", "-zeros"):
+        assert (tmp_path / "out" / f"asi2023-pure-approximate{tail}.png").stat().st_size > 10_000

@@ -523,3 +523,10 @@ def test_laws_without_the_stated_guarantee_are_refused(law: Any) -> None:
     ):
         with pytest.raises(InvalidValue, match=f"Expected law='{law}'"):
             make()
+
+
+@each_additive
+def test_the_deviation_is_that_of_the_noise(make: Callable[..., Additive]) -> None:
+    noise, source = make(), SeededNoise(0).everyone("client", 20_000)
+    drawn = noise.sample(np.zeros((20_000, 5)), source)
+    assert drawn.std() == pytest.approx(noise.deviation(5), rel=0.02)

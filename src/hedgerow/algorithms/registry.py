@@ -23,6 +23,7 @@ ALGORITHMS: Registry[type[Any]] = Registry(
         "noisy_ftrl": "hedgerow.algorithms.gradient.noisy_ftrl:NoisyFTRL",
         "phased_selection": "hedgerow.algorithms.phases.phased_selection:PhasedSelection",
         "potential": "hedgerow.algorithms.sparse_vector.potential:Potential",
+        "private_hedge": "hedgerow.algorithms.dartboard.private_hedge:PrivateHedge",
         "random_prefix": "hedgerow.algorithms.phases.random_prefix:RandomPrefix",
         "running_leader": "hedgerow.algorithms.correlated.running_leader:RunningLeader",
         "shrinking_dartboard": (

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
@@ -42,6 +42,9 @@ class AuditCase:
         each world: "glass box" uses the exact likelihoods of the broadcasts, "black box" only their
         frequencies, "replayed releases" the exact likelihoods of everything that was released
         (`proofs/replay.md`). Only the last one needs no likelihood and sees what clients send.
+    reading
+        What a "black box" attacker notes of the broadcasts of a run. None: all of them, as they
+        are; then they must be discrete.
     runs
         The number of runs in each world; 0 for "exact ratio".
     delta
@@ -62,6 +65,7 @@ class AuditCase:
     second: Data
     transcripts: tuple[tuple[Any, ...], ...] = ()
     method: Method = "exact ratio"
+    reading: Callable[[list[Any]], Hashable] | None = None
     runs: int = 0
     delta: float = 0.0
     observer: Observer = Observer.PEER

@@ -101,7 +101,8 @@ def examine(case: AuditCase, seed: int = 0) -> Finding:
     _sees_broadcasts(case)
     likelihood = case.algorithm.log_likelihood
     if case.method == "black box":
-        first, second = (list(map(_seen, sent)) for sent in _sampled(case, seed))
+        noted = case.reading or _seen
+        first, second = ([noted(one) for one in sent] for sent in _sampled(case, seed))
         return black_box(first, second, case.delta)
     if likelihood is None:
         raise InvalidValue(

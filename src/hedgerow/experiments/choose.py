@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, log2
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -26,9 +26,11 @@ from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.baselines.hedge import Hedge
 from hedgerow.algorithms.baselines.uniform import Uniform
 from hedgerow.algorithms.correlated.running_leader import RunningLeader
+from hedgerow.algorithms.dartboard.private_hedge import PrivateHedge
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.phases.random_prefix import RandomPrefix
+from hedgerow.algorithms.shared.noisy_reports import Trust
 from hedgerow.algorithms.sparse_vector.doubling import Doubling
 from hedgerow.algorithms.sparse_vector.potential import Potential
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
@@ -56,7 +58,6 @@ BEST_LOSS = 20.0  # what the best expert loses where it is rarely wrong
 PAUSE = 32
 EVERY = (1, PAUSE, ceil(HORIZON / log2(HORIZON)))  # one for each of `TALKS`
 
-Trust = Literal["central", "distributed", "local"]
 TRUSTS: tuple[Trust, ...] = ("central", "distributed", "local")  # from the most trust to the least
 TALKS = (
     "every round",
@@ -248,6 +249,10 @@ def candidates() -> list[Candidate]:
         label = f"tree_leader{'' if every == 1 else f', every={every}'}, delta={DELTA:g}"
         tree = TreeLeader(epsilon=EPSILON, delta=DELTA, every=every)
         found.append(Candidate(label, "tree_leader", tree, "central", talk, DELTA))
+    for talk, every in zip(TALKS, EVERY, strict=True):
+        label = f"private_hedge{'' if every == 1 else f', every={every}'}, delta={DELTA:g}"
+        drawn = PrivateHedge(epsilon=EPSILON, delta=DELTA, every=every)
+        found.append(Candidate(label, "private_hedge", drawn, "central", talk, DELTA))
     for trust in TRUSTS:
         for talk, every in zip(TALKS[1:], EVERY[1:], strict=True):
             whom = "" if trust == "central" else f", trust={trust}"

@@ -1,9 +1,12 @@
-"""Gao, Huang, Yang 2024, the speed-up from clients: regret against the number of clients m.
+"""The speed-up from clients: regret against the number of clients m.
 
-Phased selection plays stochastic losses, Fed-SVT realizable ones. Theorems 2.2 and 2.6 bound regret
-per client by terms that fall like m^(-1/2) on stochastic losses (faster where privacy dominates the
-cost) and like 1/m with a perfect expert. Slopes are fitted on log axes. Their intervals pair seeds:
-for every m, the same seed has the same means and variances, or the same perfect expert. A bound
+Phased selection plays stochastic losses: it is Corollary 8 of Asi et al. 2023 with m clients, whose
+bound falls like m^(-1/2), and like 1/m where privacy dominates the cost. Fed-SVT plays realizable
+ones; Theorem 2.6 of Gao et al. 2024 falls like 1/m. (Their Theorem 2.2 is about Frank-Wolfe, and
+its privacy term falls like m^(-1/4): see `frank-wolfe-speedup`.)
+
+Slopes are fitted on log axes. Their intervals pair seeds: for every m, the same seed has the same
+means and variances, or the same perfect expert. A bound
 says nothing about the slope of a regret far below it. So the limits are our expectation that regret
 over bound does not grow with m. They come from all terms of the bounds at these parameters, not
 from runs.
@@ -223,7 +226,10 @@ def draw(done: Studies, path: Path) -> None:
 
 EXPERIMENT = Experiment(
     id="gao2024-speedup",
-    title="Regret against the number of clients (Gao et al. 2024, Theorems 2.2 and 2.6)",
+    title=(
+        "Regret against the number of clients (Asi et al. 2023, Corollary 8, federated; Gao et al."
+        " 2024, Theorem 2.6)"
+    ),
     claim=(
         "regret per client falls at least as fast as its bound: m^(-1/2) on stochastic losses, 1/m"
         " plus a constant with a perfect expert"

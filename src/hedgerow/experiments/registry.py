@@ -8,6 +8,7 @@ from hedgerow.experiments.experiment import Experiment
 EXPERIMENTS: Registry[Experiment] = Registry(
     "experiment",
     {
+        "asi2023-pure-approximate": "hedgerow.experiments.asi2023_pure_approximate:EXPERIMENT",
         "asi2023-rates": "hedgerow.experiments.asi2023_rates:EXPERIMENT",
         "asi2023-separation": "hedgerow.experiments.asi2023_separation:EXPERIMENT",
         "cesari2026-horizon": "hedgerow.experiments.cesari2026_horizon:EXPERIMENT",

@@ -25,7 +25,9 @@ LIMITED: Mapping[str, Callable[[int, int], Factorisation]] = {
     "banded": lambda rounds, buffers: Banded.optimised(rounds, min(rounds, buffers + 1)),
     "naive_tree": lambda rounds, _: Tree(rounds, "naive"),
     "tree": lambda rounds, _: Tree(rounds),
-    "blt": BufferedToeplitz.optimised,
+    "blt": lambda rounds, buffers: BufferedToeplitz.optimised(
+        rounds, min(buffers, max(1, rounds.bit_length() - 3))
+    ),
     "root": lambda rounds, _: ToeplitzRoot(rounds),
     "dense": lambda rounds, _: Dense(rounds),
 }
@@ -52,7 +54,9 @@ def factorise(
     rounds
         The horizon. None: only "epochs" and "independent" need none.
     buffers
-        How many earlier vectors "blt" and "banded" keep. Default: 4.
+        How many earlier vectors "blt" and "banded" keep. Default: 4. In less than 64 rounds "blt"
+        keeps fewer: more would gain less than 1 %, and many choices would be about equally good, so
+        that the choice would depend on the version of scipy.
 
     Examples
     --------

@@ -169,3 +169,12 @@ class LatticeEncoder:
         if self.factorisation.whole and self.scale * change == 1:
             return plain
         return nextafter(self.scale * change * plain * (1 + 2.0**-50) + self.rounding(), inf)
+
+
+def memory_of_clients(encoder: LatticeEncoder | None, shape: tuple[int, ...]) -> Array:
+    """Return the memory of `step_clients` before the first round, for vectors of this shape.
+
+    It is empty without an encoder.
+    """
+    memory = np.zeros((0, *shape)) if encoder is None else encoder.start(shape).memory
+    return np.moveaxis(memory, 0, -2).copy()

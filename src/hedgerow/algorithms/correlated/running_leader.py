@@ -13,22 +13,17 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import log, sqrt
 from operator import attrgetter
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, get_args
 
 import numpy as np
 
+from hedgerow.algorithms.correlated.decoding import DecodingServer, ServerState, sums_certificate
 from hedgerow.algorithms.correlated.factorisation import Factorisation
-from hedgerow.algorithms.correlated.filters import FilterState
 from hedgerow.algorithms.correlated.kinds import BUFFERS, Kind, check_kind, factorise
-from hedgerow.algorithms.correlated.lattice import LatticeEncoder
-from hedgerow.algorithms.shared.noisy_reports import gaussian_share, noisy_reports
+from hedgerow.algorithms.correlated.lattice import LatticeEncoder, memory_of_clients
+from hedgerow.algorithms.shared.noisy_reports import Trust, gaussian_noise
 from hedgerow.algorithms.shared.totals import LossSums, check_interval
-from hedgerow.core.certificate import (
-    Certificate,
-    Channel,
-    Proof,
-    trusted_server,
-)
+from hedgerow.core.certificate import Channel, Proof
 from hedgerow.core.lattice import Array, Units, from_units, to_units
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
@@ -38,13 +33,10 @@ from hedgerow.core.rounding import root_up
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, check_budget, expect
 from hedgerow.privacy.budget import Budget
-from hedgerow.privacy.calibrate import gaussian_scale
-from hedgerow.privacy.curves import Quoted
 from hedgerow.privacy.mechanisms import GaussianNoise
 
 PROOF = "correlated_noise.md"
 ANNOUNCED = {"Leader.rounds": Channel.TIMING, "Leader.expert": Channel.BROADCASTS}
-Trust = Literal["central", "distributed", "local"]
 
 
 @dataclass(frozen=True)
@@ -86,10 +78,8 @@ class FilteringClient:
 
     def start(self, noise: Noise) -> ClientState:
         zeros, shape = np.zeros(noise.batch, np.int64), (*noise.batch, self.experts)
-        memory = np.zeros((0, *shape)) if self.encoder is None else self.encoder.start(shape).memory
-        return ClientState(
-            zeros, np.zeros(shape, np.int64), zeros, np.moveaxis(memory, 0, -2).copy()
-        )
+        memory = memory_of_clients(self.encoder, shape)
+        return ClientState(zeros, np.zeros(shape, np.int64), zeros, memory)
 
     def receive(self, state: ClientState, broadcast: Leader) -> ClientState:
         leader = np.full_like(state.expert, broadcast.expert)
@@ -128,50 +118,21 @@ class FilteringClient:
 
 
 @dataclass(frozen=True)
-class ServerState:
-    """The number of exchanges, and the memories of the encoder (if it is here) and the decoder."""
-
-    exchanges: int
-    filtered: Array
-    decoded: Array
-
-
-@dataclass(frozen=True)
-class LeadingServer:
-    """Decodes the releases and sends the expert with the smallest sum.
-
-    With an encoder, the server filters exact losses and adds the noise. Without one, the uploads
-    are filtered and noisy already.
-    """
-
-    state: ClassVar[type[Any]] = ServerState
-
-    experts: int
-    every: int
-    factorisation: Factorisation
-    encoder: LatticeEncoder | None = None
-    releasing: GaussianNoise | None = None
+class LeadingServer(DecodingServer):
+    """Sends the expert with the smallest decoded sum."""
 
     def open(self, noise: Noise) -> tuple[Leader, ServerState]:
         del noise
-        shape = (self.experts,)
-        memory = np.zeros((0, *shape)) if self.encoder is None else self.encoder.start(shape).memory
-        return Leader(self.every, 0), ServerState(
-            0, memory, self.factorisation.decoder.start(shape).memory
-        )
+        return Leader(self.every, 0), self.start()
 
     def aggregate(
         self, state: ServerState, uploads: LossSums | NoisyFiltered, noise: Noise
     ) -> tuple[Leader, ServerState]:
-        count, memory, released = state.exchanges, state.filtered, uploads.losses
-        if self.encoder is not None and self.releasing is not None:
-            # honest sums are in range; others must not end the game: that would show a sum
-            sums = np.clip(from_units(np.asarray(released, np.int64)), 0.0, self.encoder.largest)
-            filtered, after = self.encoder.step(FilterState(count, memory), sums)
-            released, memory = noise.release(self.releasing, filtered), after.memory
-        sums, decoded = self.factorisation.decoder.step(FilterState(count, state.decoded), released)
-        leader = Leader(self.every, int(np.argmin(sums)))
-        return leader, ServerState(count + 1, memory, decoded.memory)
+        given = np.asarray(uploads.losses, np.float64)
+        if isinstance(uploads, LossSums):
+            given = from_units(np.asarray(uploads.losses, np.int64))
+        sums, after = self.running_sums(state, given, noise)
+        return Leader(self.every, int(np.argmin(sums))), after
 
 
 @dataclass(frozen=True)
@@ -260,7 +221,11 @@ class RunningLeader(AlgorithmSpec):
         factors = factorise(self.factorisation, exchanges, self.buffers)
         largest = float(self.every * (setting.clients if central else 1))
         encoder = LatticeEncoder(factors, experts, largest, rounds=exchanges)
-        mechanism = self._noise(setting, encoder)
+        # one loss vector moves one sum by at most sqrt(d); the sensitivity is that of all releases
+        # together, so the curve of the mechanism is that of the whole game
+        moved = encoder.sensitivity(root_up(Fraction(experts)))
+        budget = Budget(self.epsilon, self.delta)
+        mechanism = gaussian_noise(self.trust, "running sums", budget, moved, setting.clients)
         noise_on_sums = mechanism.scale * (1.0 if central else sqrt(setting.clients))
         client, server = FilteringClient(experts), LeadingServer(experts, self.every, factors)
         if central:
@@ -275,45 +240,20 @@ class RunningLeader(AlgorithmSpec):
             setting=setting,
             client=client,
             server=server,
-            certificate=self._certificate(setting, mechanism),
+            certificate=sums_certificate(
+                setting=setting,
+                mechanism=mechanism,
+                central=central,
+                delta=self.delta,
+                upload="LossSums.losses" if central else "NoisyFiltered.losses",
+                announced=ANNOUNCED,
+                proof=Proof(PROOF, "running-leader"),
+            ),
             upload=LossSums if central else NoisyFiltered,
             broadcast=Leader,
             common_play=attrgetter("expert") if central else None,
             regret_bound=RegretBound(bound, "oblivious", Proof(PROOF, "running-leader")),
             parameters={"deviation": float(errors.max())},
-        )
-
-    def _noise(self, setting: Setting, encoder: LatticeEncoder) -> GaussianNoise:
-        """The noise of one release.
-
-        One loss vector moves one sum by at most sqrt(d) in the l2 norm. The sensitivity is that of
-        all releases together, so the curve of the mechanism is that of the whole game.
-        """
-        budget = Budget(self.epsilon, self.delta)
-        moved = encoder.sensitivity(root_up(Fraction(setting.experts)))
-        if self.trust != "distributed":
-            return GaussianNoise("running sums", gaussian_scale(budget, moved), moved)
-        return gaussian_share("running sums", budget, moved, max(1, setting.clients - 1))
-
-    def _certificate(self, setting: Setting, mechanism: GaussianNoise) -> Certificate:
-        curve, proof = Quoted(mechanism.curve, self.delta), Proof(PROOF, "running-leader")
-        if self.trust == "central":
-            return trusted_server(
-                setting=setting,
-                curve=curve,
-                proof=proof,
-                channels={"LossSums.losses": Channel.UPLOADS, **ANNOUNCED},
-                mechanisms=(mechanism,),
-                composition="shifts",
-            )
-        return noisy_reports(
-            setting=setting,
-            reporting=mechanism,
-            report="NoisyFiltered.losses",
-            announced=ANNOUNCED,
-            curve=curve,
-            proof=proof,
-            composition="shifts",
         )
 
 

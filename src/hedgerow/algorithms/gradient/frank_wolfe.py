@@ -38,7 +38,12 @@ from hedgerow.algorithms.gradient.tree_roles import (
 )
 from hedgerow.algorithms.gradient.trees import MOST_TREES, Plan, plan, plans
 from hedgerow.algorithms.phases.phased_selection import choice_excess, leader_excess
-from hedgerow.algorithms.shared.noisy_reports import gaussian_share, noisy_reports
+from hedgerow.algorithms.shared.noisy_reports import (
+    Trust,
+    all_but_one,
+    gaussian_share,
+    noisy_reports,
+)
 from hedgerow.core.certificate import (
     Certificate,
     Channel,
@@ -68,7 +73,6 @@ from hedgerow.privacy.mechanisms import AdditiveNoise, GaussianNoise, KNorm, Lap
 
 PROOF = "frank_wolfe.md"
 PURPOSE = "gradient"
-Trust = Literal["central", "distributed", "local"]
 Report = Literal["k_norm", "laplace", "gaussian"]
 LATER = (5, 11, 12, 19, 20, 26, 27)  # rounds whose records are at right children
 NORMS: dict[str, Norm] = {"k_norm": "linf", "laplace": "l1", "gaussian": "l2", "choice": "linf"}
@@ -250,7 +254,7 @@ class FrankWolfe(AlgorithmSpec):
 
     def resolve(self, setting: Setting) -> Algorithm:
         if self.honest is not None:
-            most = max(1, setting.clients - 1)
+            most = all_but_one(setting.clients)
             text = f"<= {most} with clients={setting.clients}: a peer knows its own share"
             expect(self.honest <= most, "honest", self.honest, text)
         form = min((_Form(self, setting, law) for law in self.laws()), key=_Form.worth)
@@ -342,7 +346,7 @@ class _Form:
         if self.law == "choice":
             return NoisyMax(PURPOSE, "exponential", spec.epsilon, moved)
         if spec.trust == "distributed":
-            honest = spec.honest or max(1, self.setting.clients - 1)
+            honest = spec.honest or all_but_one(self.setting.clients)
             return gaussian_share(PURPOSE, budget, moved, honest)
         if self.law == "gaussian":
             return GaussianNoise(PURPOSE, gaussian_scale(budget, moved), moved)
@@ -434,7 +438,6 @@ class _Form:
         return (Shortened(family, bound * (1 + 1e-9), norm),)
 
     def parameters(self) -> dict[str, Any]:
-        mechanism, width = self.mechanism, self.setting.experts
         shown: dict[str, Any] = {
             "noise": self.spec.placement,
             "trees": self.most,
@@ -442,8 +445,7 @@ class _Form:
         }
         if self.law == "choice":
             return shown
-        factor = {"k_norm": sqrt((width + 1) * (width + 2) / 3), "laplace": sqrt(2)}
-        deviation = mechanism.scale * factor.get(self.law, 1.0)
+        deviation = self.mechanism.deviation(self.setting.experts)
         return {**shown, "report_noise": self.law, "report_deviation": deviation}
 
 

@@ -20,10 +20,10 @@ import numpy as np
 from hedgerow.algorithms.gradient.clipped import KNOWN, Shortened, farthest
 from hedgerow.algorithms.gradient.frank_wolfe import FrankWolfe
 from hedgerow.algorithms.gradient.phased_gradient import phased_gradient
-from hedgerow.algorithms.gradient.subroutine import Law, Subroutine, Trust
+from hedgerow.algorithms.gradient.subroutine import Law, Subroutine
 from hedgerow.algorithms.gradient.trial_games import huber_games
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
-from hedgerow.algorithms.shared.noisy_reports import noisy_reports
+from hedgerow.algorithms.shared.noisy_reports import Trust, noisy_reports
 from hedgerow.core.certificate import (
     Certificate,
     Channel,

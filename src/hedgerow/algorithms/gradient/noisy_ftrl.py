@@ -15,16 +15,14 @@ from typing import Any, ClassVar, get_args
 
 import numpy as np
 
-from hedgerow.algorithms.correlated.factorisation import Factorisation
-from hedgerow.algorithms.correlated.filters import FilterState
+from hedgerow.algorithms.correlated.decoding import DecodingServer, ServerState, sums_certificate
 from hedgerow.algorithms.correlated.kinds import Kind, factorise
-from hedgerow.algorithms.correlated.lattice import LatticeEncoder
+from hedgerow.algorithms.correlated.lattice import LatticeEncoder, memory_of_clients
 from hedgerow.algorithms.gradient.clipped import Shortened, farthest
-from hedgerow.algorithms.gradient.subroutine import Trust
 from hedgerow.algorithms.gradient.trial_games import huber_games
-from hedgerow.algorithms.shared.noisy_reports import gaussian_share, noisy_reports
+from hedgerow.algorithms.shared.noisy_reports import Trust, gaussian_noise
 from hedgerow.algorithms.shared.totals import check_interval
-from hedgerow.core.certificate import Certificate, Channel, Proof, trusted_server
+from hedgerow.core.certificate import Channel, Proof
 from hedgerow.core.convex import CrossEntropy, Huber, Logistic, SquaredError
 from hedgerow.core.domain import Domain
 from hedgerow.core.errors import InvalidValue
@@ -38,8 +36,6 @@ from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, check_budget, expect, positive
 from hedgerow.privacy.budget import Budget
-from hedgerow.privacy.calibrate import gaussian_scale
-from hedgerow.privacy.curves import Quoted
 from hedgerow.privacy.mechanisms import GaussianNoise
 
 PROOF = "noisy_ftrl.md"
@@ -88,8 +84,7 @@ class Following:
     def start(self, noise: Noise) -> ClientState:
         shape = (*noise.batch, self.width)
         point = np.broadcast_to(self.family.domain.centre(self.width), shape)
-        own = np.zeros((0, *shape)) if self.encoder is None else self.encoder.start(shape).memory
-        filtered = np.moveaxis(own, 0, -2).copy()
+        filtered = memory_of_clients(self.encoder, shape)
         return ClientState(point, np.zeros(shape), np.zeros(noise.batch, np.int64), filtered)
 
     def receive(self, state: ClientState, broadcast: Leader) -> ClientState:
@@ -119,55 +114,28 @@ class Following:
     def upload(self, state: ClientState, noise: Noise) -> tuple[Gradients, ClientState]:
         if self.encoder is None or self.reporting is None:
             return Gradients(state.gradients), state
-        count = int(state.uploads.flat[0])
-        values, memory = self.encoder.step_clients(count, state.filtered, state.gradients)
+        values, memory = self.encoder.step_clients(state.uploads, state.filtered, state.gradients)
         after = replace(state, uploads=np.asarray(state.uploads + 1), filtered=memory)
         return Gradients(noise.release(self.reporting, values)), after
 
 
-@dataclass(frozen=True)
-class ServerState:
-    """The number of exchanges, and the memories of the encoder (if it is here) and the decoder."""
+@dataclass(frozen=True, kw_only=True)
+class Leading(DecodingServer):
+    """Broadcasts the regularised leader on the decoded sums of all clients' gradients."""
 
-    exchanges: int
-    filtered: Array
-    decoded: Array
-
-
-@dataclass(frozen=True)
-class Leading:
-    """Decodes noisy sums of all clients' gradients and broadcasts the regularised leader.
-
-    If there is an encoder, it filters and adds the noise. Without one the uploads are noisy.
-    """
-
-    state: ClassVar[type[Any]] = ServerState
-
-    width: int
-    every: int
     domain: Domain
-    factorisation: Factorisation
     weight: float
-    encoder: LatticeEncoder | None = None
-    releasing: GaussianNoise | None = None
 
     def open(self, noise: Noise) -> tuple[Leader, ServerState]:
         del noise
-        shape = (self.width,)
-        memory = np.zeros((0, *shape)) if self.encoder is None else self.encoder.start(shape).memory
-        decoded = self.factorisation.decoder.start(shape).memory
-        return Leader(self.every, self.domain.centre(self.width)), ServerState(0, memory, decoded)
+        return Leader(self.every, self.domain.centre(self.width)), self.start()
 
     def aggregate(
         self, state: ServerState, uploads: Gradients, noise: Noise
     ) -> tuple[Leader, ServerState]:
-        count, released, memory = state.exchanges, uploads.gradients, state.filtered
-        if self.encoder is not None and self.releasing is not None:
-            filtered, after = self.encoder.step(FilterState(count, memory), released)
-            released, memory = noise.release(self.releasing, filtered), after.memory
-        sums, decoded = self.factorisation.decoder.step(FilterState(count, state.decoded), released)
+        sums, after = self.running_sums(state, uploads.gradients, noise)
         point = self.domain.project(self.domain.centre(self.width) - sums / self.weight)
-        return Leader(self.every, point), ServerState(count + 1, memory, decoded.memory)
+        return Leader(self.every, point), after
 
 
 @dataclass(frozen=True)
@@ -273,13 +241,16 @@ class NoisyFTRL(AlgorithmSpec):
         factors = factorise(self.factorisation, -(-setting.rounds // self.every), self.buffers)
         central = self.trust == "central"
         encoder = LatticeEncoder(factors, width, clip * self.every * (clients if central else 1))
-        mechanism = self._noise(setting, encoder, clip)
+        # one record moves one gradient by at most 2 clip; the sensitivity is that of all releases
+        # together, so the curve of the mechanism is that of the whole game
+        budget, moved = Budget(self.epsilon, self.delta), encoder.sensitivity(2 * clip)
+        mechanism = gaussian_noise(self.trust, "gradients", budget, moved, clients)
         errors = mechanism.scale * (1.0 if central else sqrt(clients)) * factors.error_by_round()
         off = (1 if central else clients) * encoder.rounding() / 2 * factors.errors().max
         moves = batch_moves(setting, self.every, errors, off)
         weight = self.penalty or sqrt(2 * moves) / farthest(family.domain, width)
         client = Following(width, family, clip)
-        server = Leading(width, self.every, family.domain, factors, clients * weight)
+        server = Leading(width, self.every, factors, domain=family.domain, weight=clients * weight)
         if central:
             server = replace(server, encoder=encoder, releasing=mechanism)
         else:
@@ -290,7 +261,16 @@ class NoisyFTRL(AlgorithmSpec):
             setting=setting,
             client=client,
             server=server,
-            certificate=self._certificate(setting, mechanism),
+            certificate=sums_certificate(
+                setting=setting,
+                mechanism=mechanism,
+                central=central,
+                delta=self.delta,
+                upload="Gradients.gradients",
+                announced=ANNOUNCED,
+                proof=Proof(PROOF, "privacy"),
+                sent="sums of gradients",
+            ),
             upload=Gradients,
             broadcast=Leader,
             plays="point",
@@ -301,39 +281,6 @@ class NoisyFTRL(AlgorithmSpec):
             else None,
             measures=None if proven else (lambda: (Shortened(family, clip),)),
             parameters={"clip": clip, "penalty": weight, "deviation": float(errors.max())},
-        )
-
-    def _noise(self, setting: Setting, encoder: LatticeEncoder, clip: float) -> GaussianNoise:
-        """The noise of one release.
-
-        One record moves one gradient by at most 2 clip in the l2 norm. The sensitivity is that of
-        all releases together, so the curve of the mechanism is that of the whole game.
-        """
-        budget, moved = Budget(self.epsilon, self.delta), encoder.sensitivity(2 * clip)
-        if self.trust != "distributed":
-            return GaussianNoise("gradients", gaussian_scale(budget, moved), moved)
-        return gaussian_share("gradients", budget, moved, max(1, setting.clients - 1))
-
-    def _certificate(self, setting: Setting, mechanism: GaussianNoise) -> Certificate:
-        curve, proof = Quoted(mechanism.curve, self.delta), Proof(PROOF, "privacy")
-        if self.trust == "central":
-            return trusted_server(
-                setting=setting,
-                curve=curve,
-                proof=proof,
-                channels={"Gradients.gradients": Channel.UPLOADS, **ANNOUNCED},
-                mechanisms=(mechanism,),
-                composition="shifts",
-                sent="sums of gradients",
-            )
-        return noisy_reports(
-            setting=setting,
-            reporting=mechanism,
-            report="Gradients.gradients",
-            announced=ANNOUNCED,
-            curve=curve,
-            proof=proof,
-            composition="shifts",
         )
 
     def games(self) -> Games:

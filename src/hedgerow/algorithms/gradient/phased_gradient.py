@@ -27,8 +27,8 @@ from hedgerow.algorithms.gradient.clipped import (
     moved_inside,
     require_smooth,
 )
-from hedgerow.algorithms.gradient.subroutine import LONGEST, Law, Subroutine, Trust
-from hedgerow.algorithms.shared.noisy_reports import gaussian_share
+from hedgerow.algorithms.gradient.subroutine import LONGEST, Law, Subroutine
+from hedgerow.algorithms.shared.noisy_reports import Trust, gaussian_noise
 from hedgerow.core.certificate import Assumption
 from hedgerow.core.convex import CrossEntropy
 from hedgerow.core.errors import Unsupported
@@ -39,9 +39,9 @@ from hedgerow.core.rounding import root_up, round_up
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import expect
 from hedgerow.privacy.budget import Budget
-from hedgerow.privacy.calibrate import gaussian_scale, laplace_scale
-from hedgerow.privacy.mechanisms import AdditiveNoise, GaussianNoise
-from hedgerow.privacy.mechanisms.euclidean import EuclideanNoise, squared_length
+from hedgerow.privacy.calibrate import laplace_scale
+from hedgerow.privacy.mechanisms import AdditiveNoise
+from hedgerow.privacy.mechanisms.euclidean import EuclideanNoise
 
 SLACK = 2.0**-10  # what rounding may add to the sensitivity 1 of a report
 MOST_STEPS, LEAST = 12, 2
@@ -172,7 +172,7 @@ def phased_gradient(
     length = steepest if clip is None else min(clip, steepest)
     mechanism = _noise(width, setting.clients, budget, trust, noise)
     drawn = 1 if trust == "central" else setting.clients
-    spread = sqrt(drawn * squared_length(mechanism, width)) / setting.clients
+    spread = sqrt(drawn * width) * mechanism.deviation(width) / setting.clients
     found = PhasedGradient(family, width, setting.clients, length, mechanism, spread)
     found = replace(found, phases=phases, warm=warm)
     while not settled(found):  # rounding would move reports too much
@@ -186,10 +186,8 @@ def _noise(width: int, clients: int, budget: Budget, trust: Trust, law: Law | No
     """One sample moves a report by at most 1 in the l2 norm, and rounding adds a little."""
     moved = 1 + SLACK
     assert budget.epsilon is not None
-    if trust == "distributed":
-        return gaussian_share("points", budget, moved, max(1, clients - 1))
-    if budget.delta:
-        return GaussianNoise("points", gaussian_scale(budget, moved), moved)
+    if trust == "distributed" or budget.delta:
+        return gaussian_noise(trust, "points", budget, moved, clients)
     if law == "laplace":
         across = root_up(width * Fraction(moved) ** 2)
         return AdditiveNoise("points", "laplace", laplace_scale(budget, across), across)

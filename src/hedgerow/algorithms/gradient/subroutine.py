@@ -9,7 +9,6 @@ from hedgerow.core.certificate import Assumption
 from hedgerow.core.lattice import Array
 from hedgerow.core.mechanism import Mechanism
 
-Trust = Literal["central", "distributed", "local"]
 Law = Literal["gaussian", "euclidean", "laplace"]
 LONGEST = 2**20  # rounds of a block; then blocks no longer double
 

@@ -29,7 +29,12 @@ from hedgerow.algorithms.phases.blocks import (
     WholeBlock,
     later_blocks,
 )
-from hedgerow.algorithms.shared.noisy_reports import gaussian_share, noisy_reports
+from hedgerow.algorithms.shared.noisy_reports import (
+    Trust,
+    all_but_one,
+    gaussian_share,
+    noisy_reports,
+)
 from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.core.certificate import (
     Certificate,
@@ -55,7 +60,6 @@ from hedgerow.privacy.mechanisms import (
 )
 
 PROOF = "phased_selection.md"
-Trust = Literal["central", "distributed", "local"]
 Choice = Literal["permute_and_flip", "exponential"]
 Report = Literal["k_norm", "laplace", "gaussian"]
 
@@ -189,7 +193,7 @@ class PhasedSelection(AlgorithmSpec):
 
     def resolve(self, setting: Setting) -> Algorithm:
         if self.honest is not None:
-            most = _all_but_one(setting)
+            most = all_but_one(setting.clients)
             expect(
                 self.honest <= most,
                 "honest",
@@ -270,7 +274,7 @@ class PhasedSelection(AlgorithmSpec):
                 "report",
                 Budget(self.epsilon, self.delta),
                 across,
-                self.honest or _all_but_one(setting),
+                self.honest or all_but_one(setting.clients),
             )
         if self.report == "gaussian":
             return GaussianNoise(
@@ -324,18 +328,9 @@ def _noise_on_reports(experts: int, reporting: Any) -> dict[str, Any]:
 
     Scales of different distributions cannot be compared.
     """
-    if isinstance(reporting, GaussianNoise):
-        return {"report_noise": "gaussian", "report_deviation": reporting.scale}
-    if isinstance(reporting, KNorm):
-        return {
-            "report_noise": "k_norm",
-            "report_deviation": reporting.scale * sqrt((experts + 1) * (experts + 2) / 3),
-        }
-    return {"report_noise": "laplace", "report_deviation": reporting.scale * sqrt(2)}
-
-
-def _all_but_one(setting: Setting) -> int:
-    return max(1, setting.clients - 1)
+    laws = ((GaussianNoise, "gaussian"), (KNorm, "k_norm"), (AdditiveNoise, "laplace"))
+    law = next(name for kind, name in laws if isinstance(reporting, kind))
+    return {"report_noise": law, "report_deviation": reporting.deviation(experts)}
 
 
 # Regret if rounds are independent with one distribution, and clients are independent in a round:

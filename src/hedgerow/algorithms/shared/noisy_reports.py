@@ -27,7 +27,24 @@ from hedgerow.core.rounding import root_up
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.calibrate import gaussian_scale, settled
+from hedgerow.privacy.mechanisms import GaussianNoise
 from hedgerow.privacy.mechanisms.shares import GaussianShare
+
+Trust = Literal["central", "distributed", "local"]
+
+
+def all_but_one(clients: int) -> int:
+    """Return how many clients keep their share of noise secret from a client, at most."""
+    return max(1, clients - 1)
+
+
+def gaussian_noise(
+    trust: Trust, purpose: str, budget: Budget, sensitivity: float, clients: int
+) -> GaussianNoise:
+    """Return noise for the budget; in distributed trust the share of one of all clients but one."""
+    if trust == "distributed":
+        return gaussian_share(purpose, budget, sensitivity, all_but_one(clients))
+    return GaussianNoise(purpose, gaussian_scale(budget, sensitivity), sensitivity)
 
 
 def gaussian_share(purpose: str, budget: Budget, sensitivity: float, honest: int) -> GaussianShare:

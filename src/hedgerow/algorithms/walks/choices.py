@@ -14,7 +14,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from hedgerow.algorithms.shared.noisy_reports import gaussian_share, noisy_reports
+from hedgerow.algorithms.shared.noisy_reports import gaussian_noise, noisy_reports
 from hedgerow.algorithms.walks import games
 from hedgerow.algorithms.walks.reports import SIZED_MOVE, NoisyReport
 from hedgerow.core.certificate import (
@@ -155,8 +155,8 @@ class WalkSpec(AlgorithmSpec):
         if budget is None:
             return None
         if self.trust == "distributed":  # the records of a person may add up in one sum
-            honest = max(1, setting.clients - 1)
-            return gaussian_share(PURPOSE, budget, round_up(Fraction(moved) * times), honest)
+            whole = round_up(Fraction(moved) * times)
+            return gaussian_noise(self.trust, PURPOSE, budget, whole, setting.clients)
 
         def together(scale: float) -> GaussianDP:
             return self._together(GaussianNoise(PURPOSE, scale, moved))

@@ -18,10 +18,10 @@ from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
+from hedgerow.algorithms.correlated.decoding import ServerState
 from hedgerow.algorithms.correlated.factorisation import UNIT
 from hedgerow.algorithms.correlated.filters import FilterState
 from hedgerow.algorithms.correlated.lattice import LatticeEncoder
-from hedgerow.algorithms.correlated.running_leader import ServerState
 from hedgerow.algorithms.correlated.tree import Tree
 from hedgerow.algorithms.shared.totals import LossSums, check_interval
 from hedgerow.core.block import Block, Side

@@ -21,7 +21,7 @@ from hedgerow.audits.case import WHOLE, AuditCase, Verdict, changes
 from hedgerow.audits.cases.frank_wolfe import cases as frank_wolfe_cases
 from hedgerow.audits.cases.parts import half_selection, peer_curve
 from hedgerow.audits.cases.phased_selection import cases as selection_cases
-from hedgerow.audits.cases.releases import release_cases
+from hedgerow.audits.cases.releases import less_noise, release_cases
 from hedgerow.core.certificate import Observer
 from hedgerow.core.convex import Huber
 from hedgerow.core.lattice import Array, round_to_lattice
@@ -40,6 +40,8 @@ FAMILY = Huber()
 WIDTH, RUNS = 2, 600
 BLOCKS, LAST = 15, 6  # rounds of the game, and the first round of its last whole block (8 rounds)
 SUMS = 8  # rounds of the game of running sums
+OUTSIDE, READ_AT = 4.0, 0.05  # epsilon and delta of the game from outside
+LOOSE = 100.0  # a penalty so large that points stay inside the ball
 FLAT = Huber(radius=1.0, target=2.0, threshold=1.0)  # linear in the whole ball
 
 
@@ -106,12 +108,40 @@ def limited_updates(spec: LimitedUpdates) -> tuple[AuditCase, ...]:
 
 
 def noisy_ftrl(spec: NoisyFTRL) -> tuple[AuditCase, ...]:
-    """The record is in the first round, so it enters every release."""
-    played = replace(spec, every=1, clip=None)
-    algorithm, first, second = _pull(played, SUMS, 0)
-    observer = Observer.PEER if spec.trust == "central" else Observer.SERVER
-    return release_cases(
-        algorithm, first, second, runs=RUNS, observer=observer, parameters=changes(spec, played)
+    """The record is in the first round, so it enters every release.
+
+    A trusted server shows peers points only, so they are attacked from outside: by the frequencies
+    of the first point that depends on the record, which is read to a fifth of its noise.
+    """
+    if spec.trust != "central":
+        played = replace(spec, every=1, clip=None)
+        algorithm, first, second = _pull(played, SUMS, 0)
+        return release_cases(algorithm, first, second, runs=RUNS, parameters=changes(spec, played))
+    played = replace(spec, every=1, clip=None, epsilon=OUTSIDE, penalty=LOOSE)
+    algorithm, first, second = _pull(played, 2, 0)
+    server: Any = algorithm.server
+    cell = server.releasing.scale / server.weight / 5
+
+    def case(name: str, audited: Algorithm, other: Replay, expected: Verdict) -> AuditCase:
+        return AuditCase(
+            name,
+            WHOLE,
+            audited,
+            peer_curve(algorithm),
+            first.records,
+            other.records,
+            method="black box",
+            reading=lambda sent: int(sent[1].point[0] // cell),
+            runs=10_000,
+            delta=READ_AT,
+            expected=expected,
+            parameters=changes(spec, played),
+        )
+
+    return (
+        case("null, from outside", algorithm, first, "holds"),
+        case("one point, from outside", algorithm, second, "holds"),
+        case("half the noise, from outside", less_noise(algorithm, 0.5), second, "violated"),
     )
 
 

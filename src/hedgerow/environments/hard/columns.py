@@ -56,17 +56,21 @@ class SignEstimation(Frame):
         In each round every client may use up a column, so the horizon is limited.
     rows
         The number of rows of the hidden matrix, at least 1.
-    padding
-        The share of columns with the same sign in all rows, in [0, 1]. The other columns are those
-        of a Tardos fingerprinting code, which make it costly to betray a row.
+    coded
+        The number of columns of a Tardos fingerprinting code, which make it costly to betray a
+        row, at least 1. The others have the same sign in all rows. Enough of them must be left at
+        the end for an expert that is never wrong.
+    active
+        The number of rounds after which all losses are 0 (T0 in the proof of Theorem 9). None
+        (default): never.
 
     Examples
     --------
     >>> import hedgerow as hr
-    >>> environment = hr.SignEstimation(experts=8, horizon=3)
+    >>> environment = hr.SignEstimation(experts=8, horizon=2, coded=1)
     >>> block, _ = environment.block(environment.start(0), 1, None)
     >>> block.losses[0, 0]  # one guess of each pair is right
-    array([1., 0., 1., 0., 0., 1., 0., 1.])
+    array([0., 1., 1., 0., 0., 1., 0., 1.])
 
     References
     ----------
@@ -77,21 +81,36 @@ class SignEstimation(Frame):
     experts: int = 200
     horizon: int = 90
     rows: int = 8
-    padding: float = 0.999
+    coded: int = 5
+    active: int | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self._check_experts()
         at_least("rows", self.rows, 1)
-        between("padding", self.padding, 0.0, 1.0)
+        if self.active is not None:
+            at_least("active", self.active, 1)
+            expect(self.active <= self.horizon, "active", self.active, f"<= horizon={self.horizon}")
         most = self._most_rounds(self.columns)
         used = (
             f"in each round every client may use up {self.at_once} of the {self.columns} columns, "
             f"and at most {MOST_USED:.0%} may be used up"
         )
         clients = f"{self.clients} client{'s' if self.clients > 1 else ''}"
-        needed = f"{self.horizon} rounds with {clients} need experts >= {self._enough()}"
-        expect(self.horizon <= most, "horizon", self.horizon, f"<= {most}: {used}; {needed}")
+        name, played = ("horizon", self.horizon) if self.active is None else ("active", self.active)
+        needed = f"{played} rounds with {clients} need experts >= {self._enough(played)}"
+        expect(played <= most, name, played, f"<= {most}: {used}; {needed}")
+        self._check_coded(self.columns - self.at_once * (self.clients * played + 1))
+
+    def _check_coded(self, most: int) -> None:
+        """Refuse a code without columns, or one that may leave no right expert."""
+        expect(
+            1 <= self.coded <= most,
+            "coded",
+            self.coded,
+            f"in [1, {most}]: without a code there is no lower bound, and with more every expert"
+            " may be wrong in some round",
+        )
 
     def _check_experts(self) -> None:
         expect(self.experts % 2 == 0, "experts", self.experts, "to be even: two for each column")
@@ -99,10 +118,10 @@ class SignEstimation(Frame):
     def _most_rounds(self, columns: int) -> int:
         return int(MOST_USED * columns / (self.at_once * self.clients))
 
-    def _enough(self) -> int:
-        """Return the least number of experts for this number of rounds and clients."""
-        columns = ceil(self.horizon * self.at_once * self.clients / MOST_USED)
-        while self._most_rounds(columns) < self.horizon:
+    def _enough(self, played: int) -> int:
+        """Return the least number of experts for this number of rounds and these clients."""
+        columns = ceil(played * self.at_once * self.clients / MOST_USED)
+        while self._most_rounds(columns) < played:
             columns += 1
         return self._count(columns)
 
@@ -126,7 +145,7 @@ class SignEstimation(Frame):
     def start(self, seed: int) -> ColumnState:
         rng = generator(seed, _MATRIX)
         signs = np.repeat(rng.choice((-1, 1), (1, self.columns)), self.rows, axis=0)
-        coded = int((1 - self.padding) * self.columns)
+        coded = self.coded
         least = np.arcsin(np.sqrt(1 / (300 * self.rows)))
         bias = np.sin(rng.uniform(least, np.pi / 2 - least, coded)) ** 2
         signs[:, :coded] = np.where(rng.random((self.rows, coded)) < bias, 1, -1)
@@ -139,9 +158,9 @@ class SignEstimation(Frame):
         gone = state.gone.copy()
         gone[self.columns_of(last_played(past_plays)[1])] = True
         row = state.signs[state.order[state.round % self.rows]]
-        losses = np.broadcast_to(
-            self.losses(row, gone), (rounds, self.clients, self.experts)
-        ).copy()
+        over = self.active is not None and state.round >= self.active
+        each = np.zeros(self.experts) if over else self.losses(row, gone)
+        losses = np.broadcast_to(each, (rounds, self.clients, self.experts)).copy()
         return Block.of(losses), replace(state, gone=gone, round=state.round + rounds)
 
     def columns_of(self, plays: np.ndarray) -> np.ndarray:
@@ -166,8 +185,10 @@ class ConsensusColumns(SignEstimation):
         The size of the game: number of clients, experts and rounds. `experts` must be even.
     rows
         The number of rows of the hidden matrix; they are all equal.
-    padding
-        Must be 1: all columns agree.
+    coded
+        Must be 0: all columns agree.
+    active
+        The number of rounds after which all losses are 0. None (default): never.
 
     Examples
     --------
@@ -182,16 +203,12 @@ class ConsensusColumns(SignEstimation):
     """
 
     rows: int = 1
-    padding: float = 1.0
+    coded: int = 0
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        expect(
-            self.padding == 1.0,
-            "padding",
-            self.padding,
-            "= 1: all columns agree (sign_estimation has others)",
-        )
+    def _check_coded(self, most: int) -> None:
+        del most
+        rule = "= 0: all columns agree (sign_estimation has others)"
+        expect(self.coded == 0, "coded", self.coded, rule)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,16 +225,18 @@ class ColumnSubsets(SignEstimation):
         binomial(p, k) for some p.
     rows
         The number of rows of the hidden matrix, at least 1.
-    padding
-        The share of columns with the same sign in all rows, in [0, 1]; the others are those of a
-        Tardos fingerprinting code.
+    coded
+        The number of columns of a Tardos fingerprinting code, at least 1; the others have the same
+        sign in all rows.
+    active
+        The number of rounds after which all losses are 0. None (default): never.
     subset
         The number k of columns that one expert guesses, in [1, 4].
 
     Examples
     --------
     >>> import hedgerow as hr
-    >>> environment = hr.ColumnSubsets(experts=112, horizon=2, subset=2)
+    >>> environment = hr.ColumnSubsets(experts=112, horizon=2, subset=2, coded=2)
     >>> environment.columns
     8
 
@@ -229,6 +248,7 @@ class ColumnSubsets(SignEstimation):
 
     experts: int = 3120
     horizon: int = 18
+    coded: int = 2
     subset: int = 2
 
     def __post_init__(self) -> None:

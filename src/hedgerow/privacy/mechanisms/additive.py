@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import expm1, inf, lgamma, log, nextafter, pi, sqrt
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +36,13 @@ class _Additive(Mechanism):
     def cost_of_move(self, distance: float) -> PrivacyCurve | None:
         """The curve of the same noise for values that move by `distance`."""
         return replace(self, sensitivity=distance).curve  # pyright: ignore[reportArgumentType]
+
+    def deviation(self, width: int) -> float:
+        """The standard deviation of the noise in one of `width` coordinates."""
+        raise NotImplementedError
+
+    def scaled(self, factor: float) -> Self:
+        return replace(self, scale=self.scale * factor)  # pyright: ignore[reportArgumentType]
 
     def noise_scale(self) -> float:
         return self.scale
@@ -131,8 +138,8 @@ class AdditiveNoise(_Additive):
             return 0.0
         return float(gammainc(np.size(unit), np.abs(unit).sum()))
 
-    def scaled(self, factor: float) -> AdditiveNoise:
-        return replace(self, scale=self.scale * factor)
+    def deviation(self, width: int) -> float:
+        return self.scale * (sqrt(2) if self.law == "laplace" else 1.0)
 
 
 @dataclass(frozen=True)
@@ -195,8 +202,8 @@ class GaussianNoise(_Additive):
             return float(ndtr(unit).item())
         return float(gammainc(np.size(unit) / 2, np.square(unit).sum() / 2))
 
-    def scaled(self, factor: float) -> GaussianNoise:
-        return replace(self, scale=self.scale * factor)
+    def deviation(self, width: int) -> float:
+        return self.scale
 
 
 @dataclass(frozen=True)
@@ -257,8 +264,8 @@ class KNorm(_Additive):
         unit = _unit_noise(value, output, self.scale)
         return float(gammainc(np.size(unit), np.abs(unit).max()))
 
-    def scaled(self, factor: float) -> KNorm:
-        return replace(self, scale=self.scale * factor)
+    def deviation(self, width: int) -> float:
+        return self.scale * sqrt((width + 1) * (width + 2) / 3)
 
 
 Law = Literal["laplace", "exponential"]

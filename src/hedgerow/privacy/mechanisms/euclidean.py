@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from math import lgamma, log, pi
+from dataclasses import dataclass
+from math import lgamma, log, pi, sqrt
 from typing import Any, ClassVar
 
 import numpy as np
 from scipy.special import gammainc
 
 from hedgerow.core.domain import length
-from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.noise import Noise
 from hedgerow.privacy.curves import PureDP
 from hedgerow.privacy.mechanisms.additive import _Additive, _cost, _unit_noise
@@ -82,25 +81,5 @@ class EuclideanNoise(_Additive):
         unit = np.atleast_1d(_unit_noise(value, output, self.scale))
         return float(gammainc(unit.size, length(unit)))
 
-    def scaled(self, factor: float) -> EuclideanNoise:
-        return replace(self, scale=self.scale * factor)
-
-
-def squared_length(mechanism: Mechanism, width: int) -> float:
-    """Return the mean squared length of additive noise in `width` coordinates.
-
-    >>> squared_length(EuclideanNoise("report", scale=2.0), width=3)
-    48.0
-    """
-    from hedgerow.privacy.mechanisms.additive import AdditiveNoise, GaussianNoise
-
-    scale = float(mechanism.noise_scale() or 0.0)
-    match mechanism:
-        case GaussianNoise():
-            return width * scale**2
-        case EuclideanNoise():
-            return width * (width + 1) * scale**2
-        case AdditiveNoise(law="laplace"):
-            return 2 * width * scale**2
-        case _:
-            raise NotImplementedError(f"The mean square of this noise is not known: {mechanism}.")
+    def deviation(self, width: int) -> float:
+        return self.scale * sqrt(width + 1)

@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from itertools import pairwise
 from math import ceil
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
@@ -37,6 +37,10 @@ class _Selection(Mechanism):
     exact: ClassVar[bool] = True  # secure noise has a sampler for it
     epsilon: float
 
+    def __post_init__(self) -> None:
+        positive("epsilon", self.epsilon)
+        positive("sensitivity", self.sensitivity)
+
     @cached_property
     def rate(self) -> float:
         """Units of noise for each unit of score."""
@@ -51,6 +55,9 @@ class _Selection(Mechanism):
         """The curve of the same noise for scores that move by `distance`."""
         share = round_up(Fraction(self.epsilon) * Fraction(distance) / Fraction(self.sensitivity))
         return replace(self, epsilon=share, sensitivity=distance).curve  # pyright: ignore[reportArgumentType]
+
+    def scaled(self, factor: float) -> Self:
+        return replace(self, epsilon=self.epsilon / factor)  # pyright: ignore[reportArgumentType]
 
     def noise_scale(self) -> float:
         return self.scale
@@ -129,10 +136,6 @@ class ExponentialMechanism(_Selection):
     epsilon: float
     sensitivity: float = 1.0
 
-    def __post_init__(self) -> None:
-        positive("epsilon", self.epsilon)
-        positive("sensitivity", self.sensitivity)
-
     def words(self) -> str:
         return GUMBEL
 
@@ -145,9 +148,6 @@ class ExponentialMechanism(_Selection):
 
     def _log_probabilities(self, scores: Any) -> Values:
         return _softmax(self._logits(scores))
-
-    def scaled(self, factor: float) -> ExponentialMechanism:
-        return replace(self, epsilon=self.epsilon / factor)
 
 
 @dataclass(frozen=True)
@@ -199,8 +199,7 @@ class NoisyMax(_Selection):
             self.law,
             "to be 'exponential' or 'gumbel'",
         )
-        positive("epsilon", self.epsilon)
-        positive("sensitivity", self.sensitivity)
+        super().__post_init__()
 
     @cached_property
     def rate(self) -> float:
@@ -233,9 +232,6 @@ class NoisyMax(_Selection):
     def _log_probabilities(self, scores: Any) -> Values:
         logits = self._logits(scores)
         return _softmax(logits) if self.law == "gumbel" else _permute_and_flip(logits)
-
-    def scaled(self, factor: float) -> NoisyMax:
-        return replace(self, epsilon=self.epsilon / factor)
 
 
 def _permute_and_flip(logits: Values) -> Values:
@@ -294,10 +290,6 @@ class LaplaceMax(_Selection):
     epsilon: float
     sensitivity: float = 1.0
 
-    def __post_init__(self) -> None:
-        positive("epsilon", self.epsilon)
-        positive("sensitivity", self.sensitivity)
-
     def words(self) -> str:
         return "report noisy max (laplace noise)"
 
@@ -310,9 +302,6 @@ class LaplaceMax(_Selection):
 
     def _log_probabilities(self, scores: Any) -> Values:
         return _laplace_winner(self._logits(scores))
-
-    def scaled(self, factor: float) -> LaplaceMax:
-        return replace(self, epsilon=self.epsilon / factor)
 
 
 def _laplace_winner(logits: Values) -> Values:

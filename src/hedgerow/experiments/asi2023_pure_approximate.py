@@ -1,0 +1,226 @@
+"""Asi et al. 2023, Theorems 9 and 10: what a delta buys against losses that react to the plays.
+
+Experts guess the signs of columns, and a column that was played is gone. There are two parts.
+
+*Pure against approximate.* All rows agree (Theorem 10). Every epsilon-DP algorithm pays a share of
+T: `consensus_regret` is proven for all of them. Private Hedge with a delta pays about
+sqrt(T)/epsilon: it draws in every round, and the cost of its draws grows like their square
+root. From some T on it pays less than *any* algorithm with delta = 0 can. The same algorithm with
+delta = 0 pays about T/2.
+
+*T0 rounds, then zeros* (Theorem 9). With a delta, too, T0 rounds can be made worthless, for T0
+about 1/(epsilon ln T0)^2. The adversary plays a fingerprinting code for T0 rounds, and then all
+losses are 0: a lower bound for a long game comes from a short one. We take the T0 of the theorem
+without its constant (200, which leaves less than one round at these epsilons). Private Hedge pays
+about half of T0, Hedge without privacy far less. Runs of one algorithm cannot show the theorem;
+they could contradict it.
+"""
+
+from __future__ import annotations
+
+from math import log, sqrt
+from pathlib import Path
+
+from hedgerow.algorithms.baselines.hedge import Hedge
+from hedgerow.algorithms.dartboard.private_hedge import PrivateHedge
+from hedgerow.core.protocol import AlgorithmSpec
+from hedgerow.environments.hard.columns import ConsensusColumns, SignEstimation
+from hedgerow.environments.hard.lower_bounds import consensus_regret
+from hedgerow.evaluation.statistics import Estimate, exponent
+from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, spent
+from hedgerow.experiments.pictures import footer, sibling
+from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow.studies.study import Study
+
+EPSILON, DELTA = 0.3, 1e-6
+HORIZONS, QUICK = (500, 1000, 2000, 4000, 8000), (250, 500, 1000)
+COLUMNS = 4  # columns for each round, so that few plays are wasted on columns that are gone
+PURE, APPROXIMATE, OPEN = "delta = 0", "delta = 1e-6", "not private"
+FORMS: dict[str, AlgorithmSpec] = {
+    PURE: PrivateHedge(epsilon=EPSILON, delta=0.0),
+    APPROXIMATE: PrivateHedge(epsilon=EPSILON, delta=DELTA),
+    OPEN: Hedge(rate=50.0),
+}
+BUDGETS = (0.01, 0.02, 0.04)
+ROWS, GAME = 8, 2000
+GROWING, SLOWER = 0.95, 0.8  # limits for the exponent of the horizon
+WORTHLESS, CHEAP = 0.35, 0.2  # limits for the regret per active round
+
+
+def label(name: str, parameter: float) -> str:
+    return f"{name}/{parameter:g}"
+
+
+def active_rounds(epsilon: float) -> int:
+    """The largest T0 with epsilon <= 1/(sqrt(T0) ln T0).
+
+    >>> [active_rounds(epsilon) for epsilon in (0.01, 0.1, 1.0)]
+    [305, 14, 2]
+    """
+    rounds = 2
+    while epsilon * sqrt(rounds + 1) * log(rounds + 1) <= 1:
+        rounds += 1
+    return rounds
+
+
+def _columns(horizon: int) -> ConsensusColumns:
+    return ConsensusColumns(experts=2 * COLUMNS * horizon, horizon=horizon)
+
+
+def _then_zeros(epsilon: float) -> SignEstimation:
+    active = active_rounds(epsilon)
+    coded = active // 2
+    return SignEstimation(
+        experts=2 * COLUMNS * active, horizon=GAME, rows=ROWS, coded=coded, active=active
+    )
+
+
+def studies(quick: bool) -> dict[str, StudyConfig]:
+    horizons = QUICK if quick else HORIZONS
+    return {
+        "columns": StudyConfig(
+            f"Columns of Theorem 10, epsilon = {EPSILON:g}",
+            _columns(horizons[0]),
+            tuple(
+                Entry(label(name, horizon), spec, _columns(horizon))
+                for name, spec in FORMS.items()
+                for horizon in horizons
+            ),
+            seeds=3 if quick else 5,
+        ),
+        "zeros": StudyConfig(
+            f"T0 rounds of a fingerprinting code, then zeros, T = {GAME}",
+            _then_zeros(BUDGETS[0]),
+            tuple(
+                Entry(label(name, epsilon), spec, _then_zeros(epsilon))
+                for epsilon in BUDGETS
+                for name, spec in (
+                    (APPROXIMATE, PrivateHedge(epsilon=epsilon, delta=DELTA)),
+                    (OPEN, Hedge(rate=50.0)),
+                )
+            ),
+            seeds=3 if quick else 20,
+        ),
+    }
+
+
+def _series(study: Study, name: str) -> dict[float, Estimate]:
+    return {
+        float(study.config.environment_of(entry).setting.rounds): study.regret(entry.label)
+        for entry in study.config.algorithms
+        if entry.label.startswith(f"{name}/")
+    }
+
+
+def _growth(study: Study, name: str) -> Estimate:
+    """The growth exponent of regret between the first and the last horizon."""
+    horizons = sorted(_series(study, name))
+    ends = (horizons[0], horizons[-1])
+    return exponent({end: study.regrets(label(name, end)) for end in ends})
+
+
+def _share(study: Study, name: str, epsilon: float) -> Estimate:
+    found, active = study.regret(label(name, epsilon)), active_rounds(epsilon)
+    return Estimate(found.mean / active, found.half_width / active, found.count)
+
+
+def judge(done: Studies) -> Verdict:
+    columns, zeros = done["columns"], done["zeros"]
+    last = max(_series(columns, PURE))
+    least, found = consensus_regret(int(last), EPSILON), _series(columns, APPROXIMATE)[last]
+    claimed = [
+        Check(f"{PURE}/lower end of exponent", _growth(columns, PURE).low, ">=", GROWING),
+        Check(
+            f"{PURE}/upper end of regret over the proven least, at any T",
+            min(
+                regret.high / consensus_regret(int(t), EPSILON)
+                for t, regret in _series(columns, PURE).items()
+            ),
+            ">=",
+            1.0,
+        ),
+        Check(
+            f"{APPROXIMATE}/upper end of exponent", _growth(columns, APPROXIMATE).high, "<=", SLOWER
+        ),
+        *(
+            Check(
+                f"{APPROXIMATE}/T0={active_rounds(epsilon)}/lower end of regret per active round",
+                _share(zeros, APPROXIMATE, epsilon).low,
+                ">=",
+                WORTHLESS,
+            )
+            for epsilon in BUDGETS
+        ),
+    ]
+    expected = [
+        Check(
+            f"{APPROXIMATE}/T={last:g}/upper end of regret over the least of every pure algorithm",
+            found.high / least,
+            "<=",
+            1.0,
+        ),
+        *(
+            Check(
+                f"{OPEN}/T0={active_rounds(epsilon)}/upper end of regret per active round",
+                _share(zeros, OPEN, epsilon).high,
+                "<=",
+                CHEAP,
+            )
+            for epsilon in BUDGETS
+        ),
+        Check(
+            "largest certified epsilon with delta = 0",
+            max(spent(columns.algorithms[label(PURE, t)]) for t in _series(columns, PURE)),
+            "<=",
+            EPSILON,
+        ),
+    ]
+    note = (
+        f"at T = {last:g} and epsilon = {EPSILON:g}: {_series(columns, PURE)[last].mean:.0f} with"
+        f" delta = 0, {found.mean:.0f} with delta = {DELTA:g}; no algorithm with delta = 0 has less"
+        f" than {least:.0f} (proven). T0 rounds, then zeros: regret per active round "
+        + ", ".join(f"{_share(zeros, APPROXIMATE, epsilon).mean:.2f}" for epsilon in BUDGETS)
+        + f" at epsilon = {', '.join(f'{epsilon:g}' for epsilon in BUDGETS)}"
+    )
+    return Verdict(all(check.passed for check in claimed), (*claimed, *expected), note)
+
+
+def draw(done: Studies, path: Path) -> None:
+    from hedgerow.evaluation.plots.lines import plot_regret_against
+
+    columns, zeros = done["columns"], done["zeros"]
+    points = {
+        f"private Hedge, {PURE}": _series(columns, PURE),
+        f"private Hedge, {APPROXIMATE}": _series(columns, APPROXIMATE),
+        f"Hedge, {OPEN}": _series(columns, OPEN),
+    }
+    least = {
+        f"no algorithm with {PURE} is below (proven)": {
+            t: consensus_regret(int(t), EPSILON) for t in _series(columns, PURE)
+        }
+    }
+    title = f"What a delta buys where losses react (columns of Theorem 10, epsilon = {EPSILON:g})"
+    note = footer(done, studies)
+    plot_regret_against(points, path, title, "rounds", bounds=least, note=note)
+    by_budget = {
+        name: {epsilon: zeros.regret(label(name, epsilon)) for epsilon in BUDGETS}
+        for name in (APPROXIMATE, OPEN)
+    }
+    active = {"T0, the rounds that count": {e: float(active_rounds(e)) for e in BUDGETS}}
+    title = f"T0 rounds of a fingerprinting code, then zeros (T = {GAME:,})"
+    plot_regret_against(
+        by_budget, sibling(path, "zeros"), title, "epsilon", bounds=active, note=note
+    )
+
+
+EXPERIMENT = Experiment(
+    id="asi2023-pure-approximate",
+    title="Pure and approximate privacy where losses react (Asi et al. 2023, Theorems 9 and 10)",
+    claim=(
+        "with delta = 0 regret is linear in T at constant epsilon; with a delta it is not, but"
+        " 1/(epsilon ln T)^2 rounds can be made worthless"
+    ),
+    studies=studies,
+    judge=judge,
+    draw=draw,
+)
