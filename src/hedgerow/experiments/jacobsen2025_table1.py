@@ -31,8 +31,8 @@ from pathlib import Path
 
 import numpy as np
 
+from hedgerow.algorithms.correlated.tree_leader import TreeLeader
 from hedgerow.algorithms.walks.forecasters import PUBLISHED as LEARNERS
-from hedgerow.algorithms.walks.tree_leader import TreeLeader
 from hedgerow.algorithms.walks.walk_leader import WalkLeader
 from hedgerow.algorithms.walks.walk_meta import WalkMeta
 from hedgerow.core.protocol import AlgorithmSpec

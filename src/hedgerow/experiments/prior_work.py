@@ -16,9 +16,9 @@ from pathlib import Path
 
 from hedgerow.algorithms.baselines.hedge import Hedge
 from hedgerow.algorithms.correlated.running_leader import RunningLeader
+from hedgerow.algorithms.correlated.tree_hedge import TreeHedge
+from hedgerow.algorithms.correlated.tree_leader import TreeLeader
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
-from hedgerow.algorithms.walks.tree_hedge import TreeHedge
-from hedgerow.algorithms.walks.tree_leader import TreeLeader
 from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments.experiment import (
