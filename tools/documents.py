@@ -12,6 +12,7 @@ Three kinds of blocks, each ended by `<!-- end -->` (in README.md by `<!-- end:N
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 import shlex
@@ -27,6 +28,7 @@ from hedgerow.algorithms.registry import variants
 from hedgerow.contracts.suite import CONTRACTS
 from hedgerow.core.certificate import Guarantee
 from hedgerow.core.setting import Setting
+from hedgerow.experiments.experiment import TextTable
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -177,11 +179,25 @@ def contracts(document: Path) -> str:
     return "\n".join(f"| {name} | {holds} |" for name, holds in lines)
 
 
+def hospitals(document: Path) -> str:
+    """The tables of a stored run of `jacobsen2025-table1`."""
+    stored = json.loads((ROOT / "docs" / "reproductions.json").read_text(encoding="utf-8"))
+    (row,) = (row for row in stored["experiments"] if row["id"] == "jacobsen2025-table1")
+    found = [
+        TextTable(t["title"], tuple(t["columns"]), tuple(map(tuple, t["rows"])))
+        for t in row["tables"]
+    ]
+    del document
+    heading = (f"{t.title[:1].upper()}{t.title[1:]}:\n\n{t.markdown()}" for t in found)
+    return "\n\n".join(heading)
+
+
 MADE: dict[str, Callable[[Path], str]] = {
     "guarantees": guarantees,
     "some_guarantees": some_guarantees,
     "statement": statement,
     "contracts": contracts,
+    "hospitals": hospitals,
 }
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.algorithms.gradient.frank_wolfe import FrankWolfe
-from hedgerow.algorithms.gradient.gradients import Gradients, spread
+from hedgerow.algorithms.gradient.gradients import BoundedGradients, spread
 from hedgerow.algorithms.gradient.tree_bounds import Excess, scalars
 from hedgerow.algorithms.gradient.tree_roles import Towards
 from hedgerow.algorithms.gradient.trees import (
@@ -114,7 +114,7 @@ def records(rng: Any, family: Family, width: int, count: int) -> Array:
 def test_one_record_counts_as_little_as_promised(family: Family, norm: Norm) -> None:
     """Nothing is clipped for true constants, and the bounds are reached within a factor 4."""
     rng, width = np.random.default_rng(1), 4
-    gradients, closest = Gradients(family, width, norm), 0.0
+    gradients, closest = BoundedGradients(family, width, norm), 0.0
     low, high = spread(family, width)
     for _ in range(60):
         pair = records(rng, family, width, 2)
@@ -208,7 +208,7 @@ def _sent(client: Any, changed: int, record: Array) -> Array:
     noise, rows, towards = NoNoise().everyone("client", 1), np.zeros((31, 1, 5)), iter(TOWARDS)
     rows[15 + changed] = record
     state, found = client.receive(client.start(noise), Towards(1, -1)), list[Array]()
-    for phase, of in enumerate(client.walk.plans):
+    for phase, of in enumerate(client.schedule.plans):
         state = client.observe_many(state, rows[2**phase - 1 : 2 ** (phase + 1) - 1], noise)
         for leaf in range(of.leaves):
             sent, state = client.upload(state, noise)
@@ -235,7 +235,7 @@ def test_a_record_at_a_right_child_moves_what_is_sent_as_far_as_stated(
     """No farther than the sensitivity of the noise, and at some child nearly as far."""
     setting = Setting(1, 4, 31, family=OnSimplex(Huber(threshold=0.001)))
     built: Any = FrankWolfe(trees=2, **choices).build(setting)
-    client, plans = replace(built.client, reporting=None), built.client.walk.plans
+    client, plans = replace(built.client, reporting=None), built.client.schedule.plans
     stated = (built.client.reporting or built.server.adding).sensitivity
     place, before = moved(plans, first_place(4), -1), sum(of.leaves for of in plans[:4])
     for expert in TOWARDS[:before]:
@@ -313,7 +313,7 @@ def test_gradients_larger_than_declared_are_clipped_and_counted() -> None:
     """A measure counts them. Roles say nothing: a warning would depend on private records."""
     for factor, least, most in ((3.0, 0.2, 1.0), (1.0, 0.0, 0.0)):
         algorithm, game = _lying(factor)
-        gradients = algorithm.client.walk.gradients  # pyright: ignore[reportAttributeAccessIssue]
+        gradients = algorithm.client.schedule.gradients  # pyright: ignore[reportAttributeAccessIssue]
         rows, corner = game.records[:20].reshape(60, 1, 5), np.eye(4)[0]
         found = np.abs(gradients.at(rows, corner)).max()
         assert bool(found == 0.5) is (factor > 1)
@@ -390,7 +390,7 @@ def test_numbers_sent_are_those_of_the_formula() -> None:
         built = FrankWolfe(trees=trees).build(game.setting)
         counters = simulate(built, game, 0)
         sent = counters.uploaded_scalars + counters.broadcast_scalars
-        assert sent == scalars(game.setting, built.server.walk.plans)  # pyright: ignore[reportAttributeAccessIssue]
+        assert sent == scalars(game.setting, built.server.schedule.plans)  # pyright: ignore[reportAttributeAccessIssue]
 
 
 @pytest.mark.parametrize("trust", ["central", "local"])
@@ -409,7 +409,9 @@ def test_mean_regret_is_below_the_bound(trust: Any) -> None:
 
 def test_the_excess_of_a_phase() -> None:
     """One step in closed form; with many records, more steps are better where losses are curved."""
-    curved, linear = (Gradients(family, 5, "linf") for family in (CrossEntropy(1.0), Linear()))
+    curved, linear = (
+        BoundedGradients(family, 5, "linf") for family in (CrossEntropy(1.0), Linear())
+    )
     for gradients, bend in ((curved, 0.5), (linear, 0.0)):
         sampling, lattice = sqrt(log(5) / (2 * 700)), 0.0 if gradients is linear else 2.0**-20
         found = Excess(gradients, 7, lambda plan, tree: 3.5)(Plan(0, 100))

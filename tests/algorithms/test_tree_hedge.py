@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
-from hedgerow.algorithms.walks import tree_hedge
-from hedgerow.algorithms.walks.tree_games import SETTING as SILO
-from hedgerow.algorithms.walks.tree_hedge import Spread, TreeHedge
-from hedgerow.algorithms.walks.tree_sums import Game
+from hedgerow.algorithms.correlated import tree_hedge
+from hedgerow.algorithms.correlated.silo_games import SETTING as SILO
+from hedgerow.algorithms.correlated.tree_game import TreeGame
+from hedgerow.algorithms.correlated.tree_hedge import HedgeBound, TreeHedge
 from hedgerow.audits.cases.tree_hedge import cases
 from hedgerow.audits.runner import AuditRow, examine
 from hedgerow.contracts import suite
@@ -72,8 +72,8 @@ def test_without_noise_it_is_hedge() -> None:
 
 @pytest.mark.parametrize("choices", [{"epsilon": 1.0}, {"mu": 0.5}, {"mu": inf}])
 def test_the_rate_is_close_to_the_best_of_the_bound(choices: dict[str, Any]) -> None:
-    game = Game(Setting(50, 10, 1000), 2, "each")
-    spread = Spread.of(game, TreeHedge(every=2, **choices)._noise(game))
+    game = TreeGame(Setting(50, 10, 1000), 2, "each")
+    spread = HedgeBound.of(game, TreeHedge(every=2, **choices)._noise(game))
     rate = spread.best_rate()
     others = [spread.bound(rate * factor) for factor in np.geomspace(0.2, 5, 41)]
     assert spread.bound(rate) <= min(others) * 1.01
@@ -81,13 +81,13 @@ def test_the_rate_is_close_to_the_best_of_the_bound(choices: dict[str, Any]) -> 
 
 
 def test_the_bound_by_hand() -> None:
-    spread = Spread(log(8), 4, 3.0, False, 100.0, 1e9)
+    spread = HedgeBound(log(8), 4, 3.0, False, 100.0, 1e9)
     assert spread.bound(0.1) == pytest.approx(log(8) / 0.1 + 0.1 * (4 * 9 / 2 + 100))
-    laplace = Spread(log(8), 4, 3.0, True, 100.0, 1e9)
+    laplace = HedgeBound(log(8), 4, 3.0, True, 100.0, 1e9)
     moments = 4 * log(1 / (1 - 0.09))
     assert laplace.bound(0.1) == pytest.approx((log(8) + moments) / 0.1 + 10)
     assert laplace.bound(0.4) == 1e9  # the law has no such moment
-    best = Spread(log(8), 4, 3.0, False, 100.0, 1e9)
+    best = HedgeBound(log(8), 4, 3.0, False, 100.0, 1e9)
     total = 2 * sqrt(log(8) * (4 * 9 / 2 + 100))
     assert best.bound(best.best_rate()) == pytest.approx(total)
 
@@ -117,7 +117,7 @@ def test_silos_keep_all_contracts(name: str, secure: bool) -> None:
 def test_the_ledger_finds_noise_for_one_node_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bug: the whole budget is spent on each node that a record is in."""
 
-    def noise(spec: TreeHedge, game: Game) -> AdditiveNoise:
+    def noise(spec: TreeHedge, game: TreeGame) -> AdditiveNoise:
         return AdditiveNoise("node", "laplace", game.change("l1"), game.change("l1"))
 
     monkeypatch.setattr(TreeHedge, "_noise", noise)

@@ -11,11 +11,11 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.algorithms.correlated.filters import FilterState
+from hedgerow.algorithms.correlated.silo_games import RANGES
+from hedgerow.algorithms.correlated.silo_games import SETTING as SILO
+from hedgerow.algorithms.correlated.tree_game import TreeGame
+from hedgerow.algorithms.correlated.tree_leader import TreeLeader, padded_bound
 from hedgerow.algorithms.shared.totals import LossSums
-from hedgerow.algorithms.walks.tree_games import RANGES
-from hedgerow.algorithms.walks.tree_games import SETTING as SILO
-from hedgerow.algorithms.walks.tree_leader import TreeLeader, padded_bound
-from hedgerow.algorithms.walks.tree_sums import Game
 from hedgerow.audits.cases.tree_leader import cases
 from hedgerow.audits.runner import AuditRow
 from hedgerow.audits.runner import examine as attack
@@ -74,7 +74,7 @@ def plays(spec: Any, losses: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize(("rounds", "draws"), [(1, 1), (2, 1), (3, 2), (4, 2), (5, 3), (148, 8)])
 def test_a_batch_is_in_as_many_nodes_as_the_horizon_has_levels(rounds: int, draws: int) -> None:
     """The exact column norm of the tree of all exchanges is sqrt(ceil(log2 T))."""
-    game = Game(Setting(1, 3, rounds), 1, "each")
+    game = TreeGame(Setting(1, 3, rounds), 1, "each")
     assert game.draws == draws
     columns = (game.tree.matrix() ** 2).sum(axis=0)
     assert columns.max() == columns[0] == draws
@@ -150,7 +150,7 @@ def test_own_scales_are_tight() -> None:
 
     With one scale for all nodes there would be more noise.
     """
-    game = Game(SILO, 1, "silo", BEDS)
+    game = TreeGame(SILO, 1, "silo", BEDS)
     server: Any = OWN.build(SILO).server
     shifts = []
     for week, moved in enumerate(BEDS[:-1]):
@@ -186,10 +186,10 @@ def test_a_unit_is_a_record_a_report_or_a_person() -> None:
 def test_how_far_a_record_moves_the_sums() -> None:
     """Each range counts once where every client reports all experts; a silo has its own."""
     lengths = np.array([1.0, 2.0, 4.0, 1.5])
-    each = Game(replace(SILO, clients=3, deciders=None), 1, "each")
+    each = TreeGame(replace(SILO, clients=3, deciders=None), 1, "each")
     assert each.change("l2") == pytest.approx(sqrt((lengths**2).sum()))
     assert each.change("l1") == pytest.approx(lengths.sum())
-    assert Game(SILO, 1, "silo").change("l2") == 4.0
+    assert TreeGame(SILO, 1, "silo").change("l2") == 4.0
     assert each.span == 5.0  # gains from -1 to 4
 
 
@@ -288,7 +288,7 @@ def test_games_that_do_not_fit_are_refused() -> None:
 
 def test_the_ledger_finds_noise_for_one_node_only(monkeypatch: pytest.MonkeyPatch) -> None:
     """The bug: noise for one node, though a loss vector is in several."""
-    monkeypatch.setattr(Game, "moved", lambda self: self.change("l2"))
+    monkeypatch.setattr(TreeGame, "moved", lambda self: self.change("l2"))
     found = examine("ledger composes", TreeLeader(epsilon=1.5))
     assert found.status == "broken"
     assert "shifts add up" in found.detail

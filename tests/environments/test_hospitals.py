@@ -18,6 +18,7 @@ from hedgerow.core.errors import HedgerowError, InvalidValue, MissingData
 from hedgerow.core.lattice import round_to_lattice
 from hedgerow.environments.recorded.hospitals import (
     BEDS,
+    EXCERPT,
     FILES,
     HOSPITAL,
     OFFICIAL,
@@ -26,7 +27,9 @@ from hedgerow.environments.recorded.hospitals import (
     WEEK,
     Hospitals,
     Tally,
+    counted,
 )
+from hedgerow.experiments import jacobsen2025_table1
 from hedgerow.experiments.jacobsen2025_table1 import EXPERIMENT
 from hedgerow.experiments.reproduce import reproduce
 from hedgerow.studies.config import load
@@ -194,6 +197,18 @@ def test_the_official_file_comes_first(made_up: Path) -> None:
     assert Hospitals().weeks.hospitals == ("A", "B")
     made_up.unlink()
     assert Hospitals().weeks.hospitals == ("G", "H")
+
+
+def test_suspected_cases_count_where_the_official_file_is(made_up: Path) -> None:
+    """As in the paper; the excerpt has few."""
+    assert counted() == "suspected"
+    played = jacobsen2025_table1.game("NM", "fewest")
+    assert np.array_equal(played.weeks.gains, Hospitals(patients="suspected").weeks.gains)
+    assert not np.array_equal(played.weeks.gains, Hospitals().weeks.gains)
+    made_up.unlink()
+    _file(made_up.parents[1], name=EXCERPT)
+    assert counted() == "confirmed"
+    assert jacobsen2025_table1.game("NM", "own").patients == "confirmed"
 
 
 def test_reports_without_public_sizes_take_the_whole_range(made_up: Path) -> None:

@@ -60,6 +60,12 @@ def test_the_quick_run_names_what_is_wrong_in_print(done: dict[str, Study], tmp_
     assert [check.published for check in printed] == [1 + log(4 * r / 5) / pi for r in QUICK]
     experiment.draw(done, tmp_path / "picture.png")
     assert (tmp_path / "picture.png").stat().st_size > 10_000
+    (table,) = verdict.tables
+    assert [column for column in table.columns if "quoted" not in column] == [
+        "noise",
+        *(f"variance at mu = 1, R = {rounds}" for rounds in QUICK),
+    ]
+    assert [row[-1] for row in table.rows] == ["10.71", "1024", "1024", "10.71"]
 
 
 def test_the_verdict_follows_the_norms(

@@ -63,7 +63,10 @@ def test_trust_is_judged_by_where_noise_is_and_by_phased_selection() -> None:
         return trust.judge({name: made_up(config, law) for name, config in configs.items()})
 
     assert failed(judged(0.8, 3.0)) == []
-    assert len(failed(judged(1.2, 1.5))) == 5
+    assert failed(judged(0.8, 1.5)) == ["linear/one-tree-over-phased-selection"]
+    assert failed(judged(1.2, 3.0)) == [
+        f"{name}/T_1={trees}/vertex-over-leaf" for name in trust.TRUST for trees in trust.TREES
+    ]
 
 
 def test_the_speed_up_is_judged_by_slopes_orders_and_counts() -> None:

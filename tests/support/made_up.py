@@ -21,7 +21,9 @@ halves for other entries.
 SEEDS = 16
 
 
-class _BuiltWhenAsked(dict[str, Algorithm]):
+class BuiltWhenAsked(dict[str, Algorithm]):
+    """The algorithms of a study, built when they are first asked for."""
+
     def __init__(self, config: StudyConfig) -> None:
         super().__init__()
         self.config = config
@@ -73,4 +75,4 @@ def made_up(
                     figures={"gain": curve} if setting.family.gains else {},
                 )
             )
-    return Study(config, _BuiltWhenAsked(config), results, [])
+    return Study(config, BuiltWhenAsked(config), results, [])

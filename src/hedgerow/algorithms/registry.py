@@ -30,8 +30,8 @@ ALGORITHMS: Registry[type[Any]] = Registry(
             "hedgerow.algorithms.dartboard.shrinking_dartboard:ShrinkingDartboard"
         ),
         "sparse_vector": "hedgerow.algorithms.sparse_vector.sparse_vector:SparseVector",
-        "tree_hedge": "hedgerow.algorithms.walks.tree_hedge:TreeHedge",
-        "tree_leader": "hedgerow.algorithms.walks.tree_leader:TreeLeader",
+        "tree_hedge": "hedgerow.algorithms.correlated.tree_hedge:TreeHedge",
+        "tree_leader": "hedgerow.algorithms.correlated.tree_leader:TreeLeader",
         "uniform": "hedgerow.algorithms.baselines.uniform:Uniform",
         "walk_batches": "hedgerow.algorithms.walks.walk_batches:WalkBatches",
         "walk_leader": "hedgerow.algorithms.walks.walk_leader:WalkLeader",

@@ -123,6 +123,11 @@ def _show(outcome: Outcome, title: str, claim: str) -> None:
         )
     OUT.print(table)
     OUT.print(_comparators(outcome))
+    for shown in outcome.verdict.tables:
+        texts = new_table(shown.columns[:1], shown.columns[1:], title=shown.title)
+        for row in shown.printed():
+            texts.add_row(*row)
+        OUT.print(texts)
     reproduces = WORDS[outcome.verdict.reproduces if judged else None]
     passed = WORDS[outcome.passed]
     OUT.print(

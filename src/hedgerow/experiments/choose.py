@@ -26,6 +26,8 @@ from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.baselines.hedge import Hedge
 from hedgerow.algorithms.baselines.uniform import Uniform
 from hedgerow.algorithms.correlated.running_leader import RunningLeader
+from hedgerow.algorithms.correlated.tree_hedge import TreeHedge
+from hedgerow.algorithms.correlated.tree_leader import TreeLeader
 from hedgerow.algorithms.dartboard.private_hedge import PrivateHedge
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
@@ -34,8 +36,6 @@ from hedgerow.algorithms.shared.noisy_reports import Trust
 from hedgerow.algorithms.sparse_vector.doubling import Doubling
 from hedgerow.algorithms.sparse_vector.potential import Potential
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
-from hedgerow.algorithms.walks.tree_hedge import TreeHedge
-from hedgerow.algorithms.walks.tree_leader import TreeLeader
 from hedgerow.algorithms.walks.walk_batches import WalkBatches
 from hedgerow.algorithms.walks.walk_leader import WalkLeader
 from hedgerow.algorithms.walks.walk_meta import WalkMeta

@@ -35,8 +35,38 @@ class Check:
 
 
 @dataclass(frozen=True)
+class TextTable:
+    """A table of results to print; the first columns may repeat the entry above.
+
+    >>> print(TextTable("gains", ("state", "gain"), (("NM", "1.0"), ("NM", "2.0"))).markdown())
+    | state | gain |
+    |---|---|
+    | NM | 1.0 |
+    |  | 2.0 |
+    """
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def printed(self) -> list[tuple[str, ...]]:
+        """The rows, without a first entry that is the same as the one above."""
+        above = ("", *(row[0] for row in self.rows))
+        return [
+            ("" if row[0] == last else row[0], *row[1:])
+            for row, last in zip(self.rows, above, strict=False)
+        ]
+
+    def markdown(self) -> str:
+        """The table for a page of the documentation."""
+        lines = [self.columns, *self.printed()]
+        head, *rest = [f"| {' | '.join(line)} |" for line in lines]
+        return "\n".join([head, "|" + "---|" * len(self.columns), *rest])
+
+
+@dataclass(frozen=True)
 class Verdict:
-    """Whether the paper's claim was reproduced, the checks of our expectations, and a note.
+    """Whether the paper's claim was reproduced, the checks of our expectations, a note and tables.
 
     `reproduces` is None where there is no claim that we can test.
     """
@@ -44,6 +74,7 @@ class Verdict:
     reproduces: bool | None
     checks: tuple[Check, ...]
     message: str = ""
+    tables: tuple[TextTable, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -17,19 +17,19 @@ from __future__ import annotations
 from pathlib import Path
 
 from hedgerow.algorithms.gradient.frank_wolfe import FrankWolfe
-from hedgerow.algorithms.gradient.tree_bounds import (
-    corollary_communication,
-    corollary_regret,
-    scalars,
-    theorem_communication,
-    theorem_regret,
-)
+from hedgerow.algorithms.gradient.tree_bounds import scalars
 from hedgerow.core.environment import Environment
 from hedgerow.core.setting import Setting
 from hedgerow.environments.drawn.forecasts import ClassForecasts
 from hedgerow.environments.drawn.stochastic import GaussianSoftmax
 from hedgerow.evaluation.statistics import Estimate, exponent
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
+from hedgerow.experiments.gao2024_theorems import (
+    corollary_communication,
+    corollary_regret,
+    theorem_communication,
+    theorem_regret,
+)
 from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
 
@@ -96,7 +96,7 @@ def judge(done: Studies) -> Verdict:
                 claims.append(over <= 1)
                 checks.append(Check(f"{name}/m={m}/regret over printed order", over, "<=", 1.0))
             sent = run.uploaded_scalars + run.broadcast_scalars
-            off = abs(sent - scalars(built.setting, built.server.walk.plans))  # pyright: ignore[reportAttributeAccessIssue]
+            off = abs(sent - scalars(built.setting, built.server.schedule.plans))  # pyright: ignore[reportAttributeAccessIssue]
             checks.append(Check(f"{name}/m={m}/numbers sent, off the formula", off, "<=", 0.0))
             if m == CLIENTS[-1]:
                 notes.append(

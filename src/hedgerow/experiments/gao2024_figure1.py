@@ -27,7 +27,6 @@ from pathlib import Path
 import numpy as np
 
 from hedgerow.algorithms.gradient.frank_wolfe import FrankWolfe
-from hedgerow.algorithms.gradient.tree_bounds import corollary_communication
 from hedgerow.core.environment import Environment
 from hedgerow.environments.drawn.forecasts import ClassForecasts
 from hedgerow.environments.drawn.stochastic import GaussianSoftmax
@@ -40,6 +39,7 @@ from hedgerow.experiments.experiment import (
     lower_end_of_difference,
     spent,
 )
+from hedgerow.experiments.gao2024_theorems import corollary_communication
 from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.study import Study

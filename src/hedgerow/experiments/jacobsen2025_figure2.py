@@ -26,6 +26,7 @@ from hedgerow.experiments.jacobsen2025_table1 import (
     STATES,
     entries,
     gains,
+    game,
     label,
     trees,
 )
@@ -38,17 +39,16 @@ MODERATE, EXPECTED = 0.5, 1.0  # negative regret is claimed down to this mu; exp
 def studies(quick: bool) -> dict[str, StudyConfig]:
     made = {}
     for state, name in STATES.items():
-        game = Hospitals(state=state, sizes="fewest")
         rows = tuple(e for mu in MUS for e in (*entries(state, mu), trees(state, mu)[0]))
-        made[state] = StudyConfig(name, game, rows, seeds=3 if quick else 100)
+        made[state] = StudyConfig(name, game(state, "fewest"), rows, seeds=3 if quick else 100)
     return made
 
 
 def best_hospital(done: Studies, state: str) -> np.ndarray:
     """The cumulative gain of the best single hospital in hindsight."""
-    game = done[state].config.environment
-    assert isinstance(game, Hospitals)
-    everyone = game.weeks.gains
+    played = done[state].config.environment
+    assert isinstance(played, Hospitals)
+    everyone = played.weeks.gains
     return np.cumsum(everyone[:, everyone.sum(axis=0).argmax()])
 
 

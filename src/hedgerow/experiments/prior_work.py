@@ -11,14 +11,14 @@ better. All algorithms here have the same budget and play the same streams: Bern
 
 from __future__ import annotations
 
-from math import log, log2, sqrt
+from math import log, sqrt
 from pathlib import Path
 
 from hedgerow.algorithms.baselines.hedge import Hedge
 from hedgerow.algorithms.correlated.running_leader import RunningLeader
+from hedgerow.algorithms.correlated.tree_hedge import TreeHedge
+from hedgerow.algorithms.correlated.tree_leader import TreeLeader
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
-from hedgerow.algorithms.walks.tree_hedge import TreeHedge
-from hedgerow.algorithms.walks.tree_leader import TreeLeader
 from hedgerow.environments.drawn.stochastic import Bernoulli
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.experiments.experiment import (
@@ -69,7 +69,7 @@ def quoted(label: str, experts: int) -> float:
     """The regret of tree sums as Asi et al. quote it, with constant 1."""
     price = experts if label == PURE_WEIGHTS else sqrt(experts * log(1 / DELTA))
     entropy = log(experts)
-    return sqrt(HORIZON * entropy) + price * entropy * log2(HORIZON) ** 2 / EPSILON
+    return sqrt(HORIZON * entropy) + price * entropy * log(HORIZON) ** 2 / EPSILON
 
 
 def guessing(experts: int) -> float:

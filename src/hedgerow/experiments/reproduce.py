@@ -6,7 +6,7 @@ import hashlib
 import json
 import tomllib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
@@ -76,6 +76,7 @@ class Outcome:
                 }
                 for check in checks
             ],
+            "tables": [] if self.verdict is None else [asdict(t) for t in self.verdict.tables],
         }
 
 

@@ -140,6 +140,18 @@ Steps = tuple[tuple[PrivacyCurve, int], ...]  # costs of one step each, and how 
 Entry = tuple[str, float] | tuple[str, float, float]  # of a ledger: event, value, delta if any
 
 
+def given_budget(epsilon: float | None, delta: float | None, mu: float | None) -> Budget | None:
+    """Return the budget that the parameters of an algorithm name; None for mu = inf: no noise.
+
+    >>> given_budget(None, None, 0.5)
+    Budget(epsilon=None, delta=None, mu=0.5, rho=None)
+    >>> given_budget(None, None, inf)
+    """
+    if mu == inf and epsilon is None and delta is None:
+        return None
+    return Budget(epsilon=epsilon, delta=delta, mu=mu)
+
+
 class Bill(NamedTuple):
     """What one release costs: units of the currency, units of delta, and the steps charged."""
 

@@ -20,7 +20,7 @@ from typing import Any, ClassVar, Literal, get_args
 import numpy as np
 
 from hedgerow.algorithms.gradient.clipped import Shortened, known
-from hedgerow.algorithms.gradient.gradients import Gradients
+from hedgerow.algorithms.gradient.gradients import BoundedGradients
 from hedgerow.algorithms.gradient.tree_bounds import (
     Excess,
     regret_bound,
@@ -29,12 +29,12 @@ from hedgerow.algorithms.gradient.tree_bounds import (
 )
 from hedgerow.algorithms.gradient.tree_roles import (
     ANNOUNCED,
+    FrankWolfeClient,
+    FrankWolfeServer,
     GradientSum,
     Placement,
+    Schedule,
     Towards,
-    TreeClient,
-    TreeServer,
-    Walk,
 )
 from hedgerow.algorithms.gradient.trees import MOST_TREES, Plan, plan, plans
 from hedgerow.algorithms.phases.phased_selection import choice_excess, leader_excess
@@ -258,10 +258,10 @@ class FrankWolfe(AlgorithmSpec):
             text = f"<= {most} with clients={setting.clients}: a peer knows its own share"
             expect(self.honest <= most, "honest", self.honest, text)
         form = min((_Form(self, setting, law) for law in self.laws()), key=_Form.worth)
-        walk = Walk(form.plans, form.gradients, self.placement)
+        schedule = Schedule(form.plans, form.gradients, self.placement)
         exact = self.trust == "central"
-        client = TreeClient(walk, None if exact else form.mechanism)
-        server = TreeServer(walk, form.mechanism if exact else None)
+        client = FrankWolfeClient(schedule, None if exact else form.mechanism)
+        server = FrankWolfeServer(schedule, form.mechanism if exact else None)
         value = regret_bound(setting, form.plans, form.excess)
         return Algorithm(
             name="frank_wolfe",
@@ -300,8 +300,8 @@ class _Form:
     law: str
 
     @cached_property
-    def gradients(self) -> Gradients:
-        return Gradients(self.setting.family, self.setting.experts, NORMS[self.law])
+    def gradients(self) -> BoundedGradients:
+        return BoundedGradients(self.setting.family, self.setting.experts, NORMS[self.law])
 
     @cached_property
     def plans(self) -> tuple[Plan, ...]:

@@ -36,7 +36,7 @@ def spread(family: Family, width: int) -> tuple[float, float]:
 
 
 @dataclass(frozen=True)
-class Gradients:
+class BoundedGradients:
     """The gradients of a family at points of the simplex, with bounds in the norm of the noise."""
 
     family: Family

@@ -13,16 +13,16 @@ from math import log, sqrt
 
 import numpy as np
 
-from hedgerow.algorithms.gradient.gradients import Gradients
+from hedgerow.algorithms.gradient.gradients import BoundedGradients
 from hedgerow.algorithms.gradient.trees import Plan, largest_move
 from hedgerow.core.lattice import UNITS_PER_LOSS
 from hedgerow.core.setting import Setting
 
 ROUNDING = 1 / UNITS_PER_LOSS  # twice what rounding a gradient to the lattice can change
-Spread = Callable[[Plan, int], float]
+LeafNoise = Callable[[Plan, int], float]
 
 
-def worst_leaf(gradients: Gradients, trees: int, shifts: bool) -> float:
+def worst_leaf(gradients: BoundedGradients, trees: int, shifts: bool) -> float:
     """The largest total move of the values at leaves when one record is replaced.
 
     A value of tree j is multiplied by 2^(trees - j), so that all trees have the same bound. A
@@ -30,7 +30,7 @@ def worst_leaf(gradients: Gradients, trees: int, shifts: bool) -> float:
     add up, or, with `shifts`, their squares do (Gaussian noise).
 
     >>> from hedgerow.core.losses import Linear
-    >>> worst_leaf(Gradients(Linear(), 4, "linf"), 3, shifts=False)
+    >>> worst_leaf(BoundedGradients(Linear(), 4, "linf"), 3, shifts=False)
     8.0
     """
     worst = gradients.reach * 2.0**trees
@@ -50,9 +50,9 @@ class Excess:
     leaf of a tree, in units of a sum over all clients and one root batch.
     """
 
-    gradients: Gradients
+    gradients: BoundedGradients
     clients: int
-    noise: Spread
+    noise: LeafNoise
 
     def __call__(self, plan: Plan) -> float:
         """With K steps: the errors o_k weighted by 2k / (K (K + 1)), and the curvature."""
@@ -75,7 +75,7 @@ class Excess:
 
 
 @lru_cache(maxsize=256)
-def weights(gradients: Gradients, tree: int) -> tuple[float, ...]:
+def weights(gradients: BoundedGradients, tree: int) -> tuple[float, ...]:
     """How much the noise of each vertex on a path to a leaf counts, the root first."""
     moves = (largest_move(tree, level) for level in range(1, tree + 1))
     later = (2.0**level * 2.0 * gradients.limit(move) for level, move in enumerate(moves, 1))
@@ -116,38 +116,3 @@ def scalars(setting: Setting, plans: tuple[Plan, ...]) -> int:
     """
     made = exchanges(setting.rounds, plans)
     return setting.clients * (made * (setting.experts + 2) + 2)
-
-
-# The theorems of Gao, Huang and Yang, with every hidden constant 1: they show how things grow.
-
-
-def theorem_regret(setting: Setting, epsilon: float) -> tuple[float, float]:
-    """Theorem 2.2, local: the statistical term, and the privacy term, which falls like m^(-1/4)."""
-    clients, horizon, entropy, (steep, bend) = _constants(setting)
-    common = log(horizon)
-    statistical = (steep + bend) * common * sqrt(horizon * entropy / clients)
-    private = sqrt(steep * bend * horizon / epsilon) * common * entropy / clients**0.25
-    return statistical, private
-
-
-def corollary_regret(setting: Setting, epsilon: float) -> tuple[float, float]:
-    """The later corollary for small smoothness: its privacy term falls like m^(-1/2)."""
-    clients, horizon, entropy, _ = _constants(setting)
-    return sqrt(horizon * entropy / clients), log(horizon) * entropy / (sqrt(clients) * epsilon)
-
-
-def theorem_communication(setting: Setting, epsilon: float) -> float:
-    """Theorem 2.2: m^(5/4) d sqrt(T epsilon beta / (alpha ln d)) numbers."""
-    clients, horizon, entropy, (steep, bend) = _constants(setting)
-    return clients**1.25 * setting.experts * sqrt(horizon * epsilon * bend / (steep * entropy))
-
-
-def corollary_communication(setting: Setting) -> float:
-    """The corollary: m d ln T numbers."""
-    return setting.clients * setting.experts * log(setting.rounds)
-
-
-def _constants(setting: Setting) -> tuple[int, int, float, tuple[float, float]]:
-    family, width = setting.family, setting.experts
-    constants = family.gradient_bound("linf", width), family.smoothness("l1", width)
-    return setting.clients, setting.rounds, log(width), constants

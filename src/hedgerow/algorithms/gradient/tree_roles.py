@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from hedgerow.algorithms.gradient.gradients import Gradients
+from hedgerow.algorithms.gradient.gradients import BoundedGradients
 from hedgerow.algorithms.gradient.trees import (
     Place,
     Plan,
@@ -74,11 +74,11 @@ class ClientState:
 
 
 @dataclass(frozen=True)
-class Walk:
+class Schedule:
     """What both roles know: the plans of all phases, and the gradients with their bounds."""
 
     plans: tuple[Plan, ...]
-    gradients: Gradients
+    gradients: BoundedGradients
     placement: Placement
 
     @property
@@ -102,7 +102,7 @@ class Walk:
 
 
 @dataclass(frozen=True)
-class TreeClient:
+class FrankWolfeClient:
     """Plays the current point; at every leaf it sends gradients of records not used before.
 
     If there is a mechanism `reporting`, it adds noise before anything leaves the client.
@@ -110,15 +110,15 @@ class TreeClient:
 
     state: ClassVar[type[Any]] = ClientState
 
-    walk: Walk
+    schedule: Schedule
     reporting: Mechanism | None = None
 
     @property
     def _linear(self) -> bool:
-        return self.walk.gradients.family.linear
+        return self.schedule.gradients.family.linear
 
     def start(self, noise: Noise) -> ClientState:
-        gradients, place = self.walk.gradients, first_place(self.walk.gradients.width)
+        gradients, place = self.schedule.gradients, first_place(self.schedule.gradients.width)
         width, batch = gradients.width, noise.batch
         return ClientState(
             place.phase,
@@ -133,14 +133,14 @@ class TreeClient:
         )
 
     def receive(self, state: ClientState, broadcast: Towards) -> ClientState:
-        place = self.walk.place_after(state, broadcast.expert)
+        place = self.schedule.place_after(state, broadcast.expert)
         state = replace(
             state, phase=place.phase, at=place.at, point=place.point, corners=place.corners
         )
         if broadcast.rounds == 0:
             return state
         batch, (count, width) = state.records.rows.shape[:-2], state.sums.shape[-2:]
-        count = max(1, self.walk.plans[place.phase].trees)
+        count = max(1, self.schedule.plans[place.phase].trees)
         return replace(
             state,
             used=0,
@@ -161,7 +161,7 @@ class TreeClient:
 
     def observe_many(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
         del noise
-        plan, first, last = self.walk.plans[state.phase], state.seen, state.seen + len(reports)
+        plan, first, last = self.schedule.plans[state.phase], state.seen, state.seen + len(reports)
         if not self._linear:
             kept = np.moveaxis(reports[: max(0, plan.used - first)], 0, -2)
             return replace(state, seen=last, records=state.records.extend(kept))
@@ -172,14 +172,14 @@ class TreeClient:
         return replace(state, seen=last, sums=sums)
 
     def upload(self, state: ClientState, noise: Noise) -> tuple[GradientSum, ClientState]:
-        step = self.walk.step(state)
+        step = self.schedule.step(state)
         self._require_fresh(state, step)
         value = increment = self._increment(state, step)
         state = replace(state, used=step.start + step.count)
-        if self.walk.placement == "leaf":
+        if self.schedule.placement == "leaf":
             path = along(state.path, step, increment * 2.0**step.level, step.tree)
             state = replace(state, path=path)
-            value = path[..., -1, :] * 2.0 ** (self.walk.most - step.tree)
+            value = path[..., -1, :] * 2.0 ** (self.schedule.most - step.tree)
         sent = value if self.reporting is None else noise.release(self.reporting, value)
         return GradientSum(sent), state
 
@@ -193,16 +193,16 @@ class TreeClient:
 
     def _increment(self, state: ClientState, step: Step) -> Array:
         """The sum over the batch of the new vertex."""
-        walk, gradients = self.walk, self.walk.gradients
+        schedule, gradients = self.schedule, self.schedule.gradients
         if self._linear:
             own = state.sums[..., step.root, :]
             return own if step.level == 0 else np.zeros_like(own)
         rows = state.records.rows[..., step.start : step.start + step.count, :]
         if step.level == 0:
             return gradients.at(rows, state.point)
-        bound = walk.bound(state, step)
+        bound = schedule.bound(state, step)
         scale = 1.0
-        if walk.placement == "vertex":  # every vertex then has the same sensitivity
+        if schedule.placement == "vertex":  # every vertex then has the same sensitivity
             scale = gradients.reach / (2.0 * bound) if bound > 0 else 0.0
         return gradients.between(rows, state.point, state.corners[step.level - 1], bound, scale)
 
@@ -219,7 +219,7 @@ class ServerState:
 
 
 @dataclass(frozen=True)
-class TreeServer:
+class FrankWolfeServer:
     """Moves the point towards the expert with the smallest estimated gradient.
 
     If there is a mechanism `adding`, uploads are exact: it adds noise to a vertex's sum, or, with
@@ -228,19 +228,19 @@ class TreeServer:
 
     state: ClassVar[type[Any]] = ServerState
 
-    walk: Walk
+    schedule: Schedule
     adding: Mechanism | None = None
 
     def open(self, noise: Noise) -> tuple[Towards, ServerState]:
         del noise
-        place = first_place(self.walk.gradients.width)
+        place = first_place(self.schedule.gradients.width)
         return self._send(replace(place, phase=-1), -1, np.zeros((1, len(place.point))))
 
     def aggregate(
         self, state: ServerState, uploads: GradientSum, noise: Noise
     ) -> tuple[Towards, ServerState]:
-        step, value, path = self.walk.step(state), np.asarray(uploads.gradients), state.path
-        if self.walk.placement == "leaf":
+        step, value, path = self.schedule.step(state), np.asarray(uploads.gradients), state.path
+        if self.schedule.placement == "leaf":
             expert = (
                 int(np.argmin(value))
                 if self.adding is None
@@ -256,10 +256,12 @@ class TreeServer:
         """What a vertex's sum counts for, in units of the sum at the root."""
         if step.level == 0:
             return 1.0
-        return 2.0**step.level * 2.0 * self.walk.bound(state, step) / self.walk.gradients.reach
+        return (
+            2.0**step.level * 2.0 * self.schedule.bound(state, step) / self.schedule.gradients.reach
+        )
 
     def _send(self, state: Any, expert: int, path: Array) -> tuple[Towards, ServerState]:
-        place = self.walk.place_after(state, expert)
+        place = self.schedule.place_after(state, expert)
         rounds = 2**place.phase if place.at == 0 else 0
         after = ServerState(place.phase, place.at, place.point, place.corners, path)
         return Towards(rounds, expert), after

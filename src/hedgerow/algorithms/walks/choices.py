@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from math import inf
 from typing import Literal, get_args
 
 import numpy as np
@@ -38,7 +37,7 @@ from hedgerow.core.record import Record, of_own_expert
 from hedgerow.core.rounding import root_up, round_up
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, expect
-from hedgerow.privacy.budget import Budget
+from hedgerow.privacy.budget import Budget, given_budget
 from hedgerow.privacy.calibrate import gaussian_scale, settled
 from hedgerow.privacy.composition.groups import appearances
 from hedgerow.privacy.curves import GaussianDP, Quoted
@@ -103,8 +102,8 @@ class WalkSpec(AlgorithmSpec):
     def budget(self) -> Budget | None:
         """Return the budget of one person; None if there is no noise."""
         if self.epsilon is not None:
-            return Budget(self.epsilon, self.delta)
-        return None if self.mu == inf else Budget(mu=1.0 if self.mu is None else self.mu)
+            return given_budget(self.epsilon, self.delta, None)
+        return given_budget(None, None, 1.0 if self.mu is None else self.mu)
 
     @property
     def silo(self) -> bool:

@@ -16,11 +16,10 @@ import numpy as np
 
 from hedgerow.core.lattice import Array
 from hedgerow.core.registry import Registry
-from hedgerow.core.validate import at_least, expect, positive
+from hedgerow.core.validate import at_least, expect
 
 WINDOWS = (8, 16, 32, 64)
 STRENGTHS = {"weak": 0.9, "medium": 0.5, "strong": 0.1}
-RIDGES = {"weak": 0.05, "medium": 0.3, "strong": 2.0}
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,38 +107,6 @@ class Trend(Weighted):
             return even
         time = np.arange(rounds) - (rounds - 1) / 2
         return even + self.slope * (rounds + 1) / 2 * time / np.square(time).sum()
-
-
-@dataclass(frozen=True)
-class Kernel(Weighted):
-    """Rolling Gaussian-process regression on time, with a squared exponential kernel.
-
-    Parameters
-    ----------
-    window
-        How many rounds are fitted, at least 1. The kernel is a quarter of it wide. Default 8.
-    ridge
-        The variance of the noise divided by that of the signal, > 0. Default 0.3.
-
-    Examples
-    --------
-    >>> from hedgerow.algorithms.walks.forecasters import Kernel
-    >>> Kernel(window=4, ridge=0.3).weights(4).round(2).tolist()
-    [-0.0, 0.03, -0.16, 0.54]
-    """
-
-    window: int = 8
-    ridge: float = 0.3
-
-    def __post_init__(self) -> None:
-        at_least("window", self.window, 1)
-        positive("ridge", self.ridge)
-
-    def weights(self, rounds: int) -> Array:
-        time, wide = np.arange(rounds + 1), max(self.window / 4, 1.0)
-        kernel = np.exp(-(np.subtract.outer(time, time) ** 2) / (2 * wide**2))
-        known = kernel[:rounds, :rounds] + self.ridge * np.eye(rounds)
-        return np.asarray(np.linalg.solve(known, kernel[:rounds, rounds]), float)
 
 
 @dataclass(frozen=True)
@@ -263,8 +230,6 @@ FORECASTERS = _Named("forecaster", {})
 for _window in WINDOWS:
     for _name, _slope in STRENGTHS.items():
         FORECASTERS.add(f"trend-{_window}-{_name}", Trend(_window, _slope))
-    for _name, _ridge in RIDGES.items():
-        FORECASTERS.add(f"kernel-{_window}-{_name}", Kernel(_window, _ridge))
 for _rate in (0.1, 0.3, 0.6):
     FORECASTERS.add(f"smoothing-{_rate:g}", Smoothing(_rate))
 FORECASTERS.add("last", LAST)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hedgerow.algorithms.gradient.tree_roles import ClientState, TreeClient
+from hedgerow.algorithms.gradient.tree_roles import ClientState, FrankWolfeClient
 from hedgerow.audits.case import WHOLE, AuditCase, changes
 from hedgerow.audits.cases.parts import peer_curve, with_curve
 from hedgerow.audits.cases.releases import less_noise, release_cases
@@ -83,7 +83,7 @@ def _replayed(spec: FrankWolfe) -> Cases:
     return *whole, again
 
 
-class Reusing(TreeClient):
+class Reusing(FrankWolfeClient):
     """The bug: right children take the records of the root again."""
 
     def _increment(self, state: ClientState, step: Step) -> Array:
@@ -91,7 +91,7 @@ class Reusing(TreeClient):
 
 
 def _reusing(algorithm: Algorithm) -> Algorithm:
-    parts = {part.name: getattr(algorithm.client, part.name) for part in fields(TreeClient)}
+    parts = {part.name: getattr(algorithm.client, part.name) for part in fields(FrankWolfeClient)}
     return replace(algorithm, client=Reusing(**parts))
 
 

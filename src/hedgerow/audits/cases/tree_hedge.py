@@ -21,7 +21,7 @@ from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
 
 if TYPE_CHECKING:
-    from hedgerow.algorithms.walks.tree_hedge import TreeHedge
+    from hedgerow.algorithms.correlated.tree_hedge import TreeHedge
 
 ROUNDS, RUNS = 2, 1000
 

@@ -21,7 +21,7 @@ from hedgerow.core.setting import Setting
 from hedgerow.core.validate import expect
 
 if TYPE_CHECKING:
-    from hedgerow.algorithms.walks.tree_leader import TreeLeader
+    from hedgerow.algorithms.correlated.tree_leader import TreeLeader
 
 SHORT, LONG, RUNS = 2, 5, 4000
 CHOICES = {"every": 1, "reports": "each", "sensitivity": None, "aim": "min_noise"}

@@ -21,19 +21,16 @@ from hedgerow.algorithms.correlated.running_leader import (
     Leader,
     regret_bound,
 )
-from hedgerow.algorithms.shared.totals import LossSums
-from hedgerow.algorithms.walks.tree_games import silo_games
-from hedgerow.algorithms.walks.tree_sums import (
-    PADDING,
+from hedgerow.algorithms.correlated.silo_games import silo_games
+from hedgerow.algorithms.correlated.tree_game import (
     PROOF,
-    Game,
-    Reporter,
     Reports,
     Sensitivity,
-    TreeServer,
-    budget_of,
+    TreeGame,
     check_choices,
 )
+from hedgerow.algorithms.correlated.tree_server import PADDING, SumReporter, TreeServer
+from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import Certificate, Proof
 from hedgerow.core.environment import Feature
@@ -45,6 +42,7 @@ from hedgerow.core.protocol import Algorithm, AlgorithmSpec, RunState, SpecTrait
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, check_budget, expect
+from hedgerow.privacy.budget import given_budget
 from hedgerow.privacy.calibrate import gaussian_scale
 from hedgerow.privacy.curves import ApproximateDP, GaussianDP, Quoted
 from hedgerow.privacy.mechanisms import GaussianNoise
@@ -164,7 +162,7 @@ class TreeLeader(AlgorithmSpec):
             check_budget(self.epsilon, self.delta)
             text = "> 0, for example 1e-6: Gaussian noise has no pure guarantee"
             expect(self.delta > 0, "delta", self.delta, text)
-        budget_of(self.epsilon, self.delta, self.mu)
+        given_budget(self.epsilon, self.delta, self.mu)
         allowed = {"aim": get_args(Aim), "calibration": get_args(Calibration)}
         for name, options in allowed.items():
             expect(getattr(self, name) in options, name, getattr(self, name), f"in {options}")
@@ -184,7 +182,7 @@ class TreeLeader(AlgorithmSpec):
             expect(not own, "sensitivity", self.sensitivity, rule)
 
     def resolve(self, setting: Setting) -> Algorithm:
-        game = Game(setting, self.every, self.reports, self.sensitivity)
+        game = TreeGame(setting, self.every, self.reports, self.sensitivity)
         noise, experts = self._noise(game), setting.experts
         server = LeaderServer(
             experts,
@@ -202,7 +200,9 @@ class TreeLeader(AlgorithmSpec):
         return Algorithm(
             name="tree_leader",
             setting=setting,
-            client=FilteringClient(experts) if playing else Reporter(1 if game.silo else experts),
+            client=FilteringClient(experts)
+            if playing
+            else SumReporter(1 if game.silo else experts),
             server=server,
             decider=None if playing else FilteringClient(experts),
             certificate=self._certificate(game, noise),
@@ -220,9 +220,9 @@ class TreeLeader(AlgorithmSpec):
             parameters={"draws": game.draws, "deviation": float(errors.max())},
         )
 
-    def _noise(self, game: Game) -> GaussianNoise | None:
+    def _noise(self, game: TreeGame) -> GaussianNoise | None:
         """The noise of a node; the sensitivity is that of all releases of the game together."""
-        budget, _ = budget_of(self.epsilon, self.delta, self.mu)
+        budget = given_budget(self.epsilon, self.delta, self.mu)
         moved = game.moved()
         scale = 0.0 if budget is None else gaussian_scale(budget, moved)
         if self.calibration == "published":
@@ -234,14 +234,14 @@ class TreeLeader(AlgorithmSpec):
             scale = max(scale, self._least_regret(game))
         return GaussianNoise("node", scale, moved) if scale > 0 else None
 
-    def _least_regret(self, game: Game) -> float:
+    def _least_regret(self, game: TreeGame) -> float:
         """The scale of a node that minimises the regret bound, or the published one for it."""
         if self.calibration == "published":
             experts = game.setting.experts
             return game.diameter * sqrt(game.batches / (sqrt(experts) * game.draws))
         return game.clients * game.every * game.span * sqrt(game.batches / (2 * game.draws))
 
-    def _certificate(self, game: Game, noise: GaussianNoise | None) -> Certificate:
+    def _certificate(self, game: TreeGame, noise: GaussianNoise | None) -> Certificate:
         curve = GaussianDP(0.0) if noise is None else noise.curve
         claimed = None
         if self.calibration == "published" and self.epsilon is not None and self.delta is not None:
@@ -250,7 +250,7 @@ class TreeLeader(AlgorithmSpec):
         labels: dict[str, Any] = {"calibration": self.calibration, "claimed": claimed}
         return game.certificate(quoted, noise, ANNOUNCED, "shifts", **labels)
 
-    def _bound(self, game: Game, errors: Array) -> RegretBound | None:
+    def _bound(self, game: TreeGame, errors: Array) -> RegretBound | None:
         """The bound per client; where deciders play, nothing ties their charges to reports."""
         setting, span = game.setting, game.span
         if setting.deciders is not None or not errors.any():
@@ -284,7 +284,7 @@ def padded_bound(setting: Setting, every: int, deviation: float) -> float:
     return min(float(setting.rounds), sqrt(2 * log(setting.experts)) * spread / setting.clients)
 
 
-def _errors(game: Game, server: TreeServer) -> Array:
+def _errors(game: TreeGame, server: TreeServer) -> Array:
     """The standard deviations of the running sums after each exchange."""
     count = game.tree.rounds
     if server.releasing is None:

@@ -15,19 +15,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hedgerow.algorithms.baselines.hedge import Hedge, Sampler
+from hedgerow.algorithms.correlated.silo_games import silo_games
+from hedgerow.algorithms.correlated.tree_game import PROOF, Reports, TreeGame, check_choices
+from hedgerow.algorithms.correlated.tree_server import PADDING, NodeNoise, SumReporter, TreeServer
 from hedgerow.algorithms.shared.totals import ClientState, LossSums
-from hedgerow.algorithms.walks.tree_games import silo_games
-from hedgerow.algorithms.walks.tree_sums import (
-    PADDING,
-    PROOF,
-    Game,
-    NodeNoise,
-    Reporter,
-    Reports,
-    TreeServer,
-    budget_of,
-    check_choices,
-)
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import Certificate, Channel, Proof
 from hedgerow.core.environment import Feature
@@ -42,7 +33,7 @@ from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.rounding import round_up
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, check_budget, positive
-from hedgerow.privacy.budget import Budget
+from hedgerow.privacy.budget import Budget, given_budget
 from hedgerow.privacy.calibrate import gaussian_scale, settled
 from hedgerow.privacy.curves import GaussianDP, PureDP, Quoted
 from hedgerow.privacy.mechanisms import AdditiveNoise, GaussianNoise
@@ -153,14 +144,14 @@ class TreeHedge(AlgorithmSpec):
             assert self.epsilon is not None
             assert self.delta is not None
             check_budget(self.epsilon, self.delta)
-        budget_of(self.epsilon, self.delta, self.mu)
+        given_budget(self.epsilon, self.delta, self.mu)
         at_least("every", self.every, 1)
         if self.rate is not None:
             positive("rate", self.rate)
         check_choices(self.reports, None)
 
     def resolve(self, setting: Setting) -> Algorithm:
-        game = Game(setting, self.every, self.reports)
+        game = TreeGame(setting, self.every, self.reports)
         noise, experts = self._noise(game), setting.experts
         server = HedgeServer(
             experts,
@@ -170,7 +161,7 @@ class TreeHedge(AlgorithmSpec):
             game.draws,
             gains=isinstance(setting.family, Gains),
         )
-        spread = Spread.of(game, noise)
+        spread = HedgeBound.of(game, noise)
         rate = spread.best_rate() if self.rate is None else self.rate
         sampler = NoisySampler(experts, rate / game.clients)
         playing = setting.deciders is None
@@ -178,7 +169,7 @@ class TreeHedge(AlgorithmSpec):
         return Algorithm(
             name="tree_hedge",
             setting=setting,
-            client=sampler if playing else Reporter(1 if game.silo else experts),
+            client=sampler if playing else SumReporter(1 if game.silo else experts),
             server=server,
             decider=None if playing else sampler,
             certificate=self._certificate(game, noise),
@@ -201,12 +192,12 @@ class TreeHedge(AlgorithmSpec):
             },
         )
 
-    def _noise(self, game: Game) -> NodeNoise | None:
+    def _noise(self, game: TreeGame) -> NodeNoise | None:
         """The noise of a node: Gaussian for the whole game, Laplace for one node of `draws`."""
-        budget, delta = budget_of(self.epsilon, self.delta, self.mu)
+        budget = given_budget(self.epsilon, self.delta, self.mu)
         if budget is None:
             return None
-        if delta != 0:
+        if self.delta != 0:
             moved = game.moved()
             return GaussianNoise("node", gaussian_scale(budget, moved), moved)
         assert self.epsilon is not None
@@ -220,7 +211,7 @@ class TreeHedge(AlgorithmSpec):
             "node", "laplace", settled(least, together, Budget(self.epsilon)), change
         )
 
-    def _certificate(self, game: Game, noise: NodeNoise | None) -> Certificate:
+    def _certificate(self, game: TreeGame, noise: NodeNoise | None) -> Certificate:
         if isinstance(noise, AdditiveNoise):
             return game.certificate(_together(noise, game.draws), noise, ANNOUNCED, "sum")
         curve = GaussianDP(0.0) if noise is None else noise.curve
@@ -258,7 +249,7 @@ class Playing:
 
 
 @dataclass(frozen=True)
-class Spread:
+class HedgeBound:
     """The regret bound per player as a function of the rate (`proofs/tree_leader.md#hedge`).
 
     `scale` is that of the noise of a node divided by the number of clients, and `charges` is what
@@ -273,7 +264,7 @@ class Spread:
     most: float
 
     @classmethod
-    def of(cls, game: Game, noise: NodeNoise | None) -> Spread:
+    def of(cls, game: TreeGame, noise: NodeNoise | None) -> HedgeBound:
         return cls(
             log(max(2, game.setting.experts)),
             game.draws,

@@ -1,0 +1,229 @@
+"""What a tree of running sums needs to know about a game: ranges, how far one unit moves it, and
+what is certified. The proofs are in `proofs/tree_leader.md`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from math import ceil, inf, sqrt
+from typing import Any, Literal, get_args
+
+import numpy as np
+
+from hedgerow.algorithms.correlated.factorisation import UNIT
+from hedgerow.algorithms.correlated.lattice import LatticeEncoder
+from hedgerow.algorithms.correlated.tree import Tree
+from hedgerow.algorithms.correlated.tree_server import NodeNoise
+from hedgerow.algorithms.shared.totals import check_interval
+from hedgerow.core.certificate import (
+    OTHER_CLIENTS,
+    Assumption,
+    Certificate,
+    Channel,
+    Composition,
+    Event,
+    Person,
+    PrivacyCurve,
+    Proof,
+    Unit,
+    not_private,
+    trusted_server,
+)
+from hedgerow.core.errors import Unsupported
+from hedgerow.core.lattice import Array
+from hedgerow.core.losses import Gains
+from hedgerow.core.record import Record, of_own_expert
+from hedgerow.core.rounding import root_up, round_up
+from hedgerow.core.setting import Setting
+from hedgerow.core.validate import expect, positive
+
+PROOF = "tree_leader.md"
+STEP = 2.0**-20
+
+Reports = Literal["each", "silo"]
+Sensitivity = float | tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class TreeGame:
+    """A game on tree sums: sizes, ranges, and how far one unit moves the tree."""
+
+    setting: Setting
+    every: int
+    reports: Reports
+    sensitivity: Sensitivity | None = None
+
+    def __post_init__(self) -> None:
+        setting = self.setting
+        check_interval(self.every, setting)
+        if self.silo and (setting.deciders is None or setting.clients != setting.experts):
+            raise Unsupported(
+                "reports='silo' needs separate deciders and one client for each expert, got "
+                f"{setting}."
+            )
+        if isinstance(self.sensitivity, tuple):
+            rule = f"to have one number for each of {setting.rounds} rounds"
+            length = len(self.sensitivity)
+            expect(length == setting.rounds, "the length of sensitivity", length, rule)
+
+    @property
+    def silo(self) -> bool:
+        """Whether each client reports its own expert only."""
+        return self.reports == "silo"
+
+    @property
+    def clients(self) -> int:
+        """How many vectors a round adds up: that of every client, or one from all silos."""
+        return 1 if self.silo else self.setting.clients
+
+    @property
+    def batches(self) -> int:
+        return -(-self.setting.rounds // self.every)
+
+    @cached_property
+    def tree(self) -> Tree:
+        """The tree of all exchanges: one before each batch but the first."""
+        return Tree(max(1, self.batches - 1), "naive")
+
+    @property
+    def draws(self) -> int:
+        """The most nodes that a batch is in, and the draws of noise in a padded sum."""
+        return self.tree.rounds.bit_length()
+
+    @cached_property
+    def ranges(self) -> tuple[Array, Array]:
+        """The smallest and the largest charge of each expert in one round."""
+        width, family = self.setting.experts, self.setting.family
+        if not isinstance(family, Gains):
+            return np.zeros(width), np.ones(width)
+        low, high = family.ranges(width)
+        return 0.0 - high, 0.0 - low
+
+    @property
+    def span(self) -> float:
+        """The largest minus the smallest charge of a round; above 0 also for constant gains."""
+        return max(STEP, float(self.ranges[1].max() - self.ranges[0].min()))
+
+    @property
+    def encoder(self) -> LatticeEncoder:
+        largest = max(1, ceil(float(np.abs(self.ranges).max()) / STEP)) * STEP  # on the lattice
+        return LatticeEncoder(self.tree, self.setting.experts, largest * self.clients * self.every)
+
+    def change(self, norm: Literal["l1", "l2"]) -> float:
+        """How far one record moves the vector of a round, rounded upward."""
+        lengths = [
+            max(Fraction(STEP), Fraction(high) - Fraction(low))
+            for low, high in zip(*(side.tolist() for side in self.ranges), strict=True)
+        ]
+        if self.silo:
+            return round_up(max(lengths))
+        if norm == "l1":
+            return round_up(sum(lengths, Fraction(0)))
+        return root_up(sum((length**2 for length in lengths), Fraction(0)))
+
+    @property
+    def diameter(self) -> float:
+        """The largest distance of two sums of a batch."""
+        low, high = self.ranges
+        return self.clients * self.every * float(np.sqrt(np.square(high - low).sum()))
+
+    def own_scales(self) -> tuple[float, ...]:
+        """The largest move in each node, where it differs by round; otherwise nothing."""
+        if not isinstance(self.sensitivity, tuple):
+            return ()
+        by_batch = self._by_batch()
+        ends = range(1, self.tree.rounds + 1)
+        return tuple(float(by_batch[end - (end & -end) : end].max()) for end in ends)
+
+    def _by_batch(self) -> Array:
+        """The largest declared move of a round in each batch, after records were rounded."""
+        starts = np.arange(0, self.setting.rounds, self.every)
+        declared = np.broadcast_to(np.asarray(self.sensitivity, float), self.setting.rounds)
+        rounding = STEP * self.clients * root_up(Fraction(self.setting.experts))
+        return np.nextafter(np.maximum.reduceat(declared, starts) + rounding, inf)
+
+    def moved(self) -> float:
+        """The l2 distance that one unit moves all releases of the game, rounded upward."""
+        scales = self.own_scales()
+        if not scales:
+            whole = self.sensitivity is None
+            change = self.change("l2") if whole else float(self._by_batch().max())
+            return self.encoder.sensitivity(change)
+        by_batch, shares = self._by_batch(), np.zeros(self.batches)
+        for end, scale in enumerate(scales, 1):
+            first = end - (end & -end)
+            shares[first:end] += (by_batch[first:end] / scale) ** 2
+        plain = sqrt(float(shares.max())) * (1 + (8 * self.tree.rounds + 64) * UNIT)  # upward
+        rounding = STEP * root_up(Fraction(self.setting.experts * self.draws))
+        return round_up(Fraction(plain) + Fraction(rounding))
+
+    def certificate(
+        self,
+        curve: PrivacyCurve,
+        noise: NodeNoise | None,
+        announced: Mapping[str, Channel],
+        composition: Composition,
+        **labels: Any,
+    ) -> Certificate:
+        """The certificate of a trusted server; without noise nothing is protected."""
+        channels = {"LossSums.losses": Channel.UPLOADS, **announced}
+        if noise is None:
+            return not_private("no noise is added", channels, self.setting.family.record)
+        found = trusted_server(
+            setting=self.setting,
+            curve=curve,
+            proof=Proof(PROOF, "own-scales" if self.own_scales() else "privacy"),
+            channels=channels,
+            mechanisms=(noise,),
+            composition=composition,
+            entered=self.draws,
+            **labels,
+        )
+        unit, adjacency, assumed = self._unit()
+        guarantees = tuple(
+            replace(
+                g,
+                unit=unit,
+                adjacency=adjacency,
+                assumes=g.assumes | assumed if g.protects else g.assumes,
+            )
+            for g in found.guarantees
+        )
+        return replace(found, guarantees=guarantees)
+
+    def _unit(self) -> tuple[Unit, str, frozenset[Assumption]]:
+        """What is protected: a record, or the part of one person in one round."""
+        record, given = self.setting.family.record, self.sensitivity
+        if given is None:
+            unit = Event(record=of_own_expert(record) if self.silo else record)
+            return unit, unit.adjacency(), frozenset()
+        most = f"{float(np.max(given)):.6g}"
+        if isinstance(given, tuple):
+            most = f"a declared number for each round ({most} at most)"
+        part = Record(
+            f"{record.charge} change",
+            "c",
+            "",
+            f"how one person changes the {record.charges} of all experts in one round",
+            record.charge,
+            record.bounds,
+        )
+        person = Person(1, may_span_clients=True, record=part)
+        moves = f"moves the {record.charges} of all experts in one round by at most {most}"
+        text = f"one person {moves} in the l2 norm; this is not checked"
+        return (
+            person,
+            f"{person.adjacency()}; it {moves} in the l2 norm",
+            frozenset({Assumption("DECLARED_SENSITIVITY", text), OTHER_CLIENTS}),
+        )
+
+
+def check_choices(reports: str, sensitivity: Sensitivity | None) -> None:
+    """Refuse choices that no game has."""
+    expect(reports in get_args(Reports), "reports", reports, f"in {get_args(Reports)}")
+    for number in sensitivity if isinstance(sensitivity, tuple) else (sensitivity,):
+        if number is not None:
+            positive("sensitivity", number)
