@@ -195,14 +195,22 @@ def test_the_certificate_says_what_it_assumes_and_protects_one_example() -> None
     assert "DECLARED_SMOOTHNESS" not in {a.name for a in plain.assumes}
 
 
-def test_audits_catch_the_published_sensitivity_and_pass_the_proven_one() -> None:
-    rows = {
-        case.name: AuditRow(case, examine(case)) for case in cases_of("online_sgd", hr.OnlineSGD())
-    }
-    assert all(row.passed for row in rows.values()), [row.to_dict() for row in rows.values()]
-    caught = rows["concave losses, noise for the published sensitivity"]
-    assert caught.verdict == "violated"
-    assert rows["all releases, concave losses"].verdict == "holds"
+PUBLISHED = "concave losses, noise for the published sensitivity"
+
+
+def test_an_audit_catches_the_published_sensitivity() -> None:
+    (case,) = (c for c in cases_of("online_sgd", hr.OnlineSGD()) if c.name == PUBLISHED)
+    row = AuditRow(case, examine(replace(case, runs=60)))
+    assert row.verdict == "violated"
+    assert row.finding.epsilon is not None
+    assert row.finding.epsilon > 3 * row.certified
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("choices", [{}, {"trust": "central"}, {"trust": "distributed"}])
+def test_every_verdict_of_the_audit_is_the_expected_one(choices: Any) -> None:
+    rows = [AuditRow(c, examine(c)) for c in cases_of("online_sgd", hr.OnlineSGD(**choices))]
+    assert all(row.passed for row in rows), [row.to_dict() for row in rows]
 
 
 def rising(params: Any, pair: Any) -> Any:
@@ -228,7 +236,7 @@ def test_a_gradient_that_is_not_a_number_ends_the_game_before_anything_is_sent()
     model = hr.Model(rising, {"x": 0.0}, features=(1,))
     game = line(model)
     for fused in (True, False):
-        with pytest.raises(InvalidValue, match="NaN or infinity.*Nothing was released"):
+        with pytest.raises(InvalidValue, match="Nothing was released"):
             hr.simulate(
                 hr.OnlineSGD(epsilon=inf, step=0.3).build(game.setting), game, 0, fused=fused
             )
@@ -272,7 +280,7 @@ def test_what_is_not_true_of_a_loss_is_refused() -> None:
         hr.OnlineSGD(steps="convex", clip=1.0).build(replace_family(setting, bowl))
     with pytest.raises(InvalidValue, match="convex"):
         hr.OnlineSGD(steps="convex").build(replace_family(setting, hill().of))
-    with pytest.raises(Unsupported, match="Batch|CrossEntropy"):
+    with pytest.raises(Unsupported, match="CrossEntropy"):
         hr.OnlineSGD().build(replace_family(setting, hr.Batch(hr.CrossEntropy(), 2)))
     with pytest.raises(InvalidValue, match="horizon"):
         hr.OnlineSGD(factorisation=factorise("root", 3)).build(setting)

@@ -374,7 +374,7 @@ def _faded(rows: Array, before: Array, keep: float) -> Array:
 
 @dataclass(frozen=True)
 class OnlineSGD(AlgorithmSpec):
-    r"""Train one model from the examples of many learners, with correlated noise (text 003).
+    r"""Train one model from the examples of many learners, with correlated noise (Zhang et al. 2024).
 
     In every round each learner has a few examples. It adds up their gradients, each scaled down to
     `clip`, and releases the sum with noise. All play the released model; or, better, the average of
