@@ -9,6 +9,7 @@ from .algorithms.gradient.cover_dartboard import CoverDartboard as CoverDartboar
 from .algorithms.gradient.frank_wolfe import FrankWolfe as FrankWolfe
 from .algorithms.gradient.limited_updates import LimitedUpdates as LimitedUpdates
 from .algorithms.gradient.noisy_ftrl import NoisyFTRL as NoisyFTRL
+from .algorithms.learning.model import Model as Model
 from .algorithms.phases.phased_selection import PhasedSelection as PhasedSelection
 from .algorithms.phases.random_prefix import RandomPrefix as RandomPrefix
 from .algorithms.registry import ALGORITHMS as ALGORITHMS
@@ -22,6 +23,7 @@ from .algorithms.walks.walk_batches import WalkBatches as WalkBatches
 from .algorithms.walks.walk_leader import WalkLeader as WalkLeader
 from .algorithms.walks.walk_meta import WalkMeta as WalkMeta
 from .audits.registry import AUDITS as AUDITS
+from .core.batch import Batch as Batch
 from .core.certificate import Observer as Observer
 from .core.convex import CrossEntropy as CrossEntropy
 from .core.convex import Huber as Huber
@@ -30,6 +32,7 @@ from .core.convex import OnSimplex as OnSimplex
 from .core.convex import SquaredError as SquaredError
 from .core.domain import Ball as Ball
 from .core.domain import Simplex as Simplex
+from .core.domain import Space as Space
 from .core.errors import HedgerowError as HedgerowError
 from .core.errors import InvalidValue as InvalidValue
 from .core.errors import MissingData as MissingData

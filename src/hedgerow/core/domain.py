@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from math import sqrt
+from math import inf, sqrt
 
 import numpy as np
 
+from hedgerow.core.errors import Unsupported
 from hedgerow.core.lattice import Array
 from hedgerow.core.validate import positive
 
@@ -131,6 +132,38 @@ class Ball(Domain):
         size = length(given)
         unit = given / np.where(size > 0, size, 1.0)[..., None]
         return 0.0 - self.radius * unit, 0.0 - self.radius * size
+
+    def centre(self, width: int) -> Array:
+        return np.zeros(width)
+
+
+@dataclass(frozen=True)
+class Space(Domain):
+    """All points: nothing is projected. The weights of a model live here.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> hr.Space().contains([[1e9, 0.0], [float("nan"), 0.0]]).tolist()
+    [True, False]
+    """
+
+    @property
+    def diameter(self) -> float:
+        return inf
+
+    def project(self, points: Array) -> Array:
+        return np.asarray(points, float)
+
+    def contains(self, points: Array, slack: float = SLACK) -> np.ndarray:
+        del slack
+        given = np.asarray(points, float)
+        if given.ndim > 1 and given.shape[-2] and given.strides[-2] == 0:  # one point for all
+            return np.broadcast_to(self.contains(given[..., :1, :]), given.shape[:-1])
+        return np.isfinite(given).all(axis=-1)
+
+    def linear_minimum(self, gradient: Array) -> tuple[Array, Array]:
+        raise Unsupported("No point of the whole space minimises a linear function. Use a Ball.")
 
     def centre(self, width: int) -> Array:
         return np.zeros(width)

@@ -86,6 +86,11 @@ class Family(ABC):
 
     Records then lie on the lattice, have one number for each expert, and their sums are exact.
     """
+    trained: ClassVar[bool] = False
+    """Whether points are weights of a trained model, whose least charge nobody can certify.
+
+    Regret is then not measured.
+    """
 
     @property
     def word(self) -> str:
@@ -110,6 +115,10 @@ class Family(ABC):
     def record_width(self, width: int) -> int:
         """Return how many numbers a record has if points have `width` coordinates."""
         return width
+
+    def point_width(self, numbers: int) -> int:
+        """Return how many coordinates points have if records have this many numbers."""
+        return numbers - self.record_width(0)
 
     @abstractmethod
     def value(self, records: Array, plays: np.ndarray) -> Array:

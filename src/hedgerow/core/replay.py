@@ -65,7 +65,7 @@ class Replay(Environment):
         self.records, self.reports, self._family = given, own, family
         self.side = None if side is None else np.asarray(side, np.float64)
         self.reporting = None if reporting is None else np.asarray(reporting)
-        self.width = given.shape[2] - family.record_width(0) if width is None else width
+        self.width = family.point_width(given.shape[2]) if width is None else width
         if own is not None and own.ndim != 3:
             raise InvalidValue(
                 f"Expected reports of shape (rounds, clients, numbers), got {own.shape}."

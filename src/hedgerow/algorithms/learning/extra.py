@@ -1,0 +1,23 @@
+"""JAX, imported when a model is first used: the rest of the package works without it."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+from hedgerow.core.errors import Unsupported
+
+
+def need_jax() -> Any:
+    """Return the module jax, or say how to install it.
+
+    >>> need_jax().__name__
+    'jax'
+    """
+    try:
+        return import_module("jax")
+    except ImportError:
+        raise Unsupported(
+            "Models are trained with JAX, which is not installed. "
+            "Run `pip install hedgerow[learning]`."
+        ) from None
