@@ -49,6 +49,7 @@ class Traits:
       is adaptive.
     * `features` are the features beyond the plain game.
     * `fresh`: every seed draws new data. Otherwise seeds count as runs on the same data.
+    * `moving`: the best point changes from round to round, so the table shows dynamic regret, too.
     * `why_no_sums`: for an environment with `sums`, why sums cannot be drawn with these parameters.
     """
 
@@ -56,6 +57,7 @@ class Traits:
     sees_plays: bool = False
     features: frozenset[Feature] = frozenset()
     fresh: bool = False
+    moving: bool = False
     why_no_sums: str | None = None
 
     def __post_init__(self) -> None:

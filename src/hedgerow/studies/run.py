@@ -19,9 +19,9 @@ from hedgerow.core.transcript import Everything
 from hedgerow.core.validate import at_least
 from hedgerow.engines.simulate import BLOCK_ELEMENTS, simulate
 from hedgerow.engines.summed import what_instead, why_not_by_sums
-from hedgerow.environments.measures import measures_of
 from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.evaluation.recorder import Recorder, RunResult
+from hedgerow.evaluation.round_regret import all_measures
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.storage.results import Kept, Pair, ResultStore, message_rows
 from hedgerow.studies.study import Study
@@ -76,9 +76,10 @@ def run_one(
         switches=switches,
         replay=None if environment.traits.sees_plays else partial(_blocks, environment, seed),
     )
-    measures = measures_of(algorithm, environment)
+    measures = all_measures(algorithm, environment)
     for measure in measures:
         measure.marks = recorder.marks
+        measure.begin(seed)
     everything = Everything() if keep else None
     sinks = [recorder, *measures, *([] if everything is None else [everything])]
     counters = simulate(algorithm, environment, seed, sinks=sinks, engine=engine)

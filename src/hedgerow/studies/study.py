@@ -19,8 +19,8 @@ from hedgerow.core.setting import LOSSES
 from hedgerow.core.validate import nearest
 from hedgerow.environments.adversaries import covered, holds_for
 from hedgerow.environments.hard.lower_bounds import hidden_expert_regret
-from hedgerow.environments.measures import measures_of
 from hedgerow.evaluation.recorder import RunResult
+from hedgerow.evaluation.round_regret import all_measures
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.evaluation.summary import Stream, SummaryRow, bound_words, summarise, summary_text
 from hedgerow.records.schema import STAMP
@@ -155,7 +155,7 @@ class Study:
         return {
             measure.name: measure.meaning
             for e in self.config.algorithms
-            for measure in measures_of(self.algorithms[e.label], self.config.environment_of(e))
+            for measure in all_measures(self.algorithms[e.label], self.config.environment_of(e))
         }
 
     def streams(self) -> dict[str, Stream]:

@@ -124,7 +124,7 @@ class Recorded(_Replay):
 
 def read_losses(path: Path) -> tuple[Array, list[str]]:
     """Return the losses (rounds, clients, experts) and the names of the experts."""
-    table = _read_table(path)
+    table = read_table(path)
     for column in ("round", "client"):
         if column not in table:
             raise InvalidValue(
@@ -187,7 +187,8 @@ def read_losses(path: Path) -> tuple[Array, list[str]]:
     return round_to_lattice(wide[order].reshape(rounds, len(clients), len(experts))), experts
 
 
-def _read_table(path: Path) -> dict[str, Any]:
+def read_table(path: Path) -> dict[str, Any]:
+    """Return the columns of a CSV or Parquet file by name."""
     import pyarrow as pa
     from pyarrow import csv, parquet
 
