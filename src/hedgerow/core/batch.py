@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -69,7 +69,7 @@ class Batch(Family):
 
     @property
     def record(self) -> Record:
-        return self.of.record
+        return replace(self.of.record, each=self.size)
 
     def record_width(self, width: int) -> int:
         return self.size * self.of.record_width(width)

@@ -95,13 +95,22 @@ class Event(Unit):
     noun: ClassVar[str] = "record"
 
     def words(self) -> str:
-        return f"one {self.record.name} of one client in one round"
+        several = self.record.each > 1
+        name = f"of the {self.record.each} {self.record.plural}" if several else self.record.name
+        return f"one {name} of one client in one round"
 
     def adjacency(self) -> str:
         what = f"one {self.record.name} {self.record.placed}"
         return f"replace {what} of one client in one round"
 
     def formula(self) -> str:
+        if self.record.each > 1:  # several records of a client in one round: one of them changes
+            place, prime = "j,s,l", "'"
+            return (
+                "D ~ D' if, for some client i, round t and number k, "
+                f"{self.record.at(place)} = {self.record.at(place, prime)} "
+                "for all (j,s,l) other than (i,t,k)"
+            )
         return (
             "D ~ D' if, for some client i and round t, "
             f"{_unchanged(self.record)} for all (j,s) other than (i,t)"

@@ -23,6 +23,8 @@ class Record:
         What one play costs or earns: a loss or a gain.
     bounds
         The smallest and the largest charge; a record outside its space is refused.
+    each
+        How many of them a client holds in one round. Default: 1.
 
     Examples
     --------
@@ -37,6 +39,7 @@ class Record:
     meaning: str = "how badly each {option} did at one client in one round"
     charge: str = "loss"
     bounds: tuple[float, float] = (0.0, 1.0)
+    each: int = 1
 
     def at(self, place: str, prime: str = "") -> str:
         """The record of a client and a round in a formula."""

@@ -8,7 +8,8 @@ the best expert, so mixtures are not listed. Gains are charges with the sign tur
 
 For other families regret is measured against the best point of the whole game, which is found after
 the last round (`evaluation/best_point.py`). The regret at an earlier round is the loss so far minus
-the loss so far of that same point.
+the loss so far of that same point. Nobody can certify the best weights of a trained model, so there
+regret is not measured: it is NaN.
 
 A client pays and is compared only in rounds in which it takes part. A client that never takes part
 counts as one without loss. If experts sleep, regret is that of Freund et al. 1997: each expert is
@@ -213,7 +214,7 @@ class Recorder(Sink):
             self._pay(charged, marks, exact=not isinstance(plays, Plays))
         if self.linear:
             self._compare(block, plays, marks)
-        elif self._replay is None:
+        elif self._replay is None and not self.family.trained:
             self._kept.append(Block(block.losses, block.losses, present=block.present))
         self._seen += block.rounds
         if isinstance(plays, Plays):
@@ -321,6 +322,8 @@ class Recorder(Sink):
 
     def comparators(self) -> dict[str, float]:
         """The mean loss over clients of every comparator; the best point's is an upper bound."""
+        if self.family.trained:
+            return {}
         if not self.linear:
             return {BEST_POINT: self._best_point.total / self.players} if self._seen else {}
         units: dict[str, float] = {BEST_EXPERT: int(self._totals.min())}
@@ -334,7 +337,12 @@ class Recorder(Sink):
     def result(self, label: str, seed: int, counters: Counters) -> RunResult:
         """The result after the last round."""
         loss = np.array(self._loss)
-        best = np.array(self._best if self.linear else self._point_curve())
+        if self.family.trained:
+            best, error = np.full(len(loss), nan), 0.0
+        elif self.linear:
+            best, error = np.array(self._best), 0.0
+        else:
+            best, error = np.array(self._point_curve()), self._best_point.gap / self.players
         own = float("nan")
         if self._own is not None:
             own = (self._paid - int(self._own.min(axis=1).sum())) / UNITS_PER_LOSS / self.players
@@ -352,5 +360,5 @@ class Recorder(Sink):
             broadcast_scalars=counters.broadcast_scalars,
             broadcast_bytes=counters.broadcast_bytes,
             comparators=self.comparators(),
-            regret_error=0.0 if self.linear else self._best_point.gap / self.players,
+            regret_error=error,
         )

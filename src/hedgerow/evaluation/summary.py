@@ -211,19 +211,28 @@ def printed_columns(
     """The columns of a printed table: those that say something here, and the measures.
 
     The bound is shown only if one is proven. Points have no switches and no own best expert, and
-    only their regret has an error. `meanings` explain the measures.
+    only their regret has an error. Trained models have no regret: their loss is shown. `meanings`
+    explain the measures.
     """
+    trained = all(isnan(row.regret.mean) for row in rows)
     empty = {
+        "regret": trained,
         "regret_bound": all(row.regret_bound is None for row in rows),
         "regret_error": all(row.regret_error == 0 for row in rows),
         "own_best_regret": all(isnan(row.own_best_regret.mean) for row in rows)
-        and any(row.regret_error > 0 for row in rows),
+        and (trained or any(row.regret_error > 0 for row in rows)),
         "switches": all(isnan(row.switches.mean) for row in rows),
     }
-    shown = [column for column in COLUMNS if column.printed and not empty.get(column.name)]
+    extra = {"loss"} if trained else set[str]()
+    shown = [
+        column
+        for column in COLUMNS
+        if (column.printed or column.name in extra) and not empty.get(column.name)
+    ]
     names = dict.fromkeys(name for row in rows for name in row.figures)
     figures = [Column(name, name, (meanings or {}).get(name, ""), _figure) for name in names]
-    at = sum(column.name in ("regret", "regret_error", "regret_bound") for column in shown)
+    first = ("regret", "regret_error", "regret_bound", *extra)
+    at = sum(column.name in first for column in shown)
     return (*shown[:at], *figures, *shown[at:])
 
 
