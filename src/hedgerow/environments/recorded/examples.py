@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import prod
 from pathlib import Path
 from typing import Any, Literal
 
@@ -177,7 +178,8 @@ def _rows(whose: str, pair: Labelled) -> Array:
             f"Expected features (count, ...) and as many targets for {whose}, "
             f"got shapes {features.shape} and {targets.shape}."
         )
-    return np.concatenate([features.reshape(len(features), -1), targets[:, None]], axis=1)
+    flat = features.reshape(len(features), prod(features.shape[1:]))
+    return np.concatenate([flat, targets[:, None]], axis=1)
 
 
 @dataclass(frozen=True)
@@ -206,7 +208,8 @@ class RecordedExamples(_Examples):
 
     Examples
     --------
-    >>> from pathlib import Path
+    >>> from math import prod
+from pathlib import Path
     >>> from tempfile import mkdtemp
     >>> import hedgerow as hr
     >>> file = Path(mkdtemp()) / "examples.csv"
@@ -284,9 +287,9 @@ def read_examples(path: Path) -> Array:
     if len(wrong):
         when, which = divmod(int(wrong[0]), len(clients))
         raise InvalidValue(
-            f"Client {clients[which]!r} has {sizes[wrong[0]]} examples in round {when} of {path}. "
+            f"Client {clients[which].item()!r} has {sizes[wrong[0]]} examples in round {when} of {path}. "
             f"Every client needs the same number in every round, at least one; client "
-            f"{clients[0]!r} has {size} in round 0."
+            f"{clients[0].item()!r} has {size} in round 0."
         )
     columns = []
     for name in (*names, target):

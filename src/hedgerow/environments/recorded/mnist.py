@@ -11,11 +11,10 @@ import zlib
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from hedgerow.algorithms.learning.models import convolutional
 from hedgerow.core.batch import Batch
 from hedgerow.core.block import Block
 from hedgerow.core.environment import Environment, fingerprint_of
@@ -97,8 +96,7 @@ class MNIST(Environment):
 
     @property
     def setting(self) -> Setting:
-        filters, layers = MODELS[self.model]
-        model = convolutional(filters=filters, layers=layers, seed=self.start_seed)
+        model = model_of(self.model, self.start_seed)
         return Setting(DIGITS, model.weights, self.rounds, family=Batch(model, self.examples))
 
     def fingerprint(self) -> str:
@@ -134,6 +132,15 @@ class MNIST(Environment):
         records = np.empty((*wanted.shape, SIDE * SIDE + 1))
         records[..., :-1], records[..., -1] = images[wanted] / 255.0, labels[wanted]
         return Block.of(records.reshape(rounds, DIGITS, -1)), (order, at + rounds)
+
+
+@lru_cache(maxsize=8)
+def model_of(name: str, seed: int) -> Any:
+    """Return the model of this name, with initial weights from a seed."""
+    from hedgerow.algorithms.learning.models import convolutional
+
+    filters, layers = MODELS[name]
+    return convolutional(filters=filters, layers=layers, seed=seed)
 
 
 def split(labels: np.ndarray, seed: int) -> list[np.ndarray]:
