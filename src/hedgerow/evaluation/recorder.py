@@ -123,6 +123,13 @@ def _taking_part(block: Block) -> Array:
     return block.losses[block.present]
 
 
+def best_of_stream(setting: Setting, replay: Callable[[], Iterable[Block]]) -> BestPoint:
+    """The best point of all blocks of a game, as a recorder finds it."""
+    return best_point(
+        setting.family, setting.experts, lambda: map(_taking_part, replay()), TOLERANCE
+    )
+
+
 def _charged(family: Family, block: Block, plays: np.ndarray | Plays) -> np.ndarray:
     """What all clients together pay in each round; an absent client pays nothing."""
     if block.present is None or family.linear:  # absent clients have zero losses
@@ -162,7 +169,7 @@ class Recorder(Sink):
     because they cost another pass. The best point of a family that is not linear needs several
     passes over the whole stream: `replay` returns its blocks again, from the first round on, each
     time it is called. Without it the recorder keeps the records. `rounds` is the number of rounds
-    of a game without a horizon.
+    of a game without a horizon. `best` returns the best point of the whole stream, if it is known.
     """
 
     def __init__(
@@ -172,6 +179,7 @@ class Recorder(Sink):
         switches: Sequence[int] = (),
         replay: Callable[[], Iterable[Block]] | None = None,
         rounds: int | None = None,
+        best: Callable[[], BestPoint] | None = None,
     ) -> None:
         horizon = setting.rounds if rounds is None else rounds
         self.players, self.experts = setting.players, setting.experts
@@ -195,6 +203,7 @@ class Recorder(Sink):
             else None
         )
         self._replay, self._kept, self._seen = replay, list[Block](), 0
+        self._known = best
         self._loss: list[float] = []
         self._best: list[float] = []
         self._changes, self._points = 0, False
@@ -303,6 +312,8 @@ class Recorder(Sink):
 
     @cached_property
     def _best_point(self) -> BestPoint:
+        if self._known is not None:
+            return self._known()
         return best_point(
             self.family, self.experts, lambda: map(_taking_part, self._blocks()), TOLERANCE
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,8 @@ from hedgerow.core.validate import at_least
 from hedgerow.engines.simulate import BLOCK_ELEMENTS, simulate
 from hedgerow.engines.summed import what_instead, why_not_by_sums
 from hedgerow.environments.recorded.losses import RecordedArray
-from hedgerow.evaluation.recorder import Recorder, RunResult
+from hedgerow.evaluation.best_point import BestPoint
+from hedgerow.evaluation.recorder import Recorder, RunResult, best_of_stream
 from hedgerow.evaluation.round_regret import all_measures
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.storage.results import Kept, Pair, ResultStore, message_rows
@@ -41,6 +42,19 @@ def _blocks(environment: Environment, seed: int) -> Iterator[Block]:
         block, state = environment.block(state, min(step, left), None)
         left -= block.rounds
         yield block
+
+
+@lru_cache(maxsize=64)
+def _best(environment: Environment, seed: int) -> BestPoint:
+    """The best point of a game; it is found once for all algorithms."""
+    return best_of_stream(environment.setting, partial(_blocks, environment, seed))
+
+
+def _hashable(environment: Environment) -> bool:
+    try:
+        return isinstance(hash(environment), int)
+    except TypeError:  # it holds arrays
+        return False
 
 
 def run_one(
@@ -71,10 +85,12 @@ def run_one(
     switches
         For each number, also find the best sequence of experts with at most this many changes.
     """
+    sees_plays = environment.traits.sees_plays
     recorder = Recorder(
         environment.setting,
         switches=switches,
-        replay=None if environment.traits.sees_plays else partial(_blocks, environment, seed),
+        replay=None if sees_plays else partial(_blocks, environment, seed),
+        best=None if sees_plays or not _hashable(environment) else partial(_best, environment, seed),
     )
     measures = all_measures(algorithm, environment)
     for measure in measures:
