@@ -10,6 +10,8 @@ from .algorithms.gradient.frank_wolfe import FrankWolfe as FrankWolfe
 from .algorithms.gradient.limited_updates import LimitedUpdates as LimitedUpdates
 from .algorithms.gradient.noisy_ftrl import NoisyFTRL as NoisyFTRL
 from .algorithms.learning.model import Model as Model
+from .algorithms.learning.models import convolutional as convolutional
+from .algorithms.learning.online_sgd import OnlineSGD as OnlineSGD
 from .algorithms.phases.phased_selection import PhasedSelection as PhasedSelection
 from .algorithms.phases.random_prefix import RandomPrefix as RandomPrefix
 from .algorithms.registry import ALGORITHMS as ALGORITHMS

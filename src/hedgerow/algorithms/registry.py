@@ -21,6 +21,7 @@ ALGORITHMS: Registry[type[Any]] = Registry(
         "hedge": "hedgerow.algorithms.baselines.hedge:Hedge",
         "limited_updates": "hedgerow.algorithms.gradient.limited_updates:LimitedUpdates",
         "noisy_ftrl": "hedgerow.algorithms.gradient.noisy_ftrl:NoisyFTRL",
+        "online_sgd": "hedgerow.algorithms.learning.online_sgd:OnlineSGD",
         "phased_selection": "hedgerow.algorithms.phases.phased_selection:PhasedSelection",
         "potential": "hedgerow.algorithms.sparse_vector.potential:Potential",
         "random_prefix": "hedgerow.algorithms.phases.random_prefix:RandomPrefix",

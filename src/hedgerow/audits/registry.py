@@ -16,6 +16,7 @@ AUDITS: Registry[Callable[[Any], tuple[AuditCase, ...]]] = Registry(
         "limited_updates": "hedgerow.audits.cases.ball:limited_updates",
         "noisy_ftrl": "hedgerow.audits.cases.ball:noisy_ftrl",
         "frank_wolfe": "hedgerow.audits.cases.frank_wolfe:cases",
+        "online_sgd": "hedgerow.audits.cases.online_sgd:cases",
         "phased_selection": "hedgerow.audits.cases.phased_selection:cases",
         "potential": "hedgerow.audits.cases.restarting:cases",
         "random_prefix": "hedgerow.audits.cases.blocks:exact_cases",

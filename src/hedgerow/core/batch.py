@@ -118,7 +118,9 @@ class Batch(Family):
     ) -> None:
         rows = self.examples(records)
         for at in range(self.size):  # one by one, so that errors name the round and the client
-            self.of.check(f"{name} ({at + 1} of {self.size})", rows[..., at, :], first_round, present)
+            self.of.check(
+                f"{name} ({at + 1} of {self.size})", rows[..., at, :], first_round, present
+            )
 
     def clip(self, records: Array) -> Clipped:
         rows = self.examples(np.asarray(records, float))

@@ -1,0 +1,244 @@
+"""The round of a learner, compiled: clipped gradients of its examples, added up on the lattice.
+
+Gradients are numbers of 24 bits. A gradient is scaled down to the clip and cut toward zero to
+multiples of 2^-20, so the norm bound holds exactly (`proofs/online_sgd.md#sensitivity`). Sums of
+such gradients are whole numbers of steps, in 32 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from math import inf, nextafter, sqrt
+from typing import Any, Literal
+
+import numpy as np
+
+from hedgerow.algorithms.learning.extra import need_jax
+from hedgerow.algorithms.learning.model import Model
+from hedgerow.core.convex import Huber, Logistic, SquaredError
+from hedgerow.core.domain import Ball, Domain, Simplex, Space
+from hedgerow.core.errors import InvalidValue, Unsupported
+from hedgerow.core.lattice import UNITS_PER_LOSS, Array
+from hedgerow.core.losses import Family, Linear
+from hedgerow.core.validate import expect
+
+Steps = Literal["start", "convex", "smooth", "clipped"]
+MOST = 2.0**11  # examples times clip: sums are whole numbers below 2^31
+AT_ONCE = 2**25  # numbers in the gradients that are held at the same time
+
+
+def margin(width: int) -> float:
+    """By which share the clip is lowered: more than the rounding errors of a norm.
+
+    >>> margin(100) < 1e-4, margin(63_242) < 0.02
+    (True, True)
+    """
+    return (width + 64) * 2.0**-22
+
+
+@dataclass(frozen=True)
+class LocalRound:
+    """What one learner does in one round.
+
+    Parameters
+    ----------
+    family
+        The loss family of one example.
+    width
+        The number of weights.
+    size
+        How many examples there are.
+    clip
+        The longest gradient of one example.
+    steps
+        Where gradients are taken: "start", or after local steps.
+    local_step
+        The size of a local step; not used for "start".
+    """
+
+    family: Family
+    width: int
+    size: int
+    clip: float
+    steps: Steps
+    local_step: float
+
+    def __post_init__(self) -> None:
+        rule = f"< {MOST:g}: sums must be exact"
+        expect(self.size * self.clip < MOST, "examples * clip", self.size * self.clip, rule)
+        least = 2.0**-20 * sqrt(self.width)
+        rule = f">= {least!r}, one step of the lattice in every direction: use other units"
+        expect(self.clip >= least, "clip", self.clip, rule)
+        expect(margin(self.width) < 0.5, "weights", self.width, "to be fewer: below 2,000,000")
+
+    def sums(self, point: Array, records: Array) -> Array:
+        """Return the round sums of learners (*batch, width), from records (*batch, numbers).
+
+        All learners have the same point.
+        """
+        batch, numbers = records.shape[:-1], self.family.record_width(self.width)
+        examples = records.astype(np.float32).reshape(-1, self.size, numbers)
+        units, fine = compiled(self).sums(np.asarray(point, np.float32), examples)
+        self.require_finite(np.asarray(fine))
+        return np.asarray(units, np.float64).reshape(*batch, self.width) / UNITS_PER_LOSS
+
+    def require_finite(self, fine: np.ndarray) -> None:
+        """Refuse gradients that are not numbers, before anything is sent."""
+        if not fine.all():
+            raise InvalidValue(
+                "A gradient has NaN or infinity, or is too long to measure. Nothing was released "
+                "in this round. Check the loss function, or take smaller steps."
+            )
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """Compiled functions of a round.
+
+    `sums(point, examples)` returns whole numbers (learners, width), and whether each learner's
+    gradients are finite. `chunk(project)` plays many rounds; `OnlineSGD` uses it.
+    """
+
+    sums: Callable[[Any, Any], tuple[Any, Any]]
+    chunk: Callable[[Domain], Callable[..., tuple[Any, Any]]]
+
+
+def charge(family: Family, width: int) -> Callable[[Any, Any], Any]:
+    """Return the loss of one record at one flat point, as a function for JAX."""
+    jnp = need_jax().numpy
+    if isinstance(family, Model):
+        return lambda x, z: family.loss(family.unravel(x), family.example(z))
+    if type(family) is Linear:
+        return lambda x, z: z @ x
+    if type(family) is Logistic:
+        return lambda x, z: jnp.logaddexp(0.0, -z[width] * (z[:width] @ x))
+    if type(family) is SquaredError:
+        return lambda x, z: (z[:width] @ x - z[width]) ** 2 / 2
+    if type(family) is Huber:
+        most = family.threshold
+
+        def huber(x: Any, z: Any) -> Any:
+            size = jnp.abs(z[:width] @ x - z[width])
+            square = jnp.minimum(size, most)
+            return square * (size - square / 2)
+
+        return huber
+    raise Unsupported(
+        f"{type(family).__name__} has no gradient in JAX. Write its loss as hr.Model(loss, ...)."
+    )
+
+
+def projection(domain: Domain) -> Callable[[Any], Any]:
+    """Return the projection onto a domain, as a function for JAX."""
+    jnp = need_jax().numpy
+    if isinstance(domain, Space):
+        return lambda x: x
+    if isinstance(domain, Ball):
+        return lambda x: x * jnp.minimum(1.0, domain.radius / jnp.maximum(1e-30, norm(x)))
+    if isinstance(domain, Simplex):
+
+        def simplex(x: Any) -> Any:
+            near = jnp.maximum(x - x.max(), -1.0)
+            falling = -jnp.sort(-near)
+            levels = (jnp.cumsum(falling) - 1.0) / jnp.arange(1, len(falling) + 1)
+            level = levels[(falling > levels).sum() - 1]
+            return jnp.maximum(near - level, 0.0)
+
+        return simplex
+    raise Unsupported(f"{type(domain).__name__} has no projection in JAX.")
+
+
+def norm(x: Any) -> Any:
+    """Return the Euclidean norm of a vector of JAX, without overflow of squares."""
+    jnp = need_jax().numpy
+    peak = jnp.abs(x).max()
+    return peak * jnp.sqrt(((x / jnp.where(peak > 0, peak, 1.0)) ** 2).sum())
+
+
+@lru_cache(maxsize=128)
+def compiled(plan: LocalRound) -> Compiled:
+    """Return the compiled functions of a round, shared by all who have the same plan."""
+    jax = need_jax()
+    jnp, size, width = jax.numpy, plan.size, plan.width
+    gradient = jax.grad(charge(plan.family, width))
+    limit = np.float32(nextafter(plan.clip * (1 - margin(width)), 0.0))
+    units, step = np.float32(UNITS_PER_LOSS), np.float32(plan.local_step / UNITS_PER_LOSS)
+
+    def clipped(point: Any, record: Any) -> tuple[Any, Any]:
+        """The clipped gradient of one example in whole steps, and whether it is finite."""
+        found = gradient(point, record)
+        length = norm(found)
+        scale = jnp.minimum(1.0, limit / jnp.where(length > 0, length, 1.0)) * units
+        fine = jnp.isfinite(length)
+        return jnp.trunc(jnp.where(fine, found * scale, 0.0)).astype(jnp.int32), fine
+
+    def at_start(point: Any, examples: Any) -> tuple[Any, Any]:
+        found, fine = jax.vmap(clipped, (None, 0))(point, examples)
+        return found.sum(axis=0), fine.all()
+
+    def in_steps(point: Any, examples: Any) -> tuple[Any, Any]:
+        def after(total: Any, record: Any) -> tuple[Any, Any]:
+            found, fine = clipped(point - step * total.astype(jnp.float32), record)
+            return total + found, fine
+
+        total, fine = jax.lax.scan(after, jnp.zeros(width, jnp.int32), examples)
+        return total, fine.all()
+
+    learner = at_start if plan.steps == "start" else in_steps
+
+    def everyone(point: Any, examples: Any) -> tuple[Any, Any]:
+        some = max(1, AT_ONCE // (width * (size if plan.steps == "start" else 1)))
+        if some >= len(examples):
+            return jax.vmap(learner, (None, 0))(point, examples)
+        return jax.lax.map(lambda own: learner(point, own), examples, batch_size=some)
+
+    def chunk(domain: Domain) -> Callable[..., tuple[Any, Any]]:
+        project = projection(domain)
+
+        def played(base: Any, examples: Any, pending: Any, rate: Any, keep: Any) -> Any:
+            """Play rounds whose models, apart from what is summed up here, are in `base`."""
+
+            def one(carry: Any, given: Any) -> tuple[Any, Any]:
+                summed, trail, new = carry
+                model, own = given
+                summed = summed + new
+                trail = keep * trail + (1 - keep) * summed
+                found, fine = everyone(project(model - rate * trail), own)
+                return (summed, trail, found.astype(jnp.float32).sum(axis=0)), (found, fine)
+
+            nothing = jnp.zeros(width, jnp.float32)
+            return jax.lax.scan(one, (nothing, nothing, pending), (base, examples))[1]
+
+        return jax.jit(played)
+
+    return Compiled(jax.jit(everyone), lru_cache(maxsize=8)(chunk))
+
+
+def rounding(clip: float, width: int) -> float:
+    """Bounds how far the clipped gradient in steps is from the clipped gradient."""
+    return (sqrt(width) * 2.0**-20 + 2 * margin(width) * clip) * (1 + 2.0**-40)
+
+
+def round_sensitivity(plan: LocalRound, smooth: float) -> float:
+    """Bounds the change of a round sum if one example changes (`proofs/online_sgd.md`).
+
+    `smooth` is the smoothness of the loss; it counts for "convex" and "smooth".
+
+    >>> plan = LocalRound(Linear(), 1, 10, 1.0, "smooth", 0.3)
+    >>> round(round_sensitivity(plan, 1.0) / 2, 2)
+    7.71
+    """
+    clip, step, off = plan.clip, plan.local_step, rounding(plan.clip, plan.width)
+    if plan.steps == "start":
+        return 2 * clip
+    apart = 2 * clip  # in units of the local step
+    for _ in range(plan.size - 1):
+        grown = 2 * clip
+        if plan.steps == "smooth":
+            grown = min(grown, step * smooth * apart + 2 * off)
+        elif plan.steps == "convex":
+            grown = min(grown, max(0.0, step * smooth - 2.0) * apart + 2 * off)
+        apart = nextafter((apart + grown) * (1 + 2.0**-50), inf)
+    return min(apart, 2 * clip * plan.size)
