@@ -28,7 +28,8 @@ def filtered(stream: Filter, state: FilterState, vectors: Array) -> Array:
     [[2.0], [4.0]]
     """
     count, shape = len(vectors), vectors.shape
-    flat, memory = vectors.reshape(count, -1), state.memory.reshape(len(state.memory), -1)
+    flat = vectors.reshape(count, -1)
+    memory = state.memory.reshape(len(state.memory), flat.shape[1])
     if type(stream) is Unchanged:
         return vectors
     if type(stream) is RunningSum:
