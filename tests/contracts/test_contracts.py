@@ -78,6 +78,9 @@ IN_THE_QUICK_SUITE = {
             "noise follows its law",
         )
     ),
+    # its noise is that of the running leader
+    "online_sgd": tuple(c for c in CONTRACTS if c != "noise follows its law"),
+    "online_sgd, distributed": (*ALIKE, "sensitivities hold"),
     "running_leader": tuple(c for c in CONTRACTS if c != "regret below bound"),
     # its noise is that of the running leader
     "tree_leader": tuple(c for c in CONTRACTS if c != "noise follows its law"),
@@ -100,6 +103,7 @@ IN_THE_QUICK_SUITE = {
 SECURE_IN_THE_QUICK_SUITE = {
     "cover_dartboard": (),
     "doubling": tuple(c for c in ON_BOTH_SOURCES if c != "exact ratio below certificate"),
+    "online_sgd": ("ledger composes",),
     "potential": tuple(c for c in ON_BOTH_SOURCES if c != "exact ratio below certificate"),
     "running_leader": tuple(c for c in ON_BOTH_SOURCES if c != "noise follows its law"),
     "sparse_vector": tuple(c for c in ON_BOTH_SOURCES if c != "exact ratio below certificate"),

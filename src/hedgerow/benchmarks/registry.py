@@ -19,6 +19,7 @@ BENCHMARKS: Registry[Callable[[], Iterator[Row]]] = Registry(
         "start": "hedgerow.benchmarks.start:start_rows",
         "privacy": "hedgerow.benchmarks.privacy:privacy_rows",
         "correlated": "hedgerow.benchmarks.correlated:correlated_rows",
+        "learning": "hedgerow.benchmarks.learning:learning_rows",
         "forecasters": "hedgerow.benchmarks.forecasters:forecasters_rows",
     },
 )

@@ -117,10 +117,15 @@ class Batch(Family):
         self, name: str, records: Array, first_round: int = 0, present: np.ndarray | None = None
     ) -> None:
         rows = self.examples(records)
-        for at in range(self.size):  # one by one, so that errors name the round and the client
-            self.of.check(
-                f"{name} ({at + 1} of {self.size})", rows[..., at, :], first_round, present
-            )
+        there = None if present is None else np.repeat(present, self.size, axis=-1)
+        try:
+            merged = rows.reshape(*rows.shape[:-3], -1, rows.shape[-1])
+            self.of.check(name, merged, first_round, there)
+        except InvalidValue:
+            for at in range(self.size):  # one by one, so that the error names round and client
+                which = f"{name} ({at + 1} of {self.size})"
+                self.of.check(which, rows[..., at, :], first_round, present)
+            raise
 
     def clip(self, records: Array) -> Clipped:
         rows = self.examples(np.asarray(records, float))

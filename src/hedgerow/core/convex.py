@@ -133,6 +133,13 @@ class Scored(Family):
         self, name: str, records: Array, first_round: int = 0, present: np.ndarray | None = None
     ) -> None:
         counted = np.ones(records.shape[:-1], bool) if present is None else present
+        features, targets = records[..., :-1], records[..., -1]
+        with np.errstate(all="ignore"):
+            squares = np.einsum("...d,...d->...", features, features)
+        short = (squares <= self.feature_norm**2 * (1 + SLACK)).all()
+        if short and np.isfinite(targets).all():  # the usual case, in one pass
+            self._check_targets(name, targets, first_round, counted)
+            return
         sizes = length(np.where(np.isfinite(records), records, 0.0)[..., :-1])
         refuse(
             counted & ~np.isfinite(records).all(axis=-1),
@@ -148,7 +155,7 @@ class Scored(Family):
             f"feature_norm={self.feature_norm!r} ({{place}}). "
             "Declare a larger feature_norm, or use family.clip(records).records.",
         )
-        self._check_targets(name, records[..., -1], first_round, counted)
+        self._check_targets(name, targets, first_round, counted)
 
     def _check_targets(
         self, name: str, targets: Array, first_round: int, counted: np.ndarray

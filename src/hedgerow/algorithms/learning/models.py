@@ -16,7 +16,6 @@ from hedgerow.algorithms.learning.model import Example, Model
 from hedgerow.core.validate import at_least, expect
 
 
-@lru_cache(maxsize=32)
 def convolutional(
     filters: tuple[int, ...] = (32, 32),
     layers: tuple[int, ...] = (64, 32),
@@ -58,9 +57,21 @@ def convolutional(
     for name, counts in (("filters", filters), ("layers", layers), ("image", image)):
         for count in counts:
             at_least(name, count, 1)
+    expect(len(image) == 2, "image", image, "to be a height and a width")
     at_least("classes", classes, 2)
     at_least("seed", seed, 0)
-    side, channels, shapes = tuple(image), 1, list[tuple[int, int]]()
+    return _network(tuple(filters), tuple(layers), tuple(image), classes, seed)
+
+
+@lru_cache(maxsize=32)
+def _network(
+    filters: tuple[int, ...],
+    layers: tuple[int, ...],
+    image: tuple[int, ...],
+    classes: int,
+    seed: int,
+) -> Model:
+    side, channels, shapes = image, 1, list[tuple[int, int]]()
     for count in filters:
         shapes.append((9 * channels, count))
         side, channels = tuple((length - 2) // 2 for length in side), count
@@ -71,7 +82,7 @@ def convolutional(
         inputs = width
     weights = _weights(shapes, seed, trained=bool(filters or layers))
     params = {"filters": weights[: len(filters)], "layers": weights[len(filters) :]}
-    return Model(cross_entropy, params, features=tuple(image), classes=classes, scores=class_scores)
+    return Model(cross_entropy, params, features=image, classes=classes, scores=class_scores)
 
 
 def _weights(shapes: list[tuple[int, int]], seed: int, trained: bool) -> list[tuple[Any, Any]]:

@@ -310,9 +310,12 @@ class Training:
         examples = reports.astype(np.float32).reshape(
             count, self.clients, work.size, work.family.record_width(work.width)
         )
-        fill = [(0, self.length - count)]
-        models = np.pad(base.astype(np.float32), [*fill, (0, 0)], mode="edge")
-        examples = np.pad(examples, [*fill, *[(0, 0)] * 3], mode="edge")
+        models, missing = base.astype(np.float32), self.length - count
+        if missing:
+            models, examples = (
+                np.concatenate([given, np.repeat(given[-1:], missing, axis=0)])
+                for given in (models, examples)
+            )
         run = compiled(work).chunk(self.server.domain)
         rate = np.float32(self.server.rate)
         found = run(
@@ -374,7 +377,7 @@ def _faded(rows: Array, before: Array, keep: float) -> Array:
 
 @dataclass(frozen=True)
 class OnlineSGD(AlgorithmSpec):
-    r"""Train one model from the examples of many learners, with correlated noise (text 003).
+    r"""Train one model from the examples of many learners, with correlated noise.
 
     In every round each learner has a few examples. It adds up their gradients, each scaled down to
     `clip`, and releases the sum with noise. All play the released model; or, better, the average of

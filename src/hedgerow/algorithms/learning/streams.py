@@ -29,7 +29,7 @@ def filtered(stream: Filter, state: FilterState, vectors: Array) -> Array:
     """
     count, shape = len(vectors), vectors.shape
     flat = vectors.reshape(count, -1)
-    memory = state.memory.reshape(len(state.memory), flat.shape[1])
+    memory = state.memory.reshape(len(state.memory), flat.shape[1])  # also without any rows
     if type(stream) is Unchanged:
         return vectors
     if type(stream) is RunningSum:
@@ -58,7 +58,8 @@ def memory_after(stream: Filter, state: FilterState, vectors: Array) -> FilterSt
         _, _, kept = _powers(stream.ratios, stream.weights, count)
         faded = np.array(stream.ratios) ** count
         added = kept @ vectors.reshape(count, -1)
-        memory = (faded[:, None] * memory.reshape(len(memory), -1) + added).reshape(memory.shape)
+        kept_rows = faded[:, None] * memory.reshape(added.shape)
+        memory = (kept_rows + added).reshape(memory.shape)
     elif isinstance(stream, HistoryFilter):
         memory = np.concatenate([memory, vectors])
     elif type(stream) is not Unchanged:

@@ -1,0 +1,342 @@
+"""Online SGD: the sensitivities that are proven are attained, and bad input is refused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from math import inf
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hedgerow as hr
+from hedgerow.algorithms.correlated.filters import FilterState
+from hedgerow.algorithms.correlated.kinds import factorise
+from hedgerow.algorithms.learning.matched import averaged_error, matched
+from hedgerow.algorithms.learning.rounds import LocalRound, round_sensitivity
+from hedgerow.algorithms.learning.streams import filtered, memory_after
+from hedgerow.audits.cases.online_sgd import concave, hill
+from hedgerow.audits.runner import AuditRow, cases_of, examine
+from hedgerow.core.errors import InvalidValue, Unsupported
+from hedgerow.core.noise import NoNoise
+from hedgerow.core.transcript import Everything
+from hedgerow.evaluation.recorder import Recorder
+
+SMALL = hr.Batch(hr.Logistic(radius=20.0), 3)
+
+
+def examples(rounds: int, clients: int, width: int, seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    records = rng.normal(size=(rounds, clients, SMALL.size, width + 1))
+    records[..., :-1] /= np.linalg.norm(records[..., :-1], axis=-1, keepdims=True)
+    records[..., -1] = np.where(records[..., 0] > 0, 1.0, -1.0)
+    return records.reshape(rounds, clients, -1)
+
+
+def plays(spec: Any, game: hr.Replay, seed: int = 0, **options: Any) -> np.ndarray:
+    kept = Everything(wants_messages=False)
+    hr.simulate(spec.build(game.setting), game, seed, sinks=[kept], **options)
+    return kept.all_plays()
+
+
+def moved(steps: Any, sign: float, local: float = 0.3, size: int = 10) -> float:
+    """The round sum on the hill, if the first example pulls in one direction."""
+    work = LocalRound(hill().of, 1, size, 1.0, steps, local)
+    records = np.zeros((size, 2))
+    records[0, 1] = sign
+    return float(work.sums(np.zeros(1), records.reshape(1, -1))[0, 0])
+
+
+@pytest.mark.parametrize(("steps", "factor"), [("smooth", 7.71293), ("start", 1.0)])
+def test_the_proven_sensitivity_is_attained_on_a_concave_quadratic(
+    steps: Any, factor: float
+) -> None:
+    bound = round_sensitivity(LocalRound(hill().of, 1, 10, 1.0, steps, 0.3), 1.0)
+    apart = abs(moved(steps, 1.0) - moved(steps, -1.0))
+    assert apart <= bound
+    assert apart / 2 == pytest.approx(factor, rel=1e-4)
+    assert bound / 2 == pytest.approx(factor, rel=1e-3)
+
+
+def test_nothing_less_than_the_number_of_steps_holds_for_clipped_gradients() -> None:
+    """With large steps the same loss reaches the factor 10 of ten clipped steps."""
+    assert abs(moved("clipped", 1.0, 30.0) - moved("clipped", -1.0, 30.0)) / 2 > 9.99
+    work = LocalRound(hill().of, 1, 10, 1.0, "clipped", 30.0)
+    assert round_sensitivity(work, inf) == 20.0
+
+
+def test_convex_losses_keep_the_factor_1_up_to_steps_of_2_over_l() -> None:
+    """Random logistic streams, also with a clip: never above the bound, and close to it."""
+    rng, family, width, size = np.random.default_rng(3), hr.Logistic(), 2, 5
+    worst = 0.0
+    for clip in (1.0, 0.3):
+        work = LocalRound(family, width, size, clip, "convex", 7.9)  # 2 / L is 8
+        bound = round_sensitivity(work, family.smoothness("l2", width))
+        assert bound / (2 * clip) < 1.001
+        records = rng.normal(size=(2000, size, width + 1))
+        records[..., :-1] /= np.linalg.norm(records[..., :-1], axis=-1, keepdims=True)
+        records[..., -1] = rng.choice([-1.0, 1.0], (2000, size))
+        other = records.copy()
+        other[:, 0, -1] *= -1
+        point = rng.normal(size=width) * 0.1
+        first, second = (work.sums(point, r.reshape(2000, -1)) for r in (records, other))
+        apart = np.linalg.norm(first - second, axis=1).max()
+        assert apart <= bound
+        worst = max(worst, apart / bound)
+    assert worst > 0.5
+    assert round_sensitivity(LocalRound(family, width, size, 1.0, "convex", 20.0), 0.25) > 2.5
+
+
+def test_gradients_are_clipped_exactly_and_on_the_lattice() -> None:
+    rng = np.random.default_rng(5)
+    work = LocalRound(hr.SquaredError(feature_norm=5.0, target=9.0), 40, 1, 0.25, "start", 1.0)
+    records = rng.normal(size=(300, 41))
+    sums = work.sums(rng.normal(size=40), records) * 2**20
+    assert (sums == np.rint(sums)).all()
+    sizes = np.array([sum(int(x) ** 2 for x in row) for row in sums])
+    assert max(sizes) <= (2**20 // 4) ** 2
+    assert max(sizes) > 0.999 * (2**20 // 4) ** 2
+
+
+@pytest.mark.parametrize("kind", ["independent", "blt", "root", "tree", "banded", "dense"])
+@pytest.mark.parametrize("trust", ["local", "central"])
+def test_the_compiled_path_agrees_for_every_factorisation(kind: Any, trust: Any) -> None:
+    game = hr.Replay(examples(40, 2, 3), SMALL)
+    spec = hr.OnlineSGD(
+        epsilon=8.0, trust=trust, factorisation=kind, step=1.0, average=0.8, momentum=0.5
+    )
+    plain, fast = (plays(spec, game, fused=fused) for fused in (False, True))
+    assert np.abs(plain - fast).max() < 2e-6 * np.abs(plain).max()
+    assert np.abs(plain).max() > 0.1
+
+
+def test_filters_over_many_rounds_equal_single_steps() -> None:
+    rng = np.random.default_rng(2)
+    for kind in ("blt", "root", "independent", "tree", "banded"):
+        factors = factorise(kind, 30)
+        for stream in (factors.encoder, factors.decoder):
+            vectors, state = rng.normal(size=(17, 4)), stream.start((4,))
+            state = stream.block(state, rng.normal(size=(9, 4)))[1]
+            whole, after = stream.block(state, vectors)
+            assert np.allclose(filtered(stream, state, vectors), whole, rtol=0, atol=1e-12)
+            found = memory_after(stream, state, vectors)
+            assert found.round == after.round
+            assert np.allclose(found.memory, after.memory, rtol=0, atol=1e-12)
+    assert FilterState(0, np.zeros(1)).round == 0
+
+
+def test_without_noise_it_is_gradient_descent_and_learns() -> None:
+    """Against a plain loop in numpy, with the mean gradient of all examples."""
+    records = examples(60, 4, 3)
+    game = hr.Replay(records, SMALL)
+    found = plays(hr.OnlineSGD(epsilon=inf, step=2.0), game)
+    point, family = np.zeros(3), SMALL.of
+    for at, own in enumerate(records):
+        assert np.allclose(found[at], point, atol=1e-4)
+        gradients = family.gradient(SMALL.examples(own), point)
+        point = point - 2.0 * gradients.reshape(-1, 3).mean(axis=0)
+    losses = [family.value(SMALL.examples(records), x).mean() for x in (np.zeros(3), found[-1, 0])]
+    assert losses[1] < 0.6 * losses[0]
+
+
+def test_averages_and_correlation_lower_the_noise() -> None:
+    """Independent noise, then correlated noise, then the average: each is closer to noiseless."""
+    game = hr.Replay(examples(200, 4, 3), SMALL)
+    common: dict[str, Any] = {"step": 0.5, "trust": "local"}
+    quiet = plays(hr.OnlineSGD(epsilon=inf, **common), game)
+    choices = ({"factorisation": "independent"}, {}, {"average": 0.9})
+    errors = [
+        np.mean(
+            [
+                ((plays(hr.OnlineSGD(2.0, 1e-3, **common, **c), game, s) - quiet)[-50:] ** 2).mean()
+                for s in range(3)
+            ]
+        )
+        for c in choices
+    ]
+    assert errors[0] > 3 * errors[1] > 1.2 * 3 * errors[2]
+
+
+def test_a_matched_factorisation_is_better_for_its_average_only() -> None:
+    usual, own = (factorise("blt", 300), matched(300, 0.95))
+    assert averaged_error(own, 0.95) < 0.9 * averaged_error(usual, 0.95)
+    assert own.scaled_errors().rms > usual.scaled_errors().rms
+    with pytest.raises(InvalidValue, match="average"):
+        hr.OnlineSGD(factorisation="matched").build(hr.Setting(2, 3, 10, family=SMALL))
+
+
+def curve(spec: Any, size: int = 5) -> Any:
+    setting = hr.Setting(20, 100, 1000, family=hr.Batch(hr.Logistic(), size))
+    return spec.build(setting).certificate.server.curve
+
+
+@pytest.mark.parametrize(
+    ("steps", "epsilon", "size", "true"),
+    [("start", 0.5, 5, 0.277), ("clipped", 0.5, 5, 1.89), ("clipped", 2.0, 10, 27.5)],
+)
+def test_published_noise_is_stated_with_its_real_cost(
+    steps: Any, epsilon: float, size: int, true: float
+) -> None:
+    spec = hr.OnlineSGD(epsilon, 1e-3, steps=steps, calibration="published")
+    assert curve(spec, size).epsilon(1e-3) == pytest.approx(true, rel=0.01)
+    assert curve(replace(spec, calibration="certified"), size).epsilon(1e-3) <= epsilon
+
+
+def test_the_certificate_says_what_it_assumes_and_protects_one_example() -> None:
+    built = hr.OnlineSGD(steps="smooth").build(hr.Setting(2, 1, 4, family=hill()))
+    server = built.certificate.server
+    text = {a.name: a.meaning for a in server.assumes}["DECLARED_SMOOTHNESS"]
+    assert "1-smooth, as declared" in text
+    assert server.unit.words() == "one of the 10 examples of one client in one round"
+    assert "(i,t,k)" in server.unit.formula()
+    plain = hr.OnlineSGD().build(hr.Setting(2, 3, 4, family=SMALL)).certificate.server
+    assert "DECLARED_SMOOTHNESS" not in {a.name for a in plain.assumes}
+
+
+PUBLISHED = "concave losses, noise for the published sensitivity"
+
+
+def test_an_audit_catches_the_published_sensitivity() -> None:
+    (case,) = (c for c in cases_of("online_sgd", hr.OnlineSGD()) if c.name == PUBLISHED)
+    row = AuditRow(case, examine(replace(case, runs=60)))
+    assert row.verdict == "violated"
+    assert row.finding.epsilon is not None
+    assert row.finding.epsilon > 3 * row.certified
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("choices", [{}, {"trust": "central"}, {"trust": "distributed"}])
+def test_every_verdict_of_the_audit_is_the_expected_one(choices: Any) -> None:
+    rows = [AuditRow(c, examine(c)) for c in cases_of("online_sgd", hr.OnlineSGD(**choices))]
+    assert all(row.passed for row in rows), [row.to_dict() for row in rows]
+
+
+def rising(params: Any, pair: Any) -> Any:
+    """A loss whose gradient is not a number where the model is 1 or larger."""
+    return pair[1] * params["x"] + 0.0 * (1.0 - params["x"]) ** 0.5
+
+
+def quartic(params: Any, pair: Any) -> Any:
+    return (params["x"] - pair[1]) ** 4
+
+
+def vector(params: Any, pair: Any) -> Any:
+    return params["x"] * pair[0]
+
+
+def line(family: Any, rounds: int = 12, target: float = -1.0) -> hr.Replay:
+    records = np.zeros((rounds, 2, 2))
+    records[..., 1] = target
+    return hr.Replay(records, family)
+
+
+def test_a_gradient_that_is_not_a_number_ends_the_game_before_anything_is_sent() -> None:
+    model = hr.Model(rising, {"x": 0.0}, features=(1,))
+    game = line(model)
+    for fused in (True, False):
+        with pytest.raises(InvalidValue, match="Nothing was released"):
+            hr.simulate(
+                hr.OnlineSGD(epsilon=inf, step=0.3).build(game.setting), game, 0, fused=fused
+            )
+
+
+def test_declared_constants_that_gradients_contradict_are_counted() -> None:
+    for smooth, count in ((12.0 * 4, 0), (0.5, 4)):
+        model = hr.Model(quartic, {"x": 0.0}, features=(1,), smooth=smooth, steepest=40.0)
+        game = line(model, 16)
+        spec = hr.OnlineSGD(epsilon=inf, steps="smooth", step=0.01)
+        study = hr.run(game, {"sgd": spec}, seeds=1)
+        assert study.results[0].figures["contradicted"][-1] == count
+    assert "contradicted" in str(study)
+
+
+def test_models_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(InvalidValue, match="one number"):
+        hr.Model(vector, {"x": [1.0, 2.0]}, features=(2,))
+    with pytest.raises(InvalidValue, match="tree of arrays"):
+        hr.Model(quartic, {"x": "one"}, features=(1,))
+    model = hr.Model(quartic, {"x": 0.0}, features=(1,))
+    with pytest.raises(InvalidValue, match="Expected parameters like those"):
+        model.vector({"x": [1.0, 2.0]})
+    with pytest.raises(InvalidValue, match="experts=3 to be 1, the weights"):
+        hr.OnlineSGD().build(hr.Setting(2, 3, 4, family=model))
+    built = hr.OnlineSGD().build(hr.Setting(2, 1, 4, family=model))
+    client: Any = built.client
+    sent = replace(built.server.open(NoNoise().server())[0], model=np.zeros(2))
+    with pytest.raises(InvalidValue, match="same model"):
+        client.receive(client.start(NoNoise().single("client", 0, 2)), sent)
+    with pytest.raises(InvalidValue, match="label"):
+        hr.Replay(np.full((1, 1, 5), 3.0), hr.convolutional((), (), image=(2, 2), classes=2))
+
+
+def test_what_is_not_true_of_a_loss_is_refused() -> None:
+    setting = hr.Setting(2, 1, 4, family=hr.Model(quartic, {"x": 0.0}, features=(1,)))
+    with pytest.raises(InvalidValue, match="declared smoothness"):
+        hr.OnlineSGD(steps="smooth").build(setting)
+    bowl = hr.Model(quartic, {"x": 0.0}, features=(1,), smooth=1.0, steepest=2.0, convex=True)
+    with pytest.raises(InvalidValue, match="need not be convex"):
+        hr.OnlineSGD(steps="convex", clip=1.0).build(replace_family(setting, bowl))
+    with pytest.raises(InvalidValue, match="convex"):
+        hr.OnlineSGD(steps="convex").build(replace_family(setting, hill().of))
+    with pytest.raises(Unsupported, match="CrossEntropy"):
+        hr.OnlineSGD().build(replace_family(setting, hr.Batch(hr.CrossEntropy(), 2)))
+    with pytest.raises(InvalidValue, match="horizon"):
+        hr.OnlineSGD(factorisation=factorise("root", 3)).build(setting)
+
+
+def replace_family(setting: hr.Setting, family: Any) -> hr.Setting:
+    return replace(setting, family=family)
+
+
+def test_trained_models_have_no_regret_and_their_loss_is_shown() -> None:
+    model = hr.convolutional((), (4,), image=(2, 2), classes=2)
+    rng = np.random.default_rng(1)
+    records = rng.random((10, 2, 2, 5))
+    records[..., -1] = records[..., 0] > 0.5
+    game = hr.Replay(records.reshape(10, 2, -1), hr.Batch(model, 2))
+    assert game.setting.experts == model.weights == 4 * 4 + 4 + 4 * 2 + 2
+    recorder = Recorder(game.setting)
+    built = hr.OnlineSGD(trust="central").build(game.setting)
+    result = recorder.result("", 0, hr.simulate(built, game, 0, sinks=[recorder]))
+    assert np.isnan(result.regret).all()
+    assert result.comparators == {}
+    study = hr.run(game, {"sgd": hr.OnlineSGD()}, seeds=1)
+    assert "loss" in str(study).splitlines()[1]
+    assert "regret" not in str(study)
+    assert built.fingerprint() == hr.OnlineSGD(trust="central").build(game.setting).fingerprint()
+    first = model.value(records[0, 0], model.start)
+    assert np.allclose(first, [model.loss(model.params, model.example(r)) for r in records[0, 0]])
+    right = model.right(records[0, 0], model.start)
+    scores = [model.scores(model.params, r[:-1].reshape(2, 2)) for r in records[0, 0]]
+    assert right.tolist() == [
+        int(np.argmax(s)) == r[-1] for s, r in zip(scores, records[0, 0], strict=True)
+    ]
+
+
+def test_nothing_but_models_needs_jax() -> None:
+    """Everything but training works where JAX is missing, and training says how to get it."""
+    code = """
+import sys
+sys.modules["jax"] = None
+import hedgerow as hr
+family = hr.Batch(hr.Logistic(), 2)
+built = hr.OnlineSGD().build(hr.Setting(2, 3, 4, family=family))
+print(built.certificate.server.curve.words())
+learner = hr.Learner(hr.OnlineSGD(), clients=2, experts=3, horizon=4, family=family)
+learner.predict()
+try:
+    learner.observe([[0.0, 0, 0, 1, 0, 0, 0, 1]] * 2)
+except hr.Unsupported as error:
+    print(error)
+"""
+    found = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+    assert "epsilon = 1" in found
+    assert "pip install hedgerow[learning]" in found
+
+
+def test_the_concave_loss_is_concave() -> None:
+    assert concave({"x": 3.0}, (0.0, 2.0)) == 6.0 - 4.5
