@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from math import log
+from typing import Any
 
 import numpy as np
 import pytest
@@ -131,14 +132,18 @@ def test_best_step_of_the_lemma_follows_the_theorem() -> None:
         )
 
     assert best(8000) / best(1000) == pytest.approx(0.5, abs=0.06)
-    sizes = dict(width=100, clients=20, examples=5, epsilon=2.0, delta=1e-3)
+    sizes: dict[str, Any] = {
+        "width": 100,
+        "clients": 20,
+        "examples": 5,
+        "epsilon": 2.0,
+        "delta": 1e-3,
+    }
     orders = [printed_order("IV.10", rounds=rounds, **sizes).start for rounds in (1000, 8000)]
     grown = (log(8000) / log(1000)) ** (2 / 3)
     assert orders[1] / orders[0] == pytest.approx(grown / 4)
 
 
 def test_orders_are_named() -> None:
-    with pytest.raises(InvalidValue, match="IV.10"):
-        printed_order(
-            "IV.9", rounds=9, width=1, clients=1, examples=1, epsilon=1.0, delta=0.1
-        )
+    with pytest.raises(InvalidValue, match=r"IV\.10"):
+        printed_order("IV.9", rounds=9, width=1, clients=1, examples=1, epsilon=1.0, delta=0.1)

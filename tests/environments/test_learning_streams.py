@@ -20,7 +20,7 @@ from hedgerow.environments.recorded.mnist import FILES, read_idx, split
 from hedgerow.evaluation.best_point import best_point
 from hedgerow.evaluation.round_regret import RoundRegret, round_optima
 
-SMALL: dict[str, Any] = dict(clients=2, features=3, examples=2, horizon=CHUNK + 9)
+SMALL: dict[str, Any] = {"clients": 2, "features": 3, "examples": 2, "horizon": CHUNK + 9}
 GAMES: tuple[Any, ...] = (
     hr.FederatedSynthetic(**SMALL),
     hr.FederatedSynthetic(**SMALL, scaling="fixed", scale=4.0),
@@ -103,7 +103,7 @@ def test_the_concept_rotates() -> None:
     assert directions == pytest.approx(np.array([[1, 0], [0, 1], [-1, 0]]), abs=1e-12)
     features, labels = game.draw(np.random.default_rng(0), plan, np.full(100, 0.25), 20)
     chance = 1 / (1 + np.exp(-game.strength * features[..., 1]))
-    expected = int(round(float(chance[chance > 0.5].sum())))
+    expected = round(float(chance[chance > 0.5].sum()))
     hits = int((labels[chance > 0.5] > 0).sum())
     count = int((chance > 0.5).sum())
     assert binomtest(hits, count, expected / count).pvalue > 0.01
@@ -164,7 +164,10 @@ def test_accuracy_of_batches_and_on_test_data() -> None:
     assert online.curve().tolist() == [0.5, 0.5]
     test = np.array([[1.0, 1.0], [1.0, -1.0], [-1.0, -1.0], [0.5, 1.0]])
     family = hr.Logistic(radius=9.0)
-    right, loss = TestAccuracy(family, lambda seed: test), TestLoss(family, lambda seed: test[seed:])
+    right, loss = (
+        TestAccuracy(family, lambda seed: test),
+        TestLoss(family, lambda seed: test[seed:]),
+    )
     points = np.array([[[1.0]], [[1.0]], [[-2.0]]])
     for measure in (right, loss):
         measure.marks = (1, 3)

@@ -58,9 +58,18 @@ class Pretended:
         empty = np.zeros(len(self.rounds))
         return [
             RunResult(
-                label=name, seed=seed, rounds=self.rounds, loss=empty, regret=empty,
-                own_best_regret=0.0, switches=0.0, exchanges=0, uploaded_scalars=0,
-                uploaded_bytes=0, broadcast_scalars=0, broadcast_bytes=0,
+                label=name,
+                seed=seed,
+                rounds=self.rounds,
+                loss=empty,
+                regret=empty,
+                own_best_regret=0.0,
+                switches=0.0,
+                exchanges=0,
+                uploaded_scalars=0,
+                uploaded_bytes=0,
+                broadcast_scalars=0,
+                broadcast_bytes=0,
                 figures={
                     measure: np.full(len(self.rounds), value(name, seed))
                     for measure, value in self.figures.items()
@@ -77,7 +86,7 @@ def pretended_losses(worse: float) -> Any:
     def loss(name: str, seed: int) -> float:
         if name in figure3.specs(2.0) and name.startswith("no noise"):
             return 0.15 + 0.01 * seed
-        method = name.split("/")[0].split(",")[0]
+        method = name.split("/", maxsplit=1)[0].split(",", maxsplit=1)[0]
         found = EXCESS.get(method, 0.025) * (worse if method == "BLT" else 1.0)
         found *= 0.4 if "averaged" in name else 1.0
         found *= 0.8 if name.endswith(figure3.CERTIFIED) else 1.0
@@ -132,8 +141,14 @@ def test_printed_noise_of_figure_3_costs_less_than_it_claims() -> None:
 
 
 ACCURATE = {
-    figure4.NONE: 0.96, figure4.INDEPENDENT: 0.5, figure4.TREE: 0.6, figure4.BLT: 0.75,
-    figure4.AVERAGED: 0.9, figure4.DISTRIBUTED: 0.94, figure4.OPTIMAL: 0.9, figure4.ROOT: 0.9,
+    figure4.NONE: 0.96,
+    figure4.INDEPENDENT: 0.5,
+    figure4.TREE: 0.6,
+    figure4.BLT: 0.75,
+    figure4.AVERAGED: 0.9,
+    figure4.DISTRIBUTED: 0.94,
+    figure4.OPTIMAL: 0.9,
+    figure4.ROOT: 0.9,
 }
 
 
@@ -185,7 +200,10 @@ def test_an_interrupted_reproduction_resumes(tmp_path: Path) -> None:
     def run() -> Any:
         noted.clear()
         return reproduce(
-            experiment, quick=False, out=tmp_path / "run", workers=1,
+            experiment,
+            quick=False,
+            out=tmp_path / "run",
+            workers=1,
             progress=lambda name, done, total: noted.append(done),
         )
 

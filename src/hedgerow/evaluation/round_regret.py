@@ -63,7 +63,9 @@ def round_optima(environment: Environment, seed: int, tolerance: float = TOLERAN
     setting, state, found = environment.setting, environment.start(seed), []
     for _ in range(setting.rounds):
         block, state = environment.block(state, 1, None)
-        taking_part = block.losses[0] if block.present is None else block.losses[0][block.present[0]]
+        taking_part = (
+            block.losses[0] if block.present is None else block.losses[0][block.present[0]]
+        )
         found.append(
             best_point(setting.family, setting.experts, lambda r=taking_part: [r], tolerance)
         )

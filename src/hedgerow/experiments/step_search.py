@@ -22,6 +22,7 @@ from hedgerow.algorithms.correlated.kinds import Kind, factorise
 from hedgerow.core.batch import Batch
 from hedgerow.core.lattice import Array
 from hedgerow.environments.drawn.federated import FederatedSynthetic
+from hedgerow.environments.drawn.generated import generator
 
 GRID = tuple(round(0.05 * 2 ** (k / 2), 3) for k in range(22))  # 0.05 to 72
 SEEDS = (1000, 1001)  # data
@@ -46,10 +47,10 @@ class Trial:
 
 @lru_cache(maxsize=16)
 def _decoded(kind: Kind, rounds: int, width: int, seed: int) -> Array:
-    """Noise of running sums, for a sensitivity and a multiplier of 1; common draws for all kinds."""
+    """Noise of running sums for a sensitivity and a multiplier of 1; kinds share draws."""
     factors = factorise(kind, rounds)
     decoding = factors.decoding()
-    drawn = np.random.default_rng(seed).standard_normal((decoding.shape[1], width))
+    drawn = generator(seed, 4).standard_normal((decoding.shape[1], width))
     return (factors.sensitivity() * (decoding @ drawn)).astype(np.float32)
 
 
@@ -83,7 +84,10 @@ def final_losses(
         trail = keep * trail + (1 - keep) * model
         if r in ends:
             shown = trail / (1 - keep**r)
-            parts = [_log_loss(shown[k : k + 64] @ signed.T).mean(axis=1) for k in range(0, len(trials), 64)]
+            parts = [
+                _log_loss(shown[k : k + 64] @ signed.T).mean(axis=1)
+                for k in range(0, len(trials), 64)
+            ]
             found.append(np.concatenate(parts))
         block, state = game.block(state, 1, None)
         examples = family.examples(block.losses[0])
@@ -117,7 +121,9 @@ def best_steps(game: FederatedSynthetic, methods: dict[str, Trial]) -> dict[str,
     True
     """
     trials = [
-        Trial(step, m.kind, m.multiplier, m.average, m.local) for m in methods.values() for step in GRID
+        Trial(step, m.kind, m.multiplier, m.average, m.local)
+        for m in methods.values()
+        for step in GRID
     ]
     total = np.zeros(len(trials))
     for seed in SEEDS:

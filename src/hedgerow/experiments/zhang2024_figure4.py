@@ -2,8 +2,8 @@
 
 Ten clients, half of the images random, half by digit; each client sees each of its images once.
 
-*Printed.* Local steps with gradients clipped to norm 1, tau = 5 and 10, noise of Lemma IV.8, the last
-model. The paper gives no clipping norm and no steps. Its sensitivity 2 B_g / tau does not hold for
+*Printed.* Local steps with gradients clipped to norm 1, tau = 5 and 10, noise of Lemma IV.8, the
+last model. The paper gives no clipping norm and no steps. Its sensitivity 2 B_g / tau does not hold for
 networks, even if gradients are clipped: an image moves all later local steps of its round. The true
 sensitivity is tau times as large, so the printed noise costs far more than epsilon = 2. The
 certificate says how much.
@@ -95,8 +95,7 @@ def _certified(model: str, quick: bool = False) -> StudyConfig:
     if model == "small" and not quick:
         steps = {**steps, OPTIMAL: steps[AVERAGED], ROOT: steps[AVERAGED]}
     entries = tuple(
-        Entry(name, _spec(name, step, "start", "certified"))
-        for name, step in steps.items()
+        Entry(name, _spec(name, step, "start", "certified")) for name, step in steps.items()
     )
     title = f"MNIST, certified ({EPSILON:g}, {DELTA:g}), {model} network"
     return StudyConfig(title, MNIST(model=model), entries, seeds=1 if quick else 3)  # pyright: ignore
@@ -160,8 +159,7 @@ def draw(done: Studies, path: Path) -> None:
     if shown:
         costs = {name: spent(study.algorithms[BLT]) for name, study in shown.items()}
         panels = {
-            f"{name}, real epsilon {costs[name]:.1f}": runs
-            for name, runs in _panels(shown).items()
+            f"{name}, real epsilon {costs[name]:.1f}": runs for name, runs in _panels(shown).items()
         }
         title = "MNIST, printed noise, claimed (2, 1e-3): the real cost is far larger"
         plot_measure(panels, "test accuracy", sibling(path, "printed"), title, note)

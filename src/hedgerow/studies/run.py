@@ -90,7 +90,9 @@ def run_one(
         environment.setting,
         switches=switches,
         replay=None if sees_plays else partial(_blocks, environment, seed),
-        best=None if sees_plays or not _hashable(environment) else partial(_best, environment, seed),
+        best=None
+        if sees_plays or not _hashable(environment)
+        else partial(_best, environment, seed),
     )
     measures = all_measures(algorithm, environment)
     for measure in measures:

@@ -180,7 +180,9 @@ def dynamic_bound(facts: LossFacts, run: LearningRun, factors: Factorisation) ->
 
 
 def _change(facts: LossFacts, run: LearningRun) -> float:
-    return (12 * facts.smoothness + facts.alpha * facts.mu) * run.change / facts.alpha**2 / run.rounds
+    return (
+        (12 * facts.smoothness + facts.alpha * facts.mu) * run.change / facts.alpha**2 / run.rounds
+    )
 
 
 def independent_bound(facts: LossFacts, run: LearningRun) -> RegretTerms:
@@ -263,9 +265,7 @@ def static_bound(
         expect(0 < theta < limit - run.step, "theta", theta, f"in (0, {limit - run.step:g})")
         return at(theta)
     room = limit - run.step
-    found = minimize_scalar(
-        lambda x: at(room * x).total, bounds=(1e-9, 1 - 1e-9), method="bounded"
-    )
+    found = minimize_scalar(lambda x: at(room * x).total, bounds=(1e-9, 1 - 1e-9), method="bounded")
     return at(room * float(found.x))
 
 
@@ -288,7 +288,9 @@ def best_step(bound: Callable[[float], float], limit: float) -> float:
     """
     positive("limit", limit)
     found = minimize_scalar(
-        lambda x: bound(limit * 2.0**x), bounds=(-60.0, 0.0), method="bounded",
+        lambda x: bound(limit * 2.0**x),
+        bounds=(-60.0, 0.0),
+        method="bounded",
         options={"xatol": 1e-9},
     )
     step = limit * 2.0 ** float(found.x)

@@ -68,9 +68,7 @@ class LabelledStreams(Chunked):
         records = self._records(generator(seed, _CHUNK, index), plan, times, self.examples)
         return records.reshape(CHUNK, self.clients, -1)
 
-    def _records(
-        self, rng: np.random.Generator, plan: Any, times: Array, count: int
-    ) -> Array:
+    def _records(self, rng: np.random.Generator, plan: Any, times: Array, count: int) -> Array:
         features, labels = self.draw(rng, plan, times, count)
         return np.concatenate([features, labels[..., None]], axis=-1)
 
@@ -80,7 +78,7 @@ class FederatedSynthetic(LabelledStreams):
     """Clients with different features and labels: synthetic(alpha, beta) of FedProx, two classes.
 
     Client k has its own linear classifier and its own mean of features. With u ~ N(0, alpha) and
-    B ~ N(0, beta), standard deviations as in the FedProx code: weights ~ N(u, 1), offsets ~ N(u, 1),
+    B ~ N(0, beta), standard deviations as in the FedProx code: weights and offsets ~ N(u, 1),
     mean ~ N(B, 1), and features ~ N(mean, variances j^(-1.2)). The label is the class with the
     larger score, written as -1 or 1. All rounds have the same law. It brings loss and accuracy on
     5000 test examples of all clients.
@@ -203,7 +201,7 @@ class DriftingExamples(LabelledStreams):
     --------
     >>> import hedgerow as hr
     >>> game = hr.DriftingExamples(clients=5, features=3, examples=16, horizon=20)
-    >>> study = hr.run(game, {"open": hr.GradientDescent()}, seeds=2)
+    >>> study = hr.run(game, {"open": hr.OnlineSGD(epsilon=2.0)}, seeds=2)
     >>> sorted(study["open"].results[0].figures)
     ['accuracy', 'dynamic regret']
     """

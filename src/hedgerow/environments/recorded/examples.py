@@ -208,8 +208,7 @@ class RecordedExamples(_Examples):
 
     Examples
     --------
-    >>> from math import prod
-from pathlib import Path
+    >>> from pathlib import Path
     >>> from tempfile import mkdtemp
     >>> import hedgerow as hr
     >>> file = Path(mkdtemp()) / "examples.csv"
@@ -263,7 +262,7 @@ from pathlib import Path
 
 
 def read_examples(path: Path) -> Array:
-    """Return examples (rounds, clients, count, features + 1); clients in the order of their names."""
+    """Return examples (rounds, clients, count, features + 1); clients are sorted by name."""
     table = read_table(path)
     target = next((name for name in TARGETS if name in table), None)
     for column, found in (("round", "round" in table), ("client", "client" in table)):
@@ -287,7 +286,8 @@ def read_examples(path: Path) -> Array:
     if len(wrong):
         when, which = divmod(int(wrong[0]), len(clients))
         raise InvalidValue(
-            f"Client {clients[which].item()!r} has {sizes[wrong[0]]} examples in round {when} of {path}. "
+            f"Client {clients[which].item()!r} has {sizes[wrong[0]]} examples in round {when} of "
+            f"{path}. "
             f"Every client needs the same number in every round, at least one; client "
             f"{clients[0].item()!r} has {size} in round 0."
         )

@@ -162,7 +162,7 @@ def split(labels: np.ndarray, seed: int) -> list[np.ndarray]:
 
 
 def load(part: Literal["train", "test"]) -> tuple[np.ndarray, np.ndarray]:
-    """Return images (count, 784) and labels (count,), as bytes; a file is read once in a process."""
+    """Return images (count, 784) and labels (count,), as bytes; files are read once."""
     names = (FILES[f"{part} images"], FILES[f"{part} labels"])
     paths = [find_any((f"{name}.gz", name), SOURCE) for name in names]
     return _load(*paths, *(path.stat().st_mtime_ns for path in paths))
@@ -176,8 +176,8 @@ def _load(
     pixels, digits = read_idx(images), read_idx(labels)
     if pixels.shape[1:] != (SIDE, SIDE) or digits.shape != pixels.shape[:1]:
         raise InvalidValue(
-            f"Expected images of {SIDE} x {SIDE} pixels in {images} and as many labels in {labels}, "
-            f"got shapes {pixels.shape} and {digits.shape}."
+            f"Expected images of {SIDE} x {SIDE} pixels in {images} and as many labels in "
+            f"{labels}, got shapes {pixels.shape} and {digits.shape}."
         )
     if digits.size and digits.max() >= DIGITS:
         raise InvalidValue(f"Expected digits 0 to 9 in {labels}, got {int(digits.max())}.")
