@@ -3,8 +3,8 @@
 20 clients with 5 examples in each of 1000 rounds, 100 features, synthetic(0.1, 0.1) of FedProx with
 two classes, (0.5, 1e-3) and (2, 1e-3), local trust. Features have norm 1, so gradients have norm at
 most B_g = 1 without clipping, L = 1/4, and local steps of at most 2 / L keep the printed
-sensitivity (`proofs/online_sgd.md`). Step sizes are not in the paper: `step_search` finds them for every method
-on other data, with one grid.
+sensitivity (`proofs/online_sgd.md`). Step sizes are not in the paper: `step_search` finds them for
+every method on other data, with one grid.
 
 What is compared is the excess: the loss on test data, as a mean over the last 8 % of the rounds,
 minus that of the tuned run without noise that takes its gradients in the same way, on the same
@@ -14,9 +14,10 @@ Printed noise (zero-concentrated DP) and certified noise (the exact Gaussian cur
 guarantee here; the printed noise really costs less than epsilon.
 
 In the printed setting a round has 100 examples in 100 dimensions. They can be separated, so the
-best loss of a round is 0, is not attained, and the dynamic regret is the loss itself; C_R and Assumption
-IV.4 have no meaning. So we add a stream with 10 features whose concept rotates. There the best
-model of a round has a loss, and the bound of Lemma IV.9 is a number beside the measured regret.
+best loss of a round is 0, is not attained, and the dynamic regret is the loss itself; C_R and
+Assumption IV.4 have no meaning. So we add a stream with 10 features whose concept rotates. There
+the best model of a round has a loss, and the bound of Lemma IV.9 is a number beside the measured
+regret.
 """
 
 from __future__ import annotations

