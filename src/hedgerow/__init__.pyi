@@ -51,6 +51,8 @@ from .environments.drawn.drifting import Drifting as Drifting
 from .environments.drawn.examples import Classification as Classification
 from .environments.drawn.examples import HiddenDirection as HiddenDirection
 from .environments.drawn.examples import Regression as Regression
+from .environments.drawn.federated import DriftingExamples as DriftingExamples
+from .environments.drawn.federated import FederatedSynthetic as FederatedSynthetic
 from .environments.drawn.forecasts import ClassForecasts as ClassForecasts
 from .environments.drawn.heterogeneous import Heterogeneous as Heterogeneous
 from .environments.drawn.realizable import Halving as Halving
@@ -67,12 +69,15 @@ from .environments.hard.columns import ConsensusColumns as ConsensusColumns
 from .environments.hard.columns import SignEstimation as SignEstimation
 from .environments.hard.oblivious import CommonCoins as CommonCoins
 from .environments.hard.oblivious import HiddenExpert as HiddenExpert
+from .environments.recorded.examples import ClientData as ClientData
+from .environments.recorded.examples import RecordedExamples as RecordedExamples
 from .environments.recorded.flusight import FluSight as FluSight
 from .environments.recorded.forecasts import Forecasts as Forecasts
 from .environments.recorded.forecasts import forecast_losses as forecast_losses
 from .environments.recorded.hospitals import Hospitals as Hospitals
 from .environments.recorded.losses import Recorded as Recorded
 from .environments.recorded.losses import RecordedArray as RecordedArray
+from .environments.recorded.mnist import MNIST as MNIST
 from .environments.recorded.movielens import MovieLensGenres as MovieLensGenres
 from .environments.registry import ENVIRONMENTS as ENVIRONMENTS
 from .environments.wrappers.absent import Absent as Absent

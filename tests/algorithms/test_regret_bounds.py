@@ -190,6 +190,7 @@ def test_every_environment_is_named_for_what_it_is() -> None:
         "bernoulli",
         "class_forecasts",
         "classification",
+        "federated_synthetic",
         "gap_ladder",
         "gaussian_softmax",
         "heterogeneous",
@@ -203,7 +204,8 @@ def test_every_environment_is_named_for_what_it_is() -> None:
     wrappers = {"absent", "delayed", "sleeping"}
     for name, kind in ENVIRONMENTS.items():
         if kind.__module__.startswith("hedgerow.") and name not in wrappers:
-            environment = kind("losses.csv") if name == "recorded" else kind()
+            files = ("recorded", "recorded_examples")
+            environment = kind("losses.csv") if name in files else kind()
             assert environment.traits.adversary == (
                 "stochastic" if name in drawn else "adaptive" if name in reacting else "oblivious"
             )

@@ -27,17 +27,11 @@ from hedgerow.environments.registry import ENVIRONMENTS
 
 FRAME: dict[str, Any] = {"clients": 3, "experts": 5, "horizon": 64}
 AROUND = ("absent", "delayed", "sleeping")
-# points, not experts: test_examples.py
+# points, not experts: test_examples.py, test_learning_streams.py
 EXAMPLES = ("class_forecasts", "classification", "hidden_direction", "regression")
-NOT_DRAWN = (
-    "flusight",
-    "forecasts",
-    "hospitals",
-    "movielens_genres",
-    "recorded",
-    *AROUND,
-    *EXAMPLES,
-)
+LEARNING = ("drifting_examples", "federated_synthetic", "mnist", "recorded_examples")
+FILES = ("flusight", "forecasts", "hospitals", "movielens_genres", "recorded")
+NOT_DRAWN = (*FILES, *AROUND, *EXAMPLES, *LEARNING)
 DRAWN = [
     name
     for name, kind in ENVIRONMENTS.items()

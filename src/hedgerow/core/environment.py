@@ -51,6 +51,7 @@ class Traits:
     * `fresh`: every seed draws new data. Otherwise seeds count as runs on the same data.
     * `best_loss`: some expert never loses more than this, on average over clients; None: unknown.
       Some regret bounds need it.
+    * `moving`: the best point changes from round to round, so the table shows dynamic regret, too.
     * `why_no_sums`: for an environment with `sums`, why sums cannot be drawn with these parameters.
     * `origins` say where features come from, for errors.
     """
@@ -59,6 +60,7 @@ class Traits:
     sees_plays: bool = False
     features: frozenset[Feature] = frozenset()
     fresh: bool = False
+    moving: bool = False
     why_no_sums: str | None = None
     origins: tuple[tuple[Feature, str], ...] = ()
     best_loss: float | None = None

@@ -98,6 +98,9 @@ class Experiment:
         `{id}-something.png` (`pictures.sibling`); all of them are shown.
     data
         The files that the experiment needs, each with the address where it can be obtained.
+    resumable
+        Whether every finished result is kept while the experiment runs, so that an interrupted one
+        goes on where it stopped when it is started again: for experiments of many hours.
     """
 
     id: str
@@ -107,6 +110,7 @@ class Experiment:
     judge: Callable[[Studies], Verdict]
     draw: Callable[[Studies, Path], None]
     data: tuple[tuple[str, str], ...] = ()
+    resumable: bool = False
 
 
 def spent(algorithm: Algorithm) -> float:

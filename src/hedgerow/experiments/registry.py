@@ -29,6 +29,8 @@ EXPERIMENTS: Registry[Experiment] = Registry(
         "near-realizable": "hedgerow.experiments.near_realizable:EXPERIMENT",
         "prior-work": "hedgerow.experiments.prior_work:EXPERIMENT",
         "oco-ball": "hedgerow.experiments.oco_ball:EXPERIMENT",
+        "zhang2024-figure3": "hedgerow.experiments.zhang2024_figure3:EXPERIMENT",
+        "zhang2024-figure4": "hedgerow.experiments.zhang2024_figure4:EXPERIMENT",
     },
 )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, field, replace
@@ -21,6 +22,8 @@ from hedgerow.experiments.experiment import Experiment, Verdict
 from hedgerow.studies.run import run_study
 from hedgerow.studies.storage.folder import fresh_folder, write_study
 from hedgerow.studies.storage.identity import Table, identity
+from hedgerow.studies.storage.results import ResultStore
+from hedgerow.studies.storage.unfinished import RUNS
 
 Status = Literal["ran", "quick", "no-data", "error"]
 Progress = Callable[[str, int, int], None]
@@ -129,13 +132,15 @@ def _reproduce(
             "quick": quick,
             "identity": {**now, "data": data},
         }
+        kept = _kept_results(experiment, out, origin) if experiment.resumable else None
         for name, config in configs.items():
             note = (
                 None
                 if progress is None
                 else (lambda done, total, name=name: progress(name, done, total))
             )
-            studies[name] = run_study(config, workers=workers, progress=note)
+            store = None if kept is None else _store(kept / name)
+            studies[name] = run_study(config, workers=workers, progress=note, store=store)
             (folder.path / name).mkdir()
             write_study(studies[name], folder.path / name, folder.final / name, now["losses"][name])
         verdict = experiment.judge(studies)
@@ -160,7 +165,21 @@ def _reproduce(
             "seconds": perf_counter() - began,
         }
         (folder.path / ORIGIN).write_text(tomli_w.dumps(origin), encoding="utf-8")
+    if kept is not None:
+        shutil.rmtree(kept, ignore_errors=True)
     return outcome
+
+
+def _kept_results(experiment: Experiment, out: Path | None, origin: Table) -> Path:
+    """The hidden folder of an interrupted reproduction: its name says what results depend on."""
+    known = json.dumps(origin, sort_keys=True, default=str)
+    key = hashlib.sha256(known.encode()).hexdigest()[:16]
+    return (RUNS if out is None else out.parent) / f".{experiment.id}.{key}.results"
+
+
+def _store(folder: Path) -> ResultStore:
+    folder.mkdir(parents=True, exist_ok=True)
+    return ResultStore(folder)
 
 
 @dataclass(frozen=True)

@@ -19,9 +19,9 @@ from hedgerow.core.transcript import Everything
 from hedgerow.core.validate import at_least
 from hedgerow.engines.simulate import BLOCK_ELEMENTS, Player, simulate_together
 from hedgerow.engines.summed import what_instead, why_not_by_sums
-from hedgerow.environments.measures import measures_of
 from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.evaluation.recorder import Recorder, RunResult
+from hedgerow.evaluation.round_regret import all_measures
 from hedgerow.studies.config import Entry, StudyConfig, with_alone
 from hedgerow.studies.storage.results import Kept, Pair, ResultStore, message_rows
 from hedgerow.studies.study import Study
@@ -102,9 +102,10 @@ def run_together(
     recorders, measured, kept = [], [], []
     for entrant in entrants:
         recorders.append(Recorder(environment.setting, switches=entrant.switches, replay=replay))
-        measured.append(measures_of(entrant.algorithm, environment))
+        measured.append(all_measures(entrant.algorithm, environment))
         for measure in measured[-1]:
             measure.marks = recorders[-1].marks
+            measure.begin(seed)
         kept.append([Everything()] if keep else [])
     sinks = zip(recorders, measured, kept, strict=True)
     together = [

@@ -20,8 +20,8 @@ from hedgerow.core.setting import LOSSES, Setting
 from hedgerow.core.validate import nearest
 from hedgerow.environments.adversaries import bound_for, covered, good_enough, holds_for
 from hedgerow.environments.hard.lower_bounds import hidden_expert_regret
-from hedgerow.environments.measures import measures_of
 from hedgerow.evaluation.recorder import BEST_EXPERT, MEAN_EXPERT, RunResult
+from hedgerow.evaluation.round_regret import all_measures
 from hedgerow.evaluation.statistics import Estimate
 from hedgerow.evaluation.summary import Stream, SummaryRow, bound_words, summarise, summary_text
 from hedgerow.records.schema import STAMP
@@ -153,7 +153,7 @@ class Study:
         return {
             measure.name: measure.meaning
             for e in self.config.algorithms
-            for measure in measures_of(self.algorithms[e.label], self.config.environment_of(e))
+            for measure in all_measures(self.algorithms[e.label], self.config.environment_of(e))
         }
 
     def streams(self) -> dict[str, Stream]:

@@ -110,7 +110,7 @@ class Shortened(Measure):
 
     name: ClassVar[str] = "clipped"
     meaning: ClassVar[str] = "share of gradients at the played points that are longer than the clip"
-    figure: ClassVar[Literal["total", "mean"]] = "mean"
+    figure: ClassVar[Literal["total", "mean", "last"]] = "mean"
 
     def __init__(self, family: Family, clip: float, norm: Norm = "l2") -> None:
         super().__init__()

@@ -1,0 +1,302 @@
+"""Your own examples by client and round, for online learning: arrays, or a CSV or Parquet file.
+
+A file has the columns `round`, `client` and `target` (or `label`), and one column for every
+feature. All clients have the same number of rows in every round, at least one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from math import prod
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from hedgerow.core.batch import Batch
+from hedgerow.core.block import Block
+from hedgerow.core.convex import Huber, Logistic, SquaredError
+from hedgerow.core.environment import Environment, fingerprint_of
+from hedgerow.core.errors import InvalidValue
+from hedgerow.core.lattice import Array
+from hedgerow.core.losses import Family, require_family
+from hedgerow.core.measure import Measure
+from hedgerow.core.setting import Setting
+from hedgerow.core.validate import at_least, expect
+from hedgerow.environments.measures import TestAccuracy, TestLoss
+from hedgerow.environments.recorded.data import find
+from hedgerow.environments.recorded.losses import read_table
+
+Labelled = tuple[Array, Array]
+TARGETS = ("target", "label")
+
+
+class _Examples(Environment):
+    """Replays records (rounds, clients, numbers) of several examples each."""
+
+    records: Array
+
+    @property
+    def setting(self) -> Setting:
+        rounds, clients, numbers = self.records.shape
+        family = self._batch()
+        return Setting(clients, family.point_width(numbers), rounds, family=family)
+
+    def _batch(self) -> Batch:
+        raise NotImplementedError
+
+    def start(self, seed: int) -> int:
+        del seed
+        return 0
+
+    def block(self, state: int, rounds: int, past_plays: np.ndarray | None) -> tuple[Block, int]:
+        del past_plays
+        return Block.of(self.records[state : state + rounds]), state + rounds
+
+    def fingerprint(self) -> str:
+        return fingerprint_of(self.records, repr(self._batch()))
+
+
+@dataclass(frozen=True, eq=False)
+class ClientData(_Examples):
+    """Your own examples, in the order in which each client sees them.
+
+    Parameters
+    ----------
+    data
+        Features and targets of every client: a dict or a list of pairs of arrays. Features have
+        shape (count, ...), targets (count,). In every round each client uses its next examples;
+        none is used twice.
+    loss
+        The loss family of one example: `hr.Logistic(...)` (labels -1 and 1),
+        `hr.SquaredError(...)`, `hr.Huber(...)`, or a model `hr.Model(...)`.
+    examples
+        How many examples every client uses in a round. Default: 1.
+    horizon
+        The number of rounds. None (default): as many as the client with the fewest examples has.
+    test
+        Features and targets to measure the model on, or None.
+    clip
+        Whether to move features and targets into the range that the loss declares; `moved` counts
+        them. Default: False, and an example outside is an error.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hedgerow as hr
+    >>> rng = np.random.default_rng(0)
+    >>> def client(count):
+    ...     features = rng.uniform(-0.5, 0.5, (count, 3))
+    ...     return features, np.where(features[:, 0] > 0, 1.0, -1.0)
+    >>> game = hr.ClientData({"north": client(20), "south": client(25)}, hr.Logistic(), examples=2)
+    >>> game.setting.clients, game.setting.horizon, game.unused
+    (2, 10, 5)
+    """
+
+    data: Mapping[Any, Labelled] | Sequence[Labelled] = field(repr=False)
+    loss: Family
+    examples: int = 1
+    horizon: int | None = None
+    test: Labelled | None = field(default=None, repr=False)
+    clip: bool = False
+
+    def __post_init__(self) -> None:
+        require_family(self.loss)
+        at_least("examples", self.examples, 1)
+        named = _named(self.data)
+        if not named:
+            raise InvalidValue("Expected the examples of at least one client.")
+        rows = {name: _rows(f"client {name!r}", pair) for name, pair in named.items()}
+        first = next(iter(rows))
+        for name, own in rows.items():
+            if own.shape[1] != rows[first].shape[1]:
+                raise InvalidValue(
+                    f"Client {name!r} has {own.shape[1] - 1} features, but client {first!r} has "
+                    f"{rows[first].shape[1] - 1}. All clients need the same features."
+                )
+        if self.horizon is not None:
+            at_least("horizon", self.horizon, 1)
+        needed = self.examples * (self.horizon or 1)
+        for name, own in rows.items():
+            if len(own) < needed:
+                have = f"has {len(own)} examples" if len(own) else "has no examples"
+                raise InvalidValue(
+                    f"Client {name!r} {have}, but {self.horizon or 1} rounds of {self.examples} "
+                    f"need {needed}. Give it more, or leave it out."
+                )
+        rounds = self.horizon or min(map(len, rows.values())) // self.examples
+        used = rounds * self.examples
+        records = np.stack([own[:used].reshape(rounds, -1) for own in rows.values()], axis=1)
+        moved = 0
+        if self.clip:
+            clipped = self._batch().clip(records)
+            records, moved = clipped.records, clipped.moved
+        self._batch().check("record", records)
+        found = {
+            "records": records,
+            "moved": moved,
+            "unused": sum(map(len, rows.values())) - used * len(rows),
+            "tested": None if self.test is None else _rows("test", self.test),
+        }
+        for name, value in found.items():
+            object.__setattr__(self, name, value)
+        _ = self.setting
+
+    records: Array = field(init=False, repr=False)
+    moved: int = field(init=False)
+    unused: int = field(init=False)
+    tested: Array | None = field(init=False, repr=False)
+
+    def _batch(self) -> Batch:
+        return Batch(self.loss, self.examples)
+
+    def measures(self) -> tuple[Measure, ...]:
+        tested = self.tested
+        if tested is None:
+            return ()
+        loss = TestLoss(self.loss, lambda seed: tested)
+        labelled = isinstance(self.loss, Logistic) or getattr(self.loss, "scores", None) is not None
+        return (loss, TestAccuracy(self.loss, lambda seed: tested)) if labelled else (loss,)
+
+
+def _named(data: Mapping[Any, Labelled] | Sequence[Labelled]) -> dict[Any, Labelled]:
+    return dict(data) if isinstance(data, Mapping) else dict(enumerate(data))
+
+
+def _rows(whose: str, pair: Labelled) -> Array:
+    """Features and targets in rows (count, features + 1)."""
+    try:
+        features, targets = (np.asarray(part, float) for part in pair)
+    except (TypeError, ValueError):
+        raise InvalidValue(
+            f"Expected two arrays of numbers for {whose}: features and targets."
+        ) from None
+    if features.ndim < 2 or targets.shape != features.shape[:1]:
+        raise InvalidValue(
+            f"Expected features (count, ...) and as many targets for {whose}, "
+            f"got shapes {features.shape} and {targets.shape}."
+        )
+    flat = features.reshape(len(features), prod(features.shape[1:]))
+    return np.concatenate([flat, targets[:, None]], axis=1)
+
+
+@dataclass(frozen=True)
+class RecordedExamples(_Examples):
+    """Examples by client and round from a CSV or Parquet file.
+
+    The file has the columns `round` (0, 1, 2, ...), `client` and `target` (or `label`), and one
+    column for each feature. All clients have the same number of rows in every round.
+
+    Parameters
+    ----------
+    path
+        The file, relative to the folder of `--data`, the current folder or a data folder; or
+        absolute.
+    loss
+        "logistic" (default; labels are -1 and 1), "squared" or "huber" (with threshold 1).
+    feature_norm
+        The largest Euclidean norm of the features of one example.
+    radius
+        The radius of the ball of models.
+    target
+        The largest absolute target, for "squared" and "huber".
+    clip
+        Whether to move features and targets into the declared range. Default: False, and an example
+        outside is an error.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from tempfile import mkdtemp
+    >>> import hedgerow as hr
+    >>> file = Path(mkdtemp()) / "examples.csv"
+    >>> rows = ["round,client,age,dose,label", "0,a,0.1,0.2,1", "0,b,0.5,0.3,-1"]
+    >>> _ = file.write_text("\\n".join(rows))
+    >>> game = hr.RecordedExamples(str(file))
+    >>> game.setting.clients, game.setting.experts, game.setting.horizon
+    (2, 2, 1)
+    """
+
+    path: str
+    loss: Literal["logistic", "squared", "huber"] = "logistic"
+    feature_norm: float = 1.0
+    radius: float = 10.0
+    target: float = 1.0
+    clip: bool = False
+
+    def __post_init__(self) -> None:
+        known = ("logistic", "squared", "huber")
+        expect(self.loss in known, "loss", self.loss, f"in {known}")
+        _ = self.family_of_one
+
+    @property
+    def family_of_one(self) -> Family:
+        """The loss family of one example."""
+        if self.loss == "logistic":
+            return Logistic(self.feature_norm, self.radius)
+        if self.loss == "squared":
+            return SquaredError(self.feature_norm, self.radius, self.target)
+        return Huber(self.feature_norm, self.radius, self.target, threshold=1.0)
+
+    @cached_property
+    def _read(self) -> Array:
+        return read_examples(find(self.path, here=True))
+
+    def _batch(self) -> Batch:
+        return Batch(self.family_of_one, self._read.shape[2])
+
+    @cached_property
+    def records(self) -> Array:  # pyright: ignore[reportIncompatibleVariableOverride]
+        records = self._read.reshape(*self._read.shape[:2], -1)
+        if self.clip:
+            records = self._batch().clip(records).records
+        self._batch().check("record", records)
+        return records
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Keep only the choices: worker processes read the file themselves."""
+        names = ("path", "loss", "feature_norm", "radius", "target", "clip")
+        return {name: getattr(self, name) for name in names}
+
+
+def read_examples(path: Path) -> Array:
+    """Return examples (rounds, clients, count, features + 1); clients are sorted by name."""
+    table = read_table(path)
+    target = next((name for name in TARGETS if name in table), None)
+    for column, found in (("round", "round" in table), ("client", "client" in table)):
+        if not found:
+            raise InvalidValue(f"Expected a column {column!r} in {path}, found {', '.join(table)}.")
+    if target is None:
+        raise InvalidValue(
+            f"Expected a column 'target' or 'label' in {path}, found {', '.join(table)}."
+        )
+    names = [name for name in table if name not in ("round", "client", target)]
+    if not names:
+        raise InvalidValue(f"Expected at least one column of features in {path}.")
+    rounds = table["round"]
+    if not len(rounds) or rounds.dtype.kind not in "iu" or rounds.min() < 0:
+        raise InvalidValue(f"Expected whole round numbers 0, 1, 2, ... in {path}.")
+    clients, client = np.unique(table["client"].astype(str), return_inverse=True)
+    count = int(rounds.max()) + 1
+    sizes = np.bincount(rounds * len(clients) + client, minlength=count * len(clients))
+    size = int(sizes[0])
+    wrong = np.flatnonzero(sizes != size) if size else np.zeros(1, int)
+    if len(wrong):
+        when, which = divmod(int(wrong[0]), len(clients))
+        raise InvalidValue(
+            f"Client {clients[which].item()!r} has {sizes[wrong[0]]} examples in round {when} of "
+            f"{path}. "
+            f"Every client needs the same number in every round, at least one; client "
+            f"{clients[0].item()!r} has {size} in round 0."
+        )
+    columns = []
+    for name in (*names, target):
+        if table[name].dtype.kind not in "biuf":
+            raise InvalidValue(
+                f"Expected numbers in column {name!r} of {path}, got {table[name].dtype}."
+            )
+        columns.append(table[name].astype(float))
+    order = np.lexsort((client, rounds))  # stable: rows keep their order within client and round
+    return np.stack(columns, axis=-1)[order].reshape(count, len(clients), size, len(names) + 1)

@@ -1,0 +1,227 @@
+"""Figures 3 and 4 of Zhang et al. 2024: verdicts follow the results, costs are real, runs resume."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hedgerow as hr
+from hedgerow.evaluation.recorder import RunResult
+from hedgerow.experiments import zhang2024_figure3 as figure3
+from hedgerow.experiments import zhang2024_figure4 as figure4
+from hedgerow.experiments.experiment import Experiment, Verdict, spent
+from hedgerow.experiments.reproduce import reproduce
+from hedgerow.experiments.step_search import GRID, SEEDS, Trial, final_losses
+from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow.studies.run import run_one, run_study
+
+
+def test_the_search_plays_like_the_algorithm() -> None:
+    game = hr.FederatedSynthetic(clients=4, features=5, examples=2, horizon=20)
+    for local in (True, False):
+        spec = hr.OnlineSGD(epsilon=inf, step=3.2, steps="convex" if local else "start")
+        result, _ = run_one(spec.build(game.setting), game, "own", 7)
+        expected = result.figures["test loss"][[17, 18, 19]].mean()  # rounds 18, 19 and 20
+        found = final_losses(game, [Trial(3.2, local=local), Trial(6.4, local=local)], 7, 0)
+        assert found[0] == pytest.approx(expected, rel=1e-4)
+        assert found[1] != pytest.approx(expected, rel=1e-3)
+
+
+def test_all_steps_are_of_one_grid_and_other_data() -> None:
+    steps = [
+        *figure3.NOISELESS_STEPS,
+        *(step for some in figure3.STEPS.values() for step in some),
+        *(step for some in figure3.START_STEPS.values() for step in some),
+    ]
+    assert set(steps) <= set(GRID)
+    configs = figure3.studies(quick=False)
+    assert all(config.first_seed + config.seeds <= min(SEEDS) for config in configs.values())
+
+
+class Pretended:
+    """A finished study with made-up figures; the algorithms are real."""
+
+    def __init__(self, config: StudyConfig, figures: dict[str, Any], rounds: int) -> None:
+        self.config, self.figures = config, figures
+        self.rounds = np.arange(1, rounds + 1)
+
+    @property
+    def algorithms(self) -> dict[str, Any]:
+        return {e.label: self.config.build(e) for e in self.config.algorithms}
+
+    def of(self, name: str) -> list[RunResult]:
+        empty = np.zeros(len(self.rounds))
+        return [
+            RunResult(
+                label=name,
+                seed=seed,
+                rounds=self.rounds,
+                loss=empty,
+                regret=empty,
+                own_best_regret=0.0,
+                switches=0.0,
+                exchanges=0,
+                uploaded_scalars=0,
+                uploaded_bytes=0,
+                broadcast_scalars=0,
+                broadcast_bytes=0,
+                figures={
+                    measure: np.full(len(self.rounds), value(name, seed))
+                    for measure, value in self.figures.items()
+                },
+            )
+            for seed in range(self.config.seeds)
+        ]
+
+
+EXCESS = {"no noise": 0.0, "independent": 0.1, "tree": 0.05, "optimal": 0.02, "BLT": 0.025}
+
+
+def pretended_losses(worse: float) -> Any:
+    def loss(name: str, seed: int) -> float:
+        if name in figure3.specs(2.0) and name.startswith("no noise"):
+            return 0.15 + 0.01 * seed
+        method = name.split("/", maxsplit=1)[0].split(",", maxsplit=1)[0]
+        found = EXCESS.get(method, 0.025) * (worse if method == "BLT" else 1.0)
+        found *= 0.4 if "averaged" in name else 1.0
+        found *= 0.8 if name.endswith(figure3.CERTIFIED) else 1.0
+        return 0.15 + 0.01 * seed + found * (1 + 0.05 * seed)
+
+    return loss
+
+
+@pytest.fixture
+def small_figure3(monkeypatch: pytest.MonkeyPatch) -> dict[str, StudyConfig]:
+    """The quick form with a very short stream that moves."""
+    configs = figure3.studies(quick=True)
+    moving = configs[figure3.MOVING]
+    short = replace(moving, environment=figure3.moving_game(20), algorithms=moving.algorithms[:1])
+    return {**configs, figure3.MOVING: short}
+
+
+@pytest.mark.parametrize(("worse", "holds"), [(1.0, True), (1.6, False), (5.0, False)])
+def test_the_verdict_of_figure_3_follows_the_losses(
+    small_figure3: dict[str, StudyConfig], worse: float, holds: bool
+) -> None:
+    regrets = {name: 20 * x for name, x in zip(figure3.MOVING_STEPS, (1, 3, 2, 1.5), strict=True)}
+    done: Any = {
+        name: Pretended(
+            config,
+            {
+                "test loss": pretended_losses(worse),
+                "dynamic regret": lambda n, s: 0.01 * regrets.get(n, 20.0),
+            },
+            20 if name == figure3.MOVING else config.environment.setting.rounds,
+        )
+        for name, config in small_figure3.items()
+    }
+    verdict = figure3.judge(done)
+    failed = {check.name for check in verdict.checks if not check.passed}
+    assert verdict.reproduces is (worse < 4)
+    assert ("epsilon=2/printed noise/BLT/over independent" not in failed) is holds
+    assert "the dynamic comparator is 0" in verdict.message
+    assert "moving/dynamic regret over Lemma IV.9" not in failed
+    least = next(c for c in verdict.checks if c.name == "moving/least loss of a round")
+    assert least.obtained > 0.1
+
+
+def test_printed_noise_of_figure_3_costs_less_than_it_claims() -> None:
+    setting = figure3.game(1000).setting
+    for epsilon, real in ((0.5, 0.277), (2.0, 1.365)):
+        for method, step in (("BLT", 1.6), ("square root", 1.6)):
+            spec = figure3.specs(epsilon)[figure3.label(method, figure3.PRINTED)]
+            cost = spent(replace(spec, step=step).build(setting))
+            assert cost == pytest.approx(real, abs=2e-3)
+            assert spent(replace(spec, calibration="certified").build(setting)) <= epsilon
+
+
+ACCURATE = {
+    figure4.NONE: 0.96,
+    figure4.INDEPENDENT: 0.5,
+    figure4.TREE: 0.6,
+    figure4.BLT: 0.75,
+    figure4.AVERAGED: 0.9,
+    figure4.DISTRIBUTED: 0.94,
+    figure4.OPTIMAL: 0.9,
+    figure4.ROOT: 0.9,
+}
+
+
+@pytest.mark.parametrize(("lower", "holds"), [(0.0, True), (0.3, False)])
+def test_the_verdict_of_figure_4_follows_the_accuracies(
+    lower: float, holds: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def right(name: str, seed: int) -> float:
+        return ACCURATE[name] - 0.001 * seed - (lower if name.startswith("BLT") else 0.0)
+
+    configs = figure4.studies(quick=False)
+    small = configs[figure4.certified("small")]  # the other networks cost the same
+    tau = configs[figure4.printed(10)]
+    tau = replace(tau, environment=hr.MNIST(examples=10, model="small"))
+    done: Any = {
+        figure4.certified("small"): Pretended(small, {"test accuracy": right}, 8),
+        figure4.printed(10): Pretended(tau, {"test accuracy": right}, 8),
+    }
+    verdict = figure4.judge(done)
+    assert verdict.reproduces is holds
+    failed = [check.name for check in verdict.checks if not check.passed]
+    assert (failed == []) is holds, failed
+    cost = next(c for c in verdict.checks if c.name == "printed, tau = 10/BLT/epsilon")
+    assert cost.published == 2.0
+    assert cost.obtained == pytest.approx(27.5, abs=0.2)
+    monkeypatch.setattr(figure4, "studies", lambda quick: {n: d.config for n, d in done.items()})
+    figure4.draw(done, tmp_path / "four.png")
+    assert {file.name for file in tmp_path.iterdir()} == {"four.png", "four-printed.png"}
+
+
+def test_an_interrupted_reproduction_resumes(tmp_path: Path) -> None:
+    """Results that were finished before an error are not run again."""
+    game = hr.Realizable(clients=2, experts=3, horizon=10)
+    config = StudyConfig("short", game, (Entry("open", hr.Hedge()),), seeds=3)
+    fails = [True]
+
+    def judge(done: Any) -> Verdict:
+        if fails:
+            raise ValueError("power cut")
+        return Verdict(None, ())
+
+    def draw(done: Any, path: Path) -> None:
+        path.write_bytes(b"picture")
+
+    experiment = Experiment("x", "t", "c", lambda quick: {"one": config}, judge, draw)
+    experiment = replace(experiment, resumable=True)
+    noted: list[int] = []
+
+    def run() -> Any:
+        noted.clear()
+        return reproduce(
+            experiment,
+            quick=False,
+            out=tmp_path / "run",
+            workers=1,
+            progress=lambda name, done, total: noted.append(done),
+        )
+
+    assert run().status == "error"
+    assert noted == [0, 1, 2, 3]
+    assert [file.name.startswith(".x.") for file in tmp_path.iterdir()] == [True]
+    fails.clear()
+    assert run().status == "ran"
+    assert noted == [3]
+    assert [file.name for file in tmp_path.iterdir()] == ["run"]
+
+
+@pytest.mark.long
+def test_the_quick_form_of_figure_3_runs(tmp_path: Path) -> None:
+    done = {
+        name: run_study(config, workers=1) for name, config in figure3.studies(quick=True).items()
+    }
+    verdict = figure3.judge(done)
+    assert np.isfinite([check.obtained for check in verdict.checks]).all()
+    figure3.draw(done, tmp_path / "three.png")
+    assert len(list(tmp_path.iterdir())) == 3
