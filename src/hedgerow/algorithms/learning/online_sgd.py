@@ -18,14 +18,13 @@ from hedgerow.algorithms.correlated.factorisation import Factorisation
 from hedgerow.algorithms.correlated.filters import FilterState
 from hedgerow.algorithms.correlated.kinds import Kind, check_kind, factorise
 from hedgerow.algorithms.correlated.lattice import LatticeEncoder
-from hedgerow.algorithms.gradient.subroutine import Trust
 from hedgerow.algorithms.learning.matched import matched
 from hedgerow.algorithms.learning.measures import Contradicted, ShortenedExamples
 from hedgerow.algorithms.learning.model import Model
 from hedgerow.algorithms.learning.rounds import LocalRound, Steps, compiled, round_sensitivity
 from hedgerow.algorithms.learning.streams import filtered, memory_after
 from hedgerow.algorithms.learning.trial_games import learning_games
-from hedgerow.algorithms.shared.noisy_reports import gaussian_share, noisy_reports
+from hedgerow.algorithms.shared.noisy_reports import Trust, gaussian_share, noisy_reports
 from hedgerow.core.batch import Batch
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import (
