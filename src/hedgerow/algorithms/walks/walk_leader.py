@@ -47,6 +47,11 @@ class NoisySums(Broadcast):
 
     sums: Vector
 
+    @property
+    def followed(self) -> Array:
+        """The numbers of which the best is played."""
+        return self.sums
+
 
 def leader(sums: Array, gains: bool, awake: np.ndarray | None = None) -> np.ndarray:
     """Return the awake expert with the best sum; ties go to the lowest number.
@@ -68,7 +73,7 @@ class ClientState(ReporterState):
 
 @dataclass(frozen=True)
 class LeadingClient(Reporter):
-    """A client that reports and follows the leader."""
+    """A client that reports and follows the best number of the broadcast (`followed`)."""
 
     state: ClassVar[type[Any]] = ClientState
 
@@ -79,7 +84,7 @@ class LeadingClient(Reporter):
         return ClientState(own.record, own.size, own.reporting, np.zeros_like(own.record))
 
     def receive(self, state: ClientState, broadcast: Any) -> ClientState:
-        return replace(state, sums=np.broadcast_to(broadcast.sums, state.sums.shape))
+        return replace(state, sums=np.broadcast_to(broadcast.followed, state.sums.shape))
 
     def play(
         self, state: ClientState, context: Context, noise: Noise
@@ -97,7 +102,7 @@ class DeciderState:
 
 @dataclass(frozen=True)
 class LeadingDecider:
-    """A decider that follows the leader.
+    """A decider that follows the best number of the broadcast (`followed`).
 
     In a silo it follows only experts that report in this round. Where one client reports in each
     round (a slot), other numbers of reports are refused.
@@ -112,8 +117,8 @@ class LeadingDecider:
     def start(self, noise: Noise) -> DeciderState:
         return DeciderState(np.zeros((*noise.batch, self.experts)))
 
-    def receive(self, state: DeciderState, broadcast: NoisySums) -> DeciderState:
-        return DeciderState(np.broadcast_to(broadcast.sums, state.sums.shape))
+    def receive(self, state: DeciderState, broadcast: Any) -> DeciderState:
+        return DeciderState(np.broadcast_to(broadcast.followed, state.sums.shape))
 
     def play(
         self, state: DeciderState, context: Context, noise: Noise

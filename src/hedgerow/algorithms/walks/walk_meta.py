@@ -27,8 +27,6 @@ from hedgerow.algorithms.walks.reports import (
     received,
 )
 from hedgerow.algorithms.walks.walk_leader import (
-    ClientState,
-    DeciderState,
     LeadingClient,
     LeadingDecider,
     SummingServer,
@@ -60,21 +58,10 @@ class Forecast(Broadcast):
 
     values: Vector
 
-
-@dataclass(frozen=True)
-class MetaClient(LeadingClient):
-    """A client that reports and follows the forecast."""
-
-    def receive(self, state: ClientState, broadcast: Any) -> ClientState:
-        return replace(state, sums=np.broadcast_to(broadcast.values, state.sums.shape))
-
-
-@dataclass(frozen=True)
-class MetaDecider(LeadingDecider):
-    """A decider that follows the forecast; in a silo, only experts that report in this round."""
-
-    def receive(self, state: DeciderState, broadcast: Any) -> DeciderState:
-        return DeciderState(np.broadcast_to(broadcast.values, state.sums.shape))
+    @property
+    def followed(self) -> Array:
+        """The numbers of which the best is played."""
+        return self.values
 
 
 @dataclass(frozen=True)
@@ -159,7 +146,7 @@ class MetaWalk:
     """The fast path: noise, scores and choices of many rounds at once."""
 
     client: Reporter
-    decider: MetaDecider | None
+    decider: LeadingDecider | None
     server: MetaServer
 
     def advance(self, run: RunState, block: Block, source: NoiseSource) -> tuple[RunState, Trace]:
@@ -391,10 +378,10 @@ class WalkMeta(WalkSpec):
             self.follow,
         )
         width, decider = self.width(setting), None
-        client = MetaClient(width, noise, self.sized, gains=True)
+        client = LeadingClient(width, noise, self.sized, gains=True)
         if setting.deciders is not None:
             client = Reporter(width, noise, self.sized, self.silent(setting))
-            decider = MetaDecider(setting.experts, True, self.reports)
+            decider = LeadingDecider(setting.experts, True, self.reports)
         return replace(
             walk,
             name="walk_meta",
