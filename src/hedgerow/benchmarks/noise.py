@@ -21,7 +21,7 @@ SIZES = (1, 100, 10**4, 10**6)
 PEERS: dict[LatticeLaw, tuple[str, Mapping[int, float]]] = {
     "gaussian": ("normal", {10**4: 1.1, 10**6: 2.0}),
     "laplace": ("normal", {10**4: 1.1, 10**6: 2.0}),
-    "exponential": ("exponential", {10**4: 1.6, 10**6: 2.5}),
+    "exponential": ("exponential", {10**4: 1.3, 10**6: 2.5}),
 }
 """What secure noise of each law is compared with, and the largest ratios by size."""
 EXPERTS = 10**4

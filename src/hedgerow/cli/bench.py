@@ -22,7 +22,9 @@ def bench(
     quick: Annotated[
         bool,
         typer.Option(
-            "--quick", help="A short form, in about a minute; measures twice before it fails."
+            "--quick",
+            help="A short form with wider limits, for busy machines; measures twice before it "
+            "fails.",
         ),
     ] = False,
     json: Json = False,
