@@ -48,8 +48,8 @@ def test_what_fails_is_measured_again() -> None:
     assert measured(iter([[bad, told], [good, told]])) == [True, None]
     assert measured(iter([[bad, told], [bad, told]])) == [False, None]
     assert measured(iter([[_row("a", 1.4)]])) == [True]  # limits are wider
-    kept = retried(lambda rows=iter([[bad, _row("c", 0.3)], [good, _row("c", 3.0)]]): next(rows))
-    assert [row.ratio for row in kept] == [0.5, 0.3]
+    twice = iter([[bad, _row("c", 0.3)], [good, _row("c", 3.0)]])
+    assert [row.ratio for row in retried(lambda: next(twice))] == [0.5, 0.3]
 
 
 def test_ratios_are_medians_with_a_spread(monkeypatch: pytest.MonkeyPatch) -> None:

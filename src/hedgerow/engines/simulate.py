@@ -188,9 +188,7 @@ def simulate_together(
     while played < horizon:
         wanted = min(step, horizon - played)
         block, state = environment.block(state, wanted, last.last)
-        block = check(
-            block, setting, played, wanted, marks[bisect_right(marks, played) :][:wanted]
-        )
+        block = check(block, setting, played, wanted, marks[bisect_right(marks, played) :][:wanted])
         _check_declared(environment, traits.features, block)
         runs = [
             driver.advance(run, block, sinks)

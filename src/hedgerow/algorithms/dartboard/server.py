@@ -6,7 +6,6 @@ many exchanges at once.
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import log

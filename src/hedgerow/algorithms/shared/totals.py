@@ -85,27 +85,27 @@ class Adder(ABC):
         self, every: int, run: RunState, block: Block, source: NoiseSource
     ) -> tuple[RunState, Trace]:
         """Play many exchanges at once: one every `every` rounds, as `Summing` announces."""
-        clients, reports, rounds = run.clients, block.reports, block.rounds
+        assert run.remaining is not None, "there is always a next exchange"
+        clients, server, reports, rounds = run.clients, run.server, block.reports, block.rounds
         noise = source.everyone("client", len(clients.losses))
         due = np.arange(run.remaining, rounds, every)
-        last = int(due[-1]) if len(due) else 0
-        losses, left = to_units(reports[last:].sum(axis=0)), last + every - rounds
-        spans, scratch = np.diff([0, *due, rounds]), np.empty((1, self.experts))
+        spans = np.diff(np.concatenate([[0], due, [rounds]]))
+        scratch = np.empty((1, self.experts))
         plays = [self.follow(clients.totals[:1].copy(), spans[:1], noise, scratch)]
-        totals, server = clients.totals, run.server
         if len(due) == 0:
-            losses, left = losses + clients.losses, run.remaining - rounds
+            held = clients.losses + to_units(reports.sum(axis=0))
+            after, left = ClientState(clients.totals, held), run.remaining - rounds
         else:
-            before = server.totals + clients.losses.sum(axis=0)
-            before += block.totals_before(int(due[0]))
-            for first, known, scratch in _known(reports, before, due, every):
+            last = server.totals + clients.losses.sum(axis=0) + block.totals_before(int(due[0]))
+            for first, known, scratch in _known(reports, last, due, every):
+                last = known[-1].copy()
                 here = spans[first + 1 : first + 1 + len(known)]
-                before = known[-1].copy()
                 plays.append(self.follow(known, here, noise, scratch))
-            totals, server = np.broadcast_to(before, losses.shape), ServerState(before)
-        after = RunState(run.round + rounds, ClientState(totals, losses), None, server, left)
+            held = to_units(reports[due[-1] :].sum(axis=0))
+            after, server = ClientState(np.broadcast_to(last, held.shape), held), ServerState(last)
+            left = int(due[-1]) + every - rounds
         shown = np.broadcast_to(np.concatenate(plays), (rounds, *noise.batch))
-        return after, Trace(shown, len(due))
+        return RunState(run.round + rounds, after, None, server, left), Trace(shown, len(due))
 
 
 def _known(
@@ -118,11 +118,11 @@ def _known(
     """
     _, clients, experts = reports.shape
     some = min(len(due), max(2, CACHE_ELEMENTS // 2 // experts))
-    units, scratch = (np.empty((some, experts), kind) for kind in (np.int64, np.float64))
+    units, scratch = np.empty((some, experts), np.int64), np.empty((some, experts))
     for at in range(0, len(due), some):
         here = due[max(at - 1, 0) : at + some]  # sums begin with the last round of the part before
         skip = 1 if at == 0 else 0
-        known, sums = (array[: len(here) - 1 + skip] for array in (units, scratch))
+        known, sums = units[: len(here) - 1 + skip], scratch[: len(here) - 1 + skip]
         groups = reports[here[0] : here[-1]].reshape(-1, every * clients, experts)
         np.einsum("gid->gd", groups, out=sums[skip:])  # the fastest sum over a middle axis
         sums[skip:] *= UNITS_PER_LOSS

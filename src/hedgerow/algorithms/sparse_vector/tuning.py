@@ -97,16 +97,22 @@ def choose(
     delta: float = 0.0,
 ) -> Choice:
     """Chooses the parameters for these public values, as `search` does; kept on disk."""
-    frame = {"clients": clients, "experts": experts, "horizon": horizon, "every": every}
-    budget = {"best_loss": float(best_loss), "epsilon": float(epsilon), "delta": float(delta)}
-    shown = {**frame, **{name: value.hex() for name, value in budget.items()}}
-    key = f"sparse vector {shown} code={_code()}"
+    shown = ", ".join(float(value).hex() for value in (best_loss, epsilon, delta))
+    key = f"sparse vector {clients}, {experts}, {horizon}, {every}, {shown}, code={_code()}"
     kept = table_cache.load(key)
     if kept is not None and len(kept) == 3 + len(STREAM_NAMES):
         switches, threshold, sparse_epsilon, *regrets = kept.tolist()
         expected = tuple(zip(STREAM_NAMES, regrets, strict=True))
         return Choice(int(switches), threshold, sparse_epsilon, expected)
-    found = search(**frame, **budget)
+    found = search(
+        clients=clients,
+        experts=experts,
+        horizon=horizon,
+        every=every,
+        best_loss=best_loss,
+        epsilon=epsilon,
+        delta=delta,
+    )
     regrets = [regret for _, regret in found.expected]
     values = [found.switches, found.threshold, found.sparse_epsilon, *regrets]
     table_cache.store(key, np.array(values, float))
