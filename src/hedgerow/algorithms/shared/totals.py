@@ -81,26 +81,62 @@ class Adder(ABC):
         and `scratch` of the same shape, may be overwritten.
         """
 
-    def advance(
-        self, every: int, run: RunState, block: Block, source: NoiseSource
-    ) -> tuple[RunState, Trace]:
-        """Play many exchanges at once: one every `every` rounds, as `Summing` announces."""
+
+@dataclass(frozen=True)
+class ServerState:
+    """The losses of every expert over all clients so far, in lattice units."""
+
+    totals: Units
+
+
+@dataclass(frozen=True)
+class Summing:
+    """A server that sends the totals to all clients every `every` rounds."""
+
+    state: ClassVar[type[Any]] = ServerState
+
+    experts: int
+    every: int
+
+    def open(self, noise: Noise) -> tuple[Totals, ServerState]:
+        del noise
+        totals = np.zeros(self.experts, np.int64)
+        return Totals(self.every, totals), ServerState(totals)
+
+    def aggregate(
+        self, state: ServerState, uploads: LossSums, noise: Noise
+    ) -> tuple[Totals, ServerState]:
+        del noise
+        totals = state.totals + uploads.losses
+        return Totals(self.every, totals), ServerState(totals)
+
+
+@dataclass(frozen=True)
+class ManySums:
+    """The fast path of a client that adds and a server that sums: many exchanges at once."""
+
+    client: Adder
+    server: Summing
+
+    def advance(self, run: RunState, block: Block, source: NoiseSource) -> tuple[RunState, Trace]:
+        every = self.server.every
         assert run.remaining is not None, "there is always a next exchange"
         clients, server, reports, rounds = run.clients, run.server, block.reports, block.rounds
         noise = source.everyone("client", len(clients.losses))
         due = np.arange(run.remaining, rounds, every)
         spans = np.diff(np.concatenate([[0], due, [rounds]]))
-        scratch = np.empty((1, self.experts))
-        plays = [self.follow(clients.totals[:1].copy(), spans[:1], noise, scratch)]
+        scratch = np.empty((1, self.client.experts))
+        plays = [self.client.follow(clients.totals[:1].copy(), spans[:1], noise, scratch)]
         if len(due) == 0:
             held = clients.losses + to_units(reports.sum(axis=0))
             after, left = ClientState(clients.totals, held), run.remaining - rounds
         else:
-            last = server.totals + clients.losses.sum(axis=0) + block.totals_before(int(due[0]))
+            last = server.totals + clients.losses.sum(axis=0)
+            last += to_units(reports[: due[0]].sum(axis=(0, 1)))
             for first, known, scratch in _known(reports, last, due, every):
                 last = known[-1].copy()
                 here = spans[first + 1 : first + 1 + len(known)]
-                plays.append(self.follow(known, here, noise, scratch))
+                plays.append(self.client.follow(known, here, noise, scratch))
             held = to_units(reports[due[-1] :].sum(axis=0))
             after, server = ClientState(np.broadcast_to(last, held.shape), held), ServerState(last)
             left = int(due[-1]) + every - rounds
@@ -133,35 +169,6 @@ def _known(
         np.cumsum(known, axis=0, out=known)
         first = known[-1].copy()
         yield at, known, sums
-
-
-@dataclass(frozen=True)
-class ServerState:
-    """The losses of every expert over all clients so far, in lattice units."""
-
-    totals: Units
-
-
-@dataclass(frozen=True)
-class Summing:
-    """A server that sends the totals to all clients every `every` rounds."""
-
-    state: ClassVar[type[Any]] = ServerState
-
-    experts: int
-    every: int
-
-    def open(self, noise: Noise) -> tuple[Totals, ServerState]:
-        del noise
-        totals = np.zeros(self.experts, np.int64)
-        return Totals(self.every, totals), ServerState(totals)
-
-    def aggregate(
-        self, state: ServerState, uploads: LossSums, noise: Noise
-    ) -> tuple[Totals, ServerState]:
-        del noise
-        totals = state.totals + uploads.losses
-        return Totals(self.every, totals), ServerState(totals)
 
 
 def check_interval(every: int, setting: Setting) -> None:
