@@ -63,20 +63,20 @@ class Case(NamedTuple):
 ALONE, WIDE = (1, 2**17, 100), (1, 2**17, 1000)
 DARTBOARD = ShrinkingDartboard(delta=1e-6)
 CASES: dict[str, tuple[Case, ...]] = {
-    "cover_dartboard": (Case(CoverDartboard(), 120.0, (10, 2**14, 4)),),
+    "cover_dartboard": (Case(CoverDartboard(), 60.0, (10, 2**14, 4)),),
     "doubling": (Case(Doubling(every=32), 6.0, detail="N=32"),),
     "follow_the_leader": (Case(FollowTheLeader(), 10.0),),
     "frank_wolfe": tuple(
         Case(FrankWolfe(trees=trees), 6.0, detail=f"T_1={trees}") for trees in (0, 1)
     ),
-    "gradient_descent": (Case(GradientDescent(), 600.0, SHORT),),
+    "gradient_descent": (Case(GradientDescent(), 450.0, SHORT),),
     "hedge": (Case(Hedge(), 10.0),),
-    "limited_updates": (Case(LimitedUpdates(), 500.0, SHORT),),
-    "noisy_ftrl": (Case(NoisyFTRL(), 1200.0, SHORT),),
+    "limited_updates": (Case(LimitedUpdates(), 350.0, SHORT),),
+    "noisy_ftrl": (Case(NoisyFTRL(), 950.0, SHORT),),
     "phased_selection": (Case(PhasedSelection(), 4.0),),
     "potential": (Case(Potential(every=32), 6.0, detail="N=32"),),
     "random_prefix": (Case(RandomPrefix(), 4.0),),
-    "running_leader": (Case(RunningLeader(), 1500.0, SHORT),),
+    "running_leader": (Case(RunningLeader(), 1100.0, SHORT),),
     "shrinking_dartboard": (
         Case(DARTBOARD, 6.0, ALONE),
         Case(DARTBOARD, 6.0, ALONE, UniformLosses, "no good expert"),
@@ -87,12 +87,12 @@ CASES: dict[str, tuple[Case, ...]] = {
         Case(SparseVector(every=32), 3.0, detail="N=32"),
         Case(SparseVector(), 10.0, detail="N=1"),
     ),
-    "tree_hedge": (Case(TreeHedge(), 120.0, SHORT),),
-    "tree_leader": (Case(TreeLeader(), 40.0, SHORT),),
+    "tree_hedge": (Case(TreeHedge(), 100.0, SHORT),),
+    "tree_leader": (Case(TreeLeader(), 32.0, SHORT),),
     "uniform": (Case(Uniform(), 5.0),),
-    "walk_batches": (Case(WalkBatches(), 80.0, SHORT),),
-    "walk_leader": (Case(WalkLeader(), 80.0, SHORT),),
-    "walk_meta": (Case(WalkMeta(), 250.0, SHORT),),
+    "walk_batches": (Case(WalkBatches(), 65.0, SHORT),),
+    "walk_leader": (Case(WalkLeader(), 65.0, SHORT),),
+    "walk_meta": (Case(WalkMeta(), 210.0, SHORT),),
 }
 """Every registered algorithm; a test checks that none is missing."""
 
@@ -208,7 +208,7 @@ GROWING: dict[str, AlgorithmSpec] = {
     "frank_wolfe": FrankWolfe(),
     "shrinking_dartboard/N=32": ShrinkingDartboard(delta=1e-6, every=32),
 }
-MOST_GROWTH = 1.5  # of the time per loss, when m, T or d is four times as large
+MOST_GROWTH = 1.3  # of the time per loss, when m, T or d is four times as large
 BASE = (10, 2**14, 100)
 
 
