@@ -5,7 +5,7 @@ ifneq ($(wildcard ../shared/data),)
 export HEDGEROW_DATA ?= $(abspath ../shared/data)
 endif
 
-.PHONY: setup demo test test-full check bench documents docs wheel clean
+.PHONY: setup demo test test-full check bench bench-quick documents docs wheel clean
 
 setup: .venv/.ready
 
@@ -45,6 +45,9 @@ wheel: setup
 
 bench: setup
 	$(BIN)/hedgerow bench
+
+bench-quick: setup
+	$(BIN)/hedgerow bench --quick
 
 clean:
 	rm -rf .venv .import_linter_cache build dist src/*.egg-info .pytest_cache .ruff_cache .hypothesis docs/_build docs/proofs docs/api docs/made

@@ -133,7 +133,8 @@ def test_bench_compares_with_its_limits(
     assert answer.code == code
     shown = answer.document()["rows"]
     assert all(
-        set(row) == {"name", "ratio", "against", "op", "limit", "passed", "value", "unit"}
+        set(row)
+        == {*("name", "ratio", "spread", "against", "op"), *("limit", "passed", "value", "unit")}
         for row in shown
     )
     assert [row["passed"] for row in shown] == [code == 0, None]

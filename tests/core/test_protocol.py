@@ -10,6 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 import pytest
 
+from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
+from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.contracts.agreement import same, survives
 from hedgerow.contracts.outcome import BrokenContract
 from hedgerow.core.block import Block
@@ -405,3 +407,14 @@ def test_points_and_convex_losses() -> None:
     )
     with pytest.raises(Unsupported, match="chooses experts"):
         simulate(replace(algorithm, plays="expert"), environment, 0)
+
+
+def test_a_fast_path_serves_only_the_roles_it_was_made_for() -> None:
+    algorithm = FollowTheLeader().build(Setting(2, 3, 4))
+    assert algorithm.fast_path is algorithm.advance is not None
+    roles: tuple[Any, Any] = (algorithm.client, algorithm.server)
+    client, server = (replace(role) for role in roles)
+    assert replace(algorithm, client=client).fast_path is None
+    assert replace(algorithm, server=server).fast_path is None
+    dartboard = ShrinkingDartboard().build(Setting(2, 3, 40))
+    assert dartboard.fast_path is not None  # a method of the server itself

@@ -7,7 +7,7 @@ from functools import partial
 from statistics import median
 
 from hedgerow.algorithms.dartboard.tuning import choose as choose_dartboard
-from hedgerow.algorithms.sparse_vector.tuning import choose
+from hedgerow.algorithms.sparse_vector.tuning import search
 from hedgerow.benchmarks.measure import Row, seconds, without_caches
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.composition import random_draws
@@ -25,7 +25,7 @@ def calibrate_rows() -> Iterator[Row]:
         (10, 2**17, 100, 1),
     ):
         frame = {"clients": clients, "experts": experts, "horizon": rounds, "every": every}
-        work = partial(choose.__wrapped__, **frame, best_loss=0.0, epsilon=1.0)  # no cache
+        work = partial(search, **frame, best_loss=0.0, epsilon=1.0)  # no cache
         taken = median(seconds(work) for _ in range(3))
         yield Row(
             f"calibrate/sparse_vector/m={clients}/T={rounds}/d={experts}/N={every}",

@@ -23,7 +23,7 @@ from hedgerow.algorithms.correlated import (
 from hedgerow.algorithms.correlated.buffered import optimal_gaps
 from hedgerow.algorithms.correlated.dense import cached_encoding, fixed_point
 from hedgerow.algorithms.correlated.filters import Filter, Precision
-from hedgerow.benchmarks.measure import Row, in_turn, seconds, without_caches
+from hedgerow.benchmarks.measure import Row, compared, in_turn, seconds, without_caches
 from hedgerow.benchmarks.others import jax_privacy
 from hedgerow.core.noise import SeededNoise
 from hedgerow.privacy.mechanisms import GaussianNoise
@@ -95,12 +95,18 @@ def stream_rows() -> Iterator[Row]:
     for precision, in_place, limit in cases:
         stream = BufferedToeplitz.optimised(1000, 4, precision=precision).encoder
         work = _stepping(stream, vector.astype(precision), in_place)
-        work()
-        pairs = [(seconds(work), seconds(release)) for _ in range(STEPS)]
-        ratio = median(1 + ours / theirs for ours, theirs in pairs)
-        each = median(ours for ours, _ in pairs) * 1e3
+        found = compared(work, release, STEPS)
         name = f"correlated/{precision}/{'in place' if in_place else 'pure'}/d={WIDTH}"
-        yield Row(name, ratio, NOISE, each, "ms", "<=" if limit else None, limit)
+        yield Row(
+            name,
+            1 + found.ratio,
+            NOISE,
+            found.seconds * 1e3,
+            "ms",
+            "<=" if limit else None,
+            limit,
+            found.spread,
+        )
 
 
 def counter_rows() -> Iterator[Row]:

@@ -16,6 +16,11 @@ from hedgerow.engines.simulate import simulate
 HOSPITALS, WEEKS, REPETITIONS = 293, 148, 10  # as large as the largest published game
 
 
+def quick_forecasters() -> Iterator[Row]:
+    """The first row of `forecasters_rows`."""
+    yield next(forecasters_rows())
+
+
 def forecasters_rows() -> Iterator[Row]:
     """RW-Meta with 13 forecasters in silos, against the forecasters' own products and leaders.
 

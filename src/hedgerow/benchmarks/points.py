@@ -17,8 +17,9 @@ from hedgerow.algorithms.baselines.gradient_descent import (
     Point,
     ServerState,
 )
-from hedgerow.benchmarks.measure import Row, in_turn
-from hedgerow.benchmarks.simulation import SUM, losses
+from hedgerow.benchmarks.measure import REPEATS, Row, compared, in_turn
+from hedgerow.benchmarks.repeating import Repeating, losses
+from hedgerow.benchmarks.simulation import SUM
 from hedgerow.core.buffer import Buffer
 from hedgerow.core.lattice import Array
 from hedgerow.core.layout import Vector
@@ -26,7 +27,6 @@ from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
 from hedgerow.engines.simulate import simulate
-from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.evaluation.recorder import Recorder
 
 
@@ -110,7 +110,7 @@ def keeping(setting: Setting) -> Algorithm:
 
 
 def _play(
-    make: Callable[[Setting], Algorithm], game: RecordedArray, fused: bool = True
+    make: Callable[[Setting], Algorithm], game: Repeating, fused: bool = True
 ) -> Callable[[], object]:
     algorithm = make(game.setting)
 
@@ -122,15 +122,27 @@ def _play(
     return work
 
 
-def points_rows() -> Iterator[Row]:
-    """Points against one pass over the losses, and the time of a round as the game grows."""
+def quick_points() -> Iterator[Row]:
+    """Points against one pass over the losses."""
     clients, rounds, width = 10, 2**14, 100
     game = losses(rounds, clients, width)
     for every, limit in ((1024, 3.0), (64, None)):
-        ratio, taken = in_turn(_play(partial(wandering, every=every), game), game.losses.sum)
-        name = f"points/m={clients}/T={rounds}/d={width}/N={every}"
-        each = taken / (rounds * clients) * 1e9
-        yield Row(name, ratio, SUM, each, "ns per loss vector", "<=" if limit else None, limit)
+        found = compared(_play(partial(wandering, every=every), game), game.sum, 2 * REPEATS + 1)
+        yield Row(
+            f"points/m={clients}/T={rounds}/d={width}/N={every}",
+            found.ratio,
+            SUM,
+            found.seconds / (rounds * clients) * 1e9,
+            "ns per loss vector",
+            "<=" if limit else None,
+            limit,
+            found.spread,
+        )
+
+
+def points_rows() -> Iterator[Row]:
+    """Points against one pass over the losses, and the time of a round as the game grows."""
+    yield from quick_points()
     for label, make in (("points", wandering), ("kept records", keeping)):
         short, long = losses(2**11, 4, 10), losses(2**14, 4, 10)
         grown, taken = in_turn(_play(make, long, fused=False), _play(make, short, fused=False))

@@ -7,6 +7,17 @@ from collections.abc import Callable, Iterator
 from hedgerow.benchmarks.measure import Row
 from hedgerow.core.registry import Registry
 
+QUICK: dict[str, str] = {
+    "simulate": "hedgerow.benchmarks.simulation:quick_games",
+    "points": "hedgerow.benchmarks.points:quick_points",
+    "noise": "hedgerow.benchmarks.noise:quick_noise",
+    "start": "hedgerow.benchmarks.start:quick_start",
+    "privacy": "hedgerow.benchmarks.privacy:library_rows",
+    "correlated": "hedgerow.benchmarks.correlated:stream_rows",
+    "forecasters": "hedgerow.benchmarks.forecasters:quick_forecasters",
+}
+"""The short forms of some benchmarks; together they take about a minute."""
+
 BENCHMARKS: Registry[Callable[[], Iterator[Row]]] = Registry(
     "benchmark",
     {
@@ -23,3 +34,5 @@ BENCHMARKS: Registry[Callable[[], Iterator[Row]]] = Registry(
         "forecasters": "hedgerow.benchmarks.forecasters:forecasters_rows",
     },
 )
+
+QUICK_BENCHMARKS: Registry[Callable[[], Iterator[Row]]] = Registry("quick benchmark", QUICK)

@@ -4,44 +4,109 @@ from __future__ import annotations
 
 import multiprocessing
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from itertools import groupby
+from typing import NamedTuple
 
 import numpy as np
 
+from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
+from hedgerow.algorithms.baselines.gradient_descent import GradientDescent
+from hedgerow.algorithms.baselines.hedge import Hedge
+from hedgerow.algorithms.baselines.uniform import Uniform
+from hedgerow.algorithms.correlated.running_leader import RunningLeader
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
+from hedgerow.algorithms.gradient.cover_dartboard import CoverDartboard
 from hedgerow.algorithms.gradient.frank_wolfe import FrankWolfe
+from hedgerow.algorithms.gradient.limited_updates import LimitedUpdates
+from hedgerow.algorithms.gradient.noisy_ftrl import NoisyFTRL
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.phases.random_prefix import RandomPrefix
+from hedgerow.algorithms.sparse_vector.doubling import Doubling
+from hedgerow.algorithms.sparse_vector.potential import Potential
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
+from hedgerow.algorithms.walks.tree_hedge import TreeHedge
+from hedgerow.algorithms.walks.tree_leader import TreeLeader
 from hedgerow.algorithms.walks.walk_batches import WalkBatches
 from hedgerow.algorithms.walks.walk_leader import WalkLeader
-from hedgerow.benchmarks.measure import REPEATS, Row, in_turn, peak_mebibytes, seconds
+from hedgerow.algorithms.walks.walk_meta import WalkMeta
+from hedgerow.benchmarks.measure import REPEATS, Row, compared, in_turn, peak_mebibytes
+from hedgerow.benchmarks.repeating import Repeating, losses
 from hedgerow.core.noise import CHUNK, SeededNoise
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.engines.simulate import EngineName, simulate
 from hedgerow.environments.drawn.realizable import Realizable
 from hedgerow.environments.drawn.stochastic import UniformLosses
-from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.evaluation.recorder import Recorder
 
 SUM = "losses.sum()"
-IN_BLOCKS: dict[str, AlgorithmSpec] = {
-    "phased_selection": PhasedSelection(),
-    "random_prefix": RandomPrefix(),
+SIZE = (10, 2**17, 100)  # clients, rounds, experts
+SHORT = (10, 2**12, 100)  # for algorithms that play round by round
+
+
+class Case(NamedTuple):
+    """An algorithm, the game that it plays, and the most times `losses.sum()` that it may take."""
+
+    spec: AlgorithmSpec
+    limit: float
+    size: tuple[int, int, int] = SIZE
+    kind: type[Realizable | UniformLosses] = Realizable
+    detail: str = ""
+
+    @property
+    def name(self) -> str:
+        """What the row is called, after the name of the algorithm."""
+        m, t, d = self.size
+        return f"m={m}/T={t}/d={d}{self.detail and '/'}{self.detail}"
+
+
+ALONE, WIDE = (1, 2**17, 100), (1, 2**17, 1000)
+DARTBOARD = ShrinkingDartboard(delta=1e-6)
+CASES: dict[str, tuple[Case, ...]] = {
+    "cover_dartboard": (Case(CoverDartboard(), 60.0, (10, 2**14, 4)),),
+    "doubling": (Case(Doubling(every=32), 6.0, detail="N=32"),),
+    "follow_the_leader": (Case(FollowTheLeader(), 10.0),),
+    "frank_wolfe": tuple(
+        Case(FrankWolfe(trees=trees), 6.0, detail=f"T_1={trees}") for trees in (0, 1)
+    ),
+    "gradient_descent": (Case(GradientDescent(), 450.0, SHORT),),
+    "hedge": (Case(Hedge(), 10.0),),
+    "limited_updates": (Case(LimitedUpdates(), 350.0, SHORT),),
+    "noisy_ftrl": (Case(NoisyFTRL(), 950.0, SHORT),),
+    "phased_selection": (Case(PhasedSelection(), 4.0),),
+    "potential": (Case(Potential(every=32), 6.0, detail="N=32"),),
+    "random_prefix": (Case(RandomPrefix(), 4.0),),
+    "running_leader": (Case(RunningLeader(), 1100.0, SHORT),),
+    "shrinking_dartboard": (
+        Case(DARTBOARD, 6.0, ALONE),
+        Case(DARTBOARD, 6.0, ALONE, UniformLosses, "no good expert"),
+        Case(DARTBOARD, 3.0, WIDE),
+        Case(DARTBOARD, 3.0, WIDE, UniformLosses, "no good expert"),
+    ),
+    "sparse_vector": (
+        Case(SparseVector(every=32), 3.0, detail="N=32"),
+        Case(SparseVector(), 10.0, detail="N=1"),
+    ),
+    "tree_hedge": (Case(TreeHedge(), 100.0, SHORT),),
+    "tree_leader": (Case(TreeLeader(), 32.0, SHORT),),
+    "uniform": (Case(Uniform(), 5.0),),
+    "walk_batches": (Case(WalkBatches(), 65.0, SHORT),),
+    "walk_leader": (Case(WalkLeader(), 65.0, SHORT),),
+    "walk_meta": (Case(WalkMeta(), 210.0, SHORT),),
+}
+"""Every registered algorithm; a test checks that none is missing."""
+
+QUICK = {
+    name: CASES[name][:1]
+    for name in (
+        *("hedge", "follow_the_leader", "sparse_vector", "phased_selection", "random_prefix"),
+        *("frank_wolfe", "shrinking_dartboard"),
+    )
 }
 
 
-def losses(
-    rounds: int, clients: int, experts: int, kind: type[Realizable | UniformLosses] = Realizable
-) -> RecordedArray:
-    """Recorded uniform losses on the lattice; with `Realizable` one expert never loses."""
-    environment = kind(clients=clients, experts=experts, horizon=rounds)
-    block, _ = environment.block(environment.start(0), rounds, None)
-    return RecordedArray.on_lattice(block.losses)
-
-
 def play(
-    spec: AlgorithmSpec, environment: RecordedArray, engine: EngineName = "vectorised"
+    spec: AlgorithmSpec, environment: Repeating, engine: EngineName = "vectorised"
 ) -> Callable[[], object]:
     """Plays a game on recorded losses: validation, protocol, regret and communication."""
     algorithm = spec.build(environment.setting)  # `bench calibrate` times this step
@@ -54,70 +119,64 @@ def play(
     return work
 
 
-def against_sum(
-    spec: AlgorithmSpec, environment: RecordedArray, engine: EngineName = "vectorised"
-) -> tuple[float, float]:
-    """The ratio to the time of `losses.sum()`, and the time."""
-    return in_turn(play(spec, environment, engine), environment.losses.sum)
+def game_rows(
+    cases: Mapping[str, tuple[Case, ...]] = CASES, repeats: int = REPEATS
+) -> Iterator[Row]:
+    """Whole games against one pass over their losses. Games on the same losses share them."""
+    listed = [(name, case) for name, several in cases.items() for case in several]
+    listed.sort(key=lambda pair: (pair[1].size, pair[1].kind.__name__))
+    for (size, kind), group in groupby(listed, key=lambda pair: (pair[1].size, pair[1].kind)):
+        clients, rounds, experts = size
+        game = losses(rounds, clients, experts, kind)
+        for name, case in group:
+            found = compared(play(case.spec, game), game.sum, repeats)
+            each = found.seconds / (rounds * clients) * 1e9
+            yield Row(
+                f"{name}/{case.name}",
+                found.ratio,
+                SUM,
+                each,
+                "ns per loss vector",
+                "<=",
+                case.limit,
+                found.spread,
+            )
 
 
-def name_of(clients: int, rounds: int, experts: int, every: int, engine: str) -> str:
-    """The name of a row about `sparse_vector`."""
-    return f"sparse_vector/m={clients}/T={rounds}/d={experts}/N={every}/{engine}"
+def quick_games() -> Iterator[Row]:
+    """The games of a few algorithms, measured three times."""
+    return game_rows(QUICK, 3)
 
 
 def simulate_rows() -> Iterator[Row]:
     """Games against one pass over their losses.
 
-    The rows are: each algorithm, Fed-SVT with one state per client, the shrinking dartboard, a walk
-    (against drawing its noise), and growth in m, T and d.
+    The rows are: each algorithm, Fed-SVT with one state per client, long walks (against drawing
+    their noise), growth in m, T and d, and the memory that all this needs.
     """
-    clients, rounds, experts = 10, 2**17, 100
-    environment = losses(rounds, clients, experts)
-    for every, limit in ((32, 3.0), (1, 10.0)):
-        ratio, taken = against_sum(SparseVector(every=every), environment)
-        each = taken / (rounds * clients) * 1e9
-        yield Row(
-            name_of(clients, rounds, experts, every, "vectorised"),
-            ratio,
-            SUM,
-            each,
-            "ns per loss vector",
-            "<=",
-            limit,
-        )
-    for name, spec in IN_BLOCKS.items():
-        ratio, taken = against_sum(spec, environment)
-        each = taken / (rounds * clients) * 1e9
-        yield Row(
-            f"{name}/m={clients}/T={rounds}/d={experts}/vectorised",
-            ratio,
-            SUM,
-            each,
-            "ns per loss vector",
-            "<=",
-            4.0,
-        )
-    for trees in (0, 1):
-        ratio, taken = against_sum(FrankWolfe(trees=trees), environment)
-        each = taken / (rounds * clients) * 1e9
-        name = f"frank_wolfe/m={clients}/T={rounds}/d={experts}/T_1={trees}"
-        yield Row(name, ratio, SUM, each, "ns per loss vector", "<=", 6.0)
-    short = RecordedArray.on_lattice(environment.losses[: 2**10])
-    for every in (32, 1):
-        ratio, taken = against_sum(SparseVector(every=every), short, "in_process")
-        each = taken / (2**10 * clients) * 1e9
-        yield Row(
-            name_of(clients, 2**10, experts, every, "in_process"),
-            ratio,
-            SUM,
-            each,
-            "ns per loss vector",
-        )
-    del environment, short
-    yield from _dartboard()
+    yield from game_rows()
+    yield from _separate()
     yield from _walks()
     yield from _growth()
+    peak = peak_mebibytes()
+    yield Row("memory/bench simulate", peak / 1024, "1 GiB", peak, "MiB", "<=", 1.0)
+
+
+def _separate() -> Iterator[Row]:
+    """One state per client, every message encoded; and a coin in every round of the dartboard."""
+    clients, rounds, experts = 10, 2**10, 100
+    game = losses(rounds, clients, experts)
+    for every in (32, 1):
+        found = compared(play(SparseVector(every=every), game, "in_process"), game.sum)
+        name = f"sparse_vector/m={clients}/T={rounds}/d={experts}/N={every}/in_process"
+        each = found.seconds / (rounds * clients) * 1e9
+        yield Row(name, found.ratio, SUM, each, "ns per loss vector", spread=found.spread)
+    often = ShrinkingDartboard(delta=1e-6, every=1)
+    game = losses(2**17, 1, 100)
+    found = compared(play(often, game), game.sum)
+    each = found.seconds / 2**17 * 1e9
+    name = f"shrinking_dartboard/m=1/T={2**17}/d=100/N=1"
+    yield Row(name, found.ratio, SUM, each, "ns per loss vector", spread=found.spread)
 
 
 def _walks() -> Iterator[Row]:
@@ -142,32 +201,15 @@ def _walks() -> Iterator[Row]:
     yield Row(name, ratio, "walk_leader", each, "ns per loss vector", "<=", 1.5)
 
 
-def _dartboard() -> Iterator[Row]:
-    """The shrinking dartboard with one client and calibrated groups.
-
-    Streams without a good expert have more draws. The last row has a coin in every round, for
-    comparison; no calibration chose that.
-    """
-    rounds = 2**17
-    name = f"shrinking_dartboard/m=1/T={rounds}"
-    for experts, limit in ((100, 10.0), (1000, 4.0)):
-        for stream, kind in (("", Realizable), ("/no good expert", UniformLosses)):
-            environment = losses(rounds, 1, experts, kind)
-            ratio, taken = against_sum(ShrinkingDartboard(delta=1e-6), environment)
-            each = taken / rounds * 1e9
-            yield Row(
-                f"{name}/d={experts}{stream}", ratio, SUM, each, "ns per loss vector", "<=", limit
-            )
-    ratio, taken = against_sum(ShrinkingDartboard(delta=1e-6, every=1), losses(rounds, 1, 100))
-    yield Row(f"{name}/d=100/N=1", ratio, SUM, taken / rounds * 1e9, "ns per loss vector")
-
-
 GROWING: dict[str, AlgorithmSpec] = {
     "sparse_vector/N=32": SparseVector(every=32),
+    "hedge": Hedge(),
     "phased_selection": PhasedSelection(),
     "frank_wolfe": FrankWolfe(),
     "shrinking_dartboard/N=32": ShrinkingDartboard(delta=1e-6, every=32),
 }
+MOST_GROWTH = 1.3  # of the time per loss, when m, T or d is four times as large
+BASE = (10, 2**14, 100)
 
 
 def _growth() -> Iterator[Row]:
@@ -175,28 +217,28 @@ def _growth() -> Iterator[Row]:
 
     A constant time per loss means linear growth. The base is measured again with every row.
     """
-    frame = (10, 2**14, 100)
-    games = {size: losses(size[1], size[0], size[2]) for size in _sizes(*frame)}
-    for name, spec in GROWING.items():
-        base = play(spec, games[frame])
-        for (m, t, d), grown in games.items():
-            work = play(spec, grown)
-            work()
-            pairs = [
-                (seconds(work) / grown.losses.size, seconds(base) / games[frame].losses.size)
-                for _ in range(REPEATS)
-            ]
-            each, beside = (min(pair[i] for pair in pairs) * 1e9 for i in (0, 1))
-            yield Row(
-                f"growth/{name}/m={m}/T={t}/d={d}", each / beside, "the first", each, "ns per loss"
-            )
-
-
-def _sizes(clients: int, rounds: int, experts: int) -> list[tuple[int, int, int]]:
-    larger = [(k * clients, rounds, experts) for k in (2, 4)] + [
-        (clients, k * rounds, experts) for k in (2, 4)
+    clients, rounds, experts = BASE
+    base = losses(rounds, clients, experts)
+    sizes = [
+        *((k * clients, rounds, experts) for k in (2, 4)),
+        *((clients, k * rounds, experts) for k in (2, 4)),
+        *((clients, rounds, k * experts) for k in (2, 4)),
     ]
-    return [(clients, rounds, experts), *larger, *((clients, rounds, k * experts) for k in (2, 4))]
+    for m, t, d in sizes:
+        grown = losses(t, m, d)
+        for name, spec in GROWING.items():
+            found = compared(play(spec, grown), play(spec, base))
+            more = grown.size / base.size
+            yield Row(
+                f"growth/{name}/m={m}/T={t}/d={d}",
+                found.ratio / more,
+                f"m={clients}, T={rounds}, d={experts}",
+                found.seconds / grown.size * 1e9,
+                "ns per loss",
+                "<=",
+                MOST_GROWTH,
+                found.spread / more,
+            )
 
 
 def _million(rounds: int, experts: int, every: int) -> float:
@@ -217,7 +259,7 @@ def memory_rows() -> Iterator[Row]:
     with context.Pool(1) as pool:
         peak = pool.apply(_million, (rounds, experts, every))
     yield Row(
-        f"memory/{name_of(1, rounds, experts, every, 'vectorised')}",
+        f"memory/sparse_vector/m=1/T={rounds}/d={experts}/N={every}/vectorised",
         peak / 1024,
         "1 GiB",
         peak,
@@ -256,8 +298,8 @@ def scale_rows() -> Iterator[Row]:
         for m in (10**2, 10**3, 10**4, 10**5, 10**6)
     ]
     games += [
-        (f"{name}/m={10**6}/T={rounds}/d={experts}", 10**6, spec)
-        for name, spec in IN_BLOCKS.items()
+        (f"{name}/m={10**6}/T={rounds}/d={experts}", 10**6, CASES[name][0].spec)
+        for name in ("phased_selection", "random_prefix")
     ]
     games.append(
         (

@@ -1,12 +1,19 @@
-"""Benchmarks of start-up: processor time of new Python processes, measured alternately."""
+"""Benchmarks of start-up: new Python processes, measured alternately.
+
+Imports are compared by processor time, whole commands by wall time.
+"""
 
 from __future__ import annotations
 
+import os
 import resource
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from importlib.resources import files
 from statistics import median
+from tempfile import TemporaryDirectory
 
 from hedgerow.benchmarks.measure import REPEATS, Row
 
@@ -21,7 +28,58 @@ def process_seconds(*arguments: str) -> float:
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
 
+BARE = "import numpy, scipy.special, matplotlib.pyplot"
+STUDY = str(files("hedgerow") / "examples" / "study.toml")
+COMMANDS: dict[str, tuple[tuple[str, ...], float, int]] = {
+    "hedgerow demo": (("demo",), 5.0, 3),
+    "hedgerow run examples/study.toml": (("run", STUDY), 5.0, 3),
+    "hedgerow gallery --quick": (("gallery", "--quick"), 90.0, 1),
+}
+"""Commands by name: their arguments, the most times a bare import, and how often to measure."""
+
+
+def wall_seconds(*arguments: str) -> float:
+    """Wall time of a new Python process, in an empty folder that is removed afterwards."""
+    place = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with TemporaryDirectory() as folder:
+        start = time.perf_counter()
+        done = subprocess.run(
+            [sys.executable, *arguments], cwd=folder, env=place, capture_output=True, check=False
+        )
+        taken = time.perf_counter() - start
+    if done.returncode != 0:
+        raise ArithmeticError(f"{arguments} ended with the exit code {done.returncode}.")
+    return taken
+
+
+def command_rows(*names: str) -> Iterator[Row]:
+    """Whole commands against a bare import of what they need; by default all of them."""
+    wall_seconds("-c", BARE)  # the first run may read from a cold disk
+    for name in names or COMMANDS:
+        arguments, limit, repeats = COMMANDS[name]
+        if repeats > 1:
+            wall_seconds("-m", "hedgerow", *arguments)
+        pairs = [
+            (wall_seconds("-m", "hedgerow", *arguments), wall_seconds("-c", BARE))
+            for _ in range(repeats)
+        ]
+        ratio, value = median(a / b for a, b in pairs), median(a for a, _ in pairs)
+        yield Row(f"start/{name}", ratio, BARE, 1000 * value, "ms", "<=", limit)
+
+
+def quick_start() -> Iterator[Row]:
+    """Imports and the demo."""
+    yield from import_rows()
+    yield from command_rows("hedgerow demo")
+
+
 def start_rows() -> Iterator[Row]:
+    """Imports, then whole commands."""
+    yield from import_rows()
+    yield from command_rows()
+
+
+def import_rows() -> Iterator[Row]:
     """Imports against `import numpy`, and the help page against `import typer, rich`."""
     yield _row("import hedgerow", ("-c", "import hedgerow"), "import numpy", limit=0.5)
     yield _row("hedgerow --help", ("-m", "hedgerow", "--help"), "import typer, rich", limit=2.0)

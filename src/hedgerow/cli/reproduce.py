@@ -97,7 +97,7 @@ def reproduce(
 
 
 def _elsewhere(quick: bool, name: str) -> Outcome:
-    """The outcome of a registered experiment, in a process of its own."""
+    """The outcome of a registered experiment, in a separate process."""
     return run_experiment(EXPERIMENTS[name], quick=quick, out=None, workers=1)
 
 

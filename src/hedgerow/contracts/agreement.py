@@ -51,7 +51,7 @@ def _paths(algorithm: Algorithm) -> tuple[Path, ...]:
 
 
 def _is_fast(algorithm: Algorithm) -> bool:
-    return algorithm.advance is not None or isinstance(algorithm.client, SpanClient)
+    return algorithm.fast_path is not None or isinstance(algorithm.client, SpanClient)
 
 
 def games(spec: AlgorithmSpec) -> Iterator[tuple[Environment, Algorithm]]:

@@ -228,17 +228,20 @@ def check(
         rounds,
     )
     step, word = max(1, CACHE_ELEMENTS // (deciders * width)), family.word
-    sums = np.zeros((len(cuts), deciders, width))
-    start = 0
-    for piece, cut in enumerate(cuts):
+    sums = np.empty((len(cuts), deciders, width))
+    start, losses, masks = 0, block.losses, block.present
+    for total, cut in zip(sums, cuts, strict=True):
         # check and sum in one pass, while the losses are in the innermost cache
+        first = start
         while start < cut:
             stop = min(start + step, cut)
-            part = block.losses[start:stop]
-            present = None if block.present is None else block.present[start:stop]
+            part, present = losses[start:stop], None if masks is None else masks[start:stop]
             family.check(word, part, first_round + start, present)
             if start == 0:
                 to_units(part)  # checks every loss of the first piece; later pieces: their sums
-            sums[piece] += part.sum(axis=0)
+            if start == first:
+                np.add.reduce(part, axis=0, out=total)
+            else:
+                total += np.add.reduce(part, axis=0)
             start = stop
     return replace(block, segments=to_units(sums), cuts=cuts)

@@ -121,7 +121,7 @@ def check_unit_range(name: str, values: Array, first_round: int = 0) -> None:
     if not values.size:
         return
     contiguous = values if values.flags.c_contiguous else np.ascontiguousarray(values)
-    if contiguous.reshape(-1).view(np.uint64).max() <= ONE:
+    if np.maximum.reduce(contiguous.reshape(-1).view(np.uint64)) <= ONE:
         return
     bad = np.argwhere(~((values >= 0.0) & (values <= 1.0)))
     if len(bad):

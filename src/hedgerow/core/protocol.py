@@ -289,6 +289,18 @@ class Algorithm:
         return fingerprint(parts, self.name)
 
     @property
+    def fast_path(self) -> Advance | None:
+        """`advance`, unless it was made for other roles than those of this algorithm.
+
+        A fast path that is a method of an object with roles serves these roles only, so an
+        algorithm in which a role was replaced plays the plain loop.
+        """
+        made_for = getattr(self.advance, "__self__", None)
+        roles = {"client": self.client, "server": self.server, "decider": self.decider}
+        same = all(getattr(made_for, name, role) is role for name, role in roles.items())
+        return self.advance if same else None
+
+    @property
     def has_mechanisms(self) -> bool:
         """Whether the algorithm draws noise through mechanisms."""
         return bool(self.certificate.mechanisms)

@@ -65,7 +65,7 @@ class Engine:
     def advance(self, run: RunState, block: Block, sinks: list[Sink]) -> RunState:
         """Play all rounds of a checked block."""
         fused = (
-            self.algorithm.advance
+            self.algorithm.fast_path
             if self.fused and not any(sink.wants_messages for sink in sinks)
             else None
         )

@@ -146,5 +146,5 @@ def exhibits(
 
 
 def _elsewhere(quick: bool, options: Sequence[str], name: str) -> Exhibit:
-    """The exhibit of a registered experiment, in a process of its own."""
+    """The exhibit of a registered experiment, in a separate process."""
     return exhibit(name, EXPERIMENTS[name], quick=quick, workers=1, options=options)

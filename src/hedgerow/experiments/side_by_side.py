@@ -1,4 +1,4 @@
-"""Run several experiments at a time, each in a process of its own."""
+"""Run several experiments at a time, each in a separate process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def side_by_side(
     """Call `done(name, result)` for every experiment, as each of them ends.
 
     If there are several cores and more than a few built-in experiments, they share the cores, and
-    `elsewhere(name)` is called in a process of its own. The others run one after the other, by
+    `elsewhere(name)` is called in a separate process. The others run one after the other, by
     `here(name)`.
     """
     count = (os.cpu_count() or 1) if workers is None else workers

@@ -6,7 +6,6 @@ It is not private. It is the natural reference for what privacy costs.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -15,6 +14,7 @@ from hedgerow.algorithms.shared.totals import (
     Adder,
     ClientState,
     LossSums,
+    ManySums,
     Summing,
     Totals,
     check_interval,
@@ -88,15 +88,15 @@ class FollowTheLeader(AlgorithmSpec):
 
     def resolve(self, setting: Setting) -> Algorithm:
         check_interval(self.every, setting)
-        client = Leader(setting.experts)
+        client, server = Leader(setting.experts), Summing(setting.experts, self.every)
         return Algorithm(
             name="follow_the_leader",
             setting=setting,
             client=client,
-            server=Summing(setting.experts, self.every),
+            server=server,
             certificate=raw_certificate(),
             upload=LossSums,
             broadcast=Totals,
             supports=MASKS_AND_DELAYS,
-            advance=partial(client.advance, self.every),
+            advance=ManySums(client, server).advance,
         )

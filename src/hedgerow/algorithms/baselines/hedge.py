@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from math import ceil, log, sqrt
 from typing import ClassVar
 
@@ -13,6 +12,7 @@ from hedgerow.algorithms.shared.totals import (
     Adder,
     ClientState,
     LossSums,
+    ManySums,
     Summing,
     Totals,
     check_interval,
@@ -155,16 +155,17 @@ class Hedge(AlgorithmSpec):
         entropy = log(max(setting.experts, 2))
         rate = sqrt(8 * entropy / batches) / every if self.rate is None else self.rate
         client = Sampler(setting.experts, rate / setting.clients)
+        server = Summing(setting.experts, self.every)
         return Algorithm(
             name="hedge",
             setting=setting,
             client=client,
-            server=Summing(setting.experts, self.every),
+            server=server,
             certificate=raw_certificate(),
             upload=LossSums,
             broadcast=Totals,
             supports=MASKS_AND_DELAYS,
-            advance=partial(client.advance, self.every),
+            advance=ManySums(client, server).advance,
             regret_bound=RegretBound(
                 entropy / rate + rate * every**2 * batches / 8,
                 "adaptive",

@@ -82,59 +82,6 @@ class Adder(ABC):
         and `scratch` of the same shape, may be overwritten.
         """
 
-    def advance(
-        self, every: int, run: RunState, block: Block, source: NoiseSource
-    ) -> tuple[RunState, Trace]:
-        """Play many exchanges at once: one every `every` rounds, as `Summing` announces."""
-        clients, reports, rounds = run.clients, block.reports, block.rounds
-        noise = source.everyone("client", len(clients.losses))
-        due = np.arange(run.remaining, rounds, every)
-        last = int(due[-1]) if len(due) else 0
-        losses, left = to_units(reports[last:].sum(axis=0)), last + every - rounds
-        spans, scratch = np.diff([0, *due, rounds]), np.empty((1, self.experts))
-        plays = [self.follow(clients.totals[:1].copy(), spans[:1], noise, scratch)]
-        totals, server = clients.totals, run.server
-        if len(due) == 0:
-            losses, left = losses + clients.losses, run.remaining - rounds
-        else:
-            before = server.totals + clients.losses.sum(axis=0)
-            before += block.totals_before(int(due[0]))
-            for first, known, scratch in _known(reports, before, due, every):
-                here = spans[first + 1 : first + 1 + len(known)]
-                before = known[-1].copy()
-                plays.append(self.follow(known, here, noise, scratch))
-            totals, server = np.broadcast_to(before, losses.shape), ServerState(before)
-        after = RunState(run.round + rounds, ClientState(totals, losses), None, server, left)
-        shown = np.broadcast_to(np.concatenate(plays), (rounds, *noise.batch))
-        return after, Trace(shown, len(due))
-
-
-def _known(
-    reports: Array, first: Units, due: np.ndarray, every: int
-) -> Iterator[tuple[int, Units, Array]]:
-    """Yield the totals of all clients before the rounds `due`, as many as fit in the cache.
-
-    Each part comes with its place in `due` and with scratch space of its shape; `first` are the
-    totals before `due[0]`. The arrays are used again.
-    """
-    _, clients, experts = reports.shape
-    some = min(len(due), max(2, CACHE_ELEMENTS // 2 // experts))
-    units, scratch = (np.empty((some, experts), kind) for kind in (np.int64, np.float64))
-    for at in range(0, len(due), some):
-        here = due[max(at - 1, 0) : at + some]  # sums begin with the last round of the part before
-        skip = 1 if at == 0 else 0
-        known, sums = (array[: len(here) - 1 + skip] for array in (units, scratch))
-        groups = reports[here[0] : here[-1]].reshape(-1, every * clients, experts)
-        np.einsum("gid->gd", groups, out=sums[skip:])  # the fastest sum over a middle axis
-        sums[skip:] *= UNITS_PER_LOSS
-        np.copyto(known[skip:], sums[skip:], casting="unsafe")
-        if (known[skip:] != sums[skip:]).any():
-            to_units(sums[skip:] / UNITS_PER_LOSS)  # raises
-        known[0] = first if at == 0 else known[0] + first
-        np.cumsum(known, axis=0, out=known)
-        first = known[-1].copy()
-        yield at, known, sums
-
 
 @dataclass(frozen=True)
 class ServerState:
@@ -163,6 +110,66 @@ class Summing:
         del noise
         totals = state.totals + uploads.losses
         return Totals(self.every, totals), ServerState(totals)
+
+
+@dataclass(frozen=True)
+class ManySums:
+    """The fast path of a client that adds and a server that sums: many exchanges at once."""
+
+    client: Adder
+    server: Summing
+
+    def advance(self, run: RunState, block: Block, source: NoiseSource) -> tuple[RunState, Trace]:
+        every = self.server.every
+        assert run.remaining is not None, "there is always a next exchange"
+        clients, server, reports, rounds = run.clients, run.server, block.reports, block.rounds
+        noise = source.everyone("client", len(clients.losses))
+        due = np.arange(run.remaining, rounds, every)
+        spans = np.diff(np.concatenate([[0], due, [rounds]]))
+        scratch = np.empty((1, self.client.experts))
+        plays = [self.client.follow(clients.totals[:1].copy(), spans[:1], noise, scratch)]
+        if len(due) == 0:
+            held = clients.losses + to_units(reports.sum(axis=0))
+            after, left = ClientState(clients.totals, held), run.remaining - rounds
+        else:
+            last = server.totals + clients.losses.sum(axis=0)
+            last += to_units(reports[: due[0]].sum(axis=(0, 1)))
+            for first, known, scratch in _known(reports, last, due, every):
+                last = known[-1].copy()
+                here = spans[first + 1 : first + 1 + len(known)]
+                plays.append(self.client.follow(known, here, noise, scratch))
+            held = to_units(reports[due[-1] :].sum(axis=0))
+            after, server = ClientState(np.broadcast_to(last, held.shape), held), ServerState(last)
+            left = int(due[-1]) + every - rounds
+        shown = np.broadcast_to(np.concatenate(plays), (rounds, *noise.batch))
+        return RunState(run.round + rounds, after, None, server, left), Trace(shown, len(due))
+
+
+def _known(
+    reports: Array, first: Units, due: np.ndarray, every: int
+) -> Iterator[tuple[int, Units, Array]]:
+    """Yield the totals of all clients before the rounds `due`, as many as fit in the cache.
+
+    Each part comes with its place in `due` and with scratch space of its shape; `first` are the
+    totals before `due[0]`. The arrays are used again.
+    """
+    _, clients, experts = reports.shape
+    some = min(len(due), max(2, CACHE_ELEMENTS // 2 // experts))
+    units, scratch = np.empty((some, experts), np.int64), np.empty((some, experts))
+    for at in range(0, len(due), some):
+        here = due[max(at - 1, 0) : at + some]  # sums begin with the last round of the part before
+        skip = 1 if at == 0 else 0
+        known, sums = units[: len(here) - 1 + skip], scratch[: len(here) - 1 + skip]
+        groups = reports[here[0] : here[-1]].reshape(-1, every * clients, experts)
+        np.einsum("gid->gd", groups, out=sums[skip:])  # the fastest sum over a middle axis
+        sums[skip:] *= UNITS_PER_LOSS
+        np.copyto(known[skip:], sums[skip:], casting="unsafe")
+        if (known[skip:] != sums[skip:]).any():
+            to_units(sums[skip:] / UNITS_PER_LOSS)  # raises
+        known[0] = first if at == 0 else known[0] + first
+        np.cumsum(known, axis=0, out=known)
+        first = known[-1].copy()
+        yield at, known, sums
 
 
 def check_interval(every: int, setting: Setting) -> None:

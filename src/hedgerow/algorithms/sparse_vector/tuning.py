@@ -14,15 +14,19 @@ With L* > 0 false alarms are counted as if the good expert had already lost its 
 cautious: it costs some regret if that expert never loses.
 """
 
+import hashlib
 import math
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from hedgerow.core.lattice import Array
+from hedgerow.privacy import calibrate, curves
 from hedgerow.privacy.calibrate import surrogate_mu
+from hedgerow.privacy.composition import table_cache
 
 BERNOULLI_RATES = (0.02, 0.1, 0.5, 1.0)
 HALVINGS = 7
@@ -83,6 +87,47 @@ class _Group:
 
 @lru_cache(maxsize=256)
 def choose(
+    *,
+    clients: int,
+    experts: int,
+    horizon: int,
+    every: int,
+    best_loss: float,
+    epsilon: float,
+    delta: float = 0.0,
+) -> Choice:
+    """Chooses the parameters for these public values, as `search` does; kept on disk."""
+    shown = ", ".join(float(value).hex() for value in (best_loss, epsilon, delta))
+    key = f"sparse vector {clients}, {experts}, {horizon}, {every}, {shown}, code={_code()}"
+    kept = table_cache.load(key)
+    if kept is not None and len(kept) == 3 + len(STREAM_NAMES):
+        switches, threshold, sparse_epsilon, *regrets = kept.tolist()
+        expected = tuple(zip(STREAM_NAMES, regrets, strict=True))
+        return Choice(int(switches), threshold, sparse_epsilon, expected)
+    found = search(
+        clients=clients,
+        experts=experts,
+        horizon=horizon,
+        every=every,
+        best_loss=best_loss,
+        epsilon=epsilon,
+        delta=delta,
+    )
+    regrets = [regret for _, regret in found.expected]
+    values = [found.switches, found.threshold, found.sparse_epsilon, *regrets]
+    table_cache.store(key, np.array(values, float))
+    return found
+
+
+@cache
+def _code() -> str:
+    """A digest of the code and the library that determine a choice: others must not reuse it."""
+    files = [__file__, calibrate.__file__, *sorted(Path(curves.__file__).parent.glob("*.py"))]
+    parts = b"".join(Path(file).read_bytes() for file in files)
+    return f"{hashlib.sha256(parts).hexdigest()} numpy={np.__version__}"
+
+
+def search(
     *,
     clients: int,
     experts: int,

@@ -126,7 +126,7 @@ def _gaussian(deviation: float, interval: float) -> Any:
     from dp_accounting.pld.privacy_loss_mechanism import GaussianPrivacyLoss
 
     loss = GaussianPrivacyLoss(deviation)
-    ends = loss.connect_dots_bounds()
+    ends: Any = loss.connect_dots_bounds()
     low, high = floor(ends.epsilon_lower / interval), ceil(ends.epsilon_upper / interval)
     losses = np.arange(low, high + 1) * interval
     at = -0.5 - losses * deviation**2  # where the privacy loss has these values

@@ -1,0 +1,55 @@
+"""Experiments that run at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+
+from hedgerow.experiments import side_by_side as module
+from hedgerow.experiments.registry import BUILT_IN, EXPERIMENTS
+from hedgerow.experiments.side_by_side import FEW, side_by_side
+
+
+def _played(names: Sequence[str], workers: int | None) -> dict[str, str]:
+    found: dict[str, str] = {}
+    side_by_side(names, workers, lambda name: f"here {name}", str.upper, found.__setitem__)
+    return found
+
+
+@pytest.fixture
+def started(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The numbers of processes that were asked for; the tasks run in this one, last ones first."""
+    counts: list[int] = []
+
+    def run(
+        function: Callable[..., Any], tasks: Any, workers: int, done: Any, prepare: Any
+    ) -> None:
+        counts.append(workers)
+        for task in reversed(list(tasks)):
+            done(task, function(*task))
+
+    monkeypatch.setattr(module, "run_in_processes", run)
+    return counts
+
+
+def test_built_in_experiments_share_the_cores(started: list[int]) -> None:
+    names = ["mine", *BUILT_IN[: FEW + 1]]
+    assert _played(names, 2) == {"mine": "here mine", **{n: n.upper() for n in names[1:]}}
+    assert started == [2]
+    assert set(BUILT_IN) <= set(EXPERIMENTS)
+
+
+@pytest.mark.parametrize(("count", "workers"), [(FEW, 2), (FEW + 1, 1)])
+def test_few_experiments_and_one_worker_need_no_processes(
+    count: int, workers: int, started: list[int]
+) -> None:
+    names = BUILT_IN[:count]
+    assert _played(names, workers) == {name: f"here {name}" for name in names}
+    assert started == []
+
+
+@pytest.mark.long
+def test_processes_answer_for_every_experiment() -> None:
+    assert _played(BUILT_IN, 2) == {name: name.upper() for name in BUILT_IN}
