@@ -205,8 +205,8 @@ def test_persons_with_several_records(stated: Stated, pages: Pages) -> None:
     assert "for one loss vector" in to_yaml(statement)
     assert "at up to 2 clients: epsilon = 3" in to_yaml(statement)
     assert [line.split(" | ")[0] for line in page.splitlines() if " records | " in line] == [
-        "| 3 rounds",
-        "| 6 rounds",
+        "| 3 records",
+        "| 6 records",
     ]
     assert OPEN in pages("pure")["statement.md"].split("## What is protected")[1].split("##")[0]
 

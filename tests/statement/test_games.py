@@ -188,10 +188,10 @@ def test_the_table_of_separate_records_is_that_of_the_whole_curve(records: int, 
     assert (point.epsilon, point.delta) == pytest.approx(whole.stated(), rel=1e-12)
     found = [percent(1 - float(trade_off(whole, alarms))) for alarms in SHOWN_ALARMS]
     bet = percent((1 + whole.delta(0.0)) / 2)
-    row = f"| {records} rounds | {rounded_up(whole.stated()[0], 3)} | 1e-6 | {bet} % |"
+    row = f"| {records} records | {rounded_up(whole.stated()[0], 3)} | 1e-6 | {bet} % |"
     page = rendered(statement)["statement.md"]
     assert f"{row} {' | '.join(f'{share} %' for share in found)} |" in page
-    together = f"in {records} rounds at most {bet}"
+    together = f"with {records} records at most {bet}"
     assert together in page
     alone = stated_game(replace(MADE["population"], separate=False), runs=runs).of_records(records)
     assert alone is not None

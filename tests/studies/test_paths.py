@@ -89,7 +89,8 @@ def test_the_configuration_of_a_run_in_python_has_whole_paths(
     project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(project)
-    study = hr.run(hr.Recorded(Path("losses.csv")), {"u": hr.Uniform()}, seeds=1)
+    game = hr.Recorded(Path("losses.csv"))  # pyright: ignore[reportArgumentType]
+    study = hr.run(game, {"u": hr.Uniform()}, seeds=1)
     (tmp_path / "saved").mkdir()
     write_study(study, tmp_path / "saved", tmp_path / "saved")
     written = tomllib.loads((tmp_path / "saved" / "config.toml").read_text())

@@ -43,10 +43,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "contracts": ("contracts:contracts", "Check an algorithm against the contracts."),
     "audit": ("audit:audit", "Attack an algorithm and check its certificate."),
     "statement": ("statement:statement", "Write a privacy statement for each algorithm of a run."),
-    "verify": (
-        "verify:verify",
-        "Check that a run folder is as it was written, and its certificates as they must be.",
-    ),
+    "verify": ("verify:verify", "Check that a run folder is as it was written."),
 }
 
 

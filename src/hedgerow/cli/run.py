@@ -88,8 +88,8 @@ def run(
     missing results are run, and the final results are the same as without the interruption.
 
     The folder holds config.toml (all values resolved), curves.parquet and results.parquet (tidy
-    tables), summary.json (figures and notes), privacy.json (certificates, for `hedgerow statement`)
-    and regret.png.
+    tables), summary.json (figures and notes), privacy.json (certificates, for `hedgerow
+    statement`), regret.png and digest.json (hashes, for `hedgerow verify`).
     """
     prepare(plugin, data, workers)
     settings = [*(settings or []), *(["alone=true"] if alone else [])]

@@ -37,7 +37,7 @@ def verify(
     plugin: Plugins = None,
     debug: Debug = False,
 ) -> int:
-    """Check that a run folder is as it was written, and its certificates as they must be.
+    """Check that a run folder is as it was written.
 
     Every file is compared with digest.json, and every certificate is computed again from the
     recorded choices.

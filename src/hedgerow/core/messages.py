@@ -120,6 +120,8 @@ def _plan(kind: type[Any], found: tuple[tuple[str, Any, tuple[int, ...]], ...]) 
         header.append((field, tag, shape))
         placed.append(_Placed(field, mark, little, shape, form.values))
     head = _header(name, header)
+    if len(head) > LONGEST_HEADER:
+        raise InvalidMessage(f"{name} has too many fields to be sent.")
     start = [MAGIC, bytes([VERSION]), len(head).to_bytes(_LENGTH, "little"), head]
     return _Plan(b"".join(start), tuple(placed))
 
@@ -177,7 +179,7 @@ def decode(kind: type[Record], data: bytes, *, stacked: bool = False) -> Record:
     if data[len(MAGIC)] != VERSION:
         raise InvalidMessage(f"Expected message version {VERSION}, got {data[len(MAGIC)]}.")
     end = _START + int.from_bytes(data[_START - _LENGTH : _START], "little")
-    if not end - _START <= LONGEST_HEADER:
+    if end - _START > LONGEST_HEADER:
         raise InvalidMessage(f"The header of this {name} message is too long. Send it again.")
     values: dict[str, Any] = {}
     for placed in _read_header(kind, bytes(data[_START:end]), stacked):

@@ -58,5 +58,6 @@ def coloured(names: Iterable[tuple[Role, str]]) -> dict[tuple[Role, str], str]:
 
 def legend(roles: Iterable[Role]) -> str:
     """What the colours mean, if there are several roles."""
-    present = [role for role in PALETTES if role in {*roles}]
+    given = {*roles}
+    present: list[Role] = [role for role in PALETTES if role in given]
     return ", ".join(f"{WORDS[role]}: {role}" for role in present) if len(present) > 1 else ""
