@@ -39,8 +39,10 @@ from .core.losses import Linear as Linear
 from .core.protocol import Algorithm as Algorithm
 from .core.replay import Replay as Replay
 from .core.setting import Setting as Setting
+from .engines.estimator import ExpertEstimator as ExpertEstimator
 from .engines.learner import Learner as Learner
 from .engines.simulate import simulate as simulate
+from .engines.stream import StreamExperts as StreamExperts
 from .environments.drawn.drifting import Drifting as Drifting
 from .environments.drawn.examples import Classification as Classification
 from .environments.drawn.examples import HiddenDirection as HiddenDirection
