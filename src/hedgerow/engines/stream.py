@@ -130,8 +130,8 @@ class StreamExperts:
             self.end_round()
         if y is None:
             return
-        said = [[model.predict_one(x) for model in self.models.values()]]
-        losses, _ = forecast_losses(said, [y], **self._judge)
+        predictions = [[model.predict_one(x) for model in self.models.values()]]
+        losses, _ = forecast_losses(predictions, [y], **self._judge)
         if np.isnan(losses).any():
             raise InvalidValue("Expected every expert to predict, and a target that is not NaN.")
         self._rows[client] = losses[0]
