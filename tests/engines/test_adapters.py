@@ -60,7 +60,7 @@ def test_the_estimator_plays_what_a_learner_plays(clients: int) -> None:
     expected = _played(_losses(target), clients)[-1]
     factors = np.array(FACTORS)[expected[np.arange(6) % clients]]
     assert model.predict(FEATURES[:6]) == pytest.approx(factors * FEATURES[:6, 0])
-    again = hr.ExpertEstimator(**model.get_params()).fit(FEATURES, target)  # what clone does
+    again = model.__sklearn_clone__().fit(FEATURES, target)  # what clone does
     assert np.array_equal(again.predict(FEATURES[:6]), model.predict(FEATURES[:6]))
     assert model.certificate.public.curve.stated() == (6.0, 0.0)
 

@@ -109,6 +109,10 @@ class ExpertEstimator:
             setattr(self, name, value)
         return self
 
+    def __sklearn_clone__(self) -> ExpertEstimator:
+        """Return a new estimator with the same fitted experts, which scikit-learn would forget."""
+        return type(self)(**self.get_params())
+
     def fit(self, rows: Any, y: Any) -> ExpertEstimator:
         """Start a new game and play it on these rows."""
         self._start()
