@@ -114,7 +114,7 @@ def test_a_round_ends_when_a_client_comes_again() -> None:
 
 def test_the_stream_says_what_is_wrong() -> None:
     experts = hr.StreamExperts(dict(PAIRS), SPEC, horizon=9, clients=2, largest_error=2.0)
-    assert experts.learn_one({"a": 1.0}, 2.0) is None  # type: ignore[func-returns-value]
+    assert experts.learn_one({"a": 1.0}, 2.0) is None
     with pytest.raises(hr.InvalidValue, match=r"Client 0 has learned .* clients \[1\] have not"):
         experts.learn_one({"a": 1.0}, 2.0)
     with pytest.raises(hr.InvalidValue, match=r"Expected client=2 in 0, \.\.\., 1"):

@@ -204,8 +204,9 @@ def run_study(
         # another machine may not see the folder of the store: results are saved here
 
         def save(task: Sequence[Any], pairs: list[Pair]) -> None:
-            for pair in pairs if store is not None else ():
-                store.save(task[0], pair)
+            if store is not None:
+                for pair in pairs:
+                    store.save(task[0], pair)
             note(task[0], pairs)
 
         alone = partial(_task, config, keep, None)
