@@ -7,6 +7,7 @@ which expert is followed.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from inspect import signature
 from typing import Any
 
@@ -112,6 +113,10 @@ class ExpertEstimator:
     def __sklearn_clone__(self) -> ExpertEstimator:
         """Return a new estimator with the same fitted experts, which scikit-learn would forget."""
         return type(self)(**self.get_params())
+
+    def __sklearn_tags__(self) -> Any:
+        """Return the default tags; only scikit-learn asks for them, in a pipeline for example."""
+        return import_module("sklearn.base").BaseEstimator().__sklearn_tags__()
 
     def fit(self, rows: Any, y: Any) -> ExpertEstimator:
         """Start a new game and play it on these rows."""
