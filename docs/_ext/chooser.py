@@ -1,5 +1,5 @@
 """The page "Choose an algorithm": chart and tables made from `choose.json`, a stored run of
-`hedgerow choose --json`.
+`hedgerow choose --chart --json`.
 """
 
 from __future__ import annotations

@@ -45,8 +45,10 @@ from .core.losses import Linear as Linear
 from .core.protocol import Algorithm as Algorithm
 from .core.replay import Replay as Replay
 from .core.setting import Setting as Setting
+from .engines.estimator import ExpertEstimator as ExpertEstimator
 from .engines.learner import Learner as Learner
 from .engines.simulate import simulate as simulate
+from .engines.stream import StreamExperts as StreamExperts
 from .environments.drawn.drifting import Drifting as Drifting
 from .environments.drawn.examples import Classification as Classification
 from .environments.drawn.examples import HiddenDirection as HiddenDirection
@@ -83,6 +85,7 @@ from .environments.registry import ENVIRONMENTS as ENVIRONMENTS
 from .environments.wrappers.absent import Absent as Absent
 from .environments.wrappers.delayed import Delayed as Delayed
 from .environments.wrappers.sleeping import Sleeping as Sleeping
+from .experiments.ranking import choose as choose
 from .experiments.registry import EXPERIMENTS as EXPERIMENTS
 from .privacy.budget import Budget as Budget
 from .privacy.secure import SecureNoise as SecureNoise

@@ -90,7 +90,7 @@ def table() -> dict[str, Any]:
 
 def test_the_stored_choices_follow_from_the_stored_measurements(table: dict[str, Any]) -> None:
     today = json.loads(json.dumps(document(rows_of(table), table["seeds"])))
-    assert today == table, "run `hedgerow choose --seeds 20 --json > docs/choose.json`"
+    assert today == table, "run `hedgerow choose --chart --seeds 20 --json > docs/choose.json`"
 
 
 def test_every_algorithm_is_measured() -> None:

@@ -40,7 +40,7 @@ def test_losses_are_those_of_the_definition_and_clipped_errors_are_counted(loss:
     losses, clipped = hr.forecast_losses(said, came, loss=loss, largest_error=7.0, quantile=0.9)
     expected = np.zeros((6, 3, 4))
     for at in np.ndindex(6, 3, 4):
-        expected[at] = _by_hand(loss, came[at[:2]], said[at], 7.0, 0.9)
+        expected[at] = _by_hand(loss, float(came[at[:2]]), float(said[at]), 7.0, 0.9)
     assert losses == pytest.approx(expected)
     assert losses.min() >= 0
     assert losses.max() <= 1.0

@@ -75,12 +75,14 @@ def test_missing_rows_and_empty_cells_are_absent_clients_and_sleeping_experts(
     _write(tmp_path / "a.csv", losses, drop)
     recorded = hr.Recorded(str(tmp_path / "a.csv"), missing="absent")
     array = hr.RecordedArray(losses, missing="absent")
-    masked = hr.RecordedArray(np.ma.masked_invalid(losses), missing="absent")  # type: ignore[arg-type]
+    masked = hr.RecordedArray(np.ma.masked_invalid(losses), missing="absent")
     for game in (recorded, array, masked, pickle.loads(pickle.dumps(recorded))):
         assert game.setting == hr.Setting(3, 4, 40)
         assert game.traits.features == {Feature.ABSENT_CLIENTS, Feature.SLEEPING_EXPERTS}
         block, _ = game.block(game.start(0), 40, None)
         here = ~np.isnan(losses).all(axis=-1)
+        assert block.present is not None
+        assert block.awake is not None
         assert np.array_equal(block.present, here)
         assert np.array_equal(block.awake[here], ~np.isnan(losses[here]))
         assert np.array_equal(block.losses, np.nan_to_num(losses))
@@ -219,7 +221,7 @@ def test_sums_of_recorded_losses_with_absent_clients_play_as_before() -> None:
 @pytest.mark.parametrize("name", ["phased", "prefix", "dartboard"])
 def test_a_learner_takes_who_is_present(name: str) -> None:
     losses, spec = _gapped(sleeping=False), BLOCKS[name]
-    present = ~np.isnan(losses).all(axis=-1)
+    present = np.asarray(~np.isnan(losses).all(axis=-1))
     learner = hr.Learner(spec, clients=3, experts=4, horizon=40, absent=True)
     plays = []
     for row, here in zip(losses, present, strict=True):

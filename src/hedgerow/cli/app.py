@@ -35,7 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "compare": ("compare:compare", "Compare finished runs: regrets and what else differs."),
     "runs": ("runs:runs", "List the runs in a folder, the latest first."),
     "certify": ("certify:certify", "Print the certificate: what each observer can learn."),
-    "choose": ("choose:choose", "Measure every algorithm on common streams and name the best."),
+    "choose": ("choose:choose", "Rank the private algorithms for your setting."),
     "proof": ("proof:proof", "Print the proof that a certificate cites."),
     "reproduce": ("reproduce:reproduce", "Reproduce published figures and judge each claim."),
     "gallery": ("gallery:gallery", "Make one page with all experiments and their verdicts."),

@@ -2,104 +2,114 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Annotated
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 
-from hedgerow.cli.options import Debug, Json
-from hedgerow.cli.output import OUT, print_json, progress_bar
-from hedgerow.core.validate import at_least
-from hedgerow.evaluation.summary import bound_words
-from hedgerow.experiments.choose import (
-    KINDS,
-    TALKS,
-    TRUSTS,
-    Choice,
-    Kind,
-    Row,
-    choices,
-    measure,
-    of_kind,
-    streams,
-)
-from hedgerow.experiments.choose_record import document
+from hedgerow.cli.chart import chart as print_chart
+from hedgerow.cli.options import Data, Debug, Json, Plugins, prepare
+from hedgerow.cli.output import OUT, print_indented, print_json, progress_bar
+from hedgerow.cli.tables import from_cells
+from hedgerow.core.environment import Environment
+from hedgerow.core.errors import InvalidValue
+from hedgerow.environments.recorded.losses import Recorded
+from hedgerow.experiments.ranking import choose as ranked
 from hedgerow.records.schema import STAMP
+from hedgerow.studies.config import load
 
-HEADINGS = ("algorithm", "trust", "talk")
-NONE = "none: more than half the regret of guessing"
+FIXED = "fixed"
 
 
 def choose(
+    file: Annotated[
+        Path | None,
+        typer.Argument(help="Your own losses: a CSV or Parquet file, or a study in TOML."),
+    ] = None,
+    clients: Annotated[int | None, typer.Option("--clients", help="Default: 10.")] = None,
+    experts: Annotated[int | None, typer.Option("--experts", help="Default: 100.")] = None,
+    horizon: Annotated[
+        int | None, typer.Option("--horizon", help="The number of rounds. Default: 1024.")
+    ] = None,
+    epsilon: Annotated[float, typer.Option("--epsilon", help="The privacy budget.")] = 1.0,
+    delta: Annotated[
+        float, typer.Option("--delta", help="Its second part; 0: only pure algorithms.")
+    ] = 0.0,
+    trust: Annotated[
+        str, typer.Option("--trust", help="central, distributed or local: nobody is trusted.")
+    ] = "central",
+    every: Annotated[
+        int, typer.Option("--every", help="Rounds between two exchanges, at least.")
+    ] = 1,
+    losses: Annotated[
+        str | None,
+        typer.Option(
+            "--losses",
+            help="What is known of the losses: never, rarely (one expert is wrong), law (one law), "
+            "fixed (in advance; default) or reacting.",
+        ),
+    ] = None,
+    best_loss: Annotated[
+        float,
+        typer.Option("--best-loss", help="With rarely: what the best expert loses at most."),
+    ] = 0.0,
     seeds: Annotated[
-        int, typer.Option("--seeds", help="Seeds for each stream; at least 2, for the intervals.")
-    ] = 20,
+        int | None, typer.Option("--seeds", help="Seeds for each stream. Default: 5.")
+    ] = None,
+    chart: Annotated[
+        bool,
+        typer.Option("--chart", help="Measure the tables of the documentation instead."),
+    ] = False,
+    plugin: Plugins = None,
+    data: Data = None,
     json: Json = False,
     debug: Debug = False,
 ) -> None:
-    """Measure every algorithm on common streams and name the best.
+    """Rank the private algorithms for your setting.
 
-    Example: hedgerow choose --seeds 20
+    Example: hedgerow choose --clients 12 --experts 5 --horizon 120 --losses law
 
-    This takes about four minutes on one core. Private algorithms have epsilon = 1. The best is
-    named for each kind of losses, trust and number of exchanges; docs/choose.md has the rule.
+    Every algorithm that fits is played on streams like yours, and judged by its worst one. The
+    table has its expected regret, the bound that is proven, and what privacy costs: the regret
+    above that of the best algorithm without privacy.
+
+    With a file, the algorithms are played on your own losses. Such a choice looks at the data, and
+    no certificate covers it.
+
+    `hedgerow choose --chart --seeds 20` measures the tables of docs/choose.md. It takes about four
+    minutes on one core.
     """
-    at_least("seeds", seeds, 2)
-    with progress_bar("choose") as update:
-        rows = measure(seeds, lambda stream, done, total: update(f"playing {stream}", done, total))
-    if json:
-        print_json(document(rows, seeds))
+    prepare(plugin, data)
+    if chart:
+        print_chart(20 if seeds is None else seeds, json)
         return
-    rounds = {name: environment.setting.rounds for name, environment in streams().items()}
-    chosen = choices(rows)
-    for kind in KINDS:
-        OUT.print(_measured(rows, kind, rounds))
-        OUT.print(_named([choice for choice in chosen if choice.kind == kind.id]))
-    OUT.print(f"mean regret ± half-width of its 95 % interval, {seeds} seeds; {STAMP}")
-
-
-def _measured(rows: Sequence[Row], kind: Kind, rounds: dict[str, int]) -> Table:
-    table = Table(title=f"If {kind.words}: regret", title_justify="left", title_style="bold")
-    for heading in HEADINGS:
-        table.add_column(heading)
-    for heading in (*kind.streams, "proven"):
-        table.add_column(heading, justify="right")
-    for row in sorted(of_kind(rows, kind), key=lambda row: row.worst(kind)[1].mean):
-        worst, _ = row.worst(kind)
-        cells = [
-            f"[bold]{row.regret[name]}[/bold]" if name == worst else str(row.regret[name])
-            for name in kind.streams
-        ]
-        bound = row.proven(kind, rounds)
-        trust = row.candidate.trust or "not private"
-        table.add_row(
-            row.candidate.label,
-            trust,
-            row.candidate.talk,
-            *cells,
-            "-" if bound is None else bound_words(bound),
+    own = None if file is None else _own(file)
+    if own is not None and losses is not None:
+        raise InvalidValue("Give a file or --losses, not both: the file has the losses.")
+    options: dict[str, Any] = {"trust": trust, "best_loss": best_loss, "seeds": seeds or 5}
+    with progress_bar("choose") as update:
+        ranking = ranked(
+            losses or FIXED if own is None else own,
+            clients=clients,
+            experts=experts,
+            horizon=horizon,
+            epsilon=epsilon,
+            delta=delta,
+            every=every,
+            progress=lambda stream, done, total: update(f"playing {stream}", done, total),
+            **options,
         )
-    return table
+    if json:
+        print_json(ranking.to_json())
+        return
+    OUT.print(from_cells(ranking.question, ranking.table()))
+    for line in ranking.lines():
+        print_indented(line, indent=0)
+    OUT.print(STAMP, markup=False)
 
 
-def _named(chosen: Sequence[Choice]) -> Table:
-    table = Table(title="choose", title_justify="left")
-    for heading in ("trust", "talk", "delta = 0", "a delta is allowed", "smallest proven bound"):
-        table.add_column(heading)
-    for trust in TRUSTS:
-        for talk in TALKS:
-            choice = next(c for c in chosen if (c.trust, c.talk) == (trust, talk))
-            proven = (
-                "-"
-                if choice.proven is None
-                else f"{choice.proven}: {bound_words(choice.proven_bound or 0.0)}"
-            )
-            table.add_row(
-                trust,
-                talk,
-                "; ".join(choice.pure) or NONE,
-                "; ".join(choice.approximate) or NONE,
-                proven,
-            )
-    return table
+def _own(file: Path) -> Environment:
+    """The losses of a file; gaps are allowed, because nothing is certified here."""
+    if file.suffix == ".toml":
+        return load(file).environment
+    return Recorded(str(file), missing="absent")

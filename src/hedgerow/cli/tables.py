@@ -41,6 +41,15 @@ def new_table(
     return table
 
 
+def from_cells(title: str, lines: Sequence[Sequence[str]]) -> Table:
+    """A table from headings and rows of text: the first column is text, the others numbers."""
+    head, *rows = lines
+    table = new_table(head[:1], head[1:], title=title)
+    for row in rows:
+        table.add_row(*row)
+    return table
+
+
 def summary(study: Study) -> Table:
     """The summary table of a study, with the same columns as a printed study."""
     rows = study.summary()

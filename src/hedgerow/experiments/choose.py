@@ -288,7 +288,7 @@ def candidates() -> list[Candidate]:
     ]
 
 
-def _same_for_all(environment: Environment, seed: int) -> Environment:
+def same_for_all(environment: Environment, seed: int) -> Environment:
     """The losses of one seed, drawn once for all algorithms; losses that react cannot be."""
     if environment.traits.adversary == "adaptive":
         return environment
@@ -310,7 +310,7 @@ def measure(seeds: int, progress: Callable[[str, int, int], None] | None = None)
             if progress is not None:
                 progress(name, done, total)
             config = StudyConfig(
-                name, _same_for_all(environment, seed), entries, seeds=1, first_seed=seed
+                name, same_for_all(environment, seed), entries, seeds=1, first_seed=seed
             )
             for result in run_study(config, workers=1).results:
                 regrets.setdefault((result.label, name), []).append(result.final_regret)

@@ -25,11 +25,11 @@ FORMAT = 1
 
 
 def document(rows: Sequence[Row], seeds: int) -> dict[str, Any]:
-    """Everything `hedgerow choose --json` prints."""
+    """Everything `hedgerow choose --chart --json` prints."""
     return {
         "format": FORMAT,
         "version": __version__,
-        "command": f"hedgerow choose --seeds {seeds} --json",
+        "command": f"hedgerow choose --chart --seeds {seeds} --json",
         "seeds": seeds,
         "epsilon": EPSILON,
         "trusts": list(TRUSTS),

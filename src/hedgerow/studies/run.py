@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -16,7 +17,7 @@ from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.registry import load_plugins, loaded_plugins
 from hedgerow.core.transcript import Everything
-from hedgerow.core.validate import at_least
+from hedgerow.core.validate import at_least, expect
 from hedgerow.engines.simulate import BLOCK_ELEMENTS, Player, simulate_together
 from hedgerow.engines.summed import what_instead, why_not_by_sums
 from hedgerow.environments.recorded.losses import RecordedArray
@@ -25,8 +26,9 @@ from hedgerow.evaluation.round_regret import all_measures
 from hedgerow.studies.config import Entry, StudyConfig, with_alone
 from hedgerow.studies.storage.results import Kept, Pair, ResultStore, message_rows
 from hedgerow.studies.study import Study
-from hedgerow.studies.workers import run_in_processes
+from hedgerow.studies.workers import run_in_executor, run_in_processes
 
+SHARES = 8  # into which the seeds are divided for an executor, whose size is not known
 WORTH_A_PROCESS = 3e8  # loss values below which starting processes costs more than it saves
 
 Progress = Callable[[int, int], None]
@@ -227,15 +229,22 @@ def run_study(
     keep: bool = False,
     progress: Progress | None = None,
     store: ResultStore | None = None,
+    executor: Executor | None = None,
 ) -> Study:
     """Run a study and return it, with results in order of algorithm and seed.
 
-    The results do not depend on `workers`. Each is saved in the `store` as soon as it is finished,
+    The results do not depend on `workers` or on the `executor`, which plays the seeds if one is
+    given. Each is saved in the `store` as soon as it is finished,
     and results that the store already holds are not run again.
     """
     algorithms = {entry.label: config.build(entry) for entry in config.algorithms}
     check_engine(config)
     seeds = range(config.first_seed, config.first_seed + config.seeds)
+    if executor is not None:
+        expect(
+            workers is None, "workers", workers, "to be None with an executor, which has its own"
+        )
+        workers = SHARES
     if workers is None:
         workers = (os.cpu_count() or 1) if _elements(config) > WORTH_A_PROCESS else 1
     total = len(config.algorithms) * config.seeds
@@ -257,7 +266,18 @@ def run_study(
     if progress is not None:
         progress(len(found), total)
     play, tasks = partial(_task, config, keep, store), _tasks(config, missing, workers)
-    if workers == 1:
+    if executor is not None:
+        # another machine may not see the folder of the store: results are saved here
+
+        def save(_: Sequence[Any], pairs: list[tuple[int, Pair]]) -> None:
+            if store is not None:
+                for index, pair in pairs:
+                    store.save(index, pair)
+            note(pairs)
+
+        elsewhere = partial(_task, config, keep, None)
+        run_in_executor(elsewhere, tasks, executor, save, loaded_plugins())
+    elif workers == 1:
         for task in tasks:
             note(play(*task))
     elif tasks:
@@ -282,6 +302,7 @@ def run(
     title: str = "Regret over time",
     alone: bool = False,
     workers: int | None = None,
+    executor: Executor | None = None,
 ) -> Study:
     """Run several algorithms on the same losses, drawn or recorded, over several seeds.
 
@@ -303,6 +324,9 @@ def run(
         The results are averaged, and have a label that ends with ", alone".
     workers
         The number of processes. None: all cores if that is faster. The results do not depend on it.
+    executor
+        A `concurrent.futures` executor that plays the seeds instead, on this machine or others. The
+        results are the same, bit for bit.
 
     Returns
     -------
@@ -341,7 +365,7 @@ def run(
     entries = tuple(Entry(label, spec) for label, spec in algorithms.items())
     entries = with_alone(entries) if alone else entries
     config = StudyConfig(title, environment, entries, seeds, first_seed=seed)
-    return run_study(config, workers=workers)
+    return run_study(config, workers=workers, executor=executor)
 
 
 def _named(thing: object) -> str:

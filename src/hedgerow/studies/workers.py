@@ -13,6 +13,7 @@ import signal
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, as_completed
 from contextlib import contextmanager, suppress
 from itertools import islice
 from multiprocessing.connection import wait
@@ -20,6 +21,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from hedgerow.core.errors import HedgerowError
+from hedgerow.core.registry import load_plugins
 
 LONGEST = 20_000  # bytes of an error or a traceback: what a pipe holds before it is read
 
@@ -68,6 +70,32 @@ def run_in_processes(
                     give(connection)
                 finally:
                     done(task, result)
+
+
+def run_in_executor(
+    function: Callable[..., Any],
+    tasks: Iterable[Sequence[Any]],
+    executor: Executor,
+    done: Callable[[Sequence[Any], Any], None],
+    plugins: Sequence[str],
+) -> None:
+    """Call `done(task, function(*task))` as each task ends in an executor of the caller.
+
+    The plugins are loaded where a task runs, before the function is unpickled.
+    """
+    written = pickle.dumps(function)
+    futures = {executor.submit(_elsewhere, plugins, written, *task): task for task in tasks}
+    try:
+        for future in as_completed(futures):
+            done(futures[future], future.result())
+    finally:
+        for future in futures:
+            future.cancel()
+
+
+def _elsewhere(plugins: Sequence[str], written: bytes, *task: Any) -> Any:
+    load_plugins(plugins)
+    return pickle.loads(written)(*task)
 
 
 @contextmanager

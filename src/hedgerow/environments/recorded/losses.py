@@ -73,7 +73,7 @@ class Recording(Environment):
                 (Feature.ABSENT_CLIENTS, f"{missed} pairs of round and client are missing")
             )
         if gaps.awake is not None:
-            asleep = ~gaps.awake.all(axis=(0, 1))
+            asleep = np.asarray(~gaps.awake.all(axis=(0, 1)))
             names = self.names or tuple(map(str, range(len(asleep))))
             first = names[int(asleep.argmax())]
             more = f" and {int(asleep.sum()) - 1} more" if asleep.sum() > 1 else ""

@@ -43,7 +43,7 @@ def split(values: Array) -> tuple[Array, Gaps]:
     missing = np.isnan(values)
     if not missing.any():
         return values, NO_GAPS
-    present = ~missing.all(axis=-1)
+    present = np.asarray(~missing.all(axis=-1))
     awake = ~missing | ~present[..., None]
     return np.where(missing, 0.0, values), Gaps(
         None if present.all() else present, None if awake.all() else awake

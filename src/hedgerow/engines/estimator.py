@@ -1,0 +1,181 @@
+"""A scikit-learn style estimator over experts that are fitted models; scikit-learn is not needed.
+
+The experts are fixed: fit them beforehand, on data that need no protection. What is private is
+which expert is followed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib import import_module
+from inspect import signature
+from typing import Any
+
+import numpy as np
+
+from hedgerow.core.certificate import Certificate
+from hedgerow.core.errors import InvalidValue
+from hedgerow.core.protocol import AlgorithmSpec
+from hedgerow.engines.learner import Learner
+from hedgerow.environments.recorded.forecasts import Loss, forecast_losses
+from hedgerow.privacy.secure import SecureNoise
+
+
+class ExpertEstimator:
+    """Predict with the expert that a private learner follows: `partial_fit`, `predict`, `fit`.
+
+    Rows come in rounds: each round has one row for each client, in the order of the clients. A row
+    whose target is NaN (or None among texts) belongs to a client that is absent in that round.
+
+    Parameters
+    ----------
+    estimators
+        Pairs of a name and a fitted model with `predict(X)`, as for scikit-learn's voting.
+    algorithm
+        The algorithm that chooses among them, for example `hr.PhasedSelection(epsilon=1.0)`.
+    horizon
+        The number of rounds.
+    clients
+        The number of clients.
+    loss, largest_error, quantile
+        As for `hr.forecast_losses`: how a prediction is judged. `largest_error` is public.
+    absent
+        Whether clients may be absent; presence is then public.
+    source
+        `hr.SecureNoise()` for real data. None: seeded noise, for simulation only.
+    seed
+        The seed of that noise.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import hedgerow as hr
+    >>> class Times:
+    ...     def __init__(self, factor):
+    ...         self.factor = factor
+    ...     def predict(self, X):
+    ...         return self.factor * np.asarray(X)[:, 0]
+    >>> models = [("once", Times(1.0)), ("twice", Times(2.0)), ("thrice", Times(3.0))]
+    >>> X = np.random.default_rng(0).random((200, 1))
+    >>> model = hr.ExpertEstimator(
+    ...     models, hr.PhasedSelection(epsilon=8.0), horizon=100, clients=2, largest_error=2.0
+    ... )
+    >>> _ = model.fit(X, 2 * X[:, 0])  # 100 rounds of two clients
+    >>> model.predict([[0.25], [0.5]])
+    array([0.5, 1. ])
+    >>> model.certificate.public.curve.words()
+    'epsilon = 8, delta = 0'
+    """
+
+    def __init__(
+        self,
+        estimators: Sequence[tuple[str, Any]],
+        algorithm: AlgorithmSpec,
+        *,
+        horizon: int | None = None,
+        clients: int = 1,
+        loss: Loss = "absolute",
+        largest_error: float | None = None,
+        quantile: float = 0.5,
+        absent: bool = False,
+        source: SecureNoise | None = None,
+        seed: int = 0,
+    ) -> None:
+        self.estimators = estimators
+        self.algorithm = algorithm
+        self.horizon = horizon
+        self.clients = clients
+        self.loss: Loss = loss
+        self.largest_error = largest_error
+        self.quantile = quantile
+        self.absent = absent
+        self.source = source
+        self.seed = seed
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Return the parameters by name; `deep` is accepted and adds nothing."""
+        del deep
+        return {
+            name: getattr(self, name)
+            for name in signature(type(self).__init__).parameters
+            if name != "self"
+        }
+
+    def set_params(self, **params: Any) -> ExpertEstimator:
+        """Change parameters; they count from the next `fit`."""
+        known = self.get_params()
+        for name, value in params.items():
+            if name not in known:
+                raise InvalidValue(f"Unknown parameter {name!r}; valid: {', '.join(known)}.")
+            setattr(self, name, value)
+        return self
+
+    def __sklearn_clone__(self) -> ExpertEstimator:
+        """Return a new estimator with the same fitted experts, which scikit-learn would forget."""
+        return type(self)(**self.get_params())
+
+    def __sklearn_tags__(self) -> Any:
+        """Return the default tags; only scikit-learn asks for them, in a pipeline for example."""
+        return import_module("sklearn.base").BaseEstimator().__sklearn_tags__()
+
+    def fit(self, rows: Any, y: Any) -> ExpertEstimator:
+        """Start a new game and play it on these rows."""
+        self._start()
+        return self.partial_fit(rows, y)
+
+    def _start(self) -> None:
+        game: dict[str, Any] = {
+            "clients": self.clients,
+            "experts": len(self.estimators),
+            "horizon": self.horizon,
+            "absent": self.absent,
+        }
+        self.learner_ = (
+            Learner(self.algorithm, **game, seed=self.seed)
+            if self.source is None
+            else Learner.private(self.algorithm, **game, source=self.source)
+        )
+
+    def partial_fit(self, rows: Any, y: Any) -> ExpertEstimator:
+        """Play further rounds: rows of one round after the other, one for each client."""
+        if not hasattr(self, "learner_"):
+            self._start()
+        predictions, targets = self._predictions(rows), np.asarray(y)
+        if len(targets) != len(predictions) or len(targets) % self.clients:
+            raise InvalidValue(
+                f"Expected rows and targets of whole rounds of {self.clients} clients, got "
+                f"{len(predictions)} rows and {len(targets)} targets."
+            )
+        losses, _ = forecast_losses(
+            predictions,
+            targets,
+            loss=self.loss,
+            largest_error=self.largest_error,
+            quantile=self.quantile,
+        )
+        for first in range(0, len(losses), self.clients):
+            part = losses[first : first + self.clients]
+            here = ~np.isnan(part).any(axis=-1)
+            self.learner_.predict()
+            self.learner_.observe(part, None if here.all() else here)
+        return self
+
+    def predict(self, rows: Any) -> np.ndarray:
+        """Return what the experts predict that the clients follow now.
+
+        Row i belongs to client i; with more rows than clients, the clients take turns.
+        """
+        if not hasattr(self, "learner_"):
+            raise InvalidValue("This estimator has not learned yet. Call fit or partial_fit.")
+        predictions = self._predictions(rows)
+        plays = self.learner_.predict()
+        at = np.arange(len(predictions))
+        return predictions[at, plays[at % self.clients]]
+
+    def _predictions(self, rows: Any) -> np.ndarray:
+        return np.stack([np.asarray(model.predict(rows)) for _, model in self.estimators], axis=-1)
+
+    @property
+    def certificate(self) -> Certificate:
+        """Who can learn what from the predictions; after `fit`."""
+        return self.learner_.certificate

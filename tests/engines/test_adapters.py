@@ -1,0 +1,136 @@
+"""Adapters: the estimator and the stream play what a learner plays, and fit where users are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hedgerow as hr
+
+RNG = np.random.default_rng(0)
+FEATURES = RNG.random((120, 2))
+TARGET = 2 * FEATURES[:, 0] + 0.01 * RNG.normal(size=120)
+SPEC = hr.PhasedSelection(epsilon=6.0)
+
+
+class Times:
+    """A fitted model, as scikit-learn and river would have it."""
+
+    def __init__(self, factor: float) -> None:
+        self.factor = factor
+
+    def predict(self, features: Any) -> np.ndarray:
+        return self.factor * np.asarray(features)[:, 0]
+
+    def predict_one(self, x: dict[str, float]) -> float:
+        return self.factor * x["a"]
+
+
+FACTORS = (1.0, 2.0, 3.0)
+PAIRS = [(str(factor), Times(factor)) for factor in FACTORS]
+
+
+def _losses(target: np.ndarray) -> np.ndarray:
+    said = np.stack([factor * FEATURES[:, 0] for factor in FACTORS], axis=-1)
+    return hr.forecast_losses(said, target, largest_error=2.0)[0]
+
+
+def _played(losses: np.ndarray, clients: int, seed: int = 4) -> np.ndarray:
+    """The plays of a learner, and after them those of the next round."""
+    learner = hr.Learner(SPEC, clients=clients, experts=3, horizon=130, absent=True, seed=seed)
+    plays = [learner.predict()]
+    for row in losses.reshape(-1, clients, 3):
+        here = ~np.isnan(row).any(axis=-1)
+        learner.observe(row, here)
+        plays.append(learner.predict())
+    return np.array(plays)
+
+
+@pytest.mark.parametrize("clients", [1, 3])
+def test_the_estimator_plays_what_a_learner_plays(clients: int) -> None:
+    target = TARGET.copy()
+    target[7] = np.nan
+    model = hr.ExpertEstimator(
+        PAIRS, SPEC, horizon=130, clients=clients, largest_error=2.0, absent=True, seed=4
+    )
+    half = 60
+    model.partial_fit(FEATURES[:half], target[:half]).partial_fit(FEATURES[half:], target[half:])
+    expected = _played(_losses(target), clients)[-1]
+    factors = np.array(FACTORS)[expected[np.arange(6) % clients]]
+    assert model.predict(FEATURES[:6]) == pytest.approx(factors * FEATURES[:6, 0])
+    again = model.__sklearn_clone__().fit(FEATURES, target)  # what clone does
+    assert np.array_equal(again.predict(FEATURES[:6]), model.predict(FEATURES[:6]))
+    assert model.certificate.public.curve.stated() == (6.0, 0.0)
+
+
+def test_the_estimator_says_what_is_wrong() -> None:
+    model = hr.ExpertEstimator(PAIRS, SPEC, horizon=9, clients=2, largest_error=2.0)
+    with pytest.raises(hr.InvalidValue, match="has not learned yet"):
+        model.predict(FEATURES)
+    with pytest.raises(hr.InvalidValue, match="whole rounds of 2 clients, got 3 rows and 3"):
+        model.fit(FEATURES[:3], TARGET[:3])
+    with pytest.raises(hr.InvalidValue, match="Unknown parameter 'rate'; valid: estimators, "):
+        model.set_params(rate=1.0)
+    assert model.set_params(clients=1).clients == 1
+    with pytest.raises(hr.InvalidValue, match="Make it with absent=True"):
+        model.fit(FEATURES[:1], [np.nan])
+
+
+def test_the_stream_plays_what_a_learner_plays() -> None:
+    experts = hr.StreamExperts(
+        dict(PAIRS), SPEC, horizon=130, clients=3, largest_error=2.0, absent=True, seed=4
+    )
+    gone = np.arange(120) % 10 == 7  # cases that a client does not have
+    plays = _played(_losses(np.where(gone, np.nan, TARGET)), 3)
+    for case in range(120):
+        t, client = divmod(case, 3)
+        x = {"a": float(FEATURES[case, 0])}
+        if not gone[case]:
+            said = experts.predict_one(x, client=client)
+            assert said == pytest.approx(FACTORS[plays[t, client]] * x["a"])
+            experts.learn_one(x, float(TARGET[case]), client=client)
+        if client == 2 and experts.round == t:
+            experts.end_round()
+    assert experts.round == 40
+    assert experts.predict_one({"a": 1.0}) == FACTORS[plays[40, 0]]
+    assert "PUBLIC_PRESENCE" in {a.name for a in experts.certificate.public.assumes}
+
+
+def test_a_round_ends_when_a_client_comes_again() -> None:
+    experts = hr.StreamExperts(
+        dict(PAIRS), SPEC, horizon=9, clients=2, largest_error=2.0, absent=True
+    )
+    for _ in range(3):
+        experts.predict_one({"a": 1.0}, client=1)
+        experts.learn_one({"a": 1.0}, 2.0, client=1)
+    assert experts.round == 2
+    experts.predict_one({"a": 1.0}, client=1)
+    assert experts.round == 3
+    experts.learn_one({"a": 1.0}, None, client=1)  # nothing is known of this case
+    assert experts.round == 3
+
+
+def test_the_stream_says_what_is_wrong() -> None:
+    experts = hr.StreamExperts(dict(PAIRS), SPEC, horizon=9, clients=2, largest_error=2.0)
+    assert experts.learn_one({"a": 1.0}, 2.0) is None
+    with pytest.raises(hr.InvalidValue, match=r"Client 0 has learned .* clients \[1\] have not"):
+        experts.learn_one({"a": 1.0}, 2.0)
+    with pytest.raises(hr.InvalidValue, match=r"Expected client=2 in 0, \.\.\., 1"):
+        experts.predict_one({"a": 1.0}, client=2)
+    with pytest.raises(hr.InvalidValue, match="Expected every expert to predict"):
+        experts.learn_one({"a": float("nan")}, 2.0, client=1)
+    experts.learn_one({"a": 1.0}, 2.0, client=1)
+    assert experts.round == 1
+
+
+def test_private_adapters_have_secure_noise() -> None:
+    stream = hr.StreamExperts(
+        dict(PAIRS), SPEC, horizon=9, largest_error=2.0, source=hr.SecureNoise()
+    )
+    model = hr.ExpertEstimator(
+        PAIRS, SPEC, horizon=9, largest_error=2.0, source=hr.SecureNoise()
+    ).fit(FEATURES[:4], TARGET[:4])
+    for made in (stream, model):
+        assert "ENTROPY" in {a.name for a in made.certificate.public.assumes}

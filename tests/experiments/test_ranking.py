@@ -1,0 +1,129 @@
+"""Which algorithm: the ranking for a setting, on the user's data, and what is said with it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hedgerow as hr
+from hedgerow.environments.hard.lower_bounds import coin_regret, hidden_expert_regret
+from hedgerow.experiments.ranking import ANYWAY, LOOKED, Ranking
+from support.command import Command
+
+SMALL: dict[str, Any] = {"clients": 8, "experts": 4, "horizon": 48}
+SETTING = hr.Setting(8, 4, 48)
+
+
+@pytest.fixture(scope="module")
+def law() -> Ranking:
+    return hr.choose("law", **SMALL, seeds=2)
+
+
+def test_the_rows_are_what_a_study_of_the_worst_stream_measures(law: Ranking) -> None:
+    means = [row.expected.mean for row in law.private]
+    assert means == sorted(means)
+    streams = {
+        "bernoulli": hr.Bernoulli(clients=8, experts=4, horizon=48),
+        "gap_ladder": hr.GapLadder(clients=8, experts=4, horizon=48),
+        "realizable": hr.Realizable(clients=8, experts=4, horizon=48),
+    }
+    row = next(row for row in law.private if row.label == "phased_selection")
+    found = {
+        name: hr.run(
+            game, {"a": row.algorithm, "g": hr.Uniform(), "f": hr.FollowTheLeader()}, seeds=2
+        )
+        for name, game in streams.items()
+    }
+    assert row.stream == max(found, key=lambda name: found[name].regret("a").mean)
+    worst = found[row.stream]
+    assert row.expected.mean == pytest.approx(worst.regret("a").mean)
+    assert row.guess == pytest.approx(worst.regret("g").mean)
+    assert row.not_private <= worst.regret("f").mean
+    assert row.price == row.expected.mean - row.not_private
+    bound = row.algorithm.build(SETTING).regret_bound
+    assert bound is not None
+    assert row.proven == bound.value
+
+
+def test_the_budget_the_trust_and_the_talk_decide_who_is_there(law: Ranking) -> None:
+    labels = {row.label for row in law.private}
+    assert {"phased_selection", "random_prefix", "sparse_vector", "doubling"} <= labels
+    assert not any("delta" in label for label in labels)
+    assert {row.label for row in law.open} == {"follow_the_leader", "hedge"}
+    local = hr.choose("law", **SMALL, trust="local", delta=1e-6, seeds=1)
+    assert {row.trust for row in local.private} == {"local"}
+    assert any(row.label.startswith("walk_leader") for row in local.private)
+    rare = hr.choose("never", **SMALL, every=6, epsilon=3.0, seeds=1)
+    for row in rare.private:
+        certificate = row.algorithm.build(SETTING).certificate
+        assert certificate.public.curve.stated()[0] <= 3.0
+    assert "sparse_vector, every=6" in {row.label for row in rare.private}
+    assert not any(row.label.startswith("walk") for row in rare.private)
+
+
+def test_lower_bounds_are_those_of_the_kind(law: Ranking) -> None:
+    assert law.least == hidden_expert_regret(SETTING, 1.0)
+    fixed = hr.choose("fixed", clients=2, experts=3, horizon=32, seeds=1)
+    assert fixed.least == max(hidden_expert_regret(hr.Setting(2, 3, 32), 1.0), coin_regret(3, 32))
+    assert all(row.proven is None or row.proven < 32 for row in fixed.private)
+
+
+def test_known_best_loss_makes_one_more_candidate() -> None:
+    labels = [row.label for row in hr.choose("rarely", **SMALL, best_loss=3.0, seeds=1).private]
+    assert "sparse_vector, best_loss=3" in labels
+    assert "sparse_vector" in labels
+
+
+def test_on_own_data_it_warns_and_leaves_out_who_does_not_fit(law: Ranking) -> None:
+    losses = np.random.default_rng(0).random((40, 3, 4)) * [0.2, 1, 1, 1]
+    losses[3, 1, 2] = np.nan
+    ranking = hr.choose(hr.RecordedArray(losses, missing="absent"), seeds=2)
+    assert ranking.looked
+    assert LOOKED in ranking.lines()
+    assert LOOKED not in law.lines()
+    assert all(ANYWAY in one.lines() for one in (law, ranking))
+    left_out = ranking.left_out["tree_hedge"]
+    assert "does not support sleeping experts (expert '2' has gaps)" in left_out
+    best = ranking.best
+    measured = hr.run(
+        hr.RecordedArray(losses, missing="absent"), {"a": best.algorithm}, seeds=2
+    ).regret("a")
+    assert best.expected == measured
+    assert f"{best.label}" in str(ranking)
+
+
+def test_guessing_is_called_guessing() -> None:
+    hopeless = hr.choose("never", clients=1, experts=4, horizon=16, epsilon=1e-3, seeds=3)
+    assert hopeless.best.guesses
+    assert "No private algorithm is clearly better than guessing here." in hopeless.lines()
+    assert not hr.choose("never", **SMALL, epsilon=5.0, seeds=3).best.guesses
+
+
+def test_what_is_wrong_is_named() -> None:
+    for options, message in (
+        ({"losses": "laws"}, "Unknown losses 'laws'; did you mean 'law'"),
+        ({"trust": "nobody"}, "Expected trust='nobody' in"),
+        ({"every": 0}, "Expected every=0"),
+        ({"epsilon": -1.0}, "Expected epsilon=-1.0 > 0"),
+        ({"losses": np.zeros((4, 2, 2)), "clients": 3}, "only without data"),
+    ):
+        with pytest.raises(hr.InvalidValue, match=message):
+            hr.choose(**options)  # type: ignore[arg-type]
+
+
+def test_the_command_prints_the_ranking(hedgerow: Command, tmp_path: Path) -> None:
+    size = ("--clients", "4", "--experts", "3", "--horizon", "32", "--seeds", "1")
+    document = hedgerow("choose", *size, "--losses", "never", "--json").document()
+    assert document["setting"] == {"clients": 4, "experts": 3, "horizon": 32}
+    assert document["rows"][0]["regret"] <= document["rows"][1]["regret"]
+    rows = "".join(f"{t},{i},0.{t},0.5\n" for t in range(9) for i in range(2))
+    (tmp_path / "a.csv").write_text("round,client,x,y\n" + rows)
+    shown = " ".join(hedgerow("choose", str(tmp_path / "a.csv"), "--seeds", "1").out.split())
+    assert "On your data: 2 clients, 2 experts, 9 rounds" in shown
+    assert LOOKED in shown
+    assert ANYWAY in shown
+    both = hedgerow("choose", str(tmp_path / "a.csv"), "--losses", "law").err
+    assert "Give a file or --losses, not both" in both
