@@ -114,13 +114,21 @@ def test_many_clients_do_not_hurt() -> None:
     assert more_clients(SPECS["potential"], "days", 5, (1, 12)) == []
 
 
+def test_a_clear_loss_is_found_and_noise_is_not() -> None:
+    small, large = Estimate.of([1.0, 1.1, 0.9, 1.0]), Estimate.of([3.0, 3.1, 2.9, 3.0])
+    assert len(hurts({1: small, 3: large, 10: large}, 0.5)) == 2
+    assert hurts({1: small, 3: large}, 2.5) == hurts({1: large, 3: small}, 0.0) == []
+    assert hurts({1: small, 3: Estimate.of([1.0, 5.0, 0.0, 6.0])}, 0.5) == []
+
+
+@pytest.mark.long
 def test_equal_epochs_would_be_found() -> None:
     """The test has power: `potential` with epochs that do not grow gets worse with more budget."""
     found = {}
-    for epsilon in (1.0, 30.0):
+    for epsilon in (3.0, 30.0):
         regrets = []
-        for seed in range(5):
-            made = environment("days", 12, seed)
+        for seed in range(16):
+            made = stand_in("days", seed, clients=12, experts=10, rounds=1461)
             algorithm = hr.Potential(epsilon=epsilon).build(made.setting)
             server: Any = replace(algorithm.server, later=())  # pyright: ignore[reportCallIssue]
             equal = replace(algorithm, server=server, advance=server.advance)
