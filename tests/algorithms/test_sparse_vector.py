@@ -139,7 +139,8 @@ def test_every_column_spends_the_budget() -> None:
             spent = Fraction(column.test) + 2 * Fraction(weights.rate) * column.units
             assert 0.7 * (1 - 1e-3) <= spent <= Fraction(0.7)
         assert weights.columns[-1].later == 0
-        assert weights.opening is not None and weights.opening.test == 0.0
+        assert weights.opening is not None
+        assert weights.opening.test == 0.0
 
 
 def test_a_column_with_delta_is_larger_where_that_is_worth_something() -> None:
@@ -304,9 +305,9 @@ def test_worst_transcripts_approach_the_certificate_and_never_pass_it(
 
 def test_nothing_is_sent_after_the_last_switch() -> None:
     losses = np.ones((100, 2, 3))
-    algorithm = SparseVector(
-        epsilon=50.0, switches=2, threshold=1.0, calibration="former"
-    ).build(Setting(2, 3, 100))
+    algorithm = SparseVector(epsilon=50.0, switches=2, threshold=1.0, calibration="former").build(
+        Setting(2, 3, 100)
+    )
     counters = simulate(algorithm, RecordedArray(losses), 0)
     assert counters.exchanged < 10
 
@@ -324,7 +325,10 @@ def test_choices_of_the_certified_algorithm_are_refused_for_the_printed_one() ->
 def test_schedules() -> None:
     """`time`, `wait`, `between` and `count` describe one list, for any first round."""
     for every in (1, 3, 8, 30):
-        for schedule in (Schedule(every), *(Schedule.soon(every, first) for first in (1, 2, 5, 64))):
+        for schedule in (
+            Schedule(every),
+            *(Schedule.soon(every, first) for first in (1, 2, 5, 64)),
+        ):
             times = [schedule.time(k) for k in range(1, 30)]
             assert times == sorted(set(times))
             assert schedule.between(0, times[-1] + 1).tolist() == times

@@ -13,7 +13,7 @@ import pytest
 
 from hedgerow.algorithms.sparse_vector.doubling import Doubling, Guesser, wrong_doubling
 from hedgerow.algorithms.sparse_vector.potential import Potential, PotentialTest, plan, printed_cost
-from hedgerow.algorithms.sparse_vector.restarting import Restarting
+from hedgerow.algorithms.sparse_vector.selector import Selector
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.audits.runner import AuditRow, cases_of
 from hedgerow.audits.runner import examine as audit
@@ -36,8 +36,8 @@ def certified(algorithm: Algorithm) -> float:
     return algorithm.certificate.guarantee(Observer.PEER).curve.stated()[0]
 
 
-def server_of(algorithm: Algorithm) -> Restarting:
-    assert isinstance(algorithm.server, Restarting)
+def server_of(algorithm: Algorithm) -> Selector:
+    assert isinstance(algorithm.server, Selector)
     return algorithm.server
 
 
@@ -55,13 +55,12 @@ def draws(algorithm: Algorithm, losses: np.ndarray, seed: int) -> int:
 
 
 @pytest.mark.parametrize("every", [1, 3])
-@pytest.mark.parametrize("make", [Doubling, Potential])
-def test_scores_forget_earlier_epochs(make: type[Spec], every: int) -> None:
-    """Each selection sees the losses since the last restart and no others, clipped at the guess of
-    the epoch.
-    """
+def test_scores_of_potential_forget_earlier_epochs(every: int) -> None:
+    """Each selection sees the losses since the last restart and no others."""
     losses = np.random.default_rng(1).random((90, 2, 4))
-    algorithm = make(epsilon=8.0, every=every, switches=2, threshold=2.0).build(Setting(2, 4, 90))
+    algorithm = Potential(epsilon=8.0, every=every, switches=2, threshold=2.0).build(
+        Setting(2, 4, 90)
+    )
     server = server_of(algorithm)
     totals = losses.sum(axis=1)
     for seed in range(5):
@@ -72,14 +71,37 @@ def test_scores_forget_earlier_epochs(make: type[Spec], every: int) -> None:
             elif purpose == "query":
                 exchange += 1
             else:
-                guess = server.guess(used) if isinstance(server, Guesser) else 0.0
-                assert np.allclose(
-                    value,
-                    np.maximum(totals[start : exchange * every].sum(axis=0), guess),
-                    atol=1e-4,
-                )
+                end = server.schedule.time(exchange)
+                assert np.allclose(value, totals[start:end].sum(axis=0), atol=1e-4)
                 used += 1
-                start = exchange * every if used % 2 == 0 else start
+                start = end if used % 2 == 0 else start
+        assert used >= 4
+
+
+@pytest.mark.parametrize("every", [1, 3])
+def test_scores_of_doubling_forget_earlier_epochs_and_what_the_guess_allows(every: int) -> None:
+    losses = np.random.default_rng(1).random((90, 2, 4))
+    algorithm = Doubling(
+        epsilon=8.0, every=every, switches=2, threshold=1.0, first_guess=1.0
+    ).build(Setting(2, 4, 90))
+    server = server_of(algorithm)
+    assert isinstance(server, Guesser)
+    totals = losses.sum(axis=1)
+    for seed in range(5):
+        exchange, start, used, earlier = 0, 0, 0, np.zeros(4)
+        for purpose, value, _ in releases(algorithm, losses, seed):
+            if purpose == "threshold":
+                assert value == server.limit(used)
+            elif purpose == "query":
+                exchange += 1
+            else:
+                exchange += used == 0  # the first run has no test
+                end = server.schedule.time(exchange)
+                lost = np.maximum(totals[start:end].sum(axis=0) - server.guess(used), 0.0)
+                column = server.weights.of(used)
+                assert np.allclose(value, earlier + column.own * lost, rtol=1e-5, atol=1.0)
+                used, start = used + 1, end
+                earlier = earlier + column.later * lost if used % 2 else np.zeros(4)
         assert used >= 4
 
 
@@ -131,7 +153,9 @@ def test_a_right_guess_is_rarely_doubled_and_a_wrong_one_is() -> None:
     not vacuous.
     """
     experts, rounds = 8, 200
-    algorithm = Doubling(epsilon=20.0, switches=9, threshold=9.0).build(Setting(1, experts, rounds))
+    algorithm = Doubling(
+        epsilon=20.0, switches=9, threshold=9.0, front=0.0, draw="exponential"
+    ).build(Setting(1, experts, rounds))
     bound = algorithm.parameters["wrong_doubling_at_most"]
     assert 0.01 < bound < 0.2
     losses = np.zeros((rounds, 1, experts))
@@ -141,6 +165,14 @@ def test_a_right_guess_is_rarely_doubled_and_a_wrong_one_is() -> None:
     assert used.max() >= 3
     assert (used >= 9).mean() <= bound
     assert all(draws(algorithm, np.ones_like(losses), seed) >= 9 for seed in range(5))
+
+
+def test_the_bound_on_wrong_doublings_is_stated_only_where_it_is_proven() -> None:
+    setting = Setting(1, 8, 200)
+    choices: tuple[dict[str, Any], ...] = ({}, {"front": 0.0}, {"draw": "exponential"})
+    for choice in choices:
+        made = Doubling(epsilon=20.0, switches=9, threshold=9.0, **choice).build(setting)
+        assert "wrong_doubling_at_most" not in made.parameters
 
 
 @pytest.mark.parametrize("experts", [2, 100])

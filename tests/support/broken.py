@@ -255,7 +255,9 @@ class OneMore(Selector):
 
     def message(self, state: ServerState) -> CurrentExpert:
         return CurrentExpert(
-            None if state.switches > self.switches else self.schedule.every, state.expert, state.switches
+            None if state.switches > self.switches else self.schedule.every,
+            state.expert,
+            state.switches,
         )
 
     def switch(self, state: ServerState, noise: Noise) -> ServerState:
@@ -389,9 +391,7 @@ class BareSelector(Selector):
     def aggregate(
         self, state: ServerState, uploads: Any, noise: Noise
     ) -> tuple[CurrentExpert, ServerState]:
-        state = replace(
-            state, totals=state.totals + uploads.losses, exchanges=state.exchanges + 1
-        )
+        state = replace(state, totals=state.totals + uploads.losses, exchanges=state.exchanges + 1)
         noisy = (
             self.query(state) + float(noise.draw("exponential", "query")) * self.sparse.query_scale
         )

@@ -208,7 +208,11 @@ class Doubling(AlgorithmSpec):
             ),
             advance=server.advance,
             log_likelihood=server.log_likelihood,
-            parameters={**known.parameters, "first_guess": first, **self._soundness(server, setting)},
+            parameters={
+                **known.parameters,
+                "first_guess": first,
+                **self._soundness(server, setting),
+            },
         )
 
     def _soundness(self, server: Guesser, setting: Setting) -> dict[str, float]:
@@ -222,6 +226,8 @@ class Doubling(AlgorithmSpec):
             switches=server.switches,
             margin=server.threshold,
             sparse_epsilon=1 / server.sparse.query_scale,
-            selection_epsilon=2 * server.selection.rate * min(run.own for run in server.weights.columns),
+            selection_epsilon=2
+            * server.selection.rate
+            * min(run.own for run in server.weights.columns),
         )
         return {"wrong_doubling_at_most": wrong}

@@ -333,6 +333,4 @@ class Potential(AlgorithmSpec):
         sparse = AboveThreshold("laplace", 2 / each, 4 / each, 2 + SLACK)
         selection = ExponentialMechanism("selection", 2 * rate)
         schedule = Schedule(self.every)
-        return PotentialTest(
-            setting.experts, schedule, switches, threshold, 0.0, sparse, selection
-        )
+        return PotentialTest(setting.experts, schedule, switches, threshold, 0.0, sparse, selection)

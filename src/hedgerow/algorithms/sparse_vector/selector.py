@@ -29,7 +29,6 @@ from hedgerow.privacy.composition.steps import AfterPureStep, pure_sum
 from hedgerow.privacy.curves import PureDP, Quoted
 from hedgerow.privacy.mechanisms import AboveThreshold, ExponentialMechanism, NoisyMax
 
-
 SHORT_RUN = 256  # exchanges
 
 
@@ -144,9 +143,7 @@ class Selector:
     def aggregate(
         self, state: Any, uploads: LossSums, noise: Noise
     ) -> tuple[CurrentExpert, ServerState]:
-        state = replace(
-            state, totals=state.totals + uploads.losses, exchanges=state.exchanges + 1
-        )
+        state = replace(state, totals=state.totals + uploads.losses, exchanges=state.exchanges + 1)
         if not self.tested(state.switches) or self.sparse.above(
             self.query(state), state.noisy_threshold, noise
         ):
@@ -240,9 +237,7 @@ class Selector:
         state = self.beginning(broadcasts[0].expert)
         result, queries = -log(self.experts), list[float]()
         for number, sent in enumerate(broadcasts[1:], start=1):
-            state = replace(
-                state, totals=totals[self.schedule.time(number) - 1], exchanges=number
-            )
+            state = replace(state, totals=totals[self.schedule.time(number) - 1], exchanges=number)
             queries.append(self.query(state))
             tested = self.tested(state.switches)
             if sent.switches == state.switches:

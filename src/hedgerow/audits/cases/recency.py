@@ -57,9 +57,7 @@ def many_belows_of(server: Selector, setting: Setting) -> Streams:
 class _EndlessRun:
     """The bug: a run's window reaches back to the run before, so a datum counts in two runs."""
 
-    def next_run(
-        self, state: RecencyState, expert: int, noisy_threshold: float
-    ) -> RecencyState:
+    def next_run(self, state: RecencyState, expert: int, noisy_threshold: float) -> RecencyState:
         after = super().next_run(state, expert, noisy_threshold)  # pyright: ignore[reportAttributeAccessIssue]
         return replace(after, begun=state.begun)
 
@@ -69,9 +67,7 @@ class _LongEpoch:
 
     switches: int
 
-    def next_run(
-        self, state: RecencyState, expert: int, noisy_threshold: float
-    ) -> RecencyState:
+    def next_run(self, state: RecencyState, expert: int, noisy_threshold: float) -> RecencyState:
         after = super().next_run(state, expert, noisy_threshold)  # pyright: ignore[reportAttributeAccessIssue]
         if after.switches % self.switches:
             return after
