@@ -14,6 +14,7 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.algorithms.registry import variants
+from hedgerow.algorithms.sparse_vector.growing import Growing
 from hedgerow.contracts.games import has_experts
 from hedgerow.core.environment import Environment
 from hedgerow.core.protocol import AlgorithmSpec
@@ -23,7 +24,7 @@ from hedgerow.evaluation.statistics import Estimate
 from support.streams import stand_in
 
 BUDGETS, CLIENTS = (1.0, 3.0, 10.0, 30.0), (1, 4, 12)
-SIZE: dict[str, int] = {"experts": 8, "horizon": 600}
+SIZE: dict[str, Any] = {"experts": 8, "horizon": 600}
 STAND_IN: dict[str, int] = {"experts": 8, "rounds": 600}
 SLACK = 0.05  # of the regret of a random expert: what counts as a difference
 
@@ -130,7 +131,8 @@ def test_equal_epochs_would_be_found() -> None:
         for seed in range(16):
             made = stand_in("days", seed, clients=12, experts=10, rounds=1461)
             algorithm = hr.Potential(epsilon=epsilon).build(made.setting)
-            server: Any = replace(algorithm.server, later=())  # pyright: ignore[reportCallIssue]
+            assert isinstance(algorithm.server, Growing)
+            server = replace(algorithm.server, later=())
             equal = replace(algorithm, server=server, advance=server.advance)
             recorder = Recorder(made.setting, points=2)
             ended = simulate(equal, made, seed, sinks=[recorder])

@@ -32,6 +32,7 @@ from hedgerow.environments.adversaries import covered
 from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.evaluation.recorder import Recorder
 from hedgerow.evaluation.statistics import Estimate
+from hedgerow.privacy.mechanisms import ExponentialMechanism
 from hedgerow.studies.study import notes
 from support.command import Command
 
@@ -52,7 +53,7 @@ def regret(algorithm: Algorithm, environment: Environment, seeds: int) -> Estima
 def ladder(setting: Setting, every: int, size: int = 1) -> RecordedArray:
     """One expert after the other starts to lose for good, every `every` rounds; the first never."""
     starts = 1 + every * (np.arange(setting.experts - 1) // size)
-    lost = np.arange(setting.rounds)[:, None] >= starts
+    lost = (np.arange(setting.rounds)[:, None] >= starts).astype(np.float64)
     losses = np.concatenate([np.zeros((setting.rounds, 1)), lost], axis=1)
     return RecordedArray(np.repeat(losses[:, None, :], setting.clients, axis=1))
 
@@ -183,7 +184,7 @@ def test_the_bound_is_of_the_server_that_plays() -> None:
         server = algorithm.server
         assert isinstance(server, RecencySelector)
         assert server.weights.opening is None
-        assert isinstance(server.selection, hr.privacy.ExponentialMechanism)
+        assert isinstance(server.selection, ExponentialMechanism)
         assert all(run.own == run.later for run in server.weights.columns[:-1])
         found[delta] = algorithm.regret_at_most
     assert found[1e-6] < found[0.0]
