@@ -139,4 +139,8 @@ def recency_certificate(
         calibration=calibration,
         channels=CHANNELS,
         mechanisms=(server.sparse.threshold_noise, server.sparse.comparison, server.selection),
+        when_spent=(
+            f"after {server.switches} changes of expert earlier losses are forgotten, "
+            "and new ones have a budget of their own"
+        ),
     )
