@@ -62,7 +62,8 @@ class SparseVector(AlgorithmSpec):
         takes a multiple of it where more exchanges would bring nothing.
     best_loss
         The total loss L* of the best expert per client, >= 0 (default 0). It must be known
-        beforehand; a value computed from the data is not covered by the guarantee.
+        beforehand; a value computed from the data is not covered by the guarantee. The certified
+        calibration raises the threshold by it, but by less than m L*.
     calibration
         "certified" (default) spends the budget by the tight proof, with weights by recency. It
         chooses all other parameters from public values. "published" uses the algorithm and the
@@ -222,7 +223,7 @@ class SparseVector(AlgorithmSpec):
         return replace(plan, **{name: value for name, value in given.items() if value is not None})
 
     def _restarting(self, setting: Setting) -> RecencySelector:
-        return build_server(setting, self._plan(setting), self.epsilon, self.delta, self.best_loss)
+        return build_server(setting, self._plan(setting), self.epsilon, self.delta)
 
     def _stopping(self, setting: Setting) -> Selector:
         switches, eta, threshold, sparse = (
