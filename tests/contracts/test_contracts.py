@@ -66,6 +66,10 @@ OTHER_NUMBERS = ("approximate", "published", "pure")  # forms with the roles of 
 IN_THE_QUICK_SUITE = {
     # tests/algorithms/test_regret_bounds.py plays it against losses that react
     "hedge": tuple(c for c in CONTRACTS if c != "regret below bound"),
+    # its server is that of sparse_vector, with other thresholds
+    "doubling": tuple(
+        c for c in CONTRACTS if c not in ("million rounds", "exact ratio below certificate")
+    ),
     # it restarts as doubling does
     "potential": tuple(
         c
