@@ -60,6 +60,7 @@ from .environments.drawn.heterogeneous import Heterogeneous as Heterogeneous
 from .environments.drawn.realizable import Halving as Halving
 from .environments.drawn.realizable import NearRealizable as NearRealizable
 from .environments.drawn.realizable import Realizable as Realizable
+from .environments.drawn.realizable import Rotating as Rotating
 from .environments.drawn.stochastic import Bernoulli as Bernoulli
 from .environments.drawn.stochastic import GapLadder as GapLadder
 from .environments.drawn.stochastic import GaussianSoftmax as GaussianSoftmax

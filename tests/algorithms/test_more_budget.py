@@ -14,6 +14,7 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.algorithms.registry import variants
+from hedgerow.algorithms.sparse_vector.growing import Growing
 from hedgerow.contracts.games import has_experts
 from hedgerow.core.environment import Environment
 from hedgerow.core.protocol import AlgorithmSpec
@@ -23,7 +24,7 @@ from hedgerow.evaluation.statistics import Estimate
 from support.streams import stand_in
 
 BUDGETS, CLIENTS = (1.0, 3.0, 10.0, 30.0), (1, 4, 12)
-SIZE: dict[str, int] = {"experts": 8, "horizon": 600}
+SIZE: dict[str, Any] = {"experts": 8, "horizon": 600}
 STAND_IN: dict[str, int] = {"experts": 8, "rounds": 600}
 SLACK = 0.05  # of the regret of a random expert: what counts as a difference
 
@@ -114,15 +115,24 @@ def test_many_clients_do_not_hurt() -> None:
     assert more_clients(SPECS["potential"], "days", 5, (1, 12)) == []
 
 
+def test_a_clear_loss_is_found_and_noise_is_not() -> None:
+    small, large = Estimate.of([1.0, 1.1, 0.9, 1.0]), Estimate.of([3.0, 3.1, 2.9, 3.0])
+    assert len(hurts({1: small, 3: large, 10: large}, 0.5)) == 2
+    assert hurts({1: small, 3: large}, 2.5) == hurts({1: large, 3: small}, 0.0) == []
+    assert hurts({1: small, 3: Estimate.of([1.0, 5.0, 0.0, 6.0])}, 0.5) == []
+
+
+@pytest.mark.long
 def test_equal_epochs_would_be_found() -> None:
     """The test has power: `potential` with epochs that do not grow gets worse with more budget."""
     found = {}
-    for epsilon in (1.0, 30.0):
+    for epsilon in (3.0, 30.0):
         regrets = []
-        for seed in range(5):
-            made = environment("days", 12, seed)
+        for seed in range(16):
+            made = stand_in("days", seed, clients=12, experts=10, rounds=1461)
             algorithm = hr.Potential(epsilon=epsilon).build(made.setting)
-            server: Any = replace(algorithm.server, later=())  # pyright: ignore[reportCallIssue]
+            assert isinstance(algorithm.server, Growing)
+            server = replace(algorithm.server, later=())
             equal = replace(algorithm, server=server, advance=server.advance)
             recorder = Recorder(made.setting, points=2)
             ended = simulate(equal, made, seed, sinks=[recorder])

@@ -79,7 +79,7 @@ def test_every_epoch_costs_the_budget(delta: float) -> None:
         assert 1.98 <= one.stated()[0] <= 2.0
         assert all(curve.delta(e) >= one.delta(e) for e in (0.0, 0.5, 1.0, 1.5))
     fast = tuple(replace(epoch, selection=server.selection) for epoch in server.later)
-    wrong = largest_cost(replace(server, later=fast), delta)  # pyright: ignore[reportArgumentType]
+    wrong = largest_cost(replace(server, later=fast), delta)
     assert wrong.stated()[0] > 2.5
 
 

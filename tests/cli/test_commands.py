@@ -207,7 +207,7 @@ def test_certify_tells_who_learns_what(hedgerow: Command) -> None:
     words = hedgerow("certify", "sparse_vector").out
     assert "no guarantee" in words
     assert "TRUSTED_SERVER" in words
-    assert "proofs/sparse_vector.md#whole-algorithm" in words
+    assert "proofs/sparse_vector.md#weights-by-recency" in words
 
 
 def test_the_published_certificate_says_what_it_really_costs(hedgerow: Command) -> None:

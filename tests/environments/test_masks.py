@@ -559,8 +559,9 @@ def test_bounds_for_losses_fixed_in_advance_are_not_stated_elsewhere(environment
     """Where experts sleep, reports depend on the play: an expert that never loses can look bad, and
     a right guess is doubled.
     """
-    entry = Entry("a", Doubling())
-    assert "wrong_doubling_at_most" in Doubling().build(environment.setting).parameters
+    spec = Doubling(front=0.0, draw="exponential")
+    entry = Entry("a", spec)
+    assert "wrong_doubling_at_most" in spec.build(environment.setting).parameters
     assert (
         "wrong_doubling_at_most"
         not in StudyConfig("x", environment, (entry,)).build(entry).parameters

@@ -193,7 +193,7 @@ def test_everything_the_page_must_say(stated: Stated) -> None:
         *(
             "the server follows the protocol and discloses nothing but its broadcasts "
             "(TRUSTED_SERVER)",
-            "proofs/sparse_vector.md#whole-algorithm",
+            "proofs/sparse_vector.md#weights-by-recency",
             "Horizon: 30 rounds",
         ),
         *(

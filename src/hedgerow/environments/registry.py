@@ -26,6 +26,7 @@ ENVIRONMENTS: Registry[type[Any]] = Registry(
         "gap_ladder": "hedgerow.environments.drawn.stochastic:GapLadder",
         "gaussian_softmax": "hedgerow.environments.drawn.stochastic:GaussianSoftmax",
         "halving": "hedgerow.environments.drawn.realizable:Halving",
+        "rotating": "hedgerow.environments.drawn.realizable:Rotating",
         "heterogeneous": "hedgerow.environments.drawn.heterogeneous:Heterogeneous",
         "hidden_direction": "hedgerow.environments.drawn.examples:HiddenDirection",
         "hidden_expert": "hedgerow.environments.hard.oblivious:HiddenExpert",

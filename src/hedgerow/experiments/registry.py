@@ -13,6 +13,7 @@ EXPERIMENTS: Registry[Experiment] = Registry(
         "asi2023-separation": "hedgerow.experiments.asi2023_separation:EXPERIMENT",
         "cesari2026-horizon": "hedgerow.experiments.cesari2026_horizon:EXPERIMENT",
         "certified-vs-published": "hedgerow.experiments.certified_vs_published:EXPERIMENT",
+        "distance-to-lower-bound": "hedgerow.experiments.distance_to_lower_bound:EXPERIMENT",
         "factorisations": "hedgerow.experiments.factorisations:EXPERIMENT",
         "flusight": "hedgerow.experiments.flusight:EXPERIMENT",
         "frank-wolfe-speedup": "hedgerow.experiments.frank_wolfe_speedup:EXPERIMENT",

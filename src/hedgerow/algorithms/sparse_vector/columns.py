@@ -17,7 +17,6 @@ from hedgerow.algorithms.sparse_vector.plan import Draw
 from hedgerow.core.certificate import PrivacyCurve
 from hedgerow.core.lattice import MOST_EXACT
 from hedgerow.core.rounding import round_down, round_up
-from hedgerow.privacy.bisection import closest
 from hedgerow.privacy.calibrate import surrogate_mu
 from hedgerow.privacy.composition.bounded_range import WIDEST, BoundedRangeSequence
 from hedgerow.privacy.composition.largest import LargestOf
@@ -26,7 +25,7 @@ from hedgerow.privacy.curves import PureDP, Quoted
 from hedgerow.privacy.mechanisms import ExponentialMechanism, NoisyMax
 
 FINEST = 2**16  # units in a column: finer weights would change nothing
-TOLERANCE = 1e-3
+TOLERANCE = 2e-3
 MOST_FROM_DELTA = 8.0  # delta > 0 enlarges a column by less than this factor
 
 
@@ -192,16 +191,21 @@ def enlarged(column: Column, epsilon: float, delta: float, rate: float) -> Colum
         own, later = (floor(Fraction(factor) * weight) for weight in (column.own, column.later))
         return Column(own, later, column.after, column.test)
 
-    def fits(factor: float) -> bool:
-        return scaled(factor).curve(rate).delta(epsilon) <= delta
-
-    # many small steps are worth what a Gaussian of their size is: the search starts there
+    # many small steps are worth what a Gaussian of their size is: the search starts there, and is
+    # corrected by how far the Gaussian was off at the last factor tried
+    aim = surrogate(epsilon, delta, column.test)
     size = rate * sqrt(column.own**2 + column.after * column.later**2)
-    good, bad = 1.0, MOST_FROM_DELTA
-    for factor in (surrogate(epsilon, delta, column.test) / size * near for near in (0.97, 1.03)):
-        if good < factor < bad:
-            good, bad = (factor, bad) if fits(factor) else (good, factor)
-    return scaled(closest(fits, good, bad, TOLERANCE))
+    good, bad, factor = 1.0, MOST_FROM_DELTA, aim / size
+    while bad - good > TOLERANCE * good:
+        if not good < factor < bad:
+            factor = sqrt(good * bad)
+        certified = scaled(factor).curve(rate).delta(epsilon)
+        good, bad = (factor, bad) if certified <= delta else (good, factor)
+        if certified > 0:
+            factor *= aim / surrogate_mu(epsilon, certified, column.test) * (1 - TOLERANCE / 3)
+            if certified <= delta and factor <= good * (1 + TOLERANCE):
+                break
+    return scaled(good)
 
 
 surrogate = lru_cache(maxsize=1024)(surrogate_mu)

@@ -9,7 +9,7 @@ other). Nothing about its regret is proven; the privacy of every plan is
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, log
+from math import ceil, log, sqrt
 from typing import Literal
 
 from hedgerow.algorithms.shared.schedule import Schedule
@@ -25,7 +25,7 @@ LONG = 5.0  # losses before an alarm, from which chance in the data no longer ma
 class Plan:
     """Everything about a sparse-vector server that is not its budget or its setting.
 
-    * `sparse_epsilon`: the budget of a run's test. `threshold`: what a run may lose beyond m L*.
+    * `sparse_epsilon`: the budget of a run's test. `threshold`: what a run may lose.
     * `switches`: draws in an epoch. `front`: the share of a run's budget that goes to the selection
       at its end; the rest is spread evenly over this one and the later ones of the epoch.
     * `schedule`: when messages are exchanged.
@@ -71,9 +71,11 @@ def rule(
         margin, front, switches = affordable, 0.9, 8
         first = min(ceil(1.5 * first), longest)
     schedule = Schedule.soon(interval, first) if early else Schedule(interval)
+    level = margin / sparse
     return Plan(
         sparse,
-        clients * best_loss + margin / sparse,
+        # an alarm of the best expert costs little, a run that may lose m L* much
+        level + sqrt(level * clients * best_loss) / 2,
         switches,
         front,
         schedule,

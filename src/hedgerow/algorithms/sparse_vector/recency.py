@@ -50,7 +50,7 @@ class RecencySelector(Selector):
     delta: float
 
     def least(self, switches: int) -> float:
-        """What the best expert may lose in an epoch, over all clients."""
+        """What the losses of a run must exceed, over all clients, to count in a selection."""
         del switches
         return self.floor
 
@@ -66,7 +66,7 @@ class RecencySelector(Selector):
         return switches > 0 or self.weights.opening is None
 
     def counted(self, state: RecencyState) -> Units:
-        """The losses of the run so far, as far as they exceed what the best expert may lose."""
+        """The losses of the run so far, as far as they exceed `least`."""
         least = int(to_units(self.least(state.switches)))
         lost = state.totals - state.begun
         return np.maximum(lost - least, 0) if least else lost
@@ -93,9 +93,7 @@ class RecencySelector(Selector):
         )
 
 
-def build_server(
-    setting: Setting, plan: Plan, epsilon: float, delta: float, best_loss: float
-) -> RecencySelector:
+def build_server(setting: Setting, plan: Plan, epsilon: float, delta: float) -> RecencySelector:
     """The server of a plan; its weights spend the budget.
 
     Permute-and-flip makes no use of delta.
@@ -117,7 +115,7 @@ def build_server(
         plan.schedule,
         plan.switches,
         float(round_to_lattice(plan.threshold)),
-        float(round_to_lattice(setting.clients * best_loss)),
+        0.0,
         sparse,
         weights.selection(plan.draw),
         weights,
@@ -140,4 +138,8 @@ def recency_certificate(
         calibration=calibration,
         channels=CHANNELS,
         mechanisms=(server.sparse.threshold_noise, server.sparse.comparison, server.selection),
+        when_spent=(
+            f"after {server.switches} changes of expert earlier losses are forgotten, "
+            "and new ones have a budget of their own"
+        ),
     )

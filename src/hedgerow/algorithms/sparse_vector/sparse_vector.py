@@ -64,7 +64,8 @@ class SparseVector(AlgorithmSpec):
         takes a multiple of it where more exchanges would bring nothing.
     best_loss
         The total loss L* of the best expert per client, >= 0 (default 0). It must be known
-        beforehand; a value computed from the data is not covered by the guarantee.
+        beforehand; a value computed from the data is not covered by the guarantee. The certified
+        calibration raises the threshold by it, but by less than m L*.
     calibration
         "certified" (default) spends the budget by the tight proof, with weights by recency. It
         chooses all other parameters from public values; no bound on its regret is proven. "proved"
@@ -236,7 +237,11 @@ class SparseVector(AlgorithmSpec):
         return replace(plan, **{name: value for name, value in given.items() if value is not None})
 
     def _restarting(self, setting: Setting) -> RecencySelector:
-        return build_server(setting, self._plan(setting), self.epsilon, self.delta, self.best_loss)
+        server = build_server(setting, self._plan(setting), self.epsilon, self.delta)
+        if self.calibration == "certified":
+            return server
+        # so that the best expert keeps its full weight (`proofs/sparse_vector_regret.md#setting`)
+        return replace(server, floor=float(round_to_lattice(setting.clients * self.best_loss)))
 
     def _regret_bound(self, setting: Setting, server: Selector) -> BoundWithGoodExpert | None:
         """The proven bound; None outside its conditions."""

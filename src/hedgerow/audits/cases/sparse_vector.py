@@ -168,7 +168,9 @@ def _exact(spec: SparseVector) -> tuple[AuditCase, ...]:
 
 def _glass_box(spec: SparseVector) -> tuple[AuditCase, ...]:
     clients = min(500, ceil(64 / spec.epsilon))
-    played = replace(spec, every=1, threshold=1.0, switches=12, best_loss=0.0)
+    # many equal selections: a single large one would need another stream
+    even = {} if spec.stops else {"front": 0.0}
+    played = replace(spec, every=1, threshold=1.0, switches=12, best_loss=0.0, **even)
     algorithm = played.build(Setting(clients, HALVES, 256))
     server, certified = _server(algorithm), peer_curve(algorithm)
     first, second = _forced(server.switches, clients)

@@ -190,6 +190,8 @@ class Halving(Counted):
     ----------
     clients, experts, horizon
         The size of the game: number of clients, experts and rounds.
+    jitter
+        Whether the seven rounds in which experts fall are random instead. Default: False.
 
     Examples
     --------
@@ -200,6 +202,8 @@ class Halving(Counted):
     array([ 0.,  8., 12., 14., 15., 15., 15., 15.])
     """
 
+    jitter: bool = False
+
     @property
     def traits(self) -> Traits:
         return replace(super().traits, best_loss=0.0)
@@ -208,9 +212,11 @@ class Halving(Counted):
         """Draw the round in which each expert starts to lose (the horizon for survivors)."""
         death = np.full(self.experts, self.horizon)
         alive = rng.permutation(self.experts)
-        for step in range(1, 8):
+        regular = [step * self.horizon // 8 for step in range(1, 8)]
+        falls = np.sort(rng.integers(self.horizon, size=7)) if self.jitter else regular
+        for fall in falls:
             fallen = len(alive) // 2
-            death[alive[:fallen]] = step * self.horizon // 8
+            death[alive[:fallen]] = fall
             alive = alive[fallen:]
         return death
 
@@ -226,3 +232,59 @@ class Halving(Counted):
     ) -> np.ndarray:
         del rng
         return self.clients * np.clip(first_round + rounds - plan, 0, rounds)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rotating(Counted):
+    """Eight groups of experts lose 1 in every round, one group after the other, twice around.
+
+    One expert never loses. The losses are the same at all clients.
+
+    Parameters
+    ----------
+    clients, experts, horizon
+        The size of the game: number of clients, experts and rounds.
+
+    Examples
+    --------
+    >>> import hedgerow as hr
+    >>> environment = hr.Rotating(clients=1, experts=17, horizon=32)
+    >>> block, _ = environment.block(environment.start(0), 32, None)
+    >>> np.unique(block.losses[:, 0].sum(axis=0)).tolist()  # of the perfect expert and the others
+    [0.0, 4.0]
+    >>> np.unique(block.losses[:, 0].sum(axis=1)).tolist()  # experts that lose in a round
+    [2.0]
+    """
+
+    @property
+    def traits(self) -> Traits:
+        return replace(super().traits, best_loss=0.0)
+
+    def plan(self, rng: np.random.Generator) -> np.ndarray:
+        """Draw the group of each expert; group 8 never loses."""
+        group = np.arange(-1, self.experts - 1) % 8
+        group[0] = 8
+        return rng.permutation(group)
+
+    def _lost(self, plan: np.ndarray, before: np.ndarray) -> np.ndarray:
+        """What each expert has lost before each of some rounds."""
+        sixteenth = [part * self.horizon // 16 for part in range(17)]
+        lost = np.zeros((len(before), self.experts), np.int64)
+        for part in range(16):
+            begin, end = sixteenth[part : part + 2]
+            lost[:, plan == part % 8] += np.clip(before - begin, 0, end - begin)[:, None]
+        return lost
+
+    def draw(
+        self, rng: np.random.Generator, plan: np.ndarray, first_round: int, rounds: int
+    ) -> Array:
+        del rng
+        lost = np.diff(self._lost(plan, np.arange(first_round, first_round + rounds + 1)), axis=0)
+        return np.repeat(lost[:, None, :].astype(np.float64), self.clients, axis=1)
+
+    def counts(
+        self, rng: np.random.Generator, plan: np.ndarray, first_round: int, rounds: int
+    ) -> np.ndarray:
+        del rng
+        begin, end = self._lost(plan, np.array([first_round, first_round + rounds]))
+        return self.clients * (end - begin)

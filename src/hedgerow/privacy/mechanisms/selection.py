@@ -244,7 +244,15 @@ class NoisyMax(_Selection):
 
     def _log_probabilities(self, scores: Any) -> Values:
         logits = self._logits(scores)
-        return _softmax(logits) if self.law == "gumbel" else _permute_and_flip(logits)
+        return _softmax(logits) if self.law == "gumbel" else _flips(tuple(logits.tolist()))
+
+
+@lru_cache(maxsize=4096)
+def _flips(logits: tuple[float, ...]) -> Values:
+    """The same scores occur in many transcripts of a tiny game."""
+    found = _permute_and_flip(np.array(logits))
+    found.setflags(write=False)
+    return found
 
 
 def _permute_and_flip(logits: Values) -> Values:
