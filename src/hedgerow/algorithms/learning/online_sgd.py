@@ -263,9 +263,9 @@ class Training:
         count, work, width = len(reports), self.client.work, self.client.work.width
         noise = self._noise(count, source)
         decoder, past = server.factorisation.decoder, FilterState(own.exchanges, own.decoded)
-        entering = None if noise is None else self._memory(run)
+        entering = self._memory(run)
         quiet = np.zeros((count, width))
-        if entering is None:
+        if noise is None:
             base = filtered(decoder, past, quiet)
         else:
             base = filtered(decoder, past, filtered(self._encoder, entering, quiet) + noise)
@@ -279,7 +279,7 @@ class Training:
         trails = steady + _faded(np.cumsum(total[:-1], axis=0), np.zeros(width), server.momentum)
         models = server.domain.project(server.first - server.rate * trails)
         released = total[:-1]
-        if entering is not None:
+        if noise is not None:
             released = filtered(self._encoder, entering, released) + noise
         clients, memory = self._filters_after(run, sums[:-1], total[:-1])
         after = ServerState(
