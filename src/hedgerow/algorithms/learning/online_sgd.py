@@ -383,7 +383,7 @@ class OnlineSGD(AlgorithmSpec):
     `clip`, and releases the sum with noise. All play the released model; or, better, the average of
     the released models, which has less noise at no cost.
 
-    Use it with a model of your own (`hr.Model`), or for regression (`hr.Logistic`,
+    Use it with your own model (`hr.Model`), or for regression (`hr.Logistic`,
     `hr.SquaredError`, `hr.Huber`). Give several examples in every round with `hr.Batch`. It needs
     JAX: `pip install hedgerow[learning]`.
 
