@@ -59,7 +59,7 @@ ANNOUNCED = {"Released.rounds": Channel.TIMING, "Released.model": Channel.BROADC
 CLIP = 1.0  # of a model whose gradients have no declared bound
 STEP = 0.1  # of a model whose smoothness is not declared
 CHUNK = 64  # rounds that are compiled together, at most
-CHUNK_NUMBERS = 2**22  # round sums that are held at the same time, at most
+CHUNK_NUMBERS = 2**18  # in the round sums of these rounds, at most: large models gain nothing
 
 Calibration = Literal["certified", "published"]
 

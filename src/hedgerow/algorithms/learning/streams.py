@@ -75,7 +75,7 @@ def _powers(
     and from vectors to memory.
     """
     age = np.arange(count)
-    powers: Array = np.array(ratios, float)[:, None] ** age  # (buffers, age)
+    powers = np.asarray(np.array(ratios)[:, None] ** age, float)  # (buffers, age)
     shares = np.array(weights, float)
     coefficients = shares @ powers  # of age 1, 2, ...
     own = np.zeros((count, count))
