@@ -158,7 +158,7 @@ class Space(Domain):
     def contains(self, points: Array, slack: float = SLACK) -> np.ndarray:
         del slack
         given = np.asarray(points, float)
-        if given.ndim > 1 and given.shape[-2] and given.strides[-2] == 0:  # one point for all
+        if given.ndim > 1 and given.shape[-2] > 1 and given.strides[-2] == 0:  # one point for all
             return np.broadcast_to(self.contains(given[..., :1, :]), given.shape[:-1])
         return np.isfinite(given).all(axis=-1)
 
