@@ -185,7 +185,7 @@ def _load(
 
 
 @lru_cache(maxsize=1)
-def _test_records() -> Array:
+def _test_records() -> Any:
     images, labels = load("test")
     records = np.empty((len(images), SIDE * SIDE + 1), np.float32)
     records[:, :-1], records[:, -1] = images / np.float32(255), labels
