@@ -19,7 +19,6 @@ from hedgerow.core.batch import Batch
 from hedgerow.core.block import Block
 from hedgerow.core.environment import Environment, fingerprint_of
 from hedgerow.core.errors import HedgerowError, InvalidValue
-from hedgerow.core.lattice import Array
 from hedgerow.core.measure import Measure
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, expect
