@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
+from hedgerow.algorithms.correlated.buffered import BufferedToeplitz
 from hedgerow.algorithms.correlated.filters import FilterState
 from hedgerow.algorithms.correlated.kinds import factorise
 from hedgerow.algorithms.learning.matched import averaged_error, matched
@@ -146,7 +147,7 @@ def test_averages_and_correlation_lower_the_noise() -> None:
     game = hr.Replay(examples(200, 4, 3), SMALL)
     common: dict[str, Any] = {"step": 0.5, "trust": "local"}
     quiet = plays(hr.OnlineSGD(epsilon=inf, **common), game)
-    choices = ({"factorisation": "independent"}, {}, {"average": 0.9})
+    choices: tuple[dict[str, Any], ...] = ({"factorisation": "independent"}, {}, {"average": 0.9})
     errors = [
         np.mean(
             [
@@ -160,7 +161,7 @@ def test_averages_and_correlation_lower_the_noise() -> None:
 
 
 def test_a_matched_factorisation_is_better_for_its_average_only() -> None:
-    usual, own = (factorise("blt", 300), matched(300, 0.95))
+    usual, own = BufferedToeplitz.optimised(300), matched(300, 0.95)
     assert averaged_error(own, 0.95) < 0.9 * averaged_error(usual, 0.95)
     assert own.scaled_errors().rms > usual.scaled_errors().rms
     with pytest.raises(InvalidValue, match="average"):
@@ -310,6 +311,7 @@ def test_trained_models_have_no_regret_and_their_loss_is_shown() -> None:
     first = model.value(records[0, 0], model.start)
     assert np.allclose(first, [model.loss(model.params, model.example(r)) for r in records[0, 0]])
     right = model.right(records[0, 0], model.start)
+    assert model.scores is not None
     scores = [model.scores(model.params, r[:-1].reshape(2, 2)) for r in records[0, 0]]
     assert right.tolist() == [
         int(np.argmax(s)) == r[-1] for s, r in zip(scores, records[0, 0], strict=True)

@@ -74,7 +74,7 @@ class BareLoop:
         server: Any = built.server
         self.scale = built.certificate.mechanisms[0].noise_scale() or 0.0
         factors = BufferedToeplitz.optimised(setting.rounds)
-        ratios, weights = (np.float32(x) for x in _decoding(factors))
+        ratios, weights = (x.astype(np.float32) for x in _decoding(factors))
         loss, clip = charge(family.of, setting.experts), built.parameters["clip"]
         self.first, rate = server.first.astype(np.float32), np.float32(server.rate)
         buffers = np.zeros((len(ratios), setting.experts), np.float32)

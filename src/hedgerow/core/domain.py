@@ -160,7 +160,7 @@ class Space(Domain):
         given = np.asarray(points, float)
         if given.ndim > 1 and given.shape[-2] > 1 and given.strides[-2] == 0:  # one point for all
             return np.broadcast_to(self.contains(given[..., :1, :]), given.shape[:-1])
-        return np.isfinite(given).all(axis=-1)
+        return np.asarray(np.isfinite(given).all(axis=-1))
 
     def linear_minimum(self, gradient: Array) -> tuple[Array, Array]:
         raise Unsupported("No point of the whole space minimises a linear function. Use a Ball.")

@@ -86,16 +86,19 @@ class Family(ABC):
 
     Records then lie on the lattice, have one number for each expert, and their sums are exact.
     """
-    trained: ClassVar[bool] = False
-    """Whether points are weights of a trained model, whose least charge nobody can certify.
-
-    Regret is then not measured.
-    """
 
     @property
     def word(self) -> str:
         """What errors call a record of this family, or one of its numbers."""
         return self.record.charge if self.linear else "record"
+
+    @property
+    def trained(self) -> bool:
+        """Whether points are weights of a trained model, whose least charge nobody can certify.
+
+        Regret is then not measured.
+        """
+        return False
 
     @property
     @abstractmethod

@@ -62,7 +62,7 @@ def _error(coefficients: Array, average: float) -> float:
     An average divides by what its weights add up to, as the played one does.
     """
     count = len(coefficients)
-    faded = lfilter([1 - average], [1, -average], coefficients)
+    faded = np.asarray(lfilter([1 - average], [1, -average], coefficients))
     weights = 1 - average ** np.arange(1, count + 1)
     return float((np.cumsum(faded**2) / weights**2).mean())
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import inf, prod
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -70,8 +70,6 @@ class Model(Family):
     >>> model.tree(model.gradient([2.0, 0.0, 1.0], model.start))
     {'offset': array(2., dtype=float32), 'slope': array([4., 0.], dtype=float32)}
     """
-
-    trained: ClassVar[bool] = True
 
     loss: Callable[[Any, Example], Any]
     params: Any
@@ -161,6 +159,10 @@ class Model(Family):
             record[:-1].reshape(self.features),
             target if self.classes is None else target.astype(np.int32),
         )
+
+    @property
+    def trained(self) -> bool:
+        return True
 
     @property
     def domain(self) -> Space:

@@ -263,9 +263,9 @@ class Training:
         count, work, width = len(reports), self.client.work, self.client.work.width
         noise = self._noise(count, source)
         decoder, past = server.factorisation.decoder, FilterState(own.exchanges, own.decoded)
-        entering = None if noise is None else self._memory(run)
+        entering = self._memory(run)
         quiet = np.zeros((count, width))
-        if entering is None:
+        if noise is None:
             base = filtered(decoder, past, quiet)
         else:
             base = filtered(decoder, past, filtered(self._encoder, entering, quiet) + noise)
@@ -279,7 +279,7 @@ class Training:
         trails = steady + _faded(np.cumsum(total[:-1], axis=0), np.zeros(width), server.momentum)
         models = server.domain.project(server.first - server.rate * trails)
         released = total[:-1]
-        if entering is not None:
+        if noise is not None:
             released = filtered(self._encoder, entering, released) + noise
         clients, memory = self._filters_after(run, sums[:-1], total[:-1])
         after = ServerState(
@@ -383,7 +383,7 @@ class OnlineSGD(AlgorithmSpec):
     `clip`, and releases the sum with noise. All play the released model; or, better, the average of
     the released models, which has less noise at no cost.
 
-    Use it with a model of your own (`hr.Model`), or for regression (`hr.Logistic`,
+    Use it with your own model (`hr.Model`), or for regression (`hr.Logistic`,
     `hr.SquaredError`, `hr.Huber`). Give several examples in every round with `hr.Batch`. It needs
     JAX: `pip install hedgerow[learning]`.
 

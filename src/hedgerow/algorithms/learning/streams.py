@@ -75,9 +75,10 @@ def _powers(
     and from vectors to memory.
     """
     age = np.arange(count)
-    powers = np.array(ratios)[:, None] ** age  # (buffers, age)
-    coefficients = np.array(weights) @ powers  # of age 1, 2, ...
+    powers: Array = np.array(ratios, float)[:, None] ** age  # (buffers, age)
+    shares = np.array(weights, float)
+    coefficients = shares @ powers  # of age 1, 2, ...
     own = np.zeros((count, count))
     for k in range(1, count):
         own[k, :k] = coefficients[k - 1 :: -1]
-    return own, (np.array(weights)[:, None] * powers).T, powers[:, ::-1].copy()
+    return own, (shares[:, None] * powers).T, powers[:, ::-1].copy()
