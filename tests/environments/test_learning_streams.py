@@ -87,7 +87,7 @@ def test_unit_features_and_the_test_data() -> None:
 
 def test_a_printed_round_can_be_separated() -> None:
     """100 examples in 100 dimensions: the dynamic comparator of the paper's setting is 0."""
-    game = hr.FederatedSynthetic()
+    game: Any = hr.FederatedSynthetic()
     plan = game.plan(np.random.default_rng(1))
     features, labels = game.draw(np.random.default_rng(2), plan, np.zeros(1), 5)
     rows = np.concatenate([features, labels[..., None]], axis=-1).reshape(100, 101)
@@ -239,10 +239,10 @@ ROWS = ["round,client,x,z,target", "0,b,0.1,0.2,1", "1,a,0.3,0.1,-1", "0,a,0.5,0
 def test_a_file_of_examples(tmp_path: Path) -> None:
     file = tmp_path / "own.csv"
     file.write_text("\n".join([*ROWS, "1,b,0.0,0.1,1"]))
-    game = hr.RecordedExamples(str(file))
+    game: Any = hr.RecordedExamples(str(file))
     assert records(game)[:, 0].tolist() == [[0.5, 0.5, 1.0], [0.3, 0.1, -1.0]]  # client a
     assert game.family.size == 1
-    squared = hr.RecordedExamples(str(file), loss="squared", radius=2.0)
+    squared: Any = hr.RecordedExamples(str(file), loss="squared", radius=2.0)
     assert squared.family.of == hr.SquaredError(radius=2.0)
 
 
@@ -329,6 +329,6 @@ def test_mnist_blocks_and_accuracy(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     whole = records(game)
     assert np.array_equal(records(game, block=3), whole)
     game.family.check("record", whole)
-    (measure,) = game.measures()
+    measure: Any = game.measures()[0]
     measure.begin(0)
     assert measure.value(np.zeros(game.setting.experts)) < 0.3  # noise has nothing to learn

@@ -51,8 +51,11 @@ class Pretended:
         self.rounds = np.arange(1, rounds + 1)
 
     @property
-    def algorithms(self) -> dict[str, Any]:
-        return {e.label: self.config.build(e) for e in self.config.algorithms}
+    def algorithms(self) -> Pretended:
+        return self
+
+    def __getitem__(self, name: str) -> Any:
+        return self.config.build(next(e for e in self.config.algorithms if e.label == name))
 
     def of(self, name: str) -> list[RunResult]:
         empty = np.zeros(len(self.rounds))

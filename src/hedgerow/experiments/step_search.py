@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import sqrt
+from typing import Any
 
 import numpy as np
 
@@ -46,7 +47,7 @@ class Trial:
 
 
 @lru_cache(maxsize=16)
-def _decoded(kind: Kind, rounds: int, width: int, seed: int) -> Array:
+def _decoded(kind: Kind, rounds: int, width: int, seed: int) -> Any:
     """Noise of running sums for a sensitivity and a multiplier of 1; kinds share draws."""
     factors = factorise(kind, rounds)
     decoding = factors.decoding()

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import astuple, dataclass
 from math import inf, log, sqrt
+from typing import Any
 
 import numpy as np
 from scipy.optimize import minimize_scalar
@@ -287,7 +288,7 @@ def best_step(bound: Callable[[float], float], limit: float) -> float:
     10.0
     """
     positive("limit", limit)
-    found = minimize_scalar(
+    found: Any = minimize_scalar(
         lambda x: bound(limit * 2.0**x),
         bounds=(-60.0, 0.0),
         method="bounded",

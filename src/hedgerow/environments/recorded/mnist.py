@@ -19,7 +19,6 @@ from hedgerow.core.batch import Batch
 from hedgerow.core.block import Block
 from hedgerow.core.environment import Environment, fingerprint_of
 from hedgerow.core.errors import HedgerowError, InvalidValue
-from hedgerow.core.lattice import Array
 from hedgerow.core.measure import Measure
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, expect
@@ -185,7 +184,7 @@ def _load(
 
 
 @lru_cache(maxsize=1)
-def _test_records() -> Array:
+def _test_records() -> Any:
     images, labels = load("test")
     records = np.empty((len(images), SIDE * SIDE + 1), np.float32)
     records[:, :-1], records[:, -1] = images / np.float32(255), labels
