@@ -87,7 +87,7 @@ def _printed(tau: int) -> StudyConfig:
     }
     entries = tuple(Entry(name, spec) for name, spec in specs.items())
     title = f"MNIST, printed noise, tau = {tau}, claimed ({EPSILON:g}, {DELTA:g})"
-    return StudyConfig(title, MNIST(examples=tau), entries, seeds=3)
+    return StudyConfig(title, MNIST(examples=tau), entries, seeds=8)
 
 
 def _certified(model: str, quick: bool = False) -> StudyConfig:
