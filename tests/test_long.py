@@ -56,7 +56,7 @@ def test_the_surrogate_tells_the_regret(
         best_loss=0.0,
         epsilon=epsilon,
     )
-    frame = {"clients": clients, "experts": experts, "horizon": horizon}
+    frame: dict[str, Any] = {"clients": clients, "experts": experts, "horizon": horizon}
     for name, expected in chosen.expected:
         environment = (
             Halving(**frame)

@@ -353,7 +353,15 @@ def test_any_environment_can_be_audited() -> None:
     assert recorded.log_likelihood is not None
     first, second = favour_expert_0(Setting(2, 3, 5), 4)
     black = AuditCase(
-        "c", WHOLE, recorded, recorded.certificate.peer.curve, first, second, (), "black box", 200
+        "c",
+        WHOLE,
+        recorded,
+        recorded.certificate.peer.curve,
+        first,
+        second,
+        (),
+        "black box",
+        runs=200,
     )
     wrapped = replace(black, first=RecordedArray(first), second=RecordedArray(second))
     assert examine(black) == examine(wrapped)

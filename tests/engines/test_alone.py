@@ -122,9 +122,9 @@ def test_dashed_lines_are_those_of_clients_alone(
     drawn: dict[str, bool] = {}
     draw = over_time._draw
 
-    def watched(axes: Any, lines: Any) -> None:
+    def watched(axes: Any, lines: Any, colours: Any) -> None:
         drawn.update({name: line.dashed for name, line in lines.items()})
-        draw(axes, lines)
+        draw(axes, lines, colours)
         shown = {line.get_label(): line.get_linestyle() for line in axes.lines}
         assert {name: shown[name] == "--" for name in lines} == drawn
 

@@ -106,6 +106,8 @@ def layout(kind: type[Any]) -> tuple[tuple[str, tuple[Form, ...]], ...]:
 
 def _forms(hint: Any, where: str) -> tuple[Form, ...]:
     origin, given = get_origin(hint), get_args(hint)
+    if hasattr(origin, "__value__"):  # newer versions of numpy name the type of an array
+        return _forms(origin.__value__[given], where)
     if origin in (Union, UnionType):
         return tuple(form for one in given for form in _forms(one, where))
     if origin is Annotated:

@@ -269,14 +269,16 @@ class Study:
     def plot(self, path: str | Path, title: str | None = None) -> None:
         """Draw regret over time with 95 % bands into a PNG file."""
         from hedgerow.evaluation.plots.over_time import plot_regret_over_time
-        from hedgerow.evaluation.plots.roles import role_of
+        from hedgerow.evaluation.plots.roles import Role, role_of
 
         note = f"mean over {self._seeds()}, band: 95 % confidence of the mean; {STAMP}"
         bounds = [self.config.environment_of(e).family.bounds for e in self.config.algorithms]
         reach = max(high - low for low, high in bounds)
         heading = self.config.title if title is None else title
         alone = [entry.label for entry in self.config.algorithms if entry.alone]
-        roles = {label: role_of(self.algorithms[label].certificate) for label in self.algorithms}
+        roles: dict[str, Role] = {
+            label: role_of(built.certificate) for label, built in self.algorithms.items()
+        }
         plot_regret_over_time(self.results, Path(path), heading, note, reach, roles, alone)
 
     def _seeds(self) -> str:

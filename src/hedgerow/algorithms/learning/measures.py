@@ -41,7 +41,7 @@ class ShortenedExamples(Measure):
 
     name: ClassVar[str] = "clipped"
     meaning: ClassVar[str] = "share of gradients at the played points that are longer than the clip"
-    figure: ClassVar[Literal["total", "mean"]] = "mean"
+    figure: ClassVar[Literal["total", "mean", "last"]] = "mean"
 
     def __init__(self, family: Family, clip: float) -> None:
         super().__init__()

@@ -17,14 +17,14 @@ import numpy as np
 from hedgerow.algorithms.correlated.factorisation import Factorisation
 from hedgerow.algorithms.correlated.filters import FilterState
 from hedgerow.algorithms.correlated.kinds import Kind, check_kind, factorise
-from hedgerow.algorithms.correlated.lattice import LatticeEncoder
+from hedgerow.algorithms.correlated.lattice import LatticeEncoder, memory_of_clients
 from hedgerow.algorithms.learning.matched import matched
 from hedgerow.algorithms.learning.measures import Contradicted, ShortenedExamples
 from hedgerow.algorithms.learning.model import Model
 from hedgerow.algorithms.learning.rounds import LocalRound, Steps, compiled, round_sensitivity
 from hedgerow.algorithms.learning.streams import filtered, memory_after
 from hedgerow.algorithms.learning.trial_games import learning_games
-from hedgerow.algorithms.shared.noisy_reports import Trust, gaussian_share, noisy_reports
+from hedgerow.algorithms.shared.noisy_reports import Trust, gaussian_noise, noisy_reports
 from hedgerow.core.batch import Batch
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import (
@@ -40,6 +40,7 @@ from hedgerow.core.domain import Domain
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.games import Games
 from hedgerow.core.lattice import UNITS_PER_LOSS, Array
+from hedgerow.core.layout import Matrix, Vector, Whole
 from hedgerow.core.losses import Family, Linear
 from hedgerow.core.measure import Measure
 from hedgerow.core.messages import Broadcast, Upload
@@ -49,7 +50,6 @@ from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, RunState, 
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, check_budget, expect, positive
 from hedgerow.privacy.budget import Budget
-from hedgerow.privacy.calibrate import gaussian_scale
 from hedgerow.privacy.curves import ApproximateDP, Quoted
 from hedgerow.privacy.mechanisms import GaussianNoise
 
@@ -67,25 +67,25 @@ Calibration = Literal["certified", "published"]
 class Released(Broadcast):
     """The model of the next round, as one flat vector."""
 
-    model: Array
+    model: Vector
 
 
 @dataclass(frozen=True)
 class GradientSums(Upload):
     """The clipped gradients of one learner in one round, added up; filtered and noisy, or exact."""
 
-    sums: Array
+    sums: Vector
 
 
 @dataclass(frozen=True)
 class LearnerState:
     """The released model, the sum for its average, models so far, the round sum, and the filter."""
 
-    model: Array
-    trail: Array
-    models: np.ndarray
-    sums: Array
-    memory: Array
+    model: Vector
+    trail: Vector
+    models: Whole
+    sums: Vector
+    memory: Matrix
 
 
 @dataclass(frozen=True)
@@ -104,9 +104,8 @@ class LearningClient:
 
     def start(self, noise: Noise) -> LearnerState:
         shape = (*noise.batch, self.work.width)
-        own = np.zeros((0, *shape)) if self.encoder is None else self.encoder.start(shape).memory
         trail = np.zeros(shape if self.average is not None else (*noise.batch, 0))
-        memory = np.moveaxis(own, 0, -2).copy()
+        memory = memory_of_clients(self.encoder, shape)
         none = np.zeros(noise.batch, np.int64)
         return LearnerState(np.zeros(shape), trail, none, np.zeros(shape), memory)
 
@@ -160,9 +159,9 @@ class ServerState:
     """Exchanges, the memories of the encoder (if it is here) and the decoder, and momentum."""
 
     exchanges: int
-    filtered: Array
-    decoded: Array
-    trail: Array
+    filtered: Matrix
+    decoded: Matrix
+    trail: Vector
 
 
 @dataclass(frozen=True)
@@ -607,9 +606,7 @@ class OnlineSGD(AlgorithmSpec):
                 "gradients", published_scale(self.epsilon, self.delta, claimed), moved
             )
         budget = Budget(self.epsilon, self.delta)
-        if self.trust == "distributed":
-            return gaussian_share("gradients", budget, moved, max(1, setting.clients - 1))
-        return GaussianNoise("gradients", gaussian_scale(budget, moved), moved)
+        return gaussian_noise(self.trust, "gradients", budget, moved, setting.clients)
 
     def _certificate(
         self, setting: Setting, mechanism: GaussianNoise | None, work: LocalRound, smooth: float

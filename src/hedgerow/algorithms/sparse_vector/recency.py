@@ -140,6 +140,6 @@ def recency_certificate(
         mechanisms=(server.sparse.threshold_noise, server.sparse.comparison, server.selection),
         when_spent=(
             f"after {server.switches} changes of expert earlier losses are forgotten, "
-            "and new ones have a budget of their own"
+            "and new ones have a new budget"
         ),
     )
