@@ -160,6 +160,7 @@ def test_a_decider_counts_and_what_adds_nothing_does_not(name: str) -> None:
     covered = {"client", "server", "decider", *FINGERPRINTED}
     rest = {f.name for f in fields(Algorithm)} - covered
     assert rest == {
+        "switches_left",
         "advance",
         "common_play",
         "common_rounds",

@@ -229,7 +229,7 @@ def _driver(
     noise: NoiseSource | None,
     fused: bool,
 ) -> Engine | Alone:
-    """The engine of a player; clients that are alone have one each, with noise of their own."""
+    """The engine of a player; clients that are alone have one each, with separate noise."""
     if not player.alone:
         source = _seeded(seed, rounds) if noise is None else noise
         return make_engine(engine, player.algorithm, source, fused)

@@ -13,7 +13,7 @@ loss; exact Gaussian noise; server momentum 0.9 and the average 0.98 of the rele
 cost nothing. The network of the paper, and a small one with 2,674 weights: noise grows with the
 number of weights. "distributed" simulates secure aggregation.
 
-Steps were chosen from a few values by test accuracy, mostly on one seed: read results as +-2 points.
+Steps were chosen from a few values by test accuracy, mostly on one seed: results are +-2 points.
 Factorisations that remember all rounds (optimal, square root) would need 6 GB of memory for the
 network of the paper. They are compared on the small network; BLT is a few per cent from them.
 

@@ -63,7 +63,7 @@ class Growing(Restarting):
 def later_epochs(
     epsilon: float, delta: float, sparse: AboveThreshold, first: Epoch, fall: float, exchanges: int
 ) -> tuple[Epoch, ...]:
-    """The epochs after the first that a game with so many exchanges can reach.
+    """The epochs after the first that a game with this number of exchanges can reach.
 
     Each doubles the draws and takes the largest rate that the budget allows. The threshold grows by
     as much as a weight needs to fall by the factor exp(-fall).

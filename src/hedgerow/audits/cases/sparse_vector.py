@@ -2,7 +2,7 @@
 
 In the worst transcript of the printed algorithm, every exchange ends a run of the sparse vector and
 draws expert 0, which only one world favours. Each step is then near its worst ratio. With weights
-by recency every run has a worst transcript of its own (`recency.py`). The threshold noise protects
+by recency every run has its own worst transcript (`recency.py`). The threshold noise protects
 many answers "below" in a row. Without it, as in line 9 of the printed algorithm, each such answer
 reveals a little more.
 """
