@@ -15,18 +15,20 @@ from hedgerow.algorithms.baselines.gradient_descent import GradientDescent
 from hedgerow.algorithms.baselines.hedge import Hedge
 from hedgerow.algorithms.baselines.uniform import Uniform
 from hedgerow.algorithms.correlated.running_leader import RunningLeader
+from hedgerow.algorithms.correlated.tree_hedge import TreeHedge
+from hedgerow.algorithms.correlated.tree_leader import TreeLeader
+from hedgerow.algorithms.dartboard.private_hedge import PrivateHedge
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.gradient.cover_dartboard import CoverDartboard
 from hedgerow.algorithms.gradient.frank_wolfe import FrankWolfe
 from hedgerow.algorithms.gradient.limited_updates import LimitedUpdates
 from hedgerow.algorithms.gradient.noisy_ftrl import NoisyFTRL
+from hedgerow.algorithms.learning.online_sgd import OnlineSGD
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.phases.random_prefix import RandomPrefix
 from hedgerow.algorithms.sparse_vector.doubling import Doubling
 from hedgerow.algorithms.sparse_vector.potential import Potential
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
-from hedgerow.algorithms.walks.tree_hedge import TreeHedge
-from hedgerow.algorithms.walks.tree_leader import TreeLeader
 from hedgerow.algorithms.walks.walk_batches import WalkBatches
 from hedgerow.algorithms.walks.walk_leader import WalkLeader
 from hedgerow.algorithms.walks.walk_meta import WalkMeta
@@ -73,8 +75,10 @@ CASES: dict[str, tuple[Case, ...]] = {
     "hedge": (Case(Hedge(), 10.0),),
     "limited_updates": (Case(LimitedUpdates(), 350.0, SHORT),),
     "noisy_ftrl": (Case(NoisyFTRL(), 950.0, SHORT),),
+    "online_sgd": (Case(OnlineSGD(), 200.0, SHORT),),
     "phased_selection": (Case(PhasedSelection(), 4.0),),
     "potential": (Case(Potential(every=32), 6.0, detail="N=32"),),
+    "private_hedge": (Case(PrivateHedge(), 75.0, SHORT),),
     "random_prefix": (Case(RandomPrefix(), 4.0),),
     "running_leader": (Case(RunningLeader(), 1100.0, SHORT),),
     "shrinking_dartboard": (
