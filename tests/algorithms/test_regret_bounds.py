@@ -201,7 +201,7 @@ def test_every_environment_is_named_for_what_it_is() -> None:
         "uniform",
     }
     reacting = {"column_subsets", "consensus_columns", "play_chasing", "sign_estimation"}
-    wrappers = {"absent", "delayed", "sleeping"}
+    wrappers = {"absent", "delayed", "forecasts", "sleeping"}  # forecasts: known with the file
     for name, kind in ENVIRONMENTS.items():
         if kind.__module__.startswith("hedgerow.") and name not in wrappers:
             files = ("recorded", "recorded_examples")
@@ -280,10 +280,11 @@ def test_whoever_says_stochastic_draws_anew_in_every_round_and_independently() -
     made = [
         kind
         for name, kind in ENVIRONMENTS.items()
-        if name not in ("absent", "delayed", "recorded", "sleeping")
+        if name
+        not in ("absent", "delayed", "forecasts", "recorded", "recorded_examples", "sleeping")
     ]
     said = [kind for kind in made if kind().traits.adversary == "stochastic"]
-    assert len(said) == 11
+    assert len(said) == 12
     for kind in said:
         names = {field.name for field in fields(kind)}
         (width,) = names & {"experts", "features", "classes"}

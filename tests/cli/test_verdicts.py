@@ -19,7 +19,7 @@ from hedgerow.experiments.experiment import Check
 from hedgerow.experiments.registry import EXPERIMENTS
 from support.command import Answer, Command
 
-EXPERIMENT_FIELDS = {"id", "status", "message", "reproduces", "passed", "checks"}
+EXPERIMENT_FIELDS = {"id", "status", "message", "reproduces", "passed", "checks", "tables"}
 CHECK_FIELDS = {"name", "published", "obtained", "op", "limit", "passed"}
 
 

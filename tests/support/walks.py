@@ -34,7 +34,7 @@ from hedgerow.privacy.mechanisms.shares import GaussianShare
 class Report(Upload):
     """A noisy loss vector, or the number of an expert."""
 
-    about: np.ndarray
+    about: Any
 
 
 @dataclass(frozen=True)

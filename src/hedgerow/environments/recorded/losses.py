@@ -215,7 +215,7 @@ class Recorded(Recording):
 
     @property
     def gaps(self) -> Gaps:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self._read[1]
+        return NO_GAPS if self.missing is None else self._read[1]
 
     @property
     def names(self) -> tuple[str, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
