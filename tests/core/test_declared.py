@@ -286,7 +286,7 @@ def test_traits_that_would_be_ignored_are_refused() -> None:
 
 
 def test_an_adaptive_adversary_removes_bounds_that_are_proven_for_fixed_losses() -> None:
-    spec = hr.Doubling(front=0.0, draw="exponential")
+    spec = hr.Doubling(front=0.0, draw="exponential", threshold=100.0)
     built = spec.build(hr.Setting(10, 100, 512))
     assert "wrong_doubling_at_most" in built.parameters
     for traits in (Traits(adversary="adaptive"), Traits(sees_plays=True)):

@@ -23,6 +23,7 @@ def private(**choices: Any) -> hr.Learner:
     return hr.Learner.private(hr.SparseVector(), source=hr.SecureNoise(), **given)
 
 
+@pytest.mark.filterwarnings("ignore:os.fork")  # another test may have loaded JAX
 @pytest.mark.parametrize("fork", [os.fork, lambda: ctypes.PyDLL(None).fork()])
 @pytest.mark.parametrize("call", ["predict", "observe"])
 def test_a_forked_learner_refuses_to_answer(fork: Any, call: str) -> None:
@@ -46,6 +47,7 @@ def test_a_forked_learner_refuses_to_answer(fork: Any, call: str) -> None:
     assert learner.round == 1
 
 
+@pytest.mark.filterwarnings("ignore:os.fork")
 def test_a_seeded_learner_may_be_forked() -> None:
     learner = hr.Learner(hr.SparseVector(), clients=2, experts=3, horizon=10)
     child = os.fork()
@@ -120,7 +122,10 @@ def test_games_whose_sums_secure_noise_would_refuse_are_refused_when_built() -> 
 
 def test_the_status_says_where_the_game_stands() -> None:
     learner = hr.Learner(
-        hr.SparseVector(epsilon=50.0, switches=3, every=2), clients=2, experts=3, horizon=40
+        hr.SparseVector(epsilon=50.0, switches=3, every=2, calibration="former"),
+        clients=2,
+        experts=3,
+        horizon=40,
     )
     start = learner.status()
     assert (start.round, start.exchanges, start.switches_left) == (0, 0, 3)

@@ -447,8 +447,8 @@ def test_the_certificate_says_that_masks_are_not_protected(
 
 @pytest.mark.parametrize("trial", range(6))
 def test_with_masks_neighbours_differ_by_one_vector_in_what_is_released(trial: int) -> None:
-    """Queries and scores on the same outputs differ by at most 1; two replaced vectors would be
-    noticed.
+    """Queries and scores on the same outputs differ by at most their sensitivity; two replaced
+    vectors would be noticed.
     """
     rng = np.random.default_rng(trial)
     losses = rng.integers(0, 2, (30, 3, 4)).astype(float)
@@ -475,7 +475,7 @@ def test_with_masks_neighbours_differ_by_one_vector_in_what_is_released(trial: i
 def _largest_difference(one: Ledger, other: Ledger) -> float:
     pairs = zip(one.releases, other.releases, strict=True)
     return max(
-        float(np.max(np.abs(np.subtract(a.value, b.value))))
+        float(np.max(np.abs(np.subtract(a.value, b.value)))) / a.mechanism.sensitivity
         for a, b in pairs
         if np.all(np.isfinite(a.value))
     )
@@ -559,7 +559,7 @@ def test_bounds_for_losses_fixed_in_advance_are_not_stated_elsewhere(environment
     """Where experts sleep, reports depend on the play: an expert that never loses can look bad, and
     a right guess is doubled.
     """
-    spec = Doubling(front=0.0, draw="exponential")
+    spec = Doubling(front=0.0, draw="exponential", threshold=100.0)
     entry = Entry("a", spec)
     assert "wrong_doubling_at_most" in spec.build(environment.setting).parameters
     assert (

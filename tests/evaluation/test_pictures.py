@@ -211,12 +211,14 @@ def _curves(study: Study) -> Study:
         powers = [*(2**k for k in range(21) if 2**k <= horizon), horizon]
         at = np.unique(powers if horizon > 100 else range(1, horizon + 1))
         figures = {name: curve[-1] * at / horizon for name, curve in run.figures.items()}
+        figures |= dict.fromkeys(("dynamic regret", "test accuracy", "test loss"), 0.5 + 0 * at)
         return replace(run, rounds=at, regret=run.final_regret * at / horizon, figures=figures)
 
     return replace(study, results=[stretched(run) for run in study.results])
 
 
-WITHOUT_INTERVALS = ("jacobsen2025-figure1",)  # curves of certificates
+# curves of certificates; bands of one standard deviation
+WITHOUT_INTERVALS = ("jacobsen2025-figure1", "zhang2024-figure3", "zhang2024-figure4")
 
 
 @pytest.mark.parametrize("name", list(EXPERIMENTS))

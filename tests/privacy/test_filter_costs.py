@@ -32,6 +32,7 @@ from hedgerow.privacy.calibrate import fits
 from hedgerow.privacy.composition.bounded_range import AdaptiveBoundedRange, BoundedRangeSequence
 from hedgerow.privacy.composition.fixed_plan import fixed_plan
 from hedgerow.privacy.composition.groups import Grouped
+from hedgerow.privacy.composition.largest import LargestOf
 from hedgerow.privacy.composition.random_draws import CoinThenDraws
 from hedgerow.privacy.composition.steps import AfterPureStep, PureComposition
 from hedgerow.privacy.curves import (
@@ -51,11 +52,11 @@ from hedgerow.privacy.odometer import BudgetSpent, DamagedState, Filter, Odomete
 
 quick = settings(derandomize=True, deadline=None, database=None, max_examples=60)
 DARTBOARD = CoinThenDraws(gap=0.25, moved=0.0625, range=0.125, occasions=8, chance=0.25)
-AMPLE = Budget(200.0, 1e-3)
+AMPLE = Budget(200.0, 1e-2)
 ACCOUNTS = {
     "pure": Filter(AMPLE, "pure"),
-    "concentrated": Filter(AMPLE, reserve=5e-4),
-    "gaussian": Filter(AMPLE, "gaussian", reserve=5e-4),
+    "concentrated": Filter(AMPLE, reserve=5e-3),
+    "gaussian": Filter(AMPLE, "gaussian", reserve=5e-3),
 }
 
 CURVES: dict[str, PrivacyCurve] = {
@@ -64,6 +65,7 @@ CURVES: dict[str, PrivacyCurve] = {
     "bounded range": BoundedRange(0.5),
     "concentrated": ZeroConcentratedDP(0.01),
     "Gaussian": GaussianDP(0.1),
+    "largest of": Quoted(LargestOf((GaussianDP(0.1), PureDP(0.05))), 1e-6),
     "mixture": GaussianMixture(((0.1, 0.5), (0.05, 0.5))),
     "approximate": ApproximateDP(0.5, 1e-6),
     "approximate without a delta": ApproximateDP(0.5, 0.0),

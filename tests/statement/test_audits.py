@@ -86,7 +86,7 @@ def test_an_audit_is_stated_with_its_confidence(made: Command, tmp_path: Path) -
         re.M,
     )
     assert re.search(
-        r"exact ratio \(worst transcript, played with threshold = [\d.]+\): epsilon >= 4\.\d+ "
+        r"exact ratio \(worst transcript, played with threshold = [\d.]+\): epsilon >= (?:4\.\d+|5) "
         r"shown, 5 certified there, at delta = 0, conf",
         page,
     )

@@ -35,7 +35,7 @@ def test_what_calculates_is_on_the_second_page(pages: Pages) -> None:
             assert f"<h2>{heading}" not in first
         for text in ("In plain words", "Not protected", "Sign-off", "Audit"):
             assert text in first
-        assert "ExponentialMechanism" in second
+        assert "NoisyMax" in second
         assert "D ~ D" in second
     assert ".second { break-before: page; }" in files["statement.html"]
 

@@ -215,7 +215,7 @@ def test_everything_the_page_must_say(stated: Stated) -> None:
         *(
             "| role | name | date | signature |",
             "Principal investigator",
-            "ExponentialMechanism",
+            "NoisyMax",
             "drops out",
             "trade-off.svg",
         ),

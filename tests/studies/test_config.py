@@ -212,7 +212,9 @@ def test_every_environment_survives_the_round_trip(name: str) -> None:
     kind = ENVIRONMENTS[name]
     given: dict[str, Any] = (
         {"path": "a.csv", **({"largest_error": 2.0} if name == "forecasts" else {})}
-        if name in ("flusight", "forecasts", "hospitals", "recorded")
+        if name in ("flusight", "forecasts", "hospitals", "recorded", "recorded_examples")
+        else {}
+        if name == "mnist"
         else {"clients": 3, "horizon": 6}
     )
     if "of" in {f.name for f in fields(kind)}:

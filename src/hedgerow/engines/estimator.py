@@ -58,7 +58,7 @@ class ExpertEstimator:
     >>> models = [("once", Times(1.0)), ("twice", Times(2.0)), ("thrice", Times(3.0))]
     >>> X = np.random.default_rng(0).random((200, 1))
     >>> model = hr.ExpertEstimator(
-    ...     models, hr.PhasedSelection(epsilon=8.0), horizon=100, clients=2, largest_error=2.0
+    ...     models, hr.PhasedSelection(epsilon=8.0), horizon=200, clients=2, largest_error=2.0
     ... )
     >>> _ = model.fit(X, 2 * X[:, 0])  # 100 rounds of two clients
     >>> model.predict([[0.25], [0.5]])

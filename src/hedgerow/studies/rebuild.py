@@ -170,7 +170,7 @@ def family_of(text: str) -> Family:
     """The loss family that prints as `text`; anything else is refused, and nothing is run.
 
     >>> family_of("Gains(low=0.0, high=2.0)").bounds
-    (0.0, 2.0)
+    (-2.0, 0.0)
     """
     try:
         found = _value(ast.parse(text, mode="eval").body)

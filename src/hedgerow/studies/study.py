@@ -277,7 +277,7 @@ class Study:
         heading = self.config.title if title is None else title
         alone = [entry.label for entry in self.config.algorithms if entry.alone]
         roles: dict[str, Role] = {
-            label: role_of(built.certificate) for label, built in self.algorithms.items()
+            label: role_of(self.algorithms[label].certificate) for label in self.algorithms
         }
         plot_regret_over_time(self.results, Path(path), heading, note, reach, roles, alone)
 

@@ -149,7 +149,7 @@ class PrivateHedge(AlgorithmSpec):
     """
 
     traits: ClassVar[SpecTraits] = SpecTraits(
-        forms={"pure, epsilon 20": {"delta": 0.0, "epsilon": 20.0}, "every 3": {"every": 3}},
+        forms={"pure, epsilon 8": {"delta": 0.0, "epsilon": 8.0}, "every 3": {"every": 3}},
         meanings={
             "rate": "learning rate on the mean loss of all clients",
             "draws": "number of draws that a record may enter",

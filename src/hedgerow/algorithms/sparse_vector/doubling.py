@@ -131,7 +131,7 @@ class Doubling(AlgorithmSpec):
     >>> print(algorithm.certificate.peer.curve.words())
     epsilon = 1, delta = 0
     >>> round(algorithm.parameters["first_guess"], 1)
-    24.1
+    14.8
 
     References
     ----------
