@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import log
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ from scipy import stats
 
 import hedgerow as hr
 from hedgerow.algorithms.dartboard import private_hedge
+from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.audits.runner import AuditRow, cases_of, examine
 from hedgerow.core.noise import SeededNoise
 from hedgerow.engines.broadcasts import broadcasts_of
@@ -89,3 +91,14 @@ def test_every_audit_has_the_expected_verdict(delta: float) -> None:
     assert all(row.passed for row in rows), [row.to_dict() for row in rows]
     worst = next(row for row in rows if row.case.name == "worst transcript")
     assert (worst.finding.epsilon or 0.0) > 0.99 * worst.certified
+
+
+def test_a_false_upload_moves_no_total_beyond_what_losses_can() -> None:
+    algorithm = hr.PrivateHedge(delta=0.0).build(hr.Setting(clients=2, experts=2, horizon=8))
+    server: Any = algorithm.server
+    _, state = server.open(SeededNoise(0).server())
+    for false in (2**63 - 1 - 2**19, -(2**62)):
+        for honest in (0, 2**20):
+            sent = LossSums(np.array([false + honest if false < 0 else false, honest]))
+            _, after = server.aggregate(state, sent, SeededNoise(0).server())
+            assert 0 <= after.totals.min() <= after.totals.max() <= 2 * 2**20

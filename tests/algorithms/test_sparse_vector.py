@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import ceil, log
+from typing import Any
 
 import numpy as np
 import pytest
@@ -340,3 +341,30 @@ def test_schedules() -> None:
 def test_a_game_with_separate_deciders_is_refused() -> None:
     with pytest.raises(Unsupported, match="sparse_vector lets the clients play"):
         SparseVector().build(Setting(2, 3, 10, deciders=1))
+
+
+@pytest.mark.parametrize(
+    ("choices", "size"),
+    [
+        ({"delta": 1e-6, "calibration": "proved", "switches": 15}, (1000, 100, 100_000)),
+        ({"delta": 1e-6, "front": 0.0}, (1000, 100, 10**6)),
+        ({"epsilon": 0.01, "delta": 0.02}, (8000, 100, 10**6)),
+    ],
+)
+def test_weighted_sums_stay_exact_in_large_games(choices: Any, size: Any) -> None:
+    clients, experts, horizon = size
+    built = SparseVector(**choices).build(Setting(clients, experts, horizon))
+    server: Any = built.server
+    pure: Any = SparseVector(**choices | {"delta": 0.0}).build(built.setting).server
+    most = max(pure.weights.largest, (2**33 - 1) / (clients * horizon))
+    assert server.weights.largest <= most
+
+
+def test_the_best_loss_counts_after_rounding() -> None:
+    """Half a step of the lattice in every round is rounded up to a whole one."""
+    setting, lost = Setting(1, 8, 2**14), 0.500001 * 2.0**-20
+    built = SparseVector(calibration="proved", best_loss=2**14 * lost, epsilon=1e5).build(setting)
+    server: Any = built.server
+    rounded = 2**14 * float(round_to_lattice(np.array(lost)))
+    assert rounded > 1.9 * 2**14 * lost
+    assert server.floor >= rounded

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
 import pytest
 
 import hedgerow as hr
+from hedgerow.core.errors import InvalidValue
 
 RNG = np.random.default_rng(0)
 FEATURES = RNG.random((120, 2))
@@ -74,7 +76,7 @@ def test_the_estimator_says_what_is_wrong() -> None:
     with pytest.raises(hr.InvalidValue, match="Unknown parameter 'rate'; valid: estimators, "):
         model.set_params(rate=1.0)
     assert model.set_params(clients=1).clients == 1
-    with pytest.raises(hr.InvalidValue, match="Make it with absent=True"):
+    with pytest.raises(hr.InvalidValue, match="absent=True"):
         model.fit(FEATURES[:1], [np.nan])
 
 
@@ -134,3 +136,52 @@ def test_private_adapters_have_secure_noise() -> None:
     ).fit(FEATURES[:4], TARGET[:4])
     for made in (stream, model):
         assert "ENTROPY" in {a.name for a in made.certificate.public.assumes}
+
+
+def _private(**more: Any) -> Any:
+    models = {str(factor): Times(factor) for factor in FACTORS}
+    game: dict[str, Any] = {"horizon": 20, "clients": 2, "largest_error": 2.0, **more}
+    return hr.StreamExperts(models, SPEC, source=hr.SecureNoise(), **game)
+
+
+def test_private_experts_cannot_be_copied() -> None:
+    with pytest.raises(TypeError, match="cannot be copied"):
+        copy.copy(_private())
+
+
+def test_rows_of_a_round_that_fails_are_not_counted_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    experts = _private(absent=True)
+    experts.learn_one({"a": 0.5}, 1.0, client=0)
+
+    def stopped(*_: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(hr.Learner, "observe", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            experts.end_round()
+    seen: list[Any] = []
+    monkeypatch.setattr(hr.Learner, "observe", lambda _, losses, here: seen.append(here))
+    experts.end_round()
+    assert not seen[0].any()
+
+
+def test_errors_of_private_experts_show_no_target() -> None:
+    with pytest.raises(InvalidValue, match="Expected targets of plain numbers") as error:
+        _private().learn_one({"a": 0.5}, "HIV positive")
+    assert "HIV" not in str(error.value)
+
+
+def test_the_estimator_learns_all_rows_or_none() -> None:
+    model = hr.ExpertEstimator(
+        PAIRS, SPEC, horizon=20, clients=1, largest_error=2.0, source=hr.SecureNoise()
+    )
+    model.partial_fit(FEATURES[:2], TARGET[:2])
+    gap = np.array([1.0, 1.0, np.nan])
+    with pytest.raises(InvalidValue, match="Nothing was learned"):
+        model.partial_fit(FEATURES[:3], gap)
+    assert model.learner_.round == 2
+    with pytest.raises(InvalidValue, match="has learned already"):
+        model.fit(FEATURES[:2], TARGET[:2])

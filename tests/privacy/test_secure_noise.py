@@ -618,6 +618,25 @@ def test_an_interrupted_draw_hands_out_nothing(monkeypatch: pytest.MonkeyPatch) 
         assert stats.kstest(sample, "laplace").pvalue > FALSE_ALARM
 
 
+def test_an_interrupted_refill_hands_out_nothing_and_can_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    honest, server = ExactLaw.fill_most, SecureNoise().server()
+
+    def interrupted(self: ExactLaw, target: np.ndarray, words: SecureWords) -> int:
+        target[: len(target) // 2] = 1e6
+        raise KeyboardInterrupt
+
+    for size in (300, 1000, 5000):
+        server.draw("laplace", "x", (size,), scale=1.0)
+        monkeypatch.setattr(ExactLaw, "fill_most", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            server.draw("laplace", "x", (exact.BATCH - 1,), scale=1.0)
+        monkeypatch.setattr(ExactLaw, "fill_most", honest)
+        sample = server.draw("laplace", "x", (4000,), scale=1.0)
+        assert stats.kstest(sample, "laplace").pvalue > FALSE_ALARM
+
+
 def test_the_scale_that_is_asked_for_is_the_scale_that_is_used(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -24,6 +24,7 @@ from hedgerow.studies import rebuild
 from hedgerow.studies.config import load
 from hedgerow.studies.rebuild import check_certificates, family_of
 from hedgerow.studies.run import run_study
+from hedgerow.studies.storage.digest import write_digest
 from hedgerow.studies.storage.folder import write_study
 from support.command import STUDY, Command
 
@@ -92,7 +93,7 @@ EDITS: dict[str, tuple[Callable[[Any], object], str]] = {
         lambda t: t["algorithms"][0]["setting"].update(clients=200),
         "setting.clients is 200, but the recorded choices give 2",
     ),
-    "another label": (lambda t: t["algorithms"][0].update(label="mine"), "no algorithm with the"),
+    "another label": (lambda t: t["algorithms"][0].update(label="mine"), "has the algorithms mine"),
 }
 
 
@@ -276,3 +277,26 @@ def test_what_other_code_wrote_is_said(results: Path) -> None:
     older = replace(record, code=replace(record.code, sha256="0" * 64))
     assert rebuild._advice(older) == "Other code wrote the run: use that version, or run it again."
     check_certificates(older, results)
+
+
+def test_links_are_never_covered_by_a_digest(made: Command, tmp_path: Path) -> None:
+    """What a link points to may change after the run was signed."""
+    file = tmp_path / "results" / "privacy.json"
+    file.rename(tmp_path / "outside.json")
+    file.symlink_to(tmp_path / "outside.json")
+    answer = made("verify", "results")
+    assert answer.code == 1
+    assert "privacy.json is a link" in answer.out
+    assert made("statement", "results").code == 2
+    with pytest.raises(InvalidValue, match="is a link"):
+        write_digest(tmp_path / "results")
+
+
+def test_an_algorithm_cannot_be_left_out_of_the_record(made: Command, tmp_path: Path) -> None:
+    folder = tmp_path / "results"
+    _edit(folder, lambda table: table["algorithms"].pop())
+    (folder / "digest.json").unlink()
+    write_digest(folder)
+    refused = made("statement", "results")
+    assert refused.code == 2
+    assert "but config.toml has" in refused.err

@@ -17,7 +17,7 @@ from hedgerow.core.certificate import Certificate
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.engines.learner import Learner
-from hedgerow.environments.recorded.forecasts import Loss, forecast_losses
+from hedgerow.environments.recorded.forecasts import Loss, forecast_losses, is_missing
 from hedgerow.privacy.secure import SecureNoise
 
 
@@ -120,6 +120,11 @@ class ExpertEstimator:
 
     def fit(self, rows: Any, y: Any) -> ExpertEstimator:
         """Start a new game and play it on these rows."""
+        if self.source is not None and hasattr(self, "learner_"):
+            raise InvalidValue(
+                "A private estimator has learned already: another game could release the same "
+                "records again. Use partial_fit for further rounds, or a new estimator."
+            )
         self._start()
         return self.partial_fit(rows, y)
 
@@ -153,11 +158,20 @@ class ExpertEstimator:
             largest_error=self.largest_error,
             quantile=self.quantile,
         )
+        known = ~is_missing(targets)
+        if not (known.all() or self.absent):
+            raise InvalidValue(
+                "A target is missing. Nothing was learned. Allow absent clients with absent=True."
+            )
+        if np.isnan(losses[known]).any():
+            raise InvalidValue(
+                "Expected every expert to predict in every row. Nothing was learned."
+            )
+        losses[~known] = 0.0
         for first in range(0, len(losses), self.clients):
-            part = losses[first : first + self.clients]
-            here = ~np.isnan(part).any(axis=-1)
+            part = slice(first, first + self.clients)
             self.learner_.predict()
-            self.learner_.observe(part, None if here.all() else here)
+            self.learner_.observe(losses[part], None if known[part].all() else known[part])
         return self
 
     def predict(self, rows: Any) -> np.ndarray:

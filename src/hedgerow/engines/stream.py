@@ -14,6 +14,7 @@ import numpy as np
 from hedgerow.core.certificate import Certificate
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import AlgorithmSpec
+from hedgerow.core.turn import Turn
 from hedgerow.engines.learner import Learner
 from hedgerow.environments.recorded.forecasts import Loss, forecast_losses
 from hedgerow.privacy.secure import SecureNoise
@@ -97,8 +98,16 @@ class StreamExperts:
             if source is None
             else Learner.private(algorithm, **game, source=source)
         )
-        self._clients, self._absent = clients, absent
+        self._clients, self._absent, self._source = clients, absent, source
         self._rows: dict[int, np.ndarray] = {}
+        self._turn = Turn()  # a case that two threads see must not count twice
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if self._source is not None:
+            raise TypeError(
+                "Private experts cannot be copied or saved: a copy could count a case again."
+            )
+        return super().__reduce_ex__(protocol)
 
     @property
     def round(self) -> int:
@@ -113,40 +122,49 @@ class StreamExperts:
     def predict_one(self, x: Any, client: int = 0) -> Any:
         """Return what the expert predicts that the client follows in this round."""
         self._check(client)
-        if self._absent and client in self._rows:
-            self.end_round()
-        return list(self.models.values())[self._learner.predict()[client]].predict_one(x)
+        with self._turn.take():
+            if self._absent and client in self._rows:
+                self._end()
+            expert = self._learner.predict()[client]
+        return list(self.models.values())[expert].predict_one(x)
 
     def learn_one(self, x: Any, y: Any, client: int = 0) -> None:
         """Take what came at one client; a target of None means that nothing is known of it."""
         self._check(client)
-        if client in self._rows:
-            if not self._absent:
-                waiting = sorted(set(range(self._clients)) - set(self._rows))
+        with self._turn.take():
+            if client in self._rows:
+                if not self._absent:
+                    waiting = sorted(set(range(self._clients)) - set(self._rows))
+                    raise InvalidValue(
+                        f"Client {client} has learned in this round; clients {waiting} have not. "
+                        "Let them learn first, or allow absent clients with absent=True."
+                    )
+                self._end()
+            if y is None:
+                return
+            predictions = [[model.predict_one(x) for model in self.models.values()]]
+            losses, _ = forecast_losses(predictions, [y], **self._judge)
+            if np.isnan(losses).any():
                 raise InvalidValue(
-                    f"Client {client} has learned in this round; clients {waiting} have not. Let "
-                    "them learn first, or allow absent clients with absent=True."
+                    "Expected every expert to predict, and a target that is not NaN."
                 )
-            self.end_round()
-        if y is None:
-            return
-        predictions = [[model.predict_one(x) for model in self.models.values()]]
-        losses, _ = forecast_losses(predictions, [y], **self._judge)
-        if np.isnan(losses).any():
-            raise InvalidValue("Expected every expert to predict, and a target that is not NaN.")
-        self._rows[client] = losses[0]
-        if len(self._rows) == self._clients:
-            self.end_round()
+            self._rows[client] = losses[0]
+            if len(self._rows) == self._clients:
+                self._end()
 
     def end_round(self) -> None:
         """End the round; clients that have not learned in it are absent."""
+        with self._turn.take():
+            self._end()
+
+    def _end(self) -> None:
         self._learner.predict()
+        rows, self._rows = self._rows, {}  # a row that is lost is safe; one that is kept is not
         losses = np.zeros((self._clients, len(self.models)))
         here = np.zeros(self._clients, bool)
-        for client, row in self._rows.items():
+        for client, row in rows.items():
             losses[client], here[client] = row, True
         self._learner.observe(losses, None if here.all() else here)
-        self._rows = {}
 
     def _check(self, client: int) -> None:
         if not 0 <= client < self._clients:

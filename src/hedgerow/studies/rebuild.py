@@ -50,6 +50,13 @@ def check_certificates(run: RunRecord, folder: Path) -> None:
     config = _config(file, run) if file.is_file() else None
     if config is None and run.played is None:
         raise InvalidValue(f"{folder} has no config.toml, so {run.title!r} cannot be checked.")
+    if config is not None:
+        labels = [[entry.label for entry in config.algorithms], [a.label for a in run.algorithms]]
+        if labels[0] != labels[1]:
+            raise InvalidValue(
+                f"{folder / 'privacy.json'} has the algorithms {', '.join(labels[1])}, but "
+                f"config.toml has {', '.join(labels[0])}. {_advice(run)}"
+            )
     for recorded in run.algorithms:
         again = _deployed(recorded) if config is None else _studied(recorded, config)
         found = first_difference(_compared(recorded), _compared(again))

@@ -63,8 +63,7 @@ class DecodingServer:
         """Return the decoded sums after one more exchange, and the next state."""
         count, memory, released = state.exchanges, state.filtered, uploads
         if self.encoder is not None and self.releasing is not None:
-            # honest sums are in range; others must not end the game: that would show a sum
-            given = np.clip(uploads, -self.encoder.largest, self.encoder.largest)
+            given = self.encoder.within(uploads)
             filtered, after = self.encoder.step(FilterState(count, memory), given)
             released, memory = noise.release(self.releasing, filtered), after.memory
         sums, decoded = self.factorisation.decoder.step(FilterState(count, state.decoded), released)

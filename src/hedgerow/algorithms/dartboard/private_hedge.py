@@ -20,7 +20,7 @@ from hedgerow.algorithms.shared.following import CHANNELS, ClientState, CurrentE
 from hedgerow.algorithms.shared.totals import LossSums, check_interval
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import Certificate, PrivacyCurve, Proof, trusted_server
-from hedgerow.core.lattice import Array, from_units, to_units
+from hedgerow.core.lattice import UNITS_PER_LOSS, Array, from_units, to_units
 from hedgerow.core.layout import UnitVector
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, RunState, SpecTraits, Trace
@@ -50,13 +50,14 @@ class ServerState:
 
 @dataclass(frozen=True)
 class DrawingServer:
-    """Draws an expert from the total losses at every exchange."""
+    """Draws an expert from the total losses at every exchange; `most` is the largest sum of one."""
 
     state: ClassVar[type[Any]] = ServerState
 
     experts: int
     every: int
     selection: ExponentialMechanism
+    most: int
 
     def open(self, noise: Noise) -> tuple[CurrentExpert, ServerState]:
         first = noise.index(self.experts, "first expert")
@@ -66,7 +67,8 @@ class DrawingServer:
     def aggregate(
         self, state: ServerState, uploads: LossSums, noise: Noise
     ) -> tuple[CurrentExpert, ServerState]:
-        totals = state.totals + uploads.losses
+        # honest sums are in range; false ones must not overflow: that would show a sum
+        totals = state.totals + np.clip(uploads.losses, 0, self.most)
         expert = noise.release(self.selection, from_units(totals))
         after = ServerState(totals, expert, state.draws + 1)
         return CurrentExpert(self.every, expert, after.draws), after
@@ -178,7 +180,8 @@ class PrivateHedge(AlgorithmSpec):
             reach = min(reach, allowed)
         selection = ExponentialMechanism("selection", reach)
         rate = setting.clients * reach / 2
-        server = DrawingServer(setting.experts, self.every, selection)
+        most = setting.clients * self.every * UNITS_PER_LOSS
+        server = DrawingServer(setting.experts, self.every, selection, most)
         return Algorithm(
             name="private_hedge",
             setting=setting,

@@ -53,7 +53,49 @@ class ShortenedExamples(Measure):
         return (sizes > self.clip).mean(axis=(1, 2))
 
 
-class Contradicted(Measure):
+class AtTimes(Measure):
+    """Base class: looks at every few rounds only, because gradients are expensive."""
+
+    every: ClassVar[int] = EVERY
+
+    def __init__(self, family: Family, model: Model) -> None:
+        super().__init__()
+        self.family, self.model, self.seen = family, model, 0
+
+    def rounds(self, first_round: int, block: Block, plays: np.ndarray | Plays) -> None:
+        self.seen = first_round
+        super().rounds(first_round, block, plays)
+
+    def amounts(self, block: Block, plays: np.ndarray | Plays) -> Array:
+        points, found = _points(plays)[:, 0], np.zeros(block.rounds)
+        for at in range(-self.seen % self.every, block.rounds, self.every):
+            other = points[at + 1] if at + 1 < block.rounds else points[at - 1]
+            _, examples = _single(self.family, block.losses[at])
+            rows = examples.reshape(-1, examples.shape[-1])
+            found[at] = self.count(rows, points[at], other)
+        return found
+
+    def count(self, examples: Array, here: Array, there: Array) -> int:
+        """Count what is wrong; `there` is the model of a neighbouring round."""
+        raise NotImplementedError
+
+
+class NotFinite(AtTimes):
+    """How many gradients are not finite; they count as zero."""
+
+    name: ClassVar[str] = "not finite"
+    meaning: ClassVar[str] = (
+        "number of gradients, in every 32nd round, that are not finite and count as zero: take "
+        "smaller steps, or check the loss function"
+    )
+    every: ClassVar[int] = 32
+
+    def count(self, examples: Array, here: Array, there: Array) -> int:
+        del there
+        return int((~np.isfinite(self.model.gradient(examples, here)).all(axis=-1)).sum())
+
+
+class Contradicted(AtTimes):
     """How many gradients contradict the constants that a model declares.
 
     Gradients of the same example at two models that are played one after the other are compared.
@@ -67,24 +109,7 @@ class Contradicted(Measure):
         "model: the certificate is then void"
     )
 
-    def __init__(self, family: Family, model: Model) -> None:
-        super().__init__()
-        self.family, self.model, self.seen = family, model, 0
-
-    def rounds(self, first_round: int, block: Block, plays: np.ndarray | Plays) -> None:
-        self.seen = first_round
-        super().rounds(first_round, block, plays)
-
-    def amounts(self, block: Block, plays: np.ndarray | Plays) -> Array:
-        points, found = _points(plays)[:, 0], np.zeros(block.rounds)
-        for at in range(-self.seen % EVERY, block.rounds, EVERY):
-            here = points[at]
-            other = points[at + 1] if at + 1 < block.rounds else points[at - 1]
-            _, examples = _single(self.family, block.losses[at])
-            found[at] = self._against(examples.reshape(-1, examples.shape[-1]), here, other)
-        return found
-
-    def _against(self, examples: Array, here: Array, there: Array) -> int:
+    def count(self, examples: Array, here: Array, there: Array) -> int:
         model, move = self.model, there - here
         first, second = (model.gradient(examples, point) for point in (here, there))
         turn, distance = second - first, float(length(move))

@@ -19,7 +19,7 @@ from hedgerow.algorithms.correlated.filters import FilterState
 from hedgerow.algorithms.correlated.kinds import Kind, check_kind, factorise
 from hedgerow.algorithms.correlated.lattice import LatticeEncoder, memory_of_clients
 from hedgerow.algorithms.learning.matched import matched
-from hedgerow.algorithms.learning.measures import Contradicted, ShortenedExamples
+from hedgerow.algorithms.learning.measures import Contradicted, NotFinite, ShortenedExamples
 from hedgerow.algorithms.learning.model import Model
 from hedgerow.algorithms.learning.rounds import LocalRound, Steps, compiled, round_sensitivity
 from hedgerow.algorithms.learning.streams import filtered, memory_after
@@ -193,11 +193,8 @@ class TrainingServer:
     ) -> tuple[Released, ServerState]:
         count, released, memory = state.exchanges, uploads.sums, state.filtered
         if self.encoder is not None and self.releasing is not None:
-            # honest sums are in range; others must not end the game: that would show a sum
-            most = self.encoder.largest
-            values, after = self.encoder.step(
-                FilterState(count, memory), np.clip(released, -most, most)
-            )
+            given = self.encoder.within(released)
+            values, after = self.encoder.step(FilterState(count, memory), given)
             released, memory = noise.release(self.releasing, values), after.memory
         sums, decoded = self.factorisation.decoder.step(FilterState(count, state.decoded), released)
         trail = self.momentum * state.trail + (1 - self.momentum) * sums
@@ -258,7 +255,7 @@ class Training:
     def _chunk(self, run: RunState, reports: Array, source: NoiseSource) -> tuple[Any, Array]:
         """Play rounds of which each begins with an exchange."""
         client, server, state, own = self.client, self.server, run.clients, run.server
-        count, work, width = len(reports), self.client.work, self.client.work.width
+        count, width = len(reports), self.client.work.width
         noise = self._noise(count, source)
         decoder, past = server.factorisation.decoder, FilterState(own.exchanges, own.decoded)
         entering = self._memory(run)
@@ -268,10 +265,7 @@ class Training:
         else:
             base = filtered(decoder, past, filtered(self._encoder, entering, quiet) + noise)
         steady = _faded(base, own.trail, server.momentum)
-        units, fine = self._compiled(
-            server.first - server.rate * steady, reports, state.sums.sum(axis=0)
-        )
-        work.require_finite(fine)
+        units = self._compiled(server.first - server.rate * steady, reports, state.sums.sum(axis=0))
         sums = np.concatenate([state.sums[None], units / UNITS_PER_LOSS])
         total = sums.sum(axis=1)
         trails = steady + _faded(np.cumsum(total[:-1], axis=0), np.zeros(width), server.momentum)
@@ -299,8 +293,8 @@ class Training:
         )
         return replace(run, round=run.round + count, clients=then, server=after), plays
 
-    def _compiled(self, base: Array, reports: Array, pending: Array) -> tuple[Array, np.ndarray]:
-        """Return the round sums in whole steps, (rounds, clients, width), and which are finite.
+    def _compiled(self, base: Array, reports: Array, pending: Array) -> Array:
+        """Return the round sums in whole steps, (rounds, clients, width).
 
         Missing rounds are filled up, so that one length is compiled.
         """
@@ -323,7 +317,7 @@ class Training:
             rate / np.float32(UNITS_PER_LOSS),
             np.float32(self.server.momentum),
         )
-        return np.asarray(found[0])[:count].astype(np.float64), np.asarray(found[1])[:count]
+        return np.asarray(found)[:count].astype(np.float64)
 
     @property
     def _encoder(self) -> Any:
@@ -641,7 +635,8 @@ class OnlineSGD(AlgorithmSpec):
         """What is counted: shortened gradients where that is cheap, and contradictions."""
         if isinstance(single, Model):
             declared = self.steps in ("convex", "smooth")
-            return (Contradicted(family, single),) if declared else ()
+            finite = NotFinite(family, single)
+            return (finite, Contradicted(family, single)) if declared else (finite,)
         return (ShortenedExamples(family, clip),) if clip < steepest else ()
 
     def games(self) -> Games:
@@ -691,9 +686,12 @@ def _assumed(work: LocalRound, smooth: float) -> frozenset[Assumption]:
     if work.steps not in ("convex", "smooth"):
         return frozenset()
     what = "convex and " if work.steps == "convex" else ""
-    source = "declared" if isinstance(work.family, Model) else "proven"
-    text = (
-        f"the loss of {type(work.family).__name__} is {what}{smooth:g}-smooth, as {source}, and "
-        "gradients along the local steps are computed exactly"
-    )
+    text = f"the loss of {type(work.family).__name__} is {what}{smooth:g}-smooth"
+    if isinstance(work.family, Model):
+        if work.steps == "convex":
+            steepest = work.family.gradient_bound("l2", work.width)
+            text += f" with gradients of norm at most {steepest:g}"
+        text += ", as declared, and gradients along the local steps are computed exactly"
+    else:
+        text += ", as proven"
     return frozenset({Assumption("DECLARED_SMOOTHNESS", text)})

@@ -173,18 +173,22 @@ def weigh(
     if untested:
         opening = split(floor(budget / (2 * Fraction(rate))), front, switches - 1, 0.0)
     return Weights(
-        tuple(enlarged(column, epsilon, delta, rate) for column in columns),
-        None if opening is None else enlarged(opening, epsilon, delta, rate),
+        tuple(enlarged(column, epsilon, delta, rate, losses) for column in columns),
+        None if opening is None else enlarged(opening, epsilon, delta, rate, losses),
         rate,
     )
 
 
-def enlarged(column: Column, epsilon: float, delta: float, rate: float) -> Column:
+def enlarged(column: Column, epsilon: float, delta: float, rate: float, losses: int) -> Column:
     """The column times the largest factor that (epsilon, delta) allows, by its own curve.
 
-    The factor is 1 at least: the column costs at most epsilon with delta = 0.
+    The factor is 1 at least: the column costs at most epsilon with delta = 0. Sums of `losses`
+    losses stay exact.
     """
     if delta == 0 or column.after == 0 or 2 * rate * column.largest > WIDEST:
+        return column
+    most = min(MOST_FROM_DELTA, (MOST_EXACT - 1) / max(1, column.largest * losses))
+    if column.largest == 0 or most <= 1:
         return column
 
     def scaled(factor: float) -> Column:
@@ -195,7 +199,7 @@ def enlarged(column: Column, epsilon: float, delta: float, rate: float) -> Colum
     # corrected by how far the Gaussian was off at the last factor tried
     aim = surrogate(epsilon, delta, column.test)
     size = rate * sqrt(column.own**2 + column.after * column.later**2)
-    good, bad, factor = 1.0, MOST_FROM_DELTA, aim / size
+    good, bad, factor = 1.0, most, aim / size
     while bad - good > TOLERANCE * good:
         if not good < factor < bad:
             factor = sqrt(good * bad)

@@ -33,7 +33,7 @@ from hedgerow.algorithms.sparse_vector.selector import Selector, affordable, cos
 from hedgerow.algorithms.sparse_vector.tuning import choose
 from hedgerow.core.certificate import Certificate, PrivacyCurve, Proof, trusted_server
 from hedgerow.core.environment import MASKS_AND_DELAYS
-from hedgerow.core.lattice import round_to_lattice
+from hedgerow.core.lattice import UNITS_PER_LOSS, round_to_lattice
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.regret_bound import BoundWithGoodExpert
 from hedgerow.core.setting import Setting
@@ -229,6 +229,7 @@ class SparseVector(AlgorithmSpec):
         budget = {"epsilon": self.epsilon, "delta": self.delta, "best_loss": self.best_loss}
         early = self.early is not False
         if self.calibration == "proved":
+            budget["best_loss"] = self._rounded_best(setting)
             schedule = Schedule.soon(self.every) if early else Schedule(self.every)
             plan = proved_plan(setting, schedule=schedule, **budget)
         else:
@@ -241,7 +242,14 @@ class SparseVector(AlgorithmSpec):
         if self.calibration == "certified":
             return server
         # so that the best expert keeps its full weight (`proofs/sparse_vector_regret.md#setting`)
-        return replace(server, floor=float(round_to_lattice(setting.clients * self.best_loss)))
+        most = setting.clients * self._rounded_best(setting)
+        return replace(server, floor=ceil(most * UNITS_PER_LOSS) / UNITS_PER_LOSS)
+
+    def _rounded_best(self, setting: Setting) -> float:
+        """The largest loss per client of the best expert after rounding to the lattice."""
+        if self.best_loss == 0:
+            return 0.0
+        return self.best_loss + setting.rounds / (2 * UNITS_PER_LOSS)
 
     def _regret_bound(self, setting: Setting, server: Selector) -> BoundWithGoodExpert | None:
         """The proven bound; None outside its conditions."""
@@ -253,7 +261,7 @@ class SparseVector(AlgorithmSpec):
             max(0.0, server.threshold - server.floor),
             tuple(2 * server.selection.rate * own for own in units),
         )
-        game = Game.of(setting, server.schedule, self.best_loss)
+        game = Game.of(setting, server.schedule, self._rounded_best(setting))
         value = regret_bound(game, tested)
         proof = Proof("sparse_vector_regret.md", "theorem")
         return BoundWithGoodExpert(value, "oblivious", proof, self.best_loss)

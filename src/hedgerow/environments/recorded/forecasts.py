@@ -22,7 +22,7 @@ import numpy as np
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import Array, round_to_lattice
-from hedgerow.core.validate import expect
+from hedgerow.core.validate import expect, numbers
 from hedgerow.environments.recorded.data import find
 from hedgerow.environments.recorded.losses import Recording, check_missing
 from hedgerow.environments.recorded.table import (
@@ -83,9 +83,9 @@ def forecast_losses(
         given, came = np.asarray(forecasts, object), np.asarray(target, object)[..., None]
         _check_shapes(given, came)
         wrong = np.asarray(given != came, np.float64)
-        return np.where(_is_missing(given) | _is_missing(came), np.nan, wrong), 0
+        return np.where(is_missing(given) | is_missing(came), np.nan, wrong), 0
     assert largest_error is not None
-    given, came = np.asarray(forecasts, np.float64), np.asarray(target, np.float64)[..., None]
+    given, came = numbers("forecasts", forecasts), numbers("targets", target)[..., None]
     _check_shapes(given, came)
     error = came - given
     clipped = int((np.abs(error) > largest_error).sum())
@@ -122,7 +122,7 @@ def _check_shapes(forecasts: np.ndarray, target: np.ndarray) -> None:
         )
 
 
-def _is_missing(values: np.ndarray) -> np.ndarray:
+def is_missing(values: np.ndarray) -> np.ndarray:
     """Where a value is None, NaN or an empty text."""
     found = [
         value is None or value == "" or (isinstance(value, float) and isnan(value))
@@ -302,6 +302,6 @@ def _refuse_gaps(
     if not len(gaps):
         return
     row, expert = map(int, gaps[0])
-    known = ~_is_missing(columns[target][row : row + 1].astype(object))[0]
+    known = ~is_missing(columns[target][row : row + 1].astype(object))[0]
     name = names[expert] if known else target
     raise InvalidValue(f"Line {row + 2} of {path} has no value in column {name!r}. {DECLARE}")

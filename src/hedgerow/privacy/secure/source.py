@@ -67,8 +67,9 @@ class _Store:
             size = min(BATCH, max(256, 2 * len(whole), 2 * count))
             fresh = whole if len(whole) == size else np.empty(size)
             # if this is interrupted, everything in store still counts as used
-            self.drawn = fresh[: self.table.fill_most(fresh, words)]
-            self.used = min(count - done, len(self.drawn))
+            kept = self.table.fill_most(fresh, words)
+            used = min(count - done, kept)
+            self.drawn, self.used = fresh[:kept], used
             result[done : done + self.used] = self.drawn[: self.used]
             done += self.used
         return result

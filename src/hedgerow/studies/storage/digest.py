@@ -36,6 +36,11 @@ def hashes(folder: Path) -> dict[str, str]:
     return found
 
 
+def _links(files: dict[str, str]) -> list[str]:
+    """Links: what they point to may change, so no digest covers it."""
+    return [name for name, found in files.items() if found.startswith("link to ")]
+
+
 def total(files: dict[str, str]) -> str:
     """One hash of all names and hashes."""
     return hashlib.sha256(json.dumps(sorted(files.items())).encode()).hexdigest()
@@ -44,6 +49,8 @@ def total(files: dict[str, str]) -> str:
 def write_digest(folder: Path, key: Path | None = None) -> None:
     """Write the digest of a folder, signed with `key` or the key named by `HEDGEROW_KEY`."""
     files = hashes(folder)
+    for name in _links(files):
+        raise InvalidValue(f"{folder / name} is a link. Replace it by a copy of the file.")
     place = key or (Path(os.environ[KEY]) if os.environ.get(KEY) else None)
     digest = {
         "format": FORMAT,
@@ -143,6 +150,7 @@ def verify(folder: Path, key: Path | None = None) -> Verdict:
     ]
     found += [f"{name} is missing" for name in written if name not in now]
     found += [f"{name} was added" for name in now if name not in written]
+    found += [f"{name} is a link" for name in _links(now)]
     if total(written) != stated:
         found.append(f"{FILE} does not agree with itself")
     signer = None
