@@ -74,7 +74,7 @@ def _assert_same(one: Path, other: Path, files: tuple[str, ...] = RESULTS) -> No
     assert (
         {p.name for p in one.iterdir()}
         == {p.name for p in other.iterdir()}
-        == {*files, "summary.json", "privacy.json"}
+        == {*files, "digest.json", "summary.json", "privacy.json"}
     )
     for name in files:
         assert (one / name).read_bytes() == (other / name).read_bytes(), name

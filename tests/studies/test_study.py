@@ -222,7 +222,7 @@ def test_a_label_gives_its_results_and_its_certificate(small: hr.Study) -> None:
     assert one.certificate.peer.observer is hr.Observer.PEER
     assert not one.certificate.server.protects
     assert one.certificate.public.proof is not None
-    assert one.certificate.public.proof.read().startswith("## Whole algorithm")
+    assert one.certificate.public.proof.read().startswith("## Weights by recency")
     with pytest.raises(hr.InvalidValue, match=r"Unknown label 'privat'; did you mean 'private'\?"):
         small["privat"]
 
