@@ -185,8 +185,12 @@ def test_a_spec_may_call_its_fields_what_it_likes() -> None:
     assert changed(spec, epsilon=24.0, interval=1) is spec
     assert spec.audit_variants() == ()
     assert examine("within the budget", spec).status == "not applicable"
-    assert examine("million rounds", spec).status == "holds"
     assert hr.run(Market(), {"explorer": spec}, seeds=1).results
+
+
+@pytest.mark.long
+def test_a_spec_with_its_own_names_plays_a_million_rounds() -> None:
+    assert examine("million rounds", Explorer()).status == "holds"
 
 
 def test_the_budget_and_the_interval_are_in_the_fields_that_the_traits_name() -> None:

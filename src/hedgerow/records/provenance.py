@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import platform
 import subprocess
-import sys
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 
 from hedgerow.core.errors import InvalidValue
@@ -19,7 +19,7 @@ from hedgerow.version import __version__
 
 PACKAGE = Path(__file__).parents[1]
 LIBRARIES = ("numpy", "scipy", "dp-accounting", "cryptography", "mpmath")
-IF_IMPORTED = ("jax", "jaxlib")  # optional: results depend on them only where they are used
+OPTIONAL = ("jax", "jaxlib")  # listed if installed: some results depend on them
 SEEDED, SECURE = "seeded", "operating system"
 
 
@@ -108,11 +108,11 @@ def code() -> Code:
 def versions() -> dict[str, str]:
     """The versions of Python, of this package and of the libraries that results depend on.
 
-    Optional libraries are listed if they were imported; plugins name theirs with `depends_on`.
+    Optional libraries are listed if they are installed; plugins name theirs with `depends_on`.
     """
-    imported = (library for library in IF_IMPORTED if library in sys.modules)
+    optional = (library for library in OPTIONAL if find_spec(library) is not None)
     found = {"python": platform.python_version(), "hedgerow": __version__}
-    for library in dict.fromkeys((*LIBRARIES, *imported, *named_libraries())):
+    for library in dict.fromkeys((*LIBRARIES, *optional, *named_libraries())):
         try:
             found[library] = version(library)
         except PackageNotFoundError:
