@@ -82,7 +82,7 @@ def test_losses_that_react_cost_little_with_delta_and_much_without() -> None:
     assert found[0.0] > 2.5 * found[1e-6]
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("delta", [0.0, pytest.param(1e-6, marks=pytest.mark.long)])
 def test_every_audit_has_the_expected_verdict(delta: float) -> None:
     rows = [
         AuditRow(case, examine(case))

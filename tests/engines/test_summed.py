@@ -116,6 +116,7 @@ def test_spans_go_on_where_the_last_one_ended() -> None:
     assert (again % UNITS_PER_LOSS == 0).all()
 
 
+@pytest.mark.long
 def test_losses_and_regret_have_the_same_law_on_both_engines() -> None:
     environment = Bernoulli(clients=4, experts=6, horizon=200, mean=0.5, gap=0.4)
     one, other = (

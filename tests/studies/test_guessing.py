@@ -51,6 +51,7 @@ def _two(gap: float) -> dict[str, hr.Hedge]:
     return {"a": hr.Hedge(rate=0.001 if gap == 0.02 else 1.0)}
 
 
+@pytest.mark.long
 def test_a_bound_that_promises_no_more_than_guessing_is_called_so() -> None:
     """Between the most that a guess regrets, T (1 - 1/d), and T, where it is vacuous."""
     found = {}
