@@ -43,7 +43,7 @@ def test_what_fails_is_measured_again() -> None:
     def measured(ratios: Iterator[list[Row]]) -> list[bool | None]:
         return [row.passed for row in retried(lambda: next(ratios))]
 
-    bad, good, told = _row("a", 2.0), _row("a", 0.5), _row("b", 9.0, None)
+    bad, good, told = _row("a", 3.0), _row("a", 0.5), _row("b", 9.0, None)
     assert measured(iter([[good, told]])) == [True, None]
     assert measured(iter([[bad, told], [good, told]])) == [True, None]
     assert measured(iter([[bad, told], [bad, told]])) == [False, None]
@@ -77,7 +77,7 @@ def test_losses_are_repeated() -> None:
 def test_the_quick_form_fails_only_if_it_fails_twice(
     hedgerow: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    ratios = iter([2.0, 0.5, 2.0, 2.0])
+    ratios = iter([3.0, 0.5, 3.0, 3.0])
     quick = {"points": lambda: iter([_row("a", next(ratios))])}
     monkeypatch.setattr(QUICK_BENCHMARKS, "_things", quick)
     assert hedgerow("bench", "--quick").code == 0
