@@ -70,7 +70,7 @@ def test_regret_alone_is_against_the_best_common_expert() -> None:
 
 
 def test_together_is_better_where_the_best_expert_is_common() -> None:
-    """And the comparison could come out the other way: with an expert of its own for each client."""
+    """The comparison could come out the other way: here every client has another best expert."""
     game = hr.Realizable(clients=12, experts=20, horizon=128)
     study = hr.run(game, {"a": hr.PhasedSelection()}, seeds=5, alone=True)
     change = study.together()["a"]

@@ -103,15 +103,16 @@ def test_guessing_is_called_guessing() -> None:
 
 
 def test_what_is_wrong_is_named() -> None:
-    for options, message in (
+    cases: tuple[tuple[dict[str, Any], str], ...] = (
         ({"losses": "laws"}, "Unknown losses 'laws'; did you mean 'law'"),
         ({"trust": "nobody"}, "Expected trust='nobody' in"),
         ({"every": 0}, "Expected every=0"),
         ({"epsilon": -1.0}, "Expected epsilon=-1.0 > 0"),
         ({"losses": np.zeros((4, 2, 2)), "clients": 3}, "only without data"),
-    ):
+    )
+    for options, message in cases:
         with pytest.raises(hr.InvalidValue, match=message):
-            hr.choose(**options)  # type: ignore[arg-type]
+            hr.choose(**options)
 
 
 def test_the_command_prints_the_ranking(hedgerow: Command, tmp_path: Path) -> None:

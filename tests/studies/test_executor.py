@@ -66,7 +66,9 @@ def test_results_are_saved_by_the_caller_and_errors_are_passed_on() -> None:
             saved.append((index, pair[0].seed))
 
     config = hr.run(GAME, ALGORITHMS, seeds=8).config
-    run_study(config, executor=Elsewhere(), store=Store())  # type: ignore[arg-type]
+    elsewhere: Any = Elsewhere()
+    store: Any = Store()
+    run_study(config, executor=elsewhere, store=store)
     assert sorted(saved) == [(index, seed) for index in range(2) for seed in range(8)]
 
     class Broken(ThreadPoolExecutor):

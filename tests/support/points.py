@@ -7,13 +7,14 @@ noise. One record enters every later release, and its shifts add up (composition
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from math import sqrt
 from typing import Any, ClassVar
 
 import numpy as np
 
+from hedgerow.algorithms.gradient.trial_games import far_apart
 from hedgerow.core.buffer import Buffer
 from hedgerow.core.certificate import Channel, Event, Person, Proof, Unit, trusted_server
 from hedgerow.core.convex import SquaredError
@@ -63,15 +64,6 @@ def pair(rng: np.random.Generator, unit: Unit) -> tuple[np.ndarray, np.ndarray]:
     pull[:, -1] = -1.0
     second[rounds, clients] = pull
     return first, second
-
-
-def far(rng: np.random.Generator, setting: Setting) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    low, high = (constant(setting, 0, target) for target in (-1.0, 1.0))
-    yield low, high
-    yield low, constant(setting, 1, 1.0)
-    yield np.zeros_like(low), high
-    drawn = stream(rng, setting)
-    yield drawn, -drawn
 
 
 @dataclass(frozen=True)
@@ -202,4 +194,11 @@ class Correlated(AlgorithmSpec):
             return Replay(records, FAMILY)
 
         long = replace(SETTING, clients=20, horizon=200)
-        return Games(SETTING, recorded, stream, pair, far=far, long=long)
+        return Games(
+            SETTING,
+            recorded,
+            stream,
+            pair,
+            far=partial(far_apart, constant=constant, stream=stream),
+            long=long,
+        )

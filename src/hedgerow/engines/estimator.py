@@ -16,7 +16,7 @@ import numpy as np
 from hedgerow.core.certificate import Certificate
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import AlgorithmSpec
-from hedgerow.engines.learner import Learner
+from hedgerow.engines.learner import made_with
 from hedgerow.environments.recorded.forecasts import Loss, forecast_losses, is_missing
 from hedgerow.privacy.secure import SecureNoise
 
@@ -129,16 +129,14 @@ class ExpertEstimator:
         return self.partial_fit(rows, y)
 
     def _start(self) -> None:
-        game: dict[str, Any] = {
-            "clients": self.clients,
-            "experts": len(self.estimators),
-            "horizon": self.horizon,
-            "absent": self.absent,
-        }
-        self.learner_ = (
-            Learner(self.algorithm, **game, seed=self.seed)
-            if self.source is None
-            else Learner.private(self.algorithm, **game, source=self.source)
+        self.learner_ = made_with(
+            self.source,
+            self.algorithm,
+            self.seed,
+            clients=self.clients,
+            experts=len(self.estimators),
+            horizon=self.horizon,
+            absent=self.absent,
         )
 
     def partial_fit(self, rows: Any, y: Any) -> ExpertEstimator:

@@ -383,6 +383,15 @@ def _in_public(algorithm: Algorithm, absent: bool) -> Algorithm:
     return algorithm.in_game(Traits(features=algorithm.supports & PUBLIC_FEATURES | gone))
 
 
+def made_with(
+    source: SecureNoise | None, algorithm: AlgorithmSpec, seed: int, **game: Any
+) -> Learner:
+    """A private learner with this source, or one with seeded noise if there is none."""
+    if source is None:
+        return Learner(algorithm, **game, seed=seed)
+    return Learner.private(algorithm, **game, source=source)
+
+
 def private_algorithm(spec: AlgorithmSpec, setting: Setting, absent: bool = False) -> Algorithm:
     """The algorithm of a deployment: certified for exact noise, or refused."""
     built = spec.build(setting)

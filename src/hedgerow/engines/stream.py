@@ -15,7 +15,7 @@ from hedgerow.core.certificate import Certificate
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.turn import Turn
-from hedgerow.engines.learner import Learner
+from hedgerow.engines.learner import made_with
 from hedgerow.environments.recorded.forecasts import Loss, forecast_losses
 from hedgerow.privacy.secure import SecureNoise
 
@@ -87,16 +87,14 @@ class StreamExperts:
             "largest_error": largest_error,
             "quantile": quantile,
         }
-        game: dict[str, Any] = {
-            "clients": clients,
-            "experts": len(self.models),
-            "horizon": horizon,
-            "absent": absent,
-        }
-        self._learner = (
-            Learner(algorithm, **game, seed=seed)
-            if source is None
-            else Learner.private(algorithm, **game, source=source)
+        self._learner = made_with(
+            source,
+            algorithm,
+            seed,
+            clients=clients,
+            experts=len(self.models),
+            horizon=horizon,
+            absent=absent,
         )
         self._clients, self._absent, self._source = clients, absent, source
         self._rows: dict[int, np.ndarray] = {}

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from hedgerow.algorithms.shared.points import PlaysPoint
 from hedgerow.core.certificate import Channel, Event, Proof, Unit, not_private
 from hedgerow.core.convex import CrossEntropy, Huber, Logistic, SquaredError
 from hedgerow.core.games import Games
@@ -16,7 +17,7 @@ from hedgerow.core.layout import Vector
 from hedgerow.core.losses import Family, Linear
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, SpecTraits
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.replay import Replay
 from hedgerow.core.setting import Setting
@@ -46,7 +47,7 @@ class ClientState:
 
 
 @dataclass(frozen=True)
-class Follower:
+class Follower(PlaysPoint):
     """Plays the broadcast point and adds up gradients."""
 
     state: ClassVar[type[Any]] = ClientState
@@ -61,14 +62,6 @@ class Follower:
     def receive(self, state: ClientState, broadcast: Point) -> ClientState:
         shape = state.gradients.shape
         return ClientState(np.broadcast_to(broadcast.point, shape), np.zeros(shape))
-
-    def play(self, state: ClientState, context: Context, noise: Noise) -> tuple[Array, ClientState]:
-        del context, noise
-        return state.point, state
-
-    def play_many(self, state: ClientState, rounds: int, noise: Noise) -> tuple[Array, ClientState]:
-        del noise
-        return np.broadcast_to(state.point, (rounds, *state.point.shape)), state
 
     def observe(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
         del noise

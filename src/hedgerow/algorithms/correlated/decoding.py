@@ -17,7 +17,7 @@ from hedgerow.algorithms.correlated.factorisation import Factorisation
 from hedgerow.algorithms.correlated.filters import FilterState
 from hedgerow.algorithms.correlated.lattice import LatticeEncoder
 from hedgerow.algorithms.shared.noisy_reports import noisy_reports
-from hedgerow.core.certificate import Certificate, Channel, Proof, trusted_server
+from hedgerow.core.certificate import Certificate, Channel, trusted_server
 from hedgerow.core.lattice import Array
 from hedgerow.core.layout import Matrix
 from hedgerow.core.noise import Noise
@@ -78,30 +78,23 @@ def sums_certificate(
     delta: float,
     upload: str,
     announced: Mapping[str, Channel],
-    proof: Proof,
     sent: str = "",
+    **more: Any,
 ) -> Certificate:
     """Return the certificate of all releases together, whose curve the mechanism has.
 
-    `upload` is the field that clients send; `sent` is as for `trusted_server`.
+    `upload` is the field that clients send. `sent` and `more`, such as the proof, are as for
+    `trusted_server` and `noisy_reports`.
     """
-    curve = Quoted(mechanism.curve, delta)
+    given = {"curve": Quoted(mechanism.curve, delta), "composition": "shifts", **more}
     if central:
         return trusted_server(
             setting=setting,
-            curve=curve,
-            proof=proof,
             channels={upload: Channel.UPLOADS, **announced},
             mechanisms=(mechanism,),
-            composition="shifts",
             sent=sent,
+            **given,
         )
     return noisy_reports(
-        setting=setting,
-        reporting=mechanism,
-        report=upload,
-        announced=announced,
-        curve=curve,
-        proof=proof,
-        composition="shifts",
+        setting=setting, reporting=mechanism, report=upload, announced=announced, **given
     )

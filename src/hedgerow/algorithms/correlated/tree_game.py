@@ -38,7 +38,8 @@ from hedgerow.core.losses import Gains
 from hedgerow.core.record import Record, of_own_expert
 from hedgerow.core.rounding import root_up, round_up
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import expect, positive
+from hedgerow.core.validate import check_budget, expect, positive
+from hedgerow.privacy.budget import given_budget
 
 PROOF = "tree_leader.md"
 STEP = 2.0**-20
@@ -227,3 +228,13 @@ def check_choices(reports: str, sensitivity: Sensitivity | None) -> None:
     for number in sensitivity if isinstance(sensitivity, tuple) else (sensitivity,):
         if number is not None:
             positive("sensitivity", number)
+
+
+def fill_in_budget(spec: Any, delta: float) -> None:
+    """Set the default epsilon and delta of a spec without `mu`, and check what is given."""
+    if spec.mu is None:
+        for name, default in (("epsilon", 1.0), ("delta", delta)):
+            if getattr(spec, name) is None:
+                object.__setattr__(spec, name, default)
+        check_budget(spec.epsilon, spec.delta)
+    given_budget(spec.epsilon, spec.delta, spec.mu)

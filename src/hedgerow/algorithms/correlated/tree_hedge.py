@@ -16,7 +16,13 @@ import numpy as np
 
 from hedgerow.algorithms.baselines.hedge import Hedge, Sampler
 from hedgerow.algorithms.correlated.silo_games import silo_games
-from hedgerow.algorithms.correlated.tree_game import PROOF, Reports, TreeGame, check_choices
+from hedgerow.algorithms.correlated.tree_game import (
+    PROOF,
+    Reports,
+    TreeGame,
+    check_choices,
+    fill_in_budget,
+)
 from hedgerow.algorithms.correlated.tree_server import PADDING, NodeNoise, SumReporter, TreeServer
 from hedgerow.algorithms.shared.totals import ClientState, LossSums
 from hedgerow.core.block import Block
@@ -32,7 +38,7 @@ from hedgerow.core.protocol import Algorithm, AlgorithmSpec, RunState, SpecTrait
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.rounding import round_up
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import at_least, check_budget, positive
+from hedgerow.core.validate import at_least, positive
 from hedgerow.privacy.budget import Budget, given_budget
 from hedgerow.privacy.calibrate import gaussian_scale, settled
 from hedgerow.privacy.curves import GaussianDP, PureDP, Quoted
@@ -137,14 +143,7 @@ class TreeHedge(AlgorithmSpec):
     reports: Reports = "each"
 
     def __post_init__(self) -> None:
-        if self.mu is None:
-            for name, default in (("epsilon", 1.0), ("delta", 0.0)):
-                if getattr(self, name) is None:
-                    object.__setattr__(self, name, default)
-            assert self.epsilon is not None
-            assert self.delta is not None
-            check_budget(self.epsilon, self.delta)
-        given_budget(self.epsilon, self.delta, self.mu)
+        fill_in_budget(self, delta=0.0)
         at_least("every", self.every, 1)
         if self.rate is not None:
             positive("rate", self.rate)

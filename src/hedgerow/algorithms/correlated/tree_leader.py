@@ -28,6 +28,7 @@ from hedgerow.algorithms.correlated.tree_game import (
     Sensitivity,
     TreeGame,
     check_choices,
+    fill_in_budget,
 )
 from hedgerow.algorithms.correlated.tree_server import PADDING, SumReporter, TreeServer
 from hedgerow.algorithms.shared.totals import LossSums
@@ -41,7 +42,7 @@ from hedgerow.core.noise import NoiseSource
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, RunState, SpecTraits, Trace
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
-from hedgerow.core.validate import at_least, check_budget, expect
+from hedgerow.core.validate import at_least, expect
 from hedgerow.privacy.budget import given_budget
 from hedgerow.privacy.calibrate import gaussian_scale
 from hedgerow.privacy.curves import ApproximateDP, GaussianDP, Quoted
@@ -153,16 +154,9 @@ class TreeLeader(AlgorithmSpec):
     calibration: Calibration = "certified"
 
     def __post_init__(self) -> None:
-        if self.mu is None:
-            for name, default in (("epsilon", 1.0), ("delta", DELTA)):
-                if getattr(self, name) is None:
-                    object.__setattr__(self, name, default)
-            assert self.epsilon is not None
-            assert self.delta is not None
-            check_budget(self.epsilon, self.delta)
-            text = "> 0, for example 1e-6: Gaussian noise has no pure guarantee"
-            expect(self.delta > 0, "delta", self.delta, text)
-        given_budget(self.epsilon, self.delta, self.mu)
+        fill_in_budget(self, DELTA)
+        text = "> 0, for example 1e-6: Gaussian noise has no pure guarantee"
+        expect(self.delta != 0, "delta", self.delta, text)
         allowed = {"aim": get_args(Aim), "calibration": get_args(Calibration)}
         for name, options in allowed.items():
             expect(getattr(self, name) in options, name, getattr(self, name), f"in {options}")

@@ -16,12 +16,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from hedgerow.algorithms.shared.following import CHANNELS, ClientState, CurrentExpert, Follower
+from hedgerow.algorithms.dartboard.server import ServerState, after_rounds
+from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follower
 from hedgerow.algorithms.shared.totals import LossSums, check_interval
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import Certificate, PrivacyCurve, Proof, trusted_server
 from hedgerow.core.lattice import UNITS_PER_LOSS, Array, from_units, to_units
-from hedgerow.core.layout import UnitVector
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, RunState, SpecTraits, Trace
 from hedgerow.core.regret_bound import RegretBound
@@ -37,15 +37,6 @@ from hedgerow.privacy.mechanisms import ExponentialMechanism
 PROOF = "private_hedge.md"
 MANY = 4096  # draws; for more of them the exact composition would take long
 LEAST = 1e-75  # the smallest range that is tried
-
-
-@dataclass(frozen=True)
-class ServerState:
-    """Total losses of all clients, the current expert, and the number of draws so far."""
-
-    totals: UnitVector
-    expert: int
-    draws: int
 
 
 @dataclass(frozen=True)
@@ -70,13 +61,13 @@ class DrawingServer:
         # honest sums are in range; false ones must not overflow: that would show a sum
         totals = state.totals + np.clip(uploads.losses, 0, self.most)
         expert = noise.release(self.selection, from_units(totals))
-        after = ServerState(totals, expert, state.draws + 1)
-        return CurrentExpert(self.every, expert, after.draws), after
+        after = ServerState(totals, expert, state.switches + 1)
+        return CurrentExpert(self.every, expert, after.switches), after
 
     def advance(self, run: RunState, block: Block, source: NoiseSource) -> tuple[RunState, Trace]:
         """Play many exchanges at once: add up all losses, then draw."""
         noise, losses, state = source.server(), block.losses, run.server
-        rounds, clients = losses.shape[:2]
+        rounds = len(losses)
         assert run.remaining is not None
         due = np.arange(run.remaining, rounds, self.every)
         plays, own = np.full(rounds, state.expert), run.clients.losses + block.own_totals
@@ -85,13 +76,11 @@ class DrawingServer:
             before = from_units(state.totals + run.clients.losses.sum(axis=0))
             scores = _sums_before(losses, due) + before
             drawn = [noise.release(self.selection, row) for row in scores]
-            plays[due[0] :] = np.repeat(drawn, np.diff([*due, rounds]))
-            last, count = int(due[-1]), state.draws + len(due)
+            plays[due[0] :] = np.repeat(drawn, np.diff(np.append(due, rounds)))
+            last, count = int(due[-1]), state.switches + len(due)
             state = ServerState(to_units(scores[-1]), drawn[-1], count)
             own, left = to_units(losses[last:].sum(axis=0)), self.every - (rounds - last)
-        kept = ClientState(np.full(clients, state.expert), own)
-        after = RunState(run.round + rounds, kept, None, state, left)
-        return after, Trace(np.broadcast_to(plays[:, None], (rounds, clients)), len(due))
+        return after_rounds(run, state, own, left, plays, len(due))
 
     def log_likelihood(self, broadcasts: list[CurrentExpert], reports: Array) -> float:
         """The exact log-probability of the broadcasts."""

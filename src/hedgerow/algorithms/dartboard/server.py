@@ -103,7 +103,7 @@ class DartboardServer:
         )
         if len(due) == 0:
             left = None if run.remaining is None else run.remaining - rounds
-            return _after(
+            return after_rounds(
                 run,
                 state,
                 run.clients.losses + block.own_totals,
@@ -138,7 +138,7 @@ class DartboardServer:
         state = replace(state, totals=to_units(anchors.totals(last, near, summed, scores)))
         left = None if self.over(state.switches) else self.every - (rounds - last)
         plays = np.repeat(followed, np.diff([*changed, rounds]))
-        return _after(run, state, to_units(losses[last:].sum(axis=0)), left, plays, done)
+        return after_rounds(run, state, to_units(losses[last:].sum(axis=0)), left, plays, done)
 
     def log_likelihood(self, broadcasts: list[CurrentExpert], reports: Array) -> float:
         """Exact log-probability of the broadcasts.
@@ -182,7 +182,7 @@ def _steps(
     return list(zip(groups.tolist(), chances.tolist(), strict=True))
 
 
-def _after(
+def after_rounds(
     run: RunState, state: ServerState, losses: Units, left: int | None, plays: np.ndarray, done: int
 ) -> tuple[RunState, Trace]:
     clients = len(losses)

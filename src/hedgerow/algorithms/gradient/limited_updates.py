@@ -24,6 +24,7 @@ from hedgerow.algorithms.gradient.subroutine import Law, Subroutine
 from hedgerow.algorithms.gradient.trial_games import huber_games
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.shared.noisy_reports import Trust, noisy_reports
+from hedgerow.algorithms.shared.points import PlaysPoint
 from hedgerow.core.certificate import (
     Certificate,
     Channel,
@@ -41,7 +42,7 @@ from hedgerow.core.measure import Measure
 from hedgerow.core.mechanism import Mechanism
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, SpecTraits
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, check_budget, expect, positive
@@ -89,7 +90,7 @@ class ClientState:
 
 
 @dataclass(frozen=True)
-class SamplingClient:
+class SamplingClient(PlaysPoint):
     """Plays the point of the last block and folds the records of this block into its memory.
 
     If there is a mechanism `reporting`, it adds noise to the reports before they leave the client.
@@ -145,14 +146,6 @@ class SamplingClient:
     def _at(self, state: ClientState) -> tuple[int, int]:
         """The rounds of the block, and the step in it; all clients are in the same."""
         return max(self.subroutine.least, int(state.samples.flat[0])), int(state.step.flat[0])
-
-    def play(self, state: ClientState, context: Context, noise: Noise) -> tuple[Array, ClientState]:
-        del context, noise
-        return state.point, state
-
-    def play_many(self, state: ClientState, rounds: int, noise: Noise) -> tuple[Array, ClientState]:
-        del noise
-        return np.broadcast_to(state.point, (rounds, *state.point.shape)), state
 
     def observe(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
         return self.observe_many(state, reports[None], noise)

@@ -21,6 +21,7 @@ from hedgerow.algorithms.correlated.lattice import LatticeEncoder, memory_of_cli
 from hedgerow.algorithms.gradient.clipped import Shortened, farthest
 from hedgerow.algorithms.gradient.trial_games import huber_games
 from hedgerow.algorithms.shared.noisy_reports import Trust, gaussian_noise
+from hedgerow.algorithms.shared.points import PlaysPoint
 from hedgerow.algorithms.shared.totals import check_interval
 from hedgerow.core.certificate import Channel, Proof
 from hedgerow.core.convex import CrossEntropy, Huber, Logistic, SquaredError
@@ -32,7 +33,7 @@ from hedgerow.core.layout import Matrix, Vector, Whole
 from hedgerow.core.losses import Family, Linear
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, SpecTraits
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, check_budget, expect, positive
@@ -68,7 +69,7 @@ class ClientState:
 
 
 @dataclass(frozen=True)
-class Following:
+class Following(PlaysPoint):
     """Plays the point of the server and adds up clipped gradients at it.
 
     If there is an encoder, the sums are filtered and get noise before they leave the client.
@@ -92,14 +93,6 @@ class Following:
         shape = state.gradients.shape
         point = np.broadcast_to(broadcast.point, shape)
         return replace(state, point=point, gradients=np.zeros(shape))
-
-    def play(self, state: ClientState, context: Context, noise: Noise) -> tuple[Array, ClientState]:
-        del context, noise
-        return state.point, state
-
-    def play_many(self, state: ClientState, rounds: int, noise: Noise) -> tuple[Array, ClientState]:
-        del noise
-        return np.broadcast_to(state.point, (rounds, *state.point.shape)), state
 
     def observe(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
         return self.observe_many(state, reports[None], noise)

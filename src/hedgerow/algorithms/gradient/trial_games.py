@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -42,7 +43,13 @@ def pair(rng: Any, unit: Unit, setting: Setting) -> tuple[Array, Array]:
     return first, second
 
 
-def far(rng: Any, setting: Setting) -> Iterator[tuple[Array, Array]]:
+def far_apart(
+    rng: Any,
+    setting: Setting,
+    constant: Callable[[Setting, int, float], Array],
+    stream: Callable[[Any, Setting], Array],
+) -> Iterator[tuple[Array, Array]]:
+    """Streams that pull in opposite or other directions, nowhere and somewhere, and mirrored."""
     low, high = (constant(setting, 0, target) for target in (-1.0, 1.0))
     yield low, high
     yield low, constant(setting, 1, 1.0)
@@ -59,6 +66,6 @@ def huber_games(horizon: int) -> Games:
         recorded=lambda records: Replay(records, FAMILY),
         stream=stream,
         pair=lambda rng, unit: pair(rng, unit, setting),
-        far=far,
+        far=partial(far_apart, constant=constant, stream=stream),
         long=replace(setting, clients=20, horizon=200),
     )

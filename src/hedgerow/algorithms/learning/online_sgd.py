@@ -14,6 +14,11 @@ from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
+from hedgerow.algorithms.correlated.decoding import (
+    DecodingServer,
+    ServerState,
+    sums_certificate,
+)
 from hedgerow.algorithms.correlated.factorisation import Factorisation
 from hedgerow.algorithms.correlated.filters import FilterState
 from hedgerow.algorithms.correlated.kinds import Kind, check_kind, factorise
@@ -24,7 +29,7 @@ from hedgerow.algorithms.learning.model import Model
 from hedgerow.algorithms.learning.rounds import LocalRound, Steps, compiled, round_sensitivity
 from hedgerow.algorithms.learning.streams import filtered, memory_after
 from hedgerow.algorithms.learning.trial_games import learning_games
-from hedgerow.algorithms.shared.noisy_reports import Trust, gaussian_noise, noisy_reports
+from hedgerow.algorithms.shared.noisy_reports import Trust, gaussian_noise
 from hedgerow.core.batch import Batch
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import (
@@ -33,7 +38,6 @@ from hedgerow.core.certificate import (
     Channel,
     Proof,
     not_private,
-    trusted_server,
 )
 from hedgerow.core.convex import Huber, Logistic, SquaredError
 from hedgerow.core.domain import Domain
@@ -50,7 +54,7 @@ from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, RunState, 
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, check_budget, expect, positive
 from hedgerow.privacy.budget import Budget
-from hedgerow.privacy.curves import ApproximateDP, Quoted
+from hedgerow.privacy.curves import ApproximateDP
 from hedgerow.privacy.mechanisms import GaussianNoise
 
 PROOF = "online_sgd.md"
@@ -155,51 +159,38 @@ def _row(values: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class ServerState:
-    """Exchanges, the memories of the encoder (if it is here) and the decoder, and momentum."""
+class TrainerState(ServerState):
+    """The state of a server that decodes sums, and their average for momentum (`trail`)."""
 
-    exchanges: int
-    filtered: Matrix
-    decoded: Matrix
     trail: Vector
 
 
-@dataclass(frozen=True)
-class TrainingServer:
-    """Decodes noisy sums of all learners' gradients and sends the next model.
+@dataclass(frozen=True, kw_only=True)
+class TrainingServer(DecodingServer):
+    """Sends the next model: a step along the decoded sums of all learners' gradients."""
 
-    If there is an encoder, it filters and adds the noise. Without one the uploads are noisy.
-    """
-
-    state: ClassVar[type[Any]] = ServerState
+    state: ClassVar[type[Any]] = TrainerState
 
     first: Array
     domain: Domain
-    factorisation: Factorisation
     rate: float
     momentum: float = 0.0
-    encoder: LatticeEncoder | None = None
-    releasing: GaussianNoise | None = None
 
-    def open(self, noise: Noise) -> tuple[Released, ServerState]:
+    def open(self, noise: Noise) -> tuple[Released, TrainerState]:
         del noise
-        shape = self.first.shape
-        memory = np.zeros((0, *shape)) if self.encoder is None else self.encoder.start(shape).memory
-        decoded = self.factorisation.decoder.start(shape).memory
-        return Released(1, self.first), ServerState(0, memory, decoded, np.zeros(shape))
+        return Released(1, self.first), _with_trail(self.start(), np.zeros(self.first.shape))
 
     def aggregate(
-        self, state: ServerState, uploads: GradientSums, noise: Noise
-    ) -> tuple[Released, ServerState]:
-        count, released, memory = state.exchanges, uploads.sums, state.filtered
-        if self.encoder is not None and self.releasing is not None:
-            given = self.encoder.within(released)
-            values, after = self.encoder.step(FilterState(count, memory), given)
-            released, memory = noise.release(self.releasing, values), after.memory
-        sums, decoded = self.factorisation.decoder.step(FilterState(count, state.decoded), released)
+        self, state: TrainerState, uploads: GradientSums, noise: Noise
+    ) -> tuple[Released, TrainerState]:
+        sums, after = self.running_sums(state, uploads.sums, noise)
         trail = self.momentum * state.trail + (1 - self.momentum) * sums
         model = self.domain.project(self.first - self.rate * trail)
-        return Released(1, model), ServerState(count + 1, memory, decoded.memory, trail)
+        return Released(1, model), _with_trail(after, trail)
+
+
+def _with_trail(state: ServerState, trail: Array) -> TrainerState:
+    return TrainerState(state.exchanges, state.filtered, state.decoded, trail)
 
 
 @dataclass(frozen=True)
@@ -274,7 +265,7 @@ class Training:
         if noise is not None:
             released = filtered(self._encoder, entering, released) + noise
         clients, memory = self._filters_after(run, sums[:-1], total[:-1])
-        after = ServerState(
+        after = TrainerState(
             own.exchanges + count, memory, memory_after(decoder, past, released).memory, trails[-1]
         )
         plays, trail = models, state.trail
@@ -528,7 +519,13 @@ class OnlineSGD(AlgorithmSpec):
         client = LearningClient(work, self.average)
         first = single.start if isinstance(single, Model) else family.domain.centre(width)
         server = TrainingServer(
-            first, family.domain, factors, step / (clients * size), self.momentum
+            width,
+            1,
+            factors,
+            first=first,
+            domain=family.domain,
+            rate=step / (clients * size),
+            momentum=self.momentum,
         )
         mechanism, deviation = None, 0.0
         if not self.noiseless:
@@ -609,24 +606,18 @@ class OnlineSGD(AlgorithmSpec):
             channels = {"GradientSums.sums": Channel.UPLOADS, **ANNOUNCED}
             return not_private("no noise is added", channels, setting.family.record)
         published = self.calibration == "published"
-        given: dict[str, Any] = {
-            "setting": setting,
-            "curve": Quoted(mechanism.curve, self.delta),
-            "proof": Proof(PROOF, "privacy"),
-            "composition": "shifts",
-            "assumes": _assumed(work, smooth),
-            "calibration": self.calibration,
-            "claimed": ApproximateDP(self.epsilon, self.delta) if published else None,
-        }
-        if self.trust == "central":
-            return trusted_server(
-                channels={"GradientSums.sums": Channel.UPLOADS, **ANNOUNCED},
-                mechanisms=(mechanism,),
-                sent="sums of gradients",
-                **given,
-            )
-        return noisy_reports(
-            reporting=mechanism, report="GradientSums.sums", announced=ANNOUNCED, **given
+        return sums_certificate(
+            setting=setting,
+            mechanism=mechanism,
+            central=self.trust == "central",
+            delta=self.delta,
+            upload="GradientSums.sums",
+            announced=ANNOUNCED,
+            sent="sums of gradients",
+            proof=Proof(PROOF, "privacy"),
+            assumes=_assumed(work, smooth),
+            calibration=self.calibration,
+            claimed=ApproximateDP(self.epsilon, self.delta) if published else None,
         )
 
     def _measures(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
+from hedgerow.algorithms.gradient.trial_games import far_apart
 from hedgerow.core.batch import Batch
 from hedgerow.core.certificate import Event, Unit
 from hedgerow.core.convex import Huber
@@ -49,15 +50,6 @@ def pair(rng: Any, unit: Unit, setting: Setting) -> tuple[Array, Array]:
     return first, second
 
 
-def far(rng: Any, setting: Setting) -> Iterator[tuple[Array, Array]]:
-    low, high = (constant(setting, 0, target) for target in (-1.0, 1.0))
-    yield low, high
-    yield low, constant(setting, 1, 1.0)
-    yield np.zeros_like(low), high
-    drawn = stream(rng, setting)
-    yield drawn, -drawn
-
-
 def learning_games(horizon: int = 8) -> Games:
     """Return games with two examples of every client in each round."""
     setting = Setting(clients=2, experts=3, horizon=horizon, family=FAMILY)
@@ -67,6 +59,6 @@ def learning_games(horizon: int = 8) -> Games:
         stream=stream,
         pair=lambda rng, unit: pair(rng, unit, setting),
         tolerance=TOLERANCE,
-        far=far,
+        far=partial(far_apart, constant=constant, stream=stream),
         long=replace(setting, horizon=100),
     )
