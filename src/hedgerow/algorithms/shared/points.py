@@ -1,0 +1,33 @@
+"""A client that plays the point in its state; shared by algorithms that play points."""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeVar
+
+import numpy as np
+
+from hedgerow.core.lattice import Array
+from hedgerow.core.noise import Noise
+from hedgerow.core.protocol import Context
+
+
+class HasPoint(Protocol):
+    """A state with the point to play."""
+
+    @property
+    def point(self) -> Array: ...
+
+
+State = TypeVar("State", bound=HasPoint)
+
+
+class PlaysPoint:
+    """Base class of clients that play `state.point` in every round."""
+
+    def play(self, state: State, context: Context, noise: Noise) -> tuple[Array, State]:
+        del context, noise
+        return state.point, state
+
+    def play_many(self, state: State, rounds: int, noise: Noise) -> tuple[Array, State]:
+        del noise
+        return np.broadcast_to(state.point, (rounds, *state.point.shape)), state
