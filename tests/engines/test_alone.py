@@ -89,6 +89,14 @@ def test_an_environment_that_sees_plays_sees_those_of_all_clients() -> None:
     assert len(study.of("a, alone")) == 1
 
 
+class OneDecider(hr.Realizable):
+    """A game in which one decider plays for all clients."""
+
+    @property
+    def setting(self) -> hr.Setting:
+        return replace(super().setting, deciders=1)
+
+
 def test_a_study_file_asks_for_it_in_one_line(tmp_path: Path) -> None:
     table: dict[str, Any] = {
         "seeds": 2,
@@ -111,7 +119,12 @@ def test_a_study_file_asks_for_it_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(hr.Unsupported, match="phased_selection, alone: single clients are needed"):
         run_study(replace(config, engine="summed"))
     with pytest.raises(hr.Unsupported, match="only where the clients play"):
-        hr.run(hr.Hospitals(), {"a": hr.WalkLeader(reports="silo")}, seeds=1, alone=True)
+        hr.run(
+            OneDecider(clients=3, experts=3, horizon=20),
+            {"a": hr.WalkLeader(reports="silo")},
+            seeds=1,
+            alone=True,
+        )
 
 
 def test_dashed_lines_are_those_of_clients_alone(
