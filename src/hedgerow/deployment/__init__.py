@@ -1,0 +1,1 @@
+"""Deployment across organisations: server, clients, ledgers; nothing is released twice."""
