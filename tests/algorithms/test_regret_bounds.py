@@ -79,7 +79,13 @@ GAMES: dict[str, Environment] = {
 }
 
 
-SLOW_TO_BUILD = ("cover_dartboard", "shrinking_dartboard, approximate")
+SLOW_TO_BUILD = (
+    "cover_dartboard",
+    "private_hedge",
+    "private_hedge, every 3",
+    "shrinking_dartboard, approximate",
+    "sparse_vector, proved",
+)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +130,7 @@ def test_a_bound_that_claims_too_much_is_seen() -> None:
 # Losses that react
 
 
-@pytest.mark.parametrize("every", [1, 5])
+@pytest.mark.parametrize("every", [1, pytest.param(5, marks=pytest.mark.long)])
 @pytest.mark.parametrize("clients", [1, pytest.param(3, marks=pytest.mark.long)])
 def test_hedge_keeps_its_bound_where_losses_react(every: int, clients: int) -> None:
     """A dartboard of the same weights has the same bound for losses fixed in advance; where they

@@ -11,10 +11,11 @@ from hedgerow.privacy.curves import GaussianDP
 from hedgerow.privacy.mechanisms import ExponentialMechanism
 
 
-def test_null_audits_raise_no_false_alarm() -> None:
-    """Identical worlds, 1,500 audits of each kind at 99.9 %: with fixed seeds, not one."""
+@pytest.mark.parametrize("audits", [200, pytest.param(1500, marks=pytest.mark.long)])
+def test_null_audits_raise_no_false_alarm(audits: int) -> None:
+    """Identical worlds, many audits of each kind at 99.9 %: with fixed seeds, not one alarm."""
     rng = np.random.default_rng(5)
-    for turn in range(1500):
+    for turn in range(audits):
         kinds, size = (
             (300, 2000) if turn % 5 == 0 else (6, 600)
         )  # with many outcomes an event judged by its own choice would alarm
@@ -88,13 +89,13 @@ def test_black_box_keeps_its_confidence_at_the_truth() -> None:
 
     def alarms(confidence: float) -> int:
         pairs = (
-            (rng.choice(3, 600, p=law), rng.choice(3, 600, p=law[[1, 0, 2]])) for _ in range(300)
+            (rng.choice(3, 600, p=law), rng.choice(3, 600, p=law[[1, 0, 2]])) for _ in range(100)
         )
         found = (black_box(p.tolist(), q.tolist(), confidence=confidence).epsilon for p, q in pairs)
         return sum(epsilon is not None and epsilon > 1.0 for epsilon in found)
 
     assert alarms(0.999) == 0
-    assert 1 <= alarms(0.5) <= 150
+    assert 1 <= alarms(0.5) <= 50
 
 
 def test_half_the_noise_is_caught() -> None:

@@ -166,7 +166,11 @@ def test_debug_shows_the_traceback_and_keeps_the_exit_code(folder: Path) -> None
 
 
 @pytest.mark.parametrize(
-    "signals", [(signal.SIGINT,), (signal.SIGTERM, signal.SIGTERM)], ids=["ctrl-c", "timeout"]
+    "signals",
+    [
+        pytest.param((signal.SIGINT,), id="ctrl-c"),
+        pytest.param((signal.SIGTERM, signal.SIGTERM), id="timeout", marks=pytest.mark.long),
+    ],
 )
 @pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.long), 2])
 def test_ctrl_c_leaves_nothing_behind(

@@ -134,8 +134,17 @@ def test_a_broken_version_fails_for_its_reason(name: str) -> None:
     ("broken", "kept"),
     [
         ("secret side information", ("nothing raw in a view", "ledger composes")),
-        ("half the noise on correlated releases", ("noise follows its law", "sensitivities hold")),
-        ("an index with a count from data", ("noise follows its law", "causal")),
+        pytest.param(
+            *(
+                "half the noise on correlated releases",
+                ("noise follows its law", "sensitivities hold"),
+            ),
+            marks=pytest.mark.long,
+        ),
+        pytest.param(
+            *("an index with a count from data", ("noise follows its law", "causal")),
+            marks=pytest.mark.long,
+        ),
         ("plays an unprotected iterate", ("ledger composes", "sensitivities hold")),
         ("speaks out of turn", ("ledger composes", "sensitivities hold", "public is public")),
         ("a patient pays for one stay", ("sensitivities hold", "nothing raw in a view")),

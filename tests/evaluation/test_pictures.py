@@ -62,7 +62,13 @@ MANY = {
 }
 
 
-@pytest.mark.parametrize("labels", MANY.values(), ids=MANY)
+@pytest.mark.parametrize(
+    "labels",
+    [
+        pytest.param(x, id=n, marks=pytest.mark.long if n == "families" else ())
+        for n, x in MANY.items()
+    ],
+)
 def test_all_names_are_inside_the_picture_apart_and_tied_to_their_curve(
     labels: list[str], drawn: list[Figure], tmp_path: Path
 ) -> None:
@@ -221,7 +227,13 @@ def _curves(study: Study) -> Study:
 WITHOUT_INTERVALS = ("jacobsen2025-figure1", "zhang2024-figure3", "zhang2024-figure4")
 
 
-@pytest.mark.parametrize("name", list(EXPERIMENTS))
+SLOW_TO_PLAY = ("asi2023-rates", "jacobsen2025-figure1", "zhang2024-figure4")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(x, marks=pytest.mark.long if x in SLOW_TO_PLAY else ()) for x in EXPERIMENTS],
+)
 def test_every_picture_of_an_experiment_says_what_it_is(
     name: str, drawn: list[Figure], tmp_path: Path
 ) -> None:

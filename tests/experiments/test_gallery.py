@@ -158,6 +158,7 @@ def test_texts_cannot_break_the_page(alone: Command, tmp_path: Path) -> None:
     assert page.all("b") == []
 
 
+@pytest.mark.long
 def test_all_pictures_of_an_experiment_are_shown_the_main_one_first(
     alone: Command, tmp_path: Path
 ) -> None:

@@ -166,7 +166,13 @@ def _certified(name: str) -> set[PrivacyCurve]:
     return found
 
 
-@pytest.mark.parametrize("name", variants())
+SLOW_TO_CHARGE = ("doubling, approximate", "sparse_vector, approximate")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(x, marks=pytest.mark.long if x in SLOW_TO_CHARGE else ()) for x in variants()],
+)
 def test_every_certificate_can_be_charged_to_every_account(name: str) -> None:
     for curve in _certified(name):
         for account in (Filter(AMPLE), *ACCOUNTS.values()):

@@ -26,7 +26,10 @@ from hedgerow.statement.words import collusion_words
 from support.statements import SETTING, SPECS, Pages, Stated, with_curve
 
 
-@pytest.mark.parametrize("label", list(SPECS))
+@pytest.mark.parametrize(
+    "label",
+    [pytest.param(x, marks=pytest.mark.long if x == "approximate" else ()) for x in SPECS],
+)
 def test_every_guarantee_number_is_the_certificates(
     stated: Stated, pages: Pages, label: str
 ) -> None:

@@ -376,6 +376,7 @@ hedgerow.ENVIRONMENTS.add("replay", Replay)
 """
 
 
+@pytest.mark.long
 def test_only_an_environment_that_says_so_draws_afresh(hedgerow: Command, tmp_path: Path) -> None:
     """A plugin that replays a file says nothing: its seeds count as runs on the same data, and so
     do those of its neighbours.
