@@ -10,28 +10,26 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import inf, isfinite, isinf, log, sqrt
-from typing import Any, ClassVar, Literal, get_args
+from typing import ClassVar, Literal, get_args
 
-import numpy as np
-
-from hedgerow.algorithms.correlated.decoding import (
-    DecodingServer,
-    ServerState,
-    sums_certificate,
-)
+from hedgerow.algorithms.correlated.decoding import sums_certificate
 from hedgerow.algorithms.correlated.factorisation import Factorisation
-from hedgerow.algorithms.correlated.filters import FilterState
 from hedgerow.algorithms.correlated.kinds import Kind, check_kind, factorise
-from hedgerow.algorithms.correlated.lattice import LatticeEncoder, memory_of_clients
+from hedgerow.algorithms.correlated.lattice import LatticeEncoder
 from hedgerow.algorithms.learning.matched import matched
 from hedgerow.algorithms.learning.measures import Contradicted, NotFinite, ShortenedExamples
 from hedgerow.algorithms.learning.model import Model
-from hedgerow.algorithms.learning.rounds import LocalRound, Steps, compiled, round_sensitivity
-from hedgerow.algorithms.learning.streams import filtered, memory_after
+from hedgerow.algorithms.learning.roles import (
+    GradientSums,
+    LearningClient,
+    Released,
+    TrainingServer,
+)
+from hedgerow.algorithms.learning.rounds import LocalRound, Steps, round_sensitivity
+from hedgerow.algorithms.learning.training import Training
 from hedgerow.algorithms.learning.trial_games import learning_games
 from hedgerow.algorithms.shared.noisy_reports import Trust, gaussian_noise
 from hedgerow.core.batch import Batch
-from hedgerow.core.block import Block
 from hedgerow.core.certificate import (
     Assumption,
     Certificate,
@@ -40,17 +38,11 @@ from hedgerow.core.certificate import (
     not_private,
 )
 from hedgerow.core.convex import Huber, Logistic, SquaredError
-from hedgerow.core.domain import Domain
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.games import Games
-from hedgerow.core.lattice import UNITS_PER_LOSS, Array
-from hedgerow.core.layout import Matrix, Vector, Whole
 from hedgerow.core.losses import Family, Linear
 from hedgerow.core.measure import Measure
-from hedgerow.core.messages import Broadcast, Upload
-from hedgerow.core.noise import Noise, NoiseSource
-from hedgerow.core.plays import Plays
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, RunState, SpecTraits, Trace
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, check_budget, expect, positive
 from hedgerow.privacy.budget import Budget
@@ -61,301 +53,8 @@ PROOF = "online_sgd.md"
 ANNOUNCED = {"Released.rounds": Channel.TIMING, "Released.model": Channel.BROADCASTS}
 CLIP = 1.0  # of a model whose gradients have no declared bound
 STEP = 0.1  # of a model whose smoothness is not declared
-CHUNK = 64  # rounds that are compiled together, at most
-CHUNK_NUMBERS = 2**18  # in the round sums of these rounds, at most: large models gain nothing
 
 Calibration = Literal["certified", "published"]
-
-
-@dataclass(frozen=True)
-class Released(Broadcast):
-    """The model of the next round, as one flat vector."""
-
-    model: Vector
-
-
-@dataclass(frozen=True)
-class GradientSums(Upload):
-    """The clipped gradients of one learner in one round, added up; filtered and noisy, or exact."""
-
-    sums: Vector
-
-
-@dataclass(frozen=True)
-class LearnerState:
-    """The released model, the sum for its average, models so far, the round sum, and the filter."""
-
-    model: Vector
-    trail: Vector
-    models: Whole
-    sums: Vector
-    memory: Matrix
-
-
-@dataclass(frozen=True)
-class LearningClient:
-    """Plays the released model, or the average of the released models, and adds up gradients.
-
-    If there is an encoder, the round sum is filtered and gets noise before it leaves the client.
-    """
-
-    state: ClassVar[type[Any]] = LearnerState
-
-    work: LocalRound
-    average: float | None = None
-    encoder: LatticeEncoder | None = None
-    reporting: GaussianNoise | None = None
-
-    def start(self, noise: Noise) -> LearnerState:
-        shape = (*noise.batch, self.work.width)
-        trail = np.zeros(shape if self.average is not None else (*noise.batch, 0))
-        memory = memory_of_clients(self.encoder, shape)
-        none = np.zeros(noise.batch, np.int64)
-        return LearnerState(np.zeros(shape), trail, none, np.zeros(shape), memory)
-
-    def receive(self, state: LearnerState, broadcast: Released) -> LearnerState:
-        model = np.asarray(broadcast.model)
-        if model.shape != (self.work.width,):
-            raise InvalidValue(
-                f"Expected a model of {self.work.width} weights, got shape {model.shape}. "
-                "All clients and the server must train the same model."
-            )
-        shape, trail = state.sums.shape, state.trail
-        if self.average is not None:
-            one = _row(trail) * self.average + (1 - self.average) * model
-            trail = np.broadcast_to(one, shape)
-        return LearnerState(
-            np.broadcast_to(model, shape),
-            trail,
-            np.asarray(state.models + 1),
-            np.zeros(shape),
-            state.memory,
-        )
-
-    def play(
-        self, state: LearnerState, context: Context, noise: Noise
-    ) -> tuple[Array, LearnerState]:
-        del context, noise
-        if self.average is None:
-            return state.model, state
-        weight = 1 - self.average ** int(state.models.flat[0])
-        return np.broadcast_to(_row(state.trail) / weight, state.model.shape), state
-
-    def observe(self, state: LearnerState, reports: Array, noise: Noise) -> LearnerState:
-        del noise
-        return replace(state, sums=self.work.sums(_row(state.model), reports))
-
-    def upload(self, state: LearnerState, noise: Noise) -> tuple[GradientSums, LearnerState]:
-        if self.encoder is None or self.reporting is None:
-            return GradientSums(state.sums), state
-        before = int(state.models.flat[0]) - 1  # a model arrives after every upload
-        values, memory = self.encoder.step_clients(max(0, before), state.memory, state.sums)
-        return GradientSums(noise.release(self.reporting, values)), replace(state, memory=memory)
-
-
-def _row(values: Array) -> Array:
-    """The vector that all learners have in common."""
-    return values.reshape(-1, values.shape[-1])[0]
-
-
-@dataclass(frozen=True)
-class TrainerState(ServerState):
-    """The state of a server that decodes sums, and their average for momentum (`trail`)."""
-
-    trail: Vector
-
-
-@dataclass(frozen=True, kw_only=True)
-class TrainingServer(DecodingServer):
-    """Sends the next model: a step along the decoded sums of all learners' gradients."""
-
-    state: ClassVar[type[Any]] = TrainerState
-
-    first: Array
-    domain: Domain
-    rate: float
-    momentum: float = 0.0
-
-    def open(self, noise: Noise) -> tuple[Released, TrainerState]:
-        del noise
-        return Released(1, self.first), _with_trail(self.start(), np.zeros(self.first.shape))
-
-    def aggregate(
-        self, state: TrainerState, uploads: GradientSums, noise: Noise
-    ) -> tuple[Released, TrainerState]:
-        sums, after = self.running_sums(state, uploads.sums, noise)
-        trail = self.momentum * state.trail + (1 - self.momentum) * sums
-        model = self.domain.project(self.first - self.rate * trail)
-        return Released(1, model), _with_trail(after, trail)
-
-
-def _with_trail(state: ServerState, trail: Array) -> TrainerState:
-    return TrainerState(state.exchanges, state.filtered, state.decoded, trail)
-
-
-@dataclass(frozen=True)
-class Training:
-    """The fast path: many rounds in one compiled function, and all their noise at once.
-
-    Filters are linear, and decoding undoes encoding: the decoded sum is the exact sum plus what
-    noise and the past add. So the compiled part only adds up gradients. It agrees with the plain
-    loop up to rounding errors of 24 bits.
-    """
-
-    client: LearningClient
-    server: TrainingServer
-    clients: int
-
-    @property
-    def length(self) -> int:
-        """How many rounds are compiled together."""
-        return max(1, min(CHUNK, CHUNK_NUMBERS // (self.clients * self.client.work.width)))
-
-    def advance(self, run: RunState, block: Block, source: NoiseSource) -> tuple[RunState, Trace]:
-        at, exchanges, played = 0, 0, list[Array]()
-        while at < block.rounds:
-            rounds = min(self.length, block.rounds - at)
-            part = block.reports[at : at + rounds]
-            if run.remaining == 0 and 4 * rounds > self.length:
-                run, plays = self._chunk(run, part, source)
-                exchanges += rounds
-            else:
-                run, plays, made = self._one(run, part[0], source)
-                rounds, exchanges = 1, exchanges + made
-            played.append(plays)
-            at += rounds
-        points = np.concatenate(played)
-        shape = (len(points), self.clients, points.shape[-1])
-        return run, Trace(Plays.of(np.broadcast_to(points[:, None], shape)), exchanges)
-
-    def _one(self, run: RunState, reports: Array, source: NoiseSource) -> tuple[Any, Array, int]:
-        """Play one round by the roles."""
-        everyone, due = source.everyone("client", self.clients), run.remaining == 0
-        state = run.clients
-        if due:
-            sent, state = self.client.upload(state, everyone)
-            summed = GradientSums(sent.sums.sum(axis=0))
-            broadcast, server = self.server.aggregate(run.server, summed, source.server())
-            run = replace(run, server=server)
-            state = self.client.receive(state, broadcast)
-        point, state = self.client.play(state, Context(run.round), everyone)
-        state = self.client.observe(state, reports, everyone)
-        run = replace(run, round=run.round + 1, clients=state, remaining=0)
-        return run, _row(point)[None], int(due)
-
-    def _chunk(self, run: RunState, reports: Array, source: NoiseSource) -> tuple[Any, Array]:
-        """Play rounds of which each begins with an exchange."""
-        client, server, state, own = self.client, self.server, run.clients, run.server
-        count, width = len(reports), self.client.work.width
-        noise = self._noise(count, source)
-        decoder, past = server.factorisation.decoder, FilterState(own.exchanges, own.decoded)
-        entering = self._memory(run)
-        quiet = np.zeros((count, width))
-        if noise is None:
-            base = filtered(decoder, past, quiet)
-        else:
-            base = filtered(decoder, past, filtered(self._encoder, entering, quiet) + noise)
-        steady = _faded(base, own.trail, server.momentum)
-        units = self._compiled(server.first - server.rate * steady, reports, state.sums.sum(axis=0))
-        sums = np.concatenate([state.sums[None], units / UNITS_PER_LOSS])
-        total = sums.sum(axis=1)
-        trails = steady + _faded(np.cumsum(total[:-1], axis=0), np.zeros(width), server.momentum)
-        models = server.domain.project(server.first - server.rate * trails)
-        released = total[:-1]
-        if noise is not None:
-            released = filtered(self._encoder, entering, released) + noise
-        clients, memory = self._filters_after(run, sums[:-1], total[:-1])
-        after = TrainerState(
-            own.exchanges + count, memory, memory_after(decoder, past, released).memory, trails[-1]
-        )
-        plays, trail = models, state.trail
-        shape = state.sums.shape
-        if client.average is not None:
-            averages = _faded(models, _row(trail), client.average)
-            ages = int(state.models.flat[0]) + 1 + np.arange(count)
-            plays = averages / (1 - client.average**ages)[:, None]
-            trail = np.broadcast_to(averages[-1].copy(), shape)
-        then = LearnerState(
-            np.broadcast_to(models[-1].copy(), shape),
-            trail,
-            np.asarray(state.models + count),
-            sums[-1],
-            clients,
-        )
-        return replace(run, round=run.round + count, clients=then, server=after), plays
-
-    def _compiled(self, base: Array, reports: Array, pending: Array) -> Array:
-        """Return the round sums in whole steps, (rounds, clients, width).
-
-        Missing rounds are filled up, so that one length is compiled.
-        """
-        work, count = self.client.work, len(reports)
-        examples = reports.astype(np.float32).reshape(
-            count, self.clients, work.size, work.family.record_width(work.width)
-        )
-        models, missing = base.astype(np.float32), self.length - count
-        if missing:
-            models, examples = (
-                np.concatenate([given, np.repeat(given[-1:], missing, axis=0)])
-                for given in (models, examples)
-            )
-        run = compiled(work).chunk(self.server.domain)
-        rate = np.float32(self.server.rate)
-        found = run(
-            models,
-            examples,
-            pending.astype(np.float32) * np.float32(UNITS_PER_LOSS),
-            rate / np.float32(UNITS_PER_LOSS),
-            np.float32(self.server.momentum),
-        )
-        return np.asarray(found)[:count].astype(np.float64)
-
-    @property
-    def _encoder(self) -> Any:
-        encoder = self.client.encoder or self.server.encoder
-        assert encoder is not None
-        return encoder.factorisation.encoder
-
-    def _noise(self, count: int, source: NoiseSource) -> Array | None:
-        """The noise of all learners together in each round; None if there is none."""
-        width = self.client.work.width
-        if self.client.reporting is not None:
-            mechanism, noise = self.client.reporting, source.everyone("client", self.clients)
-        elif self.server.releasing is not None:
-            mechanism, noise = self.server.releasing, source.server()
-        else:
-            return None
-        drawn = noise.draw(
-            "gaussian", mechanism.purpose, (width,), rounds=count, scale=mechanism.scale
-        )
-        return drawn.sum(axis=1) if noise.batch else drawn
-
-    def _memory(self, run: RunState) -> FilterState:
-        """The state of the encoder, summed over learners."""
-        if self.client.encoder is None:
-            return FilterState(run.server.exchanges, run.server.filtered)
-        return FilterState(run.server.exchanges, run.clients.memory.sum(axis=0))
-
-    def _filters_after(self, run: RunState, sums: Array, total: Array) -> tuple[Array, Array]:
-        """The memories of the learners and of the server after some rounds."""
-        clients, server, count = run.clients.memory, run.server.filtered, run.server.exchanges
-        if self.client.encoder is not None:
-            rows = np.ascontiguousarray(np.moveaxis(clients, -2, 0))
-            after = memory_after(self._encoder, FilterState(count, rows), sums)
-            clients = np.ascontiguousarray(np.moveaxis(after.memory, 0, -2))
-        elif self.server.encoder is not None:
-            server = memory_after(self._encoder, FilterState(count, server), total).memory
-        return clients, server
-
-
-def _faded(rows: Array, before: Array, keep: float) -> Array:
-    """Return t_k = keep t_(k-1) + (1 - keep) row_k for all rows."""
-    if keep == 0:
-        return rows
-    found, last = np.empty_like(rows), before
-    for k, row in enumerate(rows):
-        last = np.add(keep * last, (1 - keep) * row, out=found[k])
-    return found
 
 
 @dataclass(frozen=True)
