@@ -21,7 +21,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
 from hedgerow.algorithms.registry import variants
@@ -179,10 +179,10 @@ def contracts(document: Path) -> str:
     return "\n".join(f"| {name} | {holds} |" for name, holds in lines)
 
 
-def hospitals(document: Path) -> str:
-    """The tables of a stored run of `jacobsen2025-table1`."""
+def stored_tables(name: str, document: Path) -> str:
+    """The tables of a stored run of an experiment."""
     stored = json.loads((ROOT / "docs" / "reproductions.json").read_text(encoding="utf-8"))
-    (row,) = (row for row in stored["experiments"] if row["id"] == "jacobsen2025-table1")
+    (row,) = (row for row in stored["experiments"] if row["id"] == name)
     found = [
         TextTable(t["title"], tuple(t["columns"]), tuple(map(tuple, t["rows"])))
         for t in row["tables"]
@@ -197,7 +197,8 @@ MADE: dict[str, Callable[[Path], str]] = {
     "some_guarantees": some_guarantees,
     "statement": statement,
     "contracts": contracts,
-    "hospitals": hospitals,
+    "hospitals": partial(stored_tables, "jacobsen2025-table1"),
+    "figure3": partial(stored_tables, "zhang2024-figure3"),
 }
 
 

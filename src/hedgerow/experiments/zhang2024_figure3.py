@@ -45,7 +45,7 @@ from hedgerow.environments.drawn.federated import DriftingExamples, FederatedSyn
 from hedgerow.evaluation.best_point import best_point
 from hedgerow.evaluation.round_regret import round_optima
 from hedgerow.evaluation.statistics import Estimate, Ratio
-from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict, spent
+from hedgerow.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict, spent
 from hedgerow.experiments.pictures import footer, sibling
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.calibrate import largest_mu
@@ -241,7 +241,25 @@ def judge(done: Studies) -> Verdict:
     if separable(setting):
         notes.append("a printed round can be separated: the dynamic comparator is 0")
     checks += _moving_checks(done[MOVING], notes)
-    return Verdict(all(follows), tuple(checks), "; ".join(notes))
+    tables = tuple(excess_table(study, name) for name, study in done.items() if name != MOVING)
+    return Verdict(all(follows), tuple(checks), "; ".join(notes), tables)
+
+
+def excess_table(study: Study, name: str) -> TextTable:
+    """The mean excess of every method, and its ratio to that of independent noise."""
+    ways = {PRINTED: PRINTED, CERTIFIED: CERTIFIED, "certified, gradients at the start": "start"}
+
+    def cell(method: str, how: str) -> str:
+        if label(method, how) not in study.algorithms:
+            return ""
+        found, alone = (excess(study, label(m, how)) for m in (method, "independent"))
+        return f"{found.mean():.3f} ({Ratio.of(found, alone).value:.2f})"
+
+    rows = (
+        (m, *(cell(m, how) for how in ways.values())) for m in dict.fromkeys((*KINDS, *STARTED))
+    )
+    title = f"excess of the final loss at {name} (ratio to independent noise)"
+    return TextTable(title, ("noise", *ways), tuple(rows))
 
 
 def _moving_checks(study: Study, notes: list[str]) -> list[Check]:
