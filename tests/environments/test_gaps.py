@@ -234,6 +234,13 @@ def test_a_learner_takes_who_is_present(name: str) -> None:
     assert "participation stays the same" in learner.certificate.public.adjacency
 
 
+def test_masked_presence_is_no_presence() -> None:
+    learner = hr.Learner(hr.PhasedSelection(), clients=2, experts=3, horizon=9, absent=True)
+    learner.predict()
+    with pytest.raises(hr.InvalidValue, match="Expected present to be 2 times True or False"):
+        learner.observe(np.zeros((2, 3)), np.ma.array([True, False], mask=[True, False]))
+
+
 def test_a_learner_says_what_is_wrong_with_presence() -> None:
     usual = hr.Learner(hr.PhasedSelection(), clients=2, experts=2, horizon=4)
     usual.predict()

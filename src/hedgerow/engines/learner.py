@@ -19,7 +19,7 @@ from hedgerow.core.noise import NoiseSource, SeededNoise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, RunState
 from hedgerow.core.setting import LOSSES, Setting
 from hedgerow.core.turn import Turn
-from hedgerow.core.validate import numbers
+from hedgerow.core.validate import masked, numbers
 from hedgerow.engines.loop import Engine
 from hedgerow.engines.status import Status
 from hedgerow.privacy.secure import SecureNoise
@@ -330,7 +330,7 @@ class Learner:
                 "This learner was made for clients that are always present, and so was its "
                 "certificate. Make it with absent=True."
             )
-        if mask.shape != (self._clients,) or mask.dtype != np.bool_:
+        if masked(given) or mask.shape != (self._clients,) or mask.dtype != np.bool_:
             raise InvalidValue(
                 f"Expected present to be {self._clients} times True or False, got {mask.dtype} of "
                 f"shape {mask.shape}."
