@@ -18,7 +18,12 @@ from hedgerow.version import __version__
 FILE = "privacy.json"
 FORMAT = "hedgerow privacy record 5"
 STAMP = "simulation: not private"
-OF_THE_GAME = ("name", "alone", "absent")  # choices that are not parameters of the algorithm
+OF_THE_GAME = (
+    "name",
+    "alone",
+    "absent",
+    "sleeping",
+)  # choices that are not parameters of the algorithm
 
 
 @dataclass(frozen=True)

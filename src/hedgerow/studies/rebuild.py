@@ -185,8 +185,8 @@ def _deployed(recorded: AlgorithmRecord) -> AlgorithmRecord:
     """The record of a deployed learner, from the choices in its own record."""
     name = str(recorded.choices.get("name"))
     spec: AlgorithmSpec = typed(ALGORITHMS[name], spec_choices(recorded), name)
-    absent = recorded.choices.get("absent") is True
-    built: Algorithm = private_algorithm(spec, _setting(recorded), absent)
+    gaps = (recorded.choices.get(name) is True for name in ("absent", "sleeping"))
+    built: Algorithm = private_algorithm(spec, _setting(recorded), *gaps)
     return algorithm_record(recorded.label, built, recorded.choices, "real")
 
 
