@@ -155,6 +155,20 @@ def test_the_status_says_where_the_game_stands() -> None:
     assert json.loads(json.dumps(seen[-1].to_dict()))["switches_left"] == 0
 
 
+def test_no_exchange_is_announced_that_the_game_does_not_reach() -> None:
+    learner = hr.Learner(hr.PhasedSelection(), clients=2, experts=3, horizon=13)
+    announced = []
+    for _ in range(13):
+        announced.append(learner.status())
+        learner.predict()
+        learner.observe(np.zeros((2, 3)))
+    made = learner.status().exchanges
+    assert learner.status().next_exchange is None
+    for status in announced:  # there is a next one just as long as some are still to come
+        assert (status.next_exchange is None) == (status.exchanges == made)
+        assert status.next_exchange is None or status.round + status.next_exchange < 13
+
+
 def test_a_status_without_limits_or_guarantees() -> None:
     plain = hr.Learner(hr.FollowTheLeader(), clients=2, experts=3, horizon=5).status()
     assert (plain.epsilon, plain.delta, plain.switches_left) == (None, None, None)
