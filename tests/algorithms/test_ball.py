@@ -372,16 +372,24 @@ def test_constants_of_other_families_are_assumed(trust: Any) -> None:
 
 
 @pytest.mark.parametrize("spec", [hr.LimitedUpdates(), hr.NoisyFTRL()], ids=repr)
-def test_gradients_that_are_nan_are_refused(spec: Any) -> None:
-    learner = hr.Learner(spec, clients=1, experts=2, horizon=20, family=Broken())
-
-    def play() -> None:
-        for _ in range(5):
-            learner.predict()
-            learner.observe([[1.0, 0.0, 0.3]])
-
-    with pytest.raises(hr.InvalidValue, match="NaN"):
-        play()
+def test_gradients_that_are_nan_count_as_zero(spec: Any) -> None:
+    """An error would show which of two neighbouring records there is."""
+    wrong, zero = np.random.default_rng(0).uniform(-0.5, 0.5, (2, 20, 1, 3))
+    zero[...] = wrong
+    wrong[::3, 0, 2] = 0.3  # Broken has no slope there
+    zero[::3, 0] = (0.0, 0.0, 0.2)  # without features the gradient is zero
+    found = []
+    for records in (wrong, zero):
+        learner = hr.Learner(spec, clients=1, experts=2, horizon=20, family=Broken())
+        plays = []
+        for row in records:
+            plays.append(learner.predict())
+            learner.observe(row)
+        study = hr.run(hr.Replay(records, Broken()), {"x": spec}, seeds=1)
+        found.append((np.array(plays), float(study["x"].results[0].figures["clipped"][-1])))
+    assert np.ptp(found[0][0], axis=0).min() > 0
+    assert np.array_equal(found[0][0], found[1][0])
+    assert [share for _, share in found] == [pytest.approx(7 / 20), 0.0]
 
 
 def test_too_many_coordinates_are_refused() -> None:

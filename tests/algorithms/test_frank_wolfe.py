@@ -324,10 +324,20 @@ def test_gradients_larger_than_declared_are_clipped_and_counted() -> None:
     assert FrankWolfe().build(Setting(3, 4, 40, family=OnSimplex(Huber()))).measures is None
 
 
-def test_a_gradient_that_is_no_number_is_never_sent() -> None:
-    algorithm, game = _lying(float("nan"))
-    with pytest.raises(InvalidValue, match="The gradient of Steeper is not finite"):
+@pytest.mark.parametrize("factor", [np.nan, np.inf, 1e308])
+def test_a_gradient_that_is_no_number_counts_as_zero(factor: float) -> None:
+    """An error would show which of two neighbouring records there is."""
+    algorithm, game = _lying(factor)
+    gradients = algorithm.client.schedule.gradients  # pyright: ignore[reportAttributeAccessIssue]
+    rows, corners = game.records[:20].reshape(60, 1, 5), np.eye(4)
+    assert np.isfinite(gradients.at(rows, corners[0])).all()
+    assert np.isfinite(gradients.between(rows, corners[0], corners[1], 0.5, 2.0)).all()
+    if np.isnan(factor):
+        assert not gradients.at(rows, corners[0]).any()
+    with np.errstate(all="ignore"):
         simulate(algorithm, game, 0)
+        study = hr.run(game, {"lying": FrankWolfe(trust="local", trees=2)}, seeds=1)
+    assert float(study["lying"].results[0].figures["clipped"][-1]) > 0.2
 
 
 def test_a_batch_is_never_used_twice() -> None:

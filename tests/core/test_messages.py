@@ -269,6 +269,20 @@ def test_what_is_not_declared_is_not_sent_either() -> None:
             encode(replace(FULL, point=value))
 
 
+@pytest.mark.parametrize(
+    "value", [np.zeros(2, np.longdouble), np.longdouble(1), np.zeros((1,) * 33)]
+)
+def test_what_no_peer_would_read_is_not_sent(value: Any) -> None:
+    """Also where nothing is declared: the sender learns of it, not the receiver."""
+    with pytest.raises(InvalidMessage, match=r"Loose\.value to be numeric, of at most 64 bits"):
+        encode(Loose(value))
+
+
+@dataclass(frozen=True)
+class Loose:
+    value: Any
+
+
 @dataclass(frozen=True)
 class Spoken:
     text: str

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.core.errors import InvalidValue
+from hedgerow.records.schema import read_record
 
 RNG = np.random.default_rng(0)
 FEATURES = RNG.random((120, 2))
@@ -136,6 +138,24 @@ def test_private_adapters_have_secure_noise() -> None:
     ).fit(FEATURES[:4], TARGET[:4])
     for made in (stream, model):
         assert "ENTROPY" in {a.name for a in made.certificate.public.assumes}
+
+
+def test_adapters_write_the_record_of_a_deployment_first(tmp_path: Path) -> None:
+    game: dict[str, Any] = {"horizon": 9, "largest_error": 2.0, "source": hr.SecureNoise()}
+    stream, model = (
+        hr.StreamExperts(dict(PAIRS), SPEC, **game),
+        hr.ExpertEstimator(PAIRS, SPEC, **game),
+    )
+    for name, made in (("stream", stream), ("model", model)):
+        folder = hr.record_deployment(made.learner, tmp_path / name, title=name)
+        assert read_record(folder).played == 0
+    stream.learn_one({"a": 1.0}, 2.0)
+    recorded = model.learner
+    with pytest.raises(InvalidValue, match="keeps its parameters"):
+        model.set_params(horizon=5)
+    model.fit(FEATURES[:4], TARGET[:4])
+    assert model.learner is recorded
+    assert (stream.learner.status().round, recorded.round) == (1, 4)
 
 
 def _private(**more: Any) -> Any:

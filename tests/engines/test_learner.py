@@ -64,6 +64,11 @@ def test_masked_records_are_refused(learner: hr.Learner) -> None:
     learner.predict()
     with pytest.raises(InvalidValue, match="with none masked"):
         learner.observe(np.ma.masked_array(ONES, mask=np.eye(2, 3, dtype=bool)))
+    row = np.ma.masked_array(ONES[0], mask=[True, False, False])
+    for inside in ([row, ONES[1]], (row, row), [[np.ma.masked, 0.0, 0.0], ONES[1]]):
+        with pytest.raises(InvalidValue, match="with none masked") as error:
+            learner.observe(inside)  # pyright: ignore[reportArgumentType]
+        assert error.value.__context__ is None
     learner.observe(np.ma.masked_array(ONES, mask=False))
     assert learner.round == 1
 
@@ -148,6 +153,20 @@ def test_the_status_says_where_the_game_stands() -> None:
     assert seen[-1].over
     assert exchanges[-1] < 20
     assert json.loads(json.dumps(seen[-1].to_dict()))["switches_left"] == 0
+
+
+def test_no_exchange_is_announced_that_the_game_does_not_reach() -> None:
+    learner = hr.Learner(hr.PhasedSelection(), clients=2, experts=3, horizon=13)
+    announced = []
+    for _ in range(13):
+        announced.append(learner.status())
+        learner.predict()
+        learner.observe(np.zeros((2, 3)))
+    made = learner.status().exchanges
+    assert learner.status().next_exchange is None
+    for status in announced:  # there is a next one just as long as some are still to come
+        assert (status.next_exchange is None) == (status.exchanges == made)
+        assert status.next_exchange is None or status.round + status.next_exchange < 13
 
 
 def test_a_status_without_limits_or_guarantees() -> None:

@@ -20,7 +20,9 @@ from hedgerow.core.certificate import PUBLIC_PRESENCE, PUBLIC_SLEEP
 from hedgerow.core.environment import Feature
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.transcript import Everything
+from hedgerow.records.schema import read_record
 from hedgerow.studies.config import from_table, to_table
+from hedgerow.studies.rebuild import check_certificates
 from hedgerow.studies.run import run_study
 
 NAN = np.nan
@@ -232,6 +234,66 @@ def test_a_learner_takes_who_is_present(name: str) -> None:
     assert np.array_equal(np.array(plays)[present], expected[present])
     assert PUBLIC_PRESENCE in learner.certificate.public.assumes
     assert "participation stays the same" in learner.certificate.public.adjacency
+
+
+@pytest.mark.parametrize("name", ["phased", "prefix", "dartboard"])
+def test_a_learner_takes_which_experts_are_awake(name: str) -> None:
+    losses, spec = _gapped(), BLOCKS[name]
+    there = ~np.isnan(losses)
+    present = np.asarray(there.any(axis=-1))
+    game: dict[str, Any] = {"clients": 3, "experts": 4, "horizon": 40}
+    learner = hr.Learner(spec, **game, absent=True, sleeping=True)
+    plays = []
+    for row, awake, here in zip(losses, there, present, strict=True):
+        plays.append(learner.predict(awake=awake))
+        learner.observe(row, present=here)
+    expected = _plays(spec, hr.RecordedArray(losses, missing="absent"), fused=False)
+    assert np.array_equal(np.array(plays)[present], expected[present])
+    assert {PUBLIC_PRESENCE, PUBLIC_SLEEP} <= learner.certificate.public.assumes
+    with pytest.warns(UserWarning, match="has reached its horizon"):
+        last = learner.predict()
+    learner.observe(np.zeros((3, 4)))
+    asleep = np.ones((3, 4), bool)
+    asleep[np.arange(3), last] = False
+    assert (learner.predict(awake=asleep) == (last + 1) % 4).all()
+    learner.observe(np.zeros((3, 4)))
+    assert np.array_equal(learner.predict(), last)
+
+
+def test_a_learner_says_what_is_wrong_with_sleep(tmp_path: Path) -> None:
+    game: dict[str, Any] = {"clients": 2, "experts": 2, "horizon": 4}
+    usual = hr.Learner(hr.PhasedSelection(), **game)
+    everybody, nobody = np.ones((2, 2), bool), np.zeros((2, 2), bool)
+    with pytest.raises(hr.InvalidValue, match=r"never sleep.*Make it with sleeping=True"):
+        usual.predict(awake=everybody)
+    learner = hr.Learner.private(
+        hr.PhasedSelection(), **game, absent=True, sleeping=True, source=hr.SecureNoise()
+    )
+    hidden = np.ma.array(everybody, mask=everybody)
+    for bad in ([True, False], everybody.astype(int), hidden, everybody[:1]):
+        with pytest.raises(hr.InvalidValue, match=r"True or False for \(2, 2\) \(clients, experts"):
+            learner.predict(awake=bad)
+    learner.predict(awake=nobody)
+    with pytest.raises(hr.InvalidValue, match="already played with other public information"):
+        learner.predict(awake=everybody)
+    with pytest.raises(hr.InvalidValue, match="No expert was awake for client 1"):
+        learner.observe(np.zeros((2, 2)), present=[False, True])
+    learner.observe(np.full((2, 2), NAN), present=[False, False])
+    learner.predict(awake=everybody)
+    with pytest.raises(hr.InvalidValue, match=r"loss at \(1, 0\)"):
+        learner.observe([[0.0, 0.0], [NAN, 0.0]])
+    with pytest.raises(hr.Unsupported, match="tree_hedge does not support sleeping experts"):
+        hr.Learner(hr.TreeHedge(), **game, sleeping=True)
+    record = read_record(hr.record_deployment(learner, tmp_path / "live", title="Gaps"))
+    check_certificates(record, tmp_path / "live")
+    assert record.algorithms[0].choices["sleeping"] is True
+
+
+def test_masked_presence_is_no_presence() -> None:
+    learner = hr.Learner(hr.PhasedSelection(), clients=2, experts=3, horizon=9, absent=True)
+    learner.predict()
+    with pytest.raises(hr.InvalidValue, match="Expected present to be 2 times True or False"):
+        learner.observe(np.zeros((2, 3)), np.ma.array([True, False], mask=[True, False]))
 
 
 def test_a_learner_says_what_is_wrong_with_presence() -> None:

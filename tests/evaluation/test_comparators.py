@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from io import StringIO
 from itertools import pairwise, product
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,13 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+from rich.console import Console
 
 from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.baselines.hedge import Hedge
 from hedgerow.algorithms.baselines.uniform import Uniform
+from hedgerow.algorithms.phases.phased_selection import PhasedSelection
+from hedgerow.cli.tables import comparators
 from hedgerow.core.block import Block, check
 from hedgerow.core.lattice import round_to_lattice
 from hedgerow.core.setting import Setting
@@ -26,7 +30,7 @@ from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.evaluation import best_sequence as module
 from hedgerow.evaluation.recorder import Recorder, with_switches
 from hedgerow.studies.config import Entry, StudyConfig
-from hedgerow.studies.run import run_one, run_study
+from hedgerow.studies.run import run, run_one, run_study
 from support.command import Command
 
 
@@ -198,6 +202,40 @@ def test_run_prints_comparators_beside_the_algorithms_and_writes_them(
         ]
         assert len(kept) == 2
         assert document[0]["losses"]["best with 1 switch"]["mean"] == pytest.approx(np.mean(kept))
+
+
+def test_algorithms_with_streams_of_their_own_have_comparators_beside_them() -> None:
+    """Where experts sleep, comparators depend on the plays; a column for each would be unreadable."""
+    losses = np.random.default_rng(0).random((30, 2, 3))
+    losses[::4, 0, 1] = np.nan
+    game = RecordedArray(losses, missing="absent")
+    entries = (Entry("leader", FollowTheLeader()), Entry("hedge", Hedge()))
+    study = run_study(StudyConfig("x", game, entries, 2), workers=1)
+    table = comparators(study)
+    assert table is not None
+    console = Console(width=120, file=StringIO())
+    console.print(table)
+    rows = [
+        [cell.strip() for cell in line.strip().strip("│┃").replace("┃", "│").split("│")]
+        for line in console.file.getvalue().splitlines()  # pyright: ignore[reportAttributeAccessIssue]
+        if line.strip()[:1] in ("│", "┃")
+    ]
+    best = study.streams()["hedge"].comparators["best expert"]
+    assert rows[0] == [
+        "",
+        "loss",
+        "best expert",
+        "best expert of each client",
+        "mean of all experts",
+    ]
+    assert [row[0] for row in rows[1:]] == ["leader", "hedge"]
+    assert rows[2][2] == str(best)
+    # and a note that holds for both is said once
+    said = "this environment has experts that sleep, for which nothing is proven"
+    private = {"a": PhasedSelection(epsilon=9.0), "b": PhasedSelection(epsilon=8.0)}
+    lines = [line for line in str(run(game, private, seeds=2)).splitlines() if said in line]
+    assert len(lines) == 1
+    assert lines[0].startswith("a; b: note: ")
 
 
 def test_reproduce_prints_comparators(hedgerow: Command) -> None:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.audits.case import WHOLE
 from hedgerow.audits.cases.sparse_vector import cases
 from hedgerow.audits.registry import AUDITS
-from hedgerow.statement.audit import Audit, AuditedCase
+from hedgerow.records.build import choices_of
+from hedgerow.statement.audit import Audit, AuditedCase, audit_now, difference
 from hedgerow.statement.words import audit_words
 from support.command import Command
 from support.statements import Stated, refused
@@ -124,3 +126,24 @@ def test_a_failed_audit_is_loud_and_fails(made: Command, tmp_path: Path) -> None
         "**NOT EVERY VERDICT IS AS EXPECTED: worst transcript (violated, expected holds)." in page
     )
     assert "is not that of the run" in page
+
+
+def test_what_is_of_the_game_is_no_parameter_of_the_audit(
+    stated: Stated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Absent clients and clients alone are choices of the game: the algorithm is audited."""
+    audited: list[Any] = []
+    monkeypatch.setattr(
+        "hedgerow.statement.audit.audit_rows", lambda name, spec, progress: audited.append(spec)
+    )
+    monkeypatch.setattr(
+        "hedgerow.statement.audit.audit_document",
+        lambda name, spec, rows: asdict(Audit(name, choices_of(spec), "0" * 64, [])),
+    )
+    plain = stated("pure").algorithm
+    for more in ({"absent": True}, {"alone": True}):
+        algorithm = replace(plain, choices={**plain.choices, **more})
+        audit = audit_now(algorithm, lambda _: None)
+        assert audit is not None
+        assert audited.pop() == SparseVector(epsilon=0.5)
+        assert difference(audit, algorithm) is None

@@ -27,6 +27,7 @@ from hedgerow.studies.run import run_study
 from hedgerow.studies.storage.digest import write_digest
 from hedgerow.studies.storage.folder import write_study
 from support.command import STUDY, Command
+from support.paths import EXAMPLES
 
 
 @pytest.fixture(scope="module")
@@ -132,7 +133,7 @@ def test_no_number_or_word_of_a_certificate_can_change_unseen(results: Path, ste
         for key in path[:-1]:
             place = place[key]
         old = place[path[-1]]
-        if path[0] in ("losses", "data") or old is None or isinstance(old, bool | list | dict):
+        if path[0] == "data" or old is None or isinstance(old, bool | list | dict):
             continue
         place[path[-1]] = f"{old}!" if isinstance(old, str) else old + 1
         try:
@@ -238,14 +239,22 @@ def test_a_signature_says_who_wrote_a_run(
     answer = made("verify", "results", "--key", str(public))
     assert answer.out.startswith("ok: results, signed by the given key")
     assert made("verify", "results", "--key", str(other)).code == 1
+    # nobody's signature is replaced, and none is made that is not the expected one
+    for arguments, reason in (
+        (("--sign", str(forger)), "is signed by another key"),
+        (("--sign", str(forger), "--key", str(other)), "is signed by another key"),
+        (("--sign", str(mine), "--key", str(other)), "is not the private key of"),
+    ):
+        refused = made("verify", "results", *arguments)
+        assert refused.code == 2
+        assert reason in refused.err
+    assert made("verify", "results", "--sign", str(mine), "--key", str(public)).code == 0
     # an edited file with a new digest: the signature is that of another
     _edit(tmp_path / "results", lambda t: t.update(title="Edited"))
     refused = made("verify", "results", "--sign", str(forger))
     assert refused.code == 2
     assert "privacy.json has changed" in refused.err
     monkeypatch.setenv("HEDGEROW_KEY", str(forger))
-    from hedgerow.studies.storage.digest import write_digest
-
     write_digest(tmp_path / "results")
     assert made("verify", "results").code == 0
     answer = made("verify", "results", "--key", str(public))
@@ -254,6 +263,29 @@ def test_a_signature_says_who_wrote_a_run(
     # a signature of other files
     _edit(tmp_path / "results", lambda t: t.update(signature={"public_key": "00", "signature": ""}), "digest.json")  # fmt: skip
     assert "differs: the signature is wrong" in made("verify", "results").out
+
+
+def test_a_statement_says_who_signed_and_can_demand_it(made: Command, tmp_path: Path) -> None:
+    mine, public = _key(tmp_path, "mine")
+    _, other = _key(tmp_path, "other")
+    results = tmp_path / "results"
+    page = results / "statement" / "private" / "statement.md"
+    assert "results: not signed: anyone could have written it" in made("statement", "results").out
+    assert "not signed: anyone" in page.read_text()
+    covered = made("verify", "results").out
+    assert "statement/ is not covered; to be sure of it: hedgerow statement results" in covered
+    refused = made("statement", "results", "--key", str(public))
+    assert (refused.code, "not signed: a signature was expected" in refused.err) == (2, True)
+    write_digest(results, mine)
+    signed = made("statement", "results", "--key", str(public))
+    assert (signed.code, "the expected key" in signed.out) == (0, True)
+    assert ", the expected key. Budget ledger" in page.read_text()
+    assert "not checked" in made("statement", "results").out
+    assert json.loads(page.with_suffix(".json").read_text())["run"]["signer"] in signed.out
+    assert made("statement", "results", "--key", str(other)).code == 2
+    (results / "digest.json").unlink()
+    assert "has no digest.json" in made("statement", "results", "--key", str(public)).err
+    assert "not signed" in made("statement", "results").out
 
 
 def test_keys_of_another_kind_are_named(made: Command, tmp_path: Path) -> None:
@@ -290,6 +322,81 @@ def test_links_are_never_covered_by_a_digest(made: Command, tmp_path: Path) -> N
     assert made("statement", "results").code == 2
     with pytest.raises(InvalidValue, match="is a link"):
         write_digest(tmp_path / "results")
+
+
+def test_a_digest_that_is_a_link_is_no_digest(made: Command, tmp_path: Path) -> None:
+    file = tmp_path / "results" / "digest.json"
+    file.rename(tmp_path / "outside.json")
+    file.symlink_to(tmp_path / "outside.json")
+    answer = made("verify", "results")
+    assert (answer.code, "digest.json is a link" in answer.out) == (1, True)
+    assert made("statement", "results").code == 2
+
+
+RECORDED = """
+title = "Recorded"
+seeds = 3
+[environment]
+name = "recorded"
+path = "losses.csv"
+[[algorithms]]
+name = "uniform"
+"""
+
+
+def _one_seed(folder: Path) -> None:
+    """Say that one run was made on these data instead of three."""
+    config = folder / "config.toml"
+    config.write_text(config.read_text().replace("seeds = 3", "seeds = 1"))
+
+    def once(table: Any) -> None:
+        table["algorithms"][0]["runs"] = 1
+        for guarantee in table["algorithms"][0]["guarantees"]:
+            guarantee["total"] = None
+
+    _edit(folder, once)
+
+
+def _other_losses(folder: Path) -> None:
+    _edit(folder, lambda t: t["algorithms"][0].update(losses="0" * 64))
+
+
+def _other_losses_everywhere(folder: Path) -> None:
+    _other_losses(folder)
+    _edit(folder, lambda t: t["losses"].update(uniform="0" * 64), "summary.json")
+
+
+@pytest.fixture(scope="module")
+def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run on recorded losses, whose seeds and data count."""
+    folder = tmp_path_factory.mktemp("recorded")
+    shutil.copy(EXAMPLES / "recorded_losses.csv", folder / "losses.csv")
+    (folder / "study.toml").write_text(RECORDED)
+    (folder / "run").mkdir()
+    write_study(run_study(load(folder / "study.toml"), workers=1), folder / "run", Path("run"))
+    return folder / "run"
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (_one_seed, "has 3 seeds of 'uniform', but config.toml has 1"),
+        (_other_losses, "privacy.json and summary.json name other losses of 'uniform'"),
+        (_other_losses_everywhere, "losses is 0+, but the recorded choices give"),
+        (lambda f: _edit(f, lambda t: t["algorithms"][0].update(losses=None)), "losses is None"),
+        (lambda f: _edit(f, lambda t: t["noise"].update(words="entropy")), "noise was 'entropy'"),
+        (lambda f: (f / "results.parquet").unlink(), "Cannot read the run folder"),
+    ],
+)
+def test_seeds_and_losses_agree_with_the_results(
+    recorded: Path, tmp_path: Path, change: Callable[[Path], object], reason: str
+) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(recorded, folder)
+    check_certificates(read_record(folder), folder)
+    change(folder)
+    with pytest.raises(InvalidValue, match=reason):
+        check_certificates(read_record(folder), folder)
 
 
 def test_an_algorithm_cannot_be_left_out_of_the_record(made: Command, tmp_path: Path) -> None:

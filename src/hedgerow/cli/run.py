@@ -159,18 +159,13 @@ def _tagged(config: StudyConfig, tags: list[str] | None) -> StudyConfig:
 def _print(study: Study) -> None:
     """Print regrets, notes, comparators and guarantees."""
     OUT.print(summary(study))
-    for line in study.together_words():
+    for line in (*study.together_words(), *study.note_lines()):
         print_indented(line, indent=0)
-    for label, lines in study.notes().items():
-        for note in lines:
-            print_indented(f"{label}: note: {note}", indent=0)
-    for note in study.data_notes():
-        print_indented(f"note: {note}", indent=0)
     beside = comparators(study)
     if beside is not None:
         OUT.print(beside)
     for labels, lines in guarantees(study):
-        print_indented(f"{', '.join(labels)}:", indent=0)
+        print_indented(f"{'; '.join(labels)}:", indent=0)
         for line in lines:
             print_indented(line)
     meaning = explained(

@@ -15,7 +15,7 @@ from hedgerow.records.schema import AlgorithmRecord
 from hedgerow.statement.audit import Audit, audit_now, difference, read_audit
 from hedgerow.statement.details import read_details
 from hedgerow.statement.files import check_out, document, rendered, write
-from hedgerow.statement.statement import Statement, chosen, folder_names
+from hedgerow.statement.statement import Signature, Statement, chosen, folder_names
 from hedgerow.statement.words import audit_words, is_loud, plain_words
 from hedgerow.studies.rebuild import check_certificates
 from hedgerow.studies.storage import digest
@@ -50,6 +50,14 @@ def statement(
             help="State the result of `hedgerow audit NAME --json > FILE.json`.",
         ),
     ] = None,
+    key: Annotated[
+        Path | None,
+        typer.Option(
+            "--key",
+            metavar="PUBLIC.pem",
+            help="The Ed25519 public key that must have signed the run.",
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option("--out", help="Folder for the statements. Default: RUN/statement."),
@@ -65,9 +73,9 @@ def statement(
     Example: hedgerow statement runs/my-study --details examples/statement_details.toml
 
     Everything is taken from the run folder as it was written. The certificate is computed again
-    from the recorded choices, and a folder in which it differs is refused. Existing statements are
-    replaced; a folder with other files is never written to. Exit code 1: an audit has an
-    unexpected verdict.
+    from the recorded choices, and a folder in which it differs is refused. Only a signature shows
+    who wrote a run: give --key. Existing statements are replaced; a folder with other files is
+    never written to. Exit code 1: an audit has an unexpected verdict.
     """
     prepare(plugin)
     place = run / "statement" if out is None else out
@@ -76,9 +84,11 @@ def statement(
     algorithms = chosen(record, algorithm)
     check_out(place)
     check_certificates(record, run)
-    _check_digest(run)
+    signature = _signature(run, key)
     audits = _audits(algorithms, audit, audit_file)
-    statements = {a.label: Statement(record, a, added, audits[a.label], today) for a in algorithms}
+    statements = {
+        a.label: Statement(record, a, added, audits[a.label], today, signature) for a in algorithms
+    }
     names = folder_names(record)
     write({names[label]: rendered(stated) for label, stated in statements.items()}, place)
     failed = any(found is not None and not found.passed for found in audits.values())
@@ -98,6 +108,7 @@ def statement(
         for text in plain_words(stated):
             print_indented(text, style="red" if is_loud(text) else None)
         print_indented(f"audit: {audit_words(stated)}")
+    OUT.print(f"{run}: {signature.words}", markup=False, soft_wrap=True)
     if added.open:
         OUT.print(
             f"Open, to be filled in with --details FILE.toml: {', '.join(added.open)}", markup=False
@@ -105,16 +116,19 @@ def statement(
     return 1 if failed else 0
 
 
-def _check_digest(run: Path) -> None:
-    """Refuse a run whose files have changed since they were written."""
-    if not (run / digest.FILE).is_file():
-        return  # its certificates are checked nevertheless
-    found = digest.verify(run)
+def _signature(run: Path, key: Path | None) -> Signature:
+    """Who signed a run; refuse one whose files have changed, or that the key has not signed."""
+    if key is None and not (run / digest.FILE).is_file():
+        return Signature()
+    found = digest.verify(run, key)
+    if found.known is False:
+        raise InvalidValue(f"{run} is {found.words()}. Ask for the run with the right signature.")
     if found.differences:
         raise InvalidValue(
             f"{run} is not as it was written: {'; '.join(found.differences)}. "
             f"`hedgerow verify {run}` shows more."
         )
+    return Signature(found.signer, found.known is True)
 
 
 def _audits(

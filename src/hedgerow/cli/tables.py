@@ -73,13 +73,27 @@ def summary(study: Study) -> Table:
 def comparators(study: Study) -> Table | None:
     """The losses or gains of algorithms and comparators, with one column for each stream.
 
-    None if there are no comparators.
+    If every algorithm has a stream of its own, each has a row with the comparators beside it. None
+    if there are no comparators.
     """
     streams = study.streams()
     games = [study.config.environment_of(entry).setting for entry in study.config.algorithms]
     gains = all(isinstance(setting.family, Gains) for setting in games)
     alone = all(setting.players == 1 for setting in games)  # its own best expert is the best one
     unit = "gain" if gains else "loss"
+    if len(streams) > 1 and all(len(stream.algorithms) == 1 for stream in streams.values()):
+        shown = dict.fromkeys(
+            name
+            for stream in streams.values()
+            for name in stream.comparators
+            if not (alone and name == OWN_BEST)
+        )
+        table = new_table([""], [unit, *shown], title="comparators")
+        for stream in streams.values():
+            ((label, own),) = stream.algorithms.items()
+            beside = (_cell(stream.comparators.get(name), gains) for name in shown)
+            table.add_row(Text(one_line(label)), _cell(own, gains), *beside)
+        return table if shown else None
     table = new_table(
         [""], [f"{unit} ({name})" if name else unit for name in streams], title="comparators"
     )

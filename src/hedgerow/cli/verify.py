@@ -11,7 +11,8 @@ from hedgerow.cli.options import Debug, Json, Plugins, prepare
 from hedgerow.cli.output import OUT, print_json
 from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.studies.rebuild import check_certificates
-from hedgerow.studies.storage.digest import Verdict, write_digest
+from hedgerow.studies.storage.digest import Verdict, not_covered
+from hedgerow.studies.storage.digest import sign as sign_digest
 from hedgerow.studies.storage.digest import verify as verify_digest
 from hedgerow.studies.storage.finished import finished_record
 
@@ -30,7 +31,9 @@ def verify(
     sign: Annotated[
         Path | None,
         typer.Option(
-            "--sign", metavar="PRIVATE.pem", help="Sign the run with this Ed25519 key, if it is ok."
+            "--sign",
+            metavar="PRIVATE.pem",
+            help="Sign the run with this Ed25519 key, if it is ok and nobody else has signed it.",
         ),
     ] = None,
     json: Json = False,
@@ -58,7 +61,7 @@ def verify(
     if sign is not None:
         if differences:
             raise InvalidValue(f"{run} is not signed: {differences[0]}.")
-        write_digest(run, sign)
+        sign_digest(run, sign, key)
         found = verify_digest(run, key)
     ok = found.ok and not differences
     if json:
@@ -68,6 +71,12 @@ def verify(
         OUT.print(f"differs: {line}", markup=False, soft_wrap=True)
     OUT.print(f"{'ok' if ok else 'not ok'}: {run}, {found.words()}", markup=False, soft_wrap=True)
     OUT.print(f"sha256 {found.sha256}", markup=False, soft_wrap=True)
+    for name in not_covered(run):
+        OUT.print(
+            f"{name}/ is not covered; to be sure of it: hedgerow {name} {run}",
+            markup=False,
+            soft_wrap=True,
+        )
     return 0 if ok else 1
 
 
@@ -79,4 +88,5 @@ def _document(run: Path, found: Verdict, differences: list[str], ok: bool) -> di
         "sha256": found.sha256,
         "signer": found.signer,
         "signer_known": found.known,
+        "not_covered": not_covered(run),
     }

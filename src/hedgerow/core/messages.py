@@ -118,7 +118,7 @@ def _plan(kind: type[Any], found: tuple[tuple[str, Any, tuple[int, ...]], ...]) 
         tag = mark + little.str
         form = _form(forms, tag, len(shape), f"{name}.{field}", stacked=True)
         header.append((field, tag, shape))
-        placed.append(_Placed(field, mark, little, shape, form.values))
+        placed.append(_placed(field, tag, shape, form, name))
     head = _header(name, header)
     if len(head) > LONGEST_HEADER:
         raise InvalidMessage(f"{name} has too many fields to be sent.")
@@ -220,13 +220,18 @@ def _read_header(kind: type[Any], head: bytes, stacked: bool) -> tuple[_Placed, 
         raise InvalidMessage(f"The header of this {name} message is not as it is written here.")
     return tuple(
         _placed(
-            field, tag, shape, _form(forms, tag, len(shape), f"{name}.{field}", stacked=stacked)
+            field,
+            tag,
+            shape,
+            _form(forms, tag, len(shape), f"{name}.{field}", stacked=stacked),
+            name,
         )
         for (field, tag, shape), (_, forms) in zip(sent, expected, strict=True)
     )
 
 
-def _placed(field: str, tag: str, shape: tuple[int, ...], form: Form) -> _Placed:
+def _placed(field: str, tag: str, shape: tuple[int, ...], form: Form, owner: str) -> _Placed:
+    """Where a field is on the wire; refuse what has no place there, on both sides."""
     mark = tag[:1] if tag[:1] in ("=", "+", "~") else ""
     plain = tag.removeprefix(mark)
     if (
@@ -238,7 +243,9 @@ def _placed(field: str, tag: str, shape: tuple[int, ...], form: Form) -> _Placed
         or not all(0 <= n < LONGEST_AXIS for n in shape)
     ):
         got = f"{tag[:40]} of shape {str(shape)[:80]}"
-        raise InvalidMessage(f"Expected {field} to be numeric, got {got}.")
+        raise InvalidMessage(
+            f"Expected {owner}.{field} to be numeric, of at most 64 bits, got {got}."
+        )
     return _Placed(field, mark, np.dtype(plain), shape, form.values)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
@@ -50,14 +51,26 @@ def numbers(what: str, values: object) -> Array:
 
     Masked values, complex numbers and texts are refused.
     """
-    try:
-        given = np.asarray(values)
-        hidden = isinstance(values, np.ma.MaskedArray) and bool(np.ma.getmaskarray(values).any())
-        if hidden or given.dtype.kind not in "biufO":
-            raise TypeError
-        return np.array(given, np.float64)
-    except (TypeError, ValueError, OverflowError):
-        raise InvalidValue(f"Expected {what} of plain numbers, with none masked.") from None
+    found = None
+    if not masked(values):
+        with suppress(TypeError, ValueError, OverflowError):
+            given = np.asarray(values)
+            found = np.array(given, np.float64) if given.dtype.kind in "biufO" else None
+    if found is None:  # raised here, the error does not carry the one that shows a value
+        raise InvalidValue(f"Expected {what} of plain numbers, with none masked.")
+    return found
+
+
+def masked(values: object) -> bool:
+    """Whether a value is masked, also in an array inside a list: numpy would show it there."""
+    if isinstance(values, np.ma.MaskedArray):
+        return bool(np.ma.getmaskarray(values).any())
+    if not isinstance(values, list | tuple):
+        return False
+    deeper = (list, tuple, np.ma.MaskedArray)
+    return any(issubclass(kind, deeper) for kind in set(map(type, values))) and any(
+        map(masked, values)
+    )
 
 
 def check_budget(epsilon: float, delta: float = 0.0) -> None:

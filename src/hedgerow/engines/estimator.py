@@ -16,7 +16,7 @@ import numpy as np
 from hedgerow.core.certificate import Certificate
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import AlgorithmSpec
-from hedgerow.engines.learner import made_with
+from hedgerow.engines.learner import Learner, made_with
 from hedgerow.environments.recorded.forecasts import Loss, forecast_losses, is_missing
 from hedgerow.privacy.secure import SecureNoise
 
@@ -104,6 +104,11 @@ class ExpertEstimator:
     def set_params(self, **params: Any) -> ExpertEstimator:
         """Change parameters; they count from the next `fit`."""
         known = self.get_params()
+        if params and self.source is not None and hasattr(self, "learner_"):
+            raise InvalidValue(
+                "A private estimator keeps its parameters once its game has begun. "
+                "Make a new estimator."
+            )
         for name, value in params.items():
             if name not in known:
                 raise InvalidValue(f"Unknown parameter {name!r}; valid: {', '.join(known)}.")
@@ -120,13 +125,21 @@ class ExpertEstimator:
 
     def fit(self, rows: Any, y: Any) -> ExpertEstimator:
         """Start a new game and play it on these rows."""
-        if self.source is not None and hasattr(self, "learner_"):
+        if self.source is not None and hasattr(self, "learner_") and self.learner_.round:
             raise InvalidValue(
                 "A private estimator has learned already: another game could release the same "
                 "records again. Use partial_fit for further rounds, or a new estimator."
             )
-        self._start()
+        if self.source is None:
+            self._start()
         return self.partial_fit(rows, y)
+
+    @property
+    def learner(self) -> Learner:
+        """The learner that chooses: for `hr.record_deployment` and `status()`. Do not play it."""
+        if not hasattr(self, "learner_"):
+            self._start()
+        return self.learner_
 
     def _start(self) -> None:
         self.learner_ = made_with(
@@ -141,8 +154,7 @@ class ExpertEstimator:
 
     def partial_fit(self, rows: Any, y: Any) -> ExpertEstimator:
         """Play further rounds: rows of one round after the other, one for each client."""
-        if not hasattr(self, "learner_"):
-            self._start()
+        learner = self.learner
         predictions, targets = self._predictions(rows), np.asarray(y)
         if len(targets) != len(predictions) or len(targets) % self.clients:
             raise InvalidValue(
@@ -168,8 +180,8 @@ class ExpertEstimator:
         losses[~known] = 0.0
         for first in range(0, len(losses), self.clients):
             part = slice(first, first + self.clients)
-            self.learner_.predict()
-            self.learner_.observe(losses[part], None if known[part].all() else known[part])
+            learner.predict()
+            learner.observe(losses[part], None if known[part].all() else known[part])
         return self
 
     def predict(self, rows: Any) -> np.ndarray:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from hedgerow.algorithms.shared.following import first_awake
 from hedgerow.core.block import Side
 from hedgerow.core.certificate import Certificate, with_exact_noise
 from hedgerow.core.environment import Feature, Traits
@@ -19,7 +20,7 @@ from hedgerow.core.noise import NoiseSource, SeededNoise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, RunState
 from hedgerow.core.setting import LOSSES, Setting
 from hedgerow.core.turn import Turn
-from hedgerow.core.validate import numbers
+from hedgerow.core.validate import masked, numbers
 from hedgerow.engines.loop import Engine
 from hedgerow.engines.status import Status
 from hedgerow.privacy.secure import SecureNoise
@@ -36,8 +37,10 @@ class _Position:
     run: RunState
     play: np.ndarray | None = None  # the last play
     side: Side | None = None
+    awake: np.ndarray | None = None  # the experts that could be followed; None: all
     exchanges: int = 0
     played: bool = False  # whether the round is played, and its records are still to come
+    last: np.ndarray | None = None  # the last play of the game, once it is over
 
 
 class Learner:
@@ -59,6 +62,9 @@ class Learner:
     absent
         Whether clients may be absent in some rounds. Then `observe` takes `present`, and the
         certificate says that presence is public.
+    sleeping
+        Whether experts may sleep in some rounds, for example because a forecast is missing. Then
+        `predict` takes `awake`, and the certificate says that this is public.
     seed
         The seed of the noise; the same seed gives the same plays.
 
@@ -83,11 +89,12 @@ class Learner:
         deciders: int | None = None,
         family: Family = LOSSES,
         absent: bool = False,
+        sleeping: bool = False,
         seed: int = 0,
     ) -> None:
         setting = Setting(clients, experts, horizon, deciders, family)
-        built = _in_public(algorithm.build(setting), absent)
-        self._begin(algorithm, built, SeededNoise(seed), absent)
+        built = _in_public(algorithm.build(setting), absent, sleeping)
+        self._begin(algorithm, built, SeededNoise(seed), absent, sleeping)
 
     @classmethod
     def private(
@@ -100,6 +107,7 @@ class Learner:
         deciders: int | None = None,
         family: Family = LOSSES,
         absent: bool = False,
+        sleeping: bool = False,
         source: SecureNoise,
     ) -> Learner:
         """Return a learner for real data: exact noise from the operating system's entropy.
@@ -116,15 +124,20 @@ class Learner:
         """
         learner = cls.__new__(cls)
         setting = Setting(clients, experts, horizon, deciders, family)
-        built = private_algorithm(algorithm, setting, absent)
-        learner._begin(algorithm, built, require_secure(source), absent)
+        built = private_algorithm(algorithm, setting, absent, sleeping)
+        learner._begin(algorithm, built, require_secure(source), absent, sleeping)
         return learner
 
     def _begin(
-        self, spec: AlgorithmSpec, algorithm: Algorithm, source: NoiseSource, absent: bool
+        self,
+        spec: AlgorithmSpec,
+        algorithm: Algorithm,
+        source: NoiseSource,
+        absent: bool,
+        sleeping: bool,
     ) -> None:
         self._spec = spec
-        self._absent = absent
+        self._absent, self._sleeping = absent, sleeping
         self._engine = Engine.vectorised(algorithm, source, fused=False)
         self._at = _Position(self._engine.start())
         self._width: int | None = None
@@ -144,6 +157,11 @@ class Learner:
     def absent(self) -> bool:
         """Whether clients may be absent."""
         return self._absent
+
+    @property
+    def sleeping(self) -> bool:
+        """Whether experts may sleep."""
+        return self._sleeping
 
     @property
     def spec(self) -> AlgorithmSpec:
@@ -188,7 +206,9 @@ class Learner:
         at, algorithm = self._at, self.algorithm  # one read: a consistent picture
         stated = [g.curve.stated() for g in algorithm.certificate.guarantees if g.protects]
         left = algorithm.switches_left
-        horizon = algorithm.setting.horizon
+        horizon, wait = algorithm.setting.horizon, at.run.remaining
+        if wait is not None and horizon is not None and at.run.round + wait >= horizon:
+            wait = None  # the game is over before
         return Status(
             algorithm=algorithm.name,
             private=self._private,
@@ -196,7 +216,7 @@ class Learner:
             horizon=horizon,
             over=horizon is not None and at.run.round >= horizon,
             exchanges=at.exchanges,
-            next_exchange=at.run.remaining,
+            next_exchange=wait,
             switches_left=None if left is None else left(at.run.server),
             epsilon=max((epsilon for epsilon, _ in stated), default=None),
             delta=max((delta for _, delta in stated), default=None),
@@ -217,20 +237,28 @@ class Learner:
         return f"<Learner of {self._spec!r}, {size}, {source}, after round {self.round}{over}>"
 
     def predict(
-        self, side: npt.ArrayLike | None = None, reporting: npt.ArrayLike | None = None
+        self,
+        side: npt.ArrayLike | None = None,
+        reporting: npt.ArrayLike | None = None,
+        awake: npt.ArrayLike | None = None,
     ) -> np.ndarray:
         """Return the play of each player in this round; repeat calls give the same.
 
         A play is the number of an expert, or a point. After the horizon it is the last play of the
         game, and a warning says so once. `side` (clients, k) and `reporting` (clients,) are what is
-        public about the clients in this round, for algorithms that use it.
+        public about the clients in this round, for algorithms that use it. `awake` (clients,
+        experts) marks the experts that each client may follow in this round, for a learner with
+        `sleeping=True`; a client for which all sleep must be absent. None: all are awake.
         """
         with self._turn.take():
             self._check_process()
-            public = self._public(side, reporting)
+            public, choice = self._public(side, reporting), self._choice(awake)
             if not self._at.played:
-                self._at = self._frozen(public) if self.over else self._next(public)
-            elif public is not None and not _equal(public, self._at.side):
+                go_on = self._frozen if self.over else self._next
+                self._at = go_on(public, choice)
+            elif (public is not None and not _equal(public, self._at.side)) or (
+                choice is not None and not np.array_equal(choice, _all_or(self._at.awake, choice))
+            ):
                 raise InvalidValue(
                     "This round is already played with other public information. Call observe()."
                 )
@@ -257,6 +285,23 @@ class Learner:
             )
         return Side(values, mask) if found else None
 
+    def _choice(self, awake: npt.ArrayLike | None) -> np.ndarray | None:
+        """Return which experts are awake, if sleep was declared."""
+        if awake is None:
+            return None
+        if not self._sleeping:
+            raise InvalidValue(
+                "This learner was made for experts that never sleep, and so was its certificate. "
+                "Make it with sleeping=True."
+            )
+        mask, shape = np.array(awake), (self._clients, self.algorithm.setting.experts)
+        if masked(awake) or mask.shape != shape or mask.dtype != np.bool_:
+            raise InvalidValue(
+                f"Expected awake to be True or False for {shape} (clients, experts), got "
+                f"{mask.dtype} of shape {mask.shape}."
+            )
+        return mask
+
     @property
     def _private(self) -> bool:
         return isinstance(self.source, SecureNoise)
@@ -269,12 +314,12 @@ class Learner:
     def _clients(self) -> int:
         return self.algorithm.setting.clients
 
-    def _next(self, side: Side | None) -> _Position:
+    def _next(self, side: Side | None, awake: np.ndarray | None) -> _Position:
         ready, made = self._engine.exchange(self._at.run, [])
-        play, run = self._engine.play(ready, Context(ready.round, side=side))
-        return _Position(run, play, side, self._at.exchanges + made, played=True)
+        play, run = self._engine.play(ready, Context(ready.round, _offered(awake), side))
+        return _Position(run, play, side, awake, self._at.exchanges + made, played=True)
 
-    def _frozen(self, side: Side | None) -> _Position:
+    def _frozen(self, side: Side | None, awake: np.ndarray | None) -> _Position:
         if not self._warned:
             self._warned = True
             warnings.warn(
@@ -282,15 +327,18 @@ class Learner:
                 "It repeats its last plays, learns nothing more and spends no more privacy.",
                 stacklevel=3,
             )
-        assert self._at.play is not None, "a horizon is at least one round"
-        return replace(self._at, side=side, played=True)
+        last = self._at.play if self._at.last is None else self._at.last
+        assert last is not None, "a horizon is at least one round"
+        play = last if awake is None else first_awake(last, _offered(awake))
+        return replace(self._at, play=play, side=side, awake=awake, played=True, last=last)
 
     def observe(self, losses: npt.ArrayLike, present: npt.ArrayLike | None = None) -> None:
         """Take the losses (clients, experts) of all experts at all clients, after `predict`.
 
         In other games it takes the record of each client. After the horizon it is ignored.
         `present` (clients,) marks the clients that had a case in this round, for a learner with
-        `absent=True`; the rows of the others are not read and may be NaN. None: all had one.
+        `absent=True`; the rows of the others are not read and may be NaN. None: all had one. Losses
+        of experts that slept (`predict`) are not read, either.
         """
         given = self._records(numbers("records", losses))
         here = None if present is None else self._present(present)
@@ -330,7 +378,7 @@ class Learner:
                 "This learner was made for clients that are always present, and so was its "
                 "certificate. Make it with absent=True."
             )
-        if mask.shape != (self._clients,) or mask.dtype != np.bool_:
+        if masked(given) or mask.shape != (self._clients,) or mask.dtype != np.bool_:
             raise InvalidValue(
                 f"Expected present to be {self._clients} times True or False, got {mask.dtype} of "
                 f"shape {mask.shape}."
@@ -346,8 +394,17 @@ class Learner:
         shown.
         """
         family, private = self.algorithm.setting.family, self._private
+        awake = self._at.awake
         if present is not None:
             given = np.where(present[:, None], given, 0.0)
+        if awake is not None:
+            stuck = ~awake.any(axis=-1) & (True if present is None else present)
+            if stuck.any():
+                raise InvalidValue(
+                    f"No expert was awake for client {int(stuck.argmax())} in this round. "
+                    "Mark it as absent (present), or let an expert be awake."
+                )
+            given = np.where(awake, given, 0.0)
         if private and family == LOSSES:
             _check_without_values(given)
         records = round_to_lattice(given) if family.linear else given
@@ -371,15 +428,19 @@ class Learner:
                     "Clip records with family.clip."
                 ) from None
             raise error
-        return records
+        if awake is None or self._at.play is None:
+            return records
+        # a sleeping expert is charged what the client pays (`proofs/masks.md#sleeping-experts`)
+        return np.where(awake, records, np.take_along_axis(records, self._at.play[:, None], -1))
 
 
-def _in_public(algorithm: Algorithm, absent: bool) -> Algorithm:
-    """The algorithm in a game whose public facts it may be given; clients may be absent."""
-    gone = frozenset({Feature.ABSENT_CLIENTS} if absent else ())
+def _in_public(algorithm: Algorithm, absent: bool, sleeping: bool) -> Algorithm:
+    """The algorithm in a game whose public facts it may be given; clients, experts may be gone."""
+    chosen = {Feature.ABSENT_CLIENTS: absent, Feature.SLEEPING_EXPERTS: sleeping}
+    gone = frozenset(feature for feature, may in chosen.items() if may)
     Traits(features=gone).require_support(algorithm.name, algorithm.supports)
-    if absent and algorithm.setting.deciders is not None:
-        raise Unsupported("Clients can be absent only where the clients play.")
+    if gone and algorithm.setting.deciders is not None:
+        raise Unsupported("Clients can be absent, and experts sleep, only where the clients play.")
     return algorithm.in_game(Traits(features=algorithm.supports & PUBLIC_FEATURES | gone))
 
 
@@ -392,13 +453,25 @@ def made_with(
     return Learner.private(algorithm, **game, source=source)
 
 
-def private_algorithm(spec: AlgorithmSpec, setting: Setting, absent: bool = False) -> Algorithm:
+def private_algorithm(
+    spec: AlgorithmSpec, setting: Setting, absent: bool = False, sleeping: bool = False
+) -> Algorithm:
     """The algorithm of a deployment: certified for exact noise, or refused."""
     built = spec.build(setting)
     if not any(guarantee.protects for guarantee in built.certificate.guarantees):
         raise InvalidValue(f"{built.name} protects nobody. Choose an algorithm with a guarantee.")
     built.require_exact_noise(spec.traits.exact)
-    return _in_public(replace(built, certificate=with_exact_noise(built.certificate)), absent)
+    exact = replace(built, certificate=with_exact_noise(built.certificate))
+    return _in_public(exact, absent, sleeping)
+
+
+def _offered(awake: np.ndarray | None) -> np.ndarray | None:
+    """The experts that may be chosen; a client for which all sleep is absent and may choose any."""
+    return None if awake is None else awake | ~awake.any(axis=-1, keepdims=True)
+
+
+def _all_or(awake: np.ndarray | None, like: np.ndarray) -> np.ndarray:
+    return np.ones_like(like) if awake is None else awake
 
 
 def _equal(one: Side, other: Side | None) -> bool:

@@ -15,7 +15,7 @@ from hedgerow.core.certificate import Certificate
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.turn import Turn
-from hedgerow.engines.learner import made_with
+from hedgerow.engines.learner import Learner, made_with
 from hedgerow.environments.recorded.forecasts import Loss, forecast_losses
 from hedgerow.privacy.secure import SecureNoise
 
@@ -106,6 +106,11 @@ class StreamExperts:
                 "Private experts cannot be copied or saved: a copy could count a case again."
             )
         return super().__reduce_ex__(protocol)
+
+    @property
+    def learner(self) -> Learner:
+        """The learner that chooses: for `hr.record_deployment` and `status()`. Do not play it."""
+        return self._learner
 
     @property
     def round(self) -> int:

@@ -18,6 +18,12 @@ from hedgerow.version import __version__
 FILE = "privacy.json"
 FORMAT = "hedgerow privacy record 5"
 STAMP = "simulation: not private"
+OF_THE_GAME = (
+    "name",
+    "alone",
+    "absent",
+    "sleeping",
+)  # choices that are not parameters of the algorithm
 
 
 @dataclass(frozen=True)
@@ -255,6 +261,11 @@ class RunRecord:
             ):
                 rule = "for real data, under ENTROPY and not under IDEAL_REALS"
                 raise InvalidValue(f"Expected secure noise only {rule}. This record is different.")
+
+
+def spec_choices(record: AlgorithmRecord) -> dict[str, Any]:
+    """The chosen parameters of the algorithm itself: without its name and what is of the game."""
+    return {key: value for key, value in record.choices.items() if key not in OF_THE_GAME}
 
 
 def to_json(record: RunRecord | AlgorithmRecord) -> dict[str, Any]:

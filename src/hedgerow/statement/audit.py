@@ -17,7 +17,7 @@ from hedgerow.audits.case import WHOLE
 from hedgerow.audits.registry import AUDITS
 from hedgerow.audits.runner import audit_document, audit_rows
 from hedgerow.core.errors import InvalidValue
-from hedgerow.records.schema import AlgorithmRecord
+from hedgerow.records.schema import AlgorithmRecord, spec_choices
 from hedgerow.studies.config import typed
 
 Progress = Callable[[str], None]
@@ -70,17 +70,12 @@ class Audit:
         return all(row.passed for row in self.rows)
 
 
-def choices_of(algorithm: AlgorithmRecord) -> dict[str, Any]:
-    """The parameters that the user chose, without the algorithm's name."""
-    return {key: value for key, value in algorithm.choices.items() if key != "name"}
-
-
 def audit_now(algorithm: AlgorithmRecord, progress: Progress) -> Audit | None:
     """Attack the algorithm with the parameters of the run; None if it has no audit cases."""
     name = str(algorithm.choices["name"])
     if name not in AUDITS:
         return None
-    spec = typed(ALGORITHMS[name], choices_of(algorithm), name)
+    spec = typed(ALGORITHMS[name], spec_choices(algorithm), name)
     return TypeAdapter(Audit).validate_python(
         audit_document(name, spec, audit_rows(name, spec, progress))
     )
@@ -110,7 +105,7 @@ def read_audit(path: Path) -> Audit:
 
 def difference(audit: Audit, algorithm: AlgorithmRecord) -> str | None:
     """Why an audit is not of this algorithm with these parameters; None if it is."""
-    ran = {"algorithm": algorithm.choices["name"], **choices_of(algorithm)}
+    ran = {"algorithm": algorithm.choices["name"], **spec_choices(algorithm)}
     seen = {"algorithm": audit.algorithm, **audit.choices}
     for key in dict.fromkeys((*ran, *seen)):
         if ran.get(key) != seen.get(key):

@@ -149,6 +149,7 @@ def document(statement: Statement) -> dict[str, Any]:
             "title": run.title,
             "written": run.written,
             "played": run.played,
+            "signer": statement.signature.signer,
         },
         **asdict(statement.algorithm),
         "person": persons,

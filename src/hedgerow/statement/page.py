@@ -9,7 +9,6 @@ from typing import Any
 from hedgerow.core.rounding import rounded_up
 from hedgerow.records.schema import CurveRecord, Total
 from hedgerow.statement import words
-from hedgerow.statement.audit import choices_of
 from hedgerow.statement.details import OPEN
 from hedgerow.statement.exposure import SHOWN_ALARMS, exposure
 from hedgerow.statement.statement import Statement
@@ -301,7 +300,7 @@ def _choices(statement: Statement, choices: Mapping[str, Any], name: str) -> str
 def _parameters(statement: Statement) -> tuple[Block, ...]:
     algorithm = statement.algorithm
     name = str(algorithm.choices["name"])
-    choices = choices_of(algorithm)
+    choices = {key: value for key, value in algorithm.choices.items() if key != "name"}
     derived = {
         key: value
         for key, value in algorithm.parameters.items()
@@ -339,7 +338,7 @@ def _provenance(statement: Statement) -> Bullets:
             + (f" Floating point: {floats}." if floats else ""),
             f"Versions: {versions}.",
             f"Code: {words.code_words(statement)}.",
-            f"Run folder: {run.run}, written {run.written}. "
+            f"Run folder: {run.run}, written {run.written}, {statement.signature.words}. "
             "Budget ledger: none is kept for this run.",
         )
     )

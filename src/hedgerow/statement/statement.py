@@ -32,6 +32,21 @@ def largest(points: Iterable[Point]) -> Quote | None:
 
 
 @dataclass(frozen=True)
+class Signature:
+    """The public key that signed the run, None if nobody did; whether it is the expected one."""
+
+    signer: str | None = None
+    checked: bool = False
+
+    @property
+    def words(self) -> str:
+        """Who signed."""
+        if self.signer is None:
+            return "not signed: anyone could have written it"
+        return f"signed by {self.signer}, {'the expected key' if self.checked else 'not checked'}"
+
+
+@dataclass(frozen=True)
 class Statement:
     """Everything a statement says; renderers decide how. `audit` is None without an audit."""
 
@@ -40,6 +55,7 @@ class Statement:
     details: Details
     audit: Audit | None
     written: date
+    signature: Signature = Signature()
 
     def __post_init__(self) -> None:
         spread, clients = self.details.clients_per_person, self.algorithm.clients

@@ -26,7 +26,7 @@ def deployment_record(learner: Learner, title: str, folder: Path = Path()) -> Ru
     expect(bool(title.strip()), "title", title, "to say what is deployed")
     noise = secure_noise(learner.source)
     name = ALGORITHMS.name_of(learner.spec)
-    gaps = {"absent": True} if learner.absent else {}
+    gaps = {name: True for name in ("absent", "sleeping") if getattr(learner, name)}
     return RunRecord(
         format=FORMAT,
         title=title,

@@ -21,10 +21,11 @@ from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.setting import LOSSES, Setting
 from hedgerow.engines.learner import private_algorithm
 from hedgerow.records.build import algorithm_record
-from hedgerow.records.provenance import PACKAGE, hash_of
-from hedgerow.records.schema import AlgorithmRecord, RunRecord
+from hedgerow.records.provenance import PACKAGE, hash_of, seeded_noise
+from hedgerow.records.schema import AlgorithmRecord, RunRecord, spec_choices
 from hedgerow.studies.config import StudyConfig, from_table, to_table, typed
-from hedgerow.studies.storage.folder import draws_afresh
+from hedgerow.studies.storage.finished import read_run
+from hedgerow.studies.storage.folder import draws_afresh, whole_losses
 
 SAME = 1e-9  # other versions of libraries may round differently
 FAMILIES = {
@@ -57,6 +58,7 @@ def check_certificates(run: RunRecord, folder: Path) -> None:
                 f"{folder / 'privacy.json'} has the algorithms {', '.join(labels[1])}, but "
                 f"config.toml has {', '.join(labels[0])}. {_advice(run)}"
             )
+        _check_seeds(run, folder, config)
     for recorded in run.algorithms:
         again = _deployed(recorded) if config is None else _studied(recorded, config)
         found = first_difference(_compared(recorded), _compared(again))
@@ -68,15 +70,41 @@ def check_certificates(run: RunRecord, folder: Path) -> None:
             )
 
 
+def _check_seeds(run: RunRecord, folder: Path, config: StudyConfig) -> None:
+    """Raise if the results have other labels, seeds or losses than the study and its record."""
+    finished = read_run(folder)
+    seeds = range(config.first_seed, config.first_seed + config.seeds)
+    for recorded in run.algorithms:
+        found, label = sorted(finished.regrets.get(recorded.label, ())), recorded.label
+        if found != list(seeds):
+            raise InvalidValue(
+                f"{folder / 'results.parquet'} has {len(found)} seeds of {label!r}, but "
+                f"config.toml has {len(seeds)}, from {seeds[0]} on. {_advice(run)}"
+            )
+        if recorded.losses not in (None, finished.losses.get(label)):
+            raise InvalidValue(
+                f"{folder / 'privacy.json'} and summary.json name other losses of {label!r}. "
+                f"{_advice(run)}"
+            )
+    noise = seeded_noise(config.first_seed, config.seeds)
+    if not run.noise.secure and run.noise != noise:
+        raise InvalidValue(
+            f"{folder / 'privacy.json'} says that the noise was {run.noise.words!r}, but "
+            f"config.toml gives {noise.words!r}. {_advice(run)}"
+        )
+
+
 def _advice(run: RunRecord) -> str:
     if hash_of(PACKAGE)[0] != run.code.sha256:
         return "Other code wrote the run: use that version, or run it again."
+    if any(algorithm.data == "recorded" for algorithm in run.algorithms):
+        return "The file, or the data, were changed. Run it again."
     return "The file was changed. Run it again."
 
 
 def _compared(record: AlgorithmRecord) -> dict[str, Any]:
-    """What must agree; guarantees and mechanisms by name. The data themselves are not compared."""
-    table = {key: value for key, value in asdict(record).items() if key != "losses"}
+    """What must agree; guarantees and mechanisms by name."""
+    table = asdict(record)
     table["guarantees"] = _by_name(table["guarantees"], "observer")
     table["mechanisms"] = _by_name(table["mechanisms"], "purpose")
     return table
@@ -138,8 +166,10 @@ def _studied(recorded: AlgorithmRecord, config: StudyConfig) -> AlgorithmRecord:
     fresh = draws_afresh(environment)
     try:
         built = config.build(entry)
+        losses = None if fresh else whole_losses(environment)
     except MissingData:  # the data have moved: the record has the size of the game
         built = entry.algorithm.build(_setting(recorded)).in_game(environment.traits)
+        losses = recorded.losses
     return algorithm_record(
         recorded.label,
         built,
@@ -147,17 +177,16 @@ def _studied(recorded: AlgorithmRecord, config: StudyConfig) -> AlgorithmRecord:
         "drawn" if fresh else "recorded",
         1 if fresh else config.seeds,
         row.get("environment", table["environment"]),
+        losses,
     )
 
 
 def _deployed(recorded: AlgorithmRecord) -> AlgorithmRecord:
     """The record of a deployed learner, from the choices in its own record."""
     name = str(recorded.choices.get("name"))
-    known = ("name", "absent")
-    given = {key: value for key, value in recorded.choices.items() if key not in known}
-    spec: AlgorithmSpec = typed(ALGORITHMS[name], given, name)
-    absent = recorded.choices.get("absent") is True
-    built: Algorithm = private_algorithm(spec, _setting(recorded), absent)
+    spec: AlgorithmSpec = typed(ALGORITHMS[name], spec_choices(recorded), name)
+    gaps = (recorded.choices.get(name) is True for name in ("absent", "sleeping"))
+    built: Algorithm = private_algorithm(spec, _setting(recorded), *gaps)
     return algorithm_record(recorded.label, built, recorded.choices, "real")
 
 

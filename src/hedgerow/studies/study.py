@@ -211,6 +211,15 @@ class Study:
             for label, change in self.together().items()
         ]
 
+    def note_lines(self) -> list[str]:
+        """All notes, one line each; labels with the same note share a line."""
+        found: dict[str, list[str]] = {}
+        for label, notes in self.notes().items():
+            for note in notes:
+                found.setdefault(note, []).append(label)
+        lines = [f"{'; '.join(labels)}: note: {note}" for note, labels in found.items()]
+        return lines + [f"note: {note}" for note in self.data_notes()]
+
     def data_notes(self) -> list[str]:
         """Notes on the data themselves, such as how many forecast errors were clipped."""
         games = [self.config.environment_of(entry) for entry in self.config.algorithms]
@@ -285,12 +294,8 @@ class Study:
         return f"{self.config.seeds} seed{'s' if self.config.seeds > 1 else ''}"
 
     def __str__(self) -> str:
-        lines = [
-            f"{label}: note: {note}" for label, found in self.notes().items() for note in found
-        ]
-        lines += [f"note: {note}" for note in self.data_notes()]
-        together = self.together_words()
-        return "\n".join([summary_text(self.summary()), *together, *lines, STAMP])
+        lines = [*self.together_words(), *self.note_lines()]
+        return "\n".join([summary_text(self.summary()), *lines, STAMP])
 
     def __repr__(self) -> str:
         """One screen: what was run, the first rows of the summary, and what was left out."""

@@ -68,6 +68,11 @@ class LatticeEncoder:
         self.factorisation.count(self.rounds)
         sums = self.factorisation.row_sum(self.rounds)
         peak = 2 * self.largest * sums * UNITS_PER_LOSS * 2.0**self.digits
+        if peak >= 2.0**53 and not self.digits:
+            raise InvalidValue(
+                f"Sums up to {self.largest * sums:.3g} are too large for exact numbers. "
+                "Choose fewer clients or rounds, or a smaller clip."
+            )
         expect(peak < 2.0**53, "digits", self.digits, "to be fewer: values would exceed 2^53 steps")
 
     @classmethod

@@ -68,8 +68,8 @@ def _top(index: int) -> int:
 
 
 @dataclass(frozen=True)
-class TreeEncoder(Filter):
-    """Keeps the sums of the complete left halves, one for each level."""
+class _OnTree(Filter):
+    """Keeps something about the complete left halves, one for each level."""
 
     rounds: int
     table: tuple[Combination, ...]
@@ -77,6 +77,11 @@ class TreeEncoder(Filter):
     def buffers(self, count: int) -> int:
         del count
         return len(self.table)
+
+
+@dataclass(frozen=True)
+class TreeEncoder(_OnTree):
+    """Keeps the sums of the complete left halves, one for each level."""
 
     def _step(
         self, state: FilterState, vector: npt.NDArray[Any], in_place: bool
@@ -93,15 +98,8 @@ class TreeEncoder(Filter):
 
 
 @dataclass(frozen=True)
-class TreeDecoder(Filter):
+class TreeDecoder(_OnTree):
     """Keeps the estimates of the complete left halves, one for each level."""
-
-    rounds: int
-    table: tuple[Combination, ...]
-
-    def buffers(self, count: int) -> int:
-        del count
-        return len(self.table)
 
     def _step(
         self, state: FilterState, vector: npt.NDArray[Any], in_place: bool

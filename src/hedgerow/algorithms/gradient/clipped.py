@@ -28,6 +28,18 @@ SIZES: dict[Norm, Callable[[Array], Array]] = {
 KNOWN = (SquaredError, Logistic, Huber, CrossEntropy, Linear)
 
 
+def finite(gradients: Array) -> Array:
+    """Return the gradients (last axis), with zeros for those that are not finite.
+
+    An error instead would show which of two neighbouring records there is.
+
+    >>> finite(np.array([[0.5, np.nan], [0.5, 0.5]])).tolist()
+    [[0.0, 0.0], [0.5, 0.5]]
+    """
+    whole = np.isfinite(gradients)
+    return gradients if whole.all() else np.where(whole.all(axis=-1)[..., None], gradients, 0.0)
+
+
 def clipped(gradients: Array, clip: float) -> Array:
     """Return the gradients (last axis), scaled down to length `clip` where they are longer.
 
@@ -106,10 +118,13 @@ def assumed(family: Family) -> frozenset[Assumption]:
 
 
 class Shortened(Measure):
-    """How many gradients at the played points are longer than the clip."""
+    """How many gradients at the played points are longer than the clip, or not finite."""
 
     name: ClassVar[str] = "clipped"
-    meaning: ClassVar[str] = "share of gradients at the played points that are longer than the clip"
+    meaning: ClassVar[str] = (
+        "share of gradients at the played points that are longer than the clip, "
+        "or not finite: those count as zero"
+    )
     figure: ClassVar[Literal["total", "mean", "last"]] = "mean"
 
     def __init__(self, family: Family, clip: float, norm: Norm = "l2") -> None:
@@ -123,5 +138,5 @@ class Shortened(Measure):
         for start, stop, points in plays.pieces():
             gradients = self.family.gradient(block.losses[start:stop], points)
             sizes = self.size(gradients)
-            found[start:stop] = (sizes > self.clip).mean(axis=1)
+            found[start:stop] = (~(sizes <= self.clip)).mean(axis=1)  # NaN is neither
         return found

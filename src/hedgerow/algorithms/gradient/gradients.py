@@ -14,8 +14,8 @@ from math import sqrt
 
 import numpy as np
 
+from hedgerow.algorithms.gradient.clipped import finite
 from hedgerow.core.convex import CrossEntropy
-from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import UNITS_PER_LOSS, Array, clip_to_lattice, round_to_lattice
 from hedgerow.core.losses import Family, Linear, Norm
 from hedgerow.core.rounding import root_up
@@ -115,18 +115,12 @@ class BoundedGradients:
             apart = self._gradient(part, point) - self._gradient(part, parent)
             if bound * scale * UNITS_PER_LOSS < 1:
                 return np.zeros_like(apart)
-            return clip_to_lattice(apart * scale, bound * scale, self.norm)
+            return clip_to_lattice(finite(apart * scale), bound * scale, self.norm)
 
         return self._summed(rows, clipped)
 
     def _gradient(self, rows: Array, point: Array) -> Array:
-        found = self.family.gradient(rows, point) / self.unit
-        if not np.isfinite(found).all():
-            raise InvalidValue(
-                f"The gradient of {type(self.family).__name__} is not finite at a record. "
-                "Nothing about it was sent. Repair the record or the family's gradient."
-            )
-        return found
+        return finite(self.family.gradient(rows, point) / self.unit)
 
     def _summed(self, rows: Array, clipped: Callable[[Array], Array]) -> Array:
         total = np.zeros((*rows.shape[:-2], self.width))

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, get_args
 
 import numpy as np
 
-from hedgerow.algorithms.gradient.clipped import KNOWN, Shortened, farthest
+from hedgerow.algorithms.gradient.clipped import KNOWN, Shortened, farthest, known
 from hedgerow.algorithms.gradient.frank_wolfe import FrankWolfe
 from hedgerow.algorithms.gradient.phased_gradient import phased_gradient
 from hedgerow.algorithms.gradient.subroutine import Law, Subroutine
@@ -167,9 +167,7 @@ class SamplingClient(PlaysPoint):
             )
         values = self.subroutine.report(state.memory, state.public, samples, step)
         if not np.isfinite(values).all():
-            raise InvalidValue(
-                "A report is not finite: the loss family returned a gradient with NaN or infinity."
-            )
+            raise InvalidValue("The subroutine returned a report that is not finite.")
         if self.reporting is not None:
             values = noise.release(self.reporting, values)
         return Report(values), replace(state, seen=np.zeros_like(state.seen))
@@ -489,7 +487,7 @@ class LimitedUpdates(AlgorithmSpec):
             phases=self.phases,
             warm=self.warm,
         )
-        counted = method.clip < method.steepest
+        counted = method.clip < method.steepest or not known(setting.family)
         return reduction(
             "limited_updates",
             setting,

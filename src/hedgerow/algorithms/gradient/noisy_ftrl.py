@@ -18,7 +18,7 @@ import numpy as np
 from hedgerow.algorithms.correlated.decoding import DecodingServer, ServerState, sums_certificate
 from hedgerow.algorithms.correlated.kinds import Kind, factorise
 from hedgerow.algorithms.correlated.lattice import LatticeEncoder, memory_of_clients
-from hedgerow.algorithms.gradient.clipped import Shortened, farthest
+from hedgerow.algorithms.gradient.clipped import Shortened, farthest, finite, known
 from hedgerow.algorithms.gradient.trial_games import huber_games
 from hedgerow.algorithms.shared.noisy_reports import Trust, gaussian_noise
 from hedgerow.algorithms.shared.points import PlaysPoint
@@ -26,7 +26,6 @@ from hedgerow.algorithms.shared.totals import check_interval
 from hedgerow.core.certificate import Channel, Proof
 from hedgerow.core.convex import CrossEntropy, Huber, Logistic, SquaredError
 from hedgerow.core.domain import Domain
-from hedgerow.core.errors import InvalidValue
 from hedgerow.core.games import Games
 from hedgerow.core.lattice import Array, clip_to_lattice
 from hedgerow.core.layout import Matrix, Vector, Whole
@@ -99,9 +98,7 @@ class Following(PlaysPoint):
 
     def observe_many(self, state: ClientState, reports: Array, noise: Noise) -> ClientState:
         del noise
-        gradients = self.family.gradient(reports, state.point)
-        if not np.isfinite(gradients).all():
-            raise InvalidValue("The loss family returned a gradient with NaN or infinity.")
+        gradients = finite(self.family.gradient(reports, state.point))
         added = clip_to_lattice(gradients, self.clip).sum(axis=0)  # exact, in any order
         return replace(state, gradients=state.gradients + added)
 
@@ -273,7 +270,7 @@ class NoisyFTRL(AlgorithmSpec):
             )
             if proven
             else None,
-            measures=None if proven else (lambda: (Shortened(family, clip),)),
+            measures=None if proven and known(family) else (lambda: (Shortened(family, clip),)),
             parameters={"clip": clip, "penalty": weight, "deviation": float(errors.max())},
         )
 

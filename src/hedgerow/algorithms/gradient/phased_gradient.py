@@ -24,6 +24,7 @@ from hedgerow.algorithms.gradient.clipped import (
     assumed,
     clipped,
     farthest,
+    finite,
     moved_inside,
     require_smooth,
 )
@@ -119,7 +120,7 @@ class PhasedGradient(Subroutine):
         gradient, domain = self.family.gradient, self.family.domain
         for record in records:
             moved = moved + (point - public)
-            moving = rate * clipped(gradient(record, point), self.clip)
+            moving = rate * clipped(finite(gradient(record, point)), self.clip)
             point = moved_inside(domain, point - moving)
         return np.concatenate([point, moved], axis=-1)
 

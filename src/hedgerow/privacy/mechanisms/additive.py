@@ -27,11 +27,25 @@ class _Additive(Mechanism):
     """Base class of additive mechanisms: a scale, a sensitivity, and infinitely many outputs."""
 
     exact: ClassVar[bool] = True  # secure noise has a sampler for it
+    drawn: ClassVar[str]  # the name of the law in `Noise.draw`
     scale: float
 
     def __post_init__(self) -> None:
         positive("scale", self.scale)
         positive("sensitivity", self.sensitivity)
+
+    @property
+    def cost(self) -> float:
+        """The largest change in units of the scale."""
+        return round_up(Fraction(self.sensitivity) / Fraction(self.scale))
+
+    def unit_noise(self, value: Any, output: Any) -> Values:
+        """The noise that leads from the value to the output, in units of the scale."""
+        return np.subtract(output, value) / self.scale
+
+    def sample(self, value: Any, noise: Noise) -> Any:
+        shape = np.shape(value)[len(noise.batch) :]
+        return noise.lattice(value) + noise.draw(self.drawn, self.purpose, shape, scale=self.scale)
 
     def cost_of_move(self, distance: float) -> PrivacyCurve | None:
         """The curve of the same noise for values that move by `distance`."""
@@ -52,14 +66,6 @@ class _Additive(Mechanism):
 
     def probe(self) -> float:
         return 0.0
-
-
-def _unit_noise(value: Any, output: Any, scale: float) -> Values:
-    return np.subtract(output, value) / scale
-
-
-def _cost(sensitivity: float, scale: float) -> float:
-    return round_up(Fraction(sensitivity) / Fraction(scale))
 
 
 @dataclass(frozen=True)
@@ -109,29 +115,25 @@ class AdditiveNoise(_Additive):
 
     @property
     def curve(self) -> LaplaceDP | ApproximateDP:
-        cost = _cost(self.sensitivity, self.scale)
-        return (
-            LaplaceDP(cost)
-            if self.law == "laplace"
-            else ApproximateDP(0.0, min(1.0, nextafter(-expm1(-cost), inf)))
-        )
+        if self.law == "laplace":
+            return LaplaceDP(self.cost)
+        return ApproximateDP(0.0, min(1.0, nextafter(-expm1(-self.cost), inf)))
 
-    def sample(self, value: Any, noise: Noise) -> Any:
-        return noise.lattice(value) + noise.draw(
-            self.law, self.purpose, np.shape(value)[len(noise.batch) :], scale=self.scale
-        )
+    @property
+    def drawn(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.law
 
     def distance(self, value: Any, other: Any) -> float:
         return float(np.abs(np.subtract(value, other)).sum())
 
     def log_density(self, value: Any, output: Any) -> float:
-        unit = _unit_noise(value, output, self.scale)
+        unit = self.unit_noise(value, output)
         return float(log_density(self.law, unit).sum() - np.size(unit) * np.log(self.scale))
 
     def uniformise(self, value: Any, output: Any, coin: float) -> float:
         """A number by its distribution function, a vector by the sum of absolute values (gamma)."""
         del coin
-        unit = _unit_noise(value, output, self.scale)
+        unit = self.unit_noise(value, output)
         if np.size(unit) == 1:
             return float(np.exp(log_cdf(self.law, unit)).item())
         if self.law == "exponential" and (unit < 0).any():
@@ -166,6 +168,8 @@ class GaussianNoise(_Additive):
     GaussianDP(mu=0.5)
     """
 
+    drawn: ClassVar[str] = "gaussian"
+
     purpose: str
     scale: float
     sensitivity: float = 1.0
@@ -175,18 +179,13 @@ class GaussianNoise(_Additive):
 
     @property
     def curve(self) -> GaussianDP:
-        return GaussianDP(_cost(self.sensitivity, self.scale))
-
-    def sample(self, value: Any, noise: Noise) -> Any:
-        return noise.lattice(value) + noise.draw(
-            "gaussian", self.purpose, np.shape(value)[len(noise.batch) :], scale=self.scale
-        )
+        return GaussianDP(self.cost)
 
     def distance(self, value: Any, other: Any) -> float:
         return float(np.sqrt(np.square(np.subtract(value, other)).sum()))
 
     def log_density(self, value: Any, output: Any) -> float:
-        unit = _unit_noise(value, output, self.scale)
+        unit = self.unit_noise(value, output)
         return float(
             -np.square(unit).sum() / 2 - np.size(unit) * (log(self.scale) + log(2 * pi) / 2)
         )
@@ -197,7 +196,7 @@ class GaussianNoise(_Additive):
     def uniformise(self, value: Any, output: Any, coin: float) -> float:
         """A number by its distribution function, a vector by its squared length (chi-square)."""
         del coin
-        unit = _unit_noise(value, output, self.scale)
+        unit = self.unit_noise(value, output)
         if np.size(unit) == 1:
             return float(ndtr(unit).item())
         return float(gammainc(np.size(unit) / 2, np.square(unit).sum() / 2))
@@ -234,6 +233,8 @@ class KNorm(_Additive):
     PureDP(bound=0.5)
     """
 
+    drawn: ClassVar[str] = "cube"
+
     purpose: str
     scale: float
     sensitivity: float = 1.0
@@ -243,17 +244,13 @@ class KNorm(_Additive):
 
     @property
     def curve(self) -> PureDP:
-        return PureDP(_cost(self.sensitivity, self.scale))
-
-    def sample(self, value: Any, noise: Noise) -> Any:
-        shape = np.shape(value)[len(noise.batch) :]
-        return noise.lattice(value) + noise.draw("cube", self.purpose, shape, scale=self.scale)
+        return PureDP(self.cost)
 
     def distance(self, value: Any, other: Any) -> float:
         return float(np.abs(np.subtract(value, other)).max())
 
     def log_density(self, value: Any, output: Any) -> float:
-        unit = _unit_noise(value, output, self.scale)
+        unit = self.unit_noise(value, output)
         return float(
             -np.abs(unit).max() - lgamma(np.size(unit) + 1) - np.size(unit) * log(2 * self.scale)
         )
@@ -261,7 +258,7 @@ class KNorm(_Additive):
     def uniformise(self, value: Any, output: Any, coin: float) -> float:
         """A value by its largest absolute coordinate (gamma)."""
         del coin
-        unit = _unit_noise(value, output, self.scale)
+        unit = self.unit_noise(value, output)
         return float(gammainc(np.size(unit), np.abs(unit).max()))
 
     def deviation(self, width: int) -> float:

@@ -12,7 +12,7 @@ from scipy.special import gammainc
 from hedgerow.core.domain import length
 from hedgerow.core.noise import Noise
 from hedgerow.privacy.curves import PureDP
-from hedgerow.privacy.mechanisms.additive import _Additive, _cost, _unit_noise
+from hedgerow.privacy.mechanisms.additive import _Additive
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class EuclideanNoise(_Additive):
 
     @property
     def curve(self) -> PureDP:
-        return PureDP(_cost(self.sensitivity, self.scale))
+        return PureDP(self.cost)
 
     def sample(self, value: Any, noise: Noise) -> Any:
         shape = np.shape(value)[len(noise.batch) :]
@@ -70,7 +70,7 @@ class EuclideanNoise(_Additive):
         return float(length(np.atleast_1d(np.subtract(value, other))))
 
     def log_density(self, value: Any, output: Any) -> float:
-        unit = np.atleast_1d(_unit_noise(value, output, self.scale))
+        unit = np.atleast_1d(self.unit_noise(value, output))
         width = unit.size
         sphere = log(2) + width / 2 * log(pi) - lgamma(width / 2)  # ln of its surface
         return float(-length(unit) - sphere - lgamma(width) - width * log(self.scale))
@@ -78,7 +78,7 @@ class EuclideanNoise(_Additive):
     def uniformise(self, value: Any, output: Any, coin: float) -> float:
         """A value by the length of the noise (gamma)."""
         del coin
-        unit = np.atleast_1d(_unit_noise(value, output, self.scale))
+        unit = np.atleast_1d(self.unit_noise(value, output))
         return float(gammainc(unit.size, length(unit)))
 
     def deviation(self, width: int) -> float:

@@ -27,13 +27,21 @@ def hashes(folder: Path) -> dict[str, str]:
     found = {}
     for file in sorted(folder.rglob("*")):
         name = file.relative_to(folder).as_posix()
-        if name == FILE or name.split("/")[0] in ADDED_LATER:
+        if name.split("/")[0] in ADDED_LATER:
             continue
         if file.is_symlink():
             found[name] = f"link to {os.readlink(file)}"
-        elif file.is_file():
-            found[name] = hashlib.sha256(file.read_bytes()).hexdigest()
+        elif file.is_file() and name != FILE:
+            try:
+                found[name] = hashlib.sha256(file.read_bytes()).hexdigest()
+            except OSError as error:
+                raise InvalidValue(f"Cannot read {file}: {error.strerror}.") from error
     return found
+
+
+def not_covered(folder: Path) -> list[str]:
+    """What lies in a run folder but not under its digest."""
+    return [name for name in ADDED_LATER if (folder / name).exists()]
 
 
 def _links(files: dict[str, str]) -> list[str]:
@@ -65,7 +73,8 @@ def _signed_text(digest: str) -> bytes:
     return f"{FORMAT}\n{digest}\n".encode()
 
 
-def _signature(digest: str, file: Path) -> dict[str, str]:
+def _private(file: Path) -> Any:
+    """The private key in a file."""
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
@@ -75,10 +84,42 @@ def _signature(digest: str, file: Path) -> dict[str, str]:
             f"{file} is not an Ed25519 private key. "
             "Make one with `openssl genpkey -algorithm ed25519`."
         )
+    return key
+
+
+def _signature(digest: str, file: Path) -> dict[str, str]:
+    key = _private(file)
     return {
         "public_key": key.public_key().public_bytes_raw().hex(),
         "signature": key.sign(_signed_text(digest)).hex(),
     }
+
+
+def sign(folder: Path, private: Path, expected: Path | None = None) -> None:
+    """Sign a folder that is as it was written; a signature of somebody else stays.
+
+    Parameters
+    ----------
+    folder
+        The run folder.
+    private
+        The private key.
+    expected
+        The public key that must belong to it. None: any.
+    """
+    mine = _private(private).public_key().public_bytes_raw().hex()
+    found = verify(folder)
+    for difference in found.differences:
+        raise InvalidValue(f"{folder} is not signed: {difference}.")
+    if found.signer not in (None, mine):
+        raise InvalidValue(
+            f"{folder} is signed by another key: {found.signer}. That signature is not replaced."
+        )
+    if expected is not None and _public(expected) != mine:
+        raise InvalidValue(
+            f"{folder} is not signed: {private} is not the private key of {expected}."
+        )
+    write_digest(folder, private)
 
 
 def _pem(file: Path, read: Callable[[bytes], Any]) -> Any:
