@@ -26,7 +26,6 @@ clients regret at most a sixth of what one regrets, at 95 % confidence. It has m
 
 from __future__ import annotations
 
-from math import log
 from pathlib import Path
 
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
