@@ -18,6 +18,7 @@ EXPERIMENTS: Registry[Experiment] = Registry(
         "flusight": "hedgerow.experiments.flusight:EXPERIMENT",
         "frank-wolfe-speedup": "hedgerow.experiments.frank_wolfe_speedup:EXPERIMENT",
         "frank-wolfe-trust": "hedgerow.experiments.frank_wolfe_trust:EXPERIMENT",
+        "gao2024-communication": "hedgerow.experiments.gao2024_communication:EXPERIMENT",
         "gao2024-event-trigger": "hedgerow.experiments.gao2024_event_trigger:EXPERIMENT",
         "gao2024-figure1": "hedgerow.experiments.gao2024_figure1:EXPERIMENT",
         "gao2024-figure2": "hedgerow.experiments.gao2024_figure2:EXPERIMENT",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,16 +22,19 @@ def plot_regret_against(
     slope_name: str = "",
     bounds: Mapping[str, Mapping[float, float]] | None = None,
     note: str = "",
+    ticks: Sequence[float] | None = None,
 ) -> None:
     """Draw regret against clients, epsilon or horizon on log axes, with error bars.
 
-    A dotted line shows the slope that theory predicts. `bounds` are computed, not measured. They
-    are dashed, in the colour of the points with the same name if there are any.
+    `ticks` are the values that are named on the axis; None: all at which there are points. A dotted
+    line shows the slope that theory predicts. `bounds` are computed, not measured. They are dashed,
+    in the colour of the points with the same name if there are any.
     """
     figure, axes = canvas(title, 9.0, 5.2)
     axes.set_xscale("log")
-    ticks = sorted({x for series in points.values() for x in series})
-    apart = (ticks[-1] / ticks[0]) ** 0.006  # so that bars at the same place stay visible
+    places = sorted({x for series in points.values() for x in series})
+    apart = (places[-1] / places[0]) ** 0.006  # so that bars at the same place stay visible
+    ticks = places if ticks is None else ticks
     bars = {
         label: [Bar.of(x * apart ** (i - (len(points) - 1) / 2), series[x]) for x in sorted(series)]
         for i, (label, series) in enumerate(points.items())
