@@ -145,13 +145,13 @@ def judge(done: Studies) -> Verdict:
     found = {
         stream: [each[name].mean for name in (EVENT, FIXED)] for stream, each in slopes.items()
     }
+    less = _sent(played[HALVING], FIXED, most) / _sent(played[HALVING], EVENT, most)
     note = (
         f"{HALVING}: regret falls like m^{found[HALVING][0]:.2f} with signals of single clients and"
         f" like m^{found[HALVING][1]:.2f} where losses are added first; {UNIFORM}:"
-        f" m^{found[UNIFORM][0]:.2f} and m^{found[UNIFORM][1]:.2f}. With {most} clients signals have"
-        f" {times[HALVING].value:.1f} and {times[UNIFORM].value:.1f} times the regret, and send"
-        f" {_sent(played[HALVING], FIXED, most) / _sent(played[HALVING], EVENT, most):.0f} times"
-        " fewer numbers"
+        f" m^{found[UNIFORM][0]:.2f} and m^{found[UNIFORM][1]:.2f}. With {most} clients signals"
+        f" have {times[HALVING].value:.1f} and {times[UNIFORM].value:.1f} times the regret, and"
+        f" send {less:.0f} times fewer numbers"
     )
     tables = tuple(_table(done, stream, played[stream]) for stream in STREAMS)
     return Verdict(all(c.passed for c in claimed), (*claimed, *expected), note, tables)
@@ -193,8 +193,8 @@ EXPERIMENT = Experiment(
     id="gao2024-event-trigger",
     title="Signals of single clients instead of fixed exchanges (Gao et al. 2024, section B.1)",
     claim=(
-        "if clients signal when to change the expert, more clients do not reduce what dropping a bad"
-        " expert costs, as they do if losses are added at fixed times"
+        "if clients signal when to change the expert, more clients do not reduce what it costs to"
+        " drop a bad expert, as they do if losses are added at fixed times"
     ),
     studies=studies,
     judge=judge,

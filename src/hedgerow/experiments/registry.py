@@ -8,6 +8,7 @@ from hedgerow.experiments.experiment import Experiment
 EXPERIMENTS: Registry[Experiment] = Registry(
     "experiment",
     {
+        "asi2023-figure1": "hedgerow.experiments.asi2023_figure1:EXPERIMENT",
         "asi2023-pure-approximate": "hedgerow.experiments.asi2023_pure_approximate:EXPERIMENT",
         "asi2023-rates": "hedgerow.experiments.asi2023_rates:EXPERIMENT",
         "asi2023-separation": "hedgerow.experiments.asi2023_separation:EXPERIMENT",
