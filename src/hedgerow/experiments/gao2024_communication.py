@@ -7,7 +7,8 @@ exchanges are fixed. Numbers and bytes are counted in the messages, uploads and 
 
 There are two games: experts, of which one is never wrong (the streams and the epsilon of Figure 2),
 and points of the simplex that forecast classes (those of Figure 1, curved). The printed constants
-of Fed-SVT are compared with the certified ones.
+of Fed-SVT are compared with the certified ones. Algorithms that play neither game (points of a
+ball, models) are left out.
 """
 
 from __future__ import annotations
@@ -139,6 +140,12 @@ def judge(done: Studies) -> Verdict:
                 0.0,
             )
             for n in EVERY
+        ),
+        Check(
+            f"{label(PUBLISHED, EVERY[-1])}/regret above that at N=1, upper end, limit N/2",
+            Estimate.of(experts.regrets(label(PUBLISHED, EVERY[-1])) - alone).high,
+            "<=",
+            EVERY[-1] / 2,  # what the first N rounds cost before anything is known
         ),
         Check(
             f"{label(CERTIFIED, 1)}/epsilon",
