@@ -63,6 +63,11 @@ def bound(series: str, horizon: int, alpha: float) -> float:
     return printed(setting, epsilon, DELTA, every)[1]
 
 
+def says_something(series: str, alpha: float) -> bool:
+    """Whether the exponent is below 1."""
+    return exponent(series, alpha) < 1
+
+
 def local(series: str, alpha: float) -> float:
     """The exponent of the bound between the two large horizons."""
     low, high = (bound(series, horizon, alpha) for horizon in LARGE)
@@ -113,7 +118,7 @@ def judge(done: Studies) -> Verdict:
         )
         for series in (PRIOR, SINGLE, GROUPS)
         for alpha in ALPHAS
-        if exponent(series, alpha) < 1
+        if says_something(series, alpha)
     ]
     nothing = min(bound(GROUPS, SMALL, alpha) for alpha in ALPHAS) / SMALL
     expected = [
@@ -145,6 +150,7 @@ def judge(done: Studies) -> Verdict:
         )
         for alpha in ALPHAS
         for series in (PRIOR, SINGLE, GROUPS)
+        if says_something(series, alpha)
     )
     columns = ("alpha", "algorithm", "printed", "T = 10^9 to 10^12", "ln(bound)/ln(T), T = 10^4")
     table = TextTable("exponents", (*columns, "below T from"), rows)
@@ -170,7 +176,7 @@ def draw(done: Studies, path: Path) -> None:
     lines = {f"{name}, printed": {a: exponent(name, a) for a in fine} for name in names}
     effective = {
         f"{name}, bound at T = 10^{len(str(t)) - 1}": {
-            a: log(bound(name, t, a)) / log(t) for a in ALPHAS
+            a: log(bound(name, t, a)) / log(t) for a in ALPHAS if says_something(name, a)
         }
         for name in names
         for t in (10**12,)

@@ -38,7 +38,7 @@ SPECS: dict[str, dict[str, AlgorithmSpec]] = {
     APPROXIMATE: {
         TREE: TreeHedge(epsilon=EPSILON, delta=DELTA, every=8),
         HEDGE: PrivateHedge(epsilon=EPSILON, delta=DELTA),
-        PHASED: PhasedSelection(epsilon=EPSILON, delta=DELTA),
+        PHASED: PhasedSelection(epsilon=EPSILON),  # makes no use of a delta
         BOARD: ShrinkingDartboard(epsilon=EPSILON, delta=DELTA),
     },
     PURE: {
@@ -120,9 +120,9 @@ def judge(done: Studies) -> Verdict:
     react = done[ADAPTIVE].regret(label(APPROXIMATE, BOARD)).mean
     fixed = done[OBLIVIOUS].regret(label(APPROXIMATE, BOARD)).mean
     note = (
-        f"at T = {horizon}, d = {EXPERTS}, epsilon = {EPSILON:g}. The dartboard has no bound against"
-        f" losses that react, and regret {react:,.0f} there ({fixed:,.0f} on losses fixed in"
-        " advance)"
+        f"at T = {horizon}, d = {EXPERTS}, epsilon = {EPSILON:g}. The dartboard has no bound"
+        f" against losses that react, and regret {react:,.0f} there ({fixed:,.0f} on losses fixed"
+        " in advance)"
     )
     passed = all(check.passed for check in claimed)
     return Verdict(passed, (*claimed, *expected), note, tuple(_table(done, p) for p in SPECS))

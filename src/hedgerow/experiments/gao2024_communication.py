@@ -155,7 +155,7 @@ def judge(done: Studies) -> Verdict:
         ),
     ]
     last = EVERY[-1]
-    less = sent[label(PUBLISHED, 1)] / sent[label(CERTIFIED, last)]
+    less = sent[label(PUBLISHED, 1)] / max(sent[label(CERTIFIED, last)], 1.0)
     more = experts.regret(label(PUBLISHED, last)).mean - first.mean
     note = (
         f"Fed-SVT with certified constants and N = {last} sends {less:.0f} times fewer numbers than"
