@@ -40,7 +40,7 @@ from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
 
 EPSILON, DELTA = 1.0, 1e-6
-EXPERTS, HORIZON, TEN, QUICK = 100, 4096, 10, 512
+EXPERTS, HORIZON, TEN, QUICK = 100, 2048, 10, 512
 STOCHASTIC, REALIZABLE, OBLIVIOUS = "stochastic", "realizable", "oblivious"
 PRINTED, CERTIFIED = "printed", "certified"
 
@@ -123,7 +123,7 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
         )
         title = f"Table 1, {adversary} losses, epsilon = {EPSILON:g}, d = {EXPERTS}, T = {horizon}"
         first = _stream(adversary, TEN, horizon)
-        made[adversary] = StudyConfig(title, first, entries, seeds=3 if quick else 10)
+        made[adversary] = StudyConfig(title, first, entries, seeds=3 if quick else 8)
     return made
 
 
