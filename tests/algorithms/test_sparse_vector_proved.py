@@ -244,3 +244,32 @@ def test_the_printed_bound_follows_the_paper() -> None:
     wait = 16 * np.log(2 * 128**2 / 0.1) / 2.0
     exact = kappa / 10 * (10 * 1.5 + wait + 4 / eta + 10 * 4)
     assert parameters["printed_regret_bound"] == pytest.approx(exact)
+
+
+def test_both_published_numbers_of_draws_are_offered_by_name() -> None:
+    """3 ceil(log2 d) + 24 ln(1/rho) of Gao et al., 6 ceil(log2 d) + 24 ln(1/rho) of Asi et al."""
+    setting = Setting(1, 100, 512)
+    gao, asi = (
+        hr.SparseVector(calibration="published", paper=paper).build(setting)
+        for paper in ("gao2024", "asi2023")
+    )
+    default = hr.SparseVector(calibration="published").build(setting)
+    assert default.fingerprint() == gao.fingerprint() != asi.fingerprint()
+    draws = [3 * 7 + 24 * np.log(20), 6 * 7 + 24 * np.log(20)]
+    assert [a.parameters["switches"] for a in (gao, asi)] == [int(np.ceil(k)) for k in draws]
+    both = [a.certificate.peer.curve.stated()[0] for a in (gao, asi)]
+    assert both == pytest.approx([0.75, 0.75])  # kappa eta = epsilon / 2
+    assert "printed_regret_bound" in gao.parameters
+    assert "printed_regret_bound" not in asi.parameters
+    gao, asi = (
+        hr.SparseVector(delta=1e-6, calibration="published", paper=paper).build(setting)
+        for paper in ("gao2024", "asi2023")
+    )
+    eta = 1 / np.sqrt(32 * 114 * np.log(1e6))
+    assert asi.parameters["selection_epsilon"] == pytest.approx(eta)
+    spent = [a.certificate.peer.curve.stated()[0] for a in (gao, asi)]
+    assert spent[1] < spent[0] <= 1
+    with pytest.raises(InvalidValue, match='unless calibration="published"'):
+        hr.SparseVector(paper="asi2023")
+    with pytest.raises(InvalidValue, match="paper"):
+        hr.SparseVector(calibration="published", paper="cesari2026")  # pyright: ignore

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from math import exp
 from typing import Any
 
 import numpy as np
 import pytest
 
-from hedgerow.algorithms.sparse_vector.doubling import Doubling, Guesser, wrong_doubling
+from hedgerow.algorithms.sparse_vector.doubling import (
+    Doubling,
+    Guesser,
+    false_alarm,
+    wrong_doubling,
+)
 from hedgerow.algorithms.sparse_vector.selector import Selector
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.audits.runner import AuditRow, cases_of
@@ -155,8 +161,24 @@ def test_the_bound_on_wrong_doublings_needs_draws_and_margin(experts: int) -> No
     assert wrong_doubling(**good) < 1e-3
     assert wrong_doubling(**{**good, "switches": 1}) == 1.0
     assert wrong_doubling(**{**good, "margin": 0.0}) == 1.0
-    exact = 500 * np.exp(-0.5 * 60) / 2 + experts * (1 - (1 - np.exp(-0.5 * 40 / 2)) / 2) ** 19
-    assert wrong_doubling(**good) <= exact * (1 + 1e-12)
+    alarms = 500 * np.exp(-0.5 * (60 - 2**-20)) / 2
+    exact = alarms + experts * (1 - (1 - np.exp(-0.5 * 40 / 2)) / 2) ** 19
+    assert wrong_doubling(**good) <= exact * (1 + 1e-11)
+
+
+@pytest.mark.parametrize("sparse_epsilon", [1.0, 2.0**10, 2.0**18, 2.0**20])
+def test_the_bound_on_false_alarms_covers_noise_on_the_lattice(sparse_epsilon: float) -> None:
+    """Rounded noise exceeds a reserve just below a multiple more often than real noise does."""
+    step, short = 2.0**-20, exp(-sparse_epsilon * 2.0**-20)
+    for steps, rest in ((0, 0.0), (0, 0.5), (3, 0.999), (8, 0.0)):
+        really = short ** (steps + 1) / (1 + short)  # exact: two geometric variables
+        reserve = (steps + rest) * step
+        assert really <= false_alarm(sparse_epsilon, reserve)
+        assert false_alarm(sparse_epsilon, reserve) <= exp(sparse_epsilon * step) * really * (
+            1 + 1 / short
+        )
+    above = short**4 / (1 + short)
+    assert above > exp(-sparse_epsilon * 3.999 * step) / 2  # without the factor it is too low
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])

@@ -128,7 +128,7 @@ def test_the_verdict_on_pure_and_approximate_could_come_out_the_other_way() -> N
     configs = approximate.studies(quick=False)
 
     def judge(columns: Law, zeros: Law) -> Verdict:
-        laws = {"columns": columns, "zeros": zeros}
+        laws = {"columns": columns, "long": columns, "zeros": zeros}
         return approximate.judge({name: made_up(configs[name], laws[name]) for name in laws})
 
     def separated(name: str, setting: Setting) -> float:

@@ -4,17 +4,21 @@ quick form.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from hedgerow.core.setting import Setting
 from hedgerow.environments.hard.lower_bounds import coin_regret
+from hedgerow.experiments import gao2024_communication as communication
+from hedgerow.experiments import gao2024_event_trigger as event
 from hedgerow.experiments import gao2024_lowerbounds as lower
 from hedgerow.experiments import gao2024_speedup as speedup
 from hedgerow.experiments.experiment import Verdict
 from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.experiments.reproduce import reproduce
+from hedgerow.studies.study import Study
 from support.made_up import made_up
 
 
@@ -97,3 +101,42 @@ def test_quick_reproductions_run(name: str, tmp_path: Path) -> None:
     outcome = reproduce(EXPERIMENTS[name], quick=True, out=tmp_path / "out", workers=1)
     assert outcome.status == "quick"
     assert (tmp_path / "out" / f"{name}.png").stat().st_size > 10_000
+
+
+@pytest.mark.long
+def test_the_verdict_on_communication_could_come_out_the_other_way() -> None:
+    configs = communication.studies(quick=True)
+
+    def judge(law: Callable[[str, Setting], float]) -> Verdict:
+        return communication.judge({name: made_up(c, law) for name, c in configs.items()})
+
+    good = judge(lambda name, _: 20.0 if name == communication.PUBLISHED else 1.0)
+    sent = [check for check in good.checks if "numbers sent" in check.name]
+    rest = [check for check in good.checks if "numbers sent" not in check.name]
+    assert all(check.passed for check in rest)
+    assert len(sent) == 5
+    worse = judge(lambda name, _: 1.0 if name == communication.PUBLISHED else 20.0)
+    assert not all(check.passed for check in worse.checks)
+
+
+def test_the_verdict_on_event_triggers_could_come_out_the_other_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    configs = event.studies(quick=True)
+
+    def judge(signals: float) -> Verdict:
+        """`signals` is the exponent of m where clients signal."""
+
+        def law(name: str, setting: Setting) -> float:
+            rate = signals if name.startswith(event.EVENT) else -0.9
+            return 100.0 * setting.clients**rate
+
+        def designs(stream: str, seeds: int) -> Study:
+            assert seeds == configs[stream].seeds
+            return made_up(event.design_study(stream, seeds), law)
+
+        monkeypatch.setattr(event, "designs", designs)
+        return event.judge({name: made_up(config, law) for name, config in configs.items()})
+
+    assert judge(-0.1).reproduces
+    assert not judge(-0.9).reproduces

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import asdict, fields, replace
 from typing import Annotated, Any
 
 import typer
@@ -17,9 +17,11 @@ from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import nearest
+from hedgerow.engines.communication import communication
 from hedgerow.engines.learner import Learner
 from hedgerow.environments.adversaries import bound_for
 from hedgerow.evaluation.summary import bound_words
+from hedgerow.experiments.gao2024_theorems import printed_numbers
 from hedgerow.privacy.curves import GaussianDP
 from hedgerow.privacy.secure import SecureNoise
 from hedgerow.records.build import algorithm_record, choices_of
@@ -107,6 +109,7 @@ def certify(
     """Print the certificate: what each observer can learn.
 
     For every observer: the epsilon and delta, what is protected, the assumptions and the proof.
+    Also the regret bound, and how many numbers and bytes are sent.
 
     Example: hedgerow certify sparse_vector --set epsilon=1 --set clients=10 --set horizon=1000
 
@@ -119,11 +122,32 @@ def certify(
         name, algorithm, {"name": name, **choices_of(spec)}, "real" if secure else "drawn"
     )
     bound = _bound_table(algorithm.regret_bound, algorithm.setting.family)
+    sent = _communication(spec, algorithm)
     notes = [*budget_notes(algorithm), *_printed_bound_notes(algorithm)]
     if json:
-        print_json({**to_json(record), **bound, "notes": notes})
+        print_json({**to_json(record), **bound, "communication": sent, "notes": notes})
         return
-    _show(record, bound, notes)
+    _show(record, bound, sent, notes)
+
+
+def _communication(spec: AlgorithmSpec, algorithm: Algorithm) -> dict[str, Any] | None:
+    """What the whole game sends, and what the theorem says; None without a horizon."""
+    found = communication(algorithm)
+    if found is None:
+        return None
+    printed = printed_numbers(spec, algorithm.setting)
+    return {**asdict(found), "printed": None if printed is None else asdict(printed)}
+
+
+def _sent_words(sent: dict[str, Any]) -> list[str]:
+    about = "" if sent["counted"] else "about "
+    counts = ", ".join(f"{sent[name]:,} {name}" for name in ("exchanges", "numbers", "bytes"))
+    lines = [f"sends {about}{counts} in all, if it does not end early"]
+    if sent["printed"] is not None:
+        formula, value, source = (sent["printed"][key] for key in ("formula", "value", "source"))
+        printed = f"{formula} = {value:,.0f} numbers"
+        lines.append(f"Gao et al. 2024, {source}, print {printed} (times a hidden constant)")
+    return lines
 
 
 def _printed_bound_notes(algorithm: Algorithm) -> list[str]:
@@ -135,7 +159,12 @@ def _printed_bound_notes(algorithm: Algorithm) -> list[str]:
     return [f"{text}, {rounds:,}"]
 
 
-def _show(record: AlgorithmRecord, bound: dict[str, Any], notes: list[str]) -> None:
+def _show(
+    record: AlgorithmRecord,
+    bound: dict[str, Any],
+    sent: dict[str, Any] | None,
+    notes: list[str],
+) -> None:
     frame = ", ".join(f"{key} = {value}" for key, value in shown_setting(record).items())
     certified = f"calibration {record.calibration}, trust {record.trust}"
     OUT.print(f"[bold]{record.label}[/bold], {certified}; {frame}")
@@ -147,6 +176,8 @@ def _show(record: AlgorithmRecord, bound: dict[str, Any], notes: list[str]) -> N
         print_indented(f"proof of this bound: {bound['regret_bound_proof']}")
     else:
         print_indented("no bound on the regret is proven for these choices")
+    for line in () if sent is None else _sent_words(sent):
+        print_indented(line)
     for note in notes:
         print_indented(f"note: {note}")
     for guarantee in record.guarantees:

@@ -19,7 +19,7 @@ from hedgerow.evaluation.summary import Stream, digits
 from hedgerow.experiments.experiment import Check
 from hedgerow.experiments.pictures import pictures
 from hedgerow.experiments.registry import EXPERIMENTS
-from hedgerow.experiments.reproduce import Outcome
+from hedgerow.experiments.reproduce import Outcome, Sent
 from hedgerow.experiments.reproduce import reproduce as run_experiment
 from hedgerow.experiments.side_by_side import side_by_side
 from hedgerow.studies.storage.place import check_new, check_writable
@@ -27,6 +27,7 @@ from hedgerow.studies.storage.unfinished import RUNS
 
 MOST_CHECKS = 40  # an experiment with more prints a selection
 MOST_STREAMS = 4  # printed of a study; the files have all
+MOST_SENT = 8  # lines on communication that are printed; verdict.json has all
 WORDS = {**VERDICTS, None: "not judged"}
 
 
@@ -123,6 +124,7 @@ def _show(outcome: Outcome, title: str, claim: str) -> None:
         )
     OUT.print(table)
     OUT.print(_comparators(outcome))
+    OUT.print(_communication(outcome.sent))
     for shown in outcome.verdict.tables:
         texts = new_table(shown.columns[:1], shown.columns[1:], title=shown.title)
         for row in shown.printed():
@@ -186,6 +188,25 @@ def _comparators(outcome: Outcome) -> Table:
             digits(stream.comparators[n].mean) if n in stream.comparators else "" for n in names
         ]
         table.add_row(f"{study} ({name})" if name else study, _range(paid[0], paid[-1]), *others)
+    return table
+
+
+def _communication(sent: Sequence[Sent]) -> Table:
+    """One line per algorithm: numbers and bytes of all messages, and what a theorem states."""
+    half = MOST_SENT // 2
+    lines = sent if len(sent) <= MOST_SENT else (*sent[:half], *sent[-half:])
+    left_out = len(sent) - len(lines)
+    table = new_table(
+        ("algorithm",),
+        ("numbers sent", "bytes sent", "theorem, constant 1"),
+        title="communication: means over seeds",
+        caption=f"{left_out} more in verdict.json" if left_out else "",
+    )
+    for line in lines:
+        printed = "-" if line.printed is None else f"{line.formula} = {digits(line.printed)}"
+        table.add_row(
+            f"{line.study} ({line.label})", f"{line.numbers:,.0f}", f"{line.bytes:,.0f}", printed
+        )
     return table
 
 

@@ -55,7 +55,7 @@ from hedgerow.core.certificate import (
 )
 from hedgerow.core.games import Games
 from hedgerow.core.lattice import round_to_lattice
-from hedgerow.core.messages import field_names
+from hedgerow.core.messages import encode, field_names
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.setting import Setting
@@ -408,7 +408,8 @@ def _audit_game(algorithm: Algorithm, setting: Setting, noise: Randomness) -> fl
     background[:, 1:] = 0.5  # the datum belongs to the first client
     choosing = setting.rounds - 1  # no exchange follows the last round
     games = list(product(range(4), repeat=choosing))
-    found = all_paths(2, lambda noise: broadcasts_of(algorithm, background, noise))
+    paths = all_paths(2, lambda noise: broadcasts_of(algorithm, background, noise))
+    found = list({tuple(map(encode, sent)): sent for sent in paths}.values())  # each once
     order, levels = sort_by_prefix([by_round(sent, choosing) for sent in found], choosing)
     transcripts = [found[i] for i in order]
 

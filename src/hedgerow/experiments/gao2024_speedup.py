@@ -26,7 +26,6 @@ clients regret at most a sixth of what one regrets, at 95 % confidence. It has m
 
 from __future__ import annotations
 
-from math import log
 from pathlib import Path
 
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
@@ -40,6 +39,7 @@ from hedgerow.environments.drawn.realizable import Realizable
 from hedgerow.environments.drawn.stochastic import GaussianSoftmax
 from hedgerow.evaluation.statistics import Estimate, exponent
 from hedgerow.experiments.experiment import Check, Experiment, Studies, Verdict
+from hedgerow.experiments.gao2024_theorems import fed_svt_regret
 from hedgerow.experiments.pictures import footer
 from hedgerow.studies.config import Entry, StudyConfig
 
@@ -111,13 +111,8 @@ def slope(done: Studies, name: str) -> Estimate:
 
 
 def theorem_26(setting: Setting) -> float:
-    """Theorem 2.6 without hidden constants, for N = 1 and L* = 0.
-
-    (ln^2 d + ln(T^2/(N^2 rho)) ln(d/rho))/(m epsilon) + N ln(d/rho)
-    """
-    doubt = log(setting.experts / RHO)
-    shared = log(setting.experts) ** 2 + log(setting.rounds**2 / RHO) * doubt
-    return shared / (setting.clients * EPSILON) + doubt
+    """Theorem 2.6 without hidden constants, for N = 1 and L* = 0."""
+    return fed_svt_regret(setting, EPSILON, every=1, rho=RHO)
 
 
 def forecast(setting: Setting) -> float:

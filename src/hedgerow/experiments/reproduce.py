@@ -16,20 +16,52 @@ from typing import Any, Literal
 import tomli_w
 
 from hedgerow.core.errors import HedgerowError, MissingData
+from hedgerow.engines.simulate import setting_of
 from hedgerow.environments.recorded.data import find
 from hedgerow.evaluation.summary import Stream, finite
 from hedgerow.experiments.experiment import Experiment, Verdict
+from hedgerow.experiments.gao2024_theorems import printed_numbers
 from hedgerow.studies.run import run_study
 from hedgerow.studies.storage.folder import fresh_folder, write_study
 from hedgerow.studies.storage.identity import Table, identity
 from hedgerow.studies.storage.results import ResultStore
 from hedgerow.studies.storage.unfinished import RUNS
+from hedgerow.studies.study import Study
 
 Status = Literal["ran", "quick", "no-data", "error"]
 Progress = Callable[[str, int, int], None]
 VERDICT = "verdict.json"
 ORIGIN = "reproduction.toml"
 FORMAT = "hedgerow reproduction 1"
+
+
+@dataclass(frozen=True)
+class Sent:
+    """What the messages of one algorithm hold: means over seeds, and the printed count.
+
+    `printed` is the number that a theorem states with its hidden constant 1, `formula` how; None if
+    no paper states one for this algorithm.
+    """
+
+    study: str
+    label: str
+    numbers: float
+    bytes: float
+    printed: float | None
+    formula: str | None
+
+    @classmethod
+    def of(cls, name: str, study: Study) -> list[Sent]:
+        """One line for every algorithm of a study."""
+        rows, found = {row.label: row for row in study.summary()}, []
+        for entry in study.config.algorithms:
+            row = rows[entry.label]
+            setting = setting_of(study.config.environment_of(entry), entry.alone)
+            count = None if entry.alone else printed_numbers(entry.algorithm, setting)
+            theirs = (None, None) if count is None else (count.value, count.formula)
+            means = row.numbers_sent.mean, row.bytes_sent.mean
+            found.append(cls(name, entry.label, *means, *theirs))
+        return found
 
 
 @dataclass(frozen=True)
@@ -43,6 +75,7 @@ class Outcome:
     folder: Path | None = None
     seconds: float = 0.0
     streams: dict[str, dict[str, Stream]] = field(default_factory=dict)
+    sent: tuple[Sent, ...] = ()
 
     @property
     def passed(self) -> bool | None:
@@ -80,6 +113,7 @@ class Outcome:
                 for check in checks
             ],
             "tables": [] if self.verdict is None else [asdict(t) for t in self.verdict.tables],
+            "communication": [asdict(sent) for sent in self.sent],
         }
 
 
@@ -156,6 +190,7 @@ def _reproduce(
             verdict,
             folder.final,
             streams=streams,
+            sent=tuple(line for name, study in studies.items() for line in Sent.of(name, study)),
         )
         (folder.path / VERDICT).write_text(
             json.dumps(outcome.to_dict(), indent=2, allow_nan=False), encoding="utf-8"

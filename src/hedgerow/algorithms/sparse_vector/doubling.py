@@ -17,6 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from hedgerow.algorithms.sparse_vector.plan import Draw
+from hedgerow.algorithms.sparse_vector.proved import REL, STEP
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector, recency_certificate
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.core.certificate import Proof
@@ -50,6 +51,17 @@ class Guesser(RecencySelector):
         return self.guess(switches)
 
 
+def false_alarm(sparse_epsilon: float, reserve: float) -> float:
+    """Bounds the probability that query noise exceeds the threshold noise by more than `reserve`.
+
+    Both are exponential, perhaps rounded down to the lattice (`proofs/doubling.md#lattice`).
+
+    >>> false_alarm(1.0, 0.0) > 0.5 > false_alarm(1.0, 0.01)
+    True
+    """
+    return exp(sparse_epsilon * (STEP - reserve)) / 2
+
+
 def wrong_doubling(
     *,
     experts: int,
@@ -62,7 +74,8 @@ def wrong_doubling(
     """Bounds the probability that an epoch ends although some expert loses no more than its guess.
 
     The bound is the minimum over `part`, the share of the margin that is reserved for query noise:
-    `proofs/doubling.md#soundness`. `selection_epsilon` is the smallest weight of a run's losses.
+    `proofs/doubling.md#soundness`. `selection_epsilon` is the smallest weight of a run's losses. It
+    holds for real noise and for noise on the lattice.
 
     >>> bound = wrong_doubling(
     ...     experts=100,
@@ -77,10 +90,10 @@ def wrong_doubling(
     """
     least = 1.0
     for part in np.linspace(0.0, 1.0, 101)[:-1]:
-        alarms = exchanges * exp(-sparse_epsilon * part * margin) / 2
+        alarms = exchanges * false_alarm(sparse_epsilon, part * margin)
         lost = -expm1(-selection_epsilon * (1 - part) * margin / 2)
         unlucky = exp(min(0.0, log(experts) + (switches - 1) * log(1 - lost / 2)))
-        least = min(least, alarms + unlucky)
+        least = min(least, (alarms + unlucky) * (1 + REL))
     return least
 
 

@@ -42,6 +42,7 @@ from hedgerow.privacy.curves import ApproximateDP, PureDP
 from hedgerow.privacy.mechanisms import AboveThreshold, ExponentialMechanism
 
 Calibration = Literal["certified", "proved", "published", "former"]
+Paper = Literal["gao2024", "asi2023"]
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,10 @@ class SparseVector(AlgorithmSpec):
         `best_loss` (`proofs/sparse_vector_regret.md`). "published" uses the algorithm and the
         constants printed in the paper; the certificate states their true cost. "former" is the
         printed algorithm with constants that spend the budget.
+    paper
+        Whose constants "published" uses. "gao2024": kappa = 3 ceil(log2 d) + 24 ln(1/rho) draws.
+        "asi2023": 6 ceil(log2 d) + 24 ln(1/rho), and a smaller rate if delta > 0; they are printed
+        for one client and are used for all clients together. None (default): "gao2024".
     rho
         The failure probability in the published constants, in (0, 1/2). It does not affect privacy.
     switches
@@ -114,10 +119,14 @@ class SparseVector(AlgorithmSpec):
     >>> published = hr.SparseVector(epsilon=1.0, calibration="published").build(setting)
     >>> print(published.certificate.peer.curve.words())
     epsilon = 0.75, delta = 0
+    >>> single = hr.SparseVector(calibration="published", paper="asi2023")
+    >>> published.parameters["switches"], single.build(setting).parameters["switches"]
+    (93, 114)
 
     References
     ----------
-    Gao et al. 2024, Algorithms 4 and 5. Asi et al. 2023 (one client).
+    Gao et al. 2024, Algorithms 4 and 5. Asi et al. 2023, "Near-optimal algorithms for private
+    online optimization in the realizable regime", Algorithm 1 (one client).
     """
 
     traits: ClassVar[SpecTraits] = SpecTraits(
@@ -129,6 +138,7 @@ class SparseVector(AlgorithmSpec):
         },
         meanings={
             "best_loss": "largest total loss of the best expert per client",
+            "paper": "whose published constants are used",
             "rho": "probability of missing the published accuracy; does not affect privacy",
             "switches": "largest number of changes of expert in an epoch",
             "selection_epsilon": "largest epsilon of a private choice of an expert",
@@ -157,6 +167,7 @@ class SparseVector(AlgorithmSpec):
     early: bool | None = None
     front: float | None = None
     draw: Draw | None = None
+    paper: Paper | None = None
 
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)
@@ -173,6 +184,10 @@ class SparseVector(AlgorithmSpec):
             between("front", self.front, 0.0, 1.0)
         if self.draw is not None:
             expect(self.draw in get_args(Draw), "draw", self.draw, f"in {get_args(Draw)}")
+        if self.paper is not None:
+            expect(self.paper in get_args(Paper), "paper", self.paper, f"in {get_args(Paper)}")
+            rule = 'to be None unless calibration="published"'
+            expect(self.calibration == "published", "paper", self.paper, rule)
         if self.calibration != "certified":
             rule = f"to be None with calibration={self.calibration!r}"
             for name in ("early", "front", "draw") if self.stops else ("front", "draw"):
@@ -196,7 +211,7 @@ class SparseVector(AlgorithmSpec):
         between("best_loss", self.best_loss, 0.0, float(setting.rounds))
         server = self._stopping(setting) if self.stops else self._restarting(setting)
         kept = {} if self.stops else {"front": self._plan(setting).front}
-        if self.calibration == "published":
+        if self.calibration == "published" and self.paper != "asi2023":  # it has no constants
             kept["printed_regret_bound"] = self._printed_bound(setting)
         return Algorithm(
             name="sparse_vector",
@@ -281,12 +296,14 @@ class SparseVector(AlgorithmSpec):
         )
 
     def _printed(self, setting: Setting) -> tuple[int, float, float, AboveThreshold]:
-        switches = self.switches or ceil(3 * ceil(log2(setting.experts)) + 24 * log(1 / self.rho))
+        each, spread = (6, 32) if self.paper == "asi2023" else (3, 1)
+        kappa = each * ceil(log2(setting.experts)) + 24 * log(1 / self.rho)
+        switches = self.switches or ceil(kappa)
         pure = self.delta == 0
         eta = (
             self.epsilon / (2 * switches)
             if pure
-            else self.epsilon / sqrt(switches * log(1 / self.delta))
+            else self.epsilon / sqrt(spread * switches * log(1 / self.delta))
         )
         wait = 8 * log(2 * (setting.rounds / self.every) ** 2 / self.rho) / self.epsilon
         printed = setting.clients * self.best_loss + wait + 4 / eta

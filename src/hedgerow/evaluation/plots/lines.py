@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -22,16 +22,19 @@ def plot_regret_against(
     slope_name: str = "",
     bounds: Mapping[str, Mapping[float, float]] | None = None,
     note: str = "",
+    ticks: Sequence[float] | None = None,
 ) -> None:
     """Draw regret against clients, epsilon or horizon on log axes, with error bars.
 
-    A dotted line shows the slope that theory predicts. `bounds` are computed, not measured. They
-    are dashed, in the colour of the points with the same name if there are any.
+    `ticks` are the values that are named on the axis; None: all at which there are points. A dotted
+    line shows the slope that theory predicts. `bounds` are computed, not measured. They are dashed,
+    in the colour of the points with the same name if there are any.
     """
     figure, axes = canvas(title, 9.0, 5.2)
     axes.set_xscale("log")
-    ticks = sorted({x for series in points.values() for x in series})
-    apart = (ticks[-1] / ticks[0]) ** 0.006  # so that bars at the same place stay visible
+    places = sorted({x for series in points.values() for x in series})
+    apart = (places[-1] / places[0]) ** 0.006  # so that bars at the same place stay visible
+    ticks = places if ticks is None else ticks
     bars = {
         label: [Bar.of(x * apart ** (i - (len(points) - 1) / 2), series[x]) for x in sorted(series)]
         for i, (label, series) in enumerate(points.items())
@@ -122,4 +125,34 @@ def plot_bars(
         frameon=False, loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=max(1, len(variants))
     )
     footnote(figure, "; ".join(filter(None, (note, CUT if cut else ""))))
+    figure.savefig(path, dpi=150)
+
+
+def plot_computed(
+    lines: Mapping[str, Mapping[float, float]],
+    path: Path,
+    title: str,
+    parameter: str,
+    value: str,
+    dashed: Mapping[str, Mapping[float, float]] | None = None,
+    note: str = "",
+) -> None:
+    """Draw computed lines on plain axes, and others dashed, in the same order of colours."""
+    figure, axes = canvas(title, 9.0, 5.2)
+    for style, group in (("-", lines), ("--", dashed or {})):
+        for i, (label, line) in enumerate(group.items()):
+            x = sorted(line)
+            colour = COLOURS[i % len(COLOURS)]
+            axes.plot(
+                x,
+                [line[at] for at in x],
+                color=colour,
+                linewidth=2 if style == "-" else 1.5,
+                linestyle=style,
+                label=label,
+            )
+    axes.set_xlabel(parameter)
+    axes.set_ylabel(value)
+    axes.legend(frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0), fontsize=9)
+    footnote(figure, note)
     figure.savefig(path, dpi=150)

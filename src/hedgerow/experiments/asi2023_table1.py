@@ -1,0 +1,182 @@
+"""Asi, Feldman, Koren, Talwar 2023, Table 1: prior work and new algorithms, by adversary.
+
+The printed table has orders of regret for stochastic, oblivious and adaptive adversaries, (a) with
+a delta and (b) without. Here each cell has its rate with constant 1, the bound that is proven here,
+and the regret that was measured. Prior work is played by tree hedge and, with a delta and many
+experts, by private Hedge; the new algorithms are phased selection (Corollary 8) and the dartboard.
+Stochastic and oblivious losses are Bernoulli with one better expert, by 0.3 and 0.2: the first are
+taken as drawn in every round, the second as fixed in advance, so that other bounds cover them.
+Losses that react charge the expert that was just played.
+
+Bounds are compared only with losses that they cover. A bound above the horizon says nothing.
+"""
+
+from __future__ import annotations
+
+from math import log, sqrt
+from pathlib import Path
+
+from hedgerow.algorithms.correlated.tree_hedge import TreeHedge
+from hedgerow.algorithms.dartboard.private_hedge import PrivateHedge
+from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
+from hedgerow.algorithms.phases.phased_selection import PhasedSelection
+from hedgerow.core.environment import Environment
+from hedgerow.core.protocol import AlgorithmSpec
+from hedgerow.environments.adversaries import covered
+from hedgerow.environments.drawn.stochastic import Bernoulli
+from hedgerow.environments.hard.adaptive import PlayChasing
+from hedgerow.evaluation.summary import bound_words
+from hedgerow.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict, spent
+from hedgerow.experiments.pictures import footer, sibling
+from hedgerow.studies.config import Entry, StudyConfig
+
+EPSILON, DELTA, EXPERTS, HORIZON, QUICK = 1.0, 1e-6, 100, 2048, 512
+STOCHASTIC, OBLIVIOUS, ADAPTIVE = "stochastic", "oblivious", "adaptive"
+APPROXIMATE, PURE = "approximate", "pure"
+TREE, HEDGE = "tree hedge (prior work)", "private Hedge (prior work)"
+PHASED, BOARD = "phased selection", "dartboard"
+SPECS: dict[str, dict[str, AlgorithmSpec]] = {
+    APPROXIMATE: {
+        TREE: TreeHedge(epsilon=EPSILON, delta=DELTA, every=8),
+        HEDGE: PrivateHedge(epsilon=EPSILON, delta=DELTA),
+        PHASED: PhasedSelection(epsilon=EPSILON),  # makes no use of a delta
+        BOARD: ShrinkingDartboard(epsilon=EPSILON, delta=DELTA),
+    },
+    PURE: {
+        TREE: TreeHedge(epsilon=EPSILON, every=8),
+        PHASED: PhasedSelection(epsilon=EPSILON),
+        BOARD: ShrinkingDartboard(epsilon=EPSILON),
+    },
+}
+NEW = {STOCHASTIC: PHASED, OBLIVIOUS: BOARD}
+
+
+def label(privacy: str, name: str) -> str:
+    return f"{name}/{privacy}"
+
+
+def _stream(adversary: str, horizon: int) -> Environment:
+    game = {"clients": 1, "experts": EXPERTS, "horizon": horizon}
+    if adversary == ADAPTIVE:
+        return PlayChasing(**game)
+    return Bernoulli(**game, mean=0.5, gap=0.3 if adversary == STOCHASTIC else 0.2)
+
+
+def rate(privacy: str, adversary: str, name: str, horizon: int) -> float | None:
+    """The printed rate with constant 1; None where the table has none."""
+    entropy, base = log(EXPERTS), sqrt(horizon * log(EXPERTS))
+    if name == TREE:
+        return base + (EXPERTS if privacy == PURE else sqrt(EXPERTS)) * entropy / EPSILON
+    if name == HEDGE:
+        return base + base / EPSILON
+    if NEW.get(adversary) != name:
+        return None
+    if name == PHASED:
+        return base + entropy / EPSILON
+    if privacy == PURE:
+        return sqrt(horizon) * entropy / EPSILON
+    return base + horizon ** (1 / 3) * entropy / EPSILON
+
+
+def studies(quick: bool) -> dict[str, StudyConfig]:
+    horizon = QUICK if quick else HORIZON
+    entries = tuple(
+        Entry(label(privacy, name), spec)
+        for privacy, specs in SPECS.items()
+        for name, spec in specs.items()
+    )
+    about = f"epsilon = {EPSILON:g}, 1 client, d = {EXPERTS}, T = {horizon}"
+    return {
+        adversary: StudyConfig(
+            f"Table 1, {adversary} losses, {about}",
+            _stream(adversary, horizon),
+            entries,
+            seeds=3 if quick else 8,
+        )
+        for adversary in (STOCHASTIC, OBLIVIOUS, ADAPTIVE)
+    }
+
+
+def judge(done: Studies) -> Verdict:
+    claimed, expected = [], []
+    horizon = done[STOCHASTIC].config.environment.setting.rounds
+    for adversary, name in NEW.items():
+        study = done[adversary]
+        for privacy in SPECS:
+            new, old = (study.regret(label(privacy, each)) for each in (name, TREE))
+            text = f"{privacy}/{adversary}/{name} over {TREE}"
+            claimed.append(Check(text, new.mean / old.mean, "<=", 1.0))
+    for adversary, study in done.items():
+        for privacy, specs in SPECS.items():
+            for name in specs:
+                each = label(privacy, name)
+                proven = study.algorithms[each].regret_bound
+                fits = proven is not None and covered(proven, study.config.environment)
+                if proven is not None and fits and proven.value < horizon:
+                    text = f"{adversary}/{each}/lower end of regret, limit the proven bound"
+                    expected.append(Check(text, study.regret(each).low, "<=", proven.value))
+    built = done[STOCHASTIC].algorithms
+    costs = [spent(built[label(privacy, name)]) for privacy, s in SPECS.items() for name in s]
+    expected.append(Check("largest certified epsilon", max(costs), "<=", EPSILON))
+    react = done[ADAPTIVE].regret(label(APPROXIMATE, BOARD)).mean
+    fixed = done[OBLIVIOUS].regret(label(APPROXIMATE, BOARD)).mean
+    note = (
+        f"at T = {horizon}, d = {EXPERTS}, epsilon = {EPSILON:g}. The dartboard has no bound"
+        f" against losses that react, and regret {react:,.0f} there ({fixed:,.0f} on losses fixed"
+        " in advance)"
+    )
+    passed = all(check.passed for check in claimed)
+    return Verdict(passed, (*claimed, *expected), note, tuple(_table(done, p) for p in SPECS))
+
+
+def _table(done: Studies, privacy: str) -> TextTable:
+    rows = []
+    for adversary, study in done.items():
+        horizon = study.config.environment.setting.rounds
+        for name in SPECS[privacy]:
+            each = label(privacy, name)
+            proven, printed = (
+                study.algorithms[each].regret_bound,
+                rate(privacy, adversary, name, horizon),
+            )
+            fits = proven is not None and covered(proven, study.config.environment)
+            rows.append(
+                (
+                    adversary,
+                    name,
+                    "none" if printed is None else f"{printed:,.0f}",
+                    bound_words(proven.value) if proven is not None and fits else "none",
+                    str(study.regret(each)),
+                )
+            )
+    columns = ("losses", "algorithm", "printed rate", "proven here", "regret")
+    which = "(a) approximate" if privacy == APPROXIMATE else "(b) pure"
+    return TextTable(f"Table 1 {which}", columns, tuple(rows))
+
+
+def draw(done: Studies, path: Path) -> None:
+    from hedgerow.evaluation.plots.lines import plot_bars
+
+    horizon = done[STOCHASTIC].config.environment.setting.rounds
+    for privacy, target in ((APPROXIMATE, path), (PURE, sibling(path, PURE))):
+        groups = {
+            adversary: {name: study.regret(label(privacy, name)) for name in SPECS[privacy]}
+            for adversary, study in done.items()
+        }
+        title = (
+            f"Table 1, {privacy}, measured (epsilon = {EPSILON:g}, d = {EXPERTS}, T = {horizon})"
+        )
+        plot_bars(groups, target, title, "regret (log scale)", footer(done, studies))
+
+
+EXPERIMENT = Experiment(
+    id="asi2023-table1",
+    title="Prior work and new algorithms, by adversary (Asi et al. 2023, Table 1)",
+    claim=(
+        "on stochastic and oblivious losses the new algorithms have less regret than tree sums, at"
+        " the same budget, with and without a delta"
+    ),
+    studies=studies,
+    judge=judge,
+    draw=draw,
+)

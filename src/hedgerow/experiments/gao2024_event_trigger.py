@@ -1,0 +1,227 @@
+"""Gao, Huang, Yang 2024, section B.1: why clients do not signal when to change the expert.
+
+"Event-trigger methods only track the maximum loss among clients, not the total aggregated loss":
+each client has to hide its own loss by noise, and the threshold must exceed the noise of every
+client. So a bad expert is dropped only when one client *alone* has lost enough, however many there
+are. The exchange at fixed times adds losses first and hides the sum.
+
+Two designs with the same budget, the same draws and the same noise differ only in who tests:
+every client its own loss (`event-triggered`), or the server the loss of all (`fixed schedule`).
+Thresholds are 1/2 and 1 times the level at which false alarms become rare; every design has the
+better one for every m, in hindsight. Fed-SVT as it is offered plays the same streams. The rejected
+design is not registered, so its runs are made when the experiment is judged, from the same seeds.
+
+Two streams with a perfect expert. On *halving*, half of the good experts turn bad again and again,
+so bad experts must be dropped many times. On *uniform* losses a few draws find the perfect expert.
+More clients help the event-triggered design, too: its draws use the losses of all clients, and
+with many clients false alarms are frequent and act as further draws. But they help less. The other
+design ends where one round is all that a bad expert costs.
+
+What the event-triggered design saves is communication: only signals and the sums before a draw
+are sent.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
+from hedgerow.environments.drawn.realizable import Halving, Realizable
+from hedgerow.evaluation.statistics import Estimate, Ratio, exponent
+from hedgerow.experiments.event_triggered import EventTriggered
+from hedgerow.experiments.experiment import (
+    Check,
+    Experiment,
+    Studies,
+    TextTable,
+    Verdict,
+    lower_end_of_difference,
+    spent,
+)
+from hedgerow.experiments.pictures import footer, sibling
+from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow.studies.run import run_study
+from hedgerow.studies.study import Study
+
+EPSILON, EXPERTS, HORIZON = 1.0, 100, 512
+CLIENTS = (1, 4, 16, 64)
+HALVING, UNIFORM = "halving", "uniform"
+STREAMS = (HALVING, UNIFORM)
+FACTORS = (0.5, 1.0)
+EVENT, FIXED, OFFERED = "event-triggered", "fixed schedule, same constants", "Fed-SVT, certified"
+FALLING = -0.6  # limit for the exponent of m
+TIMES = 1.5  # the least factor between the designs with the most clients
+
+
+def label(name: str, clients: int) -> str:
+    return f"{name}/m={clients}"
+
+
+def _stream(stream: str, clients: int) -> Halving | Realizable:
+    game = {"clients": clients, "experts": EXPERTS, "horizon": HORIZON}
+    return Halving(**game) if stream == HALVING else Realizable(**game, mean=0.5, law="uniform")
+
+
+def studies(quick: bool) -> dict[str, StudyConfig]:
+    def study(stream: str) -> StudyConfig:
+        entries = tuple(
+            Entry(label(OFFERED, m), SparseVector(epsilon=EPSILON), _stream(stream, m))
+            for m in CLIENTS
+        )
+        title = f"Fed-SVT, {stream} losses, epsilon = {EPSILON:g}, d = {EXPERTS}, T = {HORIZON}"
+        return StudyConfig(title, _stream(stream, 1), entries, seeds=3 if quick else 10)
+
+    return {stream: study(stream) for stream in STREAMS}
+
+
+def design_study(stream: str, seeds: int) -> StudyConfig:
+    """Both designs with all thresholds, on the streams of the offered algorithm."""
+    entries = tuple(
+        Entry(
+            f"{label(name, m)}/factor={factor:g}",
+            EventTriggered(epsilon=EPSILON, signals=name == EVENT, factor=factor),
+            _stream(stream, m),
+        )
+        for name in (EVENT, FIXED)
+        for m in CLIENTS
+        for factor in FACTORS
+    )
+    return StudyConfig("who tests", _stream(stream, 1), entries, seeds=seeds)
+
+
+@lru_cache(maxsize=4)
+def designs(stream: str, seeds: int) -> Study:
+    """The runs of both designs."""
+    return run_study(design_study(stream, seeds), workers=1)
+
+
+def best(study: Study, name: str, clients: int) -> str:
+    """The label of a design with the threshold that is best for this m."""
+    labels = [f"{label(name, clients)}/factor={factor:g}" for factor in FACTORS]
+    return min(labels, key=lambda each: study.regret(each).mean)
+
+
+def regrets(done: Studies, stream: str, name: str) -> dict[float, np.ndarray]:
+    """The regrets of all seeds by number of clients."""
+    if name == OFFERED:
+        return {float(m): done[stream].regrets(label(name, m)) for m in CLIENTS}
+    played = designs(stream, done[stream].config.seeds)
+    return {float(m): played.regrets(best(played, name, m)) for m in CLIENTS}
+
+
+def _sent(study: Study, name: str, clients: int) -> float:
+    """Numbers sent: the sums of all experts before each draw, and one number to each client after.
+
+    At fixed times this happens in every round.
+    """
+    draws = np.mean([run.switches for run in study.of(best(study, name, clients))])
+    return clients * (EXPERTS + 1) * (float(draws) if name == EVENT else HORIZON - 1)
+
+
+def judge(done: Studies) -> Verdict:
+    names, most = (EVENT, FIXED, OFFERED), CLIENTS[-1]
+    slopes = {
+        stream: {name: exponent(regrets(done, stream, name)) for name in names}
+        for stream in STREAMS
+    }
+    played = {stream: designs(stream, done[stream].config.seeds) for stream in STREAMS}
+    times = {
+        stream: Ratio.of(*(regrets(done, stream, name)[most] for name in (EVENT, FIXED)))
+        for stream in STREAMS
+    }
+    claimed = [
+        check
+        for stream in STREAMS
+        for check in (
+            Check(
+                f"{stream}/exponent of m, {EVENT} above {FIXED}/lower end",
+                lower_end_of_difference(slopes[stream][EVENT], slopes[stream][FIXED]),
+                ">=",
+                0.0,
+            ),
+            Check(
+                f"{stream}/m={most}/{EVENT} over {FIXED}/lower end",
+                times[stream].low,
+                ">=",
+                TIMES,
+            ),
+        )
+    ]
+    costs = [
+        spent(study.algorithms[best(study, name, m)])
+        for study in played.values()
+        for name in (EVENT, FIXED)
+        for m in (1, most)
+    ]
+    expected = [
+        Check(
+            f"{UNIFORM}/{OFFERED}/upper end of the exponent of m",
+            slopes[UNIFORM][OFFERED].high,
+            "<=",
+            FALLING,
+        ),
+        Check("both designs/largest certified epsilon", max(costs), "<=", EPSILON),
+        Check("both designs/smallest certified epsilon", min(costs), ">=", 0.999 * EPSILON),
+    ]
+    found = {
+        stream: [each[name].mean for name in (EVENT, FIXED)] for stream, each in slopes.items()
+    }
+    fixed, event = (_sent(played[HALVING], name, most) for name in (FIXED, EVENT))
+    less = fixed / max(event, 1.0)
+    note = (
+        f"{HALVING}: regret falls like m^{found[HALVING][0]:.2f} with signals of single clients and"
+        f" like m^{found[HALVING][1]:.2f} where losses are added first; {UNIFORM}:"
+        f" m^{found[UNIFORM][0]:.2f} and m^{found[UNIFORM][1]:.2f}. With {most} clients signals"
+        f" have {times[HALVING].value:.1f} and {times[UNIFORM].value:.1f} times the regret, and"
+        f" send {less:.0f} times fewer numbers"
+    )
+    tables = tuple(_table(done, stream, played[stream]) for stream in STREAMS)
+    return Verdict(all(c.passed for c in claimed), (*claimed, *expected), note, tables)
+
+
+def _table(done: Studies, stream: str, study: Study) -> TextTable:
+    columns = ("design", "m", "regret", "threshold per client", "numbers sent")
+    rows = tuple(
+        (
+            name,
+            str(m),
+            str(Estimate.of(regrets(done, stream, name)[m])),
+            f"{study.algorithms[best(study, name, m)].parameters['threshold'] / share:.2f}",
+            f"{_sent(study, name, m):,.0f}",
+        )
+        for name in (EVENT, FIXED)
+        for m, share in ((m, 1 if name == EVENT else m) for m in CLIENTS)
+    )
+    return TextTable(f"who tests, {stream} losses", columns, rows)
+
+
+def draw(done: Studies, path: Path) -> None:
+    from hedgerow.evaluation.plots.lines import plot_regret_against
+
+    for stream, target in zip(STREAMS, (path, sibling(path, UNIFORM)), strict=True):
+        points = {
+            f"{name} (slope {exponent(found).mean:.2f})": {
+                m: Estimate.of(values) for m, values in found.items()
+            }
+            for name in (EVENT, FIXED, OFFERED)
+            for found in (regrets(done, stream, name),)
+        }
+        size = f"epsilon = {EPSILON:g}, d = {EXPERTS}, T = {HORIZON}"
+        title = f"Who tests: every client, or the sum ({stream} losses, {size})"
+        plot_regret_against(points, target, title, "clients", note=footer(done, studies))
+
+
+EXPERIMENT = Experiment(
+    id="gao2024-event-trigger",
+    title="Signals of single clients instead of fixed exchanges (Gao et al. 2024, section B.1)",
+    claim=(
+        "if clients signal when to change the expert, regret is larger and falls more slowly with"
+        " the number of clients than if losses are added at fixed times"
+    ),
+    studies=studies,
+    judge=judge,
+    draw=draw,
+)

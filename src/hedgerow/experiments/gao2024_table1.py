@@ -1,0 +1,219 @@
+"""Gao, Huang, Yang 2024, Table 1: every row with its printed rate, our bound, regret and numbers.
+
+The printed table compares orders of regret and of communication. Here each row is played: with the
+printed constants, and with certified ones, for one client (SING) and for ten (FED). Rates have
+every hidden constant 1. Bounds come from the algorithms, epsilon from the certificates, numbers
+from the messages, lower bounds from `environments.hard.lower_bounds`.
+
+Stochastic losses are those of Figure 1 (linear reading), realizable ones those of Figure 2, and
+oblivious ones Bernoulli losses with one better expert. The printed communication of Fed-SVT,
+m^2 d T epsilon, is m d T / N for N = 1 / (m epsilon), less than one round here: N is 1.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log, sqrt
+from pathlib import Path
+
+from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
+from hedgerow.algorithms.gradient.frank_wolfe import FrankWolfe
+from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
+from hedgerow.core.environment import Environment
+from hedgerow.core.protocol import AlgorithmSpec
+from hedgerow.core.setting import Setting
+from hedgerow.environments.drawn.realizable import Realizable
+from hedgerow.environments.drawn.stochastic import Bernoulli, GaussianSoftmax
+from hedgerow.environments.hard.lower_bounds import coin_regret, hidden_expert_regret
+from hedgerow.evaluation.statistics import Estimate
+from hedgerow.evaluation.summary import bound_words
+from hedgerow.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict, spent
+from hedgerow.experiments.gao2024_theorems import printed_numbers
+from hedgerow.experiments.pictures import footer
+from hedgerow.studies.config import Entry, StudyConfig
+
+EPSILON, DELTA = 1.0, 1e-6
+EXPERTS, HORIZON, TEN, QUICK = 100, 2048, 10, 512
+STOCHASTIC, REALIZABLE, OBLIVIOUS = "stochastic", "realizable", "oblivious"
+PRINTED, CERTIFIED = "printed", "certified"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One algorithm of the printed table, and how it is played with either kind of constants."""
+
+    adversary: str
+    name: str
+    clients: int
+    delta: float
+    specs: dict[str, AlgorithmSpec]
+
+    @property
+    def key(self) -> str:
+        privacy = "pure" if self.delta == 0 else "approximate"
+        return f"{self.name}, {privacy}, {'FED' if self.clients > 1 else 'SING'}"
+
+    def rate(self, horizon: int) -> float:
+        """The printed regret with constant 1."""
+        m, entropy, rounds = self.clients, log(EXPERTS), log(horizon)
+        if self.adversary == STOCHASTIC:
+            return sqrt(horizon * entropy / m) + entropy * rounds / (sqrt(m) * EPSILON)
+        if self.adversary == REALIZABLE:
+            drawn = entropy ** (2.0 if self.delta == 0 else 1.5)
+            return (rounds * entropy + drawn) / (m * EPSILON)
+        if self.delta == 0:
+            return sqrt(horizon) * entropy / EPSILON
+        return sqrt(horizon * entropy) + horizon ** (1 / 3) * entropy / EPSILON
+
+
+def _rows() -> tuple[Row, ...]:
+    found = []
+    for m, name in ((1, "Limited Updates"), (TEN, "Fed-DP-OPE-Stoch")):
+        noisy = {"epsilon": EPSILON, "trust": "local", "trees": 1}
+        specs = {PRINTED: FrankWolfe(**noisy, calibration="published")}
+        found.append(Row(STOCHASTIC, name, m, 0.0, {**specs, CERTIFIED: FrankWolfe(**noisy)}))
+    for delta in (0.0, DELTA):
+        for m, name in ((1, "Sparse-Vector"), (TEN, "Fed-SVT")):
+            paper = "asi2023" if m == 1 else "gao2024"
+            specs: dict[str, AlgorithmSpec] = {
+                PRINTED: SparseVector(EPSILON, delta, calibration="published", paper=paper),
+                CERTIFIED: SparseVector(EPSILON, delta),
+            }
+            found.append(Row(REALIZABLE, name, m, delta, specs))
+    for delta in (0.0, DELTA):
+        specs = {
+            PRINTED: ShrinkingDartboard(EPSILON, delta, every=1, calibration="published"),
+            CERTIFIED: ShrinkingDartboard(EPSILON, delta),
+        }
+        found.append(Row(OBLIVIOUS, "Private SD", 1, delta, specs))
+    return tuple(found)
+
+
+ROWS = _rows()
+
+
+def label(row: Row, constants: str) -> str:
+    return f"{row.key}/{constants}"
+
+
+def _stream(adversary: str, clients: int, horizon: int) -> Environment:
+    game = {"clients": clients, "experts": EXPERTS, "horizon": horizon}
+    if adversary == STOCHASTIC:
+        return GaussianSoftmax(**game)
+    if adversary == REALIZABLE:
+        return Realizable(**game, mean=0.5, law="uniform")
+    return Bernoulli(**game, mean=0.5, gap=0.3)
+
+
+def studies(quick: bool) -> dict[str, StudyConfig]:
+    horizon, made = QUICK if quick else HORIZON, {}
+    for adversary in (STOCHASTIC, REALIZABLE, OBLIVIOUS):
+        entries = tuple(
+            Entry(label(row, constants), spec, _stream(adversary, row.clients, horizon))
+            for row in ROWS
+            if row.adversary == adversary
+            for constants, spec in row.specs.items()
+        )
+        title = f"Table 1, {adversary} losses, epsilon = {EPSILON:g}, d = {EXPERTS}, T = {horizon}"
+        first = _stream(adversary, TEN, horizon)
+        made[adversary] = StudyConfig(title, first, entries, seeds=3 if quick else 12)
+    return made
+
+
+def judge(done: Studies) -> Verdict:
+    horizon = done[STOCHASTIC].config.environment.setting.rounds
+    claimed, expected = [], []
+    for adversary, delta in ((STOCHASTIC, 0.0), (REALIZABLE, 0.0), (REALIZABLE, DELTA)):
+        alone, together = (r for r in ROWS if (r.adversary, r.delta) == (adversary, delta))
+        for constants, checks in ((PRINTED, claimed), (CERTIFIED, expected)):
+            one, each = (
+                done[adversary].regrets(label(row, constants)) for row in (alone, together)
+            )
+            name = f"{adversary}/{together.key}/{constants}/below {alone.name}, lower end"
+            low = Estimate.of(one - each).low  # a seed has the same law for one client and for ten
+            checks.append(Check(name, low, ">=", 0.0))
+    for row in ROWS:
+        study = done[row.adversary]
+        for constants in row.specs:
+            name = label(row, constants)
+            proven = study.algorithms[name].regret_bound
+            if proven is not None and proven.value < horizon:
+                text = f"{row.adversary}/{name}/lower end of regret, limit the proven bound"
+                expected.append(Check(text, study.regret(name).low, "<=", proven.value))
+        name = label(row, CERTIFIED)
+        cost = spent(study.algorithms[name])
+        expected.append(Check(f"{row.adversary}/{name}/epsilon", cost, "<=", EPSILON))
+    costs = {row.key: spent(done[row.adversary].algorithms[label(row, PRINTED)]) for row in ROWS}
+    worst = max(costs, key=lambda key: costs[key])
+    note = (
+        f"the printed constants really cost up to epsilon = {costs[worst]:.3g} ({worst}) where"
+        f" {EPSILON:g} is claimed; T = {horizon}"
+    )
+    return Verdict(
+        all(check.passed for check in claimed), (*claimed, *expected), note, (table(done),)
+    )
+
+
+def table(done: Studies) -> TextTable:
+    """The printed table, with what was computed and measured in the place of orders."""
+    horizon, rows = done[STOCHASTIC].config.environment.setting.rounds, []
+    for row in ROWS:
+        study, names = done[row.adversary], [label(row, c) for c in (PRINTED, CERTIFIED)]
+        summary = {line.label: line for line in study.summary()}
+        built = study.algorithms[names[1]]
+        sent, count = summary[names[1]], printed_numbers(row.specs[CERTIFIED], built.setting)
+        theirs = (
+            "-" if count is None or row.clients == 1 else f"{count.formula} = {count.value:,.0f}"
+        )
+        proven = built.regret_bound
+        rows.append(
+            (
+                row.adversary,
+                row.key,
+                f"{row.rate(horizon):,.0f}",
+                "-" if proven is None else bound_words(proven.value),
+                *(str(study.regret(name)) for name in names),
+                f"{spent(study.algorithms[names[0]]):.3g}",
+                "-" if row.clients == 1 else f"{sent.numbers_sent.mean:,.0f}",
+                theirs,
+            )
+        )
+    setting = Setting(TEN, EXPERTS, horizon)
+    hidden, coins = hidden_expert_regret(setting, EPSILON), coin_regret(EXPERTS, horizon)
+    for adversary, name, rate, value in (
+        (REALIZABLE, "lower bound, FED", log(EXPERTS) / (TEN * EPSILON), hidden),
+        (OBLIVIOUS, "lower bound, FED", min(log(EXPERTS) / EPSILON, horizon), coins),
+    ):
+        least = f"at least {value:.3g}"
+        rows.append((adversary, name, f"{rate:.3g}", least, "-", "-", "-", "-", "-"))
+    columns = ("losses", "algorithm", "printed rate", "proven here", "regret, printed constants")
+    more = ("regret, certified", "true epsilon, printed", "numbers sent", "printed numbers")
+    title = f"Table 1 at m = {TEN}, d = {EXPERTS}, T = {horizon}, epsilon = {EPSILON:g}"
+    return TextTable(title, (*columns, *more), tuple(rows))
+
+
+def draw(done: Studies, path: Path) -> None:
+    from hedgerow.evaluation.plots.lines import plot_bars
+
+    groups = {
+        f"{row.adversary}: {row.key}": {
+            f"{constants} constants": done[row.adversary].regret(label(row, constants))
+            for constants in row.specs
+        }
+        for row in ROWS
+    }
+    horizon = done[STOCHASTIC].config.environment.setting.rounds
+    title = (
+        f"Table 1, measured (epsilon = {EPSILON:g}, d = {EXPERTS}, T = {horizon}, m = 1 or {TEN})"
+    )
+    plot_bars(groups, path, title, "regret per client (log scale)", footer(done, studies))
+
+
+EXPERIMENT = Experiment(
+    id="gao2024-table1",
+    title="Regret and communication of all algorithms (Gao et al. 2024, Table 1)",
+    claim="ten clients have less regret than one on stochastic losses and with a perfect expert",
+    studies=studies,
+    judge=judge,
+    draw=draw,
+)

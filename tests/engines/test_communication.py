@@ -1,0 +1,90 @@
+"""What `certify` says is sent is what is sent."""
+
+from __future__ import annotations
+
+import pytest
+
+import hedgerow as hr
+from hedgerow.algorithms.registry import ALGORITHMS
+from hedgerow.core.environment import Environment
+from hedgerow.core.errors import HedgerowError
+from hedgerow.core.protocol import Algorithm
+from hedgerow.core.setting import Setting
+from hedgerow.engines.communication import Communication, communication
+from hedgerow.engines.simulate import simulate
+from hedgerow.experiments.gao2024_theorems import fed_svt_regret, printed_numbers
+from support.command import Command
+
+GAMES: tuple[Environment, ...] = (
+    hr.Bernoulli(clients=3, experts=8, horizon=40),
+    hr.Regression(clients=3, features=2, horizon=40),
+    hr.ClassForecasts(clients=3, classes=4, horizon=40),
+)
+
+
+def games_of(name: str) -> list[tuple[Algorithm, Environment]]:
+    found = []
+    for game in GAMES:
+        try:
+            found.append((ALGORITHMS[name]().build(game.setting), game))
+        except HedgerowError:
+            continue
+    return found
+
+
+@pytest.mark.parametrize("name", [name for name in ALGORITHMS if games_of(name)])
+def test_the_count_is_that_of_a_run(name: str) -> None:
+    algorithm, game = games_of(name)[0]
+    counters = simulate(algorithm, game, 0)
+    assert communication(algorithm) == Communication(
+        counters.exchanged,
+        counters.uploaded_scalars + counters.broadcast_scalars,
+        counters.uploaded_bytes + counters.broadcast_bytes,
+    )
+
+
+def test_a_game_that_ends_early_sends_less() -> None:
+    game = hr.Realizable(clients=4, experts=5, horizon=300)
+    spec = hr.SparseVector(epsilon=50.0, calibration="published", switches=1, threshold=1.0)
+    algorithm = spec.build(game.setting)
+    counted = communication(algorithm)
+    assert counted is not None
+    assert simulate(algorithm, game, 0).exchanged < counted.exchanges == 299
+
+
+def test_long_games_are_counted_by_their_pace_and_say_so() -> None:
+    algorithm = hr.Hedge(every=3).build(Setting(2, 4, 1000))
+    exact, quick = communication(algorithm), communication(algorithm, most=20)
+    assert exact is not None
+    assert quick is not None
+    assert (exact.counted, quick.counted) == (True, False)
+    assert (exact.exchanges, exact.numbers, exact.bytes) == (
+        quick.exchanges,
+        quick.numbers,
+        quick.bytes,
+    )
+    assert communication(hr.FollowTheLeader().build(Setting(2, 4, None))) is None
+
+
+def test_the_printed_counts_are_those_of_the_theorems() -> None:
+    setting = Setting(10, 100, 512)
+    svt = printed_numbers(hr.SparseVector(every=32), setting)
+    phases = printed_numbers(hr.PhasedSelection(), setting)
+    assert svt is not None
+    assert phases is not None
+    assert (svt.value, svt.source) == (16_000, "Theorem 2.6")
+    assert phases.value == pytest.approx(6238.3, abs=0.1)
+    assert printed_numbers(hr.PrivateHedge(), setting) is None
+    curved = hr.ClassForecasts(clients=16, classes=10, horizon=1024).setting
+    trees = printed_numbers(hr.FrankWolfe(trees=3), curved)
+    assert trees is not None
+    assert trees.source == "Theorem 2.2"
+    assert fed_svt_regret(setting, 1.0, 64) > fed_svt_regret(setting, 1.0, 1)
+
+
+def test_certify_prints_what_is_sent(hedgerow: Command) -> None:
+    words = " ".join(hedgerow("certify", "sparse_vector", "--set", "every=64").out.split())
+    assert "sends 13 exchanges" in words
+    assert "Gao et al. 2024, Theorem 2.6, print m d T / N = 8,000 numbers" in words
+    found = hedgerow("certify", "uniform", "--set", "horizon=none", "--json").document()
+    assert found["communication"] is None
