@@ -67,7 +67,7 @@ def test_masked_records_are_refused(learner: hr.Learner) -> None:
     row = np.ma.masked_array(ONES[0], mask=[True, False, False])
     for inside in ([row, ONES[1]], (row, row), [[np.ma.masked, 0.0, 0.0], ONES[1]]):
         with pytest.raises(InvalidValue, match="with none masked") as error:
-            learner.observe(inside)  # pyright: ignore[reportArgumentType]
+            learner.observe(inside)
         assert error.value.__context__ is None
     learner.observe(np.ma.masked_array(ONES, mask=False))
     assert learner.round == 1

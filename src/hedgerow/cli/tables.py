@@ -73,7 +73,7 @@ def summary(study: Study) -> Table:
 def comparators(study: Study) -> Table | None:
     """The losses or gains of algorithms and comparators, with one column for each stream.
 
-    If every algorithm has a stream of its own, each has a row with the comparators beside it. None
+    If every algorithm has its own stream, each has a row with the comparators beside it. None
     if there are no comparators.
     """
     streams = study.streams()

@@ -24,8 +24,6 @@ from hedgerow.records.build import algorithm_record
 from hedgerow.records.provenance import PACKAGE, hash_of, seeded_noise
 from hedgerow.records.schema import AlgorithmRecord, RunRecord, spec_choices
 from hedgerow.studies.config import StudyConfig, from_table, to_table, typed
-from hedgerow.studies.storage.finished import read_run
-from hedgerow.studies.storage.folder import draws_afresh, whole_losses
 
 SAME = 1e-9  # other versions of libraries may round differently
 FAMILIES = {
@@ -72,6 +70,8 @@ def check_certificates(run: RunRecord, folder: Path) -> None:
 
 def _check_seeds(run: RunRecord, folder: Path, config: StudyConfig) -> None:
     """Raise if the results have other labels, seeds or losses than the study and its record."""
+    from hedgerow.studies.storage.finished import read_run
+
     finished = read_run(folder)
     seeds = range(config.first_seed, config.first_seed + config.seeds)
     for recorded in run.algorithms:
@@ -163,10 +163,11 @@ def _studied(recorded: AlgorithmRecord, config: StudyConfig) -> AlgorithmRecord:
     ((row, entry),) = found
     environment = config.environment_of(entry)
     choices = {key: value for key, value in row.items() if key not in ("label", "environment")}
-    fresh = draws_afresh(environment)
+    fresh = environment.traits.fresh
     try:
         built = config.build(entry)
-        losses = None if fresh else whole_losses(environment)
+        shown = not fresh and not environment.traits.sees_plays
+        losses = environment.fingerprint() if shown else None
     except MissingData:  # the data have moved: the record has the size of the game
         built = entry.algorithm.build(_setting(recorded)).in_game(environment.traits)
         losses = recorded.losses

@@ -37,7 +37,9 @@ def finite(gradients: Array) -> Array:
     [[0.0, 0.0], [0.5, 0.5]]
     """
     whole = np.isfinite(gradients)
-    return gradients if whole.all() else np.where(whole.all(axis=-1)[..., None], gradients, 0.0)
+    if whole.all():
+        return gradients
+    return np.where(whole.all(axis=-1, keepdims=True), gradients, 0.0)
 
 
 def clipped(gradients: Array, clip: float) -> Array:

@@ -69,32 +69,6 @@ def write_digest(folder: Path, key: Path | None = None) -> None:
     (folder / FILE).write_text(json.dumps(digest, indent=2), encoding="utf-8")
 
 
-def _signed_text(digest: str) -> bytes:
-    return f"{FORMAT}\n{digest}\n".encode()
-
-
-def _private(file: Path) -> Any:
-    """The private key in a file."""
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    from cryptography.hazmat.primitives.serialization import load_pem_private_key
-
-    key = _pem(file, lambda data: load_pem_private_key(data, None))
-    if not isinstance(key, Ed25519PrivateKey):
-        raise InvalidValue(
-            f"{file} is not an Ed25519 private key. "
-            "Make one with `openssl genpkey -algorithm ed25519`."
-        )
-    return key
-
-
-def _signature(digest: str, file: Path) -> dict[str, str]:
-    key = _private(file)
-    return {
-        "public_key": key.public_key().public_bytes_raw().hex(),
-        "signature": key.sign(_signed_text(digest)).hex(),
-    }
-
-
 def sign(folder: Path, private: Path, expected: Path | None = None) -> None:
     """Sign a folder that is as it was written; a signature of somebody else stays.
 
@@ -107,8 +81,8 @@ def sign(folder: Path, private: Path, expected: Path | None = None) -> None:
     expected
         The public key that must belong to it. None: any.
     """
-    mine = _private(private).public_key().public_bytes_raw().hex()
     found = verify(folder)
+    mine = _signature(found.sha256, private)["public_key"]
     for difference in found.differences:
         raise InvalidValue(f"{folder} is not signed: {difference}.")
     if found.signer not in (None, mine):
@@ -120,6 +94,26 @@ def sign(folder: Path, private: Path, expected: Path | None = None) -> None:
             f"{folder} is not signed: {private} is not the private key of {expected}."
         )
     write_digest(folder, private)
+
+
+def _signed_text(digest: str) -> bytes:
+    return f"{FORMAT}\n{digest}\n".encode()
+
+
+def _signature(digest: str, file: Path) -> dict[str, str]:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    key = _pem(file, lambda data: load_pem_private_key(data, None))
+    if not isinstance(key, Ed25519PrivateKey):
+        raise InvalidValue(
+            f"{file} is not an Ed25519 private key. "
+            "Make one with `openssl genpkey -algorithm ed25519`."
+        )
+    return {
+        "public_key": key.public_key().public_bytes_raw().hex(),
+        "signature": key.sign(_signed_text(digest)).hex(),
+    }
 
 
 def _pem(file: Path, read: Callable[[bytes], Any]) -> Any:

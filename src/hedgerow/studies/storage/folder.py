@@ -214,7 +214,7 @@ def draws_afresh(environment: Environment) -> bool:
     return environment.traits.fresh
 
 
-def whole_losses(environment: Environment) -> str | None:
+def _whole_losses(environment: Environment) -> str | None:
     """A fingerprint of all losses; None if the environment has none."""
     return None if environment.traits.sees_plays else environment.fingerprint()
 
@@ -230,7 +230,7 @@ def _algorithms(study: Study) -> list[AlgorithmRecord]:
         )
         algorithm, fresh = study.algorithms[row["label"]], draws_afresh(environment)
         data, runs = ("drawn", 1) if fresh else ("recorded", study.config.seeds)
-        losses = None if fresh else whole_losses(environment)
+        losses = None if fresh else _whole_losses(environment)
         algorithms.append(
             algorithm_record(row["label"], algorithm, choices, data, runs, table, losses)
         )
