@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import log
 from pathlib import Path
+from typing import Any
 
 from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.baselines.gradient_descent import GradientDescent
@@ -49,7 +50,7 @@ CLIENTS, EXPERTS, HORIZON, CLASSES = 10, 100, 512, 10
 EVERY = (1, 4, 16, 64)
 PUBLISHED, CERTIFIED, PHASED = "Fed-SVT, printed", "Fed-SVT, certified", "phased selection"
 Made = Callable[[int], AlgorithmSpec]
-BUDGET = {"epsilon": EPSILON, "delta": DELTA}
+BUDGET: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA}
 PAPER: dict[str, Made] = {
     PUBLISHED: lambda n: SparseVector(EPSILON, every=n, calibration="published", rho=RHO),
     CERTIFIED: lambda n: SparseVector(EPSILON, every=n),

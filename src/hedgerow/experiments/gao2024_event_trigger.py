@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -61,7 +62,7 @@ def label(name: str, clients: int) -> str:
 
 
 def _stream(stream: str, clients: int) -> Halving | Realizable:
-    game = {"clients": clients, "experts": EXPERTS, "horizon": HORIZON}
+    game: dict[str, Any] = {"clients": clients, "experts": EXPERTS, "horizon": HORIZON}
     return Halving(**game) if stream == HALVING else Realizable(**game, mean=0.5, law="uniform")
 
 

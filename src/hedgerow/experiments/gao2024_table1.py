@@ -12,9 +12,11 @@ m^2 d T epsilon, is m d T / N for N = 1 / (m epsilon), less than one round here:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import log, sqrt
 from pathlib import Path
+from typing import Any
 
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.gradient.frank_wolfe import FrankWolfe
@@ -46,7 +48,7 @@ class Row:
     name: str
     clients: int
     delta: float
-    specs: dict[str, AlgorithmSpec]
+    specs: Mapping[str, AlgorithmSpec]
 
     @property
     def key(self) -> str:
@@ -69,23 +71,24 @@ class Row:
 def _rows() -> tuple[Row, ...]:
     found = []
     for m, name in ((1, "Limited Updates"), (TEN, "Fed-DP-OPE-Stoch")):
-        noisy = {"epsilon": EPSILON, "trust": "local", "trees": 1}
-        specs = {PRINTED: FrankWolfe(**noisy, calibration="published")}
-        found.append(Row(STOCHASTIC, name, m, 0.0, {**specs, CERTIFIED: FrankWolfe(**noisy)}))
+        noisy: dict[str, Any] = {"epsilon": EPSILON, "trust": "local", "trees": 1}
+        printed = FrankWolfe(**noisy, calibration="published")
+        both = {PRINTED: printed, CERTIFIED: FrankWolfe(**noisy)}
+        found.append(Row(STOCHASTIC, name, m, 0.0, both))
     for delta in (0.0, DELTA):
         for m, name in ((1, "Sparse-Vector"), (TEN, "Fed-SVT")):
             paper = "asi2023" if m == 1 else "gao2024"
-            specs: dict[str, AlgorithmSpec] = {
+            both = {
                 PRINTED: SparseVector(EPSILON, delta, calibration="published", paper=paper),
                 CERTIFIED: SparseVector(EPSILON, delta),
             }
-            found.append(Row(REALIZABLE, name, m, delta, specs))
+            found.append(Row(REALIZABLE, name, m, delta, both))
     for delta in (0.0, DELTA):
-        specs = {
+        both = {
             PRINTED: ShrinkingDartboard(EPSILON, delta, every=1, calibration="published"),
             CERTIFIED: ShrinkingDartboard(EPSILON, delta),
         }
-        found.append(Row(OBLIVIOUS, "Private SD", 1, delta, specs))
+        found.append(Row(OBLIVIOUS, "Private SD", 1, delta, both))
     return tuple(found)
 
 
@@ -97,7 +100,7 @@ def label(row: Row, constants: str) -> str:
 
 
 def _stream(adversary: str, clients: int, horizon: int) -> Environment:
-    game = {"clients": clients, "experts": EXPERTS, "horizon": horizon}
+    game: dict[str, Any] = {"clients": clients, "experts": EXPERTS, "horizon": horizon}
     if adversary == STOCHASTIC:
         return GaussianSoftmax(**game)
     if adversary == REALIZABLE:
