@@ -9,7 +9,7 @@ Stochastic losses are those of Figure 1 (linear reading), realizable ones those 
 oblivious ones Bernoulli losses with one better expert. The printed communication of Fed-SVT,
 m^2 d T epsilon, is m d T / N for N = 1 / (m epsilon), less than one round here: N is 1.
 
-On stochastic losses the claim is judged with the printed noise, which gives each upload d epsilon/4.
+On stochastic losses the claim is judged with the printed noise: an upload costs d epsilon / 4.
 Uploads that are really epsilon-DP need much more noise, with which ten clients gain nothing here.
 """
 
@@ -155,7 +155,7 @@ def judge(done: Studies) -> Verdict:
     certified = [done[STOCHASTIC].regret(label(row, CERTIFIED)) for row in ROWS[:2]]
     note = (
         f"the printed constants really cost up to epsilon = {costs[worst]:.3g} ({worst}) where"
-        f" {EPSILON:g} is claimed; with noise that really gives {EPSILON:g} to every upload, each of"
+        f" {EPSILON:g} is claimed; with noise that really gives every upload {EPSILON:g}, each of"
         f" {TEN} clients has regret {certified[1]}, and one client {certified[0]}"
     )
     return Verdict(
