@@ -49,8 +49,8 @@ def exponent(series: str, alpha: float) -> float:
     """
     if series == PRIOR:
         return min(1.0, 1 / 2 + alpha)
-    single = max(1 / 2, 1 / 3 + alpha)
-    return min(1.0, single if series == SINGLE else min(single, 2 / 5 + 4 * alpha / 5))
+    grouped = series == GROUPS and alpha > 1 / 3  # where the corollary holds
+    return min(1.0, 2 / 5 + 4 * alpha / 5 if grouped else max(1 / 2, 1 / 3 + alpha))
 
 
 @cache
