@@ -188,7 +188,8 @@ def draw(done: Studies, path: Path) -> None:
         "alpha",
         "beta (above 1 a bound says nothing)",
         effective,
-        "lines: without constants and logarithms; dashed: ln(bound) / ln(T) with constants",
+        "lines: without constants and logarithms; dashed: ln(bound) / ln(T) with constants; "
+        + footer(done, studies, "computed, so there are no 95 % bars"),
     )
     study = done["played"]
     horizon = study.config.environment.setting.rounds

@@ -106,8 +106,8 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
 
 
 def numbers(done: Studies, game: str) -> dict[str, float]:
-    """The numbers sent by every label of a game, mean over seeds."""
-    return {row.label: row.numbers_sent.mean for row in done[game].summary()}
+    """The numbers sent by every label of a game, mean over seeds, at least 1."""
+    return {row.label: max(1.0, row.numbers_sent.mean) for row in done[game].summary()}
 
 
 def judge(done: Studies) -> Verdict:
@@ -156,7 +156,7 @@ def judge(done: Studies) -> Verdict:
         ),
     ]
     last = EVERY[-1]
-    less = sent[label(PUBLISHED, 1)] / max(sent[label(CERTIFIED, last)], 1.0)
+    less = sent[label(PUBLISHED, 1)] / sent[label(CERTIFIED, last)]
     more = experts.regret(label(PUBLISHED, last)).mean - first.mean
     note = (
         f"Fed-SVT with certified constants and N = {last} sends {less:.0f} times fewer numbers than"

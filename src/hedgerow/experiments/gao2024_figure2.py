@@ -188,7 +188,7 @@ def _draw_seeds(done: Studies, path: Path) -> None:
         for seed in range(SEEDS_SHOWN)
     }
     title = f"Figure 5: single seeds, printed constants (epsilon = {EPSILON:g}, T = {HORIZON})"
-    note = footer(done, studies, "each line is one run")
+    note = footer(done, studies, "each line is one run, without a 95 % band")
     plot_panels(panels, path, title, "regret per client (log scale)", note)
 
 
