@@ -272,4 +272,4 @@ def test_both_published_numbers_of_draws_are_offered_by_name() -> None:
     with pytest.raises(InvalidValue, match='unless calibration="published"'):
         hr.SparseVector(paper="asi2023")
     with pytest.raises(InvalidValue, match="paper"):
-        hr.SparseVector(calibration="published", paper="cesari2026")  # pyright: ignore
+        hr.SparseVector(calibration="published", paper="cesari2026")  # pyright: ignore[reportArgumentType]

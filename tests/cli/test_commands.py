@@ -191,7 +191,9 @@ def test_certify_tells_who_learns_what(hedgerow: Command) -> None:
     )
     document = answer.document()
     bound = {"regret_bound", "regret_bound_for", "regret_bound_proof", "notes"}
-    assert set(document) == {field.name for field in fields(AlgorithmRecord)} | bound
+    known = {field.name for field in fields(AlgorithmRecord)}
+    assert set(document) == known | bound | {"communication"}
+    assert document["communication"]["exchanges"] == document["parameters"]["exchanges"]
     assert [document[key] for key in sorted(bound)] == [[], None, None, None]
     assert (document["algorithm"], document["calibration"], document["trust"]) == (
         "sparse_vector",

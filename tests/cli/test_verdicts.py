@@ -19,7 +19,9 @@ from hedgerow.experiments.experiment import Check
 from hedgerow.experiments.registry import EXPERIMENTS
 from support.command import Answer, Command
 
-EXPERIMENT_FIELDS = {"id", "status", "message", "reproduces", "passed", "checks", "tables"}
+EXPERIMENT_FIELDS = {
+    *("id", "status", "message", "reproduces", "passed", "checks", "tables", "communication"),
+}
 CHECK_FIELDS = {"name", "published", "obtained", "op", "limit", "passed"}
 
 

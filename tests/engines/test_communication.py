@@ -84,7 +84,7 @@ def test_the_printed_counts_are_those_of_the_theorems() -> None:
 
 def test_certify_prints_what_is_sent(hedgerow: Command) -> None:
     words = " ".join(hedgerow("certify", "sparse_vector", "--set", "every=64").out.split())
-    assert "sends 13 exchanges" in words
-    assert "Gao et al. 2024, Theorem 2.6, print m d T / N = 8,000 numbers" in words
+    assert "bytes in 13 exchanges, if it does not end early" in words
+    assert "Gao et al. 2024, Theorem 2.6: m d T / N = 8,000 numbers" in words
     found = hedgerow("certify", "uniform", "--set", "horizon=none", "--json").document()
     assert found["communication"] is None

@@ -122,7 +122,7 @@ def test_the_verdict_on_communication_could_come_out_the_other_way() -> None:
 def test_the_verdict_on_event_triggers_could_come_out_the_other_way(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    configs = event.studies(quick=True)
+    configs = event.studies(quick=False)
 
     def judge(signals: float) -> Verdict:
         """`signals` is the exponent of m where clients signal."""
@@ -131,9 +131,9 @@ def test_the_verdict_on_event_triggers_could_come_out_the_other_way(
             rate = signals if name.startswith(event.EVENT) else -0.9
             return 100.0 * setting.clients**rate
 
-        def designs(stream: str, seeds: int) -> Study:
-            assert seeds == configs[stream].seeds
-            return made_up(event.design_study(stream, seeds), law)
+        def designs(stream: str, clients: tuple[int, ...], horizon: int, seeds: int) -> Study:
+            assert (clients, seeds) == (event.CLIENTS, configs[stream].seeds)
+            return made_up(event.design_study(stream, clients, horizon, seeds), law)
 
         monkeypatch.setattr(event, "designs", designs)
         return event.judge({name: made_up(config, law) for name, config in configs.items()})

@@ -141,12 +141,12 @@ def _communication(spec: AlgorithmSpec, algorithm: Algorithm) -> dict[str, Any] 
 
 def _sent_words(sent: dict[str, Any]) -> list[str]:
     about = "" if sent["counted"] else "about "
-    counts = ", ".join(f"{sent[name]:,} {name}" for name in ("exchanges", "numbers", "bytes"))
-    lines = [f"sends {about}{counts} in all, if it does not end early"]
+    counts = f"{sent['numbers']:,} numbers and {sent['bytes']:,} bytes"
+    lines = [f"sends {about}{counts} in {sent['exchanges']:,} exchanges, if it does not end early"]
     if sent["printed"] is not None:
         formula, value, source = (sent["printed"][key] for key in ("formula", "value", "source"))
-        printed = f"{formula} = {value:,.0f} numbers"
-        lines.append(f"Gao et al. 2024, {source}, print {printed} (times a hidden constant)")
+        printed = f"{formula} = {value:,.0f} numbers, times a hidden constant"
+        lines.append(f"Gao et al. 2024, {source}: {printed}")
     return lines
 
 

@@ -21,8 +21,8 @@ MOST = 2000  # exchanges that are counted one by one
 class Communication:
     """The exchanges of a game, and the numbers and bytes of all its messages.
 
-    `counted` is False if there are so many exchanges that the rest was taken to follow at the pace
-    of the last one that was counted.
+    `counted` is False if there are more exchanges than are counted one by one. The others are then
+    taken to follow at the pace of the last one that was counted.
     """
 
     exchanges: int

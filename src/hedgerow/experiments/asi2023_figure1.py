@@ -49,8 +49,8 @@ def exponent(series: str, alpha: float) -> float:
     """
     if series == PRIOR:
         return min(1.0, 1 / 2 + alpha)
-    single = max(1 / 2, 1 / 3 + alpha)
-    return min(1.0, single if series == SINGLE else min(single, 2 / 5 + 4 * alpha / 5))
+    grouped = series == GROUPS and alpha > 1 / 3  # where the corollary holds
+    return min(1.0, 2 / 5 + 4 * alpha / 5 if grouped else max(1 / 2, 1 / 3 + alpha))
 
 
 @cache
@@ -188,7 +188,8 @@ def draw(done: Studies, path: Path) -> None:
         "alpha",
         "beta (above 1 a bound says nothing)",
         effective,
-        "lines: without constants and logarithms; dashed: ln(bound) / ln(T) with constants",
+        "lines: without constants and logarithms; dashed: ln(bound) / ln(T) with constants; "
+        + footer(done, studies, "computed, so there are no 95 % bars"),
     )
     study = done["played"]
     horizon = study.config.environment.setting.rounds

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from math import log, sqrt
 from pathlib import Path
+from typing import Any
 
 from hedgerow.algorithms.correlated.tree_hedge import TreeHedge
 from hedgerow.algorithms.dartboard.private_hedge import PrivateHedge
@@ -56,7 +57,7 @@ def label(privacy: str, name: str) -> str:
 
 
 def _stream(adversary: str, horizon: int) -> Environment:
-    game = {"clients": 1, "experts": EXPERTS, "horizon": horizon}
+    game: dict[str, Any] = {"clients": 1, "experts": EXPERTS, "horizon": horizon}
     if adversary == ADAPTIVE:
         return PlayChasing(**game)
     return Bernoulli(**game, mean=0.5, gap=0.3 if adversary == STOCHASTIC else 0.2)

@@ -1,6 +1,6 @@
 """The event-triggered design that Gao, Huang and Yang 2024 reject (section B.1), to measure why.
 
-Every client compares its own loss in the current run with a threshold of its own, privately, and
+Every client compares its own loss in the current run with its own threshold, privately, and
 signals when it is above. Any signal makes the server draw a new expert. With `signals=False` the
 server compares the loss of all clients with one threshold, as Fed-SVT does, and nothing else is
 different. It is not offered as an algorithm: it has no regime in which it wins.

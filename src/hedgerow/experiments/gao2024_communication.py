@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import log
 from pathlib import Path
+from typing import Any
 
 from hedgerow.algorithms.baselines.follow_the_leader import FollowTheLeader
 from hedgerow.algorithms.baselines.gradient_descent import GradientDescent
@@ -49,7 +50,7 @@ CLIENTS, EXPERTS, HORIZON, CLASSES = 10, 100, 512, 10
 EVERY = (1, 4, 16, 64)
 PUBLISHED, CERTIFIED, PHASED = "Fed-SVT, printed", "Fed-SVT, certified", "phased selection"
 Made = Callable[[int], AlgorithmSpec]
-BUDGET = {"epsilon": EPSILON, "delta": DELTA}
+BUDGET: dict[str, Any] = {"epsilon": EPSILON, "delta": DELTA}
 PAPER: dict[str, Made] = {
     PUBLISHED: lambda n: SparseVector(EPSILON, every=n, calibration="published", rho=RHO),
     CERTIFIED: lambda n: SparseVector(EPSILON, every=n),
@@ -105,8 +106,8 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
 
 
 def numbers(done: Studies, game: str) -> dict[str, float]:
-    """The numbers sent by every label of a game, mean over seeds."""
-    return {row.label: row.numbers_sent.mean for row in done[game].summary()}
+    """The numbers sent by every label of a game, mean over seeds, at least 1."""
+    return {row.label: max(1.0, row.numbers_sent.mean) for row in done[game].summary()}
 
 
 def judge(done: Studies) -> Verdict:
@@ -155,7 +156,7 @@ def judge(done: Studies) -> Verdict:
         ),
     ]
     last = EVERY[-1]
-    less = sent[label(PUBLISHED, 1)] / max(sent[label(CERTIFIED, last)], 1.0)
+    less = sent[label(PUBLISHED, 1)] / sent[label(CERTIFIED, last)]
     more = experts.regret(label(PUBLISHED, last)).mean - first.mean
     note = (
         f"Fed-SVT with certified constants and N = {last} sends {less:.0f} times fewer numbers than"

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -46,8 +47,9 @@ from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.run import run_study
 from hedgerow.studies.study import Study
 
-EPSILON, EXPERTS, HORIZON = 1.0, 100, 512
-CLIENTS = (1, 4, 16, 64)
+EPSILON, EXPERTS = 1.0, 100
+HORIZON, QUICK = 512, 128
+CLIENTS, FEW = (1, 4, 16, 64), (1, 4)
 HALVING, UNIFORM = "halving", "uniform"
 STREAMS = (HALVING, UNIFORM)
 FACTORS = (0.5, 1.0)
@@ -60,42 +62,51 @@ def label(name: str, clients: int) -> str:
     return f"{name}/m={clients}"
 
 
-def _stream(stream: str, clients: int) -> Halving | Realizable:
-    game = {"clients": clients, "experts": EXPERTS, "horizon": HORIZON}
+def _stream(stream: str, clients: int, horizon: int) -> Halving | Realizable:
+    game: dict[str, Any] = {"clients": clients, "experts": EXPERTS, "horizon": horizon}
     return Halving(**game) if stream == HALVING else Realizable(**game, mean=0.5, law="uniform")
 
 
 def studies(quick: bool) -> dict[str, StudyConfig]:
+    clients, horizon = (FEW, QUICK) if quick else (CLIENTS, HORIZON)
+
     def study(stream: str) -> StudyConfig:
         entries = tuple(
-            Entry(label(OFFERED, m), SparseVector(epsilon=EPSILON), _stream(stream, m))
-            for m in CLIENTS
+            Entry(label(OFFERED, m), SparseVector(epsilon=EPSILON), _stream(stream, m, horizon))
+            for m in clients
         )
-        title = f"Fed-SVT, {stream} losses, epsilon = {EPSILON:g}, d = {EXPERTS}, T = {HORIZON}"
-        return StudyConfig(title, _stream(stream, 1), entries, seeds=3 if quick else 10)
+        title = f"Fed-SVT, {stream} losses, epsilon = {EPSILON:g}, d = {EXPERTS}, T = {horizon}"
+        return StudyConfig(title, _stream(stream, 1, horizon), entries, seeds=3 if quick else 10)
 
     return {stream: study(stream) for stream in STREAMS}
 
 
-def design_study(stream: str, seeds: int) -> StudyConfig:
+def _size(done: Studies) -> tuple[tuple[int, ...], int, int]:
+    """The numbers of clients, the horizon and the number of seeds that were played."""
+    config = done[HALVING].config
+    settings = [config.environment_of(entry).setting for entry in config.algorithms]
+    return tuple(s.clients for s in settings), settings[0].rounds, config.seeds
+
+
+def design_study(stream: str, clients: tuple[int, ...], horizon: int, seeds: int) -> StudyConfig:
     """Both designs with all thresholds, on the streams of the offered algorithm."""
     entries = tuple(
         Entry(
             f"{label(name, m)}/factor={factor:g}",
             EventTriggered(epsilon=EPSILON, signals=name == EVENT, factor=factor),
-            _stream(stream, m),
+            _stream(stream, m, horizon),
         )
         for name in (EVENT, FIXED)
-        for m in CLIENTS
+        for m in clients
         for factor in FACTORS
     )
-    return StudyConfig("who tests", _stream(stream, 1), entries, seeds=seeds)
+    return StudyConfig("who tests", _stream(stream, 1, horizon), entries, seeds=seeds)
 
 
 @lru_cache(maxsize=4)
-def designs(stream: str, seeds: int) -> Study:
+def designs(stream: str, clients: tuple[int, ...], horizon: int, seeds: int) -> Study:
     """The runs of both designs."""
-    return run_study(design_study(stream, seeds), workers=1)
+    return run_study(design_study(stream, clients, horizon, seeds), workers=1)
 
 
 def best(study: Study, name: str, clients: int) -> str:
@@ -106,10 +117,11 @@ def best(study: Study, name: str, clients: int) -> str:
 
 def regrets(done: Studies, stream: str, name: str) -> dict[float, np.ndarray]:
     """The regrets of all seeds by number of clients."""
+    clients, horizon, seeds = _size(done)
     if name == OFFERED:
-        return {float(m): done[stream].regrets(label(name, m)) for m in CLIENTS}
-    played = designs(stream, done[stream].config.seeds)
-    return {float(m): played.regrets(best(played, name, m)) for m in CLIENTS}
+        return {float(m): done[stream].regrets(label(name, m)) for m in clients}
+    played = designs(stream, clients, horizon, seeds)
+    return {float(m): played.regrets(best(played, name, m)) for m in clients}
 
 
 def _sent(study: Study, name: str, clients: int) -> float:
@@ -118,16 +130,18 @@ def _sent(study: Study, name: str, clients: int) -> float:
     At fixed times this happens in every round.
     """
     draws = np.mean([run.switches for run in study.of(best(study, name, clients))])
-    return clients * (EXPERTS + 1) * (float(draws) if name == EVENT else HORIZON - 1)
+    rounds = study.config.environment.setting.rounds
+    return clients * (EXPERTS + 1) * (float(draws) if name == EVENT else rounds - 1)
 
 
 def judge(done: Studies) -> Verdict:
-    names, most = (EVENT, FIXED, OFFERED), CLIENTS[-1]
+    names, (clients, horizon, seeds) = (EVENT, FIXED, OFFERED), _size(done)
+    most = clients[-1]
     slopes = {
         stream: {name: exponent(regrets(done, stream, name)) for name in names}
         for stream in STREAMS
     }
-    played = {stream: designs(stream, done[stream].config.seeds) for stream in STREAMS}
+    played = {stream: designs(stream, clients, horizon, seeds) for stream in STREAMS}
     times = {
         stream: Ratio.of(*(regrets(done, stream, name)[most] for name in (EVENT, FIXED)))
         for stream in STREAMS
@@ -193,7 +207,7 @@ def _table(done: Studies, stream: str, study: Study) -> TextTable:
             f"{_sent(study, name, m):,.0f}",
         )
         for name in (EVENT, FIXED)
-        for m, share in ((m, 1 if name == EVENT else m) for m in CLIENTS)
+        for m, share in ((m, 1 if name == EVENT else m) for m in _size(done)[0])
     )
     return TextTable(f"who tests, {stream} losses", columns, rows)
 
@@ -209,7 +223,7 @@ def draw(done: Studies, path: Path) -> None:
             for name in (EVENT, FIXED, OFFERED)
             for found in (regrets(done, stream, name),)
         }
-        size = f"epsilon = {EPSILON:g}, d = {EXPERTS}, T = {HORIZON}"
+        size = f"epsilon = {EPSILON:g}, d = {EXPERTS}, T = {_size(done)[1]}"
         title = f"Who tests: every client, or the sum ({stream} losses, {size})"
         plot_regret_against(points, target, title, "clients", note=footer(done, studies))
 

@@ -14,7 +14,6 @@ the single-player paper (Asi et al. 2023). Both play. The curves over rounds are
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from hedgerow.algorithms.sparse_vector.sparse_vector import Calibration, SparseVector
@@ -156,7 +155,7 @@ def draw(done: Studies, path: Path) -> None:
     _draw_seeds(done, sibling(path, "seeds"))
 
 
-def _lines(done: Studies, calibration: str) -> dict[str, Sequence[RunResult]]:
+def _lines(done: Studies, calibration: str) -> dict[str, list[RunResult]]:
     """The lines of Figure 2: one player, and ten clients for every N."""
     figure = done[FIGURE]
     found = {"one player": figure.of(label(calibration, 1, 1))}
@@ -189,7 +188,7 @@ def _draw_seeds(done: Studies, path: Path) -> None:
         for seed in range(SEEDS_SHOWN)
     }
     title = f"Figure 5: single seeds, printed constants (epsilon = {EPSILON:g}, T = {HORIZON})"
-    note = footer(done, studies, "each line is one run")
+    note = footer(done, studies, "each line is one run, without a 95 % band")
     plot_panels(panels, path, title, "regret per client (log scale)", note)
 
 

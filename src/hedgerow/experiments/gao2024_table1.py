@@ -8,13 +8,18 @@ from the messages, lower bounds from `environments.hard.lower_bounds`.
 Stochastic losses are those of Figure 1 (linear reading), realizable ones those of Figure 2, and
 oblivious ones Bernoulli losses with one better expert. The printed communication of Fed-SVT,
 m^2 d T epsilon, is m d T / N for N = 1 / (m epsilon), less than one round here: N is 1.
+
+On stochastic losses the claim is judged with the printed noise: an upload costs d epsilon / 4.
+Uploads that are really epsilon-DP need much more noise, with which ten clients gain nothing here.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from math import log, sqrt
 from pathlib import Path
+from typing import Any
 
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.gradient.frank_wolfe import FrankWolfe
@@ -46,7 +51,7 @@ class Row:
     name: str
     clients: int
     delta: float
-    specs: dict[str, AlgorithmSpec]
+    specs: Mapping[str, AlgorithmSpec]
 
     @property
     def key(self) -> str:
@@ -69,23 +74,24 @@ class Row:
 def _rows() -> tuple[Row, ...]:
     found = []
     for m, name in ((1, "Limited Updates"), (TEN, "Fed-DP-OPE-Stoch")):
-        noisy = {"epsilon": EPSILON, "trust": "local", "trees": 1}
-        specs = {PRINTED: FrankWolfe(**noisy, calibration="published")}
-        found.append(Row(STOCHASTIC, name, m, 0.0, {**specs, CERTIFIED: FrankWolfe(**noisy)}))
+        noisy: dict[str, Any] = {"epsilon": EPSILON, "trust": "local", "trees": 1}
+        printed = FrankWolfe(**noisy, calibration="published")
+        both = {PRINTED: printed, CERTIFIED: FrankWolfe(**noisy)}
+        found.append(Row(STOCHASTIC, name, m, 0.0, both))
     for delta in (0.0, DELTA):
         for m, name in ((1, "Sparse-Vector"), (TEN, "Fed-SVT")):
             paper = "asi2023" if m == 1 else "gao2024"
-            specs: dict[str, AlgorithmSpec] = {
+            both = {
                 PRINTED: SparseVector(EPSILON, delta, calibration="published", paper=paper),
                 CERTIFIED: SparseVector(EPSILON, delta),
             }
-            found.append(Row(REALIZABLE, name, m, delta, specs))
+            found.append(Row(REALIZABLE, name, m, delta, both))
     for delta in (0.0, DELTA):
-        specs = {
+        both = {
             PRINTED: ShrinkingDartboard(EPSILON, delta, every=1, calibration="published"),
             CERTIFIED: ShrinkingDartboard(EPSILON, delta),
         }
-        found.append(Row(OBLIVIOUS, "Private SD", 1, delta, specs))
+        found.append(Row(OBLIVIOUS, "Private SD", 1, delta, both))
     return tuple(found)
 
 
@@ -97,7 +103,7 @@ def label(row: Row, constants: str) -> str:
 
 
 def _stream(adversary: str, clients: int, horizon: int) -> Environment:
-    game = {"clients": clients, "experts": EXPERTS, "horizon": horizon}
+    game: dict[str, Any] = {"clients": clients, "experts": EXPERTS, "horizon": horizon}
     if adversary == STOCHASTIC:
         return GaussianSoftmax(**game)
     if adversary == REALIZABLE:
@@ -125,7 +131,8 @@ def judge(done: Studies) -> Verdict:
     claimed, expected = [], []
     for adversary, delta in ((STOCHASTIC, 0.0), (REALIZABLE, 0.0), (REALIZABLE, DELTA)):
         alone, together = (r for r in ROWS if (r.adversary, r.delta) == (adversary, delta))
-        for constants, checks in ((PRINTED, claimed), (CERTIFIED, expected)):
+        both = ((PRINTED, claimed), (CERTIFIED, expected))
+        for constants, checks in both[:1] if adversary == STOCHASTIC else both:
             one, each = (
                 done[adversary].regrets(label(row, constants)) for row in (alone, together)
             )
@@ -145,9 +152,11 @@ def judge(done: Studies) -> Verdict:
         expected.append(Check(f"{row.adversary}/{name}/epsilon", cost, "<=", EPSILON))
     costs = {row.key: spent(done[row.adversary].algorithms[label(row, PRINTED)]) for row in ROWS}
     worst = max(costs, key=lambda key: costs[key])
+    certified = [done[STOCHASTIC].regret(label(row, CERTIFIED)) for row in ROWS[:2]]
     note = (
         f"the printed constants really cost up to epsilon = {costs[worst]:.3g} ({worst}) where"
-        f" {EPSILON:g} is claimed; T = {horizon}"
+        f" {EPSILON:g} is claimed; with noise that really gives every upload {EPSILON:g}, each of"
+        f" {TEN} clients has regret {certified[1]}, and one client {certified[0]}"
     )
     return Verdict(
         all(check.passed for check in claimed), (*claimed, *expected), note, (table(done),)
