@@ -36,7 +36,7 @@ class Forgetful(Summing):
 
     def aggregate(self, state: Any, uploads: Any, noise: Noise) -> tuple[Totals, Any]:
         assert state is None
-        return Totals(self.every, uploads.losses), None
+        return Totals(self.schedule.every, uploads.losses), None
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from hedgerow.algorithms.dartboard.server import DartboardServer
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.shared.following import CurrentExpert, Follower
+from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.shared.totals import ClientState, Summing, Totals
 from hedgerow.algorithms.shared.totals import ServerState as TotalsState
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector
@@ -481,7 +482,9 @@ class MemorySummer(Summing):
 @dataclass(frozen=True)
 class Impure(AlgorithmSpec):
     def resolve(self, setting: Setting) -> Algorithm:
-        return replace(FollowTheLeader().build(setting), server=MemorySummer(setting.experts, 1))
+        return replace(
+            FollowTheLeader().build(setting), server=MemorySummer(setting.experts, Schedule(1))
+        )
 
 
 @dataclass(frozen=True)
@@ -491,13 +494,15 @@ class InPlaceSummer(Summing):
     def aggregate(self, state: Any, uploads: Any, noise: Noise) -> tuple[Totals, Any]:
         del noise
         state.totals[...] += uploads.losses
-        return Totals(self.every, state.totals.copy()), state
+        return Totals(self.schedule.every, state.totals.copy()), state
 
 
 @dataclass(frozen=True)
 class Overwrites(AlgorithmSpec):
     def resolve(self, setting: Setting) -> Algorithm:
-        return replace(FollowTheLeader().build(setting), server=InPlaceSummer(setting.experts, 1))
+        return replace(
+            FollowTheLeader().build(setting), server=InPlaceSummer(setting.experts, Schedule(1))
+        )
 
 
 class _Leftover:
@@ -659,7 +664,7 @@ def pair(count: int) -> tuple[int, int]:
 
 
 def undeclared(experts: int, every: int) -> Undeclared:
-    return Undeclared(Summing(experts, every))
+    return Undeclared(Summing(experts, Schedule(every)))
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from typing import ClassVar, Literal, get_args
 import numpy as np
 
 from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follower
-from hedgerow.algorithms.shared.schedule import Schedule
+from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
 from hedgerow.algorithms.shared.totals import LossSums, check_interval
 from hedgerow.algorithms.sparse_vector.plan import Draw, Plan, rule
 from hedgerow.algorithms.sparse_vector.proved import Game, Runs, proved_plan, regret_bound
@@ -138,11 +138,10 @@ class SparseVector(AlgorithmSpec):
             "noise_law": "distribution of both noises",
             "front": "share of a run's budget for the choice at its end",
             "draw": "how the next expert is drawn",
-            "early": "whether there are exchanges in the first rounds",
             "printed_regret_bound": (
                 "regret per client that the paper claims with probability 1 - O(rho)"
             ),
-            "exchanges": "number of exchanges in the game, if it does not end early",
+            **MEANINGS,
         },
     )
 
