@@ -78,11 +78,24 @@ def build(spec: AlgorithmSpec, setting: Setting) -> Algorithm:
     return spec.build(setting)
 
 
+def promised(spec: AlgorithmSpec, made: Environment, seed: int) -> AlgorithmSpec:
+    """The spec with the loss of the best expert, which the proved calibration must be told.
+
+    It minimises a bound for streams with such an expert. On others more budget may hurt: it means
+    a lower threshold, so that good experts leave and are forgotten.
+    """
+    if not isinstance(spec, hr.SparseVector) or spec.calibration != "proved":
+        return spec
+    block, _ = made.block(made.start(seed), made.setting.rounds, None)
+    return replace(spec, best_loss=float(block.losses.mean(axis=1).sum(axis=0).min()))
+
+
 @cache
 def one_regret(spec: AlgorithmSpec, stream: str, clients: int, seed: int) -> float:
     made = environment(stream, clients, seed)
     recorder = Recorder(made.setting, points=2)
-    ended = simulate(build(spec, made.setting), made, seed, sinks=[recorder])
+    played = build(promised(spec, made, seed), made.setting)
+    ended = simulate(played, made, seed, sinks=[recorder])
     return recorder.result("", seed, ended).final_regret
 
 

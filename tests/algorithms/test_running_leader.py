@@ -133,7 +133,7 @@ def test_a_factorisation_may_be_given_instead_of_its_name() -> None:
     named, given = (RunningLeader(factorisation=kind) for kind in ("root", ToeplitzRoot(40)))
     assert named.build(SETTING).fingerprint() == given.build(SETTING).fingerprint()
     with pytest.raises(InvalidValue, match="rounds=20 to be 40, the horizon given"):
-        replace(given, every=2).build(SETTING)
+        replace(given, every=2, early=False).build(SETTING)
 
 
 def test_clients_in_different_rounds_are_refused() -> None:

@@ -70,9 +70,10 @@ class SparseVector(AlgorithmSpec):
         "certified" (default) spends the budget by the tight proof, with weights by recency. It
         chooses all other parameters from public values; no bound on its regret is proven. "proved"
         minimises a proven regret bound for streams on which the best expert loses at most
-        `best_loss` (`proofs/sparse_vector_regret.md`). "published" uses the algorithm and the
-        constants printed in the paper; the certificate states their true cost. "former" is the
-        printed algorithm with constants that spend the budget.
+        `best_loss` (`proofs/sparse_vector_regret.md`); on other streams a larger epsilon may even
+        raise its regret. "published" uses the algorithm and the constants printed in the paper; the
+        certificate states their true cost. "former" is the printed algorithm with constants that
+        spend the budget.
     rho
         The failure probability in the published constants, in (0, 1/2). It does not affect privacy.
     switches
