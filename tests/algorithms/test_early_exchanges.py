@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from dataclasses import fields, replace
 from functools import cache
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -78,7 +79,7 @@ def test_a_schedule_adds_up() -> None:
             losses = np.random.default_rng(0).integers(0, 2, (horizon, 2, 3)).astype(float)
             short, equal = schedule.split(losses, due)
             sums = [*(batch.sum(axis=0) for batch in short), *equal.sum(axis=1)]
-            right = [losses[a:b].sum(axis=(0, 1)) for a, b in zip(due, due[1:], strict=False)]
+            right = [losses[a:b].sum(axis=(0, 1)) for a, b in pairwise(due)]
             assert np.array_equal(sums, right)
 
 
