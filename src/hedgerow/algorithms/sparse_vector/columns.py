@@ -68,7 +68,8 @@ class Column:
             return pure
         draws = BoundedRangeSequence((own, *(later,) * self.after))
         steps = AfterPureStep(draws, self.test)
-        return steps if self.test + draws.pure <= pure.bound else SmallestOf((steps, pure))
+        rounded = Fraction(self.test) + Fraction(draws.pure)
+        return steps if rounded <= Fraction(pure.bound) else SmallestOf((steps, pure))
 
 
 Columns = tuple[Column, ...]
