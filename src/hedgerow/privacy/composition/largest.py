@@ -51,7 +51,7 @@ class SmallestOf(QuotedAtDelta):
 
     >>> from hedgerow.privacy import GaussianDP, PureDP
     >>> curve = SmallestOf((GaussianDP(0.5), PureDP(1.0)))
-    >>> curve.delta(1.0), curve.epsilon(1e-12), curve.delta(0.9) == GaussianDP(0.5).delta(0.9)
+    >>> curve.delta(1.0), curve.epsilon(0.0), curve.delta(0.9) == GaussianDP(0.5).delta(0.9)
     (0.0, 1.0, True)
     """
 
