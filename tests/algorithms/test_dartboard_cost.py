@@ -62,7 +62,7 @@ def worst_chance(algorithm: Algorithm) -> float:
     them: whatever makes draws likelier.
     """
     server: Any = algorithm.server
-    most = float(SETTING.clients * server.every)
+    most = float(SETTING.clients * server.schedule.every)
     return max(draw_chance(server, most, others) for others in (0.0, most))
 
 
@@ -116,7 +116,8 @@ def added(server: Any) -> DartboardServer:
     It leaves more often, which no single transcript gives away.
     """
     return replace(
-        server, coin=replace(server.coin, base=server.coin.base + SETTING.clients * server.every)
+        server,
+        coin=replace(server.coin, base=server.coin.base + SETTING.clients * server.schedule.every),
     )
 
 

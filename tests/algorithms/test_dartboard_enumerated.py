@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from hedgerow.algorithms.dartboard.cost import Choice, with_chance
+from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.audits.cases.dartboard import half_the_chance
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.composition.random_draws import CoinThenDraws
@@ -28,7 +29,7 @@ GAMES: list[Game] = [
 
 def settled(game: Game) -> tuple[Choice, CoinThenDraws]:
     clients, groups, rate, leave, cap = game
-    choice = with_chance(rate, leave, 1, cap)
+    choice = with_chance(rate, leave, Schedule(1), cap)
     return choice, choice.cost(Setting(clients, 2, groups))
 
 

@@ -12,6 +12,7 @@ import pytest
 import hedgerow as hr
 from hedgerow.algorithms.correlated import BufferedToeplitz, Kind, ToeplitzRoot, factorise
 from hedgerow.algorithms.correlated.running_leader import RunningLeader, regret_bound
+from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.audits.cases.running_leader import cases
 from hedgerow.contracts.suite import examine
 from hedgerow.core.errors import InvalidValue, Unsupported
@@ -57,8 +58,8 @@ def test_almost_without_noise_it_follows_the_leader(kind: Any, trust: Any) -> No
     losses = np.random.default_rng(0).random((40, 4, 3))
     spec = RunningLeader(epsilon=1e6, trust=trust, factorisation=kind, every=3)
     totals = np.cumsum(losses.sum(axis=1), axis=0)
-    batches = np.arange(40) // 3
-    expected = [0 if b == 0 else int(totals[3 * b - 1].argmin()) for b in batches]
+    known = [0, 1, 2, *(t // 3 * 3 for t in range(3, 40))]  # the last exchange: 1, 2, 3, 6, ...
+    expected = [0 if t == 0 else int(totals[t - 1].argmin()) for t in known]
     assert (plays(spec, losses) == np.array(expected)[:, None]).all()
 
 
@@ -100,14 +101,16 @@ def test_correlated_noise_has_less_regret_than_independent_noise() -> None:
 def test_the_bound_by_hand() -> None:
     """The first sums are used in 99 later rounds; the noise of the last sum is not used."""
     short = Setting(clients=1, experts=2, horizon=10)
-    assert regret_bound(short, 5, np.array([10.0, 99.0])) == 10.0  # never above the horizon
+    assert (
+        regret_bound(short, Schedule(5), np.array([10.0, 99.0])) == 10.0
+    )  # never above the horizon
     last = np.append(np.full(99, 10.0), 1e6)
-    assert regret_bound(Setting(2, 2, 100), 1, last) < 100
-    rounded = regret_bound(Setting(2, 2, 100), 1, last, off=1.0)
+    assert regret_bound(Setting(2, 2, 100), Schedule(1), last) < 100
+    rounded = regret_bound(Setting(2, 2, 100), Schedule(1), last, off=1.0)
     assert rounded == pytest.approx(1 + 1.17741 * (10 + 99 * 8 / 20) / 2, rel=1e-5)
-    bound = regret_bound(Setting(2, 2, 100), 1, np.full(100, 10.0))
+    bound = regret_bound(Setting(2, 2, 100), Schedule(1), np.full(100, 10.0))
     assert bound == pytest.approx(1 + 1.17741 * (10 + 99 * 4 / 20) / 2, rel=1e-5)
-    assert regret_bound(Setting(2, 1, 100), 1, np.full(100, 10.0)) == 0.0
+    assert regret_bound(Setting(2, 1, 100), Schedule(1), np.full(100, 10.0)) == 0.0
 
 
 @pytest.mark.parametrize(
@@ -130,7 +133,7 @@ def test_a_factorisation_may_be_given_instead_of_its_name() -> None:
     named, given = (RunningLeader(factorisation=kind) for kind in ("root", ToeplitzRoot(40)))
     assert named.build(SETTING).fingerprint() == given.build(SETTING).fingerprint()
     with pytest.raises(InvalidValue, match="rounds=20 to be 40, the horizon given"):
-        replace(given, every=2).build(SETTING)
+        replace(given, every=2, early=False).build(SETTING)
 
 
 def test_clients_in_different_rounds_are_refused() -> None:

@@ -17,6 +17,7 @@ from hedgerow.algorithms.dartboard.cost import Choice, regret_bounds, with_chanc
 from hedgerow.algorithms.dartboard.server import DartboardServer
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.dartboard.tuning import choose
+from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.audits.runner import AuditRow, cases_of, examine
 from hedgerow.contracts.suite import examine as examine_contract
 from hedgerow.core.certificate import Observer
@@ -96,7 +97,7 @@ def test_no_enumerated_delta_is_above_the_certificate(
     """
     setting, choice = (
         Setting(clients, experts, groups * every),
-        with_chance(rate, leave, every, cap),
+        with_chance(rate, leave, Schedule(every), cap),
     )
     curve, most, closest = choice.cost(setting), clients * every, 0.0
     for trial in range(8):
@@ -250,16 +251,17 @@ def test_choices_fit_and_federation_helps() -> None:
 
 
 def test_horizons_that_end_inside_a_group() -> None:
-    """Ten rounds in groups of four: two exchanges, before rounds 4 and 8, none at the end; the
-    bound counts three groups.
+    """Ten rounds in groups of four: two exchanges, before rounds 4 and 8, none at the end; early
+    ones before rounds 1 and 2.
     """
-    algorithm = ShrinkingDartboard(epsilon=1.0, every=4).build(Setting(2, 3, 10))
-    assert isinstance(algorithm.server, DartboardServer)
-    counters = simulate(algorithm, RecordedArray(np.ones((10, 2, 3))), 0)
-    assert counters.exchanged == 2
-    choice = Choice(algorithm.server.coin.rate, algorithm.server.coin.base, 4, None)
-    assert choice.groups(algorithm.setting) == 3
-    assert choice.cost(algorithm.setting).draws == 2
+    for early, exchanges in ((False, 2), (True, 4)):
+        algorithm = ShrinkingDartboard(epsilon=1.0, every=4, early=early).build(Setting(2, 3, 10))
+        server = algorithm.server
+        assert isinstance(server, DartboardServer)
+        counters = simulate(algorithm, RecordedArray(np.ones((10, 2, 3))), 0)
+        assert counters.exchanged == exchanges == algorithm.parameters["exchanges"]
+        choice = Choice(server.coin.rate, server.coin.base, server.schedule, None)
+        assert choice.cost(algorithm.setting).draws == exchanges
 
 
 @pytest.mark.parametrize(
@@ -344,11 +346,11 @@ def test_what_is_given_stays_and_the_rest_is_chosen_for_it(
     built = ShrinkingDartboard(delta=delta, **given).build(setting)
     assert {name: pytest.approx(built.parameters[name], rel=1e-4) for name in given} == given
     assert built.certificate.guarantee(Observer.PUBLIC).curve.delta(1.0) <= delta
-    free = choose(setting, 1.0, delta, None)
+    free = choose(setting, 1.0, delta, None, early=False)
     put = with_chance(
         given.get("rate", free.rate),
         given.get("leave", free.leave),
-        free.every,
+        free.schedule,
         given.get("draws", free.draws),
     )
     if put.cost(setting).delta(1.0) <= delta:
@@ -565,9 +567,11 @@ def test_the_tail_of_draws_is_bounded() -> None:
     """By simulation of the coins; a cap below the mean counts as reached."""
     setting, rate, p = Setting(1, 2, 201), np.array(0.02), np.array(0.1)
     wanted = np.random.default_rng(0).binomial(200, 1 - 0.9 * exp(-0.02), 20000)
-    plain = float(regret_bounds(setting, 1, rate, p, np.array(200)))
+    plain = float(regret_bounds(setting, Schedule(1), rate, p, np.array(200)))
     for cap in (26, 32):
-        added = float(regret_bounds(setting, 1, rate, p, np.array(cap))) - plain
+        added = float(regret_bounds(setting, Schedule(1), rate, p, np.array(cap))) - plain
         assert 201 * (wanted > cap).mean() <= added * 1.05
         assert 201 * (wanted > cap).mean() >= added * 0.8
-    assert float(regret_bounds(setting, 1, rate, p, np.array(10))) - plain == pytest.approx(201)
+    assert float(
+        regret_bounds(setting, Schedule(1), rate, p, np.array(10))
+    ) - plain == pytest.approx(201)

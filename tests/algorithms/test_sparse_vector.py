@@ -368,3 +368,14 @@ def test_the_best_loss_counts_after_rounding() -> None:
     rounded = 2**14 * float(round_to_lattice(np.array(lost)))
     assert rounded > 1.9 * 2**14 * lost
     assert server.floor >= rounded
+
+
+@pytest.mark.parametrize("delta", [1e-12, 1e-300])
+def test_a_tiny_delta_does_not_bring_the_certificate_above_the_budget(delta: float) -> None:
+    """Ranges are rounded up one by one; their sum may exceed the exact cost by a float."""
+    setting = Setting(10, 20, 100)
+    for epsilon in (0.1, 1 / 3, 1.0):
+        curve = SparseVector(epsilon=epsilon, delta=delta).build(setting).certificate.peer.curve
+        assert curve.epsilon(delta) <= epsilon
+        assert curve.delta(epsilon) <= delta
+        assert curve.delta(0.9 * epsilon) > delta  # and the budget is used

@@ -14,6 +14,7 @@ from hedgerow.algorithms.correlated import tree_hedge
 from hedgerow.algorithms.correlated.silo_games import SETTING as SILO
 from hedgerow.algorithms.correlated.tree_game import TreeGame
 from hedgerow.algorithms.correlated.tree_hedge import HedgeBound, TreeHedge
+from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.audits.cases.tree_hedge import cases
 from hedgerow.audits.runner import AuditRow, examine
 from hedgerow.contracts import suite
@@ -72,7 +73,7 @@ def test_without_noise_it_is_hedge() -> None:
 
 @pytest.mark.parametrize("choices", [{"epsilon": 1.0}, {"mu": 0.5}, {"mu": inf}])
 def test_the_rate_is_close_to_the_best_of_the_bound(choices: dict[str, Any]) -> None:
-    game = TreeGame(Setting(50, 10, 1000), 2, "each")
+    game = TreeGame(Setting(50, 10, 1000), Schedule(2), "each")
     spread = HedgeBound.of(game, TreeHedge(every=2, **choices)._noise(game))
     rate = spread.best_rate()
     others = [spread.bound(rate * factor) for factor in np.geomspace(0.2, 5, 41)]

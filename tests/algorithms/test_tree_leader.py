@@ -15,6 +15,7 @@ from hedgerow.algorithms.correlated.silo_games import RANGES
 from hedgerow.algorithms.correlated.silo_games import SETTING as SILO
 from hedgerow.algorithms.correlated.tree_game import TreeGame
 from hedgerow.algorithms.correlated.tree_leader import TreeLeader, padded_bound
+from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.audits.cases.tree_leader import cases
 from hedgerow.audits.runner import AuditRow
@@ -52,9 +53,9 @@ def sums_of(algorithm: Any) -> np.ndarray:
     found: list[np.ndarray] = []
 
     class Kept(type(algorithm.server)):
-        def say(self, sums: np.ndarray) -> Any:
+        def say(self, sums: np.ndarray, wait: int) -> Any:
             found.append(sums)
-            return super().say(sums)
+            return super().say(sums, wait)
 
     server = Kept(**{f.name: getattr(algorithm.server, f.name) for f in fields(algorithm.server)})
     noise = SeededNoise(0).server()
@@ -74,7 +75,7 @@ def plays(spec: Any, losses: np.ndarray) -> np.ndarray:
 @pytest.mark.parametrize(("rounds", "draws"), [(1, 1), (2, 1), (3, 2), (4, 2), (5, 3), (148, 8)])
 def test_a_batch_is_in_as_many_nodes_as_the_horizon_has_levels(rounds: int, draws: int) -> None:
     """The exact column norm of the tree of all exchanges is sqrt(ceil(log2 T))."""
-    game = TreeGame(Setting(1, 3, rounds), 1, "each")
+    game = TreeGame(Setting(1, 3, rounds), Schedule(1), "each")
     assert game.draws == draws
     columns = (game.tree.matrix() ** 2).sum(axis=0)
     assert columns.max() == columns[0] == draws
@@ -117,12 +118,12 @@ def test_without_a_budget_it_is_follow_the_leader() -> None:
 
 def test_min_regret_takes_the_noise_of_the_smallest_bound_and_certifies_what_it_gives() -> None:
     setting = Setting(2, 10, 1000)
-    least: Any = TreeLeader(mu=inf, aim="min_regret", every=2).build(setting)
+    least: Any = TreeLeader(mu=inf, aim="min_regret", every=2, early=False).build(setting)
     deviation = 2 * 2 * sqrt(500 / 2)
     assert least.parameters["deviation"] == pytest.approx(deviation)
     assert least.regret_at_most == pytest.approx(2 * sqrt(4 * 500 * log(10)))
     for factor in (0.8, 1.25):  # the bound is larger on both sides
-        assert padded_bound(setting, 2, factor * deviation) > least.regret_at_most
+        assert padded_bound(setting, Schedule(2), factor * deviation) > least.regret_at_most
     assert least.certificate.peer.curve.mu == pytest.approx(sqrt(10) * 9 / deviation)
     tight, loose = (
         TreeLeader(mu=mu, aim="min_regret").build(setting).parameters["deviation"]
@@ -150,7 +151,7 @@ def test_own_scales_are_tight() -> None:
 
     With one scale for all nodes there would be more noise.
     """
-    game = TreeGame(SILO, 1, "silo", BEDS)
+    game = TreeGame(SILO, Schedule(1), "silo", BEDS)
     server: Any = OWN.build(SILO).server
     shifts = []
     for week, moved in enumerate(BEDS[:-1]):
@@ -186,10 +187,10 @@ def test_a_unit_is_a_record_a_report_or_a_person() -> None:
 def test_how_far_a_record_moves_the_sums() -> None:
     """Each range counts once where every client reports all experts; a silo has its own."""
     lengths = np.array([1.0, 2.0, 4.0, 1.5])
-    each = TreeGame(replace(SILO, clients=3, deciders=None), 1, "each")
+    each = TreeGame(replace(SILO, clients=3, deciders=None), Schedule(1), "each")
     assert each.change("l2") == pytest.approx(sqrt((lengths**2).sum()))
     assert each.change("l1") == pytest.approx(lengths.sum())
-    assert TreeGame(SILO, 1, "silo").change("l2") == 4.0
+    assert TreeGame(SILO, Schedule(1), "silo").change("l2") == 4.0
     assert each.span == 5.0  # gains from -1 to 4
 
 

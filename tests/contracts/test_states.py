@@ -36,7 +36,7 @@ class Forgetful(Summing):
 
     def aggregate(self, state: Any, uploads: Any, noise: Noise) -> tuple[Totals, Any]:
         assert state is None
-        return Totals(self.every, uploads.losses), None
+        return Totals(self.schedule.every, uploads.losses), None
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def test_honest_states_survive(name: str, contract: str) -> None:
             "TalliedState.tally to be a number or a NumPy array of numbers, got tuple",
         ),
         ("an array of another byte order in a state", "array of >i8 becomes an array of int64"),
-        ("a hidden attribute of a state", "ServerState.exchanges would be lost"),
+        ("a hidden attribute of a state", "ServerState.uploads would be lost"),
         ("a state that must be the same object", "the game goes on differently from saved states"),
         ("a server without a declared state", "Undeclared does not declare the type of its state"),
         ("a number where one client is alone", "CountedState.rounds of CountingLeader .* observe"),

@@ -102,7 +102,7 @@ def test_whoever_sees_the_plays_is_adaptive() -> None:
     ).traits.sees_plays  # its reports depend on the plays, its losses do not
 
 
-def test_only_the_claim_to_be_stochastic_is_lost_where_a_subclass_draws_otherwise() -> None:
+def test_claims_about_the_draws_are_lost_where_a_subclass_draws_otherwise() -> None:
     class Constant(Realizable):
         def draw(self, rng: np.random.Generator, plan: Any, first_round: int, rounds: int) -> Array:
             return np.zeros((rounds, self.clients, self.experts))
@@ -111,15 +111,24 @@ def test_only_the_claim_to_be_stochastic_is_lost_where_a_subclass_draws_otherwis
         pass
 
     for kind in (Constant, Again):
-        assert kind().traits == replace(Realizable().traits, adversary="oblivious")
+        lost = replace(Realizable().traits, adversary="oblivious", best_loss=None)
+        assert kind().traits == lost
         assert kind(law="bernoulli").traits.why_no_sums is None
 
     class Anew(Constant):
         @property
         def traits(self) -> Traits:
-            return replace(super().traits, adversary="stochastic")
+            return replace(super().traits, adversary="stochastic", best_loss=0.0)
 
     assert Anew().traits == Realizable().traits
+
+    class Unlucky(hr.Halving):
+        """Plans that no expert survives; how losses are drawn from a plan stays the same."""
+
+        def plan(self, rng: np.random.Generator) -> np.ndarray:
+            return np.zeros(self.experts)
+
+    assert Unlucky().traits == replace(hr.Halving().traits, best_loss=None)
 
     class Marked(Realizable):
         """States something else, and draws otherwise: what it takes over from `super()` does not
@@ -287,6 +296,22 @@ def test_traits_that_would_be_ignored_are_refused() -> None:
 
         class Chosen(hr.Bernoulli):
             adversary: ClassVar[str] = "adaptive"
+
+
+def test_a_bound_with_a_good_expert_is_dropped_where_experts_sleep() -> None:
+    """A sleeping expert is charged what others lose. Hedge's bound covers that, and stays."""
+    asleep, away = (
+        Traits(features=frozenset({feature}))
+        for feature in (Feature.SLEEPING_EXPERTS, Feature.ABSENT_CLIENTS)
+    )
+    setting = hr.Setting(10, 20, 100)
+    proved = hr.SparseVector(epsilon=10.0, calibration="proved").build(setting)
+    assert proved.in_game(away).regret_bound == proved.regret_bound is not None
+    assert proved.in_game(asleep).regret_bound is None
+    hedge = hr.Hedge().build(setting)
+    assert hedge.in_game(asleep).regret_bound == hedge.regret_bound is not None
+    assert hr.Sleeping(of=Realizable()).traits.best_loss is None
+    assert hr.Absent(of=Realizable()).traits.best_loss == 0.0
 
 
 def test_an_adaptive_adversary_removes_bounds_that_are_proven_for_fixed_losses() -> None:

@@ -32,7 +32,7 @@ from hedgerow.privacy.calibrate import fits
 from hedgerow.privacy.composition.bounded_range import AdaptiveBoundedRange, BoundedRangeSequence
 from hedgerow.privacy.composition.fixed_plan import fixed_plan
 from hedgerow.privacy.composition.groups import Grouped
-from hedgerow.privacy.composition.largest import LargestOf
+from hedgerow.privacy.composition.largest import LargestOf, SmallestOf
 from hedgerow.privacy.composition.random_draws import CoinThenDraws
 from hedgerow.privacy.composition.steps import AfterPureStep, PureComposition
 from hedgerow.privacy.curves import (
@@ -65,6 +65,7 @@ CURVES: dict[str, PrivacyCurve] = {
     "bounded range": BoundedRange(0.5),
     "concentrated": ZeroConcentratedDP(0.01),
     "Gaussian": GaussianDP(0.1),
+    "smallest of": Quoted(SmallestOf((GaussianDP(0.1), PureDP(0.5))), 1e-6),
     "largest of": Quoted(LargestOf((GaussianDP(0.1), PureDP(0.05))), 1e-6),
     "mixture": GaussianMixture(((0.1, 0.5), (0.05, 0.5))),
     "approximate": ApproximateDP(0.5, 1e-6),

@@ -15,6 +15,7 @@ from hedgerow.algorithms.dartboard.server import DartboardServer
 from hedgerow.algorithms.dartboard.shrinking_dartboard import ShrinkingDartboard
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.shared.following import CurrentExpert, Follower
+from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.shared.totals import ClientState, Summing, Totals
 from hedgerow.algorithms.shared.totals import ServerState as TotalsState
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector
@@ -481,7 +482,9 @@ class MemorySummer(Summing):
 @dataclass(frozen=True)
 class Impure(AlgorithmSpec):
     def resolve(self, setting: Setting) -> Algorithm:
-        return replace(FollowTheLeader().build(setting), server=MemorySummer(setting.experts, 1))
+        return replace(
+            FollowTheLeader().build(setting), server=MemorySummer(setting.experts, Schedule(1))
+        )
 
 
 @dataclass(frozen=True)
@@ -491,13 +494,15 @@ class InPlaceSummer(Summing):
     def aggregate(self, state: Any, uploads: Any, noise: Noise) -> tuple[Totals, Any]:
         del noise
         state.totals[...] += uploads.losses
-        return Totals(self.every, state.totals.copy()), state
+        return Totals(self.schedule.every, state.totals.copy()), state
 
 
 @dataclass(frozen=True)
 class Overwrites(AlgorithmSpec):
     def resolve(self, setting: Setting) -> Algorithm:
-        return replace(FollowTheLeader().build(setting), server=InPlaceSummer(setting.experts, 1))
+        return replace(
+            FollowTheLeader().build(setting), server=InPlaceSummer(setting.experts, Schedule(1))
+        )
 
 
 class _Leftover:
@@ -507,6 +512,7 @@ class _Leftover:
 @dataclass(frozen=True)
 class OpaqueState:
     totals: Units
+    exchanges: int
     extra: Any
 
 
@@ -516,17 +522,19 @@ class OpaqueSummer(Summing):
 
     def open(self, noise: Noise) -> tuple[Totals, Any]:
         broadcast, state = super().open(noise)
-        return broadcast, OpaqueState(state.totals, _Leftover())
+        return broadcast, OpaqueState(state.totals, 0, _Leftover())
 
     def aggregate(self, state: Any, uploads: Any, noise: Noise) -> tuple[Totals, Any]:
         broadcast, after = super().aggregate(state, uploads, noise)
-        return broadcast, OpaqueState(after.totals, state.extra)
+        return broadcast, OpaqueState(after.totals, after.exchanges, state.extra)
 
 
 @dataclass(frozen=True)
 class Unsavable(AlgorithmSpec):
     def resolve(self, setting: Setting) -> Algorithm:
-        return replace(FollowTheLeader().build(setting), server=OpaqueSummer(setting.experts, 1))
+        return replace(
+            FollowTheLeader().build(setting), server=OpaqueSummer(setting.experts, Schedule(1))
+        )
 
 
 @dataclass(frozen=True)
@@ -540,7 +548,7 @@ class ChangesItsState(Summing):
 
     def aggregate(self, state: Any, uploads: Any, noise: Noise) -> tuple[Totals, Any]:
         broadcast, after = super().aggregate(state, uploads, noise)
-        return broadcast, LaterState(after.totals) if after.totals.all() else after
+        return broadcast, LaterState(after.totals, after.exchanges) if after.totals.all() else after
 
 
 @dataclass(frozen=True)
@@ -557,20 +565,20 @@ class Tallying(Summing):
 
     def open(self, noise: Noise) -> tuple[Totals, Any]:
         broadcast, state = super().open(noise)
-        return broadcast, TalliedState(state.totals, self.kind(self.experts))
+        return broadcast, TalliedState(state.totals, 0, self.kind(self.experts))
 
     def aggregate(self, state: Any, uploads: Any, noise: Noise) -> tuple[Totals, Any]:
         broadcast, after = super().aggregate(state, uploads, noise)
-        return broadcast, TalliedState(after.totals, self.kind(self.experts))
+        return broadcast, TalliedState(after.totals, after.exchanges, self.kind(self.experts))
 
 
 @dataclass(frozen=True)
 class HidesInState(Summing):
-    """Keeps the number of exchanges beside the fields of its state."""
+    """Keeps the number of uploads beside the fields of its state."""
 
     def aggregate(self, state: Any, uploads: Any, noise: Noise) -> tuple[Totals, Any]:
         broadcast, after = super().aggregate(state, uploads, noise)
-        object.__setattr__(after, "exchanges", getattr(state, "exchanges", 0) + 1)
+        object.__setattr__(after, "uploads", getattr(state, "uploads", 0) + 1)
         return broadcast, after
 
 
@@ -646,7 +654,7 @@ class WithRoles(AlgorithmSpec):
         return replace(
             FollowTheLeader().build(setting),
             client=self.client(setting.experts),
-            server=self.server(setting.experts, 1),
+            server=self.server(setting.experts, Schedule(1)),
         )
 
 
@@ -658,8 +666,8 @@ def pair(count: int) -> tuple[int, int]:
     return (count, count)
 
 
-def undeclared(experts: int, every: int) -> Undeclared:
-    return Undeclared(Summing(experts, every))
+def undeclared(experts: int, schedule: Schedule) -> Undeclared:
+    return Undeclared(Summing(experts, schedule))
 
 
 @dataclass(frozen=True)

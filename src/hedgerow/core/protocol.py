@@ -337,6 +337,9 @@ class Algorithm:
                 certificate = with_public_mask(certificate, assumption, narrower)
         kept = {name: v for name, v in self.parameters.items() if not name.endswith("_at_most")}
         beyond = {Feature.LATE_REPORTS, Feature.SOME_REPORT} - self.needs
+        if self.regret_bound is not None and self.regret_bound.best_loss is not None:
+            # a sleeping expert is charged what others lose, so none is known to lose little
+            beyond |= {Feature.SLEEPING_EXPERTS}
         bound = None if beyond & traits.features else self.regret_bound
         return replace(self, certificate=certificate, parameters=kept, regret_bound=bound)
 

@@ -38,11 +38,15 @@ def bound_for(bound: RegretBound, family: Family) -> str:
     >>> proof = Proof("sparse_vector_regret.md", "theorem")
     >>> bound_for(BoundWithGoodExpert(10.0, "oblivious", proof, 0.0), Linear())
     'losses fixed in advance if one expert never loses'
+    >>> bound_for(BoundWithGoodExpert(10.0, "oblivious", proof, 2.5), Linear())
+    'losses fixed in advance if one expert loses at most 2.5 per client'
     """
     text = holds_for(bound.covers, family)
     if bound.best_loss is None:
         return text
-    rarely = "never loses" if bound.best_loss == 0 else f"loses at most {bound.best_loss:g}"
+    rarely = (
+        "never loses" if bound.best_loss == 0 else f"loses at most {bound.best_loss:g} per client"
+    )
     return f"{text} if one expert {rarely}"
 
 

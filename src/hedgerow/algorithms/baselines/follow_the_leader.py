@@ -10,6 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
 from hedgerow.algorithms.shared.totals import (
     Adder,
     ClientState,
@@ -67,6 +68,9 @@ class FollowTheLeader(AlgorithmSpec):
     ----------
     every
         Rounds between two exchanges: from 1 (default) to the horizon, if there is one.
+    early
+        Whether there are also exchanges before the rounds 1, 2, 4, ... up to `every`. Default:
+        True; without them nothing is known in the first `every` rounds.
 
     Examples
     --------
@@ -79,16 +83,18 @@ class FollowTheLeader(AlgorithmSpec):
     array([1, 1])
     """
 
-    traits: ClassVar[SpecTraits] = SpecTraits(anytime=True)
+    traits: ClassVar[SpecTraits] = SpecTraits(meanings=MEANINGS, anytime=True)
 
     every: int = 1
+    early: bool = True
 
     def __post_init__(self) -> None:
         at_least("every", self.every, 1)
 
     def resolve(self, setting: Setting) -> Algorithm:
         check_interval(self.every, setting)
-        client, server = Leader(setting.experts), Summing(setting.experts, self.every)
+        schedule = Schedule.of(self.every, self.early)
+        client, server = Leader(setting.experts), Summing(setting.experts, schedule)
         return Algorithm(
             name="follow_the_leader",
             setting=setting,
@@ -99,4 +105,5 @@ class FollowTheLeader(AlgorithmSpec):
             broadcast=Totals,
             supports=MASKS_AND_DELAYS,
             advance=ManySums(client, server).advance,
+            parameters=schedule.shown(setting),
         )

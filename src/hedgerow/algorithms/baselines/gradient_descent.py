@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from hedgerow.algorithms.shared.points import PlaysPoint
+from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
 from hedgerow.core.certificate import Channel, Event, Proof, Unit, not_private
 from hedgerow.core.convex import CrossEntropy, Huber, Logistic, SquaredError
 from hedgerow.core.games import Games
@@ -90,29 +91,33 @@ class ServerState:
 
 @dataclass(frozen=True)
 class Descent:
-    """Moves the point against the mean gradient, by rate / sqrt(exchanges), into the domain."""
+    """Moves the point against the mean gradient, into the domain.
+
+    The step is rate / sqrt(k) after k whole batches; a shorter one counts by its squared length.
+    """
 
     state: ClassVar[type[Any]] = ServerState
 
     width: int
     clients: int
-    every: int
+    schedule: Schedule
     rate: float
     family: Family
 
     def open(self, noise: Noise) -> tuple[Point, ServerState]:
         del noise
         point = self.family.domain.centre(self.width)
-        return Point(self.every, point), ServerState(point, 0)
+        return Point(self.schedule.wait(0), point), ServerState(point, 0)
 
     def aggregate(
         self, state: ServerState, uploads: GradientSum, noise: Noise
     ) -> tuple[Point, ServerState]:
         del noise
-        step = self.rate / sqrt(state.exchanges + 1)
+        exchanges = state.exchanges + 1
+        step = self.rate / sqrt(self.schedule.squares_of(exchanges) / self.schedule.every**2)
         moved = state.point - step * uploads.gradients / self.clients
         point = self.family.domain.project(moved)
-        return Point(self.every, point), ServerState(point, state.exchanges + 1)
+        return Point(self.schedule.wait(exchanges), point), ServerState(point, exchanges)
 
 
 @dataclass(frozen=True)
@@ -121,8 +126,8 @@ class GradientDescent(AlgorithmSpec):
 
     $x_{k+1} = \Pi(x_k - \eta_k g_k)$, where $g_k$ is the sum over N rounds of the mean gradient of
     the clients at $x_k$. The step is $\eta_k = D / (N G \sqrt{k})$, where D is the diameter of the
-    domain and G bounds the gradients. No horizon is needed. Nothing is protected: clients send
-    exact gradients.
+    domain and G bounds the gradients; early batches are shorter and take longer steps. No horizon
+    is needed. Nothing is protected: clients send exact gradients.
 
     The regret against the best point is at most 3/2 D G sqrt(N T) over T rounds where N divides T,
     even if losses react to the plays (`proofs/gradient_descent.md#regret`).
@@ -133,6 +138,9 @@ class GradientDescent(AlgorithmSpec):
         Rounds between two exchanges (N), at least 1 (default).
     rate
         The factor of the step, > 0, instead of D / (N G). None (default): D / (N G).
+    early
+        Whether there are also exchanges before the rounds 1, 2, 4, ... up to `every`. Default:
+        True; without them nothing is known in the first `every` rounds.
 
     Examples
     --------
@@ -147,13 +155,14 @@ class GradientDescent(AlgorithmSpec):
     """
 
     traits: ClassVar[SpecTraits] = SpecTraits(
-        meanings={"rate": "factor of the step"},
+        meanings={"rate": "factor of the step", **MEANINGS},
         anytime=True,
         families=(SquaredError, Logistic, Huber, CrossEntropy, Linear),
     )
 
     every: int = 1
     rate: float | None = None
+    early: bool = True
 
     def __post_init__(self) -> None:
         at_least("every", self.every, 1)
@@ -163,13 +172,14 @@ class GradientDescent(AlgorithmSpec):
     def resolve(self, setting: Setting) -> Algorithm:
         family, width = setting.family, setting.experts
         diameter, steepest = family.domain.diameter, family.gradient_bound("l2", width)
+        schedule = Schedule.of(self.every, self.early)
         best = diameter / (self.every * steepest)
         rate = best if self.rate is None else self.rate
         return Algorithm(
             name="gradient_descent",
             setting=setting,
             client=Follower(width, family),
-            server=Descent(width, setting.clients, self.every, rate, family),
+            server=Descent(width, setting.clients, schedule, rate, family),
             certificate=not_private(
                 "this is a non-private reference that exchanges exact gradients",
                 {
@@ -182,17 +192,17 @@ class GradientDescent(AlgorithmSpec):
             upload=GradientSum,
             broadcast=Point,
             plays="point",
-            regret_bound=self._bound(setting, diameter, steepest, rate),
-            parameters={"rate": rate},
+            regret_bound=self._bound(setting, schedule, diameter, steepest, rate),
+            parameters={"rate": rate, **schedule.shown(setting)},
         )
 
     def _bound(
-        self, setting: Setting, diameter: float, steepest: float, rate: float
+        self, setting: Setting, schedule: Schedule, diameter: float, steepest: float, rate: float
     ) -> RegretBound | None:
         if setting.horizon is None:
             return None
-        batches = -(-setting.horizon // self.every)
-        length = self.every * steepest  # of the gradient of one batch
+        batches = schedule.squares(setting.horizon) / self.every**2  # in whole ones
+        length = self.every * steepest  # of the gradient of a whole batch
         value = sqrt(batches) * (diameter**2 / (2 * rate) + rate * length**2)
         return RegretBound(value, "adaptive", Proof("gradient_descent.md", "regret"))
 

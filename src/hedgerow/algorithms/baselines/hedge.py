@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import ceil, log, sqrt
+from math import log, sqrt
 from typing import ClassVar
 
 import numpy as np
 
+from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
 from hedgerow.algorithms.shared.totals import (
     Adder,
     ClientState,
@@ -120,9 +121,10 @@ class Hedge(AlgorithmSpec):
     losses.
 
     With the default rate the expected regret over T rounds is at most sqrt(N T ln(d) / 2) where N
-    divides T, even if losses react to the plays (`proofs/hedge.md#regret`). With sleeping experts
-    the bound holds against each expert over the rounds in which it is awake
-    (`proofs/masks.md#sleeping-experts`). It does not cover delayed reports.
+    divides T, and less with early exchanges, even if losses react to the plays
+    (`proofs/hedge.md#regret`). With sleeping experts the bound holds against each expert over the
+    rounds in which it is awake (`proofs/masks.md#sleeping-experts`). It does not cover delayed
+    reports.
 
     Parameters
     ----------
@@ -130,6 +132,9 @@ class Hedge(AlgorithmSpec):
         Rounds between two exchanges (N): from 1 (default) to the horizon.
     rate
         The learning rate eta, > 0. None (default): the rate with the smallest regret bound.
+    early
+        Whether there are also exchanges before the rounds 1, 2, 4, ... up to `every`. Default:
+        True; without them nothing is known in the first `every` rounds.
 
     Examples
     --------
@@ -139,10 +144,11 @@ class Hedge(AlgorithmSpec):
     (34.3, 'adaptive')
     """
 
-    traits: ClassVar[SpecTraits] = SpecTraits(meanings={"rate": "learning rate"})
+    traits: ClassVar[SpecTraits] = SpecTraits(meanings={"rate": "learning rate", **MEANINGS})
 
     every: int = 1
     rate: float | None = None
+    early: bool = True
 
     def __post_init__(self) -> None:
         at_least("every", self.every, 1)
@@ -151,11 +157,12 @@ class Hedge(AlgorithmSpec):
 
     def resolve(self, setting: Setting) -> Algorithm:
         check_interval(self.every, setting)
-        batches, every = ceil(setting.rounds / self.every), self.every
+        schedule = Schedule.of(self.every, self.early)
+        squares = schedule.squares(setting.rounds)
         entropy = log(max(setting.experts, 2))
-        rate = sqrt(8 * entropy / batches) / every if self.rate is None else self.rate
+        rate = sqrt(8 * entropy / squares) if self.rate is None else self.rate
         client = Sampler(setting.experts, rate / setting.clients)
-        server = Summing(setting.experts, self.every)
+        server = Summing(setting.experts, schedule)
         return Algorithm(
             name="hedge",
             setting=setting,
@@ -167,9 +174,9 @@ class Hedge(AlgorithmSpec):
             supports=MASKS_AND_DELAYS,
             advance=ManySums(client, server).advance,
             regret_bound=RegretBound(
-                entropy / rate + rate * every**2 * batches / 8,
+                entropy / rate + rate * squares / 8,
                 "adaptive",
                 Proof("hedge.md", "regret"),
             ),
-            parameters={"rate": rate},
+            parameters={"rate": rate, **schedule.shown(setting)},
         )

@@ -17,6 +17,7 @@ from hedgerow.algorithms.correlated.factorisation import Factorisation
 from hedgerow.algorithms.correlated.filters import FilterState
 from hedgerow.algorithms.correlated.lattice import LatticeEncoder
 from hedgerow.algorithms.shared.noisy_reports import noisy_reports
+from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.core.certificate import Certificate, Channel, trusted_server
 from hedgerow.core.lattice import Array
 from hedgerow.core.layout import Matrix
@@ -46,7 +47,7 @@ class DecodingServer:
     state: ClassVar[type[Any]] = ServerState
 
     width: int
-    every: int
+    schedule: Schedule
     factorisation: Factorisation
     encoder: LatticeEncoder | None = None
     releasing: GaussianNoise | None = None

@@ -22,6 +22,7 @@ from hedgerow.algorithms.correlated.factorisation import Factorisation
 from hedgerow.algorithms.correlated.kinds import BUFFERS, Kind, check_kind, factorise
 from hedgerow.algorithms.correlated.lattice import LatticeEncoder, memory_of_clients
 from hedgerow.algorithms.shared.noisy_reports import Trust, gaussian_noise
+from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
 from hedgerow.algorithms.shared.totals import LossSums, check_interval
 from hedgerow.core.certificate import Channel, Proof
 from hedgerow.core.lattice import Array, from_units, to_units
@@ -124,7 +125,7 @@ class LeadingServer(DecodingServer):
 
     def open(self, noise: Noise) -> tuple[Leader, ServerState]:
         del noise
-        return Leader(self.every, 0), self.start()
+        return Leader(self.schedule.wait(0), 0), self.start()
 
     def aggregate(
         self, state: ServerState, uploads: LossSums | NoisyFiltered, noise: Noise
@@ -133,7 +134,7 @@ class LeadingServer(DecodingServer):
         if isinstance(uploads, LossSums):
             given = from_units(np.asarray(uploads.losses, np.int64))
         sums, after = self.running_sums(state, given, noise)
-        return Leader(self.every, int(np.argmin(sums))), after
+        return Leader(self.schedule.wait(after.exchanges), int(np.argmin(sums))), after
 
 
 @dataclass(frozen=True)
@@ -163,6 +164,9 @@ class RunningLeader(AlgorithmSpec):
         "dense" remember everything.
     buffers
         How many earlier vectors the filter of "blt" and "banded" keeps, at least 1. Default 4.
+    early
+        Whether there are also exchanges before the rounds 1, 2, 4, ... up to `every`. Default:
+        True; without them nothing is known in the first `every` rounds.
 
     Guarantee
     ---------
@@ -196,6 +200,7 @@ class RunningLeader(AlgorithmSpec):
             "factorisation": "how the noise of the running sums is correlated",
             "buffers": "earlier vectors that the filter keeps",
             "deviation": "largest standard deviation of the noise of a running sum",
+            **MEANINGS,
         },
     )
 
@@ -205,6 +210,7 @@ class RunningLeader(AlgorithmSpec):
     every: int = 1
     factorisation: Kind | Factorisation = "blt"
     buffers: int = BUFFERS
+    early: bool = True
 
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)
@@ -218,7 +224,8 @@ class RunningLeader(AlgorithmSpec):
     def resolve(self, setting: Setting) -> Algorithm:
         check_interval(self.every, setting)
         experts, central = setting.experts, self.trust == "central"
-        exchanges = -(-setting.rounds // self.every)
+        schedule = Schedule.of(self.every, self.early)
+        exchanges = schedule.count(setting.rounds) + 1  # one more: after the last round
         factors = factorise(self.factorisation, exchanges, self.buffers)
         largest = float(self.every * (setting.clients if central else 1))
         encoder = LatticeEncoder(factors, experts, largest, rounds=exchanges)
@@ -228,14 +235,14 @@ class RunningLeader(AlgorithmSpec):
         budget = Budget(self.epsilon, self.delta)
         mechanism = gaussian_noise(self.trust, "running sums", budget, moved, setting.clients)
         noise_on_sums = mechanism.scale * (1.0 if central else sqrt(setting.clients))
-        client, server = FilteringClient(experts), LeadingServer(experts, self.every, factors)
+        client, server = FilteringClient(experts), LeadingServer(experts, schedule, factors)
         if central:
             server = replace(server, encoder=encoder, releasing=mechanism)
         else:
             client = replace(client, encoder=encoder, reporting=mechanism)
         errors = noise_on_sums * factors.error_by_round(exchanges)
         off = (1 if central else setting.clients) * encoder.rounding() / (2 * sqrt(experts))
-        bound = regret_bound(setting, self.every, errors, off * factors.errors(exchanges).max)
+        bound = regret_bound(setting, schedule, errors, off * factors.errors(exchanges).max)
         return Algorithm(
             name="running_leader",
             setting=setting,
@@ -254,27 +261,28 @@ class RunningLeader(AlgorithmSpec):
             broadcast=Leader,
             common_play=attrgetter("expert") if central else None,
             regret_bound=RegretBound(bound, "oblivious", Proof(PROOF, "running-leader")),
-            parameters={"deviation": float(errors.max())},
+            parameters={"deviation": float(errors.max()), **schedule.shown(setting)},
         )
 
 
-def regret_bound(setting: Setting, every: int, errors: Array, off: float = 0.0) -> float:
+def regret_bound(setting: Setting, schedule: Schedule, errors: Array, off: float = 0.0) -> float:
     """Bounds the expected regret per client, for losses fixed in advance.
 
     `errors` are the standard deviations of the decoded sums after each exchange. `off` bounds how
     far rounding moves a sum.
 
     >>> setting = Setting(clients=10, experts=100, horizon=10_000)
-    >>> round(regret_bound(setting, 1, np.full(10_000, 300.0)))
+    >>> round(regret_bound(setting, Schedule(1), np.full(10_000, 300.0)))
     598
     """
     clients, experts, horizon = setting.clients, setting.experts, setting.rounds
     if experts == 1:
         return 0.0
-    used = np.asarray(errors[: (horizon - 1) // every], float)  # before later batches
+    used = np.asarray(errors[: schedule.count(horizon)], float)  # before later batches
     if not len(used):
         return float(horizon)
-    batch = float(clients * every)
+    first, *later = schedule.lengths(horizon).tolist()
+    batch = clients * np.array([*later[:-1], schedule.wait(len(used))], float)  # the last: whole
     varied = float(np.abs(np.diff(used, prepend=0.0)).sum())
     moved = float((batch * (batch + 2 * off) / (2 * used)).sum())
-    return min(float(horizon), every + sqrt(2 * log(experts)) * (varied + moved) / clients)
+    return min(float(horizon), first + sqrt(2 * log(experts)) * (varied + moved) / clients)

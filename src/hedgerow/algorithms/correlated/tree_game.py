@@ -17,6 +17,7 @@ from hedgerow.algorithms.correlated.factorisation import UNIT
 from hedgerow.algorithms.correlated.lattice import LatticeEncoder
 from hedgerow.algorithms.correlated.tree import Tree
 from hedgerow.algorithms.correlated.tree_server import NodeNoise
+from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.shared.totals import check_interval
 from hedgerow.core.certificate import (
     OTHER_CLIENTS,
@@ -53,7 +54,7 @@ class TreeGame:
     """A game on tree sums: sizes, ranges, and how far one unit moves the tree."""
 
     setting: Setting
-    every: int
+    schedule: Schedule
     reports: Reports
     sensitivity: Sensitivity | None = None
 
@@ -81,8 +82,18 @@ class TreeGame:
         return 1 if self.silo else self.setting.clients
 
     @property
+    def every(self) -> int:
+        """The rounds of the longest batch."""
+        return self.schedule.every
+
+    @property
     def batches(self) -> int:
-        return -(-self.setting.rounds // self.every)
+        return self.schedule.count(self.setting.rounds) + 1
+
+    @property
+    def squares(self) -> int:
+        """The sum of the squared lengths of all batches."""
+        return self.schedule.squares(self.setting.rounds)
 
     @cached_property
     def tree(self) -> Tree:
@@ -141,7 +152,7 @@ class TreeGame:
 
     def _by_batch(self) -> Array:
         """The largest declared move of a round in each batch, after records were rounded."""
-        starts = np.arange(0, self.setting.rounds, self.every)
+        starts = [0, *self.schedule.between(1, self.setting.rounds)]
         declared = np.broadcast_to(np.asarray(self.sensitivity, float), self.setting.rounds)
         rounding = STEP * self.clients * root_up(Fraction(self.setting.experts))
         return np.nextafter(np.maximum.reduceat(declared, starts) + rounding, inf)

@@ -24,6 +24,7 @@ from hedgerow.algorithms.correlated.tree_game import (
     fill_in_budget,
 )
 from hedgerow.algorithms.correlated.tree_server import PADDING, NodeNoise, SumReporter, TreeServer
+from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
 from hedgerow.algorithms.shared.totals import ClientState, LossSums
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import Certificate, Channel, Proof
@@ -72,8 +73,8 @@ class NoisySampler(Sampler):
 class HedgeServer(TreeServer):
     """Sends the noisy running sums."""
 
-    def say(self, sums: Array) -> NoisyTotals:
-        return NoisyTotals(self.every, sums)
+    def say(self, sums: Array, wait: int) -> NoisyTotals:
+        return NoisyTotals(wait, sums)
 
 
 @dataclass(frozen=True)
@@ -101,6 +102,9 @@ class TreeHedge(AlgorithmSpec):
     reports
         "each" (default): every client reports all experts. "silo": client i reports its own
         number, that of expert i, and deciders play.
+    early
+        Whether there are also exchanges before the rounds 1, 2, 4, ... up to `every`. Default:
+        True. They are further leaves of the tree.
 
     Guarantee
     ---------
@@ -131,6 +135,7 @@ class TreeHedge(AlgorithmSpec):
             "reports": "each client about all experts, or a silo about its own",
             "draws": "draws of noise in a running sum",
             "deviation": "standard deviation of the noise of a running sum",
+            **MEANINGS,
         },
         families=(Linear, Gains),
     )
@@ -141,6 +146,7 @@ class TreeHedge(AlgorithmSpec):
     every: int = 1
     rate: float | None = None
     reports: Reports = "each"
+    early: bool = True
 
     def __post_init__(self) -> None:
         fill_in_budget(self, delta=0.0)
@@ -150,11 +156,12 @@ class TreeHedge(AlgorithmSpec):
         check_choices(self.reports, None)
 
     def resolve(self, setting: Setting) -> Algorithm:
-        game = TreeGame(setting, self.every, self.reports)
+        schedule = Schedule.of(self.every, self.early)
+        game = TreeGame(setting, schedule, self.reports)
         noise, experts = self._noise(game), setting.experts
         server = HedgeServer(
             experts,
-            self.every,
+            schedule,
             game.encoder,
             noise,
             game.draws,
@@ -182,12 +189,13 @@ class TreeHedge(AlgorithmSpec):
             regret_bound=RegretBound(spread.bound(rate), "oblivious", Proof(PROOF, "hedge"))
             if playing
             else None,
-            reference=Hedge(self.every, rate).build(setting) if plain else None,
+            reference=Hedge(self.every, rate, self.early).build(setting) if plain else None,
             free_noise=frozenset(() if noise is None else {PADDING}),
             parameters={
                 "rate": rate,
                 "draws": game.draws,
                 "deviation": game.clients * spread.deviation,
+                **schedule.shown(setting),
             },
         )
 
@@ -269,7 +277,7 @@ class HedgeBound:
             game.draws,
             0.0 if noise is None else noise.scale / game.clients,
             isinstance(noise, AdditiveNoise),
-            game.batches * (game.every * game.span) ** 2 / 8,
+            game.squares * game.span**2 / 8,
             game.setting.rounds * game.span,
         )
 

@@ -31,6 +31,7 @@ from hedgerow.algorithms.correlated.tree_game import (
     fill_in_budget,
 )
 from hedgerow.algorithms.correlated.tree_server import PADDING, SumReporter, TreeServer
+from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
 from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import Certificate, Proof
@@ -57,8 +58,8 @@ DELTA = 1e-6
 class LeaderServer(TreeServer):
     """Sends the expert with the smallest noisy running sum."""
 
-    def say(self, sums: Array) -> Leader:
-        return Leader(self.every, int(np.argmin(sums)))
+    def say(self, sums: Array, wait: int) -> Leader:
+        return Leader(wait, int(np.argmin(sums)))
 
     def advance(self, run: RunState, block: Block, source: NoiseSource) -> tuple[RunState, Trace]:
         """Play many exchanges at once; the clients play."""
@@ -107,6 +108,9 @@ class TreeLeader(AlgorithmSpec):
     calibration
         "certified" (default): the noise follows from the budget. "published": the constants of
         Theorem 3.5; the certificate states their true cost.
+    early
+        Whether there are also exchanges before the rounds 1, 2, 4, ... up to `every`. None
+        (default): yes, but not with "published". They are further leaves of the tree.
 
     Guarantee
     ---------
@@ -139,6 +143,7 @@ class TreeLeader(AlgorithmSpec):
             "sensitivity": "declared l2 move of the charges of one round by one person",
             "draws": "draws of noise in a padded running sum",
             "deviation": "largest standard deviation of the noise of a running sum",
+            **MEANINGS,
         },
         families=(Linear, Gains),
     )
@@ -152,6 +157,7 @@ class TreeLeader(AlgorithmSpec):
     reports: Reports = "each"
     sensitivity: Sensitivity | None = None
     calibration: Calibration = "certified"
+    early: bool | None = None
 
     def __post_init__(self) -> None:
         fill_in_budget(self, DELTA)
@@ -170,17 +176,20 @@ class TreeLeader(AlgorithmSpec):
         rule = "False where sensitivity has a number for each round: nodes differ in their noise"
         expect(not (own and self.padding), "padding", self.padding, rule)
         if self.calibration == "published":
+            expect(self.early is None, "early", self.early, "None with calibration='published'")
             rule = "None with calibration='published', which is for epsilon and delta"
             expect(self.mu is None, "mu", self.mu, rule)
             rule = "not to differ by round with calibration='published'"
             expect(not own, "sensitivity", self.sensitivity, rule)
 
     def resolve(self, setting: Setting) -> Algorithm:
-        game = TreeGame(setting, self.every, self.reports, self.sensitivity)
+        early = self.calibration == "certified" and self.early is not False
+        schedule = Schedule.of(self.every, early)
+        game = TreeGame(setting, schedule, self.reports, self.sensitivity)
         noise, experts = self._noise(game), setting.experts
         server = LeaderServer(
             experts,
-            self.every,
+            schedule,
             game.encoder,
             noise,
             game.draws,
@@ -209,9 +218,13 @@ class TreeLeader(AlgorithmSpec):
             advance=server.advance if playing else None,
             common_play=attrgetter("expert") if playing else None,
             regret_bound=self._bound(game, errors),
-            reference=FollowTheLeader(self.every).build(setting) if plain else None,
+            reference=FollowTheLeader(self.every, early).build(setting) if plain else None,
             free_noise=frozenset({PADDING} if self.padding and noise is not None else ()),
-            parameters={"draws": game.draws, "deviation": float(errors.max())},
+            parameters={
+                "draws": game.draws,
+                "deviation": float(errors.max()),
+                **schedule.shown(setting),
+            },
         )
 
     def _noise(self, game: TreeGame) -> GaussianNoise | None:
@@ -233,7 +246,7 @@ class TreeLeader(AlgorithmSpec):
         if self.calibration == "published":
             experts = game.setting.experts
             return game.diameter * sqrt(game.batches / (sqrt(experts) * game.draws))
-        return game.clients * game.every * game.span * sqrt(game.batches / (2 * game.draws))
+        return game.clients * game.span * sqrt(game.squares / (2 * game.draws))
 
     def _certificate(self, game: TreeGame, noise: GaussianNoise | None) -> Certificate:
         curve = GaussianDP(0.0) if noise is None else noise.curve
@@ -250,9 +263,9 @@ class TreeLeader(AlgorithmSpec):
         if setting.deciders is not None or not errors.any():
             return None
         if self.padding:
-            value = padded_bound(setting, self.every, float(errors[0]) / span)
+            value = padded_bound(setting, game.schedule, float(errors[0]) / span)
         else:
-            value = regret_bound(setting, self.every, errors / span)
+            value = regret_bound(setting, game.schedule, errors / span)
         return RegretBound(span * value, "oblivious", Proof(PROOF, "leader"))
 
     def audit_variants(self) -> tuple[TreeLeader, ...]:
@@ -262,19 +275,20 @@ class TreeLeader(AlgorithmSpec):
         return silo_games(self.sensitivity) if self.reports == "silo" else None
 
 
-def padded_bound(setting: Setting, every: int, deviation: float) -> float:
+def padded_bound(setting: Setting, schedule: Schedule, deviation: float) -> float:
     """Bounds the expected regret per client if all running sums have one standard deviation.
 
     The losses are in [0, 1] and fixed in advance.
 
     >>> setting = Setting(clients=1, experts=10, horizon=1000)
-    >>> round(padded_bound(setting, 1, sqrt(500.0)), 1) == round(sqrt(4 * 1000 * log(10)), 1)
+    >>> found = padded_bound(setting, Schedule(1), sqrt(500.0))
+    >>> round(found, 1) == round(sqrt(4 * 1000 * log(10)), 1)
     True
     """
     if setting.experts == 1:
         return 0.0
-    batch, batches = setting.clients * every, -(-setting.rounds // every)
-    spread = deviation + batches * batch**2 / (2 * deviation)
+    squares = setting.clients**2 * schedule.squares(setting.rounds)
+    spread = deviation + squares / (2 * deviation)
     return min(float(setting.rounds), sqrt(2 * log(setting.experts)) * spread / setting.clients)
 
 

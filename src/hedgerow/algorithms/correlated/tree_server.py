@@ -19,6 +19,7 @@ import numpy as np
 from hedgerow.algorithms.correlated.decoding import ServerState
 from hedgerow.algorithms.correlated.filters import FilterState
 from hedgerow.algorithms.correlated.lattice import LatticeEncoder
+from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.core.block import Block, Side
 from hedgerow.core.errors import Unsupported
@@ -106,7 +107,7 @@ class TreeServer(ABC):
     state: ClassVar[type[Any]] = ServerState
 
     experts: int
-    every: int
+    schedule: Schedule
     encoder: LatticeEncoder
     releasing: NodeNoise | None
     draws: int
@@ -115,8 +116,8 @@ class TreeServer(ABC):
     scales: tuple[float, ...] = ()
 
     @abstractmethod
-    def say(self, sums: Array) -> Any:
-        """Return the broadcast that follows from noisy running sums."""
+    def say(self, sums: Array, wait: int) -> Any:
+        """Return the broadcast for these noisy running sums; the next is due after `wait`."""
 
     @cached_property
     def decoder(self) -> Any:
@@ -126,7 +127,7 @@ class TreeServer(ABC):
     def open(self, noise: Noise) -> tuple[Any, ServerState]:
         shape = (self.experts,)
         state = ServerState(0, self.encoder.start(shape).memory, self.decoder.start(shape).memory)
-        return self.say(self._padded(np.zeros(shape), 0, noise)), state
+        return self.say(self._padded(np.zeros(shape), 0, noise), self.schedule.wait(0)), state
 
     def aggregate(
         self, state: ServerState, uploads: LossSums, noise: Noise
@@ -140,7 +141,8 @@ class TreeServer(ABC):
         totals, decoded = self.decoder.step(
             FilterState(count, state.decoded), self._released(node, count, noise)
         )
-        broadcast = self.say(self._padded(totals, count + 1, noise))
+        wait = self.schedule.wait(count + 1)
+        broadcast = self.say(self._padded(totals, count + 1, noise), wait)
         return broadcast, ServerState(count + 1, after.memory, decoded.memory)
 
     def _released(self, node: Array, count: int, noise: Noise) -> Array:
@@ -167,7 +169,7 @@ class TreeServer(ABC):
     def ahead(self, run: RunState, block: Block, source: NoiseSource) -> Ahead:
         """Make all exchanges of a block; the clients play, and their states hold their losses."""
         assert run.remaining is not None
-        due = np.arange(run.remaining, block.rounds, self.every)
+        due = self.schedule.due(run.round, run.remaining, block.rounds)
         own = run.clients.losses
         if not len(due):
             left = run.remaining - block.rounds
@@ -178,7 +180,8 @@ class TreeServer(ABC):
         sums, server = self.many(run.server, batches, source.server())
         last = int(due[-1])
         losses = to_units(block.losses[last:].sum(axis=0))
-        return Ahead(due, sums, losses, server, self.every - (block.rounds - last))
+        left = self.schedule.wait(server.exchanges) - (block.rounds - last)
+        return Ahead(due, sums, losses, server, left)
 
     def many(self, state: ServerState, batches: Array, noise: Noise) -> tuple[Array, ServerState]:
         """Return the noisy running sums of several exchanges, bit for bit those of `aggregate`.

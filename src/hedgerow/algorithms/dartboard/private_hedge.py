@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import ceil, log, sqrt
+from math import log, sqrt
 from operator import attrgetter
 from typing import Any, ClassVar
 
@@ -18,6 +18,7 @@ import numpy as np
 
 from hedgerow.algorithms.dartboard.server import ServerState, after_rounds
 from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follower
+from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
 from hedgerow.algorithms.shared.totals import LossSums, check_interval
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import Certificate, PrivacyCurve, Proof, trusted_server
@@ -46,14 +47,14 @@ class DrawingServer:
     state: ClassVar[type[Any]] = ServerState
 
     experts: int
-    every: int
+    schedule: Schedule
     selection: ExponentialMechanism
     most: int
 
     def open(self, noise: Noise) -> tuple[CurrentExpert, ServerState]:
         first = noise.index(self.experts, "first expert")
-        state = ServerState(np.zeros(self.experts, np.int64), first, 0)
-        return CurrentExpert(self.every, first, 0), state
+        state = ServerState(np.zeros(self.experts, np.int64), first, 0, 0)
+        return CurrentExpert(self.schedule.wait(0), first, 0), state
 
     def aggregate(
         self, state: ServerState, uploads: LossSums, noise: Noise
@@ -61,15 +62,16 @@ class DrawingServer:
         # honest sums are in range; false ones must not overflow: that would show a sum
         totals = state.totals + np.clip(uploads.losses, 0, self.most)
         expert = noise.release(self.selection, from_units(totals))
-        after = ServerState(totals, expert, state.switches + 1)
-        return CurrentExpert(self.every, expert, after.switches), after
+        draws = state.switches + 1
+        sent = CurrentExpert(self.schedule.wait(draws), expert, draws)
+        return sent, ServerState(totals, expert, draws, draws)
 
     def advance(self, run: RunState, block: Block, source: NoiseSource) -> tuple[RunState, Trace]:
         """Play many exchanges at once: add up all losses, then draw."""
         noise, losses, state = source.server(), block.losses, run.server
         rounds = len(losses)
         assert run.remaining is not None
-        due = np.arange(run.remaining, rounds, self.every)
+        due = self.schedule.due(run.round, run.remaining, rounds)
         plays, own = np.full(rounds, state.expert), run.clients.losses + block.own_totals
         left = run.remaining - rounds
         if len(due) > 0:
@@ -78,13 +80,14 @@ class DrawingServer:
             drawn = [noise.release(self.selection, row) for row in scores]
             plays[due[0] :] = np.repeat(drawn, np.diff(np.append(due, rounds)))
             last, count = int(due[-1]), state.switches + len(due)
-            state = ServerState(to_units(scores[-1]), drawn[-1], count)
-            own, left = to_units(losses[last:].sum(axis=0)), self.every - (rounds - last)
+            state = ServerState(to_units(scores[-1]), drawn[-1], count, count)
+            own = to_units(losses[last:].sum(axis=0))
+            left = self.schedule.wait(count) - (rounds - last)
         return after_rounds(run, state, own, left, plays, len(due))
 
     def log_likelihood(self, broadcasts: list[CurrentExpert], reports: Array) -> float:
         """The exact log-probability of the broadcasts."""
-        due = self.every * np.arange(1, len(broadcasts))
+        due = np.array([self.schedule.time(draw) for draw in range(1, len(broadcasts))], np.int64)
         scores = _sums_before(from_units(to_units(reports)), due)
         return -log(self.experts) + sum(
             self.selection.log_probability(row, sent.expert)
@@ -121,6 +124,9 @@ class PrivateHedge(AlgorithmSpec):
         The learning rate lambda on the mean loss of all clients, > 0. None (default): the rate
         with the smallest regret bound within the budget. The certificate states what the rate
         really costs, which may be less than the budget.
+    early
+        Whether there are also exchanges before the rounds 1, 2, 4, ... up to `every`. Default:
+        True; each is a further draw, which the budget pays for.
 
     Guarantee
     ---------
@@ -144,6 +150,7 @@ class PrivateHedge(AlgorithmSpec):
         meanings={
             "rate": "learning rate on the mean loss of all clients",
             "draws": "number of draws that a record may enter",
+            **MEANINGS,
         },
     )
 
@@ -151,6 +158,7 @@ class PrivateHedge(AlgorithmSpec):
     delta: float = 1e-6
     every: int = 1
     rate: float | None = None
+    early: bool = True
 
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)
@@ -160,9 +168,10 @@ class PrivateHedge(AlgorithmSpec):
 
     def resolve(self, setting: Setting) -> Algorithm:
         check_interval(self.every, setting)
-        batches = ceil(setting.rounds / self.every)
-        draws, entropy = max(1, batches - 1), log(max(2, setting.experts))
-        rate = sqrt(8 * entropy / batches) / self.every if self.rate is None else self.rate
+        schedule = Schedule.of(self.every, self.early)
+        squares = schedule.squares(setting.rounds)
+        draws, entropy = max(1, schedule.count(setting.rounds)), log(max(2, setting.experts))
+        rate = sqrt(8 * entropy / squares) if self.rate is None else self.rate
         allowed = _largest(draws, Budget(self.epsilon, self.delta))
         reach = min(2 * rate / setting.clients, WIDEST)
         if self.rate is None:
@@ -170,7 +179,7 @@ class PrivateHedge(AlgorithmSpec):
         selection = ExponentialMechanism("selection", reach)
         rate = setting.clients * reach / 2
         most = setting.clients * self.every * UNITS_PER_LOSS
-        server = DrawingServer(setting.experts, self.every, selection, most)
+        server = DrawingServer(setting.experts, schedule, selection, most)
         return Algorithm(
             name="private_hedge",
             setting=setting,
@@ -183,11 +192,11 @@ class PrivateHedge(AlgorithmSpec):
             common_play=attrgetter("expert"),
             log_likelihood=server.log_likelihood,
             regret_bound=RegretBound(
-                entropy / rate + rate * self.every**2 * batches / 8,
+                entropy / rate + rate * squares / 8,
                 "adaptive" if self.every == 1 else "oblivious",
                 Proof(PROOF, "regret"),
             ),
-            parameters={"rate": rate, "draws": draws},
+            parameters={"rate": rate, "draws": draws, **schedule.shown(setting)},
         )
 
     def audit_variants(self) -> tuple[PrivateHedge, ...]:

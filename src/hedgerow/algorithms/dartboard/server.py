@@ -15,6 +15,7 @@ import numpy as np
 
 from hedgerow.algorithms.dartboard.cost import cost_of
 from hedgerow.algorithms.shared.following import ClientState, CurrentExpert
+from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.core.block import CACHE_ELEMENTS, Block
 from hedgerow.core.lattice import Array, Units, from_units, to_units
@@ -30,11 +31,12 @@ SURE = 1 - 1e-12  # leaves room for the rounding error of an exponential
 
 @dataclass(frozen=True)
 class ServerState:
-    """Total losses of all clients, the current expert, and the number of draws so far."""
+    """Total losses of all clients, the current expert, and the draws and exchanges so far."""
 
     totals: UnitVector
     expert: int
     switches: int
+    exchanges: int
 
 
 @dataclass(frozen=True)
@@ -47,14 +49,14 @@ class DartboardServer:
     state: ClassVar[type[Any]] = ServerState
 
     experts: int
-    every: int
+    schedule: Schedule
     draws: int | None
     coin: Coin
     selection: ExponentialMechanism
 
     def cost(self, setting: Setting) -> CoinThenDraws:
         """The privacy cost of this server, from the mechanisms it uses."""
-        return cost_of(setting, self.every, self.draws, self.coin, self.selection)
+        return cost_of(setting, self.schedule, self.draws, self.coin, self.selection)
 
     def over(self, draws: int) -> bool:
         """Whether the limit on draws is reached."""
@@ -65,20 +67,18 @@ class DartboardServer:
         return None if self.draws is None else self.draws - state.switches
 
     def open(self, noise: Noise) -> tuple[CurrentExpert, ServerState]:
-        state = ServerState(
-            np.zeros(self.experts, np.int64), noise.index(self.experts, "first expert"), 0
-        )
+        first = noise.index(self.experts, "first expert")
+        state = ServerState(np.zeros(self.experts, np.int64), first, 0, 0)
         return self.message(state), state
 
     def message(self, state: ServerState) -> CurrentExpert:
-        return CurrentExpert(
-            None if self.over(state.switches) else self.every, state.expert, state.switches
-        )
+        wait = None if self.over(state.switches) else self.schedule.wait(state.exchanges)
+        return CurrentExpert(wait, state.expert, state.switches)
 
     def aggregate(
         self, state: ServerState, uploads: LossSums, noise: Noise
     ) -> tuple[CurrentExpert, ServerState]:
-        state = replace(state, totals=state.totals + uploads.losses)
+        state = replace(state, totals=state.totals + uploads.losses, exchanges=state.exchanges + 1)
         if not noise.release(self.coin, float(from_units(int(uploads.losses[state.expert])))):
             state = self.switched(state, from_units(state.totals), noise)
         return self.message(state), state
@@ -98,9 +98,7 @@ class DartboardServer:
         """
         noise, losses = source.server(), block.losses
         rounds, state = len(losses), run.server
-        due = (
-            np.arange(0) if run.remaining is None else np.arange(run.remaining, rounds, self.every)
-        )
+        due = self.schedule.due(run.round, run.remaining, rounds)
         if len(due) == 0:
             left = None if run.remaining is None else run.remaining - rounds
             return after_rounds(
@@ -132,11 +130,11 @@ class DartboardServer:
             if self.over(switches):
                 done = exchange + 1
                 break
-        state = ServerState(state.totals, expert, switches)
-        last = int(due[done - 1])
+        last, exchanges = int(due[done - 1]), state.exchanges + done
         (near,) = anchors.nearest([last])
-        state = replace(state, totals=to_units(anchors.totals(last, near, summed, scores)))
-        left = None if self.over(state.switches) else self.every - (rounds - last)
+        totals = to_units(anchors.totals(last, near, summed, scores))
+        state = ServerState(totals, expert, switches, exchanges)
+        left = None if self.over(switches) else self.schedule.wait(exchanges) - (rounds - last)
         plays = np.repeat(followed, np.diff([*changed, rounds]))
         return after_rounds(run, state, to_units(losses[last:].sum(axis=0)), left, plays, done)
 
@@ -163,12 +161,8 @@ class DartboardServer:
 
     def grouped(self, lost: Array) -> Array:
         """Sums the losses (rounds, experts) over the rounds of each group."""
-        return np.stack(
-            [
-                lost[first : first + self.every].sum(axis=0)
-                for first in range(0, len(lost), self.every)
-            ]
-        )
+        starts = [0, *self.schedule.between(1, len(lost))]
+        return np.add.reduceat(lost, starts, axis=0)
 
 
 @lru_cache(maxsize=4)
@@ -209,16 +203,25 @@ class _Coins:
         cls, server: DartboardServer, losses: Array, due: np.ndarray, head: Units, noise: Noise
     ) -> _Coins:
         """`head` are the losses since the last exchange before the block, up to the first in it."""
-        _, clients, experts = losses.shape
-        coin = server.coin
+        clients, coin = losses.shape[1], server.coin
         uniform = coin.draw_uniform(len(due), noise)
-        at_all_ones, at_zero = (coin.probability(loss) for loss in (clients * server.every, 0.0))
+        at_all_ones, at_zero = (
+            coin.probability(loss) for loss in (clients * server.schedule.every, 0.0)
+        )
         exchanges = np.flatnonzero(uniform >= at_all_ones * SURE)
         sure = uniform[exchanges] * SURE >= at_zero
         unsure = exchanges[~sure]
-        groups = losses[due[0] : due[-1]].reshape(-1, server.every * clients, experts)
+        early, equal = server.schedule.split(losses, due)
         first = int(len(unsure) > 0 and unsure[0] == 0)
-        lost = np.concatenate([from_units(head)[None][:first], _sums(groups, unsure[first:] - 1)])
+        later = unsure[first:] - 1  # the batch before the exchange
+        short = later[later < len(early)]
+        lost = np.concatenate(
+            [
+                from_units(head)[None][:first],
+                *(early[batch].sum(axis=0, keepdims=True) for batch in short),
+                _sums(equal, later[len(short) :] - len(early)),
+            ]
+        )
         return cls(
             exchanges.tolist(),
             [*np.cumsum(sure[::-1])[::-1].tolist(), 0],

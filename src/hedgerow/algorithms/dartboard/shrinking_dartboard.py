@@ -21,6 +21,7 @@ from hedgerow.algorithms.dartboard.cost import Choice, with_chance
 from hedgerow.algorithms.dartboard.server import DartboardServer
 from hedgerow.algorithms.dartboard.tuning import LARGEST_CHANCE, Given, choose
 from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follower
+from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
 from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.core.certificate import Certificate, PrivacyCurve, Proof, trusted_server
 from hedgerow.core.environment import MASKS_AND_DELAYS
@@ -77,7 +78,7 @@ def printed(
     )
     rate = -log1p(-eta) / (setting.clients * size)
     bound = eta * horizon + size * log(experts) / eta + 2 * horizon * exp(-game * p / 3)
-    return with_chance(rate, p, size, max(1, ceil(4 * game * p) - 1)), bound
+    return with_chance(rate, p, Schedule(size), max(1, ceil(4 * game * p) - 1)), bound
 
 
 @dataclass(frozen=True)
@@ -112,6 +113,10 @@ class ShrinkingDartboard(AlgorithmSpec):
         "certified" (default) chooses all values that are not given, from public values, for the
         smallest proven regret bound within the budget. "published" takes the printed constants for
         them; the certificate states their true cost.
+    early
+        Whether there are also exchanges before the rounds 1, 2, 4, ... up to `every`, which cut the
+        first group into shorter ones. None (default): yes if `every` is given, but not with
+        "published". Where the calibration chooses `every`, they do not lower the proven bound.
 
     Guarantee
     ---------
@@ -147,6 +152,7 @@ class ShrinkingDartboard(AlgorithmSpec):
             "leave": "probability of that after each group (the `every` rounds between exchanges)",
             "draws": "largest number of new experts drawn; then the last one stays",
             "printed_regret_bound": "regret bound that the paper claims",
+            **MEANINGS,
         },
     )
 
@@ -157,6 +163,7 @@ class ShrinkingDartboard(AlgorithmSpec):
     leave: float | None = None
     draws: int | None = None
     calibration: Literal["certified", "published"] = "certified"
+    early: bool | None = None
 
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)
@@ -174,6 +181,14 @@ class ShrinkingDartboard(AlgorithmSpec):
             at_least("draws", self.draws, 1)
         options = ("certified", "published")
         expect(self.calibration in options, "calibration", self.calibration, f"in {options}")
+        rule = "to be None with calibration='published'"
+        expect(self.early is None or self.calibration == "certified", "early", self.early, rule)
+
+    @property
+    def soon(self) -> bool:
+        """Whether there are early exchanges."""
+        asked = self.every is not None if self.early is None else self.early
+        return self.calibration == "certified" and asked
 
     def audit_variants(self) -> tuple[ShrinkingDartboard, ...]:
         """Variants whose tiny games come close to the certificate.
@@ -198,7 +213,7 @@ class ShrinkingDartboard(AlgorithmSpec):
             )
         choice, claimed_bound = self._choice(setting)
         server = DartboardServer(
-            setting.experts, choice.every, choice.draws, choice.coin, choice.selection
+            setting.experts, choice.schedule, choice.draws, choice.coin, choice.selection
         )
         if self.calibration == "certified":
             self.afford(choice, server.cost(setting))
@@ -218,7 +233,7 @@ class ShrinkingDartboard(AlgorithmSpec):
             regret_bound=RegretBound(
                 choice.regret_bound(setting), "oblivious", Proof("dartboard.md", "regret")
             ),
-            parameters=_shown(choice, claimed_bound),
+            parameters=_shown(choice, claimed_bound) | choice.schedule.shown(setting),
         )
 
     @property
@@ -229,7 +244,8 @@ class ShrinkingDartboard(AlgorithmSpec):
     def _choice(self, setting: Setting) -> tuple[Choice, float | None]:
         """The parameters, and the printed regret bound if they are the printed ones."""
         if self.rate is not None and self.leave is not None and self.every is not None:
-            return with_chance(self.rate, self.leave, self.every, self.draws), None
+            schedule = Schedule.of(self.every, self.soon)
+            return with_chance(self.rate, self.leave, schedule, self.draws), None
         if self.calibration == "certified":
             return choose(
                 setting,
@@ -237,13 +253,14 @@ class ShrinkingDartboard(AlgorithmSpec):
                 self.delta,
                 self.every,
                 Given(self.rate, self.leave, self.draws),
+                self.soon,
             ), None
         found, bound = printed(setting, self.epsilon, self.delta, self.every)
         if not self.by_hand:
             return found, bound
         draws = found.draws if self.draws is None else self.draws
         return with_chance(
-            self.rate or found.rate, self.leave or found.leave, found.every, draws
+            self.rate or found.rate, self.leave or found.leave, found.schedule, draws
         ), None
 
     def afford(self, choice: Choice, cost: CoinThenDraws) -> None:
@@ -260,9 +277,9 @@ class ShrinkingDartboard(AlgorithmSpec):
             "every": "a larger every",
         }
         given = {name: getattr(self, name) for name in hints if getattr(self, name) is not None}
-        given = given or {
-            name: getattr(choice, name) for name in hints if getattr(choice, name) is not None
-        }
+        chosen = {"rate": choice.rate, "leave": choice.leave, "draws": choice.draws}
+        chosen |= {"every": choice.schedule.every}
+        given = given or {name: value for name, value in chosen.items() if value is not None}
         values = ", ".join(f"{name}={value!r}" for name, value in given.items())
         change = ", ".join(hints[name] for name in given)
         raise InvalidValue(
@@ -297,7 +314,7 @@ def _shown(choice: Choice, printed_bound: float | None) -> dict[str, Any]:
         "rate": choice.rate,
         "base": choice.base,
         "leave": choice.leave,
-        "every": choice.every,
+        "every": choice.schedule.every,
     }
     maybe = {"draws": choice.draws, "printed_regret_bound": printed_bound}
     return found | {name: value for name, value in maybe.items() if value is not None}

@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
-from math import ceil, inf, sqrt
+from math import inf, sqrt
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,8 @@ from scipy.special import log_ndtr, ndtr
 
 from hedgerow.algorithms.dartboard import cost
 from hedgerow.algorithms.dartboard.cost import Choice, entropy, regret_bounds, with_chance
+from hedgerow.algorithms.shared import schedule as exchanges_at
+from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.core import lattice, rounding
 from hedgerow.core.lattice import Array
 from hedgerow.core.setting import Setting
@@ -32,7 +34,17 @@ from hedgerow.privacy.curves import base
 from hedgerow.privacy.mechanisms import coin, selection
 
 # The modules, beside this one, that determine a choice: their code is part of the cache key.
-RESTS_ON: Any = (cost, coin, selection, bisection, base, bounded_range, lattice, rounding)
+RESTS_ON: Any = (
+    cost,
+    exchanges_at,
+    coin,
+    selection,
+    bisection,
+    base,
+    bounded_range,
+    lattice,
+    rounding,
+)
 CLOSE = 0.97  # share of delta at which the search stops
 ROUNDS_OF_CORRECTION = 4
 CHANCES, CAPS, ZOOMS = 49, 49, 3
@@ -53,16 +65,15 @@ class Given:
 FREE = Given()
 
 
-def fastest(setting: Setting, every: int) -> float:
+def fastest(setting: Setting, schedule: Schedule) -> float:
     """The best rate without privacy. No calibration needs a larger one."""
-    return sqrt(8 * entropy(setting) / ceil(setting.rounds / every)) / (setting.clients * every)
+    return sqrt(8 * entropy(setting) / schedule.squares(setting.rounds)) / setting.clients
 
 
-def candidates(setting: Setting, every: int | None) -> list[int]:
-    """The group sizes to try: the given one, or powers of two."""
-    if every is not None:
-        return [every]
-    return [2**k for k in range(max(1, setting.rounds.bit_length() - 1))]
+def candidates(setting: Setting, every: int | None, early: bool) -> list[Schedule]:
+    """The schedules to try: groups of the given size, or of powers of two."""
+    powers = [2**k for k in range(max(1, setting.rounds.bit_length() - 1))]
+    return [Schedule.of(size, early) for size in (powers if every is None else [every])]
 
 
 def best_of(setting: Setting, found: list[Choice]) -> Choice:
@@ -72,7 +83,12 @@ def best_of(setting: Setting, found: list[Choice]) -> Choice:
 
 @lru_cache(maxsize=256)
 def choose(
-    setting: Setting, epsilon: float, delta: float, every: int | None, given: Given = FREE
+    setting: Setting,
+    epsilon: float,
+    delta: float,
+    every: int | None,
+    given: Given = FREE,
+    early: bool = True,
 ) -> Choice:
     """The choice with the smallest regret bound that the search finds within the budget.
 
@@ -80,19 +96,19 @@ def choose(
     large for the budget, the result is a choice with a low cost that still exceeds the budget.
     """
     if delta == 0:
-        return choose_pure(setting, epsilon, every, given)
+        return choose_pure(setting, epsilon, every, given, early)
     key = (
         f"choice {setting} epsilon={float(epsilon).hex()} delta={float(delta).hex()} "
-        f"every={every} {given} code={_code()}"
+        f"every={every} early={early} {given} code={_code()}"
     )
     kept = load(key)
     if kept is not None and len(kept) == 4:
-        return Choice(
-            float(kept[0]), float(kept[1]), int(kept[2]), None if kept[3] < 0 else int(kept[3])
-        )
+        schedule = Schedule.of(int(kept[2]), early)
+        draws = None if kept[3] < 0 else int(kept[3])
+        return Choice(float(kept[0]), float(kept[1]), schedule, draws)
     pure, found = (
-        choose_pure(setting, epsilon, every, given),
-        choose_approximate(setting, epsilon, delta, every, given),
+        choose_pure(setting, epsilon, every, given, early),
+        choose_approximate(setting, epsilon, delta, every, given, early),
     )
     fits = found is not None and (given.rate is None or found.cost(setting).delta(epsilon) <= delta)
     found = (
@@ -105,7 +121,13 @@ def choose(
     store(
         key,
         np.array(
-            [found.rate, found.base, found.every, -1 if found.draws is None else found.draws], float
+            [
+                found.rate,
+                found.base,
+                found.schedule.every,
+                -1 if found.draws is None else found.draws,
+            ],
+            float,
         ),
     )
     return found
@@ -138,9 +160,12 @@ def _fitting(
     return chosen(closest(fits, good, rate, 1e-9))
 
 
-def choose_pure(setting: Setting, epsilon: float, every: int | None, given: Given = FREE) -> Choice:
+def choose_pure(
+    setting: Setting, epsilon: float, every: int | None, given: Given = FREE, early: bool = True
+) -> Choice:
     """The best choice for delta = 0, or the cheapest one if none fits the budget."""
-    found = [_pure(setting, epsilon, size, given) for size in candidates(setting, every)]
+    tried = candidates(setting, every, early)
+    found = [_pure(setting, epsilon, schedule, given) for schedule in tried]
     fitting = [choice for choice in found if choice.cost(setting).pure <= epsilon]
     return (
         best_of(setting, fitting)
@@ -149,13 +174,13 @@ def choose_pure(setting: Setting, epsilon: float, every: int | None, given: Give
     )
 
 
-def _pure(setting: Setting, epsilon: float, every: int, given: Given) -> Choice:
+def _pure(setting: Setting, epsilon: float, schedule: Schedule, given: Given) -> Choice:
     """Searches a grid over p and the limit on draws, and refines it around the best point.
 
     The rate is the largest that epsilon allows. A given value has one place on the grid. If a given
     rate fits nowhere, the result is the cheapest place.
     """
-    exchanges = max(1, ceil(setting.rounds / every) - 1)
+    exchanges = max(1, schedule.count(setting.rounds))
     chances, caps = (
         np.geomspace(0.01 / exchanges, LARGEST_CHANCE, CHANCES),
         np.geomspace(1, exchanges, CAPS),
@@ -167,11 +192,11 @@ def _pure(setting: Setting, epsilon: float, every: int, given: Given) -> Choice:
         p, draws = np.meshgrid(_chances(chances, given), np.unique(np.rint(caps)), indexing="ij")
         largest = _largest_pure_rate(p, draws, epsilon * (1 if given.rate is None else 1 - 1e-12))
         rate = (
-            np.minimum(largest, fastest(setting, every))
+            np.minimum(largest, fastest(setting, schedule))
             if given.rate is None
             else np.full_like(p, given.rate)
         )
-        bound = np.where(rate <= largest, regret_bounds(setting, every, rate, p, draws), inf)
+        bound = np.where(rate <= largest, regret_bounds(setting, schedule, rate, p, draws), inf)
         at = np.unravel_index(int(np.argmin(bound)), bound.shape)
         best = min(best, (float(bound[at]), float(rate[at]), float(p[at]), int(draws[at])))
         ratio_p, ratio_k = (
@@ -182,7 +207,7 @@ def _pure(setting: Setting, epsilon: float, every: int, given: Given) -> Choice:
         caps = np.clip(np.geomspace(best[3] / ratio_k, best[3] * ratio_k, CAPS), 1, exchanges)
 
     def chosen(rate: float) -> Choice:
-        return with_chance(rate, given.leave or best[2], every, given.draws or best[3])
+        return with_chance(rate, given.leave or best[2], schedule, given.draws or best[3])
 
     return _fitting(setting, epsilon, best[1], chosen) if given.rate is None else chosen(best[1])
 
@@ -212,40 +237,47 @@ def _largest_pure_rate(p: Array, draws: Array, epsilon: float) -> Array:
 
 
 def choose_approximate(
-    setting: Setting, epsilon: float, delta: float, every: int | None, given: Given = FREE
+    setting: Setting,
+    epsilon: float,
+    delta: float,
+    every: int | None,
+    given: Given = FREE,
+    early: bool = True,
 ) -> Choice | None:
     """The best group size and p by approximation, with the largest certified rate or the given one.
 
     None if the given rate is too large for every p.
     """
     best = (inf, inf, given.rate or 0.0, LARGEST_CHANCE, 1)
-    for size in candidates(setting, every):
+    for schedule in candidates(setting, every, early):
         p = _chances(np.geomspace(1e-6, LARGEST_CHANCE, 2 * CHANCES), given)
         rate = (
-            _largest_rate(setting, size, p, epsilon, delta)
+            _largest_rate(setting, schedule, p, epsilon, delta)
             if given.rate is None
             else np.full_like(p, given.rate)
         )
         bound = regret_bounds(
-            setting, size, rate, p, np.full_like(p, inf if given.draws is None else given.draws)
+            setting, schedule, rate, p, np.full_like(p, inf if given.draws is None else given.draws)
         )
         spent = (
             np.zeros_like(p)
             if given.rate is None
-            else approximate_delta(setting, size, rate, p, epsilon)
+            else approximate_delta(setting, schedule, rate, p, epsilon)
         )
         at = min(range(len(p)), key=lambda i: (spent[i] > delta, bound[i], spent[i]))
         if spent[at] <= delta:
+            size = schedule.every
             best = min(
                 best, (float(bound[at]), float(spent[at]), float(rate[at]), float(p[at]), size)
             )
     rate, p, size = best[2:]
+    schedule = Schedule.of(size, early)
     if best[0] == inf:
         return None
     if given.rate is not None:
-        return with_chance(rate, given.leave or p, size, given.draws)
+        return with_chance(rate, given.leave or p, schedule, given.draws)
     # A limit on draws never raises the cost.
-    return replace(_certified(setting, epsilon, delta, rate, p, size), draws=given.draws)
+    return replace(_certified(setting, epsilon, delta, rate, p, schedule), draws=given.draws)
 
 
 def _gaussian(epsilon: Array, mu: Array) -> Array:
@@ -257,13 +289,16 @@ def _gaussian(epsilon: Array, mu: Array) -> Array:
     )
 
 
-def approximate_delta(setting: Setting, every: int, rate: Array, p: Array, epsilon: float) -> Array:
+def approximate_delta(
+    setting: Setting, schedule: Schedule, rate: Array, p: Array, epsilon: float
+) -> Array:
     """The certified curve, approximated.
 
     A normal distribution replaces the composition, and three points replace the binomial
     distribution.
     """
-    exchanges, most = max(1, ceil(setting.rounds / every) - 1), setting.clients * every
+    exchanges = max(1, schedule.count(setting.rounds))
+    most = setting.clients * schedule.every
     q = 1 - (1 - p) * np.exp(-rate * most)
     mean, variance = (exchanges - 1) * q, (exchanges - 1) * q * (1 - q)
     leave, up = _coin(rate, p)
@@ -279,19 +314,21 @@ def approximate_delta(setting: Setting, every: int, rate: Array, p: Array, epsil
     return np.maximum(shown, hidden)
 
 
-def _largest_rate(setting: Setting, every: int, p: Array, epsilon: float, delta: float) -> Array:
+def _largest_rate(
+    setting: Setting, schedule: Schedule, p: Array, epsilon: float, delta: float
+) -> Array:
     """The largest rate within the budget, approximately, by bisection; at most `fastest`."""
-    low, high = np.zeros_like(p), np.full_like(p, fastest(setting, every))
-    low = np.where(approximate_delta(setting, every, high, p, epsilon) <= delta, high, low)
+    low, high = np.zeros_like(p), np.full_like(p, fastest(setting, schedule))
+    low = np.where(approximate_delta(setting, schedule, high, p, epsilon) <= delta, high, low)
     for _ in range(45):
         middle = (low + high) / 2
-        fits = approximate_delta(setting, every, middle, p, epsilon) <= delta
+        fits = approximate_delta(setting, schedule, middle, p, epsilon) <= delta
         low, high = np.where(fits, middle, low), np.where(fits, high, middle)
     return np.maximum(low, 1e-12 * high)
 
 
 def _certified(
-    setting: Setting, epsilon: float, delta: float, rate: float, p: float, every: int
+    setting: Setting, epsilon: float, delta: float, rate: float, p: float, schedule: Schedule
 ) -> Choice:
     """The largest rate at this p whose certified curve fits the budget.
 
@@ -299,23 +336,23 @@ def _certified(
     """
     best, chance = None, np.array([p])
     for _ in range(ROUNDS_OF_CORRECTION):
-        tried = with_chance(rate, p, every, None)
+        tried = with_chance(rate, p, schedule, None)
         spent = tried.cost(setting).delta(epsilon)
         if spent <= delta and (best is None or rate > best.rate):
             best = tried
-            if spent >= CLOSE * delta or rate >= fastest(setting, every) * (1 - 1e-12):
+            if spent >= CLOSE * delta or rate >= fastest(setting, schedule) * (1 - 1e-12):
                 return best
-        believed = float(approximate_delta(setting, every, np.array([rate]), chance, epsilon)[0])
+        believed = float(approximate_delta(setting, schedule, np.array([rate]), chance, epsilon)[0])
         if not (spent > 0 and believed > 0):
             break
         aim = (1 + CLOSE) / 2 * delta * believed / spent
-        rate = float(_largest_rate(setting, every, chance, epsilon, aim)[0])
+        rate = float(_largest_rate(setting, schedule, chance, epsilon, aim)[0])
     if best is not None:
         return best
-    draws = np.array([max(1.0, ceil(setting.rounds / every) - 1)])
+    draws = np.array([max(1.0, schedule.count(setting.rounds))])
     pure = float(_largest_pure_rate(chance, draws, epsilon)[0]) * (1 - 1e-9)
 
     def fits(at: float) -> bool:
-        return with_chance(at, p, every, None).cost(setting).delta(epsilon) <= delta
+        return with_chance(at, p, schedule, None).cost(setting).delta(epsilon) <= delta
 
-    return with_chance(closest(fits, min(pure, rate), rate, 2e-3), p, every, None)
+    return with_chance(closest(fits, min(pure, rate), rate, 2e-3), p, schedule, None)

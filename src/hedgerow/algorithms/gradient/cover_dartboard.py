@@ -189,6 +189,9 @@ class CoverDartboard(AlgorithmSpec):
     every
         Rounds between two exchanges: from 1 to the horizon. None (default): chosen for the smallest
         proven regret.
+    early
+        Whether there are also exchanges before the rounds 1, 2, 4, ... up to `every`. None
+        (default): yes if `every` is given.
 
     Guarantee
     ---------
@@ -226,6 +229,7 @@ class CoverDartboard(AlgorithmSpec):
     delta: float = 1e-6
     points: int = 1000
     every: int | None = None
+    early: bool | None = None
 
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)
@@ -235,7 +239,7 @@ class CoverDartboard(AlgorithmSpec):
 
     @property
     def _dartboard(self) -> ShrinkingDartboard:
-        return ShrinkingDartboard(self.epsilon, self.delta, self.every)
+        return ShrinkingDartboard(self.epsilon, self.delta, self.every, early=self.early)
 
     def resolve(self, setting: Setting) -> Algorithm:
         family, width = setting.family, setting.experts

@@ -22,6 +22,7 @@ from hedgerow.algorithms.gradient.clipped import Shortened, farthest, finite, kn
 from hedgerow.algorithms.gradient.trial_games import huber_games
 from hedgerow.algorithms.shared.noisy_reports import Trust, gaussian_noise
 from hedgerow.algorithms.shared.points import PlaysPoint
+from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
 from hedgerow.algorithms.shared.totals import check_interval
 from hedgerow.core.certificate import Channel, Proof
 from hedgerow.core.convex import CrossEntropy, Huber, Logistic, SquaredError
@@ -119,14 +120,14 @@ class Leading(DecodingServer):
 
     def open(self, noise: Noise) -> tuple[Leader, ServerState]:
         del noise
-        return Leader(self.every, self.domain.centre(self.width)), self.start()
+        return Leader(self.schedule.wait(0), self.domain.centre(self.width)), self.start()
 
     def aggregate(
         self, state: ServerState, uploads: Gradients, noise: Noise
     ) -> tuple[Leader, ServerState]:
         sums, after = self.running_sums(state, uploads.gradients, noise)
         point = self.domain.project(self.domain.centre(self.width) - sums / self.weight)
-        return Leader(self.every, point), after
+        return Leader(self.schedule.wait(after.exchanges), point), after
 
 
 @dataclass(frozen=True)
@@ -163,6 +164,9 @@ class NoisyFTRL(AlgorithmSpec):
     penalty
         The weight lambda of the quadratic penalty, > 0, for the mean loss of all clients. None
         (default): the one with the smallest proven regret.
+    early
+        Whether there are also exchanges before the rounds 1, 2, 4, ... up to `every`. Default:
+        True; without them nothing is known in the first `every` rounds.
 
     Guarantee
     ---------
@@ -197,6 +201,7 @@ class NoisyFTRL(AlgorithmSpec):
             "clip": "longest gradient; longer ones are shortened",
             "penalty": "weight of the quadratic penalty",
             "deviation": "largest standard deviation of the noise of a running sum",
+            **MEANINGS,
         },
         families=(SquaredError, Logistic, Huber, CrossEntropy, Linear),
     )
@@ -209,6 +214,7 @@ class NoisyFTRL(AlgorithmSpec):
     buffers: int = 4
     clip: float | None = None
     penalty: float | None = None
+    early: bool = True
 
     def __post_init__(self) -> None:
         check_budget(self.epsilon, self.delta)
@@ -229,7 +235,9 @@ class NoisyFTRL(AlgorithmSpec):
         steepest = family.gradient_bound("l2", width)
         clip = steepest if self.clip is None else min(self.clip, steepest)
         expect(2.0**-20 <= clip <= 2.0**30, "clip", clip, "in [2^-20, 2^30]: use other units")
-        factors = factorise(self.factorisation, -(-setting.rounds // self.every), self.buffers)
+        schedule = Schedule.of(self.every, self.early)
+        batches = schedule.count(setting.rounds) + 1
+        factors = factorise(self.factorisation, batches, self.buffers)
         central = self.trust == "central"
         encoder = LatticeEncoder(factors, width, clip * self.every * (clients if central else 1))
         # one record moves one gradient by at most 2 clip; the sensitivity is that of all releases
@@ -238,10 +246,10 @@ class NoisyFTRL(AlgorithmSpec):
         mechanism = gaussian_noise(self.trust, "gradients", budget, moved, clients)
         errors = mechanism.scale * (1.0 if central else sqrt(clients)) * factors.error_by_round()
         off = (1 if central else clients) * encoder.rounding() / 2 * factors.errors().max
-        moves = batch_moves(setting, self.every, errors, off)
+        moves = batch_moves(setting, schedule, errors, off)
         weight = self.penalty or sqrt(2 * moves) / farthest(family.domain, width)
         client = Following(width, family, clip)
-        server = Leading(width, self.every, factors, domain=family.domain, weight=clients * weight)
+        server = Leading(width, schedule, factors, domain=family.domain, weight=clients * weight)
         if central:
             server = replace(server, encoder=encoder, releasing=mechanism)
         else:
@@ -271,7 +279,12 @@ class NoisyFTRL(AlgorithmSpec):
             if proven
             else None,
             measures=None if proven and known(family) else (lambda: (Shortened(family, clip),)),
-            parameters={"clip": clip, "penalty": weight, "deviation": float(errors.max())},
+            parameters={
+                "clip": clip,
+                "penalty": weight,
+                "deviation": float(errors.max()),
+                **schedule.shown(setting),
+            },
         )
 
     def games(self) -> Games:
@@ -279,17 +292,19 @@ class NoisyFTRL(AlgorithmSpec):
         return huber_games(horizon=10)
 
 
-def batch_moves(setting: Setting, every: int, errors: Array, off: float = 0.0) -> float:
+def batch_moves(setting: Setting, schedule: Schedule, errors: Array, off: float = 0.0) -> float:
     """Bounds the sum over batches of (slope of the batch) * (move of the leader, times lambda).
 
     `errors` are the standard deviations of the decoded sums after each exchange. `off` bounds how
     far rounding of filtered values moves a decoded sum (Euclidean).
     """
     width, clients = setting.experts, setting.clients
-    slope = every * setting.family.gradient_bound("l2", width)
-    batches = -(-setting.rounds // every)
+    batches = schedule.count(setting.rounds) + 1
+    lengths = schedule.lengths(setting.rounds)
+    lengths[-1] = schedule.wait(batches - 1)  # counts as a whole one
+    slope = lengths * setting.family.gradient_bound("l2", width)
     noise = np.concatenate([[0.0], np.asarray(errors, float)])[:batches]
-    rounded = every * sqrt(width) * 2.0**-20  # of the gradients, to the lattice
+    rounded = lengths * sqrt(width) * 2.0**-20  # of the gradients, to the lattice
     return float((slope * (slope + rounded + (sqrt(width) * noise + off) / clients)).sum())
 
 
@@ -298,7 +313,7 @@ def regret_bound(setting: Setting, moves: float, weight: float) -> float:
 
     >>> import hedgerow as hr
     >>> setting = hr.Setting(clients=10, experts=4, horizon=1000, family=hr.Huber())
-    >>> moves = batch_moves(setting, 1, np.full(1000, 30.0))
+    >>> moves = batch_moves(setting, Schedule(1), np.full(1000, 30.0))
     >>> round(regret_bound(setting, moves, (2 * moves) ** 0.5), 1)
     80.6
     """

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.core.block import CACHE_ELEMENTS, Block
 from hedgerow.core.certificate import Certificate, Channel, not_private
 from hedgerow.core.lattice import UNITS_PER_LOSS, Array, Units, to_units
@@ -85,31 +86,32 @@ class Adder(ABC):
 
 @dataclass(frozen=True)
 class ServerState:
-    """The losses of every expert over all clients so far, in lattice units."""
+    """The losses of every expert over all clients so far, in lattice units, and the exchanges."""
 
     totals: UnitVector
+    exchanges: int
 
 
 @dataclass(frozen=True)
 class Summing:
-    """A server that sends the totals to all clients every `every` rounds."""
+    """A server that sends the totals to all clients at every exchange."""
 
     state: ClassVar[type[Any]] = ServerState
 
     experts: int
-    every: int
+    schedule: Schedule
 
     def open(self, noise: Noise) -> tuple[Totals, ServerState]:
         del noise
         totals = np.zeros(self.experts, np.int64)
-        return Totals(self.every, totals), ServerState(totals)
+        return Totals(self.schedule.wait(0), totals), ServerState(totals, 0)
 
     def aggregate(
         self, state: ServerState, uploads: LossSums, noise: Noise
     ) -> tuple[Totals, ServerState]:
         del noise
-        totals = state.totals + uploads.losses
-        return Totals(self.every, totals), ServerState(totals)
+        totals, exchanges = state.totals + uploads.losses, state.exchanges + 1
+        return Totals(self.schedule.wait(exchanges), totals), ServerState(totals, exchanges)
 
 
 @dataclass(frozen=True)
@@ -120,11 +122,11 @@ class ManySums:
     server: Summing
 
     def advance(self, run: RunState, block: Block, source: NoiseSource) -> tuple[RunState, Trace]:
-        every = self.server.every
+        schedule = self.server.schedule
         assert run.remaining is not None, "there is always a next exchange"
         clients, server, reports, rounds = run.clients, run.server, block.reports, block.rounds
         noise = source.everyone("client", len(clients.losses))
-        due = np.arange(run.remaining, rounds, every)
+        due = schedule.due(run.round, run.remaining, rounds)
         spans = np.diff(np.concatenate([[0], due, [rounds]]))
         scratch = np.empty((1, self.client.experts))
         plays = [self.client.follow(clients.totals[:1].copy(), spans[:1], noise, scratch)]
@@ -134,34 +136,38 @@ class ManySums:
         else:
             last = server.totals + clients.losses.sum(axis=0)
             last += to_units(reports[: due[0]].sum(axis=(0, 1)))
-            for first, known, scratch in _known(reports, last, due, every):
+            for first, known, scratch in _known(reports, last, due, schedule):
                 last = known[-1].copy()
                 here = spans[first + 1 : first + 1 + len(known)]
                 plays.append(self.client.follow(known, here, noise, scratch))
             held = to_units(reports[due[-1] :].sum(axis=0))
-            after, server = ClientState(np.broadcast_to(last, held.shape), held), ServerState(last)
-            left = int(due[-1]) + every - rounds
+            after = ClientState(np.broadcast_to(last, held.shape), held)
+            server = ServerState(last, server.exchanges + len(due))
+            left = int(due[-1]) + schedule.wait(server.exchanges) - rounds
         shown = np.broadcast_to(np.concatenate(plays), (rounds, *noise.batch))
         return RunState(run.round + rounds, after, None, server, left), Trace(shown, len(due))
 
 
 def _known(
-    reports: Array, first: Units, due: np.ndarray, every: int
+    reports: Array, first: Units, due: np.ndarray, schedule: Schedule
 ) -> Iterator[tuple[int, Units, Array]]:
     """Yield the totals of all clients before the rounds `due`, as many as fit in the cache.
 
     Each part comes with its place in `due` and with scratch space of its shape; `first` are the
     totals before `due[0]`. The arrays are used again.
     """
-    _, clients, experts = reports.shape
+    experts = reports.shape[-1]
     some = min(len(due), max(2, CACHE_ELEMENTS // 2 // experts))
     units, scratch = np.empty((some, experts), np.int64), np.empty((some, experts))
     for at in range(0, len(due), some):
         here = due[max(at - 1, 0) : at + some]  # sums begin with the last round of the part before
         skip = 1 if at == 0 else 0
         known, sums = units[: len(here) - 1 + skip], scratch[: len(here) - 1 + skip]
-        groups = reports[here[0] : here[-1]].reshape(-1, every * clients, experts)
-        np.einsum("gid->gd", groups, out=sums[skip:])  # the fastest sum over a middle axis
+        early, equal = schedule.split(reports, here)
+        for place, batch in enumerate(early, skip):
+            np.add.reduce(batch, axis=0, out=sums[place])
+        # the fastest sum over a middle axis
+        np.einsum("gid->gd", equal, out=sums[skip + len(early) :])
         sums[skip:] *= UNITS_PER_LOSS
         np.copyto(known[skip:], sums[skip:], casting="unsafe")
         if (known[skip:] != sums[skip:]).any():

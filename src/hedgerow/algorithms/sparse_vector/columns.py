@@ -19,7 +19,7 @@ from hedgerow.core.lattice import MOST_EXACT
 from hedgerow.core.rounding import round_down, round_up
 from hedgerow.privacy.calibrate import surrogate_mu
 from hedgerow.privacy.composition.bounded_range import WIDEST, BoundedRangeSequence
-from hedgerow.privacy.composition.largest import LargestOf
+from hedgerow.privacy.composition.largest import LargestOf, SmallestOf
 from hedgerow.privacy.composition.steps import AfterPureStep
 from hedgerow.privacy.curves import PureDP, Quoted
 from hedgerow.privacy.mechanisms import ExponentialMechanism, NoisyMax
@@ -58,11 +58,18 @@ class Column:
         return Fraction(self.test) + 2 * Fraction(rate) * self.units
 
     def curve(self, rate: float) -> PrivacyCurve:
-        """The curve of the test, then of selections of bounded range in a fixed order."""
+        """The curve of the test, then of selections of bounded range in a fixed order.
+
+        Ranges are rounded up, so their sum may exceed the exact pure cost: both bounds hold.
+        """
         own, later = (round_up(2 * Fraction(rate) * weight) for weight in (self.own, self.later))
+        pure = PureDP(round_up(self.pure(rate)))
         if max(own, later) > WIDEST:  # not in the recursion's tables, and it would gain nothing
-            return PureDP(round_up(self.pure(rate)))
-        return AfterPureStep(BoundedRangeSequence((own, *(later,) * self.after)), self.test)
+            return pure
+        draws = BoundedRangeSequence((own, *(later,) * self.after))
+        steps = AfterPureStep(draws, self.test)
+        rounded = Fraction(self.test) + Fraction(draws.pure)
+        return steps if rounded <= Fraction(pure.bound) else SmallestOf((steps, pure))
 
 
 Columns = tuple[Column, ...]

@@ -20,7 +20,7 @@ from typing import ClassVar, Literal, get_args
 import numpy as np
 
 from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follower
-from hedgerow.algorithms.shared.schedule import Schedule
+from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
 from hedgerow.algorithms.shared.totals import LossSums, check_interval
 from hedgerow.algorithms.sparse_vector.plan import Draw, Plan, rule
 from hedgerow.algorithms.sparse_vector.proved import Game, Runs, proved_plan, regret_bound
@@ -71,9 +71,10 @@ class SparseVector(AlgorithmSpec):
         "certified" (default) spends the budget by the tight proof, with weights by recency. It
         chooses all other parameters from public values; no bound on its regret is proven. "proved"
         minimises a proven regret bound for streams on which the best expert loses at most
-        `best_loss` (`proofs/sparse_vector_regret.md`). "published" uses the algorithm and the
-        constants printed in the paper; the certificate states their true cost. "former" is the
-        printed algorithm with constants that spend the budget.
+        `best_loss` (`proofs/sparse_vector_regret.md`); on other streams a larger epsilon may even
+        raise its regret. "published" uses the algorithm and the constants printed in the paper; the
+        certificate states their true cost. "former" is the printed algorithm with constants that
+        spend the budget.
     paper
         Whose constants "published" uses. "gao2024": kappa = 3 ceil(log2 d) + 24 ln(1/rho) draws.
         "asi2023": 6 ceil(log2 d) + 24 ln(1/rho), and a smaller rate if delta > 0; they are printed
@@ -148,11 +149,10 @@ class SparseVector(AlgorithmSpec):
             "noise_law": "distribution of both noises",
             "front": "share of a run's budget for the choice at its end",
             "draw": "how the next expert is drawn",
-            "early": "whether there are exchanges in the first rounds",
             "printed_regret_bound": (
                 "regret per client that the paper claims with probability 1 - O(rho)"
             ),
-            "exchanges": "number of exchanges in the game, if it does not end early",
+            **MEANINGS,
         },
     )
 

@@ -17,6 +17,7 @@ from hedgerow.algorithms.gradient.frank_wolfe import FrankWolfe
 from hedgerow.algorithms.gradient.limited_updates import ClientState, Released, SamplingClient
 from hedgerow.algorithms.phases.phased_selection import PhasedSelection
 from hedgerow.algorithms.shared.following import CurrentExpert
+from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.audits.case import WHOLE, AuditCase, Verdict, changes
 from hedgerow.audits.cases.frank_wolfe import cases as frank_wolfe_cases
 from hedgerow.audits.cases.parts import half_selection, peer_curve
@@ -187,13 +188,15 @@ def _covered(spec: CoverDartboard) -> Iterator[AuditCase]:
         records[..., 0], records[..., 1] = -1.0, 2.0
         records[0, 0, 0] = sign
         worlds.append(records)
-    right, exchanges = len(client.points) - 1, -(-64 // server.every) - 1
+    schedule: Schedule = server.schedule
+    right, exchanges = len(client.points) - 1, schedule.count(64)
     draws = exchanges if server.draws is None else min(server.draws, exchanges)
     leaving = (
-        CurrentExpert(server.every, 0, 0),
-        *(CurrentExpert(server.every, right, n + 1) for n in range(draws)),
+        CurrentExpert(schedule.wait(0), 0, 0),
+        *(CurrentExpert(schedule.wait(n), right, n) for n in range(1, draws + 1)),
     )
-    staying = (CurrentExpert(server.every, 0, 0), CurrentExpert(server.every, 0, 0), *leaving[1:-1])
+    later = (CurrentExpert(schedule.wait(n), right, n - 1) for n in range(2, draws + 1))
+    staying = (leaving[0], CurrentExpert(schedule.wait(1), 0, 0), *later)
 
     def case(name: str, audited: Any, other: int, expected: Verdict) -> AuditCase:
         return AuditCase(

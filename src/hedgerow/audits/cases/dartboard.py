@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -47,11 +48,9 @@ class OverlappingGroups(DartboardServer):
     """
 
     def grouped(self, lost: Array) -> Array:
+        cuts = [0, *self.schedule.between(1, len(lost)), len(lost)]
         return np.stack(
-            [
-                lost[max(0, first - 1) : first + self.every].sum(axis=0)
-                for first in range(0, len(lost), self.every)
-            ]
+            [lost[max(0, first - 1) : end].sum(axis=0) for first, end in pairwise(cuts)]
         )
 
 
@@ -89,7 +88,7 @@ def _server(spec: ShrinkingDartboard) -> DartboardServer:
 
 
 def _exchanges(server: DartboardServer) -> int:
-    return -(-SETTING.rounds // server.every) - 1
+    return server.schedule.count(SETTING.rounds)
 
 
 def _capped(spec: ShrinkingDartboard) -> ShrinkingDartboard:
@@ -102,20 +101,20 @@ def _capped(spec: ShrinkingDartboard) -> ShrinkingDartboard:
 def _in_more_groups(spec: ShrinkingDartboard) -> ShrinkingDartboard:
     """The spec with groups of several rounds and several exchanges, for bugs that need both."""
     server = _server(spec)
-    return _capped(
-        spec if server.every > 1 and _exchanges(server) >= ENOUGH else replace(spec, every=BATCH)
-    )
+    enough = server.schedule.every > 1 and _exchanges(server) >= ENOUGH
+    return _capped(spec if enough else replace(spec, every=BATCH))
 
 
 def _transcript(server: DartboardServer, *, stays: int = 0) -> tuple[CurrentExpert, ...]:
     """Expert 1 stays for `stays` exchanges; then expert 0 is drawn as often as the cap allows."""
-    state = ServerState(np.zeros(0, np.int64), 1, 0)
+    state = ServerState(np.zeros(0, np.int64), 1, 0, 0)
     sent = [server.message(state)]
     for exchange in range(_exchanges(server)):
         if server.over(state.switches):
             break
         if exchange >= stays:
             state = replace(state, expert=0, switches=state.switches + 1)
+        state = replace(state, exchanges=exchange + 1)
         sent.append(server.message(state))
     return tuple(sent)
 
@@ -126,10 +125,11 @@ def _worst(server: DartboardServer) -> Streams:
     All other losses are 0.
     """
     sent = (_transcript(server), _transcript(server, stays=1))
-    first = np.zeros((server.every * max(map(len, sent)), SETTING.clients, SETTING.experts))
+    rounds, last = server.schedule.time(max(map(len, sent))), server.schedule.time(1) - 1
+    first = np.zeros((rounds, SETTING.clients, SETTING.experts))
     second = first.copy()
-    first[server.every - 1, 0, 1:] = 1.0
-    second[server.every - 1, 0, 0] = 1.0
+    first[last, 0, 1:] = 1.0
+    second[last, 0, 0] = 1.0
     return first, second, sent
 
 

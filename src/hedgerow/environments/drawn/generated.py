@@ -58,19 +58,21 @@ class Frame(Environment):
 class _Stated(property):
     """The traits that a class states.
 
-    The claim "stochastic" is about how this class draws. A subclass that draws differently does not
-    inherit it, even if the subclass uses `super().traits`.
+    The claims "stochastic" and `best_loss` are about how this class draws. A subclass that draws
+    differently does not inherit them, even if the subclass uses `super().traits`.
     """
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         found = super().__get__(instance, owner)
-        if instance is None or found.adversary != "stochastic":
+        if instance is None:
             return found
         for kind in type(instance).__mro__:
             if vars(kind).get("traits") is self:
                 break
-            if {"draw", "block"} & vars(kind).keys():
-                return replace(found, adversary="oblivious")
+            if {"plan", "draw", "block"} & vars(kind).keys():
+                found = replace(found, best_loss=None)
+            if {"draw", "block"} & vars(kind).keys() and found.adversary == "stochastic":
+                found = replace(found, adversary="oblivious")
         return found
 
 

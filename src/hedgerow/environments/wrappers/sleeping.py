@@ -52,8 +52,11 @@ class Sleeping(Around):
 
     @property
     def traits(self) -> Traits:
-        """A sleeping expert is charged what the client pays, so reports depend on the plays."""
-        return replace(super().traits, adversary="adaptive")
+        """A sleeping expert is charged what the client pays, so reports depend on the plays.
+
+        For the same reason no expert is known to have small losses in all reports.
+        """
+        return replace(super().traits, adversary="adaptive", best_loss=None)
 
     def block(
         self, state: Position, rounds: int, past_plays: np.ndarray | None
