@@ -21,6 +21,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
+from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -120,7 +121,8 @@ def _guarantees(document: Path, names: Sequence[str]) -> str:
     )
     rows = []
     for name in names:
-        algorithm = variants()[name].build(SETTING)
+        spec = variants()[name]
+        algorithm = spec.build(replace(SETTING, family=spec.traits.family or SETTING.family))
         certificate = algorithm.certificate
         server, peer, public = certificate.server, certificate.peer, certificate.public
         assert peer.curve == public.curve, (
@@ -130,17 +132,18 @@ def _guarantees(document: Path, names: Sequence[str]) -> str:
         proof = (
             "" if peer.proof is None else f"[proof]({link}/{peer.proof.file}#{peer.proof.anchor})"
         )
-        rows.append(
-            [
-                algorithm.name,
-                certificate.trust,
-                certificate.calibration,
-                _short(server),
-                _short(peer),
-                claimed,
-                proof,
-            ]
-        )
+        row = [
+            algorithm.name,
+            certificate.trust,
+            certificate.calibration,
+            _short(server),
+            _short(peer),
+            claimed,
+            proof,
+        ]
+        if row in rows:  # another form with the same guarantee
+            row[0] += f" ({name.partition(', ')[2]})"
+        rows.append(row)
     kept = [
         i
         for i in range(len(columns))

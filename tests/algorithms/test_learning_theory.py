@@ -18,7 +18,7 @@ from hedgerow.algorithms.learning.theory import (
     correlated_wins_below,
     dynamic_bound,
     independent_bound,
-    largest_mu,
+    largest_growth,
     printed_order,
     static_bound,
 )
@@ -34,15 +34,15 @@ def test_a_nonconvex_loss_satisfies_the_assumption() -> None:
     bend = 1 + 1.5 * np.cos(2 * LINE)
     assert bend.min() < -0.49  # not convex
     assert bend.max() <= 2.5
-    assert largest_mu(0.1, value, LINE * slope, abs(LINE)) >= 0.25
-    assert largest_mu(2.0, value, LINE * slope, abs(LINE)) < 0  # alpha cannot be large
+    assert largest_growth(0.1, value, LINE * slope, abs(LINE)) >= 0.25
+    assert largest_growth(2.0, value, LINE * slope, abs(LINE)) < 0  # alpha cannot be large
 
 
 @pytest.mark.parametrize("alpha", [1e-6, 0.1, 1.0])
 def test_a_double_well_does_not(alpha: float) -> None:
     near = np.where(LINE < 0, -1.0, 1.0)
     value, slope = (LINE**2 - 1) ** 2, 4 * LINE * (LINE**2 - 1)
-    assert largest_mu(alpha, value, slope * (LINE - near), abs(LINE - near)) < 0
+    assert largest_growth(alpha, value, slope * (LINE - near), abs(LINE - near)) < 0
 
 
 def test_bounded_gradients_leave_no_mu() -> None:
@@ -50,7 +50,7 @@ def test_bounded_gradients_leave_no_mu() -> None:
     for reach in (10.0, 100.0, 1000.0):
         x = np.linspace(-reach, reach, 4001)
         value = np.logaddexp(0, x) + np.logaddexp(0, -x) - 2 * log(2)
-        assert 0 <= largest_mu(1e-3, value, x * np.tanh(x / 2), abs(x)) <= 2 / reach
+        assert 0 <= largest_growth(1e-3, value, x * np.tanh(x / 2), abs(x)) <= 2 / reach
 
 
 def simulated(step: float, deviation: float, decoding: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -106,6 +106,16 @@ def test_drift_needs_what_the_lemma_needs() -> None:
     assert independent_bound(facts, run).drift == pytest.approx((0.1 + 2) * 2 * 0.2**2)
     with pytest.raises(InvalidValue, match="limit of Lemma"):
         dynamic_bound(facts, replace(run, step=0.126), ToeplitzRoot(ROUNDS))
+
+
+def test_change_of_the_optima_counts_as_the_lemma_says() -> None:
+    """(12 L + alpha mu) C_R / (alpha^2 R), in both bounds."""
+    facts = LossFacts(smoothness=2.0, mu=0.5, alpha=0.8)
+    run = LearningRun(rounds=100, step=0.01, deviation=0.5, distance=2.0, change=7.0)
+    expected = (12 * 2.0 + 0.8 * 0.5) * 7.0 / (0.8**2 * 100)
+    for found in (dynamic_bound(facts, run, ToeplitzRoot(100)), independent_bound(facts, run)):
+        assert found.change == pytest.approx(expected)
+        assert found.total > expected
 
 
 def test_noise_terms_meet_where_the_condition_says() -> None:

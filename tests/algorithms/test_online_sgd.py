@@ -16,14 +16,18 @@ from hedgerow.algorithms.correlated.buffered import BufferedToeplitz
 from hedgerow.algorithms.correlated.filters import FilterState
 from hedgerow.algorithms.correlated.kinds import factorise
 from hedgerow.algorithms.learning.matched import averaged_error, matched
+from hedgerow.algorithms.learning.measures import Contradicted
 from hedgerow.algorithms.learning.rounds import LocalRound, round_sensitivity
 from hedgerow.algorithms.learning.streams import filtered, memory_after
-from hedgerow.audits.cases.online_sgd import concave, hill
+from hedgerow.audits.cases.online_sgd import PUBLISHED, concave, hill
 from hedgerow.audits.runner import AuditRow, cases_of, examine
+from hedgerow.core.block import Block
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.noise import NoNoise
+from hedgerow.core.plays import Plays
 from hedgerow.core.transcript import Everything
 from hedgerow.evaluation.recorder import Recorder
+from hedgerow.studies.run import run_one
 
 SMALL = hr.Batch(hr.Logistic(radius=20.0), 3)
 
@@ -47,7 +51,7 @@ def moved(steps: Any, sign: float, local: float = 0.3, size: int = 10) -> float:
     work = LocalRound(hill().of, 1, size, 1.0, steps, local)
     records = np.zeros((size, 2))
     records[0, 1] = sign
-    return float(work.sums(np.zeros(1), records.reshape(1, -1))[0, 0])
+    return float(work.sums(np.zeros(1), records.reshape(1, -1))[0][0, 0])
 
 
 @pytest.mark.parametrize(("steps", "factor"), [("smooth", 7.71293), ("start", 1.0)])
@@ -82,23 +86,39 @@ def test_convex_losses_keep_the_factor_1_up_to_steps_of_2_over_l() -> None:
         other = records.copy()
         other[:, 0, -1] *= -1
         point = rng.normal(size=width) * 0.1
-        first, second = (work.sums(point, r.reshape(2000, -1)) for r in (records, other))
+        first, second = (work.sums(point, r.reshape(2000, -1))[0] for r in (records, other))
         apart = np.linalg.norm(first - second, axis=1).max()
         assert apart <= bound
         worst = max(worst, apart / bound)
     assert worst > 0.5
-    assert round_sensitivity(LocalRound(family, width, size, 1.0, "convex", 20.0), 0.25) > 2.5
+    for local, factor in ((7.9, 1.0), (10.0, 4.25), (12.0, 5.0), (20.0, 5.0)):
+        plan = LocalRound(family, width, size, 1.0, "convex", local)  # 1, then 1 + 4 * min(1, ...)
+        found = round_sensitivity(plan, 0.25) / 2
+        assert found == pytest.approx(growth(local * 0.25, size), rel=1e-3)
+        assert found == pytest.approx(factor, rel=1e-3)
 
 
-def test_gradients_are_clipped_exactly_and_on_the_lattice() -> None:
+def growth(curved: float, size: int) -> float:
+    """Theorem 1 for convex losses without rounding, in units of 2 C."""
+    apart = 1.0
+    for _ in range(size - 1):
+        apart = min(max(1.0, curved - 1) * apart, apart + 1)
+    return apart
+
+
+@pytest.mark.parametrize(("width", "clip"), [(40, 0.25), (2, 1.0), (2, 64.0), (40, 1000.0)])
+def test_gradients_are_clipped_exactly_and_on_the_lattice(width: int, clip: float) -> None:
+    """Without a margin, errors of 24 bits would make some of 4000 gradients too long."""
     rng = np.random.default_rng(5)
-    work = LocalRound(hr.SquaredError(feature_norm=5.0, target=9.0), 40, 1, 0.25, "start", 1.0)
-    records = rng.normal(size=(300, 41))
-    sums = work.sums(rng.normal(size=40), records) * 2**20
+    work = LocalRound(hr.SquaredError(feature_norm=5.0, target=9.0), width, 1, clip, "start", 1.0)
+    records = rng.normal(size=(4000, width + 1))
+    records[:, -1] *= 100 * clip
+    sums = work.sums(rng.normal(size=width), records)[0] * 2**20
     assert (sums == np.rint(sums)).all()
     sizes = np.array([sum(int(x) ** 2 for x in row) for row in sums])
-    assert max(sizes) <= (2**20 // 4) ** 2
-    assert max(sizes) > 0.999 * (2**20 // 4) ** 2
+    most = int(clip * 2**20) ** 2
+    assert max(sizes) <= most
+    assert max(sizes) > 0.999 * most
 
 
 @pytest.mark.parametrize("kind", ["independent", "blt", "root", "tree", "banded", "dense"])
@@ -142,6 +162,18 @@ def test_without_noise_it_is_gradient_descent_and_learns() -> None:
     assert losses[1] < 0.6 * losses[0]
 
 
+def test_momentum_of_the_server_keeps_a_share_of_the_last_move() -> None:
+    records = examples(6, 2, 3)
+    found = plays(hr.OnlineSGD(epsilon=inf, step=2.0, momentum=0.5), hr.Replay(records, SMALL))
+    point, total, trail = np.zeros(3), np.zeros(3), np.zeros(3)
+    for at, own in enumerate(records):
+        assert np.allclose(found[at], point, atol=1e-4)
+        gradients = SMALL.of.gradient(SMALL.examples(own), point)
+        total = total + gradients.reshape(-1, 3).mean(axis=0)
+        trail = 0.5 * trail + 0.5 * total
+        point = -2.0 * trail
+
+
 def test_averages_and_correlation_lower_the_noise() -> None:
     """Independent noise, then correlated noise, then the average: each is closer to noiseless."""
     game = hr.Replay(examples(200, 4, 3), SMALL)
@@ -164,7 +196,11 @@ def test_a_matched_factorisation_is_better_for_its_average_only() -> None:
     usual, own = BufferedToeplitz.optimised(300), matched(300, 0.95)
     assert averaged_error(own, 0.95) < 0.9 * averaged_error(usual, 0.95)
     assert own.scaled_errors().rms > usual.scaled_errors().rms
-    with pytest.raises(InvalidValue, match="average"):
+    setting = hr.Setting(2, 3, 300, family=SMALL)
+    built: Any = hr.OnlineSGD(factorisation="matched", average=0.95).build(setting)
+    assert built.server.factorisation == own
+    assert built.server.factorisation != usual
+    with pytest.raises(InvalidValue, match="needs average or momentum"):
         hr.OnlineSGD(factorisation="matched").build(hr.Setting(2, 3, 10, family=SMALL))
 
 
@@ -196,9 +232,6 @@ def test_the_certificate_says_what_it_assumes_and_protects_one_example() -> None
     assert "DECLARED_SMOOTHNESS" not in {a.name for a in plain.assumes}
 
 
-PUBLISHED = "concave losses, noise for the published sensitivity"
-
-
 @pytest.mark.long
 def test_an_audit_catches_the_published_sensitivity() -> None:
     (case,) = (c for c in cases_of("online_sgd", hr.OnlineSGD()) if c.name == PUBLISHED)
@@ -224,6 +257,11 @@ def quartic(params: Any, pair: Any) -> Any:
     return (params["x"] - pair[1]) ** 4
 
 
+def missing(params: Any, pair: Any) -> Any:
+    """A loss that is not a number, with a gradient that is."""
+    return pair[1] * params["x"] + float("nan")
+
+
 def vector(params: Any, pair: Any) -> Any:
     return params["x"] * pair[0]
 
@@ -234,25 +272,63 @@ def line(family: Any, rounds: int = 12, target: float = -1.0) -> hr.Replay:
     return hr.Replay(records, family)
 
 
-def test_gradients_that_are_not_finite_are_counted() -> None:
+def test_gradients_that_are_not_finite_are_counted_in_every_round() -> None:
+    """Also if an average is played, whose own gradients are all finite, and in every engine."""
     model = hr.Model(rising, {"x": 0.0}, features=(1,))
-    study = hr.run(line(model, 40), {"sgd": hr.OnlineSGD(epsilon=inf, step=0.3)}, seeds=1)
-    assert study.results[0].figures["not finite"][-1] > 0
+    for average in (None, 0.99):
+        spec = hr.OnlineSGD(epsilon=inf, step=0.3, average=average)
+        study = hr.run(line(model, 40), {"sgd": spec}, seeds=1)
+        # the model is 0, 0.3, 0.6, 0.9, 1.2 and stays there: two clients, 36 rounds
+        assert study.results[0].figures["not finite"][-1] == 72
+        assert "72 losses or gradients are not finite" in str(study)
+    slow, _ = run_one(spec.build(line(model, 40).setting), line(model, 40), "", 0, "in_process")
+    assert slow.figures["not finite"][-1] == 72
 
 
-def test_declared_constants_that_gradients_contradict_are_counted() -> None:
-    for smooth, count in ((12.0 * 4, 0), (0.5, 4)):
-        model = hr.Model(quartic, {"x": 0.0}, features=(1,), smooth=smooth, steepest=40.0)
-        game = line(model, 16)
-        spec = hr.OnlineSGD(epsilon=inf, steps="smooth", step=0.01)
-        study = hr.run(game, {"sgd": spec}, seeds=1)
-        assert study.results[0].figures["contradicted"][-1] == count
-    assert "contradicted" in str(study)
+def test_losses_that_are_not_finite_are_counted() -> None:
+    model = hr.Model(missing, {"x": 0.0}, features=(1,))
+    study = hr.run(line(model, 3), {"sgd": hr.OnlineSGD(epsilon=inf)}, seeds=1)
+    assert study.results[0].figures["not finite"][-1] == 6
+    heading, row = (text.split() for text in str(study).splitlines()[1:3])
+    assert "6" in row
+    assert "finite" in heading
+
+
+DECLARED = [
+    (quartic, {"smooth": 48.0, "steepest": 40.0}, 0),
+    (quartic, {"smooth": 0.5, "steepest": 40.0}, 4),
+    (quartic, {"smooth": 48.0, "steepest": 1.0}, 4),
+    (concave, {"smooth": 1.0, "steepest": 40.0, "convex": True}, 4),
+]
+
+
+@pytest.mark.parametrize("average", [None, 0.99])
+@pytest.mark.parametrize(("loss", "declared", "count"), DECLARED)
+def test_declared_constants_that_gradients_contradict_are_counted(
+    loss: Any, declared: Any, count: int, average: float | None
+) -> None:
+    game = line(hr.Model(loss, {"x": 0.0}, features=(1,), **declared), 16)
+    spec = hr.OnlineSGD(epsilon=inf, steps="smooth", step=0.01, average=average)
+    study = hr.run(game, {"sgd": spec}, seeds=1)
+    assert study.results[0].figures["contradicted"][-1] == count
+    assert ("4 gradients contradict" in str(study)) is bool(count)
+    family: Any = game.family
+    counted = Contradicted(family, family, average)  # one round in every block
+    kept = Everything(wants_messages=False)
+    hr.simulate(spec.build(game.setting), game, 0, sinks=[kept])
+    for at, play in enumerate(kept.all_plays()):
+        block = Block.of(game.records[at : at + 1])
+        counted.rounds(at, block, Plays.of(play[None]))
+    assert counted._sum == count
 
 
 def test_models_that_do_not_fit_are_refused() -> None:
     with pytest.raises(InvalidValue, match="one number"):
         hr.Model(vector, {"x": [1.0, 2.0]}, features=(2,))
+    with pytest.raises(InvalidValue, match=r"failed on features of shape \(1,\): KeyError 'x'"):
+        hr.Model(quartic, {"y": 0.0}, features=(1,))
+    with pytest.raises(InvalidValue, match=r"features=1 to be a shape, such as \(4,\)"):
+        hr.Model(quartic, {"x": 0.0}, features=1)  # pyright: ignore[reportArgumentType]
     with pytest.raises(InvalidValue, match="tree of arrays"):
         hr.Model(quartic, {"x": "one"}, features=(1,))
     model = hr.Model(quartic, {"x": 0.0}, features=(1,))
@@ -278,6 +354,13 @@ def test_what_is_not_true_of_a_loss_is_refused() -> None:
         hr.OnlineSGD(steps="convex", clip=1.0).build(replace_family(setting, bowl))
     with pytest.raises(InvalidValue, match="convex"):
         hr.OnlineSGD(steps="convex").build(replace_family(setting, hill().of))
+    steep = replace(bowl, steepest=None)
+    with pytest.raises(InvalidValue, match="Declare steepest"):
+        hr.OnlineSGD(steps="convex").build(replace_family(setting, steep))
+    with pytest.raises(InvalidValue, match="inf: no noise"):
+        hr.OnlineSGD(epsilon=-1.0)
+    with pytest.raises(InvalidValue, match="'matched'"):
+        hr.OnlineSGD(factorisation="bltt")  # pyright: ignore[reportArgumentType]
     with pytest.raises(Unsupported, match="CrossEntropy"):
         hr.OnlineSGD().build(replace_family(setting, hr.Batch(hr.CrossEntropy(), 2)))
     with pytest.raises(InvalidValue, match="horizon"):
@@ -300,7 +383,8 @@ def test_trained_models_have_no_regret_and_their_loss_is_shown() -> None:
     result = recorder.result("", 0, hr.simulate(built, game, 0, sinks=[recorder]))
     assert np.isnan(result.regret).all()
     assert result.comparators == {}
-    study = hr.run(game, {"sgd": hr.OnlineSGD()}, seeds=1)
+    both = {"sgd": hr.OnlineSGD(), "open": hr.OnlineSGD(epsilon=inf)}
+    study = hr.run(game, both, seeds=1)  # together: no best point is looked for
     assert "loss" in str(study).splitlines()[1]
     assert "regret" not in str(study)
     assert built.fingerprint() == hr.OnlineSGD(trust="central").build(game.setting).fingerprint()
@@ -329,12 +413,20 @@ try:
     learner.observe([[0.0, 0, 0, 1, 0, 0, 0, 1]] * 2)
 except hr.Unsupported as error:
     print(error)
+from hedgerow.cli.output import OUT
+from hedgerow.cli.tables import from_cells
+from hedgerow.contracts.suite import examine
+outcome = examine("causal", hr.OnlineSGD())
+OUT.print(from_cells("", [["contract", "status"], [outcome.detail, outcome.status]]))
 """
     found = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout
     assert "epsilon = 1" in found
-    assert "pip install hedgerow[learning]" in found
+    said, table = found.split("contract", maxsplit=1)
+    assert 'pip install "hedgerow[learning]"' in said
+    assert "[learning]" in table
+    assert "not applicable" in table
 
 
 def test_the_concave_loss_is_concave() -> None:
@@ -347,9 +439,12 @@ def test_a_gradient_that_is_not_finite_counts_as_zero() -> None:
     fine = np.array([[0.5, 0.0, 0.5, 0.0, 0.5, 0.5]])
     odd = np.array([[0.5, 0.0, 0.5, 1e30, 0.5, 0.5]])
     point = np.array([1e20, 0.25])
-    alone = work.sums(np.array([0.1, 0.25]), fine)
+    alone, none = work.sums(np.array([0.1, 0.25]), fine)
     assert np.isfinite(alone).all()
-    assert np.abs(work.sums(point, odd)).max() <= 2.0
+    assert none.tolist() == [0]
+    found, counted = work.sums(point, odd)
+    assert np.abs(found).max() <= 2.0
+    assert counted.tolist() == [2]
 
 
 def test_errors_of_24_bits_are_charged_where_points_are_large() -> None:

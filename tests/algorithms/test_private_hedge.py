@@ -99,6 +99,7 @@ def test_a_false_upload_moves_no_total_beyond_what_losses_can() -> None:
     _, state = server.open(SeededNoise(0).server())
     for false in (2**63 - 1 - 2**19, -(2**62)):
         for honest in (0, 2**20):
-            sent = LossSums(np.array([false + honest if false < 0 else false, honest]))
-            _, after = server.aggregate(state, sent, SeededNoise(0).server())
+            sent = [LossSums(np.array([n, honest])) for n in (false, honest)]
+            added = np.sum([algorithm.bounded(one, rounds=1).losses for one in sent], axis=0)
+            _, after = server.aggregate(state, LossSums(added), SeededNoise(0).server())
             assert 0 <= after.totals.min() <= after.totals.max() <= 2 * 2**20

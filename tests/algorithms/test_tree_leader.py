@@ -220,13 +220,15 @@ def test_silos_are_followed_by_gain() -> None:
 
 
 def test_a_sum_out_of_range_does_not_end_the_game() -> None:
-    """A client that lies is clipped; an error would show the others' sum."""
-    setting = Setting(2, 2, 9, family=hr.Gains(high=0.3))
-    server: Any = TreeLeader(mu=1.0).build(setting).server
+    """A client that lies is brought into range; an error would show the others' sum."""
+    algorithm = TreeLeader(mu=1.0).build(Setting(2, 2, 9, family=hr.Gains(high=0.3)))
+    server: Any = algorithm.server
     noise = SeededNoise(0).server()
     _, state = server.open(noise)
+    most = round(0.3 * 2**20)  # the largest gain of an honest client, in lattice units
     for lie in (2**40, -(2**40), 0):
-        _, state = server.aggregate(state, LossSums(np.full(2, lie)), noise)
+        sent = [algorithm.bounded(LossSums(np.full(2, n)), 1).losses for n in (lie, most)]
+        _, state = server.aggregate(state, LossSums(np.sum(sent, axis=0)), noise)
     assert state.exchanges == 3
 
 

@@ -180,9 +180,19 @@ def test_certify_explains_every_parameter_and_names_only_parameters(hedgerow: Co
     )
     refused = hedgerow("certify", "shrinking_dartboard", "--set", "q=1").err
     assert (
-        "valid: calibration, clients, deciders, delta, draws, epsilon, every, experts, family, horizon, leave, rate"
+        "valid: calibration, clients, deciders, delta, draws, early, epsilon, every, experts, family, horizon, leave, rate"
         in " ".join(refused.split())
     )
+
+
+def test_certify_shows_the_problem_of_an_algorithm_that_trains(hedgerow: Command) -> None:
+    usual = hedgerow("certify", "online_sgd").out
+    assert "coordinates = 100" in usual
+    assert "one of the 5 examples of one client in one round" in " ".join(usual.split())
+    other = hedgerow("certify", "online_sgd", "--set", "family=huber", "--set", "family.size=3").out
+    assert "one of the 3 examples of one client in one round" in " ".join(other.split())
+    refused = hedgerow("certify", "online_sgd", "--set", "family=batch").err
+    assert "logistic, squared_error. Its parameters" in " ".join(refused.split())
 
 
 def test_certify_tells_who_learns_what(hedgerow: Command) -> None:
@@ -292,7 +302,7 @@ def test_plays_and_messages_only_on_keep(hedgerow: Command, tmp_path: Path) -> N
     assert plays.num_rows == 2 * 2 * 30 * 2
     messages = pq.read_table(tmp_path / "kept" / "messages.parquet").to_pylist()
     sums = [m for m in messages if m["label"] == "hedge" and m["direction"] == "upload"]
-    assert len(sums) == 2 * 2 * ((30 - 1) // 4)
+    assert len(sums) == 2 * 2 * len([1, 2, 4, *range(8, 30, 4)])  # early exchanges, then every 4
     assert all(m["field"] == "losses" and len(m["values"]) == 4 for m in sums)
     assert {m["field"] for m in messages if m["direction"] == "broadcast"} >= {
         "rounds",

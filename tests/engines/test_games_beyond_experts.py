@@ -11,6 +11,7 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.algorithms.baselines.gradient_descent import Descent
+from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.core.block import Block, Side
 from hedgerow.core.certificate import Channel, not_private
 from hedgerow.core.environment import Feature
@@ -465,7 +466,7 @@ def test_public_information_must_be_declared() -> None:
 def test_points_outside_their_domain_are_refused() -> None:
     game = hr.Regression(clients=2, features=3, horizon=9, radius=1.0)
     algorithm = hr.GradientDescent().build(game.setting)
-    wide = Descent(3, 2, 1, 90.0, hr.SquaredError(radius=50.0, target=4.0))
+    wide = Descent(3, 2, Schedule(1), 90.0, hr.SquaredError(radius=50.0, target=4.0))
     with pytest.raises(InvalidValue, match=r"point outside Ball\(radius=1.0\)"):
         simulate(replace(algorithm, server=wide), game, 0)
 
@@ -473,7 +474,7 @@ def test_points_outside_their_domain_are_refused() -> None:
 def test_fast_paths_for_points_agree_with_the_plain_loop() -> None:
     game = hr.Classification(clients=3, features=4, horizon=60)
     for every in (1, 7):
-        algorithm = hr.GradientDescent(every=every).build(game.setting)
+        algorithm = hr.GradientDescent(every=every, early=False).build(game.setting)
         plays = []
         for fused, block in ((True, None), (False, None), (True, 11)):
             kept = Everything(wants_messages=False)

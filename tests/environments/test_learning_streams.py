@@ -212,19 +212,28 @@ def test_own_arrays_are_played_in_order() -> None:
     ("data", "choices", "text"),
     [
         ([], {}, "at least one client"),
-        ({"a": pair(3), "b": pair(0)}, {}, "'b' has no examples"),
+        ({"a": pair(3), "b": pair(0)}, {}, "'b' has no examples. Leave it out"),
         ({"a": pair(3), "b": pair(1)}, {"examples": 2}, "'b' has 1 examples"),
-        ({"a": pair(3)}, {"horizon": 4}, "'a' has 3 examples"),
+        ({"a": pair(3)}, {"horizon": 4}, "'a' has 3 examples.* or set horizon=3 or less"),
         ([pair(3), (np.zeros((3, 1)), np.ones(3))], {}, "Client 1 has 1 features"),
         ([(np.zeros((3, 2)), np.ones(2))], {}, r"client 0, got shapes \(3, 2\) and \(2,\)"),
         ([pair(3, 0.0)], {}, "to be -1 or 1"),
-        ([(np.ones((3, 2)), np.ones(3))], {}, "feature_norm=1.0"),
+        ({"a": (np.ones((3, 2)), np.ones(3))}, {}, "In client 'a'.*record 0.*set clip=True"),
+        ([pair(3)], {"test": pair(3, 0.0)}, "In the test data.*to be -1 or 1"),
+        ([pair(3)], {"test": (np.zeros((3, 1)), np.ones(3))}, "have 1 features, but the clients"),
+        ([pair(3)], {"test": pair(0)}, "test data have no examples"),
         ([(np.full((3, 2), np.nan), np.ones(3))], {}, "finite"),
     ],
 )
 def test_own_arrays_that_do_not_fit_are_refused(data: Any, choices: Any, text: str) -> None:
     with pytest.raises(InvalidValue, match=text):
         hr.ClientData(data, hr.Logistic(), **choices)
+
+
+def test_examples_that_a_model_does_not_take_are_refused() -> None:
+    model = hr.convolutional((), (), image=(1, 3), classes=2)
+    with pytest.raises(InvalidValue, match="have 2 features, but the model takes 3"):
+        hr.ClientData([pair(3)], model)
 
 
 def test_own_arrays_can_be_clipped() -> None:

@@ -79,7 +79,7 @@ def test_algorithms_that_share_a_guarantee_share_its_lines(
     open_ = '[[algorithms]]\nname = "hedge"\n[[algorithms]]\nname = "uniform"\n'
     (tmp_path / "study.toml").write_text(f"seeds = 1\n{game}{rows}{open_}")
     out = hedgerow("run", "study.toml", "--out", "results").out
-    assert out.count("every 1, every 2, every 3:") == 1
+    assert out.count("every 1; every 2; every 3:") == 1
     words = hr.SparseVector().build(hr.Setting(2, 3, 12)).certificate.peer.words()
     assert " ".join(out.split()).count(" ".join(words.split())) == 1
     assert "hedge:\n  no guarantee against any observer" in out

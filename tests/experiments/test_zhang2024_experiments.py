@@ -11,12 +11,14 @@ import numpy as np
 import pytest
 
 import hedgerow as hr
+from hedgerow.algorithms.correlated.kinds import factorise
+from hedgerow.core.errors import Interrupted
 from hedgerow.evaluation.recorder import RunResult
 from hedgerow.experiments import zhang2024_figure3 as figure3
 from hedgerow.experiments import zhang2024_figure4 as figure4
 from hedgerow.experiments.experiment import Experiment, Verdict, spent
 from hedgerow.experiments.reproduce import reproduce
-from hedgerow.experiments.step_search import GRID, SEEDS, Trial, final_losses
+from hedgerow.experiments.step_search import GRID, SEEDS, Trial, final_losses, losses_by_step
 from hedgerow.studies.config import Entry, StudyConfig
 from hedgerow.studies.run import run_one, run_study
 
@@ -129,6 +131,8 @@ def test_the_verdict_of_figure_3_follows_the_losses(
     assert ("epsilon=2/printed noise/BLT/over independent" not in failed) is holds
     assert "the dynamic comparator is 0" in verdict.message
     assert "moving/dynamic regret over Lemma IV.9" not in failed
+    environment: Any = small_figure3[figure3.MOVING].environment
+    assert 0 < figure3.static(environment, 0, 0.1) < figure3.lemma(environment, 0, 0.1)
     least = next(c for c in verdict.checks if c.name == "moving/least loss of a round")
     assert least.obtained > 0.1
 
@@ -152,6 +156,7 @@ ACCURATE = {
     figure4.DISTRIBUTED: 0.94,
     figure4.OPTIMAL: 0.9,
     figure4.ROOT: 0.9,
+    figure4.LOCAL: 0.4,
 }
 
 
@@ -160,6 +165,8 @@ def test_the_verdict_of_figure_4_follows_the_accuracies(
     lower: float, holds: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def right(name: str, seed: int) -> float:
+        if name.startswith("clip"):
+            return 0.9 - float(name.split()[1].rstrip(",")) / 100
         return ACCURATE[name] - 0.001 * seed - (lower if name.startswith("BLT") else 0.0)
 
     configs = figure4.studies(quick=False)
@@ -169,14 +176,20 @@ def test_the_verdict_of_figure_4_follows_the_accuracies(
     done: Any = {
         figure4.certified("small"): Pretended(small, {"test accuracy": right}, 8),
         figure4.printed(10): Pretended(tau, {"test accuracy": right}, 8),
+        figure4.CLIPPED: Pretended(configs[figure4.CLIPPED], {"test accuracy": right}, 8),
     }
     verdict = figure4.judge(done)
     assert verdict.reproduces is holds
     failed = [check.name for check in verdict.checks if not check.passed]
     assert (failed == []) is holds, failed
-    cost = next(c for c in verdict.checks if c.name == "printed, tau = 10/BLT/epsilon")
+    name = "printed, 10 images in a round"
+    cost = next(c for c in verdict.checks if c.name == f"{name}/BLT/epsilon")
     assert cost.published == 2.0
     assert cost.obtained == pytest.approx(27.5, abs=0.2)
+    assert ("-0.05" if lower else "+0.25") in verdict.message.split("(BLT)")[0]
+    accuracies, clips = verdict.tables
+    assert dict(zip(accuracies.columns, accuracies.rows[0], strict=True))[name] == "0.957 ± 0.002"
+    assert clips.rows[0] == ("0.25", "0.898", "0.898", "0.898")
     monkeypatch.setattr(figure4, "studies", lambda quick: {n: d.config for n, d in done.items()})
     figure4.draw(done, tmp_path / "four.png")
     assert {file.name for file in tmp_path.iterdir()} == {"four.png", "four-printed.png"}
@@ -213,10 +226,44 @@ def test_an_interrupted_reproduction_resumes(tmp_path: Path) -> None:
     assert run().status == "error"
     assert noted == [0, 1, 2, 3]
     assert [file.name.startswith(".x.") for file in tmp_path.iterdir()] == [True]
+
+    def stop(name: str, done: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(Interrupted, match="Finished results are kept"):
+        reproduce(experiment, quick=False, out=tmp_path / "run", workers=1, progress=stop)
     fails.clear()
     assert run().status == "ran"
     assert noted == [3]
     assert [file.name for file in tmp_path.iterdir()] == ["run"]
+
+
+def test_trials_of_the_search_are_the_methods_of_the_figure() -> None:
+    trials, specs = figure3.methods(2.0), figure3.specs(2.0)
+    assert list(trials) == list(specs)
+    setting = figure3.game(50).setting
+    for name in ("BLT/printed noise", "BLT/certified noise", "optimal, averaged/start"):
+        built = specs[name].build(setting)
+        sensitivity = 2 * factorise(trials[name].kind, 50).sensitivity()
+        scale = built.client.reporting.scale  # pyright: ignore[reportAttributeAccessIssue]
+        assert trials[name].multiplier * sensitivity == pytest.approx(scale, rel=5e-3)
+    assert trials["no noise"].multiplier == 0.0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("epsilon", figure3.BUDGETS)
+def test_the_search_finds_the_steps_of_the_figure_again(epsilon: float) -> None:
+    """Up to neighbours on the grid that are nearly as good."""
+    found, others = losses_by_step(figure3.game(), figure3.methods(epsilon)), 0
+    for name, spec in figure3.specs(epsilon).items():
+        losses, own = found[name], spec.step or 0.0
+        best = min(losses, key=losses.__getitem__)
+        assert abs(GRID.index(own) - GRID.index(best)) <= 1
+        start = name.endswith("start")
+        quiet = min(found[figure3.NOISELESS_START if start else figure3.NOISELESS].values())
+        assert losses[own] - quiet <= 1.03 * (losses[best] - quiet)
+        others += own != best
+    assert others <= 3
 
 
 @pytest.mark.long

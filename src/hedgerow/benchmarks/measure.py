@@ -126,12 +126,12 @@ def without_caches(question: Callable[[], object], *caches: Cache) -> float:
                 os.environ["HEDGEROW_CACHE"] = before
 
 
-def peak_mebibytes() -> float:
-    """The peak memory of this process.
+def peak_mebibytes(process: int | None = None) -> float:
+    """The peak memory of this process, or on Linux of another one.
 
     On Linux a process inherits `ru_maxrss` from its parent, so `VmHWM` is used there.
     """
-    status = Path("/proc/self/status")
+    status = Path(f"/proc/{'self' if process is None else process}/status")
     if status.exists():
         line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
         return int(line.split()[1]) / 2**10

@@ -15,6 +15,7 @@ QUICK: dict[str, str] = {
     "privacy": "hedgerow.benchmarks.privacy:library_rows",
     "correlated": "hedgerow.benchmarks.correlated:stream_rows",
     "forecasters": "hedgerow.benchmarks.forecasters:quick_forecasters",
+    "deploy": "hedgerow.benchmarks.deploy:quick_deploy",
 }
 """The short forms of some benchmarks; together they take about a minute."""
 
@@ -32,6 +33,7 @@ BENCHMARKS: Registry[Callable[[], Iterator[Row]]] = Registry(
         "correlated": "hedgerow.benchmarks.correlated:correlated_rows",
         "learning": "hedgerow.benchmarks.learning:learning_rows",
         "forecasters": "hedgerow.benchmarks.forecasters:forecasters_rows",
+        "deploy": "hedgerow.benchmarks.deploy:deploy_rows",
     },
 )
 

@@ -44,6 +44,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "audit": ("audit:audit", "Attack an algorithm and check its certificate."),
     "statement": ("statement:statement", "Write a privacy statement for each algorithm of a run."),
     "verify": ("verify:verify", "Check that a run folder is as it was written."),
+    "serve": ("serve:serve", "Serve a study to clients in other organisations."),
+    "client": ("client:CLIENT", "Take part in a study, within the budget of a data set."),
+    "launch": ("launch:launch", "Try a deployment: server and clients on this machine."),
 }
 
 
@@ -60,15 +63,25 @@ class Commands(TyperGroup):
 
 
 def load(name: str) -> Any:
-    """Import a command, with its options."""
+    """Import a command, with its options, or a group of commands."""
     module, _, function = COMMANDS[name][0].partition(":")
-    single = typer.Typer(
+    found = getattr(import_module(f"hedgerow.cli.{module}"), function)
+    several: dict[str, Any] = found if isinstance(found, dict) else {name: found}
+    made = typer.Typer(
         add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="rich"
     )
-    command = getattr(import_module(f"hedgerow.cli.{module}"), function)
+    for single, command in several.items():
+        if single:
+            made.command(single, help=_paragraphs(command))(command)
+    if several is found:
+        made.callback(help=_paragraphs(found[""]))(found[""])
+    return typer.main.get_command(made)
+
+
+def _paragraphs(command: Any) -> str:
+    """The docstring of a command, one line for each paragraph."""
     paragraphs = (inspect.getdoc(command) or "").split("\n\n")
-    single.command(name, help="\n\n".join(" ".join(part.split()) for part in paragraphs))(command)
-    return typer.main.get_command(single)
+    return "\n\n".join(" ".join(part.split()) for part in paragraphs)
 
 
 def group() -> TyperGroup:

@@ -10,12 +10,13 @@ import typer
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.cli.options import Debug, Json, Plugins, Settings, prepare
 from hedgerow.cli.output import OUT, print_indented, print_json
+from hedgerow.core.batch import Batch
 from hedgerow.core.convex import FAMILIES
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.losses import Family
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.core.regret_bound import RegretBound
-from hedgerow.core.setting import Setting
+from hedgerow.core.setting import LOSSES, Setting
 from hedgerow.core.validate import nearest
 from hedgerow.engines.communication import communication
 from hedgerow.engines.learner import Learner
@@ -42,7 +43,8 @@ def build(name: str, settings: list[str], secure: bool = False) -> tuple[Algorit
     """Build a specification and its algorithm from `key=value` texts.
 
     The keys clients, experts, horizon (`none` for a game without one), deciders and family (such as
-    `family=logistic` and `family.radius=2`) belong to the setting.
+    `family=logistic`, `family.radius=2`, and `family.size=5` for five records of a client in every
+    round) belong to the setting.
     With `secure`, the algorithm is that of a learner on real data.
     """
     kind = ALGORITHMS[name]
@@ -50,7 +52,7 @@ def build(name: str, settings: list[str], secure: bool = False) -> tuple[Algorit
     frame = {key: given.pop(key, value) for key, value in FRAME.items()}
     if str(frame["horizon"]).lower() == "none":
         frame["horizon"] = None
-    family = _family(given)
+    family = _family(given, kind.traits.family or LOSSES)
     known = [*(f.name for f in fields(kind) if f.init), *FRAME, "deciders", "family"]
     frame |= {key: given.pop(key) for key in ("deciders",) if key in given}
     for key in given:
@@ -64,17 +66,29 @@ def build(name: str, settings: list[str], secure: bool = False) -> tuple[Algorit
     return spec, Learner.private(spec, **game, source=SecureNoise()).algorithm
 
 
-def _family(given: dict[str, Any]) -> Family:
-    """Take the loss family out of the settings: `family=logistic`, `family.radius=2`."""
-    prefix, name = "family.", given.pop("family", "linear")
-    if not isinstance(name, str) or name not in FAMILIES:
-        raise InvalidValue(
-            f"Unknown family {name}; {nearest(str(name), FAMILIES)} "
-            "Its parameters are set by family.NAME=VALUE."
-        )
+def _family(given: dict[str, Any], usual: Family) -> Family:
+    """Take the loss family out of the settings: `family=logistic`, `family.radius=2`.
+
+    Where no family is named, it is the usual one of the algorithm.
+    """
+    prefix, size = "family.", given.pop("family.size", None)
     names = [key for key in given if key.startswith(prefix)]
     choices = {key.removeprefix(prefix): given.pop(key) for key in names}
-    return typed(FAMILIES[name], choices, "family")
+    one: Any = usual.of if isinstance(usual, Batch) else usual
+    name = given.pop("family", None)
+    if name is None:
+        held = {f.name: getattr(one, f.name) for f in fields(type(one)) if f.init}
+        one = typed(type(one), {**held, **choices}, "family") if choices else one
+        size = usual.size if size is None and isinstance(usual, Batch) else size
+    elif not isinstance(name, str) or name not in FAMILIES:
+        hint = nearest(str(name), FAMILIES)
+        raise InvalidValue(
+            f"Unknown family {name}; {hint}{'' if hint.endswith('?') else '.'} "
+            "Its parameters are set by family.NAME=VALUE."
+        )
+    else:
+        one = typed(FAMILIES[name], choices, "family")
+    return one if size is None else Batch(one, size)
 
 
 def _collusion(others: int) -> str:
@@ -114,7 +128,8 @@ def certify(
     Example: hedgerow certify sparse_vector --set epsilon=1 --set clients=10 --set horizon=1000
 
     Keys of --set: the parameters of the algorithm, and clients, experts, horizon (`none` for a game
-    without one), deciders, family (such as logistic) and its parameters (such as family.radius).
+    without one), deciders, family (such as logistic) and its parameters (such as family.radius);
+    family.size is the number of records of a client in every round.
     """
     prepare(plugin)
     spec, algorithm = build(name, settings or [], secure)

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.cli.options import Debug, Json, Plugins, Settings, prepare
@@ -51,7 +52,7 @@ def contracts(
         colour = {"holds": "green", "not applicable": "yellow", "broken": "red"}
         for outcome in outcomes:
             table.add_row(
-                outcome.contract, f"[{colour[outcome.status]}]{outcome.status}[/]", outcome.detail
+                outcome.contract, Text(outcome.status, colour[outcome.status]), Text(outcome.detail)
             )
         OUT.print(table)
     return 1 if any(outcome.status == "broken" for outcome in outcomes) else 0

@@ -11,21 +11,27 @@ import typer
 from hedgerow.cli.options import Debug, Json, Plugins, prepare
 from hedgerow.cli.output import ERR, OUT, print_indented, print_json
 from hedgerow.core.errors import InvalidValue
-from hedgerow.records.schema import AlgorithmRecord
+from hedgerow.deployment.record import SERVER, is_deployment, read_deployment
+from hedgerow.records.ledger import LedgerRecord
+from hedgerow.records.schema import AlgorithmRecord, RunRecord
 from hedgerow.statement.audit import Audit, audit_now, difference, read_audit
 from hedgerow.statement.details import read_details
 from hedgerow.statement.files import check_out, document, rendered, write
 from hedgerow.statement.statement import Signature, Statement, chosen, folder_names
-from hedgerow.statement.words import audit_words, is_loud, plain_words
+from hedgerow.statement.words import audit_words, is_loud, ledger_words, plain_words
 from hedgerow.studies.rebuild import check_certificates
 from hedgerow.studies.storage import digest
 from hedgerow.studies.storage.finished import finished_record
+from hedgerow.studies.storage.keys import read_public
 
 
 def statement(
     run: Annotated[
         Path,
-        typer.Argument(help="A run folder that `hedgerow run` or `record_deployment` wrote."),
+        typer.Argument(
+            help="A run folder that `hedgerow run` or `record_deployment` wrote, or the folder of "
+            "a study at its server or at a client."
+        ),
     ],
     algorithm: Annotated[
         str | None,
@@ -72,6 +78,10 @@ def statement(
 
     Example: hedgerow statement runs/my-study --details examples/statement_details.toml
 
+    For a deployment, give the folder of the server, or of a study at a client, and stop its process
+    first: signatures and all hashes are checked, and a ledger that does not fit is refused. The
+    statement of a client lists what its data set has spent in all studies.
+
     Everything is taken from the run folder as it was written. The certificate is computed again
     from the recorded choices, and a folder in which it differs is refused. Only a signature shows
     who wrote a run: give --key. Existing statements are replaced; a folder with other files is
@@ -80,14 +90,15 @@ def statement(
     prepare(plugin)
     place = run / "statement" if out is None else out
     today = date.today()
-    record, added = finished_record(run), read_details(details, today)
+    added = read_details(details, today)
+    record, ledger = _read(run)
     algorithms = chosen(record, algorithm)
     check_out(place)
-    check_certificates(record, run)
-    signature = _signature(run, key)
+    signature = _signature(run, key, ledger)
     audits = _audits(algorithms, audit, audit_file)
     statements = {
-        a.label: Statement(record, a, added, audits[a.label], today, signature) for a in algorithms
+        a.label: Statement(record, a, added, audits[a.label], today, signature, ledger)
+        for a in algorithms
     }
     names = folder_names(record)
     write({names[label]: rendered(stated) for label, stated in statements.items()}, place)
@@ -108,6 +119,8 @@ def statement(
         for text in plain_words(stated):
             print_indented(text, style="red" if is_loud(text) else None)
         print_indented(f"audit: {audit_words(stated)}")
+        for text in ledger_words(stated):
+            print_indented(text)
     OUT.print(f"{run}: {signature.words}", markup=False, soft_wrap=True)
     if added.open:
         OUT.print(
@@ -116,8 +129,23 @@ def statement(
     return 1 if failed else 0
 
 
-def _signature(run: Path, key: Path | None) -> Signature:
-    """Who signed a run; refuse one whose files have changed, or that the key has not signed."""
+def _read(run: Path) -> tuple[RunRecord, LedgerRecord | None]:
+    """The record of a run or a deployment; refuse one that is not as it was written."""
+    if is_deployment(run):
+        found = read_deployment(run)
+        return found.record, found.ledger
+    record = finished_record(run)
+    check_certificates(record, run)
+    return record, None
+
+
+def _signature(run: Path, key: Path | None, ledger: LedgerRecord | None) -> Signature:
+    """Who signed; refuse a run whose files have changed, or that the key has not signed."""
+    if ledger is not None:
+        signer = ledger.signed[SERVER]
+        if key is not None and read_public(key) != signer:
+            raise InvalidValue(f"{run} is signed by {signer}, another key. Ask for the right one.")
+        return Signature(signer, key is not None)
     if key is None and not (run / digest.FILE).is_file():
         return Signature()
     found = digest.verify(run, key)

@@ -46,7 +46,7 @@ def from_cells(title: str, lines: Sequence[Sequence[str]]) -> Table:
     head, *rows = lines
     table = new_table(head[:1], head[1:], title=title)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(Text, row))
     return table
 
 

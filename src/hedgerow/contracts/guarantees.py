@@ -6,6 +6,7 @@ likelihood ratios stay below the certified curve.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import permutations, product
 from typing import Any
@@ -32,6 +33,7 @@ from hedgerow.contracts.neighbours import (
     SEEDED,
     TRIALS,
     TWO_RECORDS,
+    Pair,
     Randomness,
     budget_of,
     changed,
@@ -168,16 +170,21 @@ def sensitivities_hold(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> None:
     for unit in dict.fromkeys((*units(algorithm), *two)):
         if isinstance(unit, Person) and unit.may_span_clients and unit.appearances > 1:
             _tried_at_every_place(spec, unit)
-        for a, b in (both for pair in replays(spec, unit, noise) for both in pair.releases()):
-            moved = a.mechanism.distance(a.value, b.value)
-            allowed = a.mechanism.sensitivity * (1 + 1e-9)
-            text = f"{a.mechanism.purpose}: {unit.words()} moved a released value by {moved:.4g}"
-            demand(
-                moved <= allowed,
-                f"{text}, but the declared sensitivity is {a.mechanism.sensitivity:.4g}",
-            )
+        moves_are_small(unit, replays(spec, unit, noise))
     if two:
         _records_are_separate(spec, noise)
+
+
+def moves_are_small(unit: Unit, found: Sequence[Pair]) -> None:
+    """Demand that no release of these pairs moves by more than its declared sensitivity."""
+    for a, b in (both for pair in found for both in pair.releases()):
+        moved = a.mechanism.distance(a.value, b.value)
+        allowed = a.mechanism.sensitivity * (1 + 1e-9)
+        text = f"{a.mechanism.purpose}: {unit.words()} moved a released value by {moved:.4g}"
+        demand(
+            moved <= allowed,
+            f"{text}, but the declared sensitivity is {a.mechanism.sensitivity:.4g}",
+        )
 
 
 def _tried_at_every_place(spec: AlgorithmSpec, unit: Unit) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
@@ -21,9 +21,9 @@ from hedgerow.contracts.neighbours import (
 )
 from hedgerow.contracts.outcome import BrokenContract, NotApplicable, demand, same
 from hedgerow.contracts.recording import Release
-from hedgerow.core.certificate import Channel, Event, Guarantee, Observer, PrivacyCurve
+from hedgerow.core.certificate import Channel, Event, Guarantee, Observer, PrivacyCurve, Unit
 from hedgerow.core.errors import Unsupported
-from hedgerow.core.protocol import AlgorithmSpec
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.privacy.budget import CURRENCIES, price
 from hedgerow.privacy.composition.bounded_range import WIDEST, AdaptiveBoundedRange
 from hedgerow.privacy.composition.fixed_plan import fixed_plan
@@ -64,34 +64,39 @@ def ledger_composes(spec: AlgorithmSpec, noise: Randomness = SEEDED) -> None:
     algorithm = private(spec)
     if algorithm.certificate.composition == "joint":
         raise NotApplicable("the proof is joint: 'sensitivities hold' and the exact ratio check it")
-    promised = promises(algorithm)
-    if not promised:
+    if not promises(algorithm):
         raise NotApplicable(f"{algorithm.name} promises no protection")
     for unit in units(algorithm):
-        about = [guarantee for guarantee in promised if guarantee.unit == unit]
-        moved = [_moved(pair) for pair in replays(spec, unit, noise)]
+        pairs = replays(spec, unit, noise)
+        stays_within(algorithm, unit, pairs)
+        separate = algorithm.certificate.separate and isinstance(unit, Event)
+        if algorithm.certificate.composition == "shifts" and separate:
+            about = _of_two_records(_about(algorithm, unit))
+            _shifts_stay_below(about, [_moved(pair) for pair in replays(spec, TWO_RECORDS, noise)])
+
+
+def _about(algorithm: Algorithm, unit: Unit) -> list[Guarantee]:
+    return [guarantee for guarantee in promises(algorithm) if guarantee.unit == unit]
+
+
+def stays_within(algorithm: Algorithm, unit: Unit, pairs: Sequence[Pair]) -> None:
+    """Demand that what these pairs release about a unit composes to at most what is promised."""
+    about, moved = _about(algorithm, unit), [_moved(pair) for pair in pairs]
+    for guarantee in about:
+        for releases in moved:
+            _hidden_by_others(guarantee, [release for release, _ in releases])
+    if algorithm.certificate.composition == "shifts":
+        _shifts_stay_below(about, moved)
+        return
+    plans = {tuple(call.mechanism for call in pair.first.calls) for pair in pairs}
+    by_move = algorithm.certificate.composition == "moves"
+    found = {
+        frozenset(Counter(_cost(one, far if by_move else None) for one, far in releases).items())
+        for releases in moved
+    }
+    for costs in found:
         for guarantee in about:
-            for releases in moved:
-                _hidden_by_others(guarantee, [release for release, _ in releases])
-        if algorithm.certificate.composition == "shifts":
-            _shifts_stay_below(about, moved)
-            if algorithm.certificate.separate and isinstance(unit, Event):
-                pairs = replays(spec, TWO_RECORDS, noise)
-                _shifts_stay_below(_of_two_records(about), [_moved(pair) for pair in pairs])
-            continue
-        plans = {
-            tuple(call.mechanism for call in p.first.calls) for p in replays(spec, unit, noise)
-        }
-        by_move = algorithm.certificate.composition == "moves"
-        found = {
-            frozenset(
-                Counter(_cost(one, far if by_move else None) for one, far in releases).items()
-            )
-            for releases in moved
-        }
-        for costs in found:
-            for guarantee in about:
-                _stays_below(guarantee, costs, planned=len(plans) == 1)
+            _stays_below(guarantee, costs, planned=len(plans) == 1)
 
 
 def _moved(pair: Pair) -> list[tuple[Release, float]]:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from inspect import signature
 from typing import Literal
 
-from hedgerow.contracts import agreement, guarantees, ledger, utility, views
+from hedgerow.contracts import agreement, closing, guarantees, ledger, uploads, utility, views
 from hedgerow.contracts.neighbours import SECURE
 from hedgerow.contracts.outcome import BrokenContract, NotApplicable
+from hedgerow.core.errors import NotInstalled
 from hedgerow.core.protocol import AlgorithmSpec
 
 # A contract takes a spec and, in some cases, a `Randomness`; it may return what it tried.
@@ -35,6 +36,8 @@ CONTRACTS: dict[str, Contract] = {
     "noise follows its law": guarantees.noise_follows_its_law,
     "ledger composes": ledger.ledger_composes,
     "exact ratio below certificate": guarantees.exact_ratio_below_certificate,
+    "uploads are bounded": uploads.uploads_are_bounded,
+    "closing rules hold": closing.closing_rules_hold,
     "noiseless is reference": utility.noiseless_is_reference,
     "regret below bound": utility.regret_below_bound,
     "million rounds": utility.million_rounds,
@@ -62,7 +65,7 @@ def examine(name: str, spec: AlgorithmSpec, *, secure: bool = False) -> Outcome:
         if secure and name not in ON_BOTH_SOURCES:
             raise NotApplicable("it draws no noise, or needs the same noise twice")
         tried = CONTRACTS[name](spec, **({"noise": SECURE} if secure else {}))
-    except NotApplicable as reason:
+    except (NotApplicable, NotInstalled) as reason:
         return Outcome(name, "not applicable", str(reason))
     except BrokenContract as error:
         return Outcome(name, "broken", str(error))

@@ -200,6 +200,12 @@ ARITHMETIC = Assumption(
     "the library functions behind the samplers are as accurate as `proofs/secure_noise.md#floats` "
     "says, which is tested",
 )
+LEDGERS = Assumption(
+    "LEDGERS",
+    "disks keep what they have committed, keys stay secret, no ledger is put back from a copy "
+    "unnoticed, and whether a process dies does not depend on the noise that it has just drawn "
+    "(`proofs/deployment.md`)",
+)
 PUBLIC_PARAMETERS = Assumption(
     "PUBLIC_PARAMETERS", "every parameter was chosen without looking at the data"
 )
@@ -229,6 +235,11 @@ PUBLIC_REPORTERS = Assumption(
     "PUBLIC_REPORTERS",
     "which clients report in which round is not protected and does not depend on the protected "
     "record",
+)
+PUBLIC_ANSWERS = Assumption(
+    "PUBLIC_ANSWERS",
+    "which clients answer which exchange, and how late, is not protected and does not depend on "
+    "the protected record",
 )
 
 
@@ -365,6 +376,7 @@ def with_exact_noise(certificate: Certificate) -> Certificate:
 
 ONE_LOSS_VECTOR = Event().adjacency()
 PRESENCE_STAYS = "; participation stays the same"
+ANSWERS_STAY = "; who answers which exchange, and how late, stays the same"
 
 
 def with_public_mask(

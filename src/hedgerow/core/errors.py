@@ -64,3 +64,7 @@ class Unsupported(HedgerowError, NotImplementedError):
     ...
     hedgerow.core.errors.Unsupported: PlayChasing cannot draw sums of losses directly.
     """
+
+
+class NotInstalled(Unsupported):
+    """A feature needs a library that is not installed; the message says how to install it."""

@@ -19,12 +19,14 @@ class Measure(Sink, ABC):
     """A sink that adds up one amount per round; subclasses give the amount.
 
     `name` is the heading of its column and its key in JSON, and `meaning` explains it in one line.
-    `figure` says what is shown: the total, the mean over rounds, or the last value.
+    `figure` says what is shown: the total, the mean over rounds, or the last value. `counts`: it is
+    a number of things, printed without decimals.
     """
 
     name: ClassVar[str]
     meaning: ClassVar[str]
     figure: ClassVar[Literal["total", "mean", "last"]] = "total"
+    counts: ClassVar[bool] = False
 
     def __init__(self) -> None:
         self._sum = 0.0
@@ -45,6 +47,11 @@ class Measure(Sink, ABC):
             total = float(sums[mark - first_round - 1])
             self._reached.append(total / mark if self.figure == "mean" else total)
         self._sum = float(sums[-1])
+
+    def note(self, value: float) -> str:
+        """Return a note for readers of the table if this final value is bad, "" otherwise."""
+        del value
+        return ""
 
     def curve(self) -> Array:
         """Return the value at every mark."""

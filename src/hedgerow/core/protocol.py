@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
 from hedgerow.core.block import Block, Side
 from hedgerow.core.certificate import (
+    ANSWERS_STAY,
     PRESENCE_STAYS,
+    PUBLIC_ANSWERS,
     PUBLIC_DELAYS,
     PUBLIC_PRESENCE,
     PUBLIC_REPORTERS,
@@ -31,6 +33,7 @@ from hedgerow.core.environment import Feature, Traits
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.fingerprint import fingerprint
 from hedgerow.core.games import Games
+from hedgerow.core.lattice import MOST_EXACT
 from hedgerow.core.losses import Family, Linear
 from hedgerow.core.measure import Measure
 from hedgerow.core.messages import Broadcast, Upload, field_names
@@ -38,6 +41,7 @@ from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.plays import Plays
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
+from hedgerow.core.upload_range import Range
 
 
 @dataclass(frozen=True)
@@ -153,9 +157,21 @@ SHOWN_BY_THE_GAME = {
 }
 
 
+Closing = Literal["wait", "fold", "drop"]
+"""When an exchange closes in a deployment, and what becomes of a late upload.
+
+* "wait": it closes when all clients have answered.
+* "fold": it may close before; a late upload enters the exchange that is open when it arrives.
+* "drop": it may close before; a late upload is never counted.
+"""
+WAIT_ONLY: frozenset[Closing] = frozenset({"wait"})
+ANY_CLOSING: frozenset[Closing] = frozenset({"wait", "fold", "drop"})
+
+LONGEST_BATCH = 2**20
+"""The most rounds of a batch in a game without a horizon."""
 FINGERPRINTED = (
     *("name", "setting", "parameters", "upload", "broadcast", "plays", "combine", "supports"),
-    *("certificate", "regret_bound", "free_noise"),
+    *("certificate", "regret_bound", "free_noise", "ranges", "closing"),
 )
 """The fields of an algorithm that its fingerprint covers, besides the roles."""
 
@@ -211,6 +227,11 @@ class Algorithm:
     free_noise
         The purposes of noise that protects nothing and is drawn outside any mechanism, such as
         that of a first play.
+    ranges
+        Where the numbers of an honest upload lie, by field. A deployed server needs them all.
+    closing
+        The rules by which an exchange may close in a deployment; "wait" for all clients is always
+        one of them (`proofs/closing.md`).
     parameters
         The parameters that were chosen or follow from choices. Names that end with `_at_most` are
         bounds proven for losses fixed in advance.
@@ -244,6 +265,8 @@ class Algorithm:
     reference: Algorithm | None = None
     measures: Callable[[], tuple[Measure, ...]] | None = None
     free_noise: frozenset[str] = frozenset()
+    ranges: Mapping[str, Range] = field(default_factory=dict)
+    closing: frozenset[Closing] = WAIT_ONLY
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -287,6 +310,40 @@ class Algorithm:
             **{name: getattr(self, name) for name in FINGERPRINTED},
         }
         return fingerprint(parts, self.name)
+
+    def bounded(self, upload: Any, rounds: int) -> Any:
+        """Return an upload with every number in its range; an honest one stays as it is.
+
+        A deployed server calls this for every upload, before it adds them up. `rounds` are those
+        that the client played since the broadcast that it answers. A field of the wrong size
+        raises `InvalidMessage`; no number does.
+
+        >>> from hedgerow.algorithms.phases.random_prefix import RandomPrefix
+        >>> built = RandomPrefix().build(Setting(clients=2, experts=2, horizon=8))
+        >>> built.bounded(built.upload(np.array([-5, 2**62])), rounds=4).losses.tolist()
+        [0, 4194304]
+        """
+        sent = {
+            f.name: self.ranges[f.name].within(f.name, getattr(upload, f.name), rounds)
+            for f in fields(self.upload)
+        }
+        return self.upload(**sent)
+
+    def require_bounded_uploads(self) -> None:
+        """Raise unless the range of every field is known and sums of exact ones stay exact."""
+        for f in fields(self.upload):
+            known = self.ranges.get(f.name)
+            if known is None:
+                raise Unsupported(
+                    f"{self.name} does not say where the numbers of {self.upload.__name__}."
+                    f"{f.name} lie, so a false upload could end a game. It cannot be deployed."
+                )
+            most = self.setting.clients * known.largest(self.setting.horizon or LONGEST_BATCH)
+            if known.exact and most >= MOST_EXACT:
+                raise Unsupported(
+                    f"The sum of {self.upload.__name__}.{f.name} may reach {most:.3g}, but secure "
+                    f"noise needs sums below {MOST_EXACT}. Choose a smaller game."
+                )
 
     @property
     def fast_path(self) -> Advance | None:
@@ -335,12 +392,31 @@ class Algorithm:
         for feature, (assumption, narrower) in SHOWN_BY_THE_GAME.items():
             if feature in traits.features:
                 certificate = with_public_mask(certificate, assumption, narrower)
-        kept = {name: v for name, v in self.parameters.items() if not name.endswith("_at_most")}
         beyond = {Feature.LATE_REPORTS, Feature.SOME_REPORT} - self.needs
         if self.regret_bound is not None and self.regret_bound.best_loss is not None:
             # a sleeping expert is charged what others lose, so none is known to lose little
             beyond |= {Feature.SLEEPING_EXPERTS}
         bound = None if beyond & traits.features else self.regret_bound
+        return self._beyond(certificate, bound)
+
+    def closed_by(self, rule: Closing) -> Algorithm:
+        """Return the algorithm with what holds in a deployment whose exchanges close by this rule.
+
+        Unless an exchange waits for all clients, the certificate states that answers are public,
+        and bounds that are proven only for the plain game are removed (`proofs/closing.md`).
+        """
+        if rule not in self.closing:
+            raise Unsupported(
+                f"{self.name} does not support closing={rule!r} with these choices. "
+                f"It supports {', '.join(sorted(self.closing))} (`proofs/closing.md`)."
+            )
+        if rule == "wait":
+            return self
+        return self._beyond(with_public_mask(self.certificate, PUBLIC_ANSWERS, ANSWERS_STAY), None)
+
+    def _beyond(self, certificate: Certificate, bound: RegretBound | None) -> Algorithm:
+        """Return the algorithm without the bounds that are proven for the plain game only."""
+        kept = {name: v for name, v in self.parameters.items() if not name.endswith("_at_most")}
         return replace(self, certificate=certificate, parameters=kept, regret_bound=bound)
 
     @property
@@ -364,6 +440,7 @@ class SpecTraits:
     * `interval` names the field with the rounds between exchanges.
     * `anytime`: the algorithm needs no horizon.
     * `families` are the loss families that it can play.
+    * `family` is the one that `hedgerow certify` and the documents show; None: losses in [0, 1].
 
     For `epsilon`, `delta` and `interval`, a spec without a field of that name has none, and None
     means that a field of that name means something else. Contracts change these fields, so that a
@@ -378,6 +455,7 @@ class SpecTraits:
     interval: str | None = "every"
     anytime: bool = False
     families: tuple[type[Family], ...] = (Linear,)
+    family: Family | None = None
 
 
 class AlgorithmSpec(ABC):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -45,6 +46,12 @@ class Sink:
 
     def rounds(self, first_round: int, block: Block, plays: np.ndarray | Plays) -> None:
         """Receive rounds that were played: experts (rounds, deciders), or points as `Plays`."""
+
+    def states(self, clients: Sequence[Any]) -> None:
+        """Receive the states of the clients after some rounds, before the rounds themselves.
+
+        There is one state for each client, or one for all of them.
+        """
 
     def span(self, first_round: int, rounds: int, play: int, totals: Units) -> None:
         """Receive rounds in which all deciders played one expert, of which only `totals` are known.

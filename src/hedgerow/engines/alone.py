@@ -58,6 +58,7 @@ class Alone:
         joined = np.concatenate(plays, axis=1)
         points = self.engines[0].algorithm.plays == "point"
         for sink in sinks:
+            sink.states([run.clients for run in runs])
             sink.rounds(state.round, block, Plays.of(joined) if points else joined)
         return AllAlone(tuple(runs))
 

@@ -39,7 +39,7 @@ def communication(algorithm: Algorithm, most: int = MOST) -> Communication | Non
     >>> import hedgerow as hr
     >>> setting = hr.Setting(clients=10, experts=100, horizon=512)
     >>> communication(hr.SparseVector(every=50, early=False).build(setting))
-    Communication(exchanges=10, numbers=10330, bytes=97110, counted=True)
+    Communication(exchanges=10, numbers=10330, bytes=97050, counted=True)
     >>> communication(hr.Uniform().build(setting)).exchanges
     0
     """

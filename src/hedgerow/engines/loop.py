@@ -84,6 +84,7 @@ class Engine:
             )
         for sink in sinks:
             sink.exchanges(exchanges)
+            sink.states(after.clients if isinstance(after.clients, tuple) else (after.clients,))
             sink.rounds(run.round, block, plays)
         return after
 

@@ -313,7 +313,7 @@ class Recorder(Sink):
 
     def share_best_point(self, other: Recorder) -> None:
         """Use the best point of another recorder of the same losses: it is found only once."""
-        if not self.linear and other is not self:
+        if not self.linear and not self.family.trained and other is not self:
             self.__dict__["_best_point"] = other._best_point
 
     def _point_curve(self) -> list[float]:

@@ -66,8 +66,8 @@ class Estimate:
         """The upper end of the interval."""
         return self.mean + self.half_width
 
-    def words(self, sign: bool = False) -> str:
-        """The mean and the half-width to two decimals; `sign` also writes a plus.
+    def words(self, sign: bool = False, digits: int = 2) -> str:
+        """The mean and the half-width to some decimals; `sign` also writes a plus.
 
         >>> Estimate(3.0, 0.5, 9).words(), Estimate(3.0, 0.5, 9).words(sign=True)
         ('3.00 ± 0.50', '+3.00 ± 0.50')
@@ -76,8 +76,8 @@ class Estimate:
         """
         if not isfinite(self.mean):
             return "-"
-        half_width = f" ± {self.half_width:.2f}" if isfinite(self.half_width) else ""
-        return f"{self.mean:{'+' if sign else ''}.2f}{half_width}"
+        half_width = f" ± {self.half_width:.{digits}f}" if isfinite(self.half_width) else ""
+        return f"{self.mean:{'+' if sign else ''}.{digits}f}{half_width}"
 
     def __str__(self) -> str:
         return self.words()

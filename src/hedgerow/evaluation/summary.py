@@ -18,6 +18,7 @@ class SummaryRow:
     """The summary of one label.
 
     The columns in `table.py` describe the fields. `regret_bound` is None if nothing is proven.
+    `counts` names the figures that are numbers of things.
     """
 
     label: str
@@ -31,6 +32,7 @@ class SummaryRow:
     bytes_sent: Estimate
     regret_error: float = 0.0
     figures: Mapping[str, Estimate] = field(default_factory=dict)
+    counts: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -57,9 +59,14 @@ class Stream:
 
 
 def summarise(
-    results: Iterable[RunResult], bounds: Mapping[str, float | None] | None = None
+    results: Iterable[RunResult],
+    bounds: Mapping[str, float | None] | None = None,
+    counts: frozenset[str] = frozenset(),
 ) -> list[SummaryRow]:
-    """One row for each label, in order of first appearance; `bounds` are proven bounds by label."""
+    """One row for each label, in order of first appearance.
+
+    `bounds` are proven bounds by label; `counts` names the figures that are numbers of things.
+    """
     groups: dict[str, list[RunResult]] = {}
     for result in results:
         groups.setdefault(result.label, []).append(result)
@@ -79,6 +86,7 @@ def summarise(
                 name: Estimate.of([float(r.figures[name][-1]) for r in group])
                 for name in group[0].figures
             },
+            counts=counts,
         )
         for label, group in groups.items()
     ]
@@ -140,6 +148,18 @@ def _figure(estimate: Estimate | None) -> str:
         return "-" if estimate is None else str(estimate)
     half = f" ± {estimate.half_width:.3f}" if isfinite(estimate.half_width) else ""
     return f"{estimate.mean:.3f}{half}"
+
+
+def _count(estimate: Estimate | None) -> str:
+    """A number of things; with an interval if it differs between seeds.
+
+    >>> _count(Estimate(25.0, 0.0, 3)), _count(Estimate(2.5, 1.0, 2))
+    ('25', '2.50 ± 1.00')
+    """
+    if estimate is None:
+        return "-"
+    varies = isfinite(estimate.half_width) and estimate.half_width > 0
+    return str(estimate) if varies else f"{estimate.mean:,.0f}"
 
 
 def _tenths(estimate: Estimate) -> str:
@@ -243,7 +263,10 @@ def _value(row: SummaryRow, column: Column) -> Any:
 
 def cells(row: SummaryRow, columns: Sequence[Column]) -> list[str]:
     """The values of a row as text."""
-    return [column.text(_value(row, column)) for column in columns]
+    return [
+        (_count if column.name in row.counts else column.text)(_value(row, column))
+        for column in columns
+    ]
 
 
 def summary_json(rows: Sequence[SummaryRow]) -> list[dict[str, Any]]:

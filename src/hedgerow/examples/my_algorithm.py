@@ -24,6 +24,7 @@ from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context
 from hedgerow.core.setting import Setting
+from hedgerow.core.upload_range import Range
 from hedgerow.core.validate import at_least, check_budget, expect
 from hedgerow.privacy.mechanisms import ExponentialMechanism
 
@@ -164,6 +165,7 @@ class EqualPhases(AlgorithmSpec):
             upload=PhaseLosses,
             broadcast=NextExpert,
             log_likelihood=server.log_likelihood,
+            ranges={"losses": Range(setting.experts, 0.0, 1.0)},
         )
 
     def _certificate(self, setting: Setting, selection: ExponentialMechanism) -> Certificate:

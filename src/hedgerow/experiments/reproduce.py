@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import tomli_w
 
-from hedgerow.core.errors import HedgerowError, MissingData
+from hedgerow.core.errors import HedgerowError, Interrupted, MissingData
 from hedgerow.engines.simulate import setting_of
 from hedgerow.environments.recorded.data import find
 from hedgerow.evaluation.summary import Stream, finite
@@ -129,6 +129,8 @@ def reproduce(
     began = perf_counter()
     try:
         outcome = _reproduce(experiment, quick, out, workers, progress, began)
+    except Interrupted:
+        raise
     except MissingData as error:
         outcome = Outcome(experiment.id, "no-data", str(error))
     except Exception as error:  # the other experiments are still reported
@@ -174,7 +176,13 @@ def _reproduce(
                 else (lambda done, total, name=name: progress(name, done, total))
             )
             store = None if kept is None else _store(kept / name)
-            studies[name] = run_study(config, workers=workers, progress=note, store=store)
+            try:
+                studies[name] = run_study(config, workers=workers, progress=note, store=store)
+            except KeyboardInterrupt as stop:
+                if store is None:
+                    raise
+                text = "Interrupted. Finished results are kept; the same command goes on."
+                raise Interrupted(text) from stop
             (folder.path / name).mkdir()
             write_study(studies[name], folder.path / name, folder.final / name, now["losses"][name])
         verdict = experiment.judge(studies)

@@ -11,7 +11,7 @@ This simulation plays logistic regression only, all steps and methods together. 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import sqrt
@@ -105,8 +105,43 @@ def final_losses(
     return np.mean(found, axis=0)
 
 
-def best_steps(game: FederatedSynthetic, methods: dict[str, Trial]) -> dict[str, float]:
-    """Return the step of each method with the least mean test loss; `step` of a method is ignored.
+def losses_by_step(
+    game: FederatedSynthetic, methods: Mapping[str, Trial]
+) -> dict[str, dict[float, float]]:
+    """Return the mean test loss of each method at each step; `step` of a method is ignored.
+
+    Parameters
+    ----------
+    game
+        The game; it is played with the data seeds of the search.
+    methods
+        The methods by name.
+
+    Examples
+    --------
+    >>> game = FederatedSynthetic(clients=4, features=5, examples=2, horizon=20)
+    >>> found = losses_by_step(game, {"noiseless": Trial(1.0)})["noiseless"]
+    >>> found[3.2] < found[0.05]
+    True
+    """
+    trials = [
+        Trial(step, m.kind, m.multiplier, m.average, m.local)
+        for m in methods.values()
+        for step in GRID
+    ]
+    total = np.zeros(len(trials))
+    for seed in SEEDS:
+        for draw in range(DRAWS):
+            total += final_losses(game, trials, seed, seed * DRAWS + draw)
+    table = total.reshape(len(methods), len(GRID)) / (len(SEEDS) * DRAWS)
+    return {
+        name: dict(zip(GRID, row.tolist(), strict=True))
+        for name, row in zip(methods, table, strict=True)
+    }
+
+
+def best_steps(game: FederatedSynthetic, methods: Mapping[str, Trial]) -> dict[str, float]:
+    """Return the step of each method with the least mean test loss.
 
     Parameters
     ----------
@@ -121,14 +156,5 @@ def best_steps(game: FederatedSynthetic, methods: dict[str, Trial]) -> dict[str,
     >>> best_steps(game, {"noiseless": Trial(1.0)})["noiseless"] > 1
     True
     """
-    trials = [
-        Trial(step, m.kind, m.multiplier, m.average, m.local)
-        for m in methods.values()
-        for step in GRID
-    ]
-    total = np.zeros(len(trials))
-    for seed in SEEDS:
-        for draw in range(DRAWS):
-            total += final_losses(game, trials, seed, seed * DRAWS + draw)
-    table = total.reshape(len(methods), len(GRID))
-    return {name: GRID[int(row.argmin())] for name, row in zip(methods, table, strict=True)}
+    found = losses_by_step(game, methods)
+    return {name: min(losses, key=losses.__getitem__) for name, losses in found.items()}

@@ -24,13 +24,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from math import inf, log
+from math import inf, isinf, log
 from pathlib import Path
 
 import numpy as np
 
 from hedgerow.algorithms.correlated.kinds import Kind, factorise
-from hedgerow.algorithms.learning.online_sgd import OnlineSGD
+from hedgerow.algorithms.learning.online_sgd import OnlineSGD, published_scale
 from hedgerow.algorithms.learning.theory import (
     LearningRun,
     LossFacts,
@@ -39,6 +39,7 @@ from hedgerow.algorithms.learning.theory import (
     correlated_wins_below,
     dynamic_bound,
     noise_deviation,
+    static_bound,
 )
 from hedgerow.core.lattice import Array
 from hedgerow.environments.drawn.federated import DriftingExamples, FederatedSynthetic
@@ -47,6 +48,7 @@ from hedgerow.evaluation.round_regret import round_optima
 from hedgerow.evaluation.statistics import Estimate, Ratio
 from hedgerow.experiments.experiment import Check, Experiment, Studies, TextTable, Verdict, spent
 from hedgerow.experiments.pictures import footer, sibling
+from hedgerow.experiments.step_search import Trial
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.calibrate import largest_mu
 from hedgerow.studies.config import Entry, StudyConfig
@@ -64,7 +66,9 @@ KINDS: dict[str, Kind] = {
     "BLT": "blt",
 }
 PRINTED, CERTIFIED = "printed noise", "certified noise"
-# Found by `step_search.best_steps`, on the data seeds 1000 and 1001, two noise draws each.
+# Found by `best_steps(game(), methods(epsilon))`, on the data seeds 1000 and 1001, two noise draws
+# each. A long test searches again: three steps at epsilon = 0.5 are neighbours of the best one on
+# the grid, with at most 1.03 times its excess; all others are the best.
 STEPS = {
     (0.5, PRINTED): (0.071, 0.2, 0.283, 0.566, 0.4, 0.4),
     (0.5, CERTIFIED): (0.141, 0.283, 0.4, 0.8, 0.566, 0.566),
@@ -114,6 +118,24 @@ def specs(epsilon: float) -> dict[str, OnlineSGD]:
             start, factorisation=KINDS[name], step=step, average=AVERAGE if averaged else None
         )
     return found
+
+
+def methods(epsilon: float) -> dict[str, Trial]:
+    """All methods of one budget as trials of `step_search`, by label."""
+    scales = {
+        "published": published_scale(epsilon, DELTA, 1.0),
+        "certified": 1 / largest_mu(Budget(epsilon, DELTA)),
+    }
+    return {
+        name: Trial(
+            step=spec.step or 0.0,
+            kind="independent" if isinf(spec.epsilon) else spec.factorisation,  # pyright: ignore
+            multiplier=0.0 if isinf(spec.epsilon) else scales[spec.calibration],
+            average=spec.average or 0.0,
+            local=spec.steps == "convex",
+        )
+        for name, spec in specs(epsilon).items()
+    }
 
 
 def proven_step(horizon: int) -> float:
@@ -202,6 +224,18 @@ def lemma(environment: DriftingExamples, seed: int, step: float) -> float:
     return dynamic_bound(LossFacts(smoothness=0.25), run, factors).total
 
 
+def static(environment: DriftingExamples, seed: int, step: float) -> float:
+    """The bound on static regret: as `lemma`, against the best model of the whole game.
+
+    That model loses at most as much as the model 0, which loses ln 2.
+    """
+    distance, _, least = moving_facts(environment, seed)
+    factors = factorise("blt", environment.horizon)
+    deviation = _deviation(environment, factors.sensitivity())
+    run = LearningRun(environment.horizon, step, deviation, distance)
+    return static_bound(LossFacts(smoothness=0.25), run, factors, gap=log(2) - least).total
+
+
 def separable(environment: FederatedSynthetic) -> bool:
     """Whether the first round of seed 0 can be separated: a solution of all its equations does."""
     block, _ = environment.block(environment.start(0), 1, None)
@@ -272,6 +306,8 @@ def _moving_checks(study: Study, notes: list[str]) -> list[Check]:
     }
     seeds = [run.seed for run in study.of(PROVEN)]
     bounds = np.array([lemma(environment, seed, step) for seed in seeds])
+    fixed = np.array([run.final_regret / rounds for run in study.of(PROVEN)])
+    fixed_bounds = np.array([static(environment, seed, step) for seed in seeds])
     least = np.mean([moving_facts(environment, seed)[2] for seed in seeds])
     factors = factorise("blt", rounds)
     wins = correlated_wins_below(LossFacts(0.25), factors, rounds)
@@ -279,6 +315,7 @@ def _moving_checks(study: Study, notes: list[str]) -> list[Check]:
         f"rotating concept: least loss of a round {least:.3f}; dynamic regret per round "
         + ", ".join(f"{name} {Estimate.of(found).mean:.3f}" for name, found in regret.items())
         + f"; Lemma IV.9 at its own step {step:.3f}: {bounds.mean():.2f}"
+        + f"; static regret there {fixed.mean():.3f}, bound {fixed_bounds.mean():.3f}"
         + f"; its noise is less than that of Corollary IV.11 below a step of {wins:.3f} "
         + f"(printed: 1 / (ln R)^2 = {1 / log(rounds) ** 2:.3f})"
     )
@@ -288,6 +325,9 @@ def _moving_checks(study: Study, notes: list[str]) -> list[Check]:
     return [
         Check(f"{MOVING}/least loss of a round", float(least), ">=", 0.1),
         Check(f"{MOVING}/dynamic regret over Lemma IV.9", worst, "<=", 1.0),
+        Check(
+            f"{MOVING}/static regret over its bound", float((fixed / fixed_bounds).max()), "<=", 1.0
+        ),
         Check(f"{MOVING}/BLT over independent", ratio, "<=", 1.0),
         Check(f"{MOVING}/BLT, averaged over BLT", averaged, "<=", 1.0),
     ]

@@ -156,7 +156,7 @@ def document(statement: Statement) -> dict[str, Any]:
         "noise": asdict(run.noise),
         "versions": run.versions,
         "code": asdict(run.code),
-        "ledger": None,
+        "ledger": None if statement.ledger is None else asdict(statement.ledger),
         "audit": None
         if statement.audit is None
         else {**asdict(statement.audit), "passed": statement.audit.passed},

@@ -138,7 +138,7 @@ def _second(statement: Statement) -> list[Section]:
         *(
             Text(
                 f"Neighbours: {words.neighbours(g)}; "
-                f"{statement.algorithm.record.charges} in [{g.bounds[0]:g}, {g.bounds[1]:g}]."
+                f"{statement.algorithm.record.charges} {words.in_range(g.bounds)}."
             )
             for g in statement.units
         ),
@@ -148,6 +148,7 @@ def _second(statement: Statement) -> list[Section]:
     return [
         Section("Definitions", definitions),
         Section("The whole guarantee", _trade_off(statement)),
+        Section("Ledger", _ledger(statement)),
         Section("Parameters and mechanisms", _parameters(statement)),
         Section("Where it comes from", (_provenance(statement),)),
     ]
@@ -282,7 +283,7 @@ def _assumptions(statement: Statement) -> tuple[Block, ...]:
         return ()
     texts = words.assumption_words(statement)
     assumed = Bullets(tuple(texts)) if texts else Text("The certificate names no assumption.")
-    return (assumed, Text(words.ONE_GAME if words.one_game(statement) else "", True))
+    return (assumed, Text(words.only_here(statement), True))
 
 
 def _choices(statement: Statement, choices: Mapping[str, Any], name: str) -> str:
@@ -339,9 +340,24 @@ def _provenance(statement: Statement) -> Bullets:
             f"Versions: {versions}.",
             f"Code: {words.code_words(statement)}.",
             f"Run folder: {run.run}, written {run.written}, {statement.signature.words}. "
-            "Budget ledger: none is kept for this run.",
+            f"{words.budget_words(statement)}",
         )
     )
+
+
+def _ledger(statement: Statement) -> tuple[Block, ...]:
+    """What the ledger of a deployment shows, and what its data set has spent in all studies."""
+    ledger = statement.ledger
+    if ledger is None:
+        return ()
+    shown = Bullets(tuple(words.ledger_words(statement)))
+    if ledger.account is None or not ledger.account.charges:
+        return (shown,)
+    rows = tuple(
+        (charge.time[:10], charge.title, charge.words, charge.study[:16])
+        for charge in ledger.account.charges
+    )
+    return (shown, Grid(("joined", "study", "charged", "digest"), rows))
 
 
 def _open(statement: Statement) -> str:

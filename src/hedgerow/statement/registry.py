@@ -110,7 +110,7 @@ def record(statement: Statement) -> dict[str, Any]:
 
 def _domain(statement: Statement) -> str:
     """What the data are, and the range of a single loss or gain."""
-    algorithm, (low, high) = statement.algorithm, statement.units[0].bounds
+    algorithm, bounds = statement.algorithm, statement.units[0].bounds
     record, option = algorithm.record, words.option(algorithm)
     size = algorithm.setting[f"{option}s"]
     what = (
@@ -119,7 +119,7 @@ def _domain(statement: Statement) -> str:
         else f"{record.plural}, with points of {words.counted(size or 0, option)},"
     )
     where = f"at {algorithm.clients} clients {words.in_rounds(algorithm)}"
-    return f"streams of {what} {where}, each {record.charge} in [{low:g}, {high:g}]"
+    return f"streams of {what} {where}, each {record.charge} {words.in_range(bounds)}"
 
 
 def _numbers(statement: Statement) -> dict[str, float]:
@@ -193,7 +193,9 @@ def _notes(statement: Statement) -> list[str]:
     lines = [] if statement.stamp is None else [statement.stamp]
     lines += [] if details.notes is None or not details.notes.strip() else [details.notes.strip()]
     lines += [f"assumes: {text}" for text in words.assumption_words(statement)]
-    lines += [f"assumes: {words.ONE_GAME}"] if words.one_game(statement) else []
+    only = words.only_here(statement)
+    lines += [f"assumes: {only}"] if only else []
+    lines += words.ledger_words(statement)
     return [*lines, f"audit: {words.audit_words(statement)}", f"expires: {details.text('expires')}"]
 
 

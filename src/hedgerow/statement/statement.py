@@ -10,6 +10,7 @@ from datetime import date
 from hedgerow.core.certificate import Event, Person
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.validate import expect, nearest
+from hedgerow.records.ledger import LedgerRecord
 from hedgerow.records.schema import (
     STAMP,
     AlgorithmRecord,
@@ -48,7 +49,10 @@ class Signature:
 
 @dataclass(frozen=True)
 class Statement:
-    """Everything a statement says; renderers decide how. `audit` is None without an audit."""
+    """Everything a statement says; renderers decide how.
+
+    `audit` is None without an audit, and `ledger` unless it is about the ledger of a deployment.
+    """
 
     run: RunRecord
     algorithm: AlgorithmRecord
@@ -56,6 +60,7 @@ class Statement:
     audit: Audit | None
     written: date
     signature: Signature = Signature()
+    ledger: LedgerRecord | None = None
 
     def __post_init__(self) -> None:
         spread, clients = self.details.clients_per_person, self.algorithm.clients

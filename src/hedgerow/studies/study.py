@@ -146,7 +146,16 @@ class Study:
 
     def summary(self) -> list[SummaryRow]:
         """One row per label; the columns are described in `hedgerow.evaluation.summary`."""
-        return summarise(self.results, self.regret_bounds())
+        return summarise(self.results, self.regret_bounds(), self._counts())
+
+    def _counts(self) -> frozenset[str]:
+        """The names of the measures that count things."""
+        return frozenset(
+            measure.name
+            for e in self.config.algorithms
+            for measure in all_measures(self.algorithms[e.label], self.config.environment_of(e))
+            if measure.counts
+        )
 
     def meanings(self) -> dict[str, str]:
         """What the further figures mean, by name."""
@@ -193,7 +202,19 @@ class Study:
             *(["each client is its own server, and nothing is sent"] if own_server else []),
             *notes(algorithm, self.config.environment_of(entry)),
             *_like_guessing(algorithm, self.of(label)),
+            *self._measured_notes(entry),
         ]
+
+    def _measured_notes(self, entry: Entry) -> list[str]:
+        """The notes of measures on their final values, added up over seeds."""
+        results, environment = self.of(entry.label), self.config.environment_of(entry)
+        measures = all_measures(self.algorithms[entry.label], environment)
+        found = (
+            measure.note(sum(float(r.figures[measure.name][-1]) for r in results))
+            for measure in measures
+            if all(measure.name in r.figures for r in results)
+        )
+        return [note for note in found if note]
 
     def together(self) -> dict[str, Estimate]:
         """The regret of each label minus that of its clients alone, if both were played."""
@@ -301,7 +322,8 @@ class Study:
         """One screen: what was run, the first rows of the summary, and what was left out."""
         rows, setting = self.summary(), self.config.environment.setting
         width = "experts" if setting.family.linear else "coordinates"
-        game = f"{setting.clients} clients, {setting.experts} {width}, {setting.rounds} rounds"
+        many = f"{setting.clients} client{'s' if setting.clients != 1 else ''}"
+        game = f"{many}, {setting.experts} {width}, {setting.rounds} rounds"
         kind = type(self.config.environment).__name__
         head = f"<Study {self.config.title!r}: {kind}, {game}, {self._seeds()}>"
         more = [] if len(rows) <= ROWS_SHOWN else [f"... and {len(rows) - ROWS_SHOWN} more labels"]

@@ -64,8 +64,7 @@ class DecodingServer:
         """Return the decoded sums after one more exchange, and the next state."""
         count, memory, released = state.exchanges, state.filtered, uploads
         if self.encoder is not None and self.releasing is not None:
-            given = self.encoder.within(uploads)
-            filtered, after = self.encoder.step(FilterState(count, memory), given)
+            filtered, after = self.encoder.step(FilterState(count, memory), uploads)
             released, memory = noise.release(self.releasing, filtered), after.memory
         sums, decoded = self.factorisation.decoder.step(FilterState(count, state.decoded), released)
         return sums, ServerState(count + 1, memory, decoded.memory)

@@ -132,17 +132,6 @@ class LatticeEncoder:
         steps = np.rint(filtered.astype(float) * (UNITS_PER_LOSS * self.scale))
         return steps / UNITS_PER_LOSS, after
 
-    def within(self, vector: npt.ArrayLike) -> Array:
-        """Return the nearest vector that `step` takes; honest sums are returned as they are.
-
-        It fails for no vector, so that a false upload cannot make the server fail for one of two
-        neighbouring inputs.
-        """
-        most = np.floor(self.largest * UNITS_PER_LOSS)
-        given = np.nan_to_num(np.asarray(vector, float), posinf=self.largest, neginf=-self.largest)
-        units = np.floor(np.clip(given, -self.largest, self.largest) * UNITS_PER_LOSS + 0.5)
-        return np.clip(units, -most, most) / UNITS_PER_LOSS
-
     def step_clients(
         self, count: int | npt.NDArray[np.int64], memory: Array, vectors: Array
     ) -> tuple[Array, Array]:

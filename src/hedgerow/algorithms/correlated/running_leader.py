@@ -23,16 +23,24 @@ from hedgerow.algorithms.correlated.kinds import BUFFERS, Kind, check_kind, fact
 from hedgerow.algorithms.correlated.lattice import LatticeEncoder, memory_of_clients
 from hedgerow.algorithms.shared.noisy_reports import Trust, gaussian_noise
 from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
-from hedgerow.algorithms.shared.totals import LossSums, check_interval
+from hedgerow.algorithms.shared.totals import LossSums, check_interval, sums_of_losses
 from hedgerow.core.certificate import Channel, Proof
 from hedgerow.core.lattice import Array, from_units, to_units
 from hedgerow.core.layout import Matrix, UnitVector, Vector, Whole
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, Context, SpecTraits
+from hedgerow.core.protocol import (
+    ANY_CLOSING,
+    WAIT_ONLY,
+    Algorithm,
+    AlgorithmSpec,
+    Context,
+    SpecTraits,
+)
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.rounding import root_up
 from hedgerow.core.setting import Setting
+from hedgerow.core.upload_range import Range
 from hedgerow.core.validate import at_least, check_budget, expect
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.mechanisms import GaussianNoise
@@ -261,6 +269,8 @@ class RunningLeader(AlgorithmSpec):
             broadcast=Leader,
             common_play=attrgetter("expert") if central else None,
             regret_bound=RegretBound(bound, "oblivious", Proof(PROOF, "running-leader")),
+            ranges=sums_of_losses(setting) if central else {"losses": Range.noisy(experts)},
+            closing=ANY_CLOSING if central else WAIT_ONLY,
             parameters={"deviation": float(errors.max()), **schedule.shown(setting)},
         )
 

@@ -36,6 +36,7 @@ from hedgerow.core.certificate import (
 from hedgerow.core.errors import Unsupported
 from hedgerow.core.lattice import Array
 from hedgerow.core.losses import Gains
+from hedgerow.core.protocol import ANY_CLOSING, WAIT_ONLY, Closing
 from hedgerow.core.record import Record, of_own_expert
 from hedgerow.core.rounding import root_up, round_up
 from hedgerow.core.setting import Setting
@@ -75,6 +76,11 @@ class TreeGame:
     def silo(self) -> bool:
         """Whether each client reports its own expert only."""
         return self.reports == "silo"
+
+    @property
+    def closing(self) -> frozenset[Closing]:
+        """How exchanges may close: with a declared move of all clients' sums, together only."""
+        return WAIT_ONLY if self.silo or self.sensitivity is not None else ANY_CLOSING
 
     @property
     def clients(self) -> int:

@@ -25,7 +25,7 @@ from hedgerow.algorithms.correlated.tree_game import (
 )
 from hedgerow.algorithms.correlated.tree_server import PADDING, NodeNoise, SumReporter, TreeServer
 from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
-from hedgerow.algorithms.shared.totals import ClientState, LossSums
+from hedgerow.algorithms.shared.totals import ClientState, LossSums, sums_of_losses
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import Certificate, Channel, Proof
 from hedgerow.core.environment import Feature
@@ -182,6 +182,8 @@ class TreeHedge(AlgorithmSpec):
             upload=LossSums,
             broadcast=NoisyTotals,
             combine="each" if game.silo else "sum",
+            ranges=sums_of_losses(setting, 1 if game.silo else experts),
+            closing=game.closing,
             supports=frozenset()
             if playing
             else frozenset({Feature.SIDE_INFORMATION, Feature.SOME_REPORT}),

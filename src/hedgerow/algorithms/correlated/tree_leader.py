@@ -32,7 +32,7 @@ from hedgerow.algorithms.correlated.tree_game import (
 )
 from hedgerow.algorithms.correlated.tree_server import PADDING, SumReporter, TreeServer
 from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
-from hedgerow.algorithms.shared.totals import LossSums
+from hedgerow.algorithms.shared.totals import LossSums, sums_of_losses
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import Certificate, Proof
 from hedgerow.core.environment import Feature
@@ -212,6 +212,8 @@ class TreeLeader(AlgorithmSpec):
             upload=LossSums,
             broadcast=Leader,
             combine="each" if game.silo else "sum",
+            ranges=sums_of_losses(setting, 1 if game.silo else experts),
+            closing=game.closing,
             supports=frozenset()
             if playing
             else frozenset({Feature.SIDE_INFORMATION, Feature.SOME_REPORT}),

@@ -134,9 +134,8 @@ class TreeServer(ABC):
     ) -> tuple[Any, ServerState]:
         count = state.exchanges
         # one vector of all experts, or one number from each silo
-        sums, most = from_units(np.reshape(uploads.losses, self.experts)), self.encoder.largest
-        # honest sums are in range; others must not end the game: that would show a sum
-        charges = np.clip(0.0 - sums if self.gains else sums, -most, most)
+        sums = from_units(np.reshape(uploads.losses, self.experts))
+        charges = 0.0 - sums if self.gains else sums
         node, after = self.encoder.step(FilterState(count, state.filtered), charges)
         totals, decoded = self.decoder.step(
             FilterState(count, state.decoded), self._released(node, count, noise)

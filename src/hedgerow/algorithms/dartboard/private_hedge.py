@@ -19,12 +19,19 @@ import numpy as np
 from hedgerow.algorithms.dartboard.server import ServerState, after_rounds
 from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follower
 from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
-from hedgerow.algorithms.shared.totals import LossSums, check_interval
+from hedgerow.algorithms.shared.totals import LossSums, check_interval, sums_of_losses
 from hedgerow.core.block import Block
 from hedgerow.core.certificate import Certificate, PrivacyCurve, Proof, trusted_server
-from hedgerow.core.lattice import UNITS_PER_LOSS, Array, from_units, to_units
+from hedgerow.core.lattice import Array, from_units, to_units
 from hedgerow.core.noise import Noise, NoiseSource
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, RunState, SpecTraits, Trace
+from hedgerow.core.protocol import (
+    ANY_CLOSING,
+    Algorithm,
+    AlgorithmSpec,
+    RunState,
+    SpecTraits,
+    Trace,
+)
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.rounding import round_up
 from hedgerow.core.setting import Setting
@@ -42,14 +49,13 @@ LEAST = 1e-75  # the smallest range that is tried
 
 @dataclass(frozen=True)
 class DrawingServer:
-    """Draws an expert from the total losses at every exchange; `most` is the largest sum of one."""
+    """Draws an expert from the total losses at every exchange."""
 
     state: ClassVar[type[Any]] = ServerState
 
     experts: int
     schedule: Schedule
     selection: ExponentialMechanism
-    most: int
 
     def open(self, noise: Noise) -> tuple[CurrentExpert, ServerState]:
         first = noise.index(self.experts, "first expert")
@@ -59,8 +65,7 @@ class DrawingServer:
     def aggregate(
         self, state: ServerState, uploads: LossSums, noise: Noise
     ) -> tuple[CurrentExpert, ServerState]:
-        # honest sums are in range; false ones must not overflow: that would show a sum
-        totals = state.totals + np.clip(uploads.losses, 0, self.most)
+        totals = state.totals + uploads.losses
         expert = noise.release(self.selection, from_units(totals))
         draws = state.switches + 1
         sent = CurrentExpert(self.schedule.wait(draws), expert, draws)
@@ -178,8 +183,7 @@ class PrivateHedge(AlgorithmSpec):
             reach = min(reach, allowed)
         selection = ExponentialMechanism("selection", reach)
         rate = setting.clients * reach / 2
-        most = setting.clients * self.every * UNITS_PER_LOSS
-        server = DrawingServer(setting.experts, schedule, selection, most)
+        server = DrawingServer(setting.experts, schedule, selection)
         return Algorithm(
             name="private_hedge",
             setting=setting,
@@ -191,6 +195,8 @@ class PrivateHedge(AlgorithmSpec):
             advance=server.advance,
             common_play=attrgetter("expert"),
             log_likelihood=server.log_likelihood,
+            ranges=sums_of_losses(setting),
+            closing=ANY_CLOSING,
             regret_bound=RegretBound(
                 entropy / rate + rate * squares / 8,
                 "adaptive" if self.every == 1 else "oblivious",

@@ -22,11 +22,11 @@ from hedgerow.algorithms.dartboard.server import DartboardServer
 from hedgerow.algorithms.dartboard.tuning import LARGEST_CHANCE, Given, choose
 from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follower
 from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
-from hedgerow.algorithms.shared.totals import LossSums
+from hedgerow.algorithms.shared.totals import LossSums, sums_of_losses
 from hedgerow.core.certificate import Certificate, PrivacyCurve, Proof, trusted_server
 from hedgerow.core.environment import MASKS_AND_DELAYS
 from hedgerow.core.errors import InvalidValue
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
+from hedgerow.core.protocol import ANY_CLOSING, Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, between, check_budget, expect
@@ -229,6 +229,8 @@ class ShrinkingDartboard(AlgorithmSpec):
             advance=server.advance,
             common_play=attrgetter("expert"),
             log_likelihood=server.log_likelihood,
+            ranges=sums_of_losses(setting),
+            closing=ANY_CLOSING,
             switches_left=server.switches_left,
             regret_bound=RegretBound(
                 choice.regret_bound(setting), "oblivious", Proof("dartboard.md", "regret")

@@ -65,6 +65,7 @@ from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.replay import Replay
 from hedgerow.core.rounding import round_up
 from hedgerow.core.setting import Setting
+from hedgerow.core.upload_range import Range
 from hedgerow.core.validate import at_least, check_budget, expect
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.calibrate import gaussian_scale, laplace_scale
@@ -273,6 +274,7 @@ class FrankWolfe(AlgorithmSpec):
             broadcast=Towards,
             plays="point",
             regret_bound=RegretBound(value, "stochastic", Proof(PROOF, "regret")),
+            ranges={"gradients": form.range()},
             measures=None if known(setting.family) else form.measures,
             parameters=form.parameters(),
         )
@@ -430,6 +432,19 @@ class _Form:
             proof=Proof(PROOF, "leaves" if leaf else "vertices"),
             **common,
         )
+
+    def range(self) -> Range:
+        """Where the numbers of an honest upload lie.
+
+        A gradient's coordinate is at most 1, a clipped difference at most `reach`. Along a path of
+        tree j these are at most j + 1 batches, and 2^(most - j) times as much is sent.
+        """
+        if self.spec.trust != "central":
+            return Range.noisy(self.gradients.width)
+        most = max(plan.batch for plan in self.plans) * max(1.0, self.gradients.reach)
+        if self.spec.placement == "leaf":
+            most *= 2.0**self.most
+        return Range(self.gradients.width, -most, most, per_round=False)
 
     def measures(self) -> tuple[Measure, ...]:
         """Counts gradients that are longer than your family declares."""

@@ -45,6 +45,7 @@ from hedgerow.core.noise import Noise
 from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
+from hedgerow.core.upload_range import Range
 from hedgerow.core.validate import at_least, check_budget, expect, positive
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.curves import GaussianDP, Quoted
@@ -265,12 +266,21 @@ def reduction(
         regret_bound=RegretBound(bound, "stochastic", Proof(PROOF, "regret"))
         if bound is not None and alone
         else None,
+        ranges=_ranges(subroutine, central),
         measures=measures,
         parameters={
             **(parameters or {}),
             **({} if bound is None or alone else {"regret_if_alike": bound}),
         },
     )
+
+
+def _ranges(subroutine: Subroutine, central: bool) -> dict[str, Range]:
+    """Where honest reports lie, if it is known."""
+    width, most = subroutine.width, subroutine.most
+    if not central:
+        return {"values": Range.noisy(width)}
+    return {} if most is None else {"values": Range(width, -most, most)}
 
 
 def _certificate(

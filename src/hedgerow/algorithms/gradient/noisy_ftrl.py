@@ -33,9 +33,10 @@ from hedgerow.core.layout import Matrix, Vector, Whole
 from hedgerow.core.losses import Family, Linear
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
+from hedgerow.core.protocol import ANY_CLOSING, WAIT_ONLY, Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
+from hedgerow.core.upload_range import Range
 from hedgerow.core.validate import at_least, check_budget, expect, positive
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.mechanisms import GaussianNoise
@@ -278,6 +279,8 @@ class NoisyFTRL(AlgorithmSpec):
             )
             if proven
             else None,
+            ranges={"gradients": Range(width, -clip, clip) if central else Range.noisy(width)},
+            closing=ANY_CLOSING if central else WAIT_ONLY,
             measures=None if proven and known(family) else (lambda: (Shortened(family, clip),)),
             parameters={
                 "clip": clip,

@@ -87,6 +87,10 @@ class PhasedGradient(Subroutine):
         return assumed(self.family)
 
     @property
+    def most(self) -> float:
+        return 0.5  # point k moved by at most k * rate * clip: a quarter, and room for rounding
+
+    @property
     def steepest(self) -> float:
         """The bound on gradients that the family declares."""
         return self.family.gradient_bound("l2", self.width)

@@ -36,6 +36,11 @@ class Subroutine(ABC):
         return frozenset()
 
     @property
+    def most(self) -> float | None:
+        """The largest number of a report, for each of its samples; None: not known."""
+        return None
+
+    @property
     def least(self) -> int:
         """The fewest samples that are worth a run."""
         return 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from hedgerow.core.errors import Unsupported
+from hedgerow.core.errors import NotInstalled
 
 
 def need_jax() -> Any:
@@ -17,7 +17,7 @@ def need_jax() -> Any:
     try:
         return import_module("jax")
     except ImportError:
-        raise Unsupported(
+        raise NotInstalled(
             "Models are trained with JAX, which is not installed. "
-            "Run `pip install hedgerow[learning]`."
+            'Run `pip install "hedgerow[learning]"`.'
         ) from None

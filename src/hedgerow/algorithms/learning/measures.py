@@ -5,7 +5,9 @@ They look at secret records, as all measures do, and are for simulations.
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -53,54 +55,55 @@ class ShortenedExamples(Measure):
         return (sizes > self.clip).mean(axis=(1, 2))
 
 
-class AtTimes(Measure):
-    """Base class: looks at every few rounds only, because gradients are expensive."""
+class NotFinite(Measure):
+    """How many losses or gradients of examples are not finite; such gradients count as zero.
 
-    every: ClassVar[int] = EVERY
-
-    def __init__(self, family: Family, model: Model) -> None:
-        super().__init__()
-        self.family, self.model, self.seen = family, model, 0
-
-    def rounds(self, first_round: int, block: Block, plays: np.ndarray | Plays) -> None:
-        self.seen = first_round
-        super().rounds(first_round, block, plays)
-
-    def amounts(self, block: Block, plays: np.ndarray | Plays) -> Array:
-        points, found = _points(plays)[:, 0], np.zeros(block.rounds)
-        for at in range(-self.seen % self.every, block.rounds, self.every):
-            other = points[at + 1] if at + 1 < block.rounds else points[at - 1]
-            _, examples = _single(self.family, block.losses[at])
-            rows = examples.reshape(-1, examples.shape[-1])
-            found[at] = self.count(rows, points[at], other)
-        return found
-
-    def count(self, examples: Array, here: Array, there: Array) -> int:
-        """Count what is wrong; `there` is the model of a neighbouring round."""
-        raise NotImplementedError
-
-
-class NotFinite(AtTimes):
-    """How many gradients are not finite; they count as zero."""
+    Clients count them while they train, at the released model.
+    """
 
     name: ClassVar[str] = "not finite"
     meaning: ClassVar[str] = (
-        "number of gradients, in every 32nd round, that are not finite and count as zero: take "
-        "smaller steps, or check the loss function"
+        "number of losses or gradients that are not finite; such gradients count as zero"
     )
-    every: ClassVar[int] = 32
+    counts: ClassVar[bool] = True
 
-    def count(self, examples: Array, here: Array, there: Array) -> int:
-        del there
-        return int((~np.isfinite(self.model.gradient(examples, here)).all(axis=-1)).sum())
+    def __init__(self) -> None:
+        super().__init__()
+        self.counted, self.seen = 0, 0
+
+    def states(self, clients: Sequence[Any]) -> None:
+        self.seen = sum(int(np.sum(state.odd)) for state in clients)
+
+    def amounts(self, block: Block, plays: np.ndarray | Plays) -> Array:
+        del plays
+        found = np.zeros(block.rounds)
+        found[-1], self.counted = self.seen - self.counted, self.seen
+        return found
+
+    def note(self, value: float) -> str:
+        if not value:
+            return ""
+        return (
+            f"{value:,.0f} losses or gradients are not finite, and such gradients count as zero. "
+            "Take smaller steps, or check the loss function"
+        )
 
 
-class Contradicted(AtTimes):
+class Contradicted(Measure):
     """How many gradients contradict the constants that a model declares.
 
-    Gradients of the same example at two models that are played one after the other are compared.
-    They contradict a declared smoothness L if they differ by more than L times the distance of the
-    models, a declared bound if they are longer, and convexity if they fall along the way.
+    Gradients of the same example at the released models of two rounds are compared. They contradict
+    a declared smoothness L if they differ by more than L times the distance of the models, a
+    declared bound if they are longer, and convexity if they fall along the way.
+
+    Parameters
+    ----------
+    family
+        The loss family of the game.
+    model
+        The model with its declared constants.
+    average
+        The share that the played average keeps; None if released models are played.
     """
 
     name: ClassVar[str] = "contradicted"
@@ -108,8 +111,37 @@ class Contradicted(AtTimes):
         "number of gradients, in every 8th round, that contradict the declared constants of the "
         "model: the certificate is then void"
     )
+    counts: ClassVar[bool] = True
+
+    def __init__(self, family: Family, model: Model, average: float | None = None) -> None:
+        super().__init__()
+        self.family, self.model, self.average = family, model, average
+        self.seen, self.last = 0, np.zeros((2, model.weights))  # plays of the last two rounds
+
+    def rounds(self, first_round: int, block: Block, plays: np.ndarray | Plays) -> None:
+        self.seen = first_round
+        super().rounds(first_round, block, plays)
+
+    def amounts(self, block: Block, plays: np.ndarray | Plays) -> Array:
+        points, found = _points(plays)[:, 0], np.zeros(block.rounds)
+        for at in range((1 - self.seen) % EVERY, block.rounds, EVERY):
+            rows = [points[at - k] if at >= k else self.last[at - k] for k in (2, 1, 0)]
+            there, here = self._released(rows, self.seen + at)
+            _, examples = _single(self.family, block.losses[at])
+            found[at] = self.count(examples.reshape(-1, examples.shape[-1]), here, there)
+        self.last = np.concatenate([self.last, points[-2:]])[-2:]
+        return found
+
+    def _released(self, plays: Sequence[Array], number: int) -> tuple[Array, Array]:
+        """The released models of a round and of the one before it, from the plays of three."""
+        if self.average is None:
+            return plays[1], plays[2]
+        keep = self.average
+        sums = [play * (1 - keep ** (number - 1 + k)) for k, play in enumerate(plays)]
+        return tuple((new - keep * old) / (1 - keep) for old, new in pairwise(sums))  # pyright: ignore[reportReturnType]
 
     def count(self, examples: Array, here: Array, there: Array) -> int:
+        """Count the contradictions; `there` is the model of a neighbouring round."""
         model, move = self.model, there - here
         first, second = (model.gradient(examples, point) for point in (here, there))
         turn, distance = second - first, float(length(move))
@@ -122,3 +154,11 @@ class Contradicted(AtTimes):
         if model.convex:
             wrong |= turn @ move < -SLACK * distance * size
         return int(wrong.sum())
+
+    def note(self, value: float) -> str:
+        if not value:
+            return ""
+        return (
+            f"{value:,.0f} gradients contradict the declared constants of the model "
+            f"(every {EVERY}th round is checked). The certificate is void; use steps='start'"
+        )

@@ -57,7 +57,8 @@ class Model(Family):
     convex
         Whether the loss is convex in the parameters. Default: False.
     largest
-        Losses above this number are charged as this number; nothing else changes. Default: 100.
+        Losses above this number, and losses that are not a number, are charged as this number;
+        nothing else changes. Default: 100.
 
     Examples
     --------
@@ -88,8 +89,11 @@ class Model(Family):
                 positive(name, getattr(self, name))
         if self.classes is not None:
             at_least("classes", self.classes, 2)
+        rule = "to be a shape, such as (4,)"
+        expect(isinstance(self.features, tuple | list), "features", self.features, rule)
         shape = tuple(self.features)
-        expect(prod(shape) >= 1, "features", self.features, "to be the shape of some numbers")
+        whole = all(isinstance(n, int) and n >= 1 for n in shape)
+        expect(bool(shape) and whole, "features", self.features, rule)
         object.__setattr__(self, "features", shape)
         leaves, kind = jax.tree.flatten(self.params, is_leaf=_is_numbers)
         arrays = [np.asarray(leaf) for leaf in leaves]
@@ -105,11 +109,19 @@ class Model(Family):
         """Refuse a loss that is no number; nothing is computed for it."""
         features = jax.ShapeDtypeStruct(self.features, np.float32)
         target = jax.ShapeDtypeStruct((), np.float32 if self.classes is None else np.int32)
-        found = jax.eval_shape(self.loss, self.params, (features, target))
+        name = getattr(self.loss, "__name__", repr(self.loss))
+        try:
+            found = jax.eval_shape(self.loss, self.params, (features, target))
+        except Exception as error:
+            why = (str(error).splitlines() or [""])[0]
+            raise InvalidValue(
+                f"{name}(params, (features, target)) failed on features of shape {self.features}: "
+                f"{type(error).__name__} {why}. Check the names and shapes in params, and use "
+                "jax.numpy."
+            ) from error
         if getattr(found, "shape", None) != () or np.dtype(found.dtype).kind != "f":
             raise InvalidValue(
-                f"Expected {self.loss.__name__}(params, (features, target)) to return one number, "
-                f"got {found}."
+                f"Expected {name}(params, (features, target)) to return one number, got {found}."
             )
 
     @cached_property

@@ -1,6 +1,6 @@
-"""Online SGD: learners with streams of examples train one model, with correlated noise.
+"""Online SGD: clients with streams of examples train one model, with correlated noise.
 
-In every round each learner adds up the clipped gradients of its examples, filters the sum and
+In every round each client adds up the clipped gradients of its examples, filters the sum and
 releases it with noise. The server decodes running sums, whose noise is correlated and small, and
 sends the next model. What is played is the released model; local points are never shown. Proofs:
 `proofs/online_sgd.md`.
@@ -29,6 +29,7 @@ from hedgerow.algorithms.learning.rounds import LocalRound, Steps, round_sensiti
 from hedgerow.algorithms.learning.training import Training
 from hedgerow.algorithms.learning.trial_games import learning_games
 from hedgerow.algorithms.shared.noisy_reports import Trust, gaussian_noise
+from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.core.batch import Batch
 from hedgerow.core.certificate import (
     Assumption,
@@ -42,8 +43,15 @@ from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.games import Games
 from hedgerow.core.losses import Family, Linear
 from hedgerow.core.measure import Measure
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
+from hedgerow.core.protocol import (
+    ANY_CLOSING,
+    WAIT_ONLY,
+    Algorithm,
+    AlgorithmSpec,
+    SpecTraits,
+)
 from hedgerow.core.setting import Setting
+from hedgerow.core.upload_range import Range
 from hedgerow.core.validate import at_least, check_budget, expect, positive
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.curves import ApproximateDP
@@ -59,15 +67,15 @@ Calibration = Literal["certified", "published"]
 
 @dataclass(frozen=True)
 class OnlineSGD(AlgorithmSpec):
-    r"""Train one model from the examples of many learners, with correlated noise.
+    r"""Train one model from the examples of many clients, with correlated noise.
 
-    In every round each learner has a few examples. It adds up their gradients, each scaled down to
+    In every round each client has a few examples. It adds up their gradients, each scaled down to
     `clip`, and releases the sum with noise. All play the released model; or, better, the average of
     the released models, which has less noise at no cost.
 
     Use it with your own model (`hr.Model`), or for regression (`hr.Logistic`,
     `hr.SquaredError`, `hr.Huber`). Give several examples in every round with `hr.Batch`. It needs
-    JAX: `pip install hedgerow[learning]`.
+    JAX: `pip install "hedgerow[learning]"`.
 
     Parameters
     ----------
@@ -77,8 +85,8 @@ class OnlineSGD(AlgorithmSpec):
     delta
         The second part of the budget, in (0, 1). Default 1e-6: Gaussian noise needs one.
     trust
-        "local" (default): every learner filters its sums and adds all the noise that protects it.
-        "distributed": every learner adds a share of the noise, and the server sees only the sum of
+        "local" (default): every client filters its sums and adds all the noise that protects it.
+        "distributed": every client adds a share of the noise, and the server sees only the sum of
         all uploads (a simulation of secure aggregation). "central": the server receives exact sums,
         filters them and adds the noise.
     steps
@@ -99,7 +107,7 @@ class OnlineSGD(AlgorithmSpec):
         that the loss family declares, or 1 if it declares none.
     step
         The size of the steps of the server along the mean gradient. None (default): the smaller of
-        1/(8 L) and 1/(10 L ln R) for an L-smooth loss and R rounds, for which the text proves its
+        1/(8 L) and 1/(10 L ln R) for an L-smooth loss and R rounds, for which the paper proves its
         bounds for convex losses; 0.1 if L is not known. Larger steps are often better. Try them on
         public data: a step that is tuned on private data is not covered.
     local_step
@@ -112,15 +120,15 @@ class OnlineSGD(AlgorithmSpec):
         The share of the last move that the server keeps, in [0, 1). Default 0.
     calibration
         "certified" (default), or "published": the noise of Lemma IV.8. The certificate then holds
-        the true curve beside what the text claims.
+        the true curve beside what the paper claims.
 
     Guarantee
     ---------
-    One example of one learner in one round is protected with (epsilon, delta), although its
-    gradient enters all later releases. "local": from every observer, even if all other learners
+    One example of one client in one round is protected with (epsilon, delta), although its
+    gradient enters all later releases. "local": from every observer, even if all other clients
     collude. "distributed": from every observer, the server included, if only the sum of the uploads
-    is visible and all learners but one keep their noise secret. "central": from the public and from
-    other learners; the server is trusted. Proofs: `proofs/online_sgd.md#sensitivity`,
+    is visible and all clients but one keep their noise secret. "central": from the public and from
+    other clients; the server is trusted. Proofs: `proofs/online_sgd.md#sensitivity`,
     `proofs/online_sgd.md#privacy`.
 
     Examples
@@ -163,6 +171,7 @@ class OnlineSGD(AlgorithmSpec):
             "deviation": "largest standard deviation of the noise of a running sum",
         },
         families=(Batch, Logistic, SquaredError, Huber, Model, Linear),
+        family=Batch(Logistic(radius=10.0), 5),
     )
 
     epsilon: float = 1.0
@@ -179,6 +188,8 @@ class OnlineSGD(AlgorithmSpec):
     calibration: Calibration = "certified"
 
     def __post_init__(self) -> None:
+        if isinstance(self.epsilon, int | float):
+            expect(self.epsilon > 0, "epsilon", self.epsilon, "> 0 (inf: no noise)")
         check_budget(1.0 if self.noiseless else self.epsilon, self.delta)
         text = "> 0, for example 1e-6: Gaussian noise has no pure guarantee"
         expect(self.delta > 0, "delta", self.delta, text)
@@ -186,7 +197,11 @@ class OnlineSGD(AlgorithmSpec):
         for name, allowed in choices.items():
             given = getattr(self, name)
             expect(given in get_args(allowed), name, given, f"in {get_args(allowed)}")
-        if self.factorisation != "matched":
+        if isinstance(self.factorisation, str):
+            kinds = (*get_args(Kind), "matched")
+            rule = f"to be a Factorisation or in {kinds}"
+            expect(self.factorisation in kinds, "factorisation", self.factorisation, rule)
+        else:
             check_kind(self.factorisation)
         at_least("buffers", self.buffers, 1)
         for name in ("clip", "step", "local_step"):
@@ -219,7 +234,7 @@ class OnlineSGD(AlgorithmSpec):
         first = single.start if isinstance(single, Model) else family.domain.centre(width)
         server = TrainingServer(
             width,
-            1,
+            Schedule(1),
             factors,
             first=first,
             domain=family.domain,
@@ -248,6 +263,10 @@ class OnlineSGD(AlgorithmSpec):
             plays="point",
             advance=Training(client, server, clients).advance,
             reference=None if self.noiseless else replace(self, epsilon=inf).build(setting),
+            ranges={
+                "sums": Range(width, -clip * size, clip * size) if central else Range.noisy(width)
+            },
+            closing=ANY_CLOSING if central else WAIT_ONLY,
             measures=lambda: self._measures(family, single, clip, steepest),
             parameters={
                 "clip": clip,
@@ -264,7 +283,8 @@ class OnlineSGD(AlgorithmSpec):
         if self.factorisation != "matched":
             return factorise(self.factorisation, rounds, self.buffers)
         kept = self.average or self.momentum
-        expect(kept > 0, "average", self.average, "to be given with factorisation='matched'")
+        if not kept:
+            raise InvalidValue("factorisation='matched' needs average or momentum.")
         return matched(rounds, kept, self.buffers)
 
     def _require_true(self, single: Family, work: LocalRound, smooth: float) -> None:
@@ -277,6 +297,10 @@ class OnlineSGD(AlgorithmSpec):
             )
         if self.steps == "convex" and isinstance(single, Model):
             expect(single.convex, "convex", single.convex, "to be True with steps='convex'")
+            if single.steepest is None:
+                raise InvalidValue(
+                    "Declare steepest, the largest gradient norm: steps='convex' must not clip."
+                )
             bound = single.gradient_bound("l2", work.width)
             rule = f">= steepest={bound!r}: clipped gradients of a convex model need not be convex"
             expect(work.clip >= bound, "clip", work.clip, rule)
@@ -325,8 +349,10 @@ class OnlineSGD(AlgorithmSpec):
         """What is counted: shortened gradients where that is cheap, and contradictions."""
         if isinstance(single, Model):
             declared = self.steps in ("convex", "smooth")
-            finite = NotFinite(family, single)
-            return (finite, Contradicted(family, single)) if declared else (finite,)
+            finite = NotFinite()
+            if not declared:
+                return (finite,)
+            return finite, Contradicted(family, single, self.average)
         return (ShortenedExamples(family, clip),) if clip < steepest else ()
 
     def games(self) -> Games:
@@ -335,14 +361,14 @@ class OnlineSGD(AlgorithmSpec):
 
 
 def default_step(smooth: float, rounds: int) -> float:
-    """Return the step for which the text proves its regret bounds for convex losses.
+    """Return the step for which the paper proves its regret bounds for convex losses.
 
-    >>> default_step(0.25, 1000) < 1 / (8 * 0.25), default_step(float("inf"), 1000)
-    (True, 0.1)
+    >>> round(default_step(0.25, 1000), 4), default_step(0.25, 2), default_step(float("inf"), 1000)
+    (0.0579, 0.5, 0.1)
     """
     if not 0 < smooth < inf:
         return STEP
-    return min(1 / (8 * smooth), 1 / (10 * smooth * max(1.0, log(rounds))))
+    return min(1 / (8 * smooth), 1 / (10 * smooth * log(max(2, rounds))))
 
 
 def published_scale(epsilon: float, delta: float, sensitivity: float) -> float:

@@ -1,4 +1,4 @@
-"""The roles of online learning: learners send gradients, the server sends the next model."""
+"""The roles of online learning: clients send gradients, the server sends the next model."""
 
 from __future__ import annotations
 
@@ -32,20 +32,23 @@ class Released(Broadcast):
 
 @dataclass(frozen=True)
 class GradientSums(Upload):
-    """The clipped gradients of one learner in one round, added up; filtered and noisy, or exact."""
+    """The clipped gradients of one client in one round, added up; filtered and noisy, or exact."""
 
     sums: Vector
 
 
 @dataclass(frozen=True)
 class LearnerState:
-    """The released model, the sum for its average, models so far, the round sum, and the filter."""
+    """The released model, the sum for its average, models so far, the round sum, and the filter;
+    and how many losses or gradients were not finite.
+    """
 
     model: Vector
     trail: Vector
     models: Whole
     sums: Vector
     memory: Matrix
+    odd: Whole
 
 
 @dataclass(frozen=True)
@@ -67,7 +70,7 @@ class LearningClient:
         trail = np.zeros(shape if self.average is not None else (*noise.batch, 0))
         memory = memory_of_clients(self.encoder, shape)
         none = np.zeros(noise.batch, np.int64)
-        return LearnerState(np.zeros(shape), trail, none, np.zeros(shape), memory)
+        return LearnerState(np.zeros(shape), trail, none, np.zeros(shape), memory, none)
 
     def receive(self, state: LearnerState, broadcast: Released) -> LearnerState:
         model = np.asarray(broadcast.model)
@@ -86,6 +89,7 @@ class LearningClient:
             np.asarray(state.models + 1),
             np.zeros(shape),
             state.memory,
+            state.odd,
         )
 
     def play(
@@ -99,7 +103,8 @@ class LearningClient:
 
     def observe(self, state: LearnerState, reports: Array, noise: Noise) -> LearnerState:
         del noise
-        return replace(state, sums=self.work.sums(common_row(state.model), reports))
+        sums, odd = self.work.sums(common_row(state.model), reports)
+        return replace(state, sums=sums, odd=np.asarray(state.odd + odd))
 
     def upload(self, state: LearnerState, noise: Noise) -> tuple[GradientSums, LearnerState]:
         if self.encoder is None or self.reporting is None:
@@ -110,7 +115,7 @@ class LearningClient:
 
 
 def common_row(values: Array) -> Array:
-    """The vector that all learners have in common."""
+    """The vector that all clients have in common."""
     return values.reshape(-1, values.shape[-1])[0]
 
 
@@ -123,7 +128,7 @@ class TrainerState(ServerState):
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingServer(DecodingServer):
-    """Sends the next model: a step along the decoded sums of all learners' gradients."""
+    """Sends the next model: a step along the decoded sums of all clients' gradients."""
 
     state: ClassVar[type[Any]] = TrainerState
 

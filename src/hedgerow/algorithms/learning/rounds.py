@@ -1,4 +1,4 @@
-"""The round of a learner, compiled: clipped gradients of its examples, added up on the lattice.
+"""The round of a client, compiled: clipped gradients of its examples, added up on the lattice.
 
 Gradients are numbers of 24 bits. A gradient is scaled down to the clip and cut toward zero to
 multiples of 2^-20, so the norm bound holds exactly (`proofs/online_sgd.md#sensitivity`). Sums of
@@ -20,7 +20,7 @@ from hedgerow.algorithms.learning.model import Model
 from hedgerow.core.convex import Huber, Logistic, SquaredError
 from hedgerow.core.domain import Ball, Domain, Simplex, Space
 from hedgerow.core.errors import Unsupported
-from hedgerow.core.lattice import UNITS_PER_LOSS, Array
+from hedgerow.core.lattice import UNITS_PER_LOSS, Array, Units
 from hedgerow.core.losses import Family, Linear
 from hedgerow.core.validate import expect
 
@@ -40,7 +40,7 @@ def margin(width: int) -> float:
 
 @dataclass(frozen=True)
 class LocalRound:
-    """What one learner does in one round.
+    """What one client does in one round.
 
     Parameters
     ----------
@@ -73,23 +73,25 @@ class LocalRound:
         expect(self.clip >= least, "clip", self.clip, rule)
         expect(margin(self.width) < 0.5, "weights", self.width, "to be fewer: below 2,000,000")
 
-    def sums(self, point: Array, records: Array) -> Array:
-        """Return the round sums of learners (*batch, width), from records (*batch, numbers).
+    def sums(self, point: Array, records: Array) -> tuple[Array, Units]:
+        """Return the round sums of clients (*batch, width), from records (*batch, numbers).
 
-        All learners have the same point.
+        All clients have the same point. Then, for each client: how many of its examples have a loss
+        or a gradient that is not finite.
         """
         batch, numbers = records.shape[:-1], self.family.record_width(self.width)
         examples = records.astype(np.float32).reshape(-1, self.size, numbers)
-        units = compiled(self).sums(np.asarray(point, np.float32), examples)
-        return np.asarray(units, np.float64).reshape(*batch, self.width) / UNITS_PER_LOSS
+        units, odd = compiled(self).sums(np.asarray(point, np.float32), examples)
+        sums = np.asarray(units, np.float64).reshape(*batch, self.width) / UNITS_PER_LOSS
+        return sums, np.asarray(odd, np.int64).reshape(batch)
 
 
 @dataclass(frozen=True)
 class Compiled:
     """Compiled functions of a round.
 
-    `sums(point, examples)` returns whole numbers (learners, width). `chunk(project)` plays many
-    rounds; `OnlineSGD` uses it.
+    `sums(point, examples)` returns whole numbers (clients, width), and how many examples of each
+    client are not finite. `chunk(project)` plays many rounds; `OnlineSGD` uses it.
     """
 
     sums: Callable[[Any, Any], Any]
@@ -151,37 +153,41 @@ def compiled(plan: LocalRound) -> Compiled:
     """Return the compiled functions of a round, shared by all who have the same plan."""
     jax = need_jax()
     jnp, size, width = jax.numpy, plan.size, plan.width
-    gradient = jax.grad(charge(plan.family, width))
+    gradient = jax.value_and_grad(charge(plan.family, width))
     limit = np.float32(nextafter(plan.clip * (1 - margin(width)), 0.0))
     units, step = np.float32(UNITS_PER_LOSS), np.float32(plan.local_step / UNITS_PER_LOSS)
 
-    def clipped(point: Any, record: Any) -> Any:
+    def clipped(point: Any, record: Any) -> tuple[Any, Any]:
         """The clipped gradient of one example in whole steps; zero if it is not finite.
 
-        An error instead would show which of two neighbouring inputs there is.
+        An error instead would show which of two neighbouring inputs there is. Then, whether loss or
+        gradient are not finite.
         """
-        found = gradient(point, record)
+        loss, found = gradient(point, record)
         length = norm(found)
         scale = jnp.minimum(1.0, limit / jnp.where(length > 0, length, 1.0)) * units
         whole = jnp.trunc(jnp.where(jnp.isfinite(length), found * scale, 0.0))
-        return whole.astype(jnp.int32)
+        return whole.astype(jnp.int32), ~(jnp.isfinite(length) & jnp.isfinite(loss))
 
-    def at_start(point: Any, examples: Any) -> Any:
-        return jax.vmap(clipped, (None, 0))(point, examples).sum(axis=0)
+    def at_start(point: Any, examples: Any) -> tuple[Any, Any]:
+        found, odd = jax.vmap(clipped, (None, 0))(point, examples)
+        return found.sum(axis=0), odd.sum()
 
-    def in_steps(point: Any, examples: Any) -> Any:
-        def after(total: Any, record: Any) -> tuple[Any, None]:
-            return total + clipped(point - step * total.astype(jnp.float32), record), None
+    def in_steps(point: Any, examples: Any) -> tuple[Any, Any]:
+        def after(total: Any, record: Any) -> tuple[Any, Any]:
+            found, odd = clipped(point - step * total.astype(jnp.float32), record)
+            return total + found, odd
 
-        return jax.lax.scan(after, jnp.zeros(width, jnp.int32), examples)[0]
+        total, odd = jax.lax.scan(after, jnp.zeros(width, jnp.int32), examples)
+        return total, odd.sum()
 
-    learner = at_start if plan.steps == "start" else in_steps
+    client = at_start if plan.steps == "start" else in_steps
 
-    def everyone(point: Any, examples: Any) -> Any:
+    def everyone(point: Any, examples: Any) -> tuple[Any, Any]:
         some = max(1, AT_ONCE // (width * (size if plan.steps == "start" else 1)))
         if some >= len(examples):
-            return jax.vmap(learner, (None, 0))(point, examples)
-        return jax.lax.map(lambda own: learner(point, own), examples, batch_size=some)
+            return jax.vmap(client, (None, 0))(point, examples)
+        return jax.lax.map(lambda own: client(point, own), examples, batch_size=some)
 
     def chunk(domain: Domain) -> Callable[..., Any]:
         project = projection(domain)
@@ -194,8 +200,8 @@ def compiled(plan: LocalRound) -> Compiled:
                 model, own = given
                 summed = summed + new
                 trail = keep * trail + (1 - keep) * summed
-                found = everyone(project(model - rate * trail), own)
-                return (summed, trail, found.astype(jnp.float32).sum(axis=0)), found
+                found, odd = everyone(project(model - rate * trail), own)
+                return (summed, trail, found.astype(jnp.float32).sum(axis=0)), (found, odd)
 
             nothing = jnp.zeros(width, jnp.float32)
             return jax.lax.scan(one, (nothing, nothing, pending), (base, examples))[1]

@@ -401,7 +401,7 @@ def change_of_optima(optima: Array, best: Array) -> float:
     return float(np.square(np.asarray(optima, float) - np.asarray(best, float)).sum())
 
 
-def largest_mu(alpha: float, gaps: Array, slopes: Array, distances: Array) -> float:
+def largest_growth(alpha: float, gaps: Array, slopes: Array, distances: Array) -> float:
     """Return the largest mu with which Assumption IV.4 holds at some points, for this alpha.
 
     A negative result means that it does not hold with any mu >= 0.
@@ -421,7 +421,7 @@ def largest_mu(alpha: float, gaps: Array, slopes: Array, distances: Array) -> fl
     --------
     >>> import numpy as np
     >>> x = np.linspace(-9, 9, 100)  # half the square: alpha = 1 leaves mu = 1
-    >>> round(largest_mu(1.0, x**2 / 2, x * x, abs(x)), 6)
+    >>> round(largest_growth(1.0, x**2 / 2, x * x, abs(x)), 6)
     1.0
     """
     positive("alpha", alpha)
@@ -430,7 +430,7 @@ def largest_mu(alpha: float, gaps: Array, slopes: Array, distances: Array) -> fl
     return float((2 * left / np.asarray(distances, float)[away] ** 2).min())
 
 
-def noise_deviation(scale: float, width: int, clients: int, shared: bool = False) -> float:
+def noise_deviation(scale: float, width: int, clients: int) -> float:
     """Return sqrt(d) V: the Euclidean size of one release's noise, in the mean over clients.
 
     Parameters
@@ -442,12 +442,10 @@ def noise_deviation(scale: float, width: int, clients: int, shared: bool = False
         The number of coordinates.
     clients
         The number of clients.
-    shared
-        Whether the noise is added once, to the sum of all uploads.
 
     Examples
     --------
     >>> noise_deviation(2.0, width=100, clients=4)
     10.0
     """
-    return scale * sqrt(width) / (clients if shared else sqrt(clients))
+    return scale * sqrt(width) / sqrt(clients)

@@ -19,7 +19,7 @@ from hedgerow.algorithms.learning.roles import (
 from hedgerow.algorithms.learning.rounds import compiled
 from hedgerow.algorithms.learning.streams import filtered, memory_after
 from hedgerow.core.block import Block
-from hedgerow.core.lattice import UNITS_PER_LOSS, Array
+from hedgerow.core.lattice import UNITS_PER_LOSS, Array, Units
 from hedgerow.core.noise import NoiseSource
 from hedgerow.core.plays import Plays
 from hedgerow.core.protocol import Context, RunState, Trace
@@ -91,7 +91,8 @@ class Training:
         else:
             base = filtered(decoder, past, filtered(self._encoder, entering, quiet) + noise)
         steady = _faded(base, own.trail, server.momentum)
-        units = self._compiled(server.first - server.rate * steady, reports, state.sums.sum(axis=0))
+        first = server.first - server.rate * steady
+        units, odd = self._compiled(first, reports, state.sums.sum(axis=0))
         sums = np.concatenate([state.sums[None], units / UNITS_PER_LOSS])
         total = sums.sum(axis=1)
         trails = steady + _faded(np.cumsum(total[:-1], axis=0), np.zeros(width), server.momentum)
@@ -116,11 +117,13 @@ class Training:
             np.asarray(state.models + count),
             sums[-1],
             clients,
+            np.asarray(state.odd + odd.sum(axis=0)),
         )
         return replace(run, round=run.round + count, clients=then, server=after), plays
 
-    def _compiled(self, base: Array, reports: Array, pending: Array) -> Array:
-        """Return the round sums in whole steps, (rounds, clients, width).
+    def _compiled(self, base: Array, reports: Array, pending: Array) -> tuple[Array, Units]:
+        """Return the round sums in whole steps, (rounds, clients, width), and how many losses or
+        gradients are not finite, (rounds, clients).
 
         Missing rounds are filled up, so that one length is compiled.
         """
@@ -136,14 +139,15 @@ class Training:
             )
         run = compiled(work).chunk(self.server.domain)
         rate = np.float32(self.server.rate)
-        found = run(
+        found, odd = run(
             models,
             examples,
             pending.astype(np.float32) * np.float32(UNITS_PER_LOSS),
             rate / np.float32(UNITS_PER_LOSS),
             np.float32(self.server.momentum),
         )
-        return np.asarray(found)[:count].astype(np.float64)
+        whole = np.asarray(odd)[:count].astype(np.int64)
+        return np.asarray(found)[:count].astype(np.float64), whole
 
     @property
     def _encoder(self) -> Any:
@@ -152,7 +156,7 @@ class Training:
         return encoder.factorisation.encoder
 
     def _noise(self, count: int, source: NoiseSource) -> Array | None:
-        """The noise of all learners together in each round; None if there is none."""
+        """The noise of all clients together in each round; None if there is none."""
         width = self.client.work.width
         if self.client.reporting is not None:
             mechanism, noise = self.client.reporting, source.everyone("client", self.clients)
@@ -166,13 +170,13 @@ class Training:
         return drawn.sum(axis=1) if noise.batch else drawn
 
     def _memory(self, run: RunState) -> FilterState:
-        """The state of the encoder, summed over learners."""
+        """The state of the encoder, summed over clients."""
         if self.client.encoder is None:
             return FilterState(run.server.exchanges, run.server.filtered)
         return FilterState(run.server.exchanges, run.clients.memory.sum(axis=0))
 
     def _filters_after(self, run: RunState, sums: Array, total: Array) -> tuple[Array, Array]:
-        """The memories of the learners and of the server after some rounds."""
+        """The memories of the clients and of the server after some rounds."""
         clients, server, count = run.clients.memory, run.server.filtered, run.server.exchanges
         if self.client.encoder is not None:
             rows = np.ascontiguousarray(np.moveaxis(clients, -2, 0))

@@ -35,7 +35,7 @@ from hedgerow.algorithms.shared.noisy_reports import (
     gaussian_share,
     noisy_reports,
 )
-from hedgerow.algorithms.shared.totals import LossSums
+from hedgerow.algorithms.shared.totals import LossSums, sums_of_losses
 from hedgerow.core.certificate import (
     Certificate,
     Channel,
@@ -44,10 +44,11 @@ from hedgerow.core.certificate import (
     trusted_server,
 )
 from hedgerow.core.environment import MASKS_AND_DELAYS
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
+from hedgerow.core.protocol import ANY_CLOSING, WAIT_ONLY, Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.rounding import root_up, round_up
 from hedgerow.core.setting import Setting
+from hedgerow.core.upload_range import Range
 from hedgerow.core.validate import at_least, check_budget, expect
 from hedgerow.privacy.budget import Budget
 from hedgerow.privacy.calibrate import gaussian_scale, laplace_scale
@@ -230,6 +231,8 @@ class PhasedSelection(AlgorithmSpec):
                 "stochastic",
                 Proof(PROOF, "regret"),
             ),
+            ranges=sums_of_losses(setting) if exact else {"losses": Range.noisy(setting.experts)},
+            closing=WAIT_ONLY if self.trust == "distributed" else ANY_CLOSING,
             parameters={"choice": self._chosen}
             if exact
             else _noise_on_reports(setting.experts, reporting),

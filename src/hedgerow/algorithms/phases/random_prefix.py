@@ -24,11 +24,11 @@ from hedgerow.algorithms.phases.blocks import (
     Spans,
     later_blocks,
 )
-from hedgerow.algorithms.shared.totals import LossSums
+from hedgerow.algorithms.shared.totals import LossSums, sums_of_losses
 from hedgerow.core.certificate import Certificate, Channel, Proof, trusted_server
 from hedgerow.core.environment import MASKS_AND_DELAYS
 from hedgerow.core.noise import Noise
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec
+from hedgerow.core.protocol import ANY_CLOSING, Algorithm, AlgorithmSpec
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import check_budget, expect
@@ -103,6 +103,8 @@ class RandomPrefix(AlgorithmSpec):
             common_play=attrgetter("expert"),
             common_rounds=attrgetter("counted"),
             log_likelihood=server.log_likelihood,
+            ranges=sums_of_losses(setting),
+            closing=ANY_CLOSING,
             regret_bound=RegretBound(
                 gap_regret(setting, self.epsilon, 0.0),
                 "stochastic",

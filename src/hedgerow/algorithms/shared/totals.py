@@ -12,12 +12,14 @@ import numpy as np
 from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.core.block import CACHE_ELEMENTS, Block
 from hedgerow.core.certificate import Certificate, Channel, not_private
-from hedgerow.core.lattice import UNITS_PER_LOSS, Array, Units, to_units
+from hedgerow.core.lattice import UNITS_PER_LOSS, Array, Units, round_to_lattice, to_units
 from hedgerow.core.layout import UnitVector
+from hedgerow.core.losses import Gains
 from hedgerow.core.messages import Broadcast, Upload
 from hedgerow.core.noise import Noise, NoiseSource
 from hedgerow.core.protocol import RunState, Trace
 from hedgerow.core.setting import Setting
+from hedgerow.core.upload_range import Range
 from hedgerow.core.validate import expect
 
 
@@ -176,6 +178,22 @@ def _known(
         np.cumsum(known, axis=0, out=known)
         first = known[-1].copy()
         yield at, known, sums
+
+
+def sums_of_losses(setting: Setting, experts: int | None = None) -> dict[str, Range]:
+    """Where honest `LossSums` lie: sums over clients' rounds of losses, or of gains.
+
+    `experts` is their number, if it is not that of the setting.
+
+    >>> sums_of_losses(Setting(clients=2, experts=3, horizon=5))["losses"].high
+    1.0
+    """
+    low, high = 0.0, 1.0
+    if isinstance(setting.family, Gains):  # an absent client reports 0
+        ends = 0.0, np.min(setting.family.low), np.max(setting.family.high)
+        rounded = round_to_lattice(ends)  # like the records
+        low, high = float(rounded.min()), float(rounded.max())
+    return {"losses": Range(experts or setting.experts, low, high)}
 
 
 def check_interval(every: int, setting: Setting) -> None:

@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follower
 from hedgerow.algorithms.shared.schedule import Schedule
-from hedgerow.algorithms.shared.totals import LossSums, check_interval
+from hedgerow.algorithms.shared.totals import LossSums, check_interval, sums_of_losses
 from hedgerow.algorithms.sparse_vector.growing import Epoch, Growing, largest_cost, later_epochs
 from hedgerow.algorithms.sparse_vector.restarting import EpochState, Restarting
 from hedgerow.algorithms.sparse_vector.selector import ServerState, affordable
@@ -43,7 +43,7 @@ from hedgerow.core.lattice import (
     round_to_lattice,
     to_units,
 )
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
+from hedgerow.core.protocol import ANY_CLOSING, Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.rounding import round_up
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, between, check_budget, expect
@@ -292,6 +292,8 @@ class Potential(AlgorithmSpec):
             advance=server.advance,
             common_play=attrgetter("expert"),
             log_likelihood=server.log_likelihood,
+            ranges=sums_of_losses(setting),
+            closing=ANY_CLOSING,
             parameters={
                 "switches": server.switches,
                 "selection_epsilon": server.selection.epsilon,

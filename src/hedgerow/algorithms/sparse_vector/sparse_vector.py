@@ -21,7 +21,7 @@ import numpy as np
 
 from hedgerow.algorithms.shared.following import CHANNELS, CurrentExpert, Follower
 from hedgerow.algorithms.shared.schedule import MEANINGS, Schedule
-from hedgerow.algorithms.shared.totals import LossSums, check_interval
+from hedgerow.algorithms.shared.totals import LossSums, check_interval, sums_of_losses
 from hedgerow.algorithms.sparse_vector.plan import Draw, Plan, rule
 from hedgerow.algorithms.sparse_vector.proved import Game, Runs, proved_plan, regret_bound
 from hedgerow.algorithms.sparse_vector.recency import (
@@ -34,7 +34,7 @@ from hedgerow.algorithms.sparse_vector.tuning import choose
 from hedgerow.core.certificate import Certificate, PrivacyCurve, Proof, trusted_server
 from hedgerow.core.environment import MASKS_AND_DELAYS
 from hedgerow.core.lattice import UNITS_PER_LOSS, round_to_lattice
-from hedgerow.core.protocol import Algorithm, AlgorithmSpec, SpecTraits
+from hedgerow.core.protocol import ANY_CLOSING, Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.regret_bound import BoundWithGoodExpert
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, between, check_budget, expect
@@ -227,6 +227,8 @@ class SparseVector(AlgorithmSpec):
             log_likelihood=server.log_likelihood,
             switches_left=server.switches_left if self.stops else None,
             regret_bound=self._regret_bound(setting, server),
+            ranges=sums_of_losses(setting),
+            closing=ANY_CLOSING,
             parameters={
                 "switches": server.switches,
                 "selection_epsilon": server.selection.epsilon,

@@ -36,6 +36,7 @@ from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.record import Record, of_own_expert
 from hedgerow.core.rounding import root_up, round_up
 from hedgerow.core.setting import Setting
+from hedgerow.core.upload_range import Range
 from hedgerow.core.validate import at_least, expect
 from hedgerow.privacy.budget import Budget, given_budget
 from hedgerow.privacy.calibrate import gaussian_scale, settled
@@ -223,6 +224,13 @@ class WalkSpec(AlgorithmSpec):
             f"change what one person contributes to at most {self.appearances} {what} "
             f"{record.placed}, each {record.charge} by at most 1 / size of its client"
         )
+
+    def ranges(self, setting: Setting, noise: GaussianNoise | None) -> dict[str, Range]:
+        """Return where honest reports lie; with sizes, which may be small, nothing is known."""
+        if noise is None or self.sized:
+            return {}
+        variance = Range(None, 0.0, float(np.square(noise.scale)), per_round=False, exact=False)
+        return {"values": Range.noisy(self.width(setting)), "variance": variance}
 
     def supports(self, setting: Setting) -> frozenset[Feature]:
         """Return the features of games that the reports allow.

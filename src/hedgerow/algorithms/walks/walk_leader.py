@@ -32,7 +32,15 @@ from hedgerow.core.layout import Vector
 from hedgerow.core.losses import Gains, Linear
 from hedgerow.core.messages import Broadcast
 from hedgerow.core.noise import Noise, NoiseSource
-from hedgerow.core.protocol import Algorithm, Context, RunState, SpecTraits, Trace
+from hedgerow.core.protocol import (
+    ANY_CLOSING,
+    WAIT_ONLY,
+    Algorithm,
+    Context,
+    RunState,
+    SpecTraits,
+    Trace,
+)
 from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import LOSSES, Setting
 from hedgerow.privacy.mechanisms import GaussianNoise
@@ -342,6 +350,8 @@ class WalkLeader(WalkSpec):
             supports=self.supports(setting),
             needs=self.needs(setting),
             advance=Walk(client, decider, server, gains).advance,
+            ranges=self.ranges(setting, noise),
+            closing=WAIT_ONLY if self.silo or self.trust == "distributed" else ANY_CLOSING,
             regret_bound=self._bound(setting, noise),
             reference=FollowTheLeader().build(setting) if plain else None,
             free_noise=frozenset({START}),

@@ -1,8 +1,12 @@
 """Audit cases for online SGD: one example that pulls in opposite directions.
 
 The published sensitivity does not hold for local steps. On a concave quadratic, what the first
-example moves grows in every later step: with ten steps of 0.3 / L it is 7.7 times what the text
+example moves grows in every later step: with ten steps of 0.3 / L it is 7.7 times what the paper
 says. Noise for the published sensitivity must be caught there.
+
+Where clients add the noise, the server is attacked by replaying all releases of a short game. A
+trusted server shows peers models only, so they are attacked from outside: by the frequencies of the
+first model that depends on the example, which is read to a fifth of its noise.
 """
 
 from __future__ import annotations
@@ -14,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hedgerow.algorithms.learning.model import Example, Model
-from hedgerow.audits.case import AuditCase, changes
+from hedgerow.audits.case import WHOLE, AuditCase, Verdict, changes
+from hedgerow.audits.cases.parts import peer_curve
 from hedgerow.audits.cases.releases import less_noise, release_cases
 from hedgerow.core.batch import Batch
-from hedgerow.core.certificate import Observer
 from hedgerow.core.convex import Huber
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.replay import Replay
@@ -29,6 +33,9 @@ if TYPE_CHECKING:
 ROUNDS, RUNS = 3, 300
 FLAT = Batch(Huber(), 2)
 STEPS, STEP = 10, 0.3  # local steps, and their size times the smoothness
+OUTSIDE, READ_AT, SEEN = 4.0, 0.05, 2000  # epsilon, delta and runs of the game from outside
+MODEL = "one model, from outside"
+CONCAVE, PUBLISHED = ", concave losses", "concave losses, noise for the published sensitivity"
 
 
 def concave(params: Any, pair: Example) -> Any:
@@ -48,27 +55,69 @@ def hill() -> Batch:
 
 def cases(spec: OnlineSGD) -> tuple[AuditCase, ...]:
     """The first example of the first round, which enters every release; then concave losses."""
+    return _from_outside(spec) if spec.trust == "central" else _replayed(spec)
+
+
+def _climbing(spec: OnlineSGD) -> OnlineSGD:
+    """Local steps on the hill: on a line, with nothing but the example, losses are as declared."""
+    return replace(spec, steps="smooth", local_step=STEP, clip=1.0, calibration="certified")
+
+
+def _replayed(spec: OnlineSGD) -> tuple[AuditCase, ...]:
     played = replace(spec, clip=None, factorisation=_kind(spec))
-    # on a line, with nothing but the example, losses are as they are declared to be
-    observer = Observer.PEER if spec.trust == "central" else Observer.SERVER
     algorithm, first, second = _pull(played, FLAT)
-    found = release_cases(
-        algorithm, first, second, runs=RUNS, observer=observer, parameters=changes(spec, played)
-    )
-    local = replace(played, steps="smooth", local_step=STEP, clip=1.0, calibration="certified")
+    found = release_cases(algorithm, first, second, runs=RUNS, parameters=changes(spec, played))
+    local = _climbing(played)
     climbing, one, other = _pull(local, hill())
     honest = release_cases(
         climbing,
         one,
         other,
         runs=RUNS,
-        observer=observer,
         broken=less_noise(climbing, 1 / climbing.parameters["factor"]),
         parameters=changes(spec, local),
-        of=", concave losses",
+        of=CONCAVE,
     )
-    name = "concave losses, noise for the published sensitivity"
-    return (*found, honest[1], replace(honest[2], name=name))
+    return (*found, honest[1], replace(honest[2], name=PUBLISHED))
+
+
+def _from_outside(spec: OnlineSGD) -> tuple[AuditCase, ...]:
+    flat = replace(spec, epsilon=OUTSIDE, clip=None, step=None, factorisation=_kind(spec))
+    played, first, second = _pull(flat, FLAT, rounds=2)
+    local = _climbing(flat)
+    climbing, one, other = _pull(local, hill(), rounds=2)
+
+    def case(
+        name: str, audited: Algorithm, of: Algorithm, worlds: tuple[Replay, Replay], caught: bool
+    ) -> AuditCase:
+        server: Any = of.server
+        loudest = np.abs(server.factorisation.decoding()[0]).max() * server.releasing.scale
+        cell = server.rate * (1 - server.momentum) * loudest / 5
+        expected: Verdict = "violated" if caught else "holds"
+        return AuditCase(
+            name,
+            WHOLE,
+            audited,
+            peer_curve(of),
+            worlds[0].records,
+            worlds[1].records,
+            method="black box",
+            reading=lambda sent: int(sent[1].model[0] // cell),
+            runs=SEEN,
+            delta=READ_AT,
+            expected=expected,
+            parameters=changes(spec, flat if of is played else local),
+        )
+
+    half = less_noise(played, 0.5)
+    less = less_noise(climbing, 1 / climbing.parameters["factor"])
+    return (
+        case("null, from outside", played, played, (first, first), False),
+        case(MODEL, played, played, (first, second), False),
+        case("half the noise, from outside", half, played, (first, second), True),
+        case(MODEL + CONCAVE, climbing, climbing, (one, other), False),
+        case(PUBLISHED, less, climbing, (one, other), True),
+    )
 
 
 def _kind(spec: OnlineSGD) -> Any:
@@ -76,13 +125,13 @@ def _kind(spec: OnlineSGD) -> Any:
     return spec.factorisation if isinstance(spec.factorisation, str) else "blt"
 
 
-def _pull(spec: OnlineSGD, family: Batch) -> tuple[Algorithm, Replay, Replay]:
+def _pull(spec: OnlineSGD, family: Batch, rounds: int = ROUNDS) -> tuple[Algorithm, Replay, Replay]:
     """One example pulls in opposite directions in the two worlds; all others pull nowhere."""
     clients, width = (4 if spec.trust == "distributed" else 1), 1
-    algorithm = spec.build(Setting(clients, width, ROUNDS, family=family))
+    algorithm = spec.build(Setting(clients, width, rounds, family=family))
     worlds = list[Replay]()
     for target in (1.0, -1.0):
-        records = np.zeros((ROUNDS, clients, family.size, 2))
+        records = np.zeros((rounds, clients, family.size, 2))
         records[0, 0, 0] = 1.0, target
-        worlds.append(Replay(records.reshape(ROUNDS, clients, -1), family))
+        worlds.append(Replay(records.reshape(rounds, clients, -1), family))
     return algorithm, worlds[0], worlds[1]

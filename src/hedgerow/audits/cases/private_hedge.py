@@ -40,7 +40,7 @@ def cases(spec: PrivateHedge) -> tuple[AuditCase, ...]:
     server = algorithm.server
     assert isinstance(server, DrawingServer)
     half = with_server(algorithm, half_selection(server))
-    wrong = CountedTwice(server.experts, server.schedule, server.selection, server.most)
+    wrong = CountedTwice(server.experts, server.schedule, server.selection)
     twice = with_server(algorithm, wrong)
 
     def case(

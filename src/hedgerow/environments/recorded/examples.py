@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from hedgerow.algorithms.learning.model import Model
 from hedgerow.core.batch import Batch
 from hedgerow.core.block import Block
 from hedgerow.core.convex import Huber, Logistic, SquaredError
@@ -116,15 +117,19 @@ class ClientData(_Examples):
                     f"Client {name!r} has {own.shape[1] - 1} features, but client {first!r} has "
                     f"{rows[first].shape[1] - 1}. All clients need the same features."
                 )
+            if not len(own):
+                raise InvalidValue(f"Client {name!r} has no examples. Leave it out.")
+        _require_width(self.loss, rows[first].shape[1] - 1)
         if self.horizon is not None:
             at_least("horizon", self.horizon, 1)
         needed = self.examples * (self.horizon or 1)
         for name, own in rows.items():
             if len(own) < needed:
-                have = f"has {len(own)} examples" if len(own) else "has no examples"
+                most = len(own) // self.examples
+                less = f", or set horizon={most} or less" if most else ""
                 raise InvalidValue(
-                    f"Client {name!r} {have}, but {self.horizon or 1} rounds of {self.examples} "
-                    f"need {needed}. Give it more, or leave it out."
+                    f"Client {name!r} has {len(own)} examples, but {self.horizon or 1} rounds of "
+                    f"{self.examples} need {needed}. Give it more, leave it out{less}."
                 )
         rounds = self.horizon or min(map(len, rows.values())) // self.examples
         used = rounds * self.examples
@@ -133,12 +138,13 @@ class ClientData(_Examples):
         if self.clip:
             clipped = self._batch().clip(records)
             records, moved = clipped.records, clipped.moved
-        self._batch().check("record", records)
+        for at, name in enumerate(rows):
+            _check(self.loss, f"client {name!r}", records[:, at].reshape(used, -1))
         found = {
             "records": records,
             "moved": moved,
             "unused": sum(map(len, rows.values())) - used * len(rows),
-            "tested": None if self.test is None else _rows("test", self.test),
+            "tested": None if self.test is None else self._tested(self.test, rows[first].shape[1]),
         }
         for name, value in found.items():
             object.__setattr__(self, name, value)
@@ -152,6 +158,19 @@ class ClientData(_Examples):
     def _batch(self) -> Batch:
         return Batch(self.loss, self.examples)
 
+    def _tested(self, test: Labelled, width: int) -> Array:
+        rows = _rows("test", test)
+        if rows.shape[1] != width:
+            raise InvalidValue(
+                f"The test data have {rows.shape[1] - 1} features, but the clients have "
+                f"{width - 1}."
+            )
+        if not len(rows):
+            raise InvalidValue("The test data have no examples. Leave them out (test=None).")
+        rows = self.loss.clip(rows).records if self.clip else rows
+        _check(self.loss, "the test data", rows)
+        return rows
+
     def measures(self) -> tuple[Measure, ...]:
         tested = self.tested
         if tested is None:
@@ -159,6 +178,23 @@ class ClientData(_Examples):
         loss = TestLoss(self.loss, lambda seed: tested)
         labelled = isinstance(self.loss, Logistic) or getattr(self.loss, "scores", None) is not None
         return (loss, TestAccuracy(self.loss, lambda seed: tested)) if labelled else (loss,)
+
+
+def _require_width(loss: Family, features: int) -> None:
+    """Refuse examples that a model does not take."""
+    if isinstance(loss, Model) and prod(loss.features) != features:
+        raise InvalidValue(
+            f"The examples have {features} features, but the model takes {prod(loss.features)}."
+        )
+
+
+def _check(loss: Family, whose: str, rows: Array) -> None:
+    """Refuse examples outside the declared range; the error says whose they are, and which."""
+    try:
+        loss.check("record", rows)
+    except InvalidValue as error:
+        text = str(error).replace("use family.clip(records).records", "set clip=True")
+        raise InvalidValue(f"In {whose}: {text}") from None
 
 
 def _named(data: Mapping[Any, Labelled] | Sequence[Labelled]) -> dict[Any, Labelled]:

@@ -26,7 +26,10 @@ from hedgerow.environments.drawn.generated import generator
 from hedgerow.environments.measures import TestAccuracy
 from hedgerow.environments.recorded.data import find_any
 
-SOURCE = "http://yann.lecun.com/exdb/mnist/ (or any copy of the four idx files)"
+SOURCE = (
+    "any copy of MNIST: train-images-idx3-ubyte, train-labels-idx1-ubyte, t10k-images-idx3-ubyte "
+    "and t10k-labels-idx1-ubyte, packed with gzip (.gz) or not, in a folder mnist"
+)
 FILES = {
     "train images": "mnist/train-images-idx3-ubyte",
     "train labels": "mnist/train-labels-idx1-ubyte",
@@ -50,7 +53,7 @@ class MNIST(Environment):
 
     The seed shuffles the 60,000 training images. Client k gets 3000 of the first half, and from the
     second half all images of digit k, in random order. Nobody sees an image twice. Accuracy is
-    measured on the 10,000 test images. Models need JAX: `pip install hedgerow[learning]`.
+    measured on the 10,000 test images. Models need JAX: `pip install "hedgerow[learning]"`.
 
     Parameters
     ----------

@@ -5,7 +5,6 @@ Every function takes a statement, or a part of one, and returns text.
 
 from hedgerow.statement.words.attackers import audit_words, person_words, plain_words
 from hedgerow.statement.words.conditions import (
-    ONE_GAME,
     assumption_words,
     code_words,
     collusion_words,
@@ -13,7 +12,6 @@ from hedgerow.statement.words.conditions import (
     dropout,
     floating_point_words,
     horizon_words,
-    one_game,
     purpose_words,
     recorded_words,
     trust_words,
@@ -21,6 +19,7 @@ from hedgerow.statement.words.conditions import (
 )
 from hedgerow.statement.words.game import (
     follows,
+    in_range,
     in_rounds,
     option,
     player,
@@ -36,6 +35,7 @@ from hedgerow.statement.words.guarantees import (
     neighbours,
     observer_words,
 )
+from hedgerow.statement.words.ledger import budget_words, ledger_words, only_here
 from hedgerow.statement.words.phrases import (
     counted,
     is_loud,
@@ -49,9 +49,9 @@ from hedgerow.statement.words.phrases import (
 
 __all__ = [
     "DEFINITION",
-    "ONE_GAME",
     "assumption_words",
     "audit_words",
+    "budget_words",
     "claim_words",
     "code_words",
     "collusion_words",
@@ -64,14 +64,16 @@ __all__ = [
     "follows",
     "guarantee_words",
     "horizon_words",
+    "in_range",
     "in_rounds",
     "is_loud",
+    "ledger_words",
     "listed",
     "meanings",
     "neighbours",
     "number",
     "observer_words",
-    "one_game",
+    "only_here",
     "option",
     "pairs",
     "percent",

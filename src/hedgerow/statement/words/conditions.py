@@ -10,6 +10,7 @@ from hedgerow.statement.exposure import Point
 from hedgerow.statement.statement import Statement
 from hedgerow.statement.words.game import option
 from hedgerow.statement.words.guarantees import observer_words
+from hedgerow.statement.words.ledger import after_a_crash, budget_words
 from hedgerow.statement.words.phrases import counted, listed, quoted
 
 TRUST = {
@@ -34,6 +35,7 @@ SHOWN = {
     "PUBLIC_SLEEP": "which experts cannot be followed in which round",
     "PUBLIC_DELAYS": "how late the {records} of a client are reported",
     "PUBLIC_REPORTERS": "which clients report in which round: public",
+    "PUBLIC_ANSWERS": "which clients answer which exchange, and how late",
     "PUBLIC_SIDE": "the side information of each client and round: public",
 }
 PLAIN = {  # plain words for assumptions that certificates word for readers of the proof
@@ -44,7 +46,6 @@ PLAIN = {  # plain words for assumptions that certificates word for readers of t
     PUBLIC_DELAYS.name: "when a {charge} is reported is not protected and does not depend on the "
     "protected record",
 }
-ONE_GAME = "THESE DATA ARE USED IN NO OTHER GAME: each other game would add its epsilon."
 
 
 def assumption_words(statement: Statement) -> list[str]:
@@ -78,11 +79,6 @@ def trust_words(statement: Statement) -> str:
     if algorithm.deciders is None or peer is None or "broadcasts" not in peer.sees:
         return text
     return f"{text} A decider sees no more than another client does."
-
-
-def one_game(statement: Statement) -> bool:
-    """Whether real data are protected. Only their owner knows where else they are used."""
-    return statement.algorithm.data == "real" and bool(statement.protecting)
 
 
 def dropout(statement: Statement) -> str:
@@ -174,12 +170,7 @@ def horizon_words(statement: Statement) -> list[str]:
             "however long the game lasts."
         )
     if statement.algorithm.data == "real" and guaranteed:
-        texts.append(
-            "If the process dies, the game is over too, because it cannot be saved; "
-            "the stated numbers cover what was released. "
-            "A new learner on later rounds is a new game: "
-            "for a person in both games, the numbers of both add up."
-        )
+        texts.append(after_a_crash(statement))
     return texts
 
 
@@ -197,6 +188,8 @@ def composition_words(statement: Statement) -> str:
             f"The {statement.algorithm.runs} runs, one for each seed, count as runs on the same "
             f"data: one costs {single}, all together {quoted(together.epsilon, together.delta)}."
         )
+    if statement.ledger is not None:
+        text += f" {budget_words(statement)}"
     return text + _beside(statement)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import ceil, floor
 from typing import Any
 
 from hedgerow.records.schema import AlgorithmRecord
@@ -32,6 +33,16 @@ def in_rounds(algorithm: AlgorithmRecord) -> str:
 def shown_setting(algorithm: AlgorithmRecord) -> dict[str, Any]:
     """The size of the game, to print; a game without a last round says so."""
     return {name: "none" if v is None else v for name, v in algorithm.setting.items()}
+
+
+def in_range(bounds: tuple[float, float]) -> str:
+    """The range of a loss or gain, rounded outward to six decimals.
+
+    >>> in_range((2.06e-9, 20.0))
+    'in [0, 20]'
+    """
+    low, high = floor(bounds[0] * 1e6) / 1e6, ceil(bounds[1] * 1e6) / 1e6
+    return f"in [{low:g}, {high:g}]"
 
 
 def vocabulary(algorithm: AlgorithmRecord) -> str:

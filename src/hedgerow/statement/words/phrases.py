@@ -60,13 +60,13 @@ def at_most(share: float) -> str:
     return f"at most {percent(share)}" if share <= CERTAIN else "over 99.9"
 
 
-def counted(number: int, thing: str) -> str:
+def counted(number: int, thing: str, several: str | None = None) -> str:
     """A number with its noun.
 
-    >>> counted(1, "round"), counted(2, "round")
-    ('1 round', '2 rounds')
+    >>> counted(1, "round"), counted(2, "round"), counted(2, "study", "studies")
+    ('1 round', '2 rounds', '2 studies')
     """
-    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+    return f"{number} {thing}" if number == 1 else f"{number} {several or f'{thing}s'}"
 
 
 def quoted(epsilon: float, delta: float) -> str:

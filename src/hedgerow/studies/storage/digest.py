@@ -9,12 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from hedgerow.core.errors import InvalidValue
+from hedgerow.studies.storage.keys import public_hex, read_private, read_public, signed_by
 
 FILE = "digest.json"
 FORMAT = "hedgerow digest 1"
@@ -89,7 +89,7 @@ def sign(folder: Path, private: Path, expected: Path | None = None) -> None:
         raise InvalidValue(
             f"{folder} is signed by another key: {found.signer}. That signature is not replaced."
         )
-    if expected is not None and _public(expected) != mine:
+    if expected is not None and read_public(expected) != mine:
         raise InvalidValue(
             f"{folder} is not signed: {private} is not the private key of {expected}."
         )
@@ -101,31 +101,8 @@ def _signed_text(digest: str) -> bytes:
 
 
 def _signature(digest: str, file: Path) -> dict[str, str]:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-    from cryptography.hazmat.primitives.serialization import load_pem_private_key
-
-    key = _pem(file, lambda data: load_pem_private_key(data, None))
-    if not isinstance(key, Ed25519PrivateKey):
-        raise InvalidValue(
-            f"{file} is not an Ed25519 private key. "
-            "Make one with `openssl genpkey -algorithm ed25519`."
-        )
-    return {
-        "public_key": key.public_key().public_bytes_raw().hex(),
-        "signature": key.sign(_signed_text(digest)).hex(),
-    }
-
-
-def _pem(file: Path, read: Callable[[bytes], Any]) -> Any:
-    """The key in a PEM file."""
-    try:
-        return read(file.read_bytes())
-    except OSError as error:
-        raise InvalidValue(f"Cannot read the key {file}: {error.strerror}.") from error
-    except (ValueError, TypeError) as error:
-        raise InvalidValue(
-            f"{file} is not a key in PEM format without a password: {error}."
-        ) from error
+    key = read_private(file)
+    return {"public_key": public_hex(key), "signature": key.sign(_signed_text(digest)).hex()}
 
 
 @dataclass(frozen=True)
@@ -193,30 +170,15 @@ def verify(folder: Path, key: Path | None = None) -> Verdict:
         signer = _signer(signature, stated)
         if signer is None:
             found.append("the signature is wrong")
-    expected = None if key is None else _public(key)
+    expected = None if key is None else read_public(key)
     known = None if expected is None else signer == expected
     return Verdict(total(now), tuple(found), signer, known)
 
 
 def _signer(signature: Any, digest: str) -> str | None:
     """The public key if the signature is right, otherwise None."""
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
     try:
-        key = str(signature["public_key"])
-        public = Ed25519PublicKey.from_public_bytes(bytes.fromhex(key))
-        public.verify(bytes.fromhex(signature["signature"]), _signed_text(digest))
-    except (InvalidSignature, ValueError, KeyError, TypeError):
+        key, signed = str(signature["public_key"]), bytes.fromhex(signature["signature"])
+    except (ValueError, KeyError, TypeError):
         return None
-    return key
-
-
-def _public(file: Path) -> str:
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-    from cryptography.hazmat.primitives.serialization import load_pem_public_key
-
-    key = _pem(file, load_pem_public_key)
-    if not isinstance(key, Ed25519PublicKey):
-        raise InvalidValue(f"{file} is not an Ed25519 public key.")
-    return key.public_bytes_raw().hex()
+    return key if signed_by(key, signed, _signed_text(digest)) else None

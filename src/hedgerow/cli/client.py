@@ -1,0 +1,403 @@
+"""`hedgerow client init`, `join`, `run`, `ledger` and `verify`."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hedgerow.cli.options import Debug, Json, Plugins, prepare
+from hedgerow.cli.output import ERR, OUT, print_json
+
+if TYPE_CHECKING:
+    from hedgerow.core.certificate import Guarantee
+    from hedgerow.core.protocol import Algorithm
+    from hedgerow.deployment.account import Account
+    from hedgerow.deployment.manifest import Manifest
+
+HomeFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--home",
+        help="Folder of accounts and ledgers. Default: HEDGEROW_CLIENT_HOME, or your user data "
+        "folder.",
+    ),
+]
+DataName = Annotated[str, typer.Option("--data", metavar="NAME", help="The data set.")]
+Chosen = Annotated[
+    str | None,
+    typer.Option("--data", metavar="NAME", help="The data set, if several have joined studies."),
+]
+Study = Annotated[
+    str, typer.Option("--study", metavar="DIGEST", help="The study, if several were joined.")
+]
+Ca = Annotated[
+    Path | None,
+    typer.Option(
+        "--ca", envvar="HEDGEROW_CLIENT_CA", help="Authority of the server's certificate."
+    ),
+]
+Certificate = Annotated[
+    Path | None,
+    typer.Option(
+        "--certificate",
+        envvar="HEDGEROW_CLIENT_CERTIFICATE",
+        help="This client's certificate, if the server asks for one.",
+    ),
+]
+CertificateKey = Annotated[
+    Path | None,
+    typer.Option(
+        "--certificate-key", envvar="HEDGEROW_CLIENT_CERTIFICATE_KEY", help="Its private key."
+    ),
+]
+Proxy = Annotated[
+    str | None,
+    typer.Option(
+        "--proxy",
+        envvar="HEDGEROW_CLIENT_PROXY",
+        help="A proxy, http://host:port. Default: HTTPS_PROXY.",
+    ),
+]
+PATIENCE = 30.0  # seconds that `join` waits for a server
+
+
+def client() -> None:
+    """Take part in a study, within the budget of a data set.
+
+    Each data set has an account with a budget that holds for all studies together. Joining a study
+    charges what the study may reveal, before anything is computed. Everything that leaves this
+    machine is in a ledger that is chained by hashes.
+
+    Example: hedgerow client init --data ward-3 --budget 2.0
+
+    Then `join` and `run`. Each command has --help, and most have --json.
+    """
+
+
+def init(
+    data: DataName,
+    budget: Annotated[
+        str, typer.Option("--budget", metavar="EPSILON", help="What all studies may spend.")
+    ],
+    delta: Annotated[
+        str | None, typer.Option("--delta", help="What all studies may spend of delta.")
+    ] = None,
+    home: HomeFolder = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Make the account and the key of a data set.
+
+    Example: hedgerow client init --data ward-3 --budget 2.0
+
+    The budget is a decimal number, is set once and holds for all studies together. The printed
+    public key goes into the study file of the server.
+    """
+    from hedgerow.deployment.account import Account
+    from hedgerow.deployment.home import Home
+
+    place = Home(home).place(data)
+    account = Account.make(place, name=data, epsilon=budget, delta=delta)
+    document = {"data": data, "public_key": account.public_key, "folder": str(place)}
+    if json:
+        print_json({**document, "budget": account.budget})
+        return
+    _print(f"{data}: {account.spent_words()} is spent; kept in {place}")
+    _print("public key, for the server's study file:")
+    _print(f'  {data} = "{account.public_key}"')
+
+
+def join(
+    url: Annotated[
+        str, typer.Argument(help="The address of the server, such as https://host:8420.")
+    ],
+    data: DataName,
+    server_key: Annotated[
+        str,
+        typer.Option(
+            "--server-key", metavar="HEX", help="The server's public key, from a source you trust."
+        ),
+    ],
+    yes: Annotated[bool, typer.Option("--yes", help="Join without asking.")] = False,
+    ca: Ca = None,
+    certificate: Certificate = None,
+    certificate_key: CertificateKey = None,
+    proxy: Proxy = None,
+    home: HomeFolder = None,
+    json: Json = False,
+    plugin: Plugins = None,
+    debug: Debug = False,
+) -> None:
+    """Check a study, show what it may reveal, charge the account and sign.
+
+    Example: hedgerow client join https://study.example.org:8420 --data ward-3 --server-key HEX
+
+    The algorithm is built again on this machine from the choices in the server's manifest. Any
+    difference, down to the last bit of a noise scale, is refused by name. Joining again after an
+    interruption costs nothing more.
+    """
+    prepare(plugin)
+    from hedgerow.deployment.client import StudyClient, fetch_manifest
+    from hedgerow.deployment.home import Home
+    from hedgerow.deployment.http_client import HttpLink, Route
+
+    place = Home(home)
+    account = place.account(data)
+    route = Route(url, ca, certificate, certificate_key, proxy)
+
+    def agree(manifest: Manifest, algorithm: Algorithm, cost: Guarantee | None) -> bool:
+        del algorithm
+        for line in manifest.words():
+            _say(line)
+        _say(f"server key {manifest.server}")
+        _say(f"this data set: {account.spent_words()} is spent")
+        _say("nothing is charged" if cost is None else f"joining charges {cost.curve.words()}")
+        if yes:
+            return True
+        if not sys.stdin.isatty():
+            raise typer.BadParameter("Nobody can be asked here. Read the above, then give --yes.")
+        return typer.confirm("Join?", err=True)
+
+    with closing(HttpLink(route, PATIENCE)) as link:
+        manifest, _ = fetch_manifest(link, server_key)
+        folder = place.study(data, manifest.digest)
+        study = StudyClient.join(folder, account, link, server_key=server_key, agree=agree)
+        place.keep_route(folder, route)
+        study.advance()  # the server gets the signature
+        study.close()
+    words = account.spent_words()
+    if json:
+        print_json(
+            {"study": manifest.digest.hex(), "title": manifest.title, "client": study.name}
+            | {"folder": str(folder), "spent": words, "private": manifest.private}
+        )
+        return
+    _print(f"joined {manifest.title} as {study.name}; {words} is spent")
+    _print(f"go on with: hedgerow client run --data {data}")
+
+
+def run(
+    data: Chosen = None,
+    study: Study = "",
+    port: Annotated[
+        int | None,
+        typer.Option(
+            "--port",
+            envvar="HEDGEROW_CLIENT_PORT",
+            help="Listen on this port of this machine, instead of reading lines. 0: any free one.",
+        ),
+    ] = None,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            "--url", envvar="HEDGEROW_CLIENT_URL", help="Another address of the same server."
+        ),
+    ] = None,
+    ca: Ca = None,
+    certificate: Certificate = None,
+    certificate_key: CertificateKey = None,
+    proxy: Proxy = None,
+    log: Annotated[
+        str,
+        typer.Option("--log", envvar="HEDGEROW_CLIENT_LOG", help="debug, info, warning or error."),
+    ] = "warning",
+    home: HomeFolder = None,
+    plugin: Plugins = None,
+    debug: Debug = False,
+) -> int:
+    """Play a study that was joined, for an application on this machine.
+
+    Example: hedgerow client run --data ward-3
+
+    The application writes JSON lines to standard input and reads one line of reply for each:
+
+    {"do": "predict"} gives {"round": 0, "play": 3, "over": false}.
+    {"do": "observe", "round": 0, "losses": [0.1, 0.7]} gives {"round": 1, "over": false}; instead
+    of losses, "absent": true if the study allows it. {"do": "status"} gives what is public.
+    A request that is wrong gives {"error": "..."} and changes nothing.
+
+    With --port the same requests are GET /predict, POST /observe and GET /status. After a crash,
+    start the command again and go on with the round that it names: nothing is sent twice, and
+    losses that are sent twice are counted once.
+    """
+    prepare(plugin)
+    from dataclasses import replace
+
+    from hedgerow.deployment.application import Application, Port, answer_lines
+    from hedgerow.deployment.client import StudyClient
+    from hedgerow.deployment.home import Home
+    from hedgerow.deployment.http_client import HttpLink
+    from hedgerow.deployment.learner import ClientLearner
+    from hedgerow.deployment.logs import start_logs
+    from hedgerow.deployment.pages.own import client_pages
+
+    place = Home(home)
+    found = place.one(data, study)
+    given = {"url": url, "ca": ca, "certificate": certificate, "key": certificate_key}
+    given["proxy"] = proxy
+    changed = {name: value for name, value in given.items() if value is not None}
+    link = HttpLink(replace(found.route(), **changed))
+    start_logs(log)
+    learner = ClientLearner(StudyClient(found.folder, place.account(found.data), link))
+    application = Application(learner)
+    try:
+        if port is None:
+            answer_lines(application, sys.stdin, sys.stdout)
+        else:
+            local = Port(application, port)
+            local.pages |= client_pages(learner.client)
+            ERR.print(f"listening on http://127.0.0.1:{local.server_port}", soft_wrap=True)
+            local.serve()
+    except KeyboardInterrupt:
+        ERR.print(f"Stopped before round {learner.round}. Start again to go on.")
+    finally:
+        learner.close()
+        link.close()
+    return 0
+
+
+def ledger(
+    name: Annotated[str | None, typer.Argument(help="The data set. Default: all.")] = None,
+    export: Annotated[
+        bool,
+        typer.Option("--export", help="Print the chained log as JSON lines, for `client verify`."),
+    ] = False,
+    home: HomeFolder = None,
+    json: Json = False,
+    debug: Debug = False,
+) -> None:
+    """Show what was spent on a data set, and by which study.
+
+    Example: hedgerow client ledger ward-3
+
+    `--export` prints the log of the account of one data set. Each entry holds the hash of all
+    before it, so nothing can be removed or changed unnoticed.
+    """
+    from hedgerow.core.errors import InvalidValue
+    from hedgerow.deployment.home import Home
+
+    place = Home(home)
+    names = place.accounts() if name is None else [name]
+    accounts = [place.account(one) for one in names]
+    if export:
+        if len(accounts) != 1:
+            raise InvalidValue("Name one data set to export its log.")
+        for line in accounts[0].export():
+            sys.stdout.write(line + "\n")
+        return
+    if json:
+        print_json({"accounts": [_document(account) for account in accounts]})
+        return
+    if not accounts:
+        _print(f"no accounts in {place.folder}; make one with `hedgerow client init`")
+    for account in accounts:
+        _print(f"{account.name}: {account.spent_words()} is spent")
+        for charge in account.charges():
+            _print(f"  {charge.time}  {charge.study.hex()[:16]}  {charge.title}: {charge.words}")
+
+
+def verify(
+    log: Annotated[
+        Path | None,
+        typer.Argument(
+            help="A log that `client ledger --export` wrote. Default: all ledgers here."
+        ),
+    ] = None,
+    home: HomeFolder = None,
+    json: Json = False,
+    plugin: Plugins = None,
+    debug: Debug = False,
+) -> int:
+    """Check the hashes of a log, or of all accounts and ledgers on this machine.
+
+    Example: hedgerow client verify
+
+    Every hash is computed again, and the tables are compared with the log. Compare the printed
+    heads with heads that were noted earlier or that the server shows: a log that was replaced as a
+    whole has another head. Exit code 1: something was changed.
+    """
+    prepare(plugin)
+    from hedgerow.core.errors import HedgerowError, InvalidValue
+    from hedgerow.deployment.chain import check_lines
+    from hedgerow.deployment.home import Home
+
+    rows: list[dict[str, Any]] = []
+
+    def check(what: str, work: Any) -> None:
+        try:
+            rows.append({"ledger": what, "ok": True, "head": work().hex(), "text": "ok"})
+        except HedgerowError as error:
+            rows.append({"ledger": what, "ok": False, "head": None, "text": str(error)})
+
+    if log is not None:
+        try:
+            lines = log.read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidValue(f"Cannot read {log}.") from error
+        check(str(log), lambda: check_lines(iter(lines)))
+    else:
+        place = Home(home)
+        for name in place.accounts():
+            check(f"account of {name}", lambda name=name: place.account(name).check())
+        for one in place.joined():
+            account = place.account(one.data)
+            check(f"study {one.study} of {one.data}", lambda one=one, a=account: _checked(one, a))
+    if json:
+        print_json({"ledgers": rows})
+    else:
+        for row in rows:
+            head = f", head {row['head']}" if row["ok"] else ""
+            _print(f"{row['ledger']}: {row['text']}{head}")
+    return 0 if all(row["ok"] for row in rows) else 1
+
+
+def _checked(joined: Any, account: Account) -> bytes:
+    """The head of the ledger of a study, which must not be in use."""
+    from hedgerow.deployment.client import StudyClient
+    from hedgerow.deployment.http_client import HttpLink
+
+    study = StudyClient(joined.folder, account, HttpLink(joined.route()))
+    try:
+        return study.check()
+    finally:
+        study.close()
+
+
+def _document(account: Account) -> dict[str, Any]:
+    return {
+        "data": account.name,
+        "budget": account.budget,
+        "spent": account.spent_words(),
+        "public_key": account.public_key,
+        "studies": [
+            {
+                "study": charge.study.hex(),
+                "title": charge.title,
+                "cost": charge.words,
+                "time": charge.time,
+            }
+            for charge in account.charges()
+        ],
+    }
+
+
+def _print(line: str) -> None:
+    OUT.print(line, markup=False, soft_wrap=True)
+
+
+def _say(line: str) -> None:
+    ERR.print(line, markup=False, soft_wrap=True)
+
+
+CLIENT = {
+    "": client,
+    "init": init,
+    "join": join,
+    "run": run,
+    "ledger": ledger,
+    "verify": verify,
+}

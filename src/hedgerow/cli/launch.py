@@ -1,0 +1,96 @@
+"""`hedgerow launch FILE.toml`."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hedgerow.cli.options import Data, Debug, Json, Plugins, Settings, prepare
+from hedgerow.cli.output import ERR, OUT, print_json, progress_bar
+
+if TYPE_CHECKING:
+    from hedgerow.deployment.launching import Launch
+
+
+def launch(
+    file: Annotated[
+        Path,
+        typer.Argument(help="A study in TOML, as for `hedgerow run`: environment, algorithms."),
+    ],
+    clients: Annotated[
+        int | None, typer.Option("--clients", help="Number of clients. Default: as in the study.")
+    ] = None,
+    label: Annotated[
+        str | None,
+        typer.Option(
+            "--algorithm", metavar="LABEL", help="Default: the first that can be deployed."
+        ),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option("--seed", help="Noise from a seed: not private, the same plays every time."),
+    ] = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option("--folder", help="Keep keys, ledgers and logs in this new folder."),
+    ] = None,
+    port: Annotated[int, typer.Option("--port", help="Port of the server. 0: any free one.")] = 0,
+    settings: Settings = None,
+    json: Json = False,
+    plugin: Plugins = None,
+    data: Data = None,
+    debug: Debug = False,
+) -> int:
+    """Try a deployment: server and clients on this machine.
+
+    Example: hedgerow launch examples/study.toml --clients 5
+
+    One server and every client run as processes that talk over HTTP and keep ledgers, as they
+    would in different organisations. The losses are those of the study's environment. At the end
+    all ledgers are checked. With --seed the plays are compared with those of the simulation; exit
+    code 1: they differ.
+    """
+    prepare(plugin, data)
+    from hedgerow.core.errors import InvalidValue
+    from hedgerow.deployment.launching import launch as launch_study
+    from hedgerow.studies.config import load
+    from hedgerow.studies.storage.place import check_new
+
+    given = [*(settings or []), *([] if clients is None else [f"environment.clients={clients}"])]
+    study = load(file, given)
+    if folder is not None:
+        if folder.exists():
+            raise InvalidValue(f"{folder} already exists. Name a new --folder.")
+        check_new(folder, "")
+        folder.mkdir(parents=True)
+
+    def started(whole: Launch) -> None:
+        if not json:
+            OUT.print(f"{whole.manifest.title}: server at {whole.url}", soft_wrap=True)
+
+    place = TemporaryDirectory(prefix="hedgerow-") if folder is None else nullcontext(str(folder))
+    with place as where, progress_bar("starting") as update:
+        done = launch_study(Path(where), study, label, seed, port, update, started)
+    if json:
+        print_json(asdict(done))
+        return 1 if done.same is False else 0
+    noise = "secure noise" if done.private else "seeded noise: not private"
+    rate = done.exchanges / done.seconds
+    for line in (
+        f"{done.rounds} rounds, {done.exchanges} exchanges in {done.seconds:.1f} s "
+        f"({rate:.0f} exchanges/s), {noise}",
+        f"regret {done.regret:.2f} for each client, on average",
+        f"spent by {next(iter(done.spent))}: {next(iter(done.spent.values()))}",
+        f"all {len(done.heads)} ledgers are in order; head of the server {done.heads['server']}",
+    ):
+        OUT.print(line, markup=False, soft_wrap=True)
+    if done.same is not None:
+        OUT.print(f"plays {'as' if done.same else 'NOT as'} in the simulation", markup=False)
+    if folder is not None:
+        ERR.print(f"kept in {folder}", markup=False, soft_wrap=True)
+    return 1 if done.same is False else 0

@@ -1,0 +1,123 @@
+"""`hedgerow serve FILE.toml`."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hedgerow.cli.options import Debug, Json, Plugins, prepare
+from hedgerow.cli.output import OUT, print_json
+
+if TYPE_CHECKING:
+    from hedgerow.deployment.config import ServeConfig, ServerOptions
+    from hedgerow.deployment.manifest import Manifest
+
+
+def serve(
+    file: Annotated[
+        Path, typer.Argument(help="The study in TOML: algorithm, setting and keys of the clients.")
+    ],
+    host: Annotated[str | None, typer.Option("--host", help="Address to listen on.")] = None,
+    port: Annotated[
+        int | None, typer.Option("--port", help="Port to listen on. 0: any free one.")
+    ] = None,
+    folder: Annotated[
+        Path | None, typer.Option("--folder", help="Folder of the server's key and ledger.")
+    ] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Print the study and its guarantees, and stop.")
+    ] = False,
+    json: Json = False,
+    plugin: Plugins = None,
+    debug: Debug = False,
+) -> int:
+    """Serve a study to clients in other organisations.
+
+    Example: hedgerow serve study.toml
+
+    The file names the algorithm, the size of the game and the public key of each client
+    (`hedgerow client init` prints it):
+
+    title = "Forecasts at two hospitals"; [algorithm] name = "sparse_vector", epsilon = 1.0;
+    [setting] experts = 20, horizon = 365; [clients] north = "6f5a...", south = "03c1..."; and
+    optionally [server] host, port, folder, certificate, certificate_key. The variables
+    HEDGEROW_SERVER_HOST, HEDGEROW_SERVER_PORT and so on replace values of [server].
+
+    At the first start the study gets its manifest, signed with the server's key. Later starts go
+    on where the study was. Clients join with the printed command. /healthz, /readyz and /metrics
+    are for operators. SIGTERM and Ctrl-C end the server in order, with exit code 0; exit code 70
+    means that the disk failed and that nothing was sent.
+    """
+    prepare(plugin)
+    from hedgerow.deployment.config import load
+
+    config = load(file)
+    changed = {"host": host, "port": port, "folder": None if folder is None else str(folder)}
+    options = replace(config.options, **{k: v for k, v in changed.items() if v is not None})
+    if check:
+        from hedgerow.deployment.keys import load_or_make, public_hex
+        from hedgerow.deployment.server import KEY
+
+        server = public_hex(load_or_make(Path(options.folder) / KEY))
+        _print(config.manifest(server), "", json)
+        return 0
+    return _serve(config, options, json)
+
+
+def _serve(config: ServeConfig, options: ServerOptions, json: bool) -> int:
+    try:
+        from hedgerow.deployment.http_server import Tls, listen, make_app
+        from hedgerow.deployment.http_server import serve as serve_http
+    except ImportError as error:
+        from hedgerow.core.errors import HedgerowError
+
+        raise HedgerowError(
+            f"A study server needs {error.name}. Install hedgerow[deploy]."
+        ) from error
+    from hedgerow.deployment.desk import Desk
+    from hedgerow.deployment.logs import start_logs
+    from hedgerow.deployment.page import live_page
+    from hedgerow.deployment.serving import limits_of, open_study
+
+    tls = None
+    if options.certificate is not None and options.certificate_key is not None:
+        ca = None if options.client_ca is None else Path(options.client_ca)
+        tls = Tls(Path(options.certificate), Path(options.certificate_key), ca)
+    study = open_study(config, options)
+    listening = listen(options.host, options.port)
+    start_logs(options.log)
+    desk = Desk(lambda: study, limits_of(study, options))
+    app = make_app(desk, live_page)
+    bound = listening.getsockname()[1]
+    url = f"{'http' if tls is None else 'https'}://{options.host}:{bound}"
+    _print(study.manifest, url, json)
+    return serve_http(app, desk, listening, tls)
+
+
+def _print(manifest: Manifest, url: str, json: bool) -> None:
+    """What an operator passes on to the clients."""
+    if json:
+        print_json(
+            {
+                "title": manifest.title,
+                "study": manifest.digest.hex(),
+                "server_key": manifest.server,
+                "url": url or None,
+                "clients": list(manifest.clients),
+                "certificate": list(manifest.resolved["guarantees_in_words"]),
+                "private": manifest.private,
+            }
+        )
+    else:
+        for line in manifest.words():
+            OUT.print(line, markup=False, soft_wrap=True)
+        OUT.print(f"server key {manifest.server}", markup=False, soft_wrap=True)
+        if url:
+            join = f"hedgerow client join {url} --data NAME --server-key {manifest.server}"
+            OUT.print(f"listening on {url}; clients join with", markup=False, soft_wrap=True)
+            OUT.print(f"  {join}", markup=False, soft_wrap=True)
+    sys.stdout.flush()

@@ -1,0 +1,294 @@
+"""The account of a data set: what all studies together may learn from it, and have learned.
+
+The account outlives every study. Joining a study charges the whole certificate of the study at
+once, before anything is computed. A study that does not fit is refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hedgerow.core.certificate import Guarantee
+from hedgerow.core.errors import InvalidValue
+from hedgerow.core.protocol import Algorithm
+from hedgerow.core.rounding import round_down, round_up
+from hedgerow.deployment import chain as chains
+from hedgerow.deployment.chain import Chain
+from hedgerow.deployment.database import Database, open_database
+from hedgerow.deployment.keys import load_or_make, public_hex
+from hedgerow.deployment.manifest import Manifest, canonical, decimal_of
+from hedgerow.privacy.budget import Budget, Currency, amount
+from hedgerow.privacy.odometer import BudgetSpent, Filter
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+FILE, KEY = "data.db", "key.pem"
+SCHEMA = (
+    chains.SCHEMA
+    + """
+CREATE TABLE IF NOT EXISTS account(
+    id INTEGER PRIMARY KEY CHECK(id = 0), name TEXT NOT NULL, budget TEXT NOT NULL,
+    filter BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS charge(
+    study BLOB PRIMARY KEY, ledger BLOB NOT NULL, title TEXT NOT NULL, words TEXT NOT NULL,
+    time TEXT NOT NULL);
+"""
+)
+
+
+@dataclass(frozen=True)
+class Charge:
+    """What one study has cost: its digest, title, the guarantee in words, and when it was joined.
+
+    The time is for readers; nothing depends on it.
+    """
+
+    study: bytes
+    title: str
+    words: str
+    time: str
+
+
+class Account:
+    """The budget of one data set, kept in a folder of its own together with the client's key.
+
+    A ledger of a study is opened for as long as the study runs. The account is opened only for a
+    moment, so several studies can use one data set.
+
+    Parameters
+    ----------
+    folder
+        The folder that `Account.make` has made.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> account = Account.make(tempfile.mkdtemp() + "/ward-3", name="Ward 3", epsilon="2.0")
+    >>> account.name, account.budget, account.spent_words()
+    ('Ward 3', {'epsilon': '2.0'}, 'epsilon = 0 of 2')
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        if not (self.folder / FILE).is_file():
+            raise InvalidValue(
+                f"{self.folder} holds no account of a data set. "
+                "Make one with `hedgerow client init`."
+            )
+        with self._open() as (_, name, budget, _):
+            self.name, self.budget = name, budget
+
+    @classmethod
+    def make(
+        cls,
+        folder: str | Path,
+        *,
+        name: str,
+        epsilon: str | float | None = None,
+        delta: str | float | None = None,
+        mu: str | float | None = None,
+        rho: str | float | None = None,
+        currency: Currency | None = None,
+    ) -> Account:
+        """Make the account of a data set, and a key if the folder has none; it must be new.
+
+        Budgets are decimals, such as "0.1", and are kept exactly. By default a budget of epsilon
+        is counted in the pure currency, which is best for a few studies; `currency` chooses
+        another one, in advance.
+        """
+        out = Path(folder)
+        if (out / FILE).exists():
+            raise InvalidValue(f"{out} already holds an account. A budget is set once.")
+        if not name.strip() or not name.isprintable():
+            raise InvalidValue(f"Expected name={name!r} to say what the data are, in one line.")
+        given = {"epsilon": epsilon, "delta": delta, "mu": mu, "rho": rho}
+        budget = {key: str(value) for key, value in given.items() if value is not None}
+        start = _filter(budget, currency)
+        load_or_make(out / KEY)
+        ledger = open_database(out / FILE, SCHEMA, wait_s=10.0)
+        try:
+            with ledger.transaction("account made"):
+                kept = {**budget, "currency": start.currency}
+                text = canonical(kept).decode()
+                ledger.execute(
+                    "INSERT INTO account VALUES(0, ?, ?, ?)", (name, text, start.to_bytes())
+                )
+                Chain(ledger).add("account", canonical({"name": name, **kept}))
+        finally:
+            ledger.close()
+        return cls(out)
+
+    @contextmanager
+    def _open(self) -> Iterator[tuple[Database, str, dict[str, str], Filter]]:
+        """The ledger, the name, the budget, and the filter as it stands."""
+        ledger = open_database(self.folder / FILE, SCHEMA, wait_s=10.0)
+        try:
+            row = ledger.one("SELECT name, budget, filter FROM account")
+            if row is None:
+                raise InvalidValue(f"The account in {self.folder} was never finished. Make it new.")
+            budget = {k: v for k, v in json.loads(row[1]).items() if k != "currency"}
+            yield ledger, row[0], budget, Filter.from_bytes(bytes(row[2]))
+        finally:
+            ledger.close()
+
+    @cached_property
+    def key(self) -> Ed25519PrivateKey:
+        """The private key with which this client signs."""
+        return load_or_make(self.folder / KEY)
+
+    @property
+    def public_key(self) -> str:
+        """The public key, for the roster of a study."""
+        return public_hex(self.key)
+
+    def quote(self, algorithm: Algorithm) -> Guarantee:
+        """Return the guarantee that joining would charge; raise `BudgetSpent` if it is too much."""
+        with self._open() as (_, _, budget, spent):
+            return _worst(spent, algorithm, budget)[0]
+
+    def charge(self, manifest: Manifest, algorithm: Algorithm, ledger: bytes) -> str:
+        """Charge a study, once, and return what it costs in words.
+
+        Parameters
+        ----------
+        manifest, algorithm
+            The study, and the algorithm that `rebuild` returned for it.
+        ledger
+            The identity of the study's ledger at this client. A study has one ledger: with a second
+            one everything would be released twice, so it is refused. The same ledger again, as
+            after a crash, costs nothing.
+        """
+        if not manifest.private:
+            return "nothing is charged: " + manifest.words()[-1]
+        with self._open() as (database, _, budget, spent):
+            known = database.one(
+                "SELECT ledger, words FROM charge WHERE study = ?", (manifest.digest,)
+            )
+            if known is not None:
+                if bytes(known[0]) != ledger:
+                    raise InvalidValue(
+                        f"The study {manifest.title!r} was joined before with another ledger. A "
+                        "second ledger would release everything twice. Use the first one, or join "
+                        "a new study."
+                    )
+                return known[1]
+            guarantee, after = _worst(spent, algorithm, budget)
+            words, now = guarantee.words(), datetime.now(UTC).isoformat(timespec="seconds")
+            with database.transaction("account charge"):
+                database.execute("UPDATE account SET filter = ?", (after.to_bytes(),))
+                row = (manifest.digest, ledger, manifest.title, words, now)
+                database.execute("INSERT INTO charge VALUES(?, ?, ?, ?, ?)", row)
+                body = {
+                    "study": manifest.digest.hex(),
+                    "title": manifest.title,
+                    "words": words,
+                    "time": now,
+                    "spent": str(after.odometer.units),
+                }
+                Chain(database).add("charge", canonical(body))
+            return words
+
+    def knows(self, manifest: Manifest) -> bool:
+        """Whether the study was charged before."""
+        return any(charge.study == manifest.digest for charge in self.charges())
+
+    def paid(self, manifest: Manifest, ledger: bytes) -> bool:
+        """Whether the study was charged for this ledger; a study that is not private is free."""
+        if not manifest.private:
+            return True
+        with self._open() as (database, _, _, _):
+            row = database.one("SELECT ledger FROM charge WHERE study = ?", (manifest.digest,))
+            return row is not None and bytes(row[0]) == ledger
+
+    def charges(self) -> list[Charge]:
+        """What was charged, in order."""
+        with self._open() as (ledger, _, _, _):
+            rows = ledger.execute("SELECT study, title, words, time FROM charge ORDER BY rowid")
+            return [Charge(bytes(study), *rest) for study, *rest in rows]
+
+    @property
+    def filter(self) -> Filter:
+        """The budget and what is spent of it."""
+        with self._open() as (_, _, _, spent):
+            return spent
+
+    def spent_words(self) -> str:
+        """How much of the budget is spent, in words."""
+        meter = self.filter
+        name = {"pure": "epsilon", "concentrated": "rho", "gaussian": "mu^2"}[meter.currency]
+        used, whole = (float(amount(u)) for u in (meter.odometer.units, meter.capacity))
+        text = f"{name} = {used:.6g} of {whole:.6g}"
+        if meter.reserve > 0:
+            text += f", delta = {meter.odometer.delta:.6g} of {meter.reserve:.6g}"
+        return text
+
+    def check(self) -> bytes:
+        """Check the log and the sum of all charges; return the head of the log."""
+        with self._open() as (ledger, _, _, spent):
+            chain = Chain(ledger)
+            head, found, charged = chain.check(), "0", []
+            for entry in chain.entries():
+                if entry.kind == "charge":
+                    body = json.loads(entry.body)
+                    found = body["spent"]
+                    charged.append(bytes.fromhex(body["study"]))
+            listed = [bytes(s) for (s,) in ledger.execute("SELECT study FROM charge")]
+            if found != str(spent.odometer.units) or sorted(charged) != sorted(listed):
+                raise InvalidValue(f"The account in {self.folder} does not agree with its log.")
+            return head
+
+    def export(self) -> list[str]:
+        """The log as lines of JSON."""
+        with self._open() as (ledger, _, _, _):
+            return list(Chain(ledger).export())
+
+
+def _filter(budget: dict[str, str], currency: Currency | None) -> Filter:
+    """A filter whose capacity is at least the decimal budget; `_within` keeps to the decimals."""
+    numbers = {key: decimal_of(value) for key, value in budget.items()}
+    kind = next((key for key in ("epsilon", "mu", "rho") if key in numbers), None)
+    natural = {"epsilon": "pure", "mu": "gaussian", "rho": "concentrated", None: None}[kind]
+    chosen = natural if currency is None else currency
+    near = round_up if chosen == natural else round_down
+    floats: dict[str, Any] = {key: near(value) for key, value in numbers.items()}
+    whole = Budget(**floats)
+    mixed = chosen != "pure" and whole.failure > 0
+    return Filter(whole, chosen, reserve=whole.failure / 2 if mixed else None)
+
+
+def _within(after: Filter, budget: dict[str, str]) -> bool:
+    """Whether the exact sums are within the decimals; the filter decides in other currencies."""
+    numbers = {key: decimal_of(value) for key, value in budget.items()}
+    limit = {
+        "pure": numbers.get("epsilon"),
+        "concentrated": numbers.get("rho"),
+        "gaussian": numbers["mu"] ** 2 if "mu" in numbers else None,
+    }[after.currency]
+    spent = amount(after.odometer.units)
+    delta = numbers.get("delta", Fraction(0))
+    return (limit is None or spent <= limit) and amount(after.odometer.failure) <= delta
+
+
+def _worst(spent: Filter, algorithm: Algorithm, budget: dict[str, str]) -> tuple[Guarantee, Filter]:
+    """The guarantee that costs most, and the filter after it; raise if one of them does not fit."""
+    ways = [(g, spent.spend(g.curve)) for g in algorithm.certificate.guarantees if g.protects]
+    if not ways:
+        raise InvalidValue(f"{algorithm.name} protects nobody, so nothing can be charged.")
+    most = max(ways, key=lambda way: (way[1].odometer.units, way[1].odometer.failure))
+    if not all(_within(after, budget) for _, after in ways):
+        words = ", ".join(f"{key} = {value}" for key, value in budget.items())
+        raise BudgetSpent(
+            f"The study costs {most[0].curve.words()}, and with what is already spent this is more "
+            f"than the budget of {words}, by less than rounding shows. Budgets in study files are "
+            "read as decimals and rounded down; give them there."
+        )
+    return most

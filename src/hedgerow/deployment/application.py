@@ -1,0 +1,217 @@
+"""How an application talks to its client: JSON lines on pipes, or a port on this machine.
+
+The requests are the same in both forms, and each gets one reply:
+
+    {"do": "predict"}                                  GET  /predict
+    {"do": "observe", "round": 0, "losses": [0.2, 1]}  POST /observe
+    {"do": "status"}                                   GET  /status
+
+`predict` gives the play of the current round. It waits while an exchange waits for other clients.
+`observe` may be sent again after a crash: the losses of a round are counted once. Errors show no
+loss.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, TextIO
+from urllib.parse import urlsplit
+
+from hedgerow.core.errors import HedgerowError, InvalidValue
+from hedgerow.core.validate import nearest
+from hedgerow.deployment.database import LedgerFailed
+from hedgerow.deployment.learner import ClientLearner
+from hedgerow.deployment.logs import log_error
+
+LARGEST = 2**24  # bytes of one request
+REQUESTS = ("predict", "observe", "status")
+HOSTS = ("127.0.0.1", "localhost", "[::1]")
+Answer = Callable[[Any], dict[str, Any]]
+
+
+class Application:
+    """Answers the requests of an application, one at a time.
+
+    Parameters
+    ----------
+    learner
+        The client of a study.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from hedgerow.deployment.simulated import small_study
+    >>> study = small_study(tempfile.mkdtemp(), clients=1, experts=3, horizon=4)
+    >>> application = Application(study.learner(0))
+    >>> application({"do": "predict"})
+    {'round': 0, 'play': 0, 'over': False}
+    >>> application({"do": "observe", "round": 0, "losses": [1.0, 0.0, 0.5]})
+    {'round': 1, 'over': False}
+    >>> study.close()
+    """
+
+    def __init__(self, learner: ClientLearner) -> None:
+        self.learner = learner
+        self._lock = threading.Lock()
+
+    def __call__(self, request: Any) -> dict[str, Any]:
+        """Do what is asked for; raises `HedgerowError` with a text that shows no loss."""
+        if not isinstance(request, Mapping):
+            raise InvalidValue('Expected an object such as {"do": "predict"}.')
+        what = request.get("do", "observe" if "round" in request else "predict")
+        if what == "status":
+            return {"client": self.learner.client.name, **self.learner.status.to_dict()}
+        if what not in REQUESTS:
+            word = str(what)[:40]
+            raise InvalidValue(f"Unknown request {word!r}; {nearest(word, REQUESTS)}")
+        with self._lock:
+            if what == "predict":
+                play = self.learner.predict(request.get("awake")).tolist()
+                return {"round": self.learner.round, "play": play, "over": self.learner.over}
+            return self._observe(request)
+
+    def _observe(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        number, absent = request.get("round"), request.get("absent") is True
+        if not isinstance(number, int) or isinstance(number, bool):
+            raise InvalidValue('"observe" needs "round", a whole number.')
+        if absent is ("losses" in request):
+            raise InvalidValue('"observe" needs either "losses" or "absent": true.')
+        self.learner.observe(number, None if absent else request["losses"])
+        if self.learner.over:
+            self.learner.finish()
+        return {"round": self.learner.round, "over": self.learner.over}
+
+
+def answer_lines(answer: Answer, requests: Iterable[str], replies: TextIO) -> None:
+    """Answer every line with one line, until there are no more.
+
+    A request that cannot be done is answered with an `error`, and the next one is read. If the
+    ledger cannot be written, this raises.
+    """
+    for line in requests:
+        if line.strip():
+            replies.write(json.dumps(replied(answer, line)[1]) + "\n")
+            replies.flush()
+
+
+def replied(answer: Answer, text: str | bytes) -> tuple[int, dict[str, Any]]:
+    """An HTTP status and the reply to a request in JSON."""
+    try:
+        return 200, answer(json.loads(text))
+    except LedgerFailed:
+        raise
+    except (ValueError, RecursionError) as error:
+        if isinstance(error, HedgerowError):
+            return 422, {"error": str(error)}
+        return 400, {"error": "Expected one JSON object in one line."}
+    except HedgerowError as error:
+        return 409, {"error": str(error)}
+
+
+class _Handler(BaseHTTPRequestHandler):
+    """One request of the application on this machine."""
+
+    protocol_version = "HTTP/1.1"
+    server_version, sys_version = "hedgerow", ""
+    timeout = 60
+
+    @property
+    def _port(self) -> Port:
+        assert isinstance(self.server, Port)
+        return self.server
+
+    def do_GET(self) -> None:
+        path = urlsplit(self.path).path
+        if path == "/healthz":
+            self._reply(200, {"ok": True})
+        elif path in ("/predict", "/status"):
+            self._answer(json.dumps({"do": path[1:]}))
+        elif (page := self._port.pages.get(path)) is not None:
+            if self._is_local():
+                media, body = page()
+                self._send(200, body, media)
+        else:
+            self._reply(404, {"error": "There are /predict, /observe, /status and /healthz."})
+
+    def do_POST(self) -> None:
+        length = self.headers.get("Content-Length", "")
+        if urlsplit(self.path).path not in ("/predict", "/observe"):
+            self.close_connection = True
+            self._reply(404, {"error": "There are /predict and /observe."})
+        elif not length.isdecimal() or int(length) > LARGEST:
+            self.close_connection = True
+            self._reply(413, {"error": f"A request has at most {LARGEST} bytes."})
+        else:
+            self._answer(self.rfile.read(int(length)))
+
+    def _is_local(self) -> bool:
+        """Whether the request comes from this machine, and not from a foreign page in a browser."""
+        host = self.headers.get("Host", "").rpartition(":")[0] or self.headers.get("Host", "")
+        origin = urlsplit(self.headers.get("Origin", "")).hostname
+        if host not in HOSTS or origin not in (None, "127.0.0.1", "localhost", "::1"):
+            self._reply(403, {"error": "This port is for applications on this machine."})
+            return False
+        return True
+
+    def _answer(self, text: str | bytes) -> None:
+        if not self._is_local():
+            return
+        try:
+            self._reply(*replied(self._port.answer, text))
+        except BaseException as error:
+            self._port.fail(error)
+            raise
+
+    def _reply(self, status: int, document: dict[str, Any]) -> None:
+        self._send(status, json.dumps(document).encode() + b"\n", "application/json")
+
+    def _send(self, status: int, body: bytes, media: str) -> None:
+        self.send_response_only(status)
+        self.send_header("Content-Type", media)
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("Cache-Control", "no-store")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Log nothing: a request holds losses."""
+
+
+class Port(ThreadingHTTPServer):
+    """A port on this machine for the application; `pages` adds pages such as the client's own.
+
+    Every user of the machine can reach it.
+    """
+
+    daemon_threads = True
+
+    def __init__(self, answer: Answer, port: int, host: str = "127.0.0.1") -> None:
+        try:
+            super().__init__((host, port), _Handler)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise InvalidValue(
+                f"Cannot listen on {host}:{port}: {reason}. Choose another --port."
+            ) from error
+        self.answer = answer
+        self.pages: dict[str, Callable[[], tuple[str, bytes]]] = {}
+        self.failure: BaseException | None = None
+
+    def fail(self, error: BaseException) -> None:
+        """End the server: the client cannot go on."""
+        log_error("the client cannot go on", error)
+        self.failure = error
+        threading.Thread(target=self.shutdown, daemon=True).start()
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing about a request that failed: it holds losses."""
+
+    def serve(self) -> None:
+        """Serve until `fail` or Ctrl-C; raises what made the client fail."""
+        with self:
+            self.serve_forever(poll_interval=0.2)
+        if self.failure is not None:
+            raise self.failure

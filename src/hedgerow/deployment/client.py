@@ -1,0 +1,627 @@
+"""The client of a study: a state machine over its ledger that knows no sockets and no clock.
+
+A release is one transaction: the noise is drawn, the message signed and stored, and the next state
+saved. It is sent after the commit, and until it is answered the same bytes are sent again. Before
+anything is released, both sides show how far they are: a ledger restored from a copy is refused.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+import numpy as np
+
+from hedgerow.core.certificate import Guarantee
+from hedgerow.core.errors import HedgerowError, InvalidValue
+from hedgerow.core.messages import decode, decode_state, encode, encode_state
+from hedgerow.core.protocol import Algorithm, Context
+from hedgerow.deployment import chain as chains
+from hedgerow.deployment import wire
+from hedgerow.deployment.account import Account
+from hedgerow.deployment.chain import Chain
+from hedgerow.deployment.closing import rule_of
+from hedgerow.deployment.database import open_database, point
+from hedgerow.deployment.keys import signed_by
+from hedgerow.deployment.manifest import Manifest, ManifestRefused, rebuild
+from hedgerow.deployment.noise import PartyNoise, Watched
+from hedgerow.deployment.wire import TRY_AGAIN, Code, Refused
+
+FILE = "study.db"
+SCHEMA = (
+    chains.SCHEMA
+    + """
+CREATE TABLE IF NOT EXISTS kv(name TEXT PRIMARY KEY, value BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS game(
+    id INTEGER PRIMARY KEY CHECK(id = 0), round INTEGER NOT NULL, remaining INTEGER,
+    exchange INTEGER NOT NULL, state BLOB NOT NULL, noise BLOB NOT NULL, play BLOB, awake BLOB,
+    last BLOB, behind INTEGER);
+CREATE TABLE IF NOT EXISTS inbox(round INTEGER PRIMARY KEY, hash BLOB NOT NULL, play BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS outbox(
+    exchange INTEGER PRIMARY KEY, message BLOB, hash BLOB NOT NULL, done INTEGER NOT NULL);
+CREATE TABLE IF NOT EXISTS answer(exchange INTEGER PRIMARY KEY, hash BLOB NOT NULL);
+"""
+)
+
+
+class Link(Protocol):
+    """The way to the server."""
+
+    def call(self, request: bytes) -> bytes | None:
+        """Send a request and return the reply; None: no reply, try again.
+
+        It may wait before it returns None, so that tries are not too frequent.
+        """
+        ...
+
+
+class NotJoined(InvalidValue):
+    """There is no joined study in this folder."""
+
+
+class Distrusted(HedgerowError):
+    """Server and client do not agree about what has happened; nothing more is released."""
+
+
+Agree = Callable[[Manifest, Algorithm, Guarantee | None], bool]
+"""Asked before a study is joined: the manifest, what was rebuilt, and what will be charged."""
+
+
+@dataclass(frozen=True)
+class _Game:
+    """Where the client stands; replaced as a whole."""
+
+    round: int
+    remaining: int | None
+    exchange: int
+    state: Any
+    play: np.ndarray | None = None  # of this round, if it is played
+    awake: np.ndarray | None = None  # the experts that were awake when it was played
+    last: np.ndarray | None = None  # the last play shown
+    behind: int | None = None  # the exchange of a late upload, until this client has caught up
+
+
+class StudyClient:
+    """One study at one client.
+
+    Parameters
+    ----------
+    folder
+        The folder with the ledger `study.db`, made by `StudyClient.join`.
+    account
+        The account of the data set.
+    link
+        The way to the server.
+    """
+
+    def __init__(self, folder: str | Path, account: Account, link: Link) -> None:
+        self.folder, self.account, self.link = Path(folder), account, link
+        if not (self.folder / FILE).is_file():
+            raise NotJoined(f"{self.folder} holds no study. Join one first.")
+        self._database = open_database(self.folder / FILE, SCHEMA)
+        try:
+            self._load()
+        except BaseException:
+            self._database.close()
+            raise
+
+    @classmethod
+    def join(
+        cls,
+        folder: str | Path,
+        account: Account,
+        link: Link,
+        *,
+        server_key: str,
+        agree: Agree | None = None,
+        tries: int | None = None,
+    ) -> Self:
+        """Join a study: check its manifest, charge the account, and make its ledger.
+
+        Nothing is charged if the manifest is not signed by `server_key`, if the algorithm that is
+        rebuilt here differs in any bit, if this client's key is not on the roster, if the budget
+        does not suffice, or if `agree` returns False. A join that was interrupted goes on where it
+        stopped, and costs nothing more.
+
+        Parameters
+        ----------
+        folder
+            The folder for the ledger. A study has one ledger.
+        account
+            The account of the data set.
+        link
+            The way to the server.
+        server_key
+            The server's public key, which you got from somebody you trust.
+        agree
+            Shows the manifest and the costs to the person in charge. None: yes.
+        tries
+            How often the server is called before giving up. None: until it replies.
+        """
+        manifest, signature = fetch_manifest(link, server_key, tries)
+        algorithm = rebuild(manifest)
+        if manifest.name_of(account.public_key) is None:
+            raise ManifestRefused(
+                f"The key of this account, {account.public_key}, is not on the roster of "
+                f"{manifest.title!r}."
+            )
+        out = Path(folder)
+        database = open_database(out / FILE, SCHEMA)
+        try:
+            kept = {name: bytes(v) for name, v in database.execute("SELECT name, value FROM kv")}
+            if kept.get("study", manifest.digest) != manifest.digest:
+                raise InvalidValue(f"{out} holds another study. Use another folder.")
+            if "manifest" not in kept:
+                if not account.knows(manifest):
+                    cost = account.quote(algorithm) if manifest.private else None
+                    if agree is not None and not agree(manifest, algorithm, cost):
+                        raise InvalidValue("The study was not joined. Nothing was charged.")
+                if "study" not in kept:
+                    kept["ledger"] = secrets.token_bytes(16)
+                    with database.transaction("client ledger"):
+                        for row in (("study", manifest.digest), ("ledger", kept["ledger"])):
+                            database.execute("INSERT INTO kv VALUES(?, ?)", row)
+                words = account.charge(manifest, algorithm, kept["ledger"])
+                with database.transaction("client join"):
+                    for row in (("manifest", manifest.to_bytes()), ("signature", signature)):
+                        database.execute("INSERT INTO kv VALUES(?, ?)", row)
+                    Chain(database).add("join", manifest.digest + words.encode())
+        finally:
+            database.close()
+        return cls(out, account, link)
+
+    def _load(self) -> None:
+        database = self._database
+        kept = {name: bytes(v) for name, v in database.execute("SELECT name, value FROM kv")}
+        if "manifest" not in kept:
+            raise NotJoined(f"The study in {self.folder} is not joined yet. Join it again.")
+        self.manifest = Manifest.read(kept["manifest"])
+        if not signed_by(self.manifest.server, kept["signature"], self.manifest.signed_text):
+            raise ManifestRefused("The manifest in the ledger is not signed by its server.")
+        self.algorithm = rebuild(self.manifest)
+        self.study = self.manifest.digest
+        self._rule = rule_of(self.manifest.closing)
+        name = self.manifest.name_of(self.account.public_key)
+        if name is None or not self.account.paid(self.manifest, kept["ledger"]):
+            raise InvalidValue(
+                f"The ledger in {self.folder} does not belong to the account "
+                f"{self.account.name!r}: its key or its charge is missing there."
+            )
+        self.name, self.index = name, self.manifest.index(name)
+        self.chain = Chain(database)
+        self._greeted = self._parted = False
+        self._newest = wire.NONE  # the last exchange that the server named
+        row = database.one(
+            "SELECT round, remaining, exchange, state, noise, play, awake, last, behind FROM game"
+        )
+        self._noise = PartyNoise(self.manifest.seed, b"" if row is None else bytes(row[4]))
+        self._mine = Watched(self._noise.client(self.index, len(self.manifest.roster)))
+        if row is None:
+            with database.transaction("client start"):
+                self._game = _Game(0, 0, wire.NONE, self.algorithm.client.start(self._mine))
+                self._save(self._game)
+        else:
+            state = decode_state(self.algorithm.client.state, bytes(row[3]))
+            play, awake, last = map(_read_array, row[5:8])
+            self._game = _Game(row[0], row[1], row[2], state, play, awake, last, row[8])
+
+    # -- exchanges ---------------------------------------------------------------------------------
+
+    @property
+    def greeted(self) -> bool:
+        """Whether the server has greeted us since this ledger was opened."""
+        return self._greeted
+
+    @property
+    def ready(self) -> bool:
+        """Whether the next round can be played: the server has greeted us, no exchange is due."""
+        game = self._game
+        due = game.remaining == 0 or game.behind is not None
+        return self._greeted and game.exchange >= 0 and not due
+
+    def advance(self) -> bool:
+        """Make at most one call to the server; return whether the next round can be played.
+
+        Call it until it returns True. Raises `Refused` if the server refuses for good, and
+        `Distrusted` if it shows something that cannot be: then nothing more is released.
+        """
+        if self.ready or self.over:
+            return True
+        if not self._greeted:
+            self._hello()
+        elif self._game.exchange < 0:
+            self._request(wire.Ask(self.index, 0), 0)
+        elif self._game.behind is not None:
+            self._catch_up(self._game.behind)
+        else:
+            self._exchange()
+        return self.ready
+
+    def _call(self, request: bytes) -> bytes | None:
+        """The reply, or None; the server may ask for a hello or a join first."""
+        reply = self.link.call(request)
+        point("client called")
+        if reply is None or reply[:1] != wire.REFUSAL:
+            return reply
+        refusal = wire.read_refusal(reply)
+        if refusal.code is Code.HELLO:
+            self._greeted = False
+            return None
+        if refusal.code in TRY_AGAIN:
+            return None
+        raise refusal
+
+    def _pack(self, message: wire.Message) -> bytes:
+        return wire.pack(message, self.study, self.account.key)
+
+    def _reply(self, data: bytes, kind: type[wire.Kind]) -> wire.Kind:
+        message = wire.unpack(data, self.study, kind)
+        if not wire.signed(data, self.study, self.manifest.server):
+            raise Distrusted("A reply is not signed by the server of this study.")
+        return message
+
+    def _hello(self) -> None:
+        """Show how far this client is, and check what the server has of it."""
+        nonce = self.nonce()
+        try:
+            reply = self._call(self.greeting(nonce))
+        except Refused as refusal:
+            if refusal.code is not Code.NOT_JOINED:
+                raise
+            self._call(self._pack(wire.Join(self.index)))
+            return
+        if reply is None:
+            return
+        welcome = self._reply(reply, wire.Welcome)
+        if (welcome.client, welcome.nonce) != (self.index, nonce):
+            raise Distrusted("The server's welcome answers another hello.")
+        if welcome.exchange < self._game.exchange:
+            raise Distrusted("The server's ledger is older than what this client has seen.")
+        own = self._database.one("SELECT hash FROM outbox WHERE exchange = ?", (welcome.uploaded,))
+        if (welcome.uploaded >= 0 and (own is None or bytes(own[0]) != welcome.hash)) or (
+            self.chain.head_at(welcome.count) != welcome.head
+        ):
+            raise Distrusted(
+                "This ledger is older than what the server has seen of it: a restored copy. "
+                "Nothing is released. Bring back the latest ledger, or join a new study."
+            )
+        self._greeted, self._newest = True, welcome.exchange
+
+    def nonce(self) -> bytes:
+        """What the reply to a hello must repeat: fresh, so that no old reply can be shown again."""
+        return secrets.token_bytes(16)
+
+    def greeting(self, nonce: bytes) -> bytes:
+        """The signed hello with which this client shows how far it is."""
+        exchange, seen = self._game.exchange, self._seen()
+        count, head = self.chain.count, self.chain.head
+        return self._pack(wire.Hello(self.index, exchange, seen, count, head, nonce))
+
+    def _seen(self) -> bytes:
+        """The hash of the last answer."""
+        row = self._database.one("SELECT hash FROM answer ORDER BY exchange DESC LIMIT 1")
+        return wire.NOTHING if row is None else bytes(row[0])
+
+    def _exchange(self) -> None:
+        """Send the release that is due; make it first if it does not exist yet."""
+        exchange = self._game.exchange + 1
+        row = self._database.one("SELECT message FROM outbox WHERE exchange = ?", (exchange,))
+        data = self._release(exchange) if row is None else bytes(row[0])
+        self._receive(exchange, self._call(data), wire.hash_of(data))
+
+    def _release(self, exchange: int) -> bytes:
+        """Draw the noise, sign the message, store both it and the next state; then return it."""
+        with self._database.transaction("client release"):
+            return self._made(exchange)
+
+    def _made(self, exchange: int) -> bytes:
+        upload, state = self.algorithm.client.upload(self._game.state, self._mine)
+        message = wire.Upload(
+            self.index,
+            exchange,
+            self._seen(),
+            self.chain.count,
+            self.chain.head,
+            secrets.token_bytes(16),
+            encode(upload),
+        )
+        data = self._pack(message)
+        self._database.execute(
+            "INSERT INTO outbox VALUES(?, ?, ?, 0)", (exchange, data, wire.hash_of(data))
+        )
+        where = exchange.to_bytes(8, "little") + self._game.round.to_bytes(8, "little")
+        self.chain.add("release", where + wire.hash_of(data))
+        self._set(state=state)
+        return data
+
+    def _request(self, message: wire.Message, exchange: int) -> None:
+        self._receive(exchange, self._call(self._pack(message)), None)
+
+    def _catch_up(self, late: int) -> None:
+        """After a late upload: take the answers that were missed, up to the one to go on with.
+
+        If late uploads are folded in, it is the answer that counts the upload; if they are
+        dropped, it is the server's newest.
+        """
+        game = self._game
+        if self._rule.name == "drop" and game.exchange >= self._newest:
+            with self._database.transaction("client return"):
+                self._set(behind=None)
+            return
+        row = self._database.one("SELECT hash FROM outbox WHERE exchange = ?", (late,))
+        ask = wire.Ask(self.index, game.exchange + 1)
+        own = None if row is None else bytes(row[0])
+        self._receive(ask.exchange, self._call(self._pack(ask)), own)
+
+    def _after(self, answer: wire.Answer, rounds: int | None, own: bytes | None) -> dict[str, Any]:
+        """Where the game stands after an answer; a client that is behind has skipped rounds.
+
+        `own` is the hash of the upload that the answer may count; None: there is none yet.
+        """
+        game, receipt = self._game, answer.receipt(self.index)
+        counted = own is None or receipt == own[: wire.RECEIPT]
+        if not counted and (receipt != bytes(wire.RECEIPT) or not self._rule.may_close):
+            raise Distrusted("The server's answer counts another upload than the one sent.")
+        if counted and game.behind is not None and self._rule.name == "drop":
+            raise Distrusted("The server's answer counts an upload that was too late.")
+        skipped = 0 if game.behind is None else game.remaining or 0
+        horizon, begun = self.algorithm.setting.horizon, game.round + skipped
+        last = rounds is None or (horizon is not None and begun + rounds >= horizon)
+        late = answer.exchange if game.behind is None else game.behind
+        return {
+            "round": begun,
+            "remaining": rounds,
+            "exchange": answer.exchange,
+            "behind": None if counted or last else late,  # no exchange comes before the last rounds
+        }
+
+    def _receive(self, exchange: int, reply: bytes | None, own: bytes | None) -> None:
+        """Take the answer of an exchange; `own` is the hash of the upload that it may count."""
+        if reply is None:
+            return
+        answer = self._reply(reply, wire.Answer)
+        if (answer.exchange, answer.clients) != (exchange, len(self.manifest.roster)):
+            raise Distrusted("The server's answer is for another exchange.")
+        broadcast = decode(self.algorithm.broadcast, answer.broadcast)
+        if broadcast.rounds is not None and broadcast.rounds < 0:
+            raise Distrusted("The server's answer names a negative number of rounds.")
+        after = self._after(answer, broadcast.rounds, own)
+        if after["behind"] == exchange and self._rule.name == "drop":
+            self._greeted = False  # ask how far the server is
+        with self._database.transaction("client answer"):
+            state = self.algorithm.client.receive(self._game.state, broadcast)
+            found = wire.hash_of(reply)
+            self._database.execute("INSERT INTO answer VALUES(?, ?)", (exchange, found))
+            self._database.execute(
+                "UPDATE outbox SET done = 1, message = NULL WHERE exchange = ?", (exchange,)
+            )
+            self.chain.add("answer", exchange.to_bytes(8, "little") + found)
+            self._set(state=state, **after)
+
+    # -- rounds ------------------------------------------------------------------------------------
+
+    @property
+    def round(self) -> int:
+        """The number of rounds that are finished; also the number of the next one."""
+        return self._game.round
+
+    @property
+    def over(self) -> bool:
+        """Whether the horizon is reached."""
+        horizon = self.algorithm.setting.horizon
+        return horizon is not None and self._game.round >= horizon
+
+    @property
+    def exchange(self) -> int:
+        """The last exchange whose answer has arrived; -1: not even the opening one."""
+        return self._game.exchange
+
+    @property
+    def remaining(self) -> int | None:
+        """The rounds until the next exchange; None: there is none."""
+        return self._game.remaining
+
+    @property
+    def last_play(self) -> np.ndarray | None:
+        """The last play that was shown."""
+        return self._game.last
+
+    @property
+    def played(self) -> bool:
+        """Whether this round is played, and its losses are still to come."""
+        return self._game.play is not None
+
+    @property
+    def awake(self) -> np.ndarray | None:
+        """The experts that were awake when this round was played; None: all."""
+        return self._game.awake
+
+    def play(self, awake: np.ndarray | None = None) -> np.ndarray:
+        """Play this round, once `ready`; the same again until the losses come.
+
+        A play that draws noise is stored before it is returned, and so is one with sleeping
+        experts.
+        """
+        game = self._game
+        if game.play is not None:
+            return game.play
+        if not self.ready or self.over:
+            raise InvalidValue("An exchange is due, or the game is over. Call advance() first.")
+        self._mine.used = False
+        context = Context(game.round, awake)
+        try:
+            played, state = self.algorithm.client.play(game.state, context, self._mine)
+            play = np.asarray(played)
+            if not self._mine.used and awake is None:
+                self._game = replace(game, state=state, play=play, awake=None, last=play)
+                return play
+            with self._database.transaction("client play"):
+                if self._mine.used:
+                    where = game.round.to_bytes(8, "little")
+                    self.chain.add("play", where + wire.hash_of(_array_bytes(play)))
+                self._set(state=state, play=play, awake=awake, last=play)
+        except BaseException:
+            self._database.close()  # noise may have been drawn: only the ledger knows what counts
+            raise
+        return play
+
+    def known(self, round_number: int) -> bytes | None:
+        """The hash of the losses of a past round; None: they have not come."""
+        row = self._database.one("SELECT hash FROM inbox WHERE round = ?", (round_number,))
+        return None if row is None else bytes(row[0])
+
+    def observe(self, reports: np.ndarray, found: bytes) -> None:
+        """Take the reports of this round, after `play`; `found` is the hash of what was given.
+
+        They survive the death of the process at once, and a loss of power with the next release.
+        """
+        game = self._game
+        if game.play is None:
+            raise InvalidValue("The round is not played yet. Call play() first.")
+        with self._database.transaction("client observation", durable=False):
+            state = self.algorithm.client.observe(game.state, reports, self._mine)
+            row = (game.round, found, _array_bytes(game.play))
+            self._database.execute("INSERT INTO inbox VALUES(?, ?, ?)", row)
+            self._set(
+                state=state,
+                round=game.round + 1,
+                remaining=None if game.remaining is None else game.remaining - 1,
+                play=None,
+                awake=None,
+            )
+
+    def finish(self) -> bool:
+        """Tell the server that the last round is played; return whether it knows.
+
+        Makes at most two calls. It can be repeated.
+        """
+        if self._parted:
+            return True
+        if not self._greeted:
+            self._hello()
+            return False
+        request = wire.Done(self.index, self._game.round, self.chain.count, self.chain.head)
+        reply = self._call(self._pack(request))
+        if reply is not None:
+            self._reply(reply, wire.Farewell)
+            self._parted = True
+        return self._parted
+
+    # -- the ledger --------------------------------------------------------------------------------
+
+    def _set(self, **changes: Any) -> None:
+        """Change the game, in memory and in the ledger, inside a transaction."""
+        game = _Game(**{**self._game.__dict__, **changes})
+        self._save(game)
+        self._game = game
+
+    def _save(self, game: _Game) -> None:
+        arrays = (
+            None if a is None else _array_bytes(a) for a in (game.play, game.awake, game.last)
+        )
+        self._database.execute(
+            "REPLACE INTO game VALUES(0, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+            (
+                game.round,
+                game.remaining,
+                game.exchange,
+                encode_state(game.state),
+                self._noise.saved(),
+                *arrays,
+                game.behind,
+            ),
+        )
+
+    @property
+    def state(self) -> Any:
+        """What the algorithm keeps at this client: raw values that must stay here."""
+        return self._game.state
+
+    def recent_rounds(self, count: int) -> list[tuple[int, np.ndarray, bytes]]:
+        """The last finished rounds, the latest first: number, play, hash of the losses."""
+        rows = self._database.execute(
+            "SELECT round, play, hash FROM inbox ORDER BY round DESC LIMIT ?", (count,)
+        ).fetchall()
+        return [(number, _array(bytes(play)), bytes(found)) for number, play, found in rows]
+
+    def recent_releases(self, count: int) -> list[tuple[int, bytes, bool]]:
+        """The last releases, the latest first: exchange, hash of the message, answered or not."""
+        rows = self._database.execute(
+            "SELECT exchange, hash, done FROM outbox ORDER BY exchange DESC LIMIT ?", (count,)
+        ).fetchall()
+        return [(exchange, bytes(found), bool(done)) for exchange, found, done in rows]
+
+    def plays(self) -> list[np.ndarray]:
+        """The play of every finished round, from the ledger."""
+        rows = self._database.execute("SELECT play FROM inbox ORDER BY round")
+        return [_array(bytes(play)) for (play,) in rows]
+
+    def releases(self) -> dict[int, tuple[bytes, bool]]:
+        """The hash of every release by its exchange, and whether it was answered."""
+        rows = self._database.execute("SELECT exchange, hash, done FROM outbox")
+        return {exchange: (bytes(found), bool(done)) for exchange, found, done in rows}
+
+    def answers(self) -> dict[int, bytes]:
+        """The hash of every answer by its exchange."""
+        rows = self._database.execute("SELECT exchange, hash FROM answer")
+        return {exchange: bytes(found) for exchange, found in rows}
+
+    def check(self) -> bytes:
+        """Check the log against the tables of the ledger; return its head."""
+        head = self.chain.check()
+        logged: dict[int, bytes] = {}
+        for entry in self.chain.entries():
+            if entry.kind == "release":
+                exchange = int.from_bytes(entry.body[:8], "little")
+                if exchange in logged:
+                    raise InvalidValue(f"The log has two releases for exchange {exchange}.")
+                logged[exchange] = entry.body[16:]
+        stored = {
+            k: bytes(h) for k, h in self._database.execute("SELECT exchange, hash FROM outbox")
+        }
+        if stored != logged:
+            raise InvalidValue(f"The releases in {self.folder} do not agree with the log.")
+        return head
+
+    def close(self) -> None:
+        """Close the ledger; the study goes on when it is opened again."""
+        self._database.close()
+
+
+def fetch_manifest(link: Link, server_key: str, tries: int | None = None) -> tuple[Manifest, bytes]:
+    """Return the server's manifest and signature; refuse one that `server_key` did not sign."""
+    reply, made = None, 0
+    while reply is None:
+        if tries is not None and made >= tries:
+            raise HedgerowError("The server does not reply. Check the address.")
+        reply = link.call(wire.MANIFEST)
+        made += 1
+    signature, data = wire.read_manifest(reply)
+    manifest = Manifest.read(data)
+    if manifest.server != server_key.lower():
+        raise ManifestRefused(
+            f"The manifest is from the server {manifest.server}, not from {server_key.lower()}."
+        )
+    if not signed_by(manifest.server, signature, manifest.signed_text):
+        raise ManifestRefused("The manifest is not signed by the server that it names.")
+    return manifest, signature
+
+
+def _array_bytes(array: np.ndarray) -> bytes:
+    """An array of at most one axis as bytes: its kind, then its numbers."""
+    little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+    axes = b"1" if array.ndim else b"0"
+    return little.dtype.str.encode().ljust(4) + axes + little.tobytes()
+
+
+def _array(data: bytes) -> np.ndarray:
+    found = np.frombuffer(data[5:], np.dtype(data[:4].decode().strip()))
+    native = found.astype(found.dtype.newbyteorder("="))
+    return native if data[4:5] == b"1" else native.reshape(())
+
+
+def _read_array(data: bytes | None) -> np.ndarray | None:
+    return None if data is None else _array(bytes(data))

@@ -1,0 +1,258 @@
+"""The configuration of a study server: a TOML file, and variables of the environment over it.
+
+title = "Forecasts at three hospitals"
+closing = "wait"
+
+[algorithm]
+name = "sparse_vector"
+epsilon = 1.0
+
+[setting]
+experts = 20
+horizon = 365
+
+[clients]            # what `hedgerow client init` prints at each client
+north = "6f5a..."
+south = "03c1..."
+
+[server]             # optional; HEDGEROW_SERVER_PORT=8443 and so on change it
+host = "0.0.0.0"
+port = 8443
+certificate = "server.pem"
+certificate_key = "server.key"
+"""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from hedgerow.algorithms.registry import ALGORITHMS
+from hedgerow.core.errors import InvalidValue
+from hedgerow.core.validate import at_least, expect, nearest, positive
+from hedgerow.deployment.manifest import Manifest
+from hedgerow.studies.config import typed
+
+KEYS = ("title", "closing", "features", "algorithm", "setting", "clients", "server")
+SERVER, CLIENT = "HEDGEROW_SERVER_", "HEDGEROW_CLIENT_"
+SECONDS = ("wait", "slow", "close_after")
+FILES = ("folder", "certificate", "certificate_key", "client_ca")
+
+
+@dataclass(frozen=True)
+class ServerOptions:
+    """How a study is served. Nothing here changes what is computed or guaranteed.
+
+    Parameters
+    ----------
+    host, port
+        Where to listen. Port 0: any free one.
+    folder
+        Where the server's key and database are kept.
+    certificate, certificate_key
+        The certificate of the server and its key, in PEM files. Without them: plain HTTP.
+    client_ca
+        The authority of client certificates; with it every client needs one.
+    wait
+        Seconds until a waiting client is asked to call again.
+    slow
+        Seconds that a client may take to send headers, and a message.
+    lane
+        Requests of one client at one address that may be queued.
+    queue
+        Requests of all clients that may be queued.
+    connections
+        Open connections of one address. 0: enough for all clients behind one address.
+    close_after
+        Seconds until an exchange is closed without the clients that are late, where the closing
+        rule of the study allows it. 0: never.
+    log
+        How much is logged: "debug", "info", "warning" or "error".
+
+    Examples
+    --------
+    >>> ServerOptions(port=8443).host
+    '127.0.0.1'
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8420
+    folder: str = "server"
+    certificate: str | None = None
+    certificate_key: str | None = None
+    client_ca: str | None = None
+    wait: float = 20.0
+    slow: float = 10.0
+    lane: int = 8
+    queue: int = 4096
+    connections: int = 0
+    close_after: float = 0.0
+    log: str = "info"
+
+    def __post_init__(self) -> None:
+        expect(0 <= self.port < 2**16, "port", self.port, "in [0, 65535]")
+        for name in ("lane", "queue"):
+            at_least(name, getattr(self, name), 1)
+        at_least("connections", self.connections, 0)
+        for name in ("wait", "slow"):
+            positive(name, getattr(self, name))
+        expect(self.close_after >= 0, "close_after", self.close_after, ">= 0")
+        levels = ("debug", "info", "warning", "error")
+        expect(self.log in levels, "log", self.log, f"in {levels}")
+        if (self.certificate is None) != (self.certificate_key is None):
+            raise InvalidValue("Give both certificate and certificate_key, or neither.")
+        if self.client_ca is not None and self.certificate is None:
+            raise InvalidValue("client_ca needs certificate and certificate_key.")
+
+
+@dataclass(frozen=True)
+class SettingTable:
+    """The size of the game; its clients are those of the roster."""
+
+    experts: int
+    horizon: int
+    family: str | None = None
+
+
+@dataclass(frozen=True)
+class ServeConfig:
+    """What `hedgerow serve FILE.toml` serves.
+
+    Parameters
+    ----------
+    title
+        What the study is called.
+    algorithm, choices
+        The name of the algorithm and its choices.
+    setting
+        Experts and rounds of the game, and its family unless losses are in [0, 1].
+    clients
+        The public key of each client by name, in hexadecimal digits.
+    closing
+        What happens if a client is silent.
+    features
+        What goes beyond the plain game, such as "absent clients".
+    options
+        How the study is served.
+    """
+
+    title: str
+    algorithm: str
+    choices: Mapping[str, Any]
+    setting: SettingTable
+    clients: Mapping[str, str]
+    closing: str = "wait"
+    features: tuple[str, ...] = ()
+    options: ServerOptions = ServerOptions()
+
+    def manifest(self, server: str, seed: int | None = None) -> Manifest:
+        """The manifest of the study, for the server with this public key."""
+        return Manifest.make(
+            title=self.title,
+            algorithm=self.algorithm,
+            choices=self.choices,
+            experts=self.setting.experts,
+            horizon=self.setting.horizon,
+            family=self.setting.family,
+            features=self.features,
+            closing=self.closing,
+            server=server,
+            roster=self.clients,
+            seed=seed,
+        )
+
+
+def load(path: Path, environ: Mapping[str, str] = os.environ) -> ServeConfig:
+    """Read a TOML file and the variables HEDGEROW_SERVER_*. Paths are relative to the file."""
+    if not path.is_file():
+        raise InvalidValue(f"There is no TOML file at {path}. Check the path.")
+    try:
+        table = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidValue(f"Cannot read {path}: {error}") from error
+    return from_table(table, path.stem, path.parent, environ)
+
+
+def from_table(
+    table: Mapping[str, Any],
+    title: str = "Untitled",
+    folder: Path = Path(),
+    environ: Mapping[str, str] = os.environ,
+) -> ServeConfig:
+    """A configuration from plain values.
+
+    >>> rows = {"algorithm": {"name": "sparse_vector"}, "setting": {"experts": 3, "horizon": 9}}
+    >>> from_table({**rows, "clients": {"north": 64 * "a"}}, environ={}).setting.horizon
+    9
+    """
+    for key in ("environment", "algorithms"):
+        if key in table:
+            raise InvalidValue(
+                f"A study with the key {key} is one to simulate. Try `hedgerow launch` with it."
+            )
+    for key in table:
+        if key not in KEYS:
+            raise InvalidValue(f"Unknown key {key}; {nearest(key, KEYS)}")
+    choices = dict(_table(table, "algorithm"))
+    name = choices.pop("name", None)
+    if not isinstance(name, str):
+        raise InvalidValue(f"Expected [algorithm] to have a name; valid: {', '.join(ALGORITHMS)}.")
+    text = {"title": table.get("title", title), "closing": table.get("closing", "wait")}
+    for key, value in text.items():
+        expect(isinstance(value, str), key, value, "to be text")
+    features = table.get("features", [])
+    several = isinstance(features, list) and all(isinstance(one, str) for one in features)
+    expect(several, "features", features, "to be a list of texts")
+    return ServeConfig(
+        text["title"],
+        name,
+        choices,
+        typed(SettingTable, _table(table, "setting"), "setting"),
+        dict(_table(table, "clients")),
+        text["closing"],
+        tuple(features),
+        server_options(table.get("server", {}), folder, environ),
+    )
+
+
+def server_options(
+    table: Mapping[str, Any], folder: Path = Path(), environ: Mapping[str, str] = os.environ
+) -> ServerOptions:
+    """Options from a table, with variables HEDGEROW_SERVER_* over it.
+
+    >>> server_options({"port": 1}, environ={"HEDGEROW_SERVER_PORT": "8443"}).port
+    8443
+    """
+    if not isinstance(table, Mapping):
+        raise InvalidValue(f"Expected [server] to be a table, got {table!r}.")
+    beside = {key: str(folder / table[key]) for key in FILES if isinstance(table.get(key), str)}
+    kinds = get_type_hints(ServerOptions)
+    known = {f"{SERVER}{field.name.upper()}": field.name for field in fields(ServerOptions)}
+    given = {}
+    for variable, text in environ.items():
+        if not variable.startswith(SERVER):
+            continue
+        if variable not in known:
+            raise InvalidValue(f"Unknown variable {variable}; {nearest(variable, known)}")
+        given[known[variable]] = _read(variable, text, kinds[known[variable]])
+    whole = {key: float(table[key]) for key in SECONDS if type(table.get(key)) is int}
+    return typed(ServerOptions, {**table, **whole, **beside, **given}, "server")
+
+
+def _read(variable: str, text: str, kind: Any) -> Any:
+    """The value of a variable of the environment."""
+    try:
+        return kind(text) if kind in (int, float) else text
+    except ValueError:
+        raise InvalidValue(f"Expected {variable}={text!r} to be a number.") from None
+
+
+def _table(table: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = table.get(name)
+    if not isinstance(found, Mapping) or not found:
+        raise InvalidValue(f"Expected a table [{name}]; `hedgerow serve --help` shows an example.")
+    return found

@@ -1,0 +1,379 @@
+"""The desk of a study server: requests queue in lanes, one writer takes them in batches.
+
+A lane is one client at one address, so a client that floods fills its own lane and is refused
+there. Each batch takes one request from each lane. It is worked on in a thread that owns the
+database: the event loop goes on answering while a commit waits for the disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from hedgerow.core.validate import at_least, positive
+from hedgerow.deployment.closing import rule_of
+from hedgerow.deployment.logs import log, log_error
+from hedgerow.deployment.server import StudyServer, Wait
+from hedgerow.deployment.wire import (
+    MANIFEST,
+    REFUSAL,
+    REQUESTS,
+    TAG,
+    Code,
+    pack_refusal,
+    read_refusal,
+)
+
+LARGEST_BATCH = 512
+GATHER = 0.002  # seconds in which uploads are gathered for one commit
+FRESH = 0.2  # seconds for which what is public is not looked up again
+ANYBODY = -1  # the lane of requests that name no client
+STATUS = {
+    Code.FORM: 400,
+    Code.STUDY: 404,
+    Code.SIGNATURE: 403,
+    Code.NOT_JOINED: 403,
+    Code.HELLO: 409,
+    Code.OLD_CLIENT: 409,
+    Code.OLD_SERVER: 409,
+    Code.FORK: 409,
+    Code.EXCHANGE: 409,
+    Code.VALUE: 422,
+    Code.SIZE: 413,
+    Code.BUSY: 429,
+    Code.STOPPED: 503,
+}
+"""The HTTP status of a refusal."""
+_KINDS = frozenset(kind.kind for kind in REQUESTS)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What is accepted before anybody looks at a message.
+
+    Parameters
+    ----------
+    body
+        Largest message, in bytes.
+    wait
+        Seconds until a request that must wait for an exchange is answered with 204.
+    slow
+        Seconds that a client may take for its headers, and again for its body.
+    lane
+        Requests of one client at one address that may be queued.
+    queue
+        Requests of all clients that may be queued.
+    connections
+        Open connections of one address.
+    close_after
+        Seconds after the first upload of an exchange until it is closed without the uploads that
+        are missing, where the closing rule of the study allows it. 0: never.
+
+    Examples
+    --------
+    >>> Limits(body=1000).lane
+    8
+    """
+
+    body: int
+    wait: float = 20.0
+    slow: float = 10.0
+    lane: int = 8
+    queue: int = 4096
+    connections: int = 256
+    close_after: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("body", "lane", "queue", "connections"):
+            at_least(name, getattr(self, name), 1)
+        for name in ("wait", "slow"):
+            positive(name, getattr(self, name))
+
+
+class Reply(NamedTuple):
+    """What a request is answered with: an HTTP status, and a message unless it is 204."""
+
+    status: int
+    data: bytes = b""
+
+
+def refused(code: Code, text: str) -> Reply:
+    """A refusal with its status."""
+    return Reply(STATUS[code], pack_refusal(code, text))
+
+
+AGAIN = Reply(204)
+TOO_MANY = refused(Code.BUSY, "This client has too many requests under way.")
+STOPPING = refused(Code.STOPPED, "The server is stopping or busy.")
+
+
+class _Request(NamedTuple):
+    data: bytes
+    client: int
+    reply: asyncio.Future[Reply]
+
+
+@dataclass
+class Counts:
+    """What the desk has done, for `/metrics`."""
+
+    replies: Counter[int] = field(default_factory=Counter)
+    refusals: Counter[str] = field(default_factory=Counter)
+    batches: int = 0
+    requests: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+    seconds: float = 0.0
+
+
+class Desk:
+    """Queues requests, lets the study take them in batches, and wakes those that wait.
+
+    Parameters
+    ----------
+    open_study
+        Opens the study. It is called in the thread that then owns the database.
+    limits
+        What is accepted.
+
+    Examples
+    --------
+    >>> from hedgerow.deployment.server import StudyServer
+    >>> desk = Desk(lambda: StudyServer("study"), Limits(body=4096))
+    >>> desk.ready
+    False
+    """
+
+    def __init__(self, open_study: Callable[[], StudyServer], limits: Limits) -> None:
+        self.limits, self.counts = limits, Counts()
+        self.fatal: BaseException | None = None
+        self.on_fatal: Callable[[], None] = lambda: None
+        self._open_study = open_study
+        self._study: StudyServer | None = None
+        self._clients = 0
+        self._lanes: OrderedDict[tuple[str, int], deque[_Request]] = OrderedDict()
+        self._queued: Counter[str] = Counter()  # by address
+        self._filled = asyncio.Event()
+        self._waiting: dict[int, dict[int, asyncio.Future[Reply]]] = {}
+        self._changed = asyncio.Event()
+        self._snapshot: tuple[float, dict[str, Any]] = (-1.0, {})
+        self._stopping = False
+        self._thread = ThreadPoolExecutor(1, "hedgerow-writer")
+        self._task: asyncio.Task[None] | None = None
+        self._timer: asyncio.Task[None] | None = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether requests are taken."""
+        return self._study is not None and self.fatal is None and not self._stopping
+
+    @property
+    def queued(self) -> int:
+        """How many requests wait to be taken."""
+        return self._queued.total()
+
+    @property
+    def waiting(self) -> int:
+        """How many requests wait for an exchange."""
+        return sum(len(clients) for clients in self._waiting.values())
+
+    async def start(self) -> None:
+        """Open the study and begin to take requests."""
+        self._study = study = await self._in_thread(self._open_study)
+        self._clients = len(study.manifest.roster)
+        self._task = asyncio.create_task(self._work())
+        if self.limits.close_after and rule_of(study.manifest.closing).may_close:
+            self._timer = asyncio.create_task(self._close_late())
+
+    async def ask(self, address: str, data: bytes) -> Reply:
+        """Queue a request and wait for its reply, at most `limits.wait` seconds."""
+        if not self.ready:
+            return STOPPING
+        client = self._claimed(data)
+        lane = self._lanes.get((address, client))
+        if lane is not None and len(lane) >= self.limits.lane:
+            return TOO_MANY
+        if 2 * self._queued[address] >= self.limits.queue:  # the other half is for the others
+            return TOO_MANY
+        if self._queued.total() >= self.limits.queue:
+            return STOPPING
+        if lane is None:
+            lane = self._lanes[address, client] = deque()
+        loop = asyncio.get_running_loop()
+        reply: asyncio.Future[Reply] = loop.create_future()
+        lane.append(_Request(data, client, reply))
+        self._queued[address] += 1
+        self._filled.set()
+        timer = loop.call_later(self.limits.wait, _settle, reply, AGAIN)
+        try:
+            return await reply
+        finally:
+            timer.cancel()
+
+    async def manifest(self) -> Reply:
+        """The signed manifest."""
+        return await self.ask("", MANIFEST)
+
+    async def public(self) -> dict[str, Any]:
+        """What everybody may know about the study."""
+        assert self._study is not None, "the desk is not started"
+        taken, found = self._snapshot
+        if time.monotonic() - taken > FRESH:
+            found = await self._in_thread(self._study.public)
+            self._snapshot = time.monotonic(), found
+        return found
+
+    async def changed(self) -> None:
+        """Wait until something public may have changed."""
+        await self._changed.wait()
+
+    def stop(self) -> None:
+        """Take nothing more and send home those that wait."""
+        self._stopping = True
+        self._filled.set()
+        for clients in self._waiting.values():
+            for reply in clients.values():
+                _settle(reply, AGAIN)
+        self._waiting.clear()
+        self._change()
+
+    async def close(self) -> None:
+        """Finish what is queued, then close the study."""
+        self.stop()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._task is not None:
+            await self._task
+        study, self._study = self._study, None
+        if study is not None:
+            await self._in_thread(study.close)
+        self._thread.shutdown()
+
+    async def _in_thread(self, work: Callable[..., Any], *arguments: Any) -> Any:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, work, *arguments)
+
+    def _change(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    def _batch(self) -> list[_Request]:
+        """One request from each lane; the lanes that were not served come first next time."""
+        found: list[_Request] = []
+        for name in list(self._lanes)[:LARGEST_BATCH]:
+            lane, address = self._lanes[name], name[0]
+            found.append(lane.popleft())
+            self._queued[address] -= 1
+            if not self._queued[address]:
+                del self._queued[address]
+            if lane:
+                self._lanes.move_to_end(name)
+            else:
+                del self._lanes[name]
+        return found
+
+    def _claimed(self, data: bytes) -> int:
+        """The client that a request names, so far without proof."""
+        at, count = 1 + TAG, self._clients
+        client = int.from_bytes(data[at : at + 4], "little")
+        return client if data[:1] in _KINDS and len(data) >= at + 4 and client < count else ANYBODY
+
+    async def _work(self) -> None:
+        while True:
+            await self._filled.wait()
+            if 0 < self.queued < self._clients:  # others are probably on their way
+                await asyncio.sleep(GATHER)
+            batch = self._batch()
+            if not batch:
+                if self._stopping:
+                    return
+                self._filled.clear()
+                continue
+            try:
+                await self._serve(batch)
+            except BaseException as error:
+                self._fail(error, batch)
+                return
+
+    async def _close_late(self) -> None:
+        """Close every exchange that has been open for too long."""
+        seen, since = -1, time.monotonic()
+        while self.ready:
+            await asyncio.sleep(min(1.0, self.limits.close_after / 4))
+            assert self._study is not None
+            public = await self._in_thread(self._study.public)
+            late = [client["name"] for client in public["clients"] if client["late"]]
+            if not late or public["exchange"] != seen:
+                seen, since = public["exchange"] if late else -1, time.monotonic()
+            elif time.monotonic() - since >= self.limits.close_after:
+                try:
+                    closed = await self._in_thread(self._study.close_exchange)
+                    await self._serve([])
+                except BaseException as error:
+                    self._fail(error, [])
+                    return
+                if closed:
+                    log("closed without late clients", exchange=seen + 1, late=len(late))
+
+    async def _serve(self, batch: list[_Request]) -> None:
+        """Let the study take a batch; settle what is answered and keep what must wait."""
+        requests, exchanges = [request.data for request in batch], tuple(self._waiting)
+        replies, answers = await self._in_thread(self._take, requests, exchanges)
+        for request, reply in zip(batch, replies, strict=True):
+            if isinstance(reply, Wait):
+                self._keep(reply.exchange, request)
+            else:
+                _settle(request.reply, self._reply(reply))
+        for exchange, answer in answers.items():
+            for reply in self._waiting.pop(exchange, {}).values():
+                _settle(reply, Reply(200, answer))
+        self._change()
+
+    def _take(
+        self, requests: list[bytes], exchanges: tuple[int, ...]
+    ) -> tuple[list[bytes | Wait], dict[int, bytes]]:
+        """In the writer's thread: take a batch, and find the answers that somebody waits for."""
+        study, began = self._study, time.thread_time()
+        assert study is not None
+        replies = study.take(requests)
+        asked = {*exchanges, *(reply.exchange for reply in replies if isinstance(reply, Wait))}
+        found = {exchange: study.answer(exchange) for exchange in asked}
+        self.counts.batches += 1
+        self.counts.requests += len(requests)
+        self.counts.seconds += time.thread_time() - began
+        return replies, {e: answer for e, answer in found.items() if answer is not None}
+
+    def _keep(self, exchange: int, request: _Request) -> None:
+        """Let a request wait. A client waits once: an older request of it is sent home."""
+        clients = self._waiting.setdefault(exchange, {})
+        if (older := clients.get(request.client)) is not None:
+            _settle(older, AGAIN)
+        clients[request.client] = request.reply
+
+    def _reply(self, data: bytes) -> Reply:
+        if data[:1] != REFUSAL:
+            return Reply(200, data)
+        code = read_refusal(data).code
+        self.counts.refusals[code.name.lower()] += 1
+        return Reply(STATUS[code], data)
+
+    def _fail(self, error: BaseException, batch: list[_Request]) -> None:
+        """A batch could not be taken: nothing is known to be written, so take nothing more."""
+        self.fatal = error
+        log_error("the study cannot go on; start the server again", error)
+        rest = [request for lane in self._lanes.values() for request in lane]
+        self._lanes.clear()
+        self._queued.clear()
+        for request in [*batch, *rest]:
+            _settle(request.reply, STOPPING)
+        self.stop()
+        self.on_fatal()
+
+
+def _settle(reply: asyncio.Future[Reply], value: Reply) -> None:
+    if not reply.done():
+        reply.set_result(value)

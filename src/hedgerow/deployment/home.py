@@ -1,0 +1,124 @@
+"""Where a client keeps what it must not lose: accounts and keys of data sets, ledgers of studies.
+
+HOME/NAME/                     the account and the key of one data set
+HOME/NAME/studies/DIGEST/      the ledger of one study on it, and how to reach its server
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import platformdirs
+
+from hedgerow.core.errors import InvalidValue
+from hedgerow.core.validate import expect
+from hedgerow.deployment.account import FILE, Account
+from hedgerow.deployment.http_client import Route
+
+VARIABLE = "HEDGEROW_CLIENT_HOME"
+ROUTE = "route.json"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+
+
+@dataclass(frozen=True)
+class Joined:
+    """A study that was joined: its folder, its data set, and the beginning of its digest."""
+
+    folder: Path
+    data: str
+    study: str
+
+    def route(self) -> Route:
+        """How to reach the server."""
+        try:
+            table = json.loads((self.folder / ROUTE).read_text(encoding="utf-8"))
+            paths = {k: Path(v) for k, v in table.items() if k in PATHS and v is not None}
+            return Route(**{**table, **paths})
+        except (OSError, ValueError, TypeError) as error:
+            raise InvalidValue(
+                f"{self.folder / ROUTE} cannot be read. Join the study again: it costs nothing."
+            ) from error
+
+
+PATHS = ("ca", "certificate", "key")
+
+
+class Home:
+    """The folder of a client.
+
+    Parameters
+    ----------
+    folder
+        None: the folder in the variable HEDGEROW_CLIENT_HOME, or your user data folder.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> home = Home(Path(tempfile.mkdtemp()))
+    >>> home.accounts(), list(home.joined())
+    ([], [])
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        given = os.environ.get(VARIABLE)
+        usual = Path(given) if given else platformdirs.user_data_path("hedgerow") / "client"
+        self.folder = usual if folder is None else folder
+
+    def place(self, data: str) -> Path:
+        """The folder of a data set."""
+        rule = "to be a name of letters, digits, '.', '_' and '-'"
+        expect(bool(_NAME.fullmatch(data)), "data", data, rule)
+        return self.folder / data
+
+    def account(self, data: str) -> Account:
+        """The account of a data set."""
+        if not (self.place(data) / FILE).is_file():
+            known = ", ".join(self.accounts()) or "none yet"
+            raise InvalidValue(
+                f"There is no account of {data!r} in {self.folder}; known: {known}. "
+                f"Make one with `hedgerow client init --data {data} --budget EPSILON`."
+            )
+        return Account(self.place(data))
+
+    def accounts(self) -> list[str]:
+        """The data sets that have an account."""
+        return sorted(file.parent.name for file in self.folder.glob(f"*/{FILE}"))
+
+    def study(self, data: str, digest: bytes) -> Path:
+        """The folder of a study on a data set."""
+        return self.place(data) / "studies" / digest.hex()[:16]
+
+    def keep_route(self, folder: Path, route: Route) -> None:
+        """Remember how to reach the server of a study."""
+        table = {
+            k: str(v.resolve()) if isinstance(v, Path) else v for k, v in asdict(route).items()
+        }
+        part = folder / f".{ROUTE}"
+        part.write_text(json.dumps(table, indent=2), encoding="utf-8")
+        part.chmod(0o600)  # a proxy may need a password
+        part.replace(folder / ROUTE)
+
+    def joined(self, data: str | None = None, study: str = "") -> Iterator[Joined]:
+        """The studies that were joined, of one data set or of all."""
+        for file in sorted(self.folder.glob(f"*/studies/*/{ROUTE}")):
+            found = Joined(file.parent, file.parent.parent.parent.name, file.parent.name)
+            if data in (None, found.data) and found.study.startswith(study.lower()[:16]):
+                yield found
+
+    def one(self, data: str | None = None, study: str = "") -> Joined:
+        """The only study that was joined; raises if there are none or several."""
+        found = list(self.joined(data, study))
+        if not found:
+            raise InvalidValue(
+                f"No such study was joined in {self.folder}. "
+                "Join one with `hedgerow client join URL --data NAME --server-key HEX`."
+            )
+        if len(found) > 1:
+            listed = ", ".join(f"{one.study} (data {one.data})" for one in found)
+            raise InvalidValue(f"Several studies were joined: {listed}. Choose with --study.")
+        return found[0]

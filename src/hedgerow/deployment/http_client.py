@@ -1,0 +1,273 @@
+"""The client's link to a study server: one long poll at a time over HTTP or HTTPS.
+
+Clients call out and nobody calls in. The standard library's `http.client` suffices: a connection
+is kept open, a proxy is passed with CONNECT, and TLS is checked against the authorities of the
+machine or against a given file.
+"""
+
+from __future__ import annotations
+
+import base64
+import http.client
+import secrets
+import ssl
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import SplitResult, unquote, urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from hedgerow.core.errors import HedgerowError, InvalidValue
+from hedgerow.core.text import one_line
+from hedgerow.core.validate import positive
+
+MESSAGES = "/v1/messages"
+MANIFEST = "/v1/manifest"
+MEDIA = "application/x-hedgerow"
+LARGEST_ANSWER = 2**26
+FIRST_PAUSE, LONGEST_PAUSE = 0.05, 10.0
+AGAIN = (408, 425, 429, 500, 502, 503, 504)  # what a server or a proxy says when it is busy
+HEADERS = {"Content-Type": MEDIA}
+
+
+class Unreachable(HedgerowError):
+    """The server did not answer for longer than the client is willing to wait."""
+
+
+@dataclass(frozen=True)
+class Route:
+    """How a client reaches the server.
+
+    Parameters
+    ----------
+    url
+        The address of the server, `https://host:port`. `http://` is for one machine and for
+        networks that encrypt by themselves.
+    ca
+        A file with the certificate of the authority that signed the server's certificate.
+        None: the authorities that this machine trusts.
+    certificate, key
+        The client's certificate and its key, where the server asks for one.
+    proxy
+        A proxy, `http://host:port`, that is passed with CONNECT. None: the one in `HTTPS_PROXY`,
+        if any. Empty: none.
+    wait
+        Seconds until a call without an answer is given up and made again.
+
+    Examples
+    --------
+    >>> Route("https://study.example.org", wait=40.0).address
+    ('study.example.org', 443)
+    """
+
+    url: str
+    ca: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+    proxy: str | None = None
+    wait: float = 40.0
+
+    def __post_init__(self) -> None:
+        positive("wait", self.wait)
+        parts = _split("url", self.url)
+        if parts.path.strip("/") or parts.query or parts.username:
+            raise InvalidValue(
+                f"Expected url={self.url!r} of the form https://host:port, without a path."
+            )
+        if parts.scheme == "http" and (self.ca or self.certificate):
+            raise InvalidValue(f"Expected url={self.url!r} to begin with https:// to use TLS.")
+        if self.key is not None and self.certificate is None:
+            raise InvalidValue("A key of a certificate needs the certificate.")
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port of the server."""
+        parts = _split("url", self.url)
+        return parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+
+    @property
+    def secure(self) -> bool:
+        """Whether the connection is encrypted."""
+        return self.url.startswith("https:")
+
+    def through(self) -> SplitResult | None:
+        """The proxy in use."""
+        host, _ = self.address
+        given = self.proxy
+        if given is None:
+            name = "https" if self.secure else "http"
+            given = "" if proxy_bypass(host) else getproxies().get(name, "")
+        if not given:
+            return None
+        parts = _split("proxy", given)
+        if parts.scheme != "http":
+            raise InvalidValue(f"Expected the proxy {parts.hostname!r} to begin with http://.")
+        return parts
+
+    def context(self) -> ssl.SSLContext | None:
+        """How TLS is checked; None without TLS."""
+        if not self.secure:
+            return None
+        try:
+            context = ssl.create_default_context(cafile=self.ca and str(self.ca))
+            if self.certificate is not None:
+                context.load_cert_chain(self.certificate, self.key)
+        except (OSError, ssl.SSLError) as error:
+            raise InvalidValue(f"Cannot read the certificates: {error}.") from error
+        return context
+
+    def connect(self, context: ssl.SSLContext | None) -> http.client.HTTPConnection:
+        """A connection that opens itself at the first call."""
+        host, port = self.address
+        proxy = self.through()
+        first = (host, port) if proxy is None else (proxy.hostname or "", proxy.port or 8080)
+        connection: http.client.HTTPConnection
+        if context is None:
+            connection = http.client.HTTPConnection(*first, timeout=self.wait)
+        else:
+            connection = http.client.HTTPSConnection(*first, timeout=self.wait, context=context)
+        if proxy is not None:
+            connection.set_tunnel(host, port, _credentials(proxy))
+        return connection
+
+
+def _split(name: str, url: str) -> SplitResult:
+    """The parts of an address; the error does not quote it, because it may hold a password."""
+    try:
+        parts = urlsplit(url)
+        if parts.scheme in ("http", "https") and parts.hostname and (parts.port or 1) > 0:
+            return parts
+    except ValueError:
+        pass
+    raise InvalidValue(f"Expected {name} to be an address like https://host:port.")
+
+
+def _credentials(proxy: SplitResult) -> dict[str, str]:
+    if proxy.username is None:
+        return {}
+    pair = f"{unquote(proxy.username)}:{unquote(proxy.password or '')}"
+    return {"Proxy-Authorization": "Basic " + base64.b64encode(pair.encode()).decode()}
+
+
+class HttpLink:
+    """Calls the server and says when to try again. It is used by one thread.
+
+    Parameters
+    ----------
+    route
+        How to reach the server.
+    patience
+        Seconds without any answer after which `Unreachable` is raised. None: never.
+    sleep, clock
+        How to wait and how to read the time; tests give their own.
+
+    Examples
+    --------
+    >>> link = HttpLink(Route("http://127.0.0.1:9", proxy=""), patience=0.0)
+    >>> link.call(b"hello")
+    Traceback (most recent call last):
+    ...
+    hedgerow.deployment.http_client.Unreachable: Cannot reach http://127.0.0.1:9: ...
+    """
+
+    def __init__(
+        self,
+        route: Route,
+        patience: float | None = None,
+        sleep: Callable[[float], None] = time.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.route, self.patience = route, patience
+        self._sleep, self._clock = sleep, clock
+        self._context = route.context()
+        self._connection: http.client.HTTPConnection | None = None
+        self._failures = 0
+        self._last_answer = clock()
+        self.calls = self.sent = self.received = 0
+
+    def call(self, request: bytes) -> bytes | None:
+        """Send a message and return the reply. None: there is none yet, so call again."""
+        return self._ask("POST", MESSAGES, request)
+
+    def manifest(self) -> bytes | None:
+        """The signed manifest of the study. None: call again."""
+        return self._ask("GET", MANIFEST, None)
+
+    def close(self) -> None:
+        """Close the connection; the next call opens another one."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _ask(self, method: str, path: str, body: bytes | None) -> bytes | None:
+        self.calls += 1
+        fresh = self._connection is None
+        try:
+            if self._connection is None:
+                self._connection = self.route.connect(self._context)
+            self._connection.request(method, path, body, HEADERS if body is not None else {})
+            answer = self._connection.getresponse()
+            data = answer.read(LARGEST_ANSWER + 1)
+            if answer.length and len(data) <= LARGEST_ANSWER:
+                raise http.client.IncompleteRead(data, answer.length)
+        except (OSError, http.client.HTTPException) as error:
+            self.close()
+            if fresh or not isinstance(error, http.client.RemoteDisconnected | ConnectionError):
+                self._pause(_reason(error, self.route), error)
+            return None  # a kept connection may be closed at any time: call again at once
+        self.sent += len(body or b"")
+        self.received += len(data)
+        if answer.status == 204:
+            self._answered()
+            return None
+        reason = f"{self.route.url} answered {answer.status} {one_line(answer.reason)[:80]}"
+        if answer.status in AGAIN:
+            self._pause(reason, None, answer.headers.get("Retry-After"))
+            return None
+        if answer.headers.get("Content-Type") == MEDIA and len(data) <= LARGEST_ANSWER:
+            self._answered()
+            return data
+        self.close()
+        raise Unreachable(f"{reason}. Is this the address of a Hedgerow study?")
+
+    def _answered(self) -> None:
+        self._failures = 0
+        self._last_answer = self._clock()
+
+    def _pause(self, reason: str, error: Exception | None, least: str | None = None) -> None:
+        """Wait before the next call: twice as long after each failure, and at random."""
+        if self.patience is not None and self._clock() - self._last_answer >= self.patience:
+            raise Unreachable(f"{reason}. {_advice(error, self.route)}") from error
+        longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(self._failures, 20))
+        self._failures += 1
+        seconds = longest * (0.5 + secrets.randbelow(1000) / 2000)
+        if least is not None and least.isdecimal():
+            seconds += min(float(least), LONGEST_PAUSE)
+        self._sleep(seconds)
+
+
+def _reason(error: Exception, route: Route) -> str:
+    """What went wrong, in words."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"The certificate of {route.url} is not trusted: {error.verify_message}"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS with {route.url} failed: {error.reason or 'the connection was closed'}"
+    if isinstance(error, TimeoutError):
+        return f"Cannot reach {route.url}: no answer within {route.wait:g} s"
+    if isinstance(error, OSError) and str(error).startswith("Tunnel connection failed"):
+        return f"The proxy refused to connect to {route.url}: {one_line(str(error))[26:120]}"
+    if isinstance(error, OSError) and error.strerror:
+        return f"Cannot reach {route.url}: {error.strerror.lower()}"
+    return f"Cannot reach {route.url}: {type(error).__name__}"
+
+
+def _advice(error: Exception | None, route: Route) -> str:
+    """What to do about it."""
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return "Give the certificate of its authority with --ca FILE."
+    if isinstance(error, OSError) and str(error).startswith("Tunnel connection failed"):
+        return "Ask for permission to reach this host, or give another --proxy."
+    if route.through() is not None:
+        return "The call went through a proxy: check it, the address, and the server."
+    return "Check the address, and that `hedgerow serve` runs there."

@@ -1,0 +1,345 @@
+"""The study server behind HTTP: messages, limits, health, metrics and an orderly end.
+
+Limits hold before a body is read. What a message says is checked by the study; here it is bytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import signal
+import socket
+import ssl
+import threading
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from signal import SIGINT, SIGTERM
+from typing import Any
+
+import h11
+import uvicorn
+from fastapi import FastAPI, Request, Response
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from hedgerow.core.errors import InvalidValue
+from hedgerow.deployment.desk import Desk, Limits, Reply, refused
+from hedgerow.deployment.http_client import MANIFEST, MEDIA, MESSAGES
+from hedgerow.deployment.logs import log
+from hedgerow.deployment.pages.study import state_of
+from hedgerow.deployment.wire import Code
+
+FATAL = 70  # the exit code after a failed commit: start the server again
+PLAIN = "text/plain; charset=utf-8"
+CLOSE = {"Connection": "close"}
+SAFE = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+}
+Part = Callable[[FastAPI, Desk], None]
+"""Adds routes to the application, for example the live page."""
+
+
+class _Cut(Exception):
+    """A request whose body is not read to the end."""
+
+    def __init__(self, code: Code, text: str, status: int | None = None) -> None:
+        super().__init__(text)
+        found = refused(code, text)
+        self.reply = found if status is None else found._replace(status=status)
+
+
+async def _body(scope: Any, receive: Any, limits: Limits) -> bytes:
+    """The body of a request, or a refusal: too large, too slow, cut off."""
+    large = _Cut(Code.SIZE, f"A message has at most {limits.body} bytes.")
+    length = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
+    if not length.isdigit() or int(length) > limits.body:
+        raise large
+    found = b""
+    try:
+        async with asyncio.timeout(limits.slow):
+            while True:
+                event = await receive()
+                if event["type"] == "http.disconnect":
+                    raise _Cut(Code.FORM, "The message was cut off.")
+                found += event.get("body", b"")
+                if len(found) > limits.body:
+                    raise large
+                if not event.get("more_body", False):
+                    return found
+    except TimeoutError:
+        text = f"A message must arrive within {limits.slow:g} seconds."
+        raise _Cut(Code.BUSY, text, 408) from None
+
+
+class _Messages:
+    """Takes messages before they reach the routes, which saves a third of the time of a request."""
+
+    def __init__(self, app: Any, desk: Desk) -> None:
+        self._app, self._desk = app, desk
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http" or scope["path"] != MESSAGES or scope["method"] != "POST":
+            await self._app(scope, receive, send)
+            return
+        desk, headers = self._desk, None
+        try:
+            data = await _body(scope, receive, desk.limits)
+            desk.counts.bytes_in += len(data)
+            reply = await desk.ask(scope["client"][0] if scope["client"] else "", data)
+        except _Cut as cut:
+            reply, headers = cut.reply, CLOSE
+        await _response(desk, reply, headers)(scope, receive, send)
+
+
+def make_app(desk: Desk, *parts: Part) -> FastAPI:
+    """The application around a desk. Each part adds routes, for example the live page.
+
+    Parameters
+    ----------
+    desk
+        The desk, not started yet: the application starts and closes it.
+    parts
+        Functions that add routes.
+
+    Examples
+    --------
+    >>> from hedgerow.deployment.server import StudyServer
+    >>> app = make_app(Desk(lambda: StudyServer("study"), Limits(body=4096)))
+    >>> [route.path for route in app.routes]
+    ['/v1/messages', '/v1/manifest', '/healthz', '/readyz', '/metrics']
+    """
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        del app
+        await desk.start()
+        yield
+        await desk.close()
+
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, lifespan=lifespan)
+
+    async def only_post(request: Request) -> Response:
+        del request
+        return _text(405, "messages are sent with POST")
+
+    async def manifest(request: Request) -> Response:
+        del request
+        return _response(desk, await desk.manifest())
+
+    async def health(request: Request) -> Response:
+        del request
+        return _text(200, "ok") if desk.fatal is None else _text(503, "the study cannot go on")
+
+    async def ready(request: Request) -> Response:
+        del request
+        return _text(200, "ready") if desk.ready else _text(503, "not ready")
+
+    async def numbers(request: Request) -> Response:
+        del request
+        return _text(200, await metrics(desk), "text/plain; version=0.0.4; charset=utf-8")
+
+    app.add_middleware(_Messages, desk=desk)
+    for path, page in (
+        (MESSAGES, only_post),
+        (MANIFEST, manifest),
+        ("/healthz", health),
+        ("/readyz", ready),
+        ("/metrics", numbers),
+    ):
+        app.add_route(path, page, methods=["GET"])
+    for part in parts:
+        part(app, desk)
+    return app
+
+
+def _text(status: int, text: str, media: str = PLAIN) -> Response:
+    return Response(text + "\n", status, SAFE, media)
+
+
+def _response(desk: Desk, reply: Reply, headers: dict[str, str] | None = None) -> Response:
+    desk.counts.replies[reply.status] += 1
+    desk.counts.bytes_out += len(reply.data)
+    if reply.status in (429, 503):
+        headers = {"Retry-After": "1", **(headers or {})}
+    return Response(reply.data or None, reply.status, headers, MEDIA if reply.data else None)
+
+
+async def metrics(desk: Desk) -> str:
+    """What `/metrics` shows, in the text format of Prometheus; only what is public."""
+    public, counts = await desk.public(), desk.counts
+    states = Counter(state_of(client) for client in public["clients"])
+    families: list[tuple[str, str, str, dict[str, float]]] = [
+        ("exchange", "gauge", "Number of the last complete exchange.", {"": public["exchange"]}),
+        ("clients", "gauge", "Clients by state.", _labelled("state", states)),
+        ("replies_total", "counter", "HTTP replies.", _labelled("status", counts.replies)),
+        ("refusals_total", "counter", "Refused messages.", _labelled("code", counts.refusals)),
+        ("requests_total", "counter", "Messages given to the study.", {"": counts.requests}),
+        ("batches_total", "counter", "Batches of messages.", {"": counts.batches}),
+        ("received_bytes_total", "counter", "Bytes of messages.", {"": counts.bytes_in}),
+        ("sent_bytes_total", "counter", "Bytes of replies.", {"": counts.bytes_out}),
+        ("queued", "gauge", "Messages that wait to be taken.", {"": desk.queued}),
+        ("waiting", "gauge", "Clients that wait for an exchange.", {"": desk.waiting}),
+        ("writer_seconds_total", "counter", "Processor time of the study.", {"": counts.seconds}),
+        ("cpu_seconds_total", "counter", "Processor time.", {"": time.process_time()}),
+        ("ready", "gauge", "Whether messages are taken.", {"": int(desk.ready)}),
+    ]
+    lines = []
+    for name, kind, text, values in families:
+        lines += [f"# HELP hedgerow_{name} {text}", f"# TYPE hedgerow_{name} {kind}"]
+        lines += [f"hedgerow_{name}{label} {value:g}" for label, value in values.items()]
+    return "\n".join(lines)
+
+
+def _labelled(name: str, counts: Counter[Any]) -> dict[str, float]:
+    return {f'{{{name}="{key}"}}': count for key, count in sorted(counts.items())}
+
+
+def protocol(limits: Limits) -> type[H11Protocol]:
+    """HTTP/1.1 that cuts off slow headers and limits the connections of one address."""
+    of_address: Counter[str] = Counter()
+
+    class Patient(H11Protocol):
+        timer: asyncio.TimerHandle | None = None
+        address = ""
+
+        def connection_made(self, transport: asyncio.Transport) -> None:
+            super().connection_made(transport)
+            self.address = self.client[0] if self.client else ""
+            of_address[self.address] += 1
+            if of_address[self.address] > limits.connections:
+                transport.abort()
+            else:
+                self.expect_headers(True)
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self.expect_headers(False)
+            of_address[self.address] -= 1
+            if not of_address[self.address]:
+                del of_address[self.address]
+            super().connection_lost(exc)
+
+        def data_received(self, data: bytes) -> None:
+            super().data_received(data)
+            self.expect_headers(self.conn.their_state is h11.IDLE)
+
+        def expect_headers(self, incomplete: bool) -> None:
+            if incomplete and self.timer is None:
+                self.timer = self.loop.call_later(limits.slow, self.transport.abort)
+            elif not incomplete and self.timer is not None:
+                self.timer.cancel()
+                self.timer = None
+
+    return Patient
+
+
+class OrderlyServer(uvicorn.Server):
+    """A server that sends waiting clients home before it waits for connections to close."""
+
+    def __init__(self, config: uvicorn.Config, desk: Desk) -> None:
+        super().__init__(config)
+        self.desk = desk
+        desk.on_fatal = self.end
+
+    def end(self) -> None:
+        self.should_exit = True
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """End in order on SIGTERM and Ctrl-C; uvicorn would raise the signal again at the end."""
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {one: signal.signal(one, self.handle_exit) for one in (SIGINT, SIGTERM)}
+        try:
+            yield
+        finally:
+            for one, handler in before.items():
+                signal.signal(one, handler)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        log("stopping")
+        self.desk.stop()
+        await super().shutdown(sockets)
+
+
+@dataclass(frozen=True)
+class Tls:
+    """The server's certificate.
+
+    Parameters
+    ----------
+    certificate, key
+        Files in PEM format.
+    client_ca
+        The authority of client certificates. None: clients need none; they are known by the
+        signatures inside their messages in any case.
+    """
+
+    certificate: Path
+    key: Path
+    client_ca: Path | None = None
+
+    def options(self) -> dict[str, Any]:
+        """What uvicorn needs."""
+        found: dict[str, Any] = {
+            "ssl_certfile": str(self.certificate),
+            "ssl_keyfile": str(self.key),
+        }
+        if self.client_ca is not None:
+            found |= {"ssl_ca_certs": str(self.client_ca), "ssl_cert_reqs": ssl.CERT_REQUIRED}
+        return found
+
+
+def listen(host: str, port: int) -> socket.socket:
+    """A socket that listens; port 0 takes a free one."""
+    try:
+        return socket.create_server((host, port), backlog=512)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower().partition(" (")[0]
+        raise InvalidValue(
+            f"Cannot listen on {host}:{port}: {reason}. Choose another with --host or --port."
+        ) from error
+
+
+def allow_connections(count: int) -> None:
+    """Let this process open as many files as the connections need, if the system allows it."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count + 256
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, most), hard))
+
+
+def make_server(app: FastAPI, desk: Desk, tls: Tls | None = None) -> OrderlyServer:
+    """A server for the application, not running yet."""
+    try:
+        config = uvicorn.Config(
+            app,
+            http=protocol(desk.limits),
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            date_header=False,
+            timeout_keep_alive=75,
+            timeout_graceful_shutdown=5,
+            h11_max_incomplete_event_size=16384,
+            **({} if tls is None else tls.options()),
+        )
+        config.load()
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidValue(f"Cannot read the certificate or its key: {error}.") from error
+    return OrderlyServer(config, desk)
+
+
+def serve(app: FastAPI, desk: Desk, listening: socket.socket, tls: Tls | None = None) -> int:
+    """Serve until SIGTERM or Ctrl-C, then end in order. Returns the exit code."""
+    allow_connections(2 * desk.limits.connections)
+    make_server(app, desk, tls).run([listening])
+    return 0 if desk.fatal is None else FATAL

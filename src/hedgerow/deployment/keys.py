@@ -1,0 +1,51 @@
+"""Ed25519 keys of servers and clients, in the same PEM files that sign run folders."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hedgerow.studies.storage.keys import public_hex, read_private, signed_by
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+__all__ = ["load_or_make", "public_hex", "signed_by"]
+
+
+def load_or_make(path: str | Path) -> Ed25519PrivateKey:
+    """Return the private key in a file; make the file, for its owner only, if there is none.
+
+    >>> import tempfile
+    >>> file = Path(tempfile.mkdtemp()) / "key.pem"
+    >>> key = load_or_make(file)
+    >>> public_hex(load_or_make(file)) == public_hex(key)
+    True
+    >>> signed_by(public_hex(key), key.sign(b"text"), b"text")
+    True
+    """
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import (
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+    )
+
+    file = Path(path)
+    if not file.exists():
+        key = Ed25519PrivateKey.generate()
+        text = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+        file.parent.mkdir(parents=True, exist_ok=True)
+        part = file.with_name(f".{file.name}.{os.getpid()}")
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as out:
+            out.write(text)
+            out.flush()
+            os.fsync(out.fileno())
+        try:
+            os.link(part, file)  # fails if another process was first, and then its key counts
+        except FileExistsError:
+            pass
+        finally:
+            part.unlink()
+    return read_private(file)

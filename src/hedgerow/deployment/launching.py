@@ -1,0 +1,383 @@
+"""A whole deployment on one machine: a server, clients and their applications, as processes.
+
+Every client is a process `hedgerow client run`; this process is the application of all of them. It
+draws the losses of a study's environment and feeds each client its own, as JSON lines.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+import tomli_w
+
+from hedgerow.core.block import Block, check
+from hedgerow.core.environment import Environment
+from hedgerow.core.errors import HedgerowError, InvalidValue, Unsupported
+from hedgerow.core.noise import SeededNoise
+from hedgerow.core.plays import Plays
+from hedgerow.core.transcript import Sink
+from hedgerow.deployment.account import Account
+from hedgerow.deployment.client import StudyClient
+from hedgerow.deployment.config import ServeConfig, SettingTable
+from hedgerow.deployment.home import Home
+from hedgerow.deployment.http_client import HttpLink, Route
+from hedgerow.deployment.manifest import PLAYED, Manifest, rebuild
+from hedgerow.deployment.server import StudyServer
+from hedgerow.deployment.serving import open_study
+from hedgerow.engines.simulate import counters_of, simulate
+from hedgerow.evaluation.recorder import Recorder
+from hedgerow.studies.config import Entry, StudyConfig, to_table
+
+BLOCK = 64  # rounds whose losses are drawn at a time
+START = 120.0  # seconds until the server must listen
+BUDGET, DELTA = "1000", "0.1"  # of each client; nobody's data are at stake
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Launched:
+    """What a launched study did.
+
+    Parameters
+    ----------
+    study
+        The digest of the manifest.
+    private
+        Whether the noise was secure.
+    rounds, exchanges
+        How many there were.
+    seconds
+        From the first to the last round.
+    regret
+        What the clients lost on average beyond the best expert.
+    spent
+        What the account of each client says.
+    same
+        Whether the plays are those of the simulation; None with secure noise.
+    heads
+        The head of the chained log of the server and of each client.
+    """
+
+    study: str
+    private: bool
+    rounds: int
+    exchanges: int
+    seconds: float
+    regret: float
+    spent: dict[str, str]
+    same: bool | None
+    heads: dict[str, str]
+
+
+def served(config: StudyConfig, label: str | None) -> tuple[Entry, ServeConfig]:
+    """The entry of a study that is deployed, as a server is given it, without clients.
+
+    Without a label it is the first entry that can be deployed.
+    """
+    rows = to_table(config)["algorithms"]
+    refusals: list[str] = []
+    for entry, row in zip(config.algorithms, rows, strict=True):
+        if label is not None and entry.label != label:
+            continue
+        choices = {k: v for k, v in row.items() if k not in ("name", "label", "environment")}
+        if choices.pop("alone", False):
+            refusals.append(f"{entry.label}: its clients play alone")
+            continue
+        setting = config.environment_of(entry).setting
+        features = config.environment_of(entry).traits.features
+        family = {} if setting.family.linear else {"family": repr(setting.family)}
+        made = ServeConfig(
+            f"{config.title}: {entry.label}",
+            row["name"],
+            choices,
+            SettingTable(setting.experts, setting.rounds, **family),
+            {f"client-{i + 1:03d}": f"{i + 1:064x}" for i in range(setting.clients)},
+            features=tuple(feature.value for feature in features),
+        )
+        try:
+            for feature in features - set(PLAYED):
+                raise Unsupported(f"{feature.value} cannot be deployed.")
+            if setting.deciders is not None:
+                raise Unsupported("Separate deciders cannot be deployed.")
+            made.manifest("0" * 64)
+        except HedgerowError as error:
+            refusals.append(f"{entry.label}: {error}")
+            continue
+        return entry, made
+    labels = ", ".join(repr(entry.label) for entry in config.algorithms)
+    reason = " ".join(refusals) or f"There is no algorithm {label!r}; known: {labels}."
+    raise Unsupported(f"Nothing to deploy. {reason}")
+
+
+class Launch:
+    """A deployment in a folder: `prepare`, `start`, `play`, `stop`; then `check`.
+
+    Parameters
+    ----------
+    folder
+        An empty folder for the server and all clients.
+    config
+        What is served, from `served`.
+    seed
+        The seed of the noise. None: secure noise, as in a real deployment.
+    port
+        The port of the server. 0: any free one.
+    """
+
+    def __init__(self, folder: Path, config: ServeConfig, seed: int | None, port: int = 0) -> None:
+        self.folder, self.url = folder, ""
+        self.home = Home(folder / "clients")
+        names = list(config.clients)
+        accounts = {
+            name: Account.make(self.home.place(name), name=name, epsilon=BUDGET, delta=DELTA)
+            for name in names
+        }
+        table: dict[str, Any] = {
+            "title": config.title,
+            "features": list(config.features),
+            "algorithm": {"name": config.algorithm, **config.choices},
+            "setting": {
+                f.name: value
+                for f in fields(SettingTable)
+                if (value := getattr(config.setting, f.name)) is not None
+            },
+            "clients": {name: account.public_key for name, account in accounts.items()},
+            "server": {"port": port, "folder": "server", "log": "warning"},
+        }
+        self.file = folder / "study.toml"
+        self.file.write_text(tomli_w.dumps(table), encoding="utf-8")
+        from hedgerow.deployment.config import from_table
+
+        self._config = from_table(table, folder=folder, environ={})
+        study = open_study(self._config, self._config.options, seed)
+        self.manifest: Manifest = study.manifest
+        study.close()
+        self._server: subprocess.Popen[str] | None = None
+        self._clients: dict[str, subprocess.Popen[str]] = {}
+
+    def start(self) -> None:
+        """Start the server, let every client join, and start the clients."""
+        self._server = self._process("server", "serve", str(self.file), "--json")
+        self.url = json.loads(self._document(self._server))["url"]
+        route = Route(self.url, proxy="")
+        for name in self.manifest.clients:
+            link = HttpLink(route, 30.0)
+            place = self.home.study(name, self.manifest.digest)
+            account = self.home.account(name)
+            StudyClient.join(place, account, link, server_key=self.manifest.server).close()
+            self.home.keep_route(place, route)
+            link.close()
+        for name in self.manifest.clients:
+            command = ("client", "run", "--data", name, "--home", str(self.home.folder))
+            self._clients[name] = self._process(name, *command)
+        self.ask({name: {"do": "status"} for name in self.manifest.clients})
+
+    def _process(self, name: str, *arguments: str) -> subprocess.Popen[str]:
+        with (self.folder / f"{name}.log").open("w", encoding="utf-8") as log:
+            return subprocess.Popen(
+                [sys.executable, "-m", "hedgerow", *arguments],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+
+    def _document(self, process: subprocess.Popen[str]) -> str:
+        """The JSON document that a server prints when it listens."""
+        lines: list[str] = []
+        while not lines or lines[-1] != "}\n":
+            lines.append(_out(process).readline())
+            if not lines[-1]:
+                raise self._died("server", process)
+        return "".join(lines)
+
+    def _died(self, name: str, process: subprocess.Popen[str]) -> HedgerowError:
+        code = process.wait(10)
+        last = (self.folder / f"{name}.log").read_text(encoding="utf-8").strip().splitlines()
+        text = last[-1] if last else "it said nothing"
+        return HedgerowError(f"{name} ended with exit code {code}: {text}")
+
+    def pid(self, name: str) -> int:
+        """The process of a client."""
+        return self._clients[name].pid
+
+    def ask(self, requests: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        """Send each client a request, then read all replies."""
+        for name, request in requests.items():
+            process = self._clients[name]
+            assert process.stdin is not None
+            try:
+                process.stdin.write(json.dumps(request) + "\n")
+                process.stdin.flush()
+            except BrokenPipeError:
+                raise self._died(name, process) from None
+        replies = {}
+        for name in requests:
+            line = _out(self._clients[name]).readline()
+            if not line:
+                raise self._died(name, self._clients[name])
+            replies[name] = json.loads(line)
+            if "error" in replies[name]:
+                raise InvalidValue(f"{name}: {replies[name]['error']}")
+        return replies
+
+    def play(
+        self, environment: Environment, seed: int, sinks: Sequence[Sink], progress: Progress
+    ) -> None:
+        """Play all rounds: draw losses, ask for plays, report the losses."""
+        names, rounds = self.manifest.clients, environment.setting.rounds
+        marks = sorted({mark for sink in sinks for mark in sink.marks})
+        state, played, last = environment.start(seed), 0, None
+        step = 1 if environment.traits.sees_plays else BLOCK
+        while played < rounds:
+            count = min(step, rounds - played)
+            drawn, state = environment.block(state, count, last)
+            found = marks[bisect_right(marks, played) :][:count]
+            block = check(drawn, environment.setting, played, count, found)
+            plays = []
+            for at in range(count):
+                plays.append(self._round(block, at, played + at, names))
+                progress(f"round {played + at + 1}", played + at + 1, rounds)
+            together = np.stack(plays)
+            last = together[-1]
+            for sink in sinks:
+                shown = Plays.of(together) if together.ndim == 3 else together
+                sink.rounds(played, block, shown)
+            played += count
+
+    def _round(self, block: Block, at: int, number: int, names: Sequence[str]) -> np.ndarray:
+        """One round of all clients: their plays."""
+        asked = {
+            name: {"do": "predict"}
+            if block.awake is None
+            else {"do": "predict", "awake": block.awake[at, i].tolist()}
+            for i, name in enumerate(names)
+        }
+        replies = self.ask(asked)
+        losses = {
+            name: {"absent": True}
+            if block.present is not None and not block.present[at, i]
+            else {"losses": block.reports[at, i].tolist()}
+            for i, name in enumerate(names)
+        }
+        self.ask({name: {"do": "observe", "round": number, **losses[name]} for name in names})
+        return np.array([replies[name]["play"] for name in names])
+
+    def stop(self) -> None:
+        """End all processes, the clients first."""
+        for process in self._clients.values():
+            _close(process)
+        if self._server is not None:
+            self._server.terminate()
+            _close(self._server)
+
+    def check(self) -> tuple[int, dict[str, str]]:
+        """Check every ledger; the number of exchanges and the heads of all logs."""
+        server = StudyServer(self.folder / "server")
+        try:
+            heads, exchanges = {"server": server.chain.check().hex()}, server.exchange
+        finally:
+            server.close()
+        for joined in self.home.joined():
+            account = self.home.account(joined.data)
+            account.check()
+            ledger = StudyClient(joined.folder, account, HttpLink(joined.route()))
+            try:
+                heads[ledger.name] = ledger.check().hex()
+            finally:
+                ledger.close()
+        return exchanges, heads
+
+
+def launch(
+    folder: Path,
+    study: StudyConfig,
+    label: str | None,
+    seed: int | None,
+    port: int,
+    progress: Progress,
+    started: Callable[[Launch], None],
+) -> Launched:
+    """Run a study as a deployment on this machine, from the first to the last round."""
+    entry, config = served(study, label)
+    environment = study.environment_of(entry)
+    recorder, seen = Recorder(environment.setting), _Seen()
+    whole = Launch(folder, config, seed, port)
+    try:
+        whole.start()
+        started(whole)
+        began = time.perf_counter()
+        whole.play(environment, study.first_seed, [recorder, seen], progress)
+        seconds = time.perf_counter() - began
+    finally:
+        whole.stop()
+    exchanges, heads = whole.check()
+    algorithm = rebuild(whole.manifest)
+    same = None
+    if seed is not None:
+        again, source = _Seen(), SeededNoise(seed)
+        simulate(
+            algorithm,
+            environment,
+            study.first_seed,
+            sinks=[again],
+            noise=source,
+            engine="in_process",
+        )
+        same = np.array_equal(seen.plays(), again.plays())
+    result = recorder.result(entry.label, study.first_seed, counters_of(algorithm))
+    spent = {name: whole.home.account(name).spent_words() for name in whole.manifest.clients}
+    return Launched(
+        whole.manifest.digest.hex(),
+        whole.manifest.private,
+        environment.setting.rounds,
+        exchanges,
+        seconds,
+        float(result.regret[-1]),
+        spent,
+        same,
+        heads,
+    )
+
+
+class _Seen(Sink):
+    """Keeps all plays."""
+
+    def __init__(self) -> None:
+        self._plays: list[np.ndarray] = []
+
+    def rounds(self, first_round: int, block: Block, plays: np.ndarray | Plays) -> None:
+        del first_round, block
+        self._plays.append(plays.dense() if isinstance(plays, Plays) else plays)
+
+    def plays(self) -> np.ndarray:
+        """All plays in order."""
+        return np.concatenate(self._plays)
+
+
+def _out(process: subprocess.Popen[str]) -> IO[str]:
+    assert process.stdout is not None
+    return process.stdout
+
+
+def _close(process: subprocess.Popen[str]) -> None:
+    """Close the pipes of a process and wait for its end; one that hangs is killed."""
+    for pipe in (process.stdin, process.stdout):
+        if pipe is not None:
+            with contextlib.suppress(BrokenPipeError):
+                pipe.close()
+    try:
+        process.wait(30)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait(10)

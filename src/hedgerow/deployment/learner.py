@@ -1,0 +1,253 @@
+"""What an application at a client uses: `predict()`, then `observe(round, losses)`."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.core.certificate import Certificate
+from hedgerow.core.environment import Feature
+from hedgerow.core.errors import HedgerowError, InvalidValue, Unsupported
+from hedgerow.core.lattice import Array, round_to_lattice
+from hedgerow.core.setting import LOSSES
+from hedgerow.core.turn import Turn
+from hedgerow.core.validate import numbers
+from hedgerow.deployment.client import StudyClient
+from hedgerow.engines.status import Status
+from hedgerow.privacy.secure.process import Home
+
+
+class NoReply(HedgerowError):
+    """The server has not answered yet; call again."""
+
+
+class ClientLearner:
+    """One client of a study, played round by round.
+
+    Everything is kept in the client's ledger. After a crash, open the ledger again and go on with
+    the round that `round` names; what was observed before is known.
+
+    Parameters
+    ----------
+    client
+        The client's state machine, from `StudyClient(...)` or `StudyClient.join(...)`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from hedgerow.deployment.simulated import small_study
+    >>> study = small_study(tempfile.mkdtemp(), clients=1, experts=3, horizon=4)
+    >>> learner = study.learner(0)
+    >>> learner.predict()
+    array(0)
+    >>> learner.observe(0, [1.0, 0.0, 0.5])
+    >>> learner.observe(0, [1.0, 0.0, 0.5])  # the same again changes nothing
+    >>> learner.round
+    1
+    >>> study.close()
+    """
+
+    def __init__(self, client: StudyClient) -> None:
+        self._client = client
+        self._home = Home()
+        self._turn = Turn()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError("A client of a study cannot be copied or saved: its ledger is its state.")
+
+    @property
+    def client(self) -> StudyClient:
+        """The state machine below."""
+        return self._client
+
+    @property
+    def certificate(self) -> Certificate:
+        """Who can learn what from this study."""
+        return self._client.algorithm.certificate
+
+    @property
+    def round(self) -> int:
+        """The number of rounds that are finished; also the number of the next one."""
+        return self._client.round
+
+    @property
+    def over(self) -> bool:
+        """Whether the horizon is reached: the last play goes on, and nothing more is learned."""
+        return self._client.over
+
+    @property
+    def status(self) -> Status:
+        """Where the study stands at this client; it shows no record.
+
+        `switches_left` is known at the server only.
+        """
+        client = self._client
+        stated = [g.curve.stated() for g in self.certificate.guarantees if g.protects]
+        return Status(
+            algorithm=client.algorithm.name,
+            private=client.manifest.private,
+            round=client.round,
+            horizon=client.algorithm.setting.horizon,
+            over=client.over,
+            exchanges=max(0, client.exchange),
+            next_exchange=client.remaining,
+            switches_left=None,
+            epsilon=max((epsilon for epsilon, _ in stated), default=None),
+            delta=max((delta for _, delta in stated), default=None),
+        )
+
+    def predict(self, awake: npt.ArrayLike | None = None, tries: int | None = None) -> np.ndarray:
+        """Return the play of this round: the number of an expert, or a point.
+
+        Repeated calls give the same. If an exchange is due, it takes place first, and this waits
+        for the server. After the horizon it is the last play of the game.
+
+        Parameters
+        ----------
+        awake
+            Which experts may be chosen in this round, if the study allows sleeping experts. None:
+            all.
+        tries
+            How often the server is called before `NoReply` is raised. None: until it answers.
+        """
+        with self._turn.take():
+            self._home.require("client of a study")
+            mask = None if awake is None else self._mask(awake)
+            if self._client.over:
+                return np.array(self._client.last_play)
+            if not self._client.played:
+                self._make_ready(tries)
+            elif mask is not None and not np.array_equal(mask, _or_all(self._client.awake, mask)):
+                raise InvalidValue("This round is already played with other experts awake.")
+            return np.array(self._client.play(mask))
+
+    def _make_ready(self, tries: int | None) -> None:
+        made = 0
+        while not self._client.advance():
+            made += 1
+            if tries is not None and made >= tries:
+                raise NoReply("The server has not answered yet. Call again.")
+
+    def observe(
+        self, round_number: int, losses: npt.ArrayLike | None, tries: int | None = None
+    ) -> None:
+        """Take the losses of all experts in a round, or the record of another loss family.
+
+        A round that was observed before is compared: the same losses change nothing, others are
+        refused. After the horizon losses are ignored. Errors show no loss.
+
+        Parameters
+        ----------
+        round_number
+            The number of the round, from 0. It is `round`, or a round that is already observed.
+        losses
+            One number for each expert. None: this client had no case in this round, if the study
+            allows absent clients.
+        tries
+            As in `predict`, for a round that was not played yet.
+        """
+        given = None if losses is None else numbers("losses", losses)
+        with self._turn.take():
+            self._home.require("client of a study")
+            client = self._client
+            found = _hash(round_number, given)
+            if round_number < client.round:
+                if round_number >= 0 and client.known(round_number) is None:
+                    raise InvalidValue(
+                        f"Round {round_number} was missed: exchanges closed without this client. "
+                        f"Go on with round {client.round}."
+                    )
+                if round_number < 0 or client.known(round_number) != found:
+                    raise InvalidValue(
+                        f"Round {round_number} was observed before, with other losses."
+                    )
+                return
+            if client.over:
+                return
+            if round_number != client.round:
+                raise InvalidValue(
+                    f"Expected the losses of round {client.round}, got those of round "
+                    f"{round_number}."
+                )
+            self._check(given)
+            if not client.played:
+                self._make_ready(tries)
+                client.play()
+            client.observe(self._reports(given), found)
+
+    def _mask(self, awake: npt.ArrayLike) -> np.ndarray:
+        mask, experts = np.array(awake), self._client.algorithm.setting.experts
+        if Feature.SLEEPING_EXPERTS not in self._client.manifest.plays:
+            raise Unsupported("In this study all experts are awake; its manifest says so.")
+        if mask.shape != (experts,) or mask.dtype != np.bool_ or not mask.any():
+            raise InvalidValue(
+                f"Expected awake to be {experts} times True or False, at least once True."
+            )
+        return mask
+
+    def _check(self, given: Array | None) -> None:
+        """Refuse losses of the wrong shape or range, without showing them."""
+        setting = self._client.algorithm.setting
+        if given is None:
+            if Feature.ABSENT_CLIENTS not in self._client.manifest.plays:
+                raise Unsupported("In this study no client is absent; its manifest says so.")
+            return
+        wide = setting.family.record_width(setting.experts)
+        if given.shape != (wide,):
+            raise InvalidValue(f"Expected {wide} numbers for this round, got {given.shape}.")
+        mask = self._client.awake
+        seen = given if mask is None else given[mask]
+        if setting.family == LOSSES and not ((seen >= 0) & (seen <= 1)).all():
+            raise InvalidValue(f"A loss of round {self.round} lies outside [0, 1].")
+        records = self._reports(given)
+        try:
+            setting.family.check(setting.family.word, records[None, None], self.round, None)
+        except InvalidValue:
+            raise InvalidValue(
+                f"A record of round {self.round} lies outside the range of {setting.family}. "
+                "Clip records with family.clip."
+            ) from None
+
+    def _reports(self, given: Array | None) -> Array:
+        """What the client's algorithm sees of the round.
+
+        An absent client has zeros (`proofs/masks.md#absent-clients`). A sleeping expert is charged
+        what the client pays (`proofs/masks.md#sleeping-experts`).
+        """
+        setting = self._client.algorithm.setting
+        if given is None:
+            return np.zeros(setting.family.record_width(setting.experts))
+        records = round_to_lattice(given) if setting.family.linear else given
+        mask = self._client.awake
+        if mask is None:
+            return records
+        return np.where(mask, records, records[int(self._client.play())])
+
+    def finish(self, tries: int | None = None) -> None:
+        """Tell the server that this client has played its last round; wait until it knows."""
+        with self._turn.take():
+            self._home.require("client of a study")
+            if not self._client.over:
+                raise InvalidValue(f"Round {self.round} is still to be played.")
+            made = 0
+            while not self._client.finish():
+                made += 1
+                if tries is not None and made >= tries:
+                    raise NoReply("The server has not answered yet. Call again.")
+
+    def close(self) -> None:
+        """Close the ledger; the study goes on when it is opened again."""
+        self._client.close()
+
+
+def _or_all(mask: np.ndarray | None, like: np.ndarray) -> np.ndarray:
+    return np.ones_like(like) if mask is None else mask
+
+
+def _hash(round_number: int, given: Array | None) -> bytes:
+    """The hash of a round's losses as they were given."""
+    contents = b"absent" if given is None else given.astype("<f8").tobytes()
+    return hashlib.sha256(f"round {round_number}\n".encode() + contents).digest()

@@ -1,0 +1,451 @@
+"""The manifest: what a study is, to the last bit, signed by the server and by each client.
+
+A client does not believe the manifest. It builds the algorithm again from the choices in it and
+refuses any difference, so nobody can be talked into less privacy than the manifest shows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+from hedgerow.algorithms.registry import ALGORITHMS
+from hedgerow.core.certificate import LEDGERS, Guarantee, with_public_mask
+from hedgerow.core.environment import Feature, Traits
+from hedgerow.core.errors import HedgerowError, InvalidValue, Unsupported
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec
+from hedgerow.core.rounding import round_down
+from hedgerow.core.setting import LOSSES, Setting
+from hedgerow.core.validate import expect
+from hedgerow.deployment.closing import rule_of
+from hedgerow.engines.learner import private_algorithm
+from hedgerow.records.build import plain
+from hedgerow.studies.config import typed
+from hedgerow.studies.rebuild import family_of
+from hedgerow.version import __version__
+
+PROTOCOL = 1
+"""Changes whenever messages or ledgers change."""
+LONGEST = 2**22
+"""The most bytes of a manifest."""
+PLAYED = (Feature.ABSENT_CLIENTS, Feature.SLEEPING_EXPERTS)
+"""The features beyond the plain game that a deployment offers."""
+NOT_PRIVATE = "not private: the noise comes from a seed"
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_KEY = re.compile(r"[0-9a-f]{64}")
+
+
+class ManifestRefused(HedgerowError):
+    """A manifest is not what it says, or not what this client computes; the text says where."""
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What a study is: who takes part, which algorithm with which noise, and what it guarantees.
+
+    Use `Manifest.make` to make one and `Manifest.read` for bytes that arrived.
+
+    Parameters
+    ----------
+    title
+        What the study is about, in one line.
+    algorithm, choices
+        The registered name and the choices, as in a study file.
+    setting
+        `experts`, `horizon` and, unless losses are in [0, 1], `family`. The number of clients is
+        that of the roster.
+    features
+        What goes beyond the plain game: "absent clients", "sleeping experts".
+    closing
+        What happens if a client is silent: "wait", or a rule that the algorithm supports.
+    server
+        The server's public key, in hexadecimal digits.
+    roster
+        The public key of each client by name. A client's number is its place among sorted names.
+    seed
+        None: secure noise. A number: noise from this seed, for tests; then nothing is private.
+    resolved
+        What the choices give, to the last bit: mechanisms, guarantees, parameters, fingerprint.
+    protocol, version
+        Which messages and which version of the package; both must be the same everywhere.
+
+    Examples
+    --------
+    >>> manifest = Manifest.make(
+    ...     title="Wards", algorithm="sparse_vector", choices={"epsilon": "0.5"},
+    ...     experts=3, horizon=10, server="00" * 32, roster={"a": "11" * 32, "b": "22" * 32},
+    ... )
+    >>> manifest.clients, manifest.private, manifest.index("b")
+    (('a', 'b'), True, 1)
+    >>> Manifest.read(manifest.to_bytes()) == manifest
+    True
+    >>> rebuild(manifest).name
+    'sparse_vector'
+    """
+
+    title: str
+    algorithm: str
+    choices: Mapping[str, Any]
+    setting: Mapping[str, Any]
+    features: tuple[str, ...]
+    closing: str
+    server: str
+    roster: Mapping[str, str]
+    seed: int | None
+    resolved: Mapping[str, Any]
+    protocol: int = PROTOCOL
+    version: str = __version__
+
+    @classmethod
+    def make(
+        cls,
+        *,
+        title: str,
+        algorithm: str,
+        experts: int,
+        horizon: int | None,
+        server: str,
+        roster: Mapping[str, str],
+        choices: Mapping[str, Any] | None = None,
+        family: str | None = None,
+        features: tuple[str, ...] = (),
+        closing: str = "wait",
+        seed: int | None = None,
+    ) -> Manifest:
+        """Return the manifest of a new study; refuse, by name, what cannot be deployed.
+
+        Budgets among the choices (epsilon, delta, mu) are read as decimals and rounded down to
+        floats, so that ten studies of 0.1 fit into a budget of 1.
+        """
+        wide = {} if family is None else {"family": family}
+        found = cls(
+            title=title,
+            algorithm=algorithm,
+            choices=_plain_choices(algorithm, choices or {}),
+            setting={"experts": experts, "horizon": horizon, **wide},
+            features=tuple(sorted(features)),
+            closing=closing,
+            server=server,
+            roster=dict(sorted(roster.items())),
+            seed=seed,
+            resolved={},
+        )
+        _check_form(found)
+        return replace(found, resolved=resolved(build(found)))
+
+    @classmethod
+    def read(cls, data: bytes) -> Manifest:
+        """Read a manifest; anything but its one canonical form is refused."""
+        if len(data) > LONGEST:
+            raise ManifestRefused(f"The manifest is longer than {LONGEST} bytes.")
+        try:
+            table = json.loads(data.decode())
+            if not isinstance(table, dict) or canonical(table) != data:
+                raise ValueError("it is not in canonical form")
+            names = {f.name for f in fields(cls)}
+            if set(table) != names:
+                wrong = sorted(names ^ set(table))[0]
+                raise ValueError(f"the entry {wrong!r} is missing or unknown")
+            found = cls(**{**table, "features": tuple(table["features"])})
+            _check_form(found)
+        except (ValueError, TypeError, KeyError, RecursionError, AttributeError) as error:
+            raise ManifestRefused(f"This is not a manifest of this version: {error}") from error
+        return found
+
+    def to_bytes(self) -> bytes:
+        """The one canonical form: JSON with sorted keys and no spaces."""
+        return canonical(asdict(self))
+
+    @cached_property
+    def digest(self) -> bytes:
+        """SHA-256 of the canonical bytes; it names the study."""
+        return hashlib.sha256(self.to_bytes()).digest()
+
+    @property
+    def signed_text(self) -> bytes:
+        """What the server signs."""
+        return b"hedgerow manifest\n" + self.digest
+
+    @cached_property
+    def clients(self) -> tuple[str, ...]:
+        """The names of the clients, by number."""
+        return tuple(sorted(self.roster))
+
+    def index(self, name: str) -> int:
+        """The number of a client."""
+        return self.clients.index(name)
+
+    def name_of(self, public_key: str) -> str | None:
+        """The client with this key; None: it is not on the roster."""
+        return next((name for name, key in self.roster.items() if key == public_key), None)
+
+    @property
+    def private(self) -> bool:
+        """Whether the noise is secure; with a seed nothing is private."""
+        return self.seed is None
+
+    @property
+    def plays(self) -> frozenset[Feature]:
+        """What goes beyond the plain game."""
+        return frozenset(Feature(name) for name in self.features)
+
+    def words(self) -> list[str]:
+        """The manifest in a few lines, for a person who decides whether to join."""
+        size = f"{len(self.roster)} clients, {self.setting['experts']} experts"
+        rounds = self.setting["horizon"]
+        lines = [
+            f"{self.title} ({self.digest.hex()[:16]})",
+            f"{self.algorithm}, {size}, {'no last' if rounds is None else rounds} rounds",
+            *self.resolved["guarantees_in_words"],
+            f"a silent client: {self.closing}",
+        ]
+        return lines if self.private else [*lines, NOT_PRIVATE]
+
+
+def canonical(table: Any) -> bytes:
+    """JSON with sorted keys, no spaces, ASCII only, finite numbers.
+
+    >>> canonical({"b": 0.5, "a": [1]})
+    b'{"a":[1],"b":0.5}'
+    """
+    return json.dumps(table, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _check_form(manifest: Manifest) -> None:
+    """Refuse a manifest whose entries have wrong types or names."""
+    expect(bool(manifest.title.strip()), "title", manifest.title, "to say what the study is about")
+    expect(
+        len(manifest.title) <= 200 and manifest.title.isprintable(),
+        "title",
+        manifest.title[:200],
+        "to be one line of at most 200 characters",
+    )
+    for kind in (manifest.choices, manifest.setting, manifest.roster, manifest.resolved):
+        expect(isinstance(kind, dict), "a table of the manifest", type(kind).__name__, "to be one")
+    known = {"experts", "horizon", "family"}
+    expect(set(manifest.setting) <= known, "setting", sorted(manifest.setting), f"in {known}")
+    expect(len(manifest.roster) >= 1, "roster", manifest.roster, "to have a client")
+    for name, key in manifest.roster.items():
+        expect(
+            bool(_NAME.fullmatch(name)),
+            "client",
+            name[:80],
+            "to be a name of letters, digits, '.', '_' and '-'",
+        )
+        expect(bool(_KEY.fullmatch(key)), f"the key of {name}", key[:80], "to be 64 hex digits")
+    expect(bool(_KEY.fullmatch(manifest.server)), "server", manifest.server[:80], "64 hex digits")
+    keys = [manifest.server, *manifest.roster.values()]
+    expect(len(set(keys)) == len(keys), "roster", "", "to have a key of its own for everyone")
+    able = [feature.value for feature in PLAYED]
+    for name in manifest.features:
+        expect(name in able, "feature", name, f"in {able}")
+    expect(manifest.features == tuple(sorted(set(manifest.features))), "features", "", "sorted")
+    seed = manifest.seed
+    whole = isinstance(seed, int) and not isinstance(seed, bool) and 0 <= seed < 2**63
+    expect(seed is None or whole, "seed", seed, "to be None or a whole number >= 0")
+    rule_of(manifest.closing)
+
+
+def spec_of(manifest: Manifest) -> AlgorithmSpec:
+    """The algorithm with the choices of the manifest."""
+    choices = {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in manifest.choices.items()
+    }
+    return typed(ALGORITHMS[manifest.algorithm], choices, "algorithm", manifest.algorithm)
+
+
+def build(manifest: Manifest) -> Algorithm:
+    """Build the algorithm from the choices, certified for exact noise, or refuse it by name."""
+    spec = spec_of(manifest)
+    size = manifest.setting
+    family = family_of(str(size["family"])) if "family" in size else LOSSES
+    setting = Setting(len(manifest.roster), size["experts"], size["horizon"], family=family)
+    plays = manifest.plays
+    built = private_algorithm(spec, setting, Feature.ABSENT_CLIENTS in plays)
+    if Feature.SLEEPING_EXPERTS in plays:
+        asleep = Traits(features=frozenset({Feature.SLEEPING_EXPERTS}))
+        built = built.in_game(asleep)
+    check_deployable(built)
+    deployed = built.closed_by(rule_of(manifest.closing).name)
+    return replace(deployed, certificate=with_public_mask(deployed.certificate, LEDGERS))
+
+
+def check_deployable(algorithm: Algorithm) -> None:
+    """Raise, by name, unless the algorithm can be deployed.
+
+    It needs a guarantee with central or local trust, exact noise, clients that play, and a range
+    for every upload.
+
+    >>> from hedgerow.algorithms.baselines.hedge import Hedge
+    >>> check_deployable(Hedge().build(Setting(2, 3, 10)))
+    Traceback (most recent call last):
+    ...
+    hedgerow.core.errors.Unsupported: hedge cannot be deployed: it protects nobody.
+    """
+    name, certificate = algorithm.name, algorithm.certificate
+
+    def refuse(reason: str) -> None:
+        raise Unsupported(f"{name} cannot be deployed: {reason}.")
+
+    if not any(guarantee.protects for guarantee in certificate.guarantees):
+        refuse("it protects nobody")
+    if certificate.trust not in ("central", "local"):
+        refuse(
+            f"trust={certificate.trust!r} needs secure aggregation, which is only simulated here; "
+            "choose central or local"
+        )
+    if algorithm.decider is not None:
+        refuse("separate deciders play in it, and only clients play in a deployment")
+    if algorithm.needs:
+        refuse(f"it needs {', '.join(sorted(feature.value for feature in algorithm.needs))}")
+    algorithm.require_exact_noise()
+    algorithm.require_bounded_uploads()
+
+
+def resolved(algorithm: Algorithm) -> dict[str, Any]:
+    """All that decides what an algorithm releases and promises, as plain values; floats in hex."""
+    certificate = algorithm.certificate
+    return {
+        "name": algorithm.name,
+        "setting": repr(algorithm.setting),
+        "trust": certificate.trust,
+        "combine": algorithm.combine,
+        "plays": algorithm.plays,
+        "upload": algorithm.upload.__name__,
+        "broadcast": algorithm.broadcast.__name__,
+        "channels": {name: channel.value for name, channel in certificate.channels.items()},
+        "mechanisms": [exact(plain(mechanism)) for mechanism in certificate.mechanisms],
+        "parameters": exact(plain(algorithm.parameters)),
+        "guarantees": [_guarantee(guarantee) for guarantee in certificate.guarantees],
+        "guarantees_in_words": [guarantee.words() for guarantee in certificate.guarantees],
+        "when_spent": certificate.when_spent,
+        "fingerprint": algorithm.fingerprint(),
+    }
+
+
+def _guarantee(guarantee: Guarantee) -> dict[str, Any]:
+    return {
+        "observer": guarantee.observer.value,
+        "sees": sorted(channel.value for channel in guarantee.view),
+        "unit": guarantee.unit.words(),
+        "adjacency": guarantee.adjacency,
+        "curve": exact(plain(guarantee.curve)),
+        "stated": exact(list(guarantee.curve.stated())) if guarantee.protects else None,
+        "colluding": guarantee.colluding,
+        "horizon": guarantee.horizon,
+        "assumes": sorted(assumption.name for assumption in guarantee.assumes),
+        "proof": None if guarantee.proof is None else guarantee.proof.words(),
+    }
+
+
+def exact(value: Any) -> Any:
+    """The plain value with every number as text, floats in hex: no bit is lost or forgiven.
+
+    >>> exact({"scale": 0.1, "count": 2})
+    {'scale': '0x1.999999999999ap-4', 'count': '2'}
+    """
+    if isinstance(value, Mapping):
+        return {str(key): exact(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [exact(item) for item in value]
+    if isinstance(value, bool) or value is None:
+        return value
+    return value.hex() if isinstance(value, float) else str(value)
+
+
+def rebuild(manifest: Manifest) -> Algorithm:
+    """Build the algorithm from the choices and compare it with the manifest, bit by bit.
+
+    Raises `ManifestRefused` and names the first difference: another version, another value of a
+    noise scale, other code.
+    """
+    for name, own in (("protocol", PROTOCOL), ("version", __version__)):
+        stated = getattr(manifest, name)
+        if stated != own:
+            raise ManifestRefused(
+                f"The manifest has {name} {stated!r}, this is {own!r}. Both sides need the same."
+            )
+    try:
+        algorithm = build(manifest)
+    except HedgerowError as error:
+        raise ManifestRefused(f"The choices of the manifest cannot be built: {error}") from error
+    found = _difference(manifest.resolved, resolved(algorithm), "")
+    if found is not None:
+        place, stated, own = found
+        raise ManifestRefused(
+            f"The manifest says {place} = {_short(stated)}, but its choices give {_short(own)} "
+            "here. Do not join: the manifest was altered, or other code made it."
+        )
+    return algorithm
+
+
+def _difference(one: Any, other: Any, place: str) -> tuple[str, Any, Any] | None:
+    if isinstance(one, list) and isinstance(other, list):
+        one, other = dict(enumerate(one)), dict(enumerate(other))
+    if isinstance(one, Mapping) and isinstance(other, Mapping):
+        for key in dict.fromkeys((*other, *one)):
+            where = f"{place}.{key}" if place else str(key)
+            found = _difference(one.get(key, "nothing"), other.get(key, "nothing"), where)
+            if found is not None:
+                return found
+        return None
+    return None if type(one) is type(other) and one == other else (place, one, other)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 120 else f"{text[:117]}..."
+
+
+def _plain_choices(algorithm: str, choices: Mapping[str, Any]) -> dict[str, Any]:
+    """The choices as JSON values; budgets are decimals, rounded down to floats."""
+    traits = ALGORITHMS[algorithm].traits
+    budgets = {traits.epsilon, traits.delta, "mu"}
+    return {
+        name: decimal_down(value) if name in budgets and _is_number(value) else _json(value)
+        for name, value in choices.items()
+    }
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | Decimal | str) and not isinstance(value, bool)
+
+
+def _json(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return float(value)
+    return list(value) if isinstance(value, tuple) else value
+
+
+def decimal_of(value: str | float | Decimal) -> Fraction:
+    """The exact number that a text or a float prints; a float counts as its shortest decimal.
+
+    >>> decimal_of(0.1), decimal_of("1e-6")
+    (Fraction(1, 10), Fraction(1, 1000000))
+    """
+    try:
+        number = Decimal(value if isinstance(value, str) else repr(value))
+        if isinstance(value, Decimal):
+            number = value
+        if not number.is_finite() or abs(number.adjusted()) > 300:
+            raise InvalidOperation
+    except InvalidOperation:
+        raise InvalidValue(f"Expected {value!r} to be a decimal number.") from None
+    return Fraction(number)
+
+
+def decimal_down(value: str | float | Decimal) -> float:
+    """The largest float that is not above the decimal.
+
+    >>> decimal_down("0.1") < 0.1, decimal_down("0.5")
+    (True, 0.5)
+    """
+    return round_down(decimal_of(value))

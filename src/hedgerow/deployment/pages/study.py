@@ -1,0 +1,202 @@
+"""The live page of a study at its server, from what PUBLIC and PEER see anyway."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from hedgerow.deployment.pages.html import (
+    Html,
+    bullets,
+    code,
+    element,
+    joined,
+    page,
+    part,
+    scroll,
+    section,
+    table,
+    terms,
+)
+
+SHOWN = 100  # clients in the table; those that matter most come first
+STATES = {
+    "forked": ("refused", "it signed two messages for one release"),
+    "late": ("late", "the open exchange has no upload of it"),
+    "expected": ("not joined", ""),
+    "joined": ("joined", "no hello since the server started"),
+    "present": ("here", ""),
+    "done": ("done", ""),
+}
+"""The state of a client in a word, and what it means; the first ones need somebody's attention."""
+HIDDEN = (
+    "What clients upload, sums, thresholds and losses: the server may have them, but they are not "
+    "public.",
+    "Regret: it depends on losses. Each client can compute its own.",
+    "Budgets: each client sees what it has spent on its own page.",
+)
+
+
+def state_of(client: Mapping[str, Any]) -> str:
+    """The state of a client in one word: the most important one.
+
+    >>> state_of({"joined": True, "present": True, "late": False, "done": False, "forked": False})
+    'present'
+    """
+    order = ("forked", "done", "late", "present", "joined")
+    return next((state for state in order if client[state]), "expected")
+
+
+def parts(public: Mapping[str, Any]) -> dict[str, Html]:
+    """The parts of the page that change, by name."""
+    return {
+        "state": _state(public),
+        "now": _now(public),
+        "clients": _clients(public["clients"]),
+        "chain": _chain(public),
+    }
+
+
+def study_page(public: Mapping[str, Any]) -> bytes:
+    """The whole page.
+
+    Parameters
+    ----------
+    public
+        What `StudyServer.public` returns.
+    """
+    found = parts(public)
+    header = joined(
+        element("p", f"Hedgerow study, {public['algorithm']}", class_="quiet"),
+        element("h1", public["title"]),
+    )
+    certificate = element("a", "the whole certificate", href="certificate")
+    manifest = element("a", "the manifest", href="manifest.json")
+    main = joined(
+        part("state", found["state"]),
+        section("Now", part("now", found["now"]), name="now"),
+        section(
+            "Clients",
+            scroll(part("clients", found["clients"]), "List of clients"),
+            name="clients",
+        ),
+        section(
+            "What each observer can learn",
+            bullets(text.partition("; assumes ")[0] for text in public["certificate"]),
+            element(
+                "p", "More: ", certificate, ", with proofs and assumptions, and ", manifest, "."
+            ),
+            name="certificate",
+        ),
+        section("Chain of the server", part("chain", found["chain"]), name="chain"),
+        section("Not shown here", bullets(HIDDEN), name="hidden"),
+    )
+    footer = element("p", f"Study {public['study']}")
+    return page(public["title"], header, main, footer, {"events": "events"})
+
+
+def _state(public: Mapping[str, Any]) -> Html:
+    """One line on where the study stands, and what an operator must know."""
+    late = [client["name"] for client in public["clients"] if state_of(client) == "late"]
+    missing = [client["name"] for client in public["clients"] if not client["joined"]]
+    if public["over"]:
+        text = "The study is over: every client has played its last round."
+    elif missing:
+        text = f"Waiting for {_names(missing)} to join."
+    elif late:
+        text = f"Exchange {public['exchange'] + 1} is open; {_names(late)} {_is(late)} late."
+    else:
+        text = "The clients play."
+    notes = [element("p", text)]
+    if not public["private"]:
+        seeded = "Not private: the noise of this study comes from a seed, for a try."
+        notes.append(element("p", seeded, class_="note loud"))
+    if public["trouble"] is not None:
+        notes.append(element("p", f"Trouble: {public['trouble']}.", class_="note loud"))
+    return joined(*notes)
+
+
+def _names(names: list[str]) -> str:
+    shown = names if len(names) <= 4 else [*names[:3], f"{len(names) - 3} others"]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _is(names: list[str]) -> str:
+    return "is" if len(names) == 1 else "are"
+
+
+def _now(public: Mapping[str, Any]) -> Html:
+    horizon, done = public["horizon"], public["round"]
+    rounds: object = f"{done}"
+    if horizon is not None:
+        bar = element("progress", value=done, max=horizon, aria_label="rounds")
+        rounds = joined(f"{done} of {horizon}", bar)
+    following, left = public["next_upload_after_rounds"], public["switches_left"]
+    return terms(
+        [
+            ("Rounds in complete exchanges", rounds),
+            (
+                "Complete exchanges",
+                joined(
+                    public["exchange"],
+                    element(
+                        "small",
+                        "no further one"
+                        if following is None
+                        else f"the next one after {following} more round{'s' * (following != 1)}",
+                    ),
+                ),
+            ),
+            ("Expert followed", _play(public["play"])),
+            ("Switches left", "no limit" if left is None else left),
+            ("A silent client", public["closing"]),
+        ]
+    )
+
+
+def _play(play: Any) -> object:
+    if play is None:
+        return "each client its own"
+    if isinstance(play, str):
+        return play
+    return joined(play, element("small", "experts are counted from 0"))
+
+
+def _clients(clients: list[dict[str, Any]]) -> Html:
+    order = list(STATES)
+    ranked = sorted(clients, key=lambda client: order.index(state_of(client)))
+    counts = Counter(map(state_of, clients))
+    listed = ", ".join(f"{counts[state]} {STATES[state][0]}" for state in order if counts[state])
+    rest = len(ranked) - SHOWN
+    caption = f"{len(clients)} clients: {listed}" if len(clients) > 1 else f"1 client: {listed}"
+    if rest > 0:
+        caption += f"; the first {SHOWN} are shown"
+    return table(
+        caption, ("client", "state", "entries", "head of its chain"), map(_row, ranked[:SHOWN])
+    )
+
+
+def _row(client: dict[str, Any]) -> tuple[object, ...]:
+    state, head = state_of(client), client["head"]
+    word, meaning = STATES[state]
+    return (
+        client["name"],
+        joined(
+            element("span", word, class_=f"state {state}"),
+            element("span", f" ({meaning})", class_="quiet") if meaning else "",
+        ),
+        "-" if head is None else client["entries"],
+        "-" if head is None else code(head),
+    )
+
+
+def _chain(public: Mapping[str, Any]) -> Html:
+    how = (
+        "Every entry of the server's log holds the hash of all before it. Note this head now and "
+        "then: a log that was changed later has another one."
+    )
+    return joined(
+        terms([("Entries", public["entries"]), ("Head", code(public["head"]))]),
+        element("p", how, class_="quiet"),
+    )

@@ -1,0 +1,184 @@
+"""The privacy record of a deployment, from the manifest and the ledger of its server or a client.
+
+Everything is checked first: signatures, the certificate (built again from the choices), the chain
+of every log, and the sum of the account. A ledger in which something does not fit is refused.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from hedgerow.core.environment import Feature
+from hedgerow.core.errors import InvalidValue
+from hedgerow.core.protocol import Algorithm
+from hedgerow.deployment import account as accounts
+from hedgerow.deployment import client as clients
+from hedgerow.deployment import server as servers
+from hedgerow.deployment import wire
+from hedgerow.deployment.account import Account
+from hedgerow.deployment.chain import Chain
+from hedgerow.deployment.client import StudyClient
+from hedgerow.deployment.keys import signed_by
+from hedgerow.deployment.manifest import Manifest, spec_of
+from hedgerow.deployment.server import StudyServer
+from hedgerow.privacy.secure import SecureNoise
+from hedgerow.records.build import algorithm_record, choices_of
+from hedgerow.records.ledger import AccountRecord, ChargeRecord, LedgerRecord
+from hedgerow.records.provenance import code, secure_noise, seeded_noise, versions
+from hedgerow.records.schema import FORMAT, STAMP, RunRecord
+
+SERVER = "server"
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """A deployment for a statement: the record of its certificate, and of its ledger."""
+
+    record: RunRecord
+    ledger: LedgerRecord
+
+
+class _NoLink:
+    """The way to nobody: a ledger is only read."""
+
+    def call(self, request: bytes) -> bytes | None:
+        del request
+        raise AssertionError("a statement calls no server")
+
+
+def is_deployment(folder: Path) -> bool:
+    """Whether a folder holds the ledger of a server or a client, or the account of a data set."""
+    return any((folder / name).is_file() for name in (servers.FILE, clients.FILE, accounts.FILE))
+
+
+def read_deployment(folder: str | Path) -> Deployed:
+    """Check the ledger in a folder and return its records.
+
+    Parameters
+    ----------
+    folder
+        The folder of a study server (`server.db`), or that of a study at a client (`study.db`)
+        inside the folder of its data set. Nobody else may have the ledger open.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from hedgerow.deployment.simulated import small_study
+    >>> study = small_study(tempfile.mkdtemp(), clients=2, experts=3, horizon=4, seed=None)
+    >>> int(study.learner(0).predict()) in range(3)  # only this client has joined
+    True
+    >>> study.close()
+    >>> read_deployment(study.place("server")).ledger.unsigned
+    ['client-001']
+    """
+    place = Path(folder)
+    if (place / servers.FILE).is_file():
+        return _of_server(place)
+    if (place / clients.FILE).is_file():
+        return _of_client(place)
+    inside = sorted(str(file.parent) for file in place.glob(f"studies/*/{clients.FILE}"))
+    hint = f"Choose one of its studies: {', '.join(inside)}." if inside else "Join a study first."
+    raise InvalidValue(f"{place} is the folder of a data set. {hint}")
+
+
+def _of_server(place: Path) -> Deployed:
+    server = StudyServer(place)
+    try:
+        head, manifest = server.check(), server.manifest
+        _check_begin(server.chain, "manifest", manifest, place)
+        if not signed_by(manifest.server, server.signature, manifest.signed_text):
+            raise InvalidValue(f"The manifest in {place} is not signed by its server.")
+        signed = {SERVER: manifest.server}
+        for name, message in server.signatures().items():
+            if not wire.signed(message, server.study, manifest.roster[name]):
+                raise InvalidValue(f"The signature of {name} in {place} is wrong.")
+            signed[name] = manifest.roster[name]
+        ledger = LedgerRecord(
+            study=manifest.digest.hex(),
+            party=None,
+            closing=manifest.closing,
+            signed=signed,
+            unsigned=[name for name in manifest.clients if name not in signed],
+            refused=[manifest.clients[client] for client in sorted(server.forked)],
+            exchanges=server.exchange,
+            entries=server.chain.count,
+            head=head.hex(),
+            account=None,
+        )
+        return Deployed(_record(place, manifest, server.algorithm, server.round), ledger)
+    finally:
+        server.close()
+
+
+def _of_client(place: Path) -> Deployed:
+    data = place.parent.parent
+    if not (data / accounts.FILE).is_file():
+        raise InvalidValue(
+            f"{place} is not inside the folder of its data set: there is no {accounts.FILE} in "
+            f"{data}. Give the folder where the study was joined."
+        )
+    account = Account(data)
+    client = StudyClient(place, account, _NoLink())
+    try:
+        head, manifest = client.check(), client.manifest
+        _check_begin(client.chain, "join", manifest, place)
+        ledger = LedgerRecord(
+            study=manifest.digest.hex(),
+            party=client.name,
+            closing=manifest.closing,
+            signed={SERVER: manifest.server, client.name: account.public_key},
+            unsigned=[name for name in manifest.clients if name != client.name],
+            refused=[],
+            exchanges=max(0, client.exchange),
+            entries=client.chain.count,
+            head=head.hex(),
+            account=account_record(account),
+        )
+        return Deployed(_record(place, manifest, client.algorithm, client.round), ledger)
+    finally:
+        client.close()
+
+
+def _check_begin(chain: Chain, kind: str, manifest: Manifest, place: Path) -> None:
+    """Refuse a log that does not begin with this study."""
+    first = next(chain.entries(), None)
+    if first is None or first.kind != kind or first.body[:32] != manifest.digest:
+        raise InvalidValue(f"The log in {place} does not begin with the study {manifest.title!r}.")
+
+
+def account_record(account: Account) -> AccountRecord:
+    """The checked account of a data set."""
+    head = account.check()
+    return AccountRecord(
+        data=account.name,
+        budget=account.budget,
+        spent=account.spent_words(),
+        charges=[
+            ChargeRecord(charge.study.hex(), charge.title, charge.words, charge.time)
+            for charge in account.charges()
+        ],
+        entries=len(account.export()),
+        head=head.hex(),
+    )
+
+
+def _record(place: Path, manifest: Manifest, algorithm: Algorithm, played: int) -> RunRecord:
+    name = manifest.algorithm
+    gaps = {"absent": True} if Feature.ABSENT_CLIENTS in manifest.plays else {}
+    choices = {"name": name, **choices_of(spec_of(manifest)), **gaps}
+    return RunRecord(
+        format=FORMAT,
+        title=manifest.title,
+        run=str(place),
+        written=datetime.now(UTC).isoformat(timespec="seconds"),
+        played=played,
+        stamp=None if manifest.private else STAMP,
+        noise=secure_noise(SecureNoise())
+        if manifest.seed is None
+        else seeded_noise(manifest.seed, 1),
+        code=code(),
+        versions=versions(),
+        algorithms=[algorithm_record(name, algorithm, choices, "real")],
+    )

@@ -1,0 +1,571 @@
+"""The server of a study: a state machine over its ledger that knows no sockets and no clock.
+
+Uploads, the answer that they complete and the next state are one transaction, and replies are
+returned after it. An upload of a client is counted once for each exchange; the same bytes again get
+the same answer. After a start every client must say hello before an exchange is completed: a server
+whose ledger is older than what a client has seen never answers twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hedgerow.core.errors import HedgerowError, InvalidValue, Unsupported
+from hedgerow.core.messages import decode, decode_state, encode, encode_state
+from hedgerow.deployment import chain as chains
+from hedgerow.deployment import wire
+from hedgerow.deployment.chain import Chain
+from hedgerow.deployment.closing import rule_of
+from hedgerow.deployment.database import LedgerFailed, open_database
+from hedgerow.deployment.keys import load_or_make, public_hex
+from hedgerow.deployment.manifest import Manifest, rebuild
+from hedgerow.deployment.noise import PartyNoise
+from hedgerow.deployment.wire import Code, Refused, refuse
+from hedgerow.engines.population import combine, stack
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+FILE, KEY = "server.db", "server.pem"
+SCHEMA = (
+    chains.SCHEMA
+    + """
+CREATE TABLE IF NOT EXISTS kv(name TEXT PRIMARY KEY, value BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS game(
+    id INTEGER PRIMARY KEY CHECK(id = 0), exchange INTEGER NOT NULL, round INTEGER NOT NULL,
+    state BLOB NOT NULL, noise BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS joined(client INTEGER PRIMARY KEY, message BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS upload(
+    client INTEGER NOT NULL, exchange INTEGER NOT NULL, hash BLOB NOT NULL, payload BLOB,
+    counted INTEGER, PRIMARY KEY(client, exchange)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS answer(exchange INTEGER PRIMARY KEY, message BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS head(
+    client INTEGER PRIMARY KEY, count INTEGER NOT NULL, head BLOB NOT NULL);
+CREATE TABLE IF NOT EXISTS fork(
+    client INTEGER NOT NULL, exchange INTEGER NOT NULL, hash BLOB NOT NULL, message BLOB NOT NULL,
+    PRIMARY KEY(client, exchange, hash));
+CREATE TABLE IF NOT EXISTS done(
+    client INTEGER PRIMARY KEY, round INTEGER NOT NULL, count INTEGER NOT NULL,
+    head BLOB NOT NULL);
+"""
+)
+KEPT = 4  # answers in memory; older ones are read from the ledger
+DROPPED = -1
+"""The exchange that counts a late upload which is never counted."""
+
+
+class NoStudy(InvalidValue):
+    """There is no study in this folder."""
+
+
+@dataclass(frozen=True)
+class Wait:
+    """No reply yet: `StudyServer.answer(exchange)` has it once that exchange is complete."""
+
+    exchange: int
+
+
+@dataclass(frozen=True)
+class _Open:
+    """An upload that the open exchange counts; it may be late."""
+
+    hash: bytes
+    upload: Any
+
+
+class StudyServer:
+    """One study at its server.
+
+    Parameters
+    ----------
+    folder
+        The folder that `StudyServer.create` has made: the ledger `server.db` and the key.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from hedgerow.deployment.keys import load_or_make, public_hex
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> manifest = Manifest.make(
+    ...     title="Wards", algorithm="sparse_vector", experts=3, horizon=10,
+    ...     server=public_hex(load_or_make(folder / KEY)), roster={"a": "11" * 32},
+    ... )
+    >>> server = StudyServer.create(folder, manifest)
+    >>> server.exchange, server.take([b"M"])[0][:1], server.take([b"what?"])[0][:2]
+    (0, b'M', b'E\\x01')
+    >>> server.close()
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder)
+        if not (self.folder / FILE).is_file():
+            raise NoStudy(f"{self.folder} holds no study. Make one with `hedgerow serve`.")
+        self._database = open_database(self.folder / FILE, SCHEMA)
+        try:
+            self._load()
+        except BaseException:
+            self._database.close()
+            raise
+
+    @classmethod
+    def create(cls, folder: str | Path, manifest: Manifest) -> StudyServer:
+        """Make the ledger of a new study and draw its opening broadcast.
+
+        The folder holds the server's key (`server.pem`), whose public key the manifest names.
+        """
+        out = Path(folder)
+        key = load_or_make(out / KEY)
+        if public_hex(key) != manifest.server:
+            raise InvalidValue(f"The manifest names another server key than that in {out / KEY}.")
+        rebuild(manifest)
+        database = open_database(out / FILE, SCHEMA)
+        try:
+            if database.one("SELECT 1 FROM kv WHERE name = 'manifest'") is not None:
+                raise InvalidValue(
+                    f"{out} already holds a study. Use another folder for a new one."
+                )
+            with database.transaction("server create"):
+                for name, value in (
+                    ("manifest", manifest.to_bytes()),
+                    ("signature", key.sign(manifest.signed_text)),
+                ):
+                    database.execute("INSERT INTO kv VALUES(?, ?)", (name, value))
+                Chain(database).add("manifest", manifest.digest)
+        finally:
+            database.close()
+        return cls(out)
+
+    def _load(self) -> None:
+        database = self._database
+        kept = {name: bytes(v) for name, v in database.execute("SELECT name, value FROM kv")}
+        if "manifest" not in kept:
+            raise NoStudy(f"The study in {self.folder} was never finished. Make it again.")
+        self.manifest = Manifest.read(kept["manifest"])
+        self.signature = kept["signature"]
+        self.key: Ed25519PrivateKey = load_or_make(self.folder / KEY)
+        if public_hex(self.key) != self.manifest.server:
+            raise InvalidValue(f"The key in {self.folder / KEY} is not that of the study.")
+        self.algorithm = rebuild(self.manifest)
+        self.study = self.manifest.digest
+        self.chain = Chain(database)
+        self._rule = rule_of(self.manifest.closing)
+        self._keys = [self.manifest.roster[name] for name in self.manifest.clients]
+        self.greeted: set[int] = set()
+        """Clients that have said hello since this object was made."""
+        self.trouble: str | None = None
+        """What an operator should know: a fork or an old ledger; public."""
+        row = database.one("SELECT exchange, round, state, noise FROM game")
+        saved = b"" if row is None else bytes(row[3])
+        self._noise = PartyNoise(self.manifest.seed, saved)
+        self._answers: dict[int, bytes] = {}
+        if row is None:
+            with database.transaction("server opening"):
+                broadcast, state = self.algorithm.server.open(self._noise.server())
+                self.exchange, self.round = 0, 0
+                self._state = state
+                self._say(broadcast, {})
+        else:
+            self.exchange, self.round = row[0], row[1]
+            self._state = decode_state(self.algorithm.server.state, bytes(row[2]))
+        self._published = self.exchange
+        self._broadcast = self._sent(self.exchange)
+        self.joined = {c for (c,) in database.execute("SELECT client FROM joined")}
+        self.done = {c for (c,) in database.execute("SELECT client FROM done")}
+        self.forked = {c for (c,) in database.execute("SELECT DISTINCT client FROM fork")}
+        counted = database.execute("SELECT client FROM upload WHERE counted = ?", (self.exchange,))
+        self._last_counted = (
+            {c for (c,) in counted} if self.exchange else set(range(len(self._keys)))
+        )
+        self._open: dict[int, _Open] = {
+            client: _Open(bytes(found), self._bounded(bytes(payload), exchange))
+            for client, exchange, found, payload in database.execute(
+                "SELECT client, exchange, hash, payload FROM upload WHERE counted IS NULL"
+            )
+        }
+
+    # -- what comes in -----------------------------------------------------------------------------
+
+    def take(self, requests: Sequence[bytes]) -> list[bytes | Wait]:
+        """Handle requests that arrived together, in one transaction; return a reply for each.
+
+        `Wait(exchange)`: reply with `answer(exchange)` once that exchange is complete. Requests
+        that are refused change nothing. If the ledger cannot be written, this raises
+        `LedgerFailed`: nothing was counted, no reply may be sent, and the server must be opened
+        again.
+        """
+        if self._database.failed:
+            return [wire.pack_refusal(Code.STOPPED, "The server has stopped.") for _ in requests]
+        before = self.exchange
+        replies: list[bytes | Wait] = []
+        with self._database.batch("server take"):
+            for data in requests:
+                try:
+                    replies.append(self._handle(data))
+                except Refused as refusal:
+                    replies.append(wire.pack_refusal(refusal.code, refusal.text))
+        self._published = self.exchange
+        if self.exchange != before:  # some that wait have their answer now
+            replies = [self._ready(reply) for reply in replies]
+        return replies
+
+    def _ready(self, reply: bytes | Wait) -> bytes | Wait:
+        if isinstance(reply, Wait):
+            found = self.answer(reply.exchange)
+            return reply if found is None else found
+        return reply
+
+    def _handle(self, data: bytes) -> bytes | Wait:
+        if data == wire.MANIFEST:
+            return wire.pack_manifest(self.signature, self.manifest.to_bytes())
+        message = wire.unpack(
+            data, self.study, wire.Join, wire.Hello, wire.Ask, wire.Upload, wire.Done
+        )
+        client = message.client
+        if client >= len(self._keys) or not wire.signed(data, self.study, self._keys[client]):
+            refuse(Code.SIGNATURE, "The message is not signed by a client of this study.")
+        if isinstance(message, wire.Join):
+            return self._join(message, data)
+        if client not in self.joined:
+            refuse(Code.NOT_JOINED, "This client has not joined the study.")
+        if isinstance(message, wire.Hello):
+            return self._hello(message)
+        if client in self.forked:
+            refuse(Code.FORK, "This client has signed two messages for one release.")
+        if client not in self.greeted:
+            refuse(Code.HELLO, "Say hello first.")
+        if isinstance(message, wire.Upload):
+            return self._upload(message, data)
+        if isinstance(message, wire.Ask):
+            return self._ask(message)
+        return self._finish(message)
+
+    def _join(self, message: wire.Join, data: bytes) -> bytes:
+        if message.client not in self.joined:
+            self._database.begin()
+            self._database.execute("INSERT INTO joined VALUES(?, ?)", (message.client, data))
+            self.chain.add("join", message.client.to_bytes(4, "little") + wire.hash_of(data))
+            self.joined.add(message.client)
+        return self._welcome(message.client, bytes(16))
+
+    def _hello(self, message: wire.Hello) -> bytes:
+        client = message.client
+        if message.exchange >= 0:
+            seen = self._answer(message.exchange)
+            if seen is None or wire.hash_of(seen) != message.seen:
+                self._old_server(client)
+        elif message.seen != wire.NOTHING:
+            refuse(Code.FORM, "The hello contradicts itself.")
+        known = self._database.one("SELECT count, head FROM head WHERE client = ?", (client,))
+        if known is not None and (
+            message.count < known[0]
+            or (message.count == known[0] and message.head != bytes(known[1]))
+        ):
+            refuse(
+                Code.OLD_CLIENT,
+                "This ledger is older than what the server has seen of it: a restored copy.",
+            )
+        reply = self._welcome(client, message.nonce)
+        if known is None or message.count > known[0]:
+            self._database.begin()
+            self._note_head(client, message.count, message.head)
+        self.greeted.add(client)
+        self._close_if_complete()
+        return reply
+
+    def _welcome(self, client: int, nonce: bytes) -> bytes:
+        last = self._database.one(
+            "SELECT exchange, hash FROM upload WHERE client = ? ORDER BY exchange DESC LIMIT 1",
+            (client,),
+        )
+        head = self._database.one("SELECT count, head FROM head WHERE client = ?", (client,))
+        uploaded, found = (wire.NONE, wire.NOTHING) if last is None else (last[0], bytes(last[1]))
+        count, known = (0, chains.START) if head is None else (head[0], bytes(head[1]))
+        return wire.pack(
+            wire.Welcome(client, self.exchange, uploaded, found, count, known, nonce),
+            self.study,
+            self.key,
+        )
+
+    def _ask(self, message: wire.Ask) -> bytes | Wait:
+        found = self._answer(message.exchange)
+        if found is not None:
+            return found
+        if message.exchange != self.exchange + 1:
+            refuse(Code.EXCHANGE, "There is no such exchange yet.")
+        return Wait(message.exchange)
+
+    def _upload(self, message: wire.Upload, data: bytes) -> bytes | Wait:
+        client, exchange, found = message.client, message.exchange, wire.hash_of(data)
+        known = self._database.one(
+            "SELECT hash FROM upload WHERE client = ? AND exchange = ?", (client, exchange)
+        )
+        if known is not None:
+            if bytes(known[0]) != found:
+                self._fork(client, exchange, found, data)
+            return Wait(exchange) if exchange > self.exchange else self._answer(exchange) or b""
+        last = self._answer(exchange - 1) if 1 <= exchange <= self.exchange + 1 else None
+        if exchange > self.exchange + 1 or (
+            last is not None and wire.hash_of(last) != message.seen
+        ):
+            self._old_server(client)
+        late = exchange <= self.exchange and self._rule.may_close
+        if client in self._open or exchange < 1 or not (late or self._is_open(exchange)):
+            refuse(Code.EXCHANGE, "This exchange is not open.")
+        upload = self._checked(message.payload, exchange)
+        entered = self._rule.enters(exchange, self.exchange + 1)
+        counts = entered is not None and self._is_open(entered)
+        self._database.begin()
+        kept = (message.payload, None) if counts else (None, DROPPED)
+        row = (client, exchange, found, *kept)
+        self._database.execute("INSERT INTO upload VALUES(?, ?, ?, ?, ?)", row)
+        self._note_head(client, message.count, message.head)
+        where = client.to_bytes(4, "little") + exchange.to_bytes(8, "little")
+        self.chain.add("upload", where + found)
+        if counts:
+            self._open[client] = _Open(found, upload)
+        self._close_if_complete()
+        return Wait(exchange) if exchange > self.exchange else self._answer(exchange) or b""
+
+    def _is_open(self, exchange: int) -> bool:
+        """Whether this exchange comes next; before the last rounds of a game none does."""
+        rounds, horizon = self._broadcast.rounds, self.algorithm.setting.horizon
+        last = rounds is None or (horizon is not None and self.round + rounds >= horizon)
+        return exchange == self.exchange + 1 and not last
+
+    def _checked(self, payload: bytes, exchange: int) -> Any:
+        """Decode a payload; refuse one that no client sends, without its values."""
+        try:
+            return self._bounded(payload, exchange)
+        except HedgerowError:
+            refuse(Code.VALUE, "The payload is not one that the algorithm can send.")
+
+    def _bounded(self, payload: bytes, exchange: int) -> Any:
+        """The upload, moved into the range of honest ones: a false one cannot end the game."""
+        upload = decode(self.algorithm.upload, payload)
+        before = self._broadcast if exchange == self.exchange + 1 else self._sent(exchange - 1)
+        return self.algorithm.bounded(upload, before.rounds or 0)
+
+    def _sent(self, exchange: int) -> Any:
+        """The broadcast that answers an exchange."""
+        answer = wire.unpack(self._answer(exchange) or b"", self.study, wire.Answer)
+        return decode(self.algorithm.broadcast, answer.broadcast)
+
+    def _note_head(self, client: int, count: int, head: bytes) -> None:
+        """Remember the longest log that a client has shown."""
+        self._database.execute(
+            "INSERT INTO head VALUES(?, ?, ?) ON CONFLICT(client) DO UPDATE "
+            "SET count = excluded.count, head = excluded.head WHERE excluded.count > head.count",
+            (client, count, head),
+        )
+
+    def _fork(self, client: int, exchange: int, found: bytes, data: bytes) -> None:
+        """Keep a second message for the same release as evidence, and refuse the client."""
+        self._database.begin()
+        row = (client, exchange, found, data)
+        self._database.execute("INSERT OR IGNORE INTO fork VALUES(?, ?, ?, ?)", row)
+        self.chain.add("fork", client.to_bytes(4, "little") + found)
+        self.forked.add(client)
+        self.trouble = f"{self.manifest.clients[client]} has signed two messages for one release"
+        refuse(Code.FORK, "This client has signed two messages for one release.")
+
+    def _old_server(self, client: int) -> None:
+        name = self.manifest.clients[client]
+        self.trouble = f"{name} has seen answers that this server does not have"
+        refuse(
+            Code.OLD_SERVER,
+            "The server's ledger is older than what this client has seen: a restored copy.",
+        )
+
+    def _finish(self, message: wire.Done) -> bytes:
+        client = message.client
+        if client not in self.done:
+            self._database.begin()
+            row = (client, message.round, message.count, message.head)
+            self._database.execute("INSERT INTO done VALUES(?, ?, ?, ?)", row)
+            self._note_head(client, message.count, message.head)
+            self.chain.add("done", client.to_bytes(4, "little") + message.head)
+            self.done.add(client)
+        return wire.pack(
+            wire.Farewell(client, self.chain.count, self.chain.head), self.study, self.key
+        )
+
+    # -- what goes out -----------------------------------------------------------------------------
+
+    def _close_if_complete(self) -> None:
+        """Answer the open exchange if it is complete and everyone has said hello."""
+        if self._may_answer() and self._rule.complete(self._open.keys(), len(self._keys), False):
+            self._database.begin()
+            self._answer_exchange()
+
+    def _may_answer(self) -> bool:
+        """Whether all clients that the last exchange counts have said hello since the start.
+
+        They have seen its answer, so a server whose ledger is older than that is found out.
+        """
+        return self._last_counted <= self.greeted
+
+    @property
+    def may_close(self) -> bool:
+        """Whether the closing rule of the study allows `close_exchange`."""
+        return self._rule.may_close
+
+    def close_exchange(self) -> bool:
+        """Answer the open exchange without the uploads that are missing; return whether it was.
+
+        An operator or a timer calls it, where the closing rule allows it. Nothing happens while
+        no client has uploaded, or while a client that the last exchange counts has not said hello.
+        """
+        if not self._rule.may_close:
+            raise Unsupported(
+                f"In this study an exchange waits for all clients (closing={self._rule.name!r})."
+            )
+        ready = self._rule.complete(self._open.keys(), len(self._keys), True)
+        if not ready or not self._may_answer():
+            return False
+        with self._database.transaction("server close"):
+            self._answer_exchange()
+        self._published = self.exchange
+        return True
+
+    def _answer_exchange(self) -> None:
+        """Compute the answer to the open exchange, inside the transaction that completes it."""
+        try:
+            uploads = stack([self._open[client].upload for client in sorted(self._open)])
+            seen = combine(self.algorithm, uploads)
+            broadcast, self._state = self.algorithm.server.aggregate(
+                self._state, seen, self._noise.server()
+            )
+        except Exception:  # its text may show a sum
+            raise HedgerowError(
+                "The uploads of this exchange cannot be combined. Nothing was sent."
+            ) from None
+        receipts = {client: one.hash[: wire.RECEIPT] for client, one in self._open.items()}
+        self.exchange += 1
+        self.round += self._broadcast.rounds or 0
+        self._database.execute(
+            "UPDATE upload SET counted = ? WHERE counted IS NULL", (self.exchange,)
+        )
+        if self.algorithm.certificate.trust == "central":  # exact sums: keep them no longer
+            self._database.execute(
+                "UPDATE upload SET payload = NULL WHERE counted = ?", (self.exchange,)
+            )
+        self._last_counted, self._open = set(self._open), {}
+        self._say(broadcast, receipts)
+        self._broadcast = broadcast
+
+    def _say(self, broadcast: Any, receipts: dict[int, bytes]) -> None:
+        clients = len(self._keys)
+        listed = b"".join(receipts.get(c, bytes(wire.RECEIPT)) for c in range(clients))
+        message = wire.pack(
+            wire.Answer(self.exchange, clients, listed + encode(broadcast)), self.study, self.key
+        )
+        self._database.execute("INSERT INTO answer VALUES(?, ?)", (self.exchange, message))
+        self.chain.add("answer", self.exchange.to_bytes(8, "little") + wire.hash_of(message))
+        self._database.execute(
+            "REPLACE INTO game VALUES(0, ?, ?, ?, ?)",
+            (self.exchange, self.round, encode_state(self._state), self._noise.saved()),
+        )
+        self._answers[self.exchange] = message
+        self._answers.pop(self.exchange - KEPT, None)
+
+    def answer(self, exchange: int) -> bytes | None:
+        """The signed answer of an exchange; None if the exchange is not complete, and durable."""
+        if self._database.failed:
+            raise LedgerFailed("The server has stopped. Open it again.")
+        return self._answer(exchange) if exchange <= self._published else None
+
+    def _answer(self, exchange: int) -> bytes | None:
+        """The answer of an exchange, even if it is not committed yet."""
+        if exchange in self._answers:
+            return self._answers[exchange]
+        row = self._database.one("SELECT message FROM answer WHERE exchange = ?", (exchange,))
+        return None if row is None else bytes(row[0])
+
+    @property
+    def over(self) -> bool:
+        """Whether every client is done."""
+        return len(self.done) == len(self._keys)
+
+    def public(self) -> dict[str, Any]:
+        """What PUBLIC and PEER see anyway, for pages and metrics: no upload, sum or threshold."""
+        uploaded = self._open.keys()
+        rows = self._database.execute("SELECT client, count, head FROM head").fetchall()
+        heads = {client: (count, bytes(head).hex()) for client, count, head in rows}
+        clients = [
+            {
+                "name": name,
+                "joined": index in self.joined,
+                "present": index in self.greeted,
+                "late": bool(uploaded) and index not in uploaded and index not in self.done,
+                "done": index in self.done,
+                "forked": index in self.forked,
+                "entries": heads.get(index, (0, None))[0],
+                "head": heads.get(index, (0, None))[1],
+            }
+            for index, name in enumerate(self.manifest.clients)
+        ]
+        follow, left = self.algorithm.common_play, self.algorithm.switches_left
+        play = "a point" if self.algorithm.plays == "point" else None
+        if play is None and follow is not None:
+            play = int(follow(self._broadcast))
+        return {
+            "title": self.manifest.title,
+            "study": self.study.hex(),
+            "algorithm": self.algorithm.name,
+            "private": self.manifest.private,
+            "closing": self.manifest.closing,
+            "clients": clients,
+            "exchange": self.exchange,
+            "round": self.round,
+            "horizon": self.algorithm.setting.horizon,
+            "next_upload_after_rounds": self._broadcast.rounds,
+            "play": play,
+            "switches_left": None if left is None else left(self._state),
+            "over": self.over,
+            "trouble": self.trouble,
+            "entries": self.chain.count,
+            "head": self.chain.head.hex(),
+            "certificate": list(self.manifest.resolved["guarantees_in_words"]),
+        }
+
+    def uploads(self) -> dict[tuple[int, int], tuple[bytes, int | None]]:
+        """By client and exchange: the hash of the upload, and the exchange that counts it."""
+        rows = self._database.execute("SELECT client, exchange, hash, counted FROM upload")
+        return {(client, exchange): (bytes(found), at) for client, exchange, found, at in rows}
+
+    def check(self) -> bytes:
+        """Check the log against the tables of the ledger; return its head."""
+        head = self.chain.check()
+        logged: dict[str, list[bytes]] = {"upload": [], "answer": []}
+        for entry in self.chain.entries():
+            logged.get(entry.kind, []).append(entry.body)
+        answers = [
+            exchange.to_bytes(8, "little") + wire.hash_of(bytes(message))
+            for exchange, message in self._database.execute("SELECT * FROM answer")
+        ]
+        uploads = [
+            client.to_bytes(4, "little") + exchange.to_bytes(8, "little") + found
+            for (client, exchange), (found, _) in self.uploads().items()
+        ]
+        if sorted(logged["upload"]) != sorted(uploads) or sorted(logged["answer"]) != sorted(
+            answers
+        ):
+            raise InvalidValue(f"The ledger in {self.folder} does not agree with its log.")
+        return head
+
+    def signatures(self) -> dict[str, bytes]:
+        """The message with which each client signed the study, by name."""
+        rows = self._database.execute("SELECT client, message FROM joined")
+        return {self.manifest.clients[client]: bytes(message) for client, message in rows}
+
+    def evidence(self) -> list[tuple[str, int, bytes]]:
+        """The second messages of forks: client, exchange, signed bytes."""
+        rows = self._database.execute("SELECT client, exchange, message FROM fork")
+        return [(self.manifest.clients[c], exchange, bytes(m)) for c, exchange, m in rows]
+
+    def close(self) -> None:
+        """Close the ledger; the study goes on when it is opened again."""
+        self._database.close()

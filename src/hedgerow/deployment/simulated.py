@@ -1,0 +1,504 @@
+"""A study in one process over a simulated network: messages get lost, repeated, late and out of
+order, and parties die at every named point and are opened again from their files.
+
+Everything follows from one generator, so a run can be repeated. Tests and contracts use it.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from hedgerow.core.block import Block, check
+from hedgerow.core.errors import HedgerowError
+from hedgerow.core.messages import decode, encode
+from hedgerow.core.noise import SeededNoise
+from hedgerow.core.transcript import Everything
+from hedgerow.deployment import wire
+from hedgerow.deployment.account import Account
+from hedgerow.deployment.client import NotJoined, StudyClient
+from hedgerow.deployment.closing import rule_of
+from hedgerow.deployment.database import hooked
+from hedgerow.deployment.keys import load_or_make, public_hex
+from hedgerow.deployment.learner import ClientLearner
+from hedgerow.deployment.manifest import Manifest, rebuild
+from hedgerow.deployment.server import DROPPED, KEY, NoStudy, StudyServer, Wait
+from hedgerow.engines.loop import Engine
+
+
+class Crash(BaseException):
+    """The process dies here: nothing after this point happens."""
+
+
+class Chance(Protocol):
+    """Where chance comes from: a generator of numpy."""
+
+    def random(self) -> float: ...
+
+    def permutation(self, x: int) -> np.ndarray: ...
+
+
+@dataclass(frozen=True)
+class Faults:
+    """How often things go wrong: the probability for each message, and at each named point.
+
+    Parameters
+    ----------
+    lose
+        A request, or its reply, is lost.
+    repeat
+        A request arrives twice.
+    delay
+        A request arrives later, perhaps after others that were sent after it.
+    crash
+        A party dies at a point.
+    only
+        Parties die only at points whose name begins so.
+    close
+        A timer closes the open exchange before a step, where the closing rule allows it.
+    """
+
+    lose: float = 0.0
+    repeat: float = 0.0
+    delay: float = 0.0
+    crash: float = 0.0
+    only: str = ""
+    close: float = 0.0
+
+
+QUIET = Faults()
+
+
+@dataclass
+class Watch:
+    """Everything that crossed the wire, and every death."""
+
+    uploads: dict[tuple[int, int], set[bytes]] = field(default_factory=dict)
+    answers: dict[int, set[bytes]] = field(default_factory=dict)
+    payloads: dict[tuple[int, int], bytes] = field(default_factory=dict)
+    broadcasts: dict[int, bytes] = field(default_factory=dict)
+    sent: int = 0
+    deaths: Counter[str] = field(default_factory=Counter)
+
+    def request(self, data: bytes, study: bytes) -> None:
+        """Note an upload that leaves a client."""
+        self.sent += 1
+        if data[:1] == wire.Upload.kind:
+            message = wire.unpack(data, study, wire.Upload)
+            place = (message.client, message.exchange)
+            self.uploads.setdefault(place, set()).add(wire.hash_of(data))
+            self.payloads[place] = message.payload
+
+    def reply(self, data: bytes, study: bytes) -> None:
+        """Note an answer that leaves the server."""
+        if data[:1] == wire.Answer.kind:
+            message = wire.unpack(data, study, wire.Answer)
+            self.answers.setdefault(message.exchange, set()).add(wire.hash_of(data))
+            self.broadcasts[message.exchange] = message.broadcast
+
+
+class SimulatedLink:
+    """The way of one client to the simulated server."""
+
+    def __init__(self, study: SimulatedStudy) -> None:
+        self._study = study
+
+    def call(self, request: bytes) -> bytes | None:
+        """Send a request; None if it, or its reply, is lost, late, or not there yet."""
+        return self._study.carry(request)
+
+
+class SimulatedStudy:
+    """A server and its clients in one process, with a folder for each.
+
+    Parameters
+    ----------
+    folder
+        An empty folder for all ledgers.
+    manifest
+        The study; its keys are those that `small_study` has made in the folder.
+    chance
+        The generator of all faults. None: there are none.
+    faults
+        How often things go wrong.
+    server_kind, client_kind
+        The classes to use; tests pass mutants.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        manifest: Manifest,
+        chance: Chance | None = None,
+        faults: Faults = QUIET,
+        server_kind: type[StudyServer] = StudyServer,
+        client_kind: type[StudyClient] = StudyClient,
+    ) -> None:
+        self.folder, self.manifest, self.faults = folder, manifest, faults
+        self._chance = chance
+        self._server_kind, self._client_kind = server_kind, client_kind
+        self.watch = Watch()
+        self._late: list[bytes] = []
+        self._places = {"server": folder / "server"}
+        for name in manifest.clients:
+            self._places |= {
+                name: folder / f"study-{name}",
+                f"data-{name}": folder / f"data-{name}",
+            }
+        self._lives = 0
+        self._stepping = 0  # the client that takes a step
+        self._images: dict[str, Path] = {}  # folders as they were when a party died
+        self.server: StudyServer | None = None
+        self.learners: dict[int, ClientLearner | None] = dict.fromkeys(range(len(manifest.clients)))
+
+    def account(self, client: int) -> Account:
+        """The account of a client's data set."""
+        return Account(self._places[f"data-{self.manifest.clients[client]}"])
+
+    # -- parties -----------------------------------------------------------------------------------
+
+    def learner(self, client: int) -> ClientLearner:
+        """The learner of a client; joined or opened again if it is not running."""
+        running = self.learners[client]
+        if running is not None:
+            return running
+        name = self.manifest.clients[client]
+        place, account = self._places[name], self.account(client)
+        link = SimulatedLink(self)
+        try:
+            opened = self._client_kind(place, account, link)
+        except NotJoined:
+            key = self.manifest.server
+            opened = self._client_kind.join(place, account, link, server_key=key)
+        made = ClientLearner(opened)
+        self.learners[client] = made
+        return made
+
+    def running_server(self) -> StudyServer:
+        """The server, opened again if it is not running."""
+        if self.server is None:
+            place = self._places["server"]
+            try:
+                self.server = self._server_kind(place)
+            except NoStudy:
+                self.server = self._server_kind.create(place, self.manifest)
+        return self.server
+
+    def kill(self, who: str | int) -> None:
+        """Kill the server ("server") or a client (its number), as `kill -9` does.
+
+        What was written stays, in a new folder: the file and its write-ahead log, as they were when
+        the party died.
+        """
+        images = self._images or self._imaged(who)
+        self._images = {}
+        party: StudyServer | ClientLearner | None
+        if isinstance(who, str):
+            party, self.server = self.server, None
+        else:
+            party, self.learners[who] = self.learners[who], None
+        if party is not None:
+            party.close()
+        for name, image in images.items():
+            if self._places[name].is_dir():
+                shutil.rmtree(self._places[name])
+            self._places[name] = image
+
+    def _imaged(self, who: str | int) -> dict[str, Path]:
+        """Copy the folders of a party as they are."""
+        name = who if isinstance(who, str) else self.manifest.clients[who]
+        self._lives += 1
+        images = {}
+        for part in (name,) if isinstance(who, str) else (name, f"data-{name}"):
+            images[part] = self.folder / f"{part}.{self._lives}"
+            if self._places[part].is_dir():
+                shutil.copytree(self._places[part], images[part])
+        return images
+
+    def place(self, who: str | int) -> Path:
+        """Where the ledger of a party is now."""
+        return self._places[who if isinstance(who, str) else self.manifest.clients[who]]
+
+    def restore(self, who: str | int, copy: Path) -> None:
+        """Kill a party and put a copy of its folder back, as after a restored backup."""
+        self.kill(who)
+        place = self.place(who)
+        shutil.rmtree(place)
+        shutil.copytree(copy, place)
+
+    def close(self) -> None:
+        """Close all ledgers."""
+        for learner in self.learners.values():
+            if learner is not None:
+                learner.close()
+        if self.server is not None:
+            self.server.close()
+
+    # -- network -----------------------------------------------------------------------------------
+
+    def _happens(self, probability: float) -> bool:
+        return self._chance is not None and probability > 0 and self._chance.random() < probability
+
+    def carry(self, request: bytes) -> bytes | None:
+        """Carry a request to the server and its reply back, as well as the network allows."""
+        self.watch.request(request, self.manifest.digest)
+        faults = self.faults
+        if self._happens(faults.lose):
+            return None
+        if self._happens(faults.delay):
+            self._late.append(request)
+            return None
+        batch = [request]
+        if self._happens(faults.repeat):
+            batch.append(request)
+        while self._late and self._happens(0.5):
+            batch.append(self._late.pop())
+        order = [int(i) for i in self._chance.permutation(len(batch))] if self._chance else [0]
+        try:
+            replies = self.running_server().take([batch[i] for i in order])
+        except Crash:
+            self.kill("server")
+            return None
+        reply = replies[order.index(0)]
+        if isinstance(reply, Wait):
+            return None
+        for each in replies:
+            if isinstance(each, bytes):
+                self.watch.reply(each, self.manifest.digest)
+        return None if self._happens(faults.lose) else reply
+
+    def _at_point(self, name: str) -> None:
+        if name.startswith(self.faults.only) and self._happens(self.faults.crash):
+            self.watch.deaths[name] += 1
+            self._images = self._imaged("server" if name.startswith("server") else self._stepping)
+            raise Crash(name)
+
+    # -- the game ----------------------------------------------------------------------------------
+
+    def play(
+        self,
+        losses: npt.NDArray[np.float64],
+        present: np.ndarray | None = None,
+        awake: np.ndarray | None = None,
+        most_steps: int = 1_000_000,
+    ) -> None:
+        """Play all rounds (rounds, clients, experts); clients take steps in a random order.
+
+        A party that dies is opened again, and its application feeds the round that the ledger
+        names.
+        """
+        clients = range(len(self.manifest.clients))
+        open_ones, steps = set(clients), 0
+        with hooked(self._at_point):
+            while open_ones:
+                order = sorted(open_ones)
+                if self._chance is not None:
+                    order = [order[int(i)] for i in self._chance.permutation(len(order))]
+                for client in order:
+                    steps += 1
+                    if steps > most_steps:
+                        raise HedgerowError("The simulated study does not come to an end.")
+                    self._stepping = client
+                    self._timer()
+                    try:
+                        if self._step(client, losses, present, awake):
+                            open_ones.discard(client)
+                    except Crash:
+                        self.kill(client)
+
+    def _timer(self) -> None:
+        """Close the open exchange now and then, as a timer at the server does."""
+        if self._happens(self.faults.close):
+            try:
+                self.running_server().close_exchange()
+            except Crash:
+                self.kill("server")
+
+    def _step(
+        self,
+        client: int,
+        losses: npt.NDArray[np.float64],
+        present: np.ndarray | None,
+        awake: np.ndarray | None,
+    ) -> bool:
+        """One step of a client; return whether it has finished."""
+        learner = self.learner(client)
+        if learner.over:
+            return learner.client.finish()
+        if not learner.client.advance():
+            return False
+        at = learner.round
+        learner.predict(None if awake is None else awake[at, client])
+        here = present is None or bool(present[at, client])
+        learner.observe(at, losses[at, client] if here else None)
+        return False
+
+    def violations(
+        self,
+        losses: npt.NDArray[np.float64],
+        present: np.ndarray | None = None,
+        awake: np.ndarray | None = None,
+    ) -> list[str]:
+        """What is wrong after a game: nothing, unless something was released twice or lost.
+
+        A seeded game is compared with one in a single process without any faults, bit by bit.
+        """
+        found = [*self._broken_promises()]
+        if self.manifest.seed is not None and not rule_of(self.manifest.closing).may_close:
+            found += self._differences(losses, present, awake)
+        return found
+
+    def _broken_promises(self) -> Iterator[str]:
+        own: dict[tuple[int, int], bytes] = {}
+        for client in self.learners:
+            yield from self._broken_by(client, own)
+        server, watch = self.running_server(), self.watch
+        server.check()
+        if server.evidence():
+            yield "a client has signed two messages for one release"
+        for place, hashes in watch.uploads.items():
+            if hashes != {own.get(place)}:
+                yield f"{len(hashes)} messages were sent for the release {place}"
+        counted = server.uploads()
+        if {place: hash_ for place, (hash_, _) in counted.items()} != own:
+            yield "the server has counted other releases than the clients have made"
+        entered = [(client, at) for (client, _), (_, at) in counted.items() if at != DROPPED]
+        if len(set(entered)) != len(entered):
+            yield "an exchange counts two uploads of a client"
+        if not all(self._as_ruled(exchange, at) for (_, exchange), (_, at) in counted.items()):
+            yield "an upload was not counted as the closing rule says"
+        for exchange in {*watch.answers, *range(server.exchange + 1)}:
+            stored, hashes = server.answer(exchange), watch.answers.get(exchange, set())
+            if stored is None or hashes != {wire.hash_of(stored)}:
+                yield f"{len(hashes)} answers were sent for exchange {exchange}"
+
+    def _broken_by(self, client: int, own: dict[tuple[int, int], bytes]) -> Iterator[str]:
+        """What the ledger of one client shows; its releases are added to `own`."""
+        party, last = self.learner(client).client, self.running_server().exchange
+        party.check()
+        for exchange, (hash_, done) in party.releases().items():
+            own[client, exchange] = hash_
+            if not done:
+                yield f"release {exchange} of client {client} was never answered"
+        answers = party.answers()
+        if any({hash_} != self.watch.answers.get(at) for at, hash_ in answers.items()):
+            yield f"client {client} has another answer than the server has sent"
+        if sorted(answers) != list(range(last + 1)):
+            yield f"client {client} has {len(answers)} of {last + 1} answers"
+        charged = self.account(client).charges()
+        if len(charged) != self.manifest.private:
+            yield f"client {client} was charged {len(charged)} times"
+
+    def _as_ruled(self, exchange: int, counted: int | None) -> bool:
+        """Whether an upload was counted as the closing rule allows."""
+        rule = rule_of(self.manifest.closing)
+        if counted == DROPPED:
+            return rule.may_close
+        return counted is not None and rule.enters(exchange, counted) == counted
+
+    def _differences(
+        self,
+        losses: npt.NDArray[np.float64],
+        present: np.ndarray | None,
+        awake: np.ndarray | None,
+    ) -> Iterator[str]:
+        algorithm, sink = rebuild(self.manifest), Everything()
+        shown = losses if present is None else losses * present[..., None]
+        block = Block(shown, shown, awake, present)
+        block = check(block, algorithm.setting, 0, len(losses))
+        engine = Engine.in_process(algorithm, SeededNoise(self.manifest.seed or 0))
+        first, run = engine.open()
+        engine.advance(run, block, [sink])
+        plays = sink.all_plays()
+        same = (plays == self.plays()).reshape(*plays.shape[:2], -1).all(axis=-1)
+        if not (same if present is None else same | ~present).all():
+            yield "the plays differ from those in one process"
+        broadcasts = [first, *(broadcast for _, _, broadcast in sink.messages)]
+        if [encode(one) for one in broadcasts] != [
+            self.watch.broadcasts[exchange] for exchange in sorted(self.watch.broadcasts)
+        ]:
+            yield "the broadcasts differ from those in one process"
+        for number, (_, uploads, _) in enumerate(sink.messages, 1):
+            for client in self.learners:
+                sent = decode(algorithm.upload, self.watch.payloads[client, number])
+                for f in fields(uploads):
+                    if not np.array_equal(getattr(uploads, f.name)[client], getattr(sent, f.name)):
+                        yield f"upload {number} of client {client} differs from that in one process"
+
+    def plays(self) -> np.ndarray:
+        """The plays of all rounds and clients, from the ledgers."""
+        return np.stack([np.stack(self.learner(c).client.plays()) for c in self.learners], axis=1)
+
+
+def small_study(
+    folder: str | Path,
+    *,
+    clients: int,
+    experts: int,
+    horizon: int,
+    algorithm: str = "sparse_vector",
+    choices: Mapping[str, Any] | None = None,
+    seed: int | None = 0,
+    features: Sequence[str] = (),
+    budget: str = "10",
+    closing: str = "wait",
+    chance: Chance | None = None,
+    faults: Faults = QUIET,
+    **kinds: Any,
+) -> SimulatedStudy:
+    """Make keys, accounts and a manifest in an empty folder, and a study over them.
+
+    Parameters
+    ----------
+    folder
+        An empty folder.
+    clients, experts, horizon
+        The size of the game.
+    algorithm, choices
+        The registered name and its choices.
+    seed
+        The seed of the noise; None: secure noise, and every account is charged.
+    features
+        As in `Manifest`.
+    budget
+        The epsilon of every account; its delta is 0.001.
+    closing
+        The closing rule.
+    chance, faults, kinds
+        As in `SimulatedStudy`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> study = small_study(tempfile.mkdtemp(), clients=2, experts=3, horizon=5)
+    >>> study.play(np.zeros((5, 2, 3)))
+    >>> study.plays().shape, study.running_server().over
+    ((5, 2), True)
+    >>> study.close()
+    """
+    out = Path(folder)
+    names = [f"client-{i:03d}" for i in range(clients)]
+    accounts = [
+        Account.make(out / f"data-{name}", name=name, epsilon=budget, delta="0.001")
+        for name in names
+    ]
+    manifest = Manifest.make(
+        title="A simulated study",
+        algorithm=algorithm,
+        choices=choices,
+        experts=experts,
+        horizon=horizon,
+        server=public_hex(load_or_make(out / "server" / KEY)),
+        roster={name: a.public_key for name, a in zip(names, accounts, strict=True)},
+        features=tuple(features),
+        closing=closing,
+        seed=seed,
+    )
+    return SimulatedStudy(out, manifest, chance, faults, **kinds)

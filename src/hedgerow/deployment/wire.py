@@ -1,0 +1,330 @@
+"""Messages between clients and server as bytes: pack, unpack, sign, check.
+
+A message is one byte that says its kind, eight bytes that name the study, fixed fields, a payload
+where there is one, and an Ed25519 signature over all of it and the whole digest of the study. All
+other bytes are refused with a `Refusal`: a code and a short public text, never a value.
+
+| request | reply |
+|---|---|
+| `ManifestRequest` | `ManifestReply` |
+| `Join`: the client signs the study | `Welcome` |
+| `Hello`: how far the client is | `Welcome`: how far the server is, and what it has of the client |
+| `Ask`: for an answer that exists or will | `Answer` |
+| `Upload` | `Answer`, once the exchange is complete |
+| `Done`: the client has played its last round | `Farewell` |
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from dataclasses import dataclass, fields
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
+
+from hedgerow.core.errors import HedgerowError
+from hedgerow.core.text import one_line
+from hedgerow.deployment.keys import signed_by
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+TAG = 8
+"""The first bytes of the digest of the study, in every message."""
+SIGNATURE = 64
+RECEIPT = 8
+"""The first bytes of the hash of an upload, in the answer that counts it."""
+LONGEST = 2**24
+"""The most bytes of any message."""
+MOST = 2**62
+"""All numbers in messages are below it."""
+NOTHING = bytes(32)
+NONE = -1
+"""The exchange of a party that has seen or sent nothing yet."""
+
+
+class Code(IntEnum):
+    """Why a request is refused."""
+
+    FORM = 1
+    """The bytes are not a message of this protocol."""
+    STUDY = 2
+    """The message is about another study."""
+    SIGNATURE = 3
+    """The message is not signed by the client that it names."""
+    NOT_JOINED = 4
+    """The client has not signed the study. Send `Join`."""
+    HELLO = 5
+    """The server has started again and wants to compare ledgers first. Send `Hello`."""
+    OLD_CLIENT = 6
+    """The client's ledger is older than what the server has of it: a restored copy."""
+    OLD_SERVER = 7
+    """The server's ledger is older than what the client has seen: a restored copy."""
+    FORK = 8
+    """The client has signed two different messages for one release."""
+    EXCHANGE = 9
+    """The message is for an exchange that is not open."""
+    VALUE = 10
+    """The payload is not one that the algorithm can send."""
+    SIZE = 11
+    """The message is too long."""
+    BUSY = 12
+    """Too many requests; try again later."""
+    STOPPED = 13
+    """The server has stopped."""
+
+
+TRY_AGAIN = frozenset({Code.BUSY, Code.STOPPED})
+"""Refusals after which the same request may succeed later."""
+
+
+class Refused(HedgerowError):
+    """The other side refuses a message, or its message is refused here."""
+
+    def __init__(self, code: Code, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+        self.text = text
+
+
+@dataclass(frozen=True)
+class Message:
+    """Base class: fixed fields in the order of `form`, then the payload if there is one."""
+
+    kind: ClassVar[bytes]
+    form: ClassVar[struct.Struct]
+
+
+@dataclass(frozen=True)
+class Join(Message):
+    """A client signs the study."""
+
+    kind: ClassVar[bytes] = b"J"
+    form: ClassVar[struct.Struct] = struct.Struct("<I")
+    client: int
+
+
+@dataclass(frozen=True)
+class Hello(Message):
+    """How far a client is: the last answer that it has seen, and the head of its log.
+
+    `nonce` is fresh, so that an old reply cannot be shown again.
+    """
+
+    kind: ClassVar[bytes] = b"H"
+    form: ClassVar[struct.Struct] = struct.Struct("<Iq32sQ32s16s")
+    client: int
+    exchange: int
+    seen: bytes
+    count: int
+    head: bytes
+    nonce: bytes
+
+
+@dataclass(frozen=True)
+class Welcome(Message):
+    """How far the server is, and the last upload and the last head that it has of the client."""
+
+    kind: ClassVar[bytes] = b"W"
+    form: ClassVar[struct.Struct] = struct.Struct("<Iqq32sQ32s16s")
+    client: int
+    exchange: int
+    uploaded: int
+    hash: bytes
+    count: int
+    head: bytes
+    nonce: bytes
+
+
+@dataclass(frozen=True)
+class Ask(Message):
+    """A client asks for the answer of an exchange; 0 is the opening broadcast."""
+
+    kind: ClassVar[bytes] = b"A"
+    form: ClassVar[struct.Struct] = struct.Struct("<Iq")
+    client: int
+    exchange: int
+
+
+@dataclass(frozen=True)
+class Upload(Message):
+    """One release of a client.
+
+    `seen` is the hash of the last answer that the client has seen, `head` that of its log before
+    the release. `salt` is fresh, so that a receipt tells nobody anything about the payload.
+    """
+
+    kind: ClassVar[bytes] = b"U"
+    form: ClassVar[struct.Struct] = struct.Struct("<Iq32sQ32s16s")
+    client: int
+    exchange: int
+    seen: bytes
+    count: int
+    head: bytes
+    salt: bytes
+    payload: bytes
+
+
+@dataclass(frozen=True)
+class Answer(Message):
+    """The broadcast of one exchange, and for every client a receipt of the upload it counts."""
+
+    kind: ClassVar[bytes] = b"B"
+    form: ClassVar[struct.Struct] = struct.Struct("<qI")
+    exchange: int
+    clients: int
+    payload: bytes  # the receipts, then the broadcast
+
+    def receipt(self, client: int) -> bytes:
+        """What is counted of a client: the first bytes of the hash of its upload, or zeros."""
+        return self.payload[RECEIPT * client : RECEIPT * (client + 1)]
+
+    @property
+    def broadcast(self) -> bytes:
+        """The encoded broadcast."""
+        return self.payload[RECEIPT * self.clients :]
+
+
+@dataclass(frozen=True)
+class Done(Message):
+    """A client has played its last round; its rounds and the final head of its log."""
+
+    kind: ClassVar[bytes] = b"D"
+    form: ClassVar[struct.Struct] = struct.Struct("<IQQ32s")
+    client: int
+    round: int
+    count: int
+    head: bytes
+
+
+@dataclass(frozen=True)
+class Farewell(Message):
+    """The server has noted that a client is done; with the head of the server's log."""
+
+    kind: ClassVar[bytes] = b"F"
+    form: ClassVar[struct.Struct] = struct.Struct("<IQ32s")
+    client: int
+    count: int
+    head: bytes
+
+
+KINDS: dict[bytes, type[Message]] = {
+    kind.kind: kind for kind in (Join, Hello, Welcome, Ask, Upload, Answer, Done, Farewell)
+}
+REQUESTS = frozenset({Join, Hello, Ask, Upload, Done})
+MANIFEST = b"M"
+"""The request for the manifest; the reply is `b"M"`, the server's signature and the manifest."""
+REFUSAL = b"E"
+Kind = TypeVar("Kind", bound=Message)
+
+
+def refuse(code: Code, text: str) -> NoReturn:
+    """Raise a refusal."""
+    raise Refused(code, text)
+
+
+def pack(message: Message, study: bytes, key: Ed25519PrivateKey) -> bytes:
+    """Return the signed bytes of a message.
+
+    Parameters
+    ----------
+    message
+        The message.
+    study
+        The digest of the study (32 bytes).
+    key
+        The key of the client or of the server.
+
+    Examples
+    --------
+    >>> from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    >>> from hedgerow.deployment.keys import public_hex
+    >>> key, study = Ed25519PrivateKey.generate(), bytes(32)
+    >>> data = pack(Ask(client=0, exchange=3), study, key)
+    >>> unpack(data, study, Ask)
+    Ask(client=0, exchange=3)
+    >>> signed(data, study, public_hex(key)), signed(data, bytes([1] * 32), public_hex(key))
+    (True, False)
+    """
+    values = [getattr(message, f.name) for f in fields(message)]
+    fixed = len(values) - hasattr(message, "payload")
+    body = message.kind + study[:TAG] + message.form.pack(*values[:fixed])
+    if fixed < len(values):
+        body += values[-1]
+    return body + key.sign(_signed_text(study, body))
+
+
+def _signed_text(study: bytes, body: bytes) -> bytes:
+    return b"hedgerow 1\n" + study + body
+
+
+def signed(data: bytes, study: bytes, public: str) -> bool:
+    """Whether the holder of the public key signed this message for this study."""
+    return signed_by(public, data[-SIGNATURE:], _signed_text(study, data[:-SIGNATURE]))
+
+
+def unpack(data: bytes, study: bytes, *expected: type[Kind]) -> Kind:
+    """Return the message in these bytes; the signature is checked by `signed`.
+
+    Raises `Refused`, also if the bytes hold a refusal.
+    """
+    if data[:1] == REFUSAL:
+        raise read_refusal(data)
+    if len(data) > LONGEST:
+        refuse(Code.SIZE, f"A message has at most {LONGEST} bytes.")
+    kind = KINDS.get(bytes(data[:1]))
+    if kind is None or kind not in expected:
+        refuse(Code.FORM, "These bytes are not a message that is expected here.")
+    if data[1 : 1 + TAG] != study[:TAG]:
+        refuse(Code.STUDY, "The message is about another study.")
+    start = 1 + TAG + kind.form.size
+    payload, end = any(f.name == "payload" for f in fields(kind)), len(data) - SIGNATURE
+    if end < start or (end > start and not payload):
+        refuse(Code.FORM, "The message has the wrong length.")
+    values: list[Any] = list(kind.form.unpack_from(data, 1 + TAG))
+    if payload:
+        values.append(bytes(data[start:end]))
+    if any(isinstance(value, int) and value >= MOST for value in values):
+        refuse(Code.FORM, "The message holds a number that is too large.")
+    message = kind(*values)
+    if isinstance(message, Answer) and len(message.payload) < RECEIPT * message.clients:
+        refuse(Code.FORM, "The answer has fewer receipts than clients.")
+    return message  # type: ignore[return-value]
+
+
+def hash_of(data: bytes) -> bytes:
+    """The hash by which both sides name a message; it covers the signature."""
+    return hashlib.sha256(data).digest()
+
+
+def pack_refusal(code: Code, text: str) -> bytes:
+    """The bytes of a refusal; they are not signed and hold no value.
+
+    >>> error = read_refusal(pack_refusal(Code.SIZE, "Too long."))
+    >>> error.code.name, error.text
+    ('SIZE', 'Too long.')
+    """
+    return REFUSAL + bytes([code]) + text.encode()[:200]
+
+
+def read_refusal(data: bytes) -> Refused:
+    """The refusal in these bytes, made safe to show."""
+    try:
+        code = Code(data[1])
+    except (IndexError, ValueError):
+        code = Code.FORM
+    return Refused(code, one_line(bytes(data[2:202]).decode("utf-8", "replace")))
+
+
+def pack_manifest(signature: bytes, manifest: bytes) -> bytes:
+    """The reply to a request for the manifest."""
+    return MANIFEST + signature + manifest
+
+
+def read_manifest(data: bytes) -> tuple[bytes, bytes]:
+    """The server's signature and the bytes of the manifest."""
+    if data[:1] == REFUSAL:
+        raise read_refusal(data)
+    if data[:1] != MANIFEST or len(data) < 1 + SIGNATURE:
+        refuse(Code.FORM, "The reply is not a manifest.")
+    return bytes(data[1 : 1 + SIGNATURE]), bytes(data[1 + SIGNATURE :])

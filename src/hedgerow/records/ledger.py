@@ -1,0 +1,80 @@
+"""What a statement says about the ledger of a deployment: who signed, what was spent, the chain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class ChargeRecord:
+    """What one study has cost a data set, and when it was joined."""
+
+    study: str
+    title: str
+    words: str
+    time: str
+
+
+@dataclass(frozen=True)
+class AccountRecord:
+    """The account of a data set.
+
+    Parameters
+    ----------
+    data
+        The data set.
+    budget
+        What all studies together may spend; decimals.
+    spent
+        What they have spent, in words.
+    charges
+        By which studies, in order.
+    entries, head
+        The length of the account's log, and the hash that covers all of it.
+    """
+
+    data: str
+    budget: dict[str, str]
+    spent: str
+    charges: list[ChargeRecord]
+    entries: int
+    head: str
+
+
+@dataclass(frozen=True)
+class LedgerRecord:
+    """The checked ledger of one party of a study.
+
+    Parameters
+    ----------
+    study
+        The digest of the manifest, which names the study.
+    party
+        The name of the client; None: the server.
+    closing
+        What happens if a client is silent.
+    signed
+        The public key of each party whose signature under the manifest was checked here. A client
+        has its own key and the server's signature; the server has all signatures.
+    unsigned
+        The other clients of the study.
+    refused
+        Clients that signed two messages for one release.
+    exchanges
+        The exchanges that are complete.
+    entries, head
+        The length of the log, and the hash that covers all of it.
+    account
+        The account of the data set; None at the server, which has none.
+    """
+
+    study: str
+    party: str | None
+    closing: str
+    signed: dict[str, str]
+    unsigned: list[str]
+    refused: list[str]
+    exchanges: int
+    entries: int
+    head: str
+    account: AccountRecord | None

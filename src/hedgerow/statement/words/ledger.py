@@ -1,0 +1,100 @@
+"""What the ledger of a deployment shows: budget, signatures, chain, and silent clients."""
+
+from __future__ import annotations
+
+from hedgerow.records.ledger import AccountRecord, LedgerRecord
+from hedgerow.statement.statement import Statement
+from hedgerow.statement.words.phrases import counted, listed
+
+ONE_GAME = "THESE DATA ARE USED IN NO OTHER GAME: each other game would add its epsilon."
+CHARGED = (
+    "THESE DATA ARE USED ONLY IN STUDIES THAT ARE CHARGED TO THE ACCOUNT OF THE DATA SET: each "
+    "other use would add its epsilon."
+)
+SILENT = {
+    "wait": "If a client is silent, the others wait for it.",
+    "fold": "If a client is silent, an exchange may close without it; its late upload enters the "
+    "exchange that is open when it arrives.",
+    "drop": "If a client is silent, an exchange may close without it; its late upload is never "
+    "counted.",
+}
+
+
+def only_here(statement: Statement) -> str:
+    """What else may be done with real data; nothing if nothing is protected or it is simulated.
+
+    Only the owner of the data knows where else they are used.
+    """
+    if statement.algorithm.data != "real" or not statement.protecting:
+        return ""
+    return ONE_GAME if statement.ledger is None else CHARGED
+
+
+def after_a_crash(statement: Statement) -> str:
+    """What happens if a process dies."""
+    if statement.ledger is None:
+        return (
+            "If the process dies, the game is over too, because it cannot be saved; "
+            "the stated numbers cover what was released. "
+            "A new learner on later rounds is a new game: "
+            "for a person in both games, the numbers of both add up."
+        )
+    return (
+        "If a process dies, it goes on from its ledger and sends the same bytes again: nothing is "
+        "released twice. A ledger that was restored from a copy is refused; then a new study is "
+        "needed, and for a person in both the numbers of both add up."
+    )
+
+
+def budget_words(statement: Statement) -> str:
+    """Whether a budget ledger is kept, and what it says."""
+    ledger = statement.ledger
+    if ledger is None:
+        return "Budget ledger: none is kept for this run."
+    if ledger.account is None:
+        return (
+            "A budget ledger is kept: each client charges the study to the account of its data "
+            "set. The server does not see these accounts."
+        )
+    return f"A budget ledger is kept for the data set {ledger.account.data!r}: {_spent(ledger)}."
+
+
+def _spent(ledger: LedgerRecord) -> str:
+    account = ledger.account
+    assert account is not None
+    if all(charge.study != ledger.study for charge in account.charges):
+        return f"{account.spent} is spent; this study is not private and was not charged"
+    return f"{account.spent} is spent, by {counted(len(account.charges), 'study', 'studies')}"
+
+
+def ledger_words(statement: Statement) -> list[str]:
+    """Who signed, what was checked, and what happens to silent clients."""
+    ledger = statement.ledger
+    if ledger is None:
+        return []
+    parties = listed([f"{name} ({key})" for name, key in ledger.signed.items()])
+    texts = [
+        budget_words(statement),
+        f"The manifest of study {ledger.study} is signed by {parties}.",
+    ]
+    if ledger.unsigned:
+        missing = listed(ledger.unsigned)
+        known = "Not signed yet" if ledger.party is None else "Signatures that only the server has"
+        texts.append(f"{known}: {missing}.")
+    if ledger.refused:
+        texts.append(
+            f"REFUSED, because two messages were signed for one release: {listed(ledger.refused)}."
+        )
+    whose = "the server" if ledger.party is None else f"client {ledger.party!r}"
+    logs = [f"of {whose} has {counted(ledger.entries, 'entry', 'entries')}, head {ledger.head}"]
+    if ledger.account is not None:
+        logs.append(_account_log(ledger.account))
+    texts.append(
+        f"The log {'; that '.join(logs)}. Every hash was computed again for this statement."
+    )
+    return [*texts, SILENT.get(ledger.closing, ledger.closing)]
+
+
+def _account_log(account: AccountRecord) -> str:
+    entries = counted(account.entries, "entry", "entries")
+    return f"of the account has {entries}, head {account.head}"

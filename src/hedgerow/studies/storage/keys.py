@@ -1,0 +1,76 @@
+"""Ed25519 keys in PEM files: reading them, and checking who signed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hedgerow.core.errors import InvalidValue
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import (
+        Ed25519PrivateKey,
+        Ed25519PublicKey,
+    )
+
+
+def read_private(file: Path) -> Ed25519PrivateKey:
+    """The private key in a PEM file without a password."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    key = _pem(file, lambda data: load_pem_private_key(data, None))
+    if not isinstance(key, Ed25519PrivateKey):
+        raise InvalidValue(
+            f"{file} is not an Ed25519 private key. "
+            "Make one with `openssl genpkey -algorithm ed25519`."
+        )
+    return key
+
+
+def read_public(file: Path) -> str:
+    """The public key in a PEM file, in hexadecimal digits."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+    from cryptography.hazmat.primitives.serialization import load_pem_public_key
+
+    key = _pem(file, load_pem_public_key)
+    if not isinstance(key, Ed25519PublicKey):
+        raise InvalidValue(f"{file} is not an Ed25519 public key.")
+    return key.public_bytes_raw().hex()
+
+
+def public_hex(key: Ed25519PrivateKey) -> str:
+    """The public key of a private one, in hexadecimal digits."""
+    return key.public_key().public_bytes_raw().hex()
+
+
+def signed_by(public: str, signature: bytes, data: bytes) -> bool:
+    """Whether the holder of the public key (hexadecimal digits) signed these bytes."""
+    from cryptography.exceptions import InvalidSignature
+
+    try:
+        _public(public).verify(signature, data)
+    except (InvalidSignature, ValueError, TypeError):
+        return False
+    return True
+
+
+@lru_cache(maxsize=4096)
+def _public(public: str) -> Ed25519PublicKey:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    return Ed25519PublicKey.from_public_bytes(bytes.fromhex(public))
+
+
+def _pem(file: Path, read: Callable[[bytes], Any]) -> Any:
+    """The key in a PEM file."""
+    try:
+        return read(file.read_bytes())
+    except OSError as error:
+        raise InvalidValue(f"Cannot read the key {file}: {error.strerror}.") from error
+    except (ValueError, TypeError) as error:
+        raise InvalidValue(
+            f"{file} is not a key in PEM format without a password: {error}."
+        ) from error

@@ -1,0 +1,209 @@
+"""Accounts: one budget for all studies on a data set, exact, charged once, and final."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from dataclasses import replace
+from fractions import Fraction
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hedgerow.core.errors import HedgerowError, InvalidValue
+from hedgerow.core.protocol import Algorithm
+from hedgerow.deployment.account import FILE, Account
+from hedgerow.deployment.chain import check_lines
+from hedgerow.deployment.client import StudyClient
+from hedgerow.deployment.keys import load_or_make, public_hex
+from hedgerow.deployment.manifest import Manifest, rebuild
+from hedgerow.deployment.server import KEY, StudyServer
+from hedgerow.privacy.budget import amount
+from hedgerow.privacy.odometer import BudgetSpent
+
+LEDGER = b"one ledger......"
+
+
+def study(number: int = 0, **changes: Any) -> Manifest:
+    """A study that costs 1/10, unless its choices say otherwise; numbers make it another one."""
+    return replace(_made(json.dumps(changes)), title=f"Study {number}")
+
+
+@lru_cache
+def _made(changes: str) -> Manifest:
+    return Manifest.make(
+        **{
+            "title": "Study",
+            "algorithm": "random_prefix",
+            "choices": {"epsilon": "0.1"},
+            "experts": 3,
+            "horizon": 8,
+            "server": "00" * 32,
+            "roster": {"a": "11" * 32},
+            **json.loads(changes),
+        }
+    )
+
+
+@lru_cache
+def _built(data: bytes) -> Algorithm:
+    return rebuild(Manifest.read(data))
+
+
+def charge(account: Account, manifest: Manifest, ledger: bytes = LEDGER) -> str:
+    built = _built(replace(manifest, title="Study").to_bytes())
+    return account.charge(manifest, built, ledger)
+
+
+@pytest.mark.parametrize("algorithm", ["random_prefix", "sparse_vector", "shrinking_dartboard"])
+def test_ten_tenths_fit_and_no_more(place: Path, algorithm: str) -> None:
+    """As floats, nine of ten fitted: the float 0.1 is more than 1/10."""
+    account = Account.make(place / "a", name="Ward", epsilon="1.0")
+    for number in range(10):
+        charge(account, study(number, algorithm=algorithm))
+    assert amount(account.filter.odometer.units) <= 1
+    with pytest.raises(BudgetSpent):
+        charge(account, study(10, algorithm=algorithm))
+    assert len(account.charges()) == 10
+
+
+@pytest.mark.parametrize(("budget", "each", "fit"), [("0.3", "0.1", 3), ("0.7", "0.1", 7)])
+def test_decimals_that_are_no_floats(place: Path, budget: str, each: str, fit: int) -> None:
+    account = Account.make(place / "a", name="Ward", epsilon=budget)
+    for number in range(fit):
+        charge(account, study(number, choices={"epsilon": each}))
+    with pytest.raises(BudgetSpent):
+        charge(account, study(fit, choices={"epsilon": each}))
+    assert amount(account.filter.odometer.units) <= Fraction(budget)
+
+
+def test_a_hair_too_much_is_refused(place: Path) -> None:
+    """The budget is the decimal, not the next float above it."""
+    account = Account.make(place / "a", name="Ward", epsilon="0.1")
+    float_above = Manifest.read(
+        study().to_bytes().replace(b"0.09999999999999999", b"0.1")  # 0.1 as a float: more than 1/10
+    )
+    from hedgerow.deployment.manifest import build
+
+    with pytest.raises(BudgetSpent, match="rounded down"):
+        account.quote(build(float_above))
+    charge(account, study())
+
+
+def test_once_per_study_and_one_ledger(place: Path) -> None:
+    account = Account.make(place / "a", name="Ward", epsilon="1")
+    words = charge(account, study())
+    spent = account.filter.odometer.units
+    assert charge(account, study()) == words  # after a crash, with the same ledger
+    assert account.filter.odometer.units == spent
+    with pytest.raises(InvalidValue, match="another ledger"):
+        charge(account, study(), b"second ledger...")
+    assert account.paid(study(), LEDGER)
+    assert not account.paid(study(), b"second ledger...")
+    assert not account.paid(study(1), LEDGER)
+
+
+def test_accounts_outlive_studies(place: Path) -> None:
+    account = Account.make(place / "a", name="Ward", epsilon="0.25")
+    charge(account, study(0))
+    charge(account, study(1))
+    again = Account(place / "a")
+    with pytest.raises(BudgetSpent, match="already spent"):
+        charge(again, study(2))
+    assert [each.title for each in again.charges()] == ["Study 0", "Study 1"]
+    assert again.spent_words() == "epsilon = 0.2 of 0.25"
+    head = again.check()
+    assert check_lines(iter(again.export())) == head
+
+
+def test_seeded_studies_are_free(place: Path) -> None:
+    account = Account.make(place / "a", name="Ward", epsilon="0.05")
+    assert "not private" in charge(account, study(seed=1))
+    assert account.charges() == []
+    assert account.paid(study(seed=1), LEDGER)
+
+
+def test_the_worst_observer_is_charged(place: Path) -> None:
+    """With local trust the server sees the reports, and its guarantee is the one that counts."""
+    account = Account.make(place / "a", name="Ward", epsilon="1", delta="0.001")
+    local = study(
+        algorithm="phased_selection",
+        choices={"epsilon": "0.5", "trust": "local", "report": "laplace"},
+    )
+    assert charge(account, local).startswith("server")
+    central = study(algorithm="phased_selection", choices={"epsilon": "0.25"})
+    assert not charge(account, central).startswith("server")
+
+
+def test_other_currencies(place: Path) -> None:
+    """Many Gaussian studies need less in their own currency."""
+    gaussian = {"algorithm": "walk_leader", "choices": {"mu": "0.2"}}
+    counted = {}
+    for currency in ("pure", "gaussian"):
+        account = Account.make(
+            place / currency, name="Ward", epsilon="2", delta="1e-4", currency=currency
+        )
+        number = 0
+        try:
+            for number in range(40):
+                charge(account, study(number, **gaussian))
+        except BudgetSpent:
+            pass
+        counted[currency] = number
+    assert counted["gaussian"] > counted["pure"] > 0
+    Account.make(place / "mu", name="Ward", mu="1.5")
+    Account.make(place / "rho", name="Ward", rho="0.2")
+
+
+@pytest.mark.parametrize(
+    "budget",
+    [{}, {"epsilon": "1", "mu": "1"}, {"epsilon": "-1"}, {"epsilon": "many"}, {"epsilon": "nan"}],
+)
+def test_budgets_that_are_none(place: Path, budget: dict[str, str]) -> None:
+    with pytest.raises(HedgerowError):
+        Account.make(place / "a", name="Ward", **budget)  # type: ignore[arg-type]
+    with pytest.raises(InvalidValue, match="no account"):
+        Account(place / "a")
+
+
+def test_a_budget_is_set_once(place: Path) -> None:
+    Account.make(place / "a", name="Ward", epsilon="1")
+    with pytest.raises(InvalidValue, match="set once"):
+        Account.make(place / "a", name="Ward", epsilon="5")
+
+
+def test_an_edited_account_is_found(place: Path) -> None:
+    account = Account.make(place / "a", name="Ward", epsilon="1")
+    fresh = account.filter.to_bytes()
+    charge(account, study())
+    account.check()
+    raw = sqlite3.connect(place / "a" / FILE)
+    raw.execute("UPDATE account SET filter = ?", (fresh,))
+    raw.commit()
+    raw.close()
+    with pytest.raises(InvalidValue, match="does not agree"):
+        account.check()
+
+
+def test_a_study_that_does_not_fit_computes_nothing(place: Path) -> None:
+    """No noise, no state, no ledger entry: the refusal comes first."""
+    account = Account.make(place / "data", name="Ward", epsilon="0.05")
+    manifest = study(
+        server=public_hex(load_or_make(place / "server" / KEY)), roster={"a": account.public_key}
+    )
+    server = StudyServer.create(place / "server", manifest)
+
+    class Direct:
+        def call(self, request: bytes) -> bytes | None:
+            (reply,) = server.take([request])
+            assert isinstance(reply, bytes)
+            return reply
+
+    with pytest.raises(BudgetSpent):
+        StudyClient.join(place / "s", account, Direct(), server_key=manifest.server)
+    assert server.joined == set()
+    with pytest.raises(HedgerowError, match="not joined"):
+        StudyClient(place / "s", account, Direct())
+    server.close()

@@ -1,0 +1,263 @@
+"""How applications and operators use a deployment: lines, a local port, configuration, commands."""
+
+from __future__ import annotations
+
+import http.client
+import io
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hedgerow.core.errors import InvalidValue
+from hedgerow.deployment.application import Application, Port, answer_lines
+from hedgerow.deployment.config import from_table, server_options
+from hedgerow.deployment.database import LedgerFailed
+from hedgerow.deployment.home import Home
+from hedgerow.deployment.http_client import Route
+from hedgerow.deployment.serving import open_study
+from hedgerow.deployment.simulated import small_study
+from support.command import Command
+from support.served import served
+
+TABLE: dict[str, Any] = {
+    "title": "Two wards",
+    "algorithm": {"name": "sparse_vector", "epsilon": 1.0},
+    "setting": {"experts": 3, "horizon": 6},
+    "clients": {"north": "1" * 64, "south": "2" * 64},
+}
+
+
+def test_every_line_gets_one_line(tmp_path: Path) -> None:
+    study = small_study(tmp_path, clients=1, experts=3, horizon=2)
+    lines = [
+        '{"do": "predict"}',
+        "",
+        '{"do": "observe", "round": 0, "losses": [0, 0.5, 1]}',
+        "not json",
+        '{"do": "forget"}',
+        '{"do": "status"}',
+        '{"round": 1, "losses": [0, 0.5, 1]}',
+        "{}",
+    ]
+    out = io.StringIO()
+    answer_lines(Application(study.learner(0)), lines, out)
+    replies = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert replies[0] == {"round": 0, "play": 0, "over": False}
+    assert replies[1] == {"round": 1, "over": False}
+    assert replies[2] == {"error": "Expected one JSON object in one line."}
+    assert replies[3]["error"].startswith("Unknown request 'forget'")
+    assert (replies[4]["round"], replies[4]["client"]) == (1, "client-000")
+    assert replies[5] == {"round": 2, "over": True}
+    last = int(study.learner(0).client.plays()[-1])
+    assert replies[6] == {"round": 2, "play": last, "over": True}  # the last play goes on
+    assert study.running_server().over
+    study.close()
+
+
+def test_a_port_for_applications_on_this_machine(tmp_path: Path) -> None:
+    study = small_study(tmp_path, clients=1, experts=3, horizon=3)
+    port = Port(Application(study.learner(0)), 0)
+    thread = threading.Thread(target=port.serve, daemon=True)
+    thread.start()
+
+    def ask(method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
+        connection = http.client.HTTPConnection("127.0.0.1", port.server_port, timeout=10)
+        connection.request(method, path, None if body is None else json.dumps(body), headers)
+        answer = connection.getresponse()
+        found = answer.status, json.loads(answer.read())
+        connection.close()
+        return found
+
+    assert ask("GET", "/predict") == (200, {"round": 0, "play": 0, "over": False})
+    losses = {"round": 0, "losses": [0, 0.5, 1]}
+    assert ask("POST", "/observe", losses) == (200, {"round": 1, "over": False})
+    assert ask("POST", "/observe", losses) == (200, {"round": 1, "over": False})
+    assert ask("POST", "/observe", {"round": 1, "losses": [0, 0.5, 9]})[0] == 422
+    assert ask("GET", "/status")[1]["round"] == 1
+    assert ask("GET", "/healthz") == (200, {"ok": True})
+    assert ask("GET", "/other")[0] == 404
+    assert ask("POST", "/status")[0] == 404
+    assert ask("GET", "/predict", Host="evil.example.org")[0] == 403  # a rebound name
+    assert ask("POST", "/observe", losses, Origin="https://evil.example.org")[0] == 403
+    assert ask("GET", "/predict", Origin=f"http://localhost:{port.server_port}")[0] == 200
+    with pytest.raises(InvalidValue, match=r"already in use\. Choose another --port"):
+        Port(lambda request: {}, port.server_port)
+    port.shutdown()
+    thread.join(10)
+    study.close()
+
+
+def test_a_client_that_cannot_write_ends() -> None:
+    def fail(request: Any) -> dict[str, Any]:
+        raise LedgerFailed("the disk is full")
+
+    with pytest.raises(LedgerFailed):
+        answer_lines(fail, ['{"do": "predict"}'], io.StringIO())
+    port = Port(fail, 0)
+    ended: list[BaseException] = []
+
+    def serve() -> None:
+        try:
+            port.serve()
+        except LedgerFailed as error:
+            ended.append(error)
+
+    thread = threading.Thread(target=serve, daemon=True)
+    thread.start()
+    connection = http.client.HTTPConnection("127.0.0.1", port.server_port, timeout=10)
+    connection.request("GET", "/predict")
+    with pytest.raises((http.client.HTTPException, ConnectionError)):
+        connection.getresponse()
+    connection.close()
+    thread.join(10)
+    assert len(ended) == 1
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"algorithms": []}, "A study with the key algorithms is one to simulate"),
+        ({"titel": ""}, "Unknown key titel; did you mean 'title'"),
+        ({"algorithm": {"epsilon": 1.0}}, r"Expected \[algorithm\] to have a name"),
+        ({"setting": {"experts": 3}}, "setting.horizon is missing"),
+        ({"setting": {"experts": 3.5, "horizon": 6}}, "Expected setting.experts=3.5"),
+        ({"clients": {}}, r"Expected a table \[clients\]"),
+        ({"title": 5}, "Expected title=5 to be text"),
+        ({"features": "absent clients"}, "Expected features='absent clients' to be a list"),
+        ({"server": {"prot": 1}}, "Unknown key server.prot; did you mean 'port'"),
+        ({"server": {"port": 70000}}, "Expected port=70000"),
+        ({"server": {"certificate": "a.pem"}}, "Give both certificate and certificate_key"),
+    ],
+)
+def test_a_wrong_configuration_is_named(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidValue, match=message):
+        from_table({**TABLE, **change}, environ={})
+
+
+def test_variables_replace_values_of_the_file(tmp_path: Path) -> None:
+    table = {"port": 1, "folder": "here", "wait": 3}
+    found = server_options(table, tmp_path, {"HEDGEROW_SERVER_PORT": "8443", "OTHER": "x"})
+    assert (found.port, found.folder, found.wait) == (8443, str(tmp_path / "here"), 3.0)
+    with pytest.raises(InvalidValue, match="Expected HEDGEROW_SERVER_PORT='x' to be a number"):
+        server_options({}, tmp_path, {"HEDGEROW_SERVER_PORT": "x"})
+    with pytest.raises(InvalidValue, match="did you mean 'HEDGEROW_SERVER_PORT'"):
+        server_options({}, tmp_path, {"HEDGEROW_SERVER_PROT": "1"})
+
+
+def test_a_study_cannot_be_changed_once_it_has_begun(tmp_path: Path) -> None:
+    config = from_table(TABLE, folder=tmp_path, environ={})
+    options = server_options({"folder": "server"}, tmp_path, {})
+    first = open_study(config, options)
+    first.close()
+    again = open_study(config, options)
+    assert again.study == first.study
+    again.close()
+    other = from_table({**TABLE, "setting": {"experts": 3, "horizon": 7}}, environ={})
+    with pytest.raises(InvalidValue, match=r"was begun with setting.horizon = 6, now 7"):
+        open_study(other, options)
+
+
+def test_routes_are_kept_beside_ledgers(tmp_path: Path) -> None:
+    home, digest = Home(tmp_path), bytes(32)
+    folder = home.study("ward", digest)
+    folder.mkdir(parents=True)
+    route = Route("https://a:1", ca=tmp_path / "ca.pem", proxy="http://u:p@proxy:3128")
+    home.keep_route(folder, route)
+    assert home.one().route() == route
+    assert (folder / "route.json").stat().st_mode & 0o777 == 0o600
+    with pytest.raises(InvalidValue, match="No such study"):
+        home.one("other")
+    home.keep_route(_made(home.study("wing", digest)), route)
+    with pytest.raises(InvalidValue, match="Several studies were joined"):
+        home.one()
+    with pytest.raises(InvalidValue, match="to be a name"):
+        home.place("../up")
+
+
+def _made(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    return folder
+
+
+def test_commands_of_a_client(
+    hedgerow: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEDGEROW_CLIENT_HOME", str(tmp_path / "home"))
+    assert "no accounts" in hedgerow("client", "ledger").out
+    made = hedgerow("client", "init", "--data", "client-000", "--budget", "2.0", "--json")
+    assert made.document()["budget"] == {"epsilon": "2.0"}
+    again = hedgerow("client", "init", "--data", "client-000", "--budget", "3")
+    assert (again.code, "already holds an account" in again.err) == (2, True)
+    assert (
+        "Expected 'x' to be a decimal"
+        in hedgerow("client", "init", "--data", "b", "--budget", "x").err
+    )
+    assert "No such study" in hedgerow("client", "run").err
+    with served(tmp_path / "study", clients=1, seed=None) as one:
+        url, key = f"http://{one.host}", one.study.manifest.server
+        join = ("client", "join", url, "--data", "client-000", "--server-key")
+        wrong = hedgerow(*join, "0" * 64)
+        assert f"The manifest is from the server {key}" in wrong.err
+        stranger = hedgerow(*join, key, "--yes")
+        assert "is not on the roster" in stranger.err
+        known = tmp_path / "study" / "data-client-000"
+        known.rename(tmp_path / "home" / "known")
+        asked = hedgerow(*join[:4], "known", "--server-key", key)
+        assert "give --yes" in asked.err
+        joined = hedgerow(*join[:4], "known", "--server-key", key, "--yes", "--json")
+        assert joined.document()["client"] == "client-000"
+        lines = '{"do": "predict"}\n{"round": 0, "losses": [0, 0.5, 1]}\n'
+        monkeypatch.setattr(sys, "stdin", io.StringIO(lines))
+        played = hedgerow("client", "run", "--data", "known")
+        assert [json.loads(line)["round"] for line in played.out.splitlines()] == [0, 1]
+    listed = hedgerow("client", "ledger", "known").out
+    assert "epsilon = 1 of 10" in listed
+    assert hedgerow("client", "verify").code == 0
+    (tmp_path / "log").write_text(hedgerow("client", "ledger", "known", "--export").out)
+    assert "ok, head" in hedgerow("client", "verify", str(tmp_path / "log")).out
+    changed = (tmp_path / "log").read_text().replace('"kind": "charge"', '"kind": "gift"')
+    (tmp_path / "log").write_text(changed)
+    damaged = hedgerow("client", "verify", str(tmp_path / "log"))
+    assert (damaged.code, "The log was changed" in damaged.out) == (1, True)
+
+
+def test_a_study_is_checked_before_it_is_served(hedgerow: Command, tmp_path: Path) -> None:
+    import tomli_w
+
+    file = tmp_path / "serve.toml"
+    file.write_text(tomli_w.dumps(TABLE))
+    shown = hedgerow("serve", str(file), "--check", "--json").document()
+    assert (shown["clients"], shown["private"]) == (["north", "south"], True)
+    file.write_text(tomli_w.dumps({**TABLE, "algorithm": {"name": "hedge"}}))
+    assert "hedge protects nobody" in hedgerow("serve", str(file), "--check").err
+    assert "Try `hedgerow launch`" in hedgerow("serve", str(tmp_path / "study.toml")).err
+
+
+def test_launch_refuses_what_cannot_be_deployed(hedgerow: Command) -> None:
+    assert "hedge" in hedgerow("launch", "study.toml", "--algorithm", "hedge").err
+    unknown = hedgerow("launch", "study.toml", "--algorithm", "nothing").err
+    assert "There is no algorithm 'nothing'; known: 'private', 'hedge'" in unknown
+
+
+@pytest.mark.long
+def test_launch_plays_as_the_simulation(tmp_path: Path) -> None:
+    from support.command import STUDY
+
+    (tmp_path / "study.toml").write_text(STUDY)
+    command = ["launch", "study.toml", "--clients", "3", "--seed", "5", "--json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "hedgerow", *command],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["same"] is True
+    assert set(found["heads"]) == {"server", "client-001", "client-002", "client-003"}

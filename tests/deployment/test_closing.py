@@ -1,0 +1,218 @@
+"""Exchanges that close before all clients have answered: late uploads, missed broadcasts, a client
+that never comes back.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hedgerow as hr
+from hedgerow.core.certificate import PUBLIC_ANSWERS
+from hedgerow.core.lattice import to_units
+from hedgerow.core.messages import decode
+from hedgerow.deployment.client import Distrusted
+from hedgerow.deployment.closing import ClosingRule
+from hedgerow.deployment.server import DROPPED, StudyServer
+from hedgerow.deployment.simulated import Faults, SimulatedStudy, small_study
+
+ROUNDS, CLIENTS, EXPERTS = 24, 3, 4
+ROUGH = Faults(lose=0.1, repeat=0.1, delay=0.1, crash=0.04, close=0.4)
+
+
+def drawn(seed: int = 0) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    return np.round(rng.random((ROUNDS, CLIENTS, EXPERTS)) * 2**20) / 2**20
+
+
+def made(place: Path, rule: str, faults: Faults, chance: int = 0, **more: Any) -> SimulatedStudy:
+    choices = {"epsilon": "1", "every": 2, "early": False, **more.pop("choices", {})}
+    return small_study(
+        place,
+        clients=CLIENTS,
+        experts=EXPERTS,
+        horizon=ROUNDS,
+        algorithm=more.pop("algorithm", "private_hedge"),
+        choices=choices,
+        closing=rule,
+        seed=5,
+        chance=np.random.default_rng(chance),
+        faults=faults,
+        **more,
+    )
+
+
+def sums(study: SimulatedStudy, places: list[tuple[int, int]]) -> np.ndarray:
+    """The sum of some uploads, by client and exchange."""
+    kind: Any = study.running_server().algorithm.upload
+    found = [decode(kind, study.watch.payloads[place]).losses for place in places]
+    return np.sum(found, axis=0) if found else np.zeros(EXPERTS, np.int64)
+
+
+def observed(study: SimulatedStudy, losses: np.ndarray, client: int) -> np.ndarray:
+    """The losses that a client observed before its last upload."""
+    party = study.learner(client).client
+    ends = [
+        int.from_bytes(e.body[8:16], "little") for e in party.chain.entries() if e.kind == "release"
+    ]
+    last = max(ends)
+    rounds = [t for t in range(last) if party.known(t) is not None]
+    return to_units(losses[rounds, client].sum(axis=0))
+
+
+@pytest.mark.parametrize("chance", range(2))
+@pytest.mark.parametrize("rule", ["fold", "drop"])
+def test_each_loss_enters_one_exchange(
+    place: Path, built_once: None, rule: str, chance: int
+) -> None:
+    losses = drawn(chance)
+    study = made(place, rule, ROUGH, chance)
+    study.play(losses, most_steps=20_000)
+    assert study.violations(losses) == []
+    server: Any = study.running_server()
+    found = server.uploads()
+    late = [where for where, (_, at) in found.items() if at != where[1]]
+    assert len(late) >= 5
+    counted = [where for where, (_, at) in found.items() if at != DROPPED]
+    assert np.array_equal(server._state.totals, sums(study, counted))
+    for client in range(CLIENTS):
+        own = [where for where in found if where[0] == client]
+        assert np.array_equal(sums(study, own), observed(study, losses, client))
+    if rule == "fold":  # only what arrived after the last exchange is not counted
+        lost = [client for client, exchange in late if found[client, exchange][1] == DROPPED]
+        assert len(set(lost)) == len(lost) < len(late)
+    study.close()
+
+
+@pytest.mark.parametrize("rule", ["fold", "drop"])
+def test_a_client_that_never_returns(place: Path, built_once: None, rule: str) -> None:
+    """The others play to the end, also after the server has died."""
+    losses = drawn()
+    study = made(place, rule, Faults())
+    while study.learner(2).round < 4:
+        for client in range(CLIENTS):
+            study._step(client, losses, None, None)
+    study.kill(2)
+    restarts = 0
+    while not all(study.learner(client).over for client in (0, 1)):
+        for client in (0, 1):
+            if not study.learner(client).over:
+                study._step(client, losses, None, None)
+        server = study.running_server()
+        if {0, 1} <= server._open.keys() and server.close_exchange():
+            restarts += 1
+            study.kill("server")
+    server = study.running_server()
+    assert server.exchange == ROUNDS // 2 - 1 == restarts + 1
+    assert {where[1] for where in server.uploads() if where[0] == 2} == {1}
+    assert [c["name"] for c in server.public()["clients"] if not c["present"]] == ["client-002"]
+    study.close()
+
+
+def behind(place: Path, rule: str, **more: Any) -> tuple[SimulatedStudy, np.ndarray]:
+    """A study in which client 2 has missed three exchanges, with its first upload in its ledger."""
+    losses = drawn()
+    study = made(place, rule, Faults(), **more)
+    while study.learner(2).round < 2:
+        study._step(2, losses, None, None)
+    while study.running_server().exchange < 3:
+        for client in (0, 1):
+            study._step(client, losses, None, None)
+        if len(study.running_server()._open) == 2:
+            study.running_server().close_exchange()
+    return study, losses
+
+
+@pytest.mark.parametrize(("rule", "round_after", "counted"), [("fold", 8, 4), ("drop", 6, DROPPED)])
+def test_a_client_that_misses_broadcasts_catches_up(
+    place: Path, built_once: None, rule: str, round_after: int, counted: int
+) -> None:
+    study, losses = behind(place, rule)
+    for _ in range(8):
+        study.learner(2).client.advance()
+    assert study.running_server().uploads()[2, 1][1] == (None if rule == "fold" else DROPPED)
+    study.kill(2)  # where it stands is in its ledger
+    for _ in range(8):
+        for client in (0, 1):
+            study._step(client, losses, None, None)
+        study.learner(2).client.advance()
+    late = study.learner(2)
+    assert study.running_server().uploads()[2, 1][1] == counted
+    assert late.round == round_after
+    expected = study.running_server().public()["play"]
+    assert int(late.predict()) == expected or rule == "drop"
+    with pytest.raises(hr.InvalidValue, match=f"Round 3 was missed.*Go on with round {late.round}"):
+        late.observe(3, losses[3, 2])
+    late.observe(late.round, losses[late.round, 2])
+    study.close()
+
+
+class Forgiving(StudyServer):
+    """A mutant that folds late uploads in although the study drops them."""
+
+    def _load(self) -> None:
+        super()._load()
+        self._rule = ClosingRule("fold")
+
+
+def test_a_client_notices_a_server_with_another_rule(place: Path, built_once: None) -> None:
+    study, losses = behind(place, "drop", server_kind=Forgiving)
+    late = study.learner(2).client
+
+    def play() -> None:
+        for _ in range(20):
+            late.advance()
+            for client in (0, 1):
+                study._step(client, losses, None, None)
+            late._newest += 1  # as if it had not caught up yet
+
+    with pytest.raises(Distrusted, match="counts an upload that was too late"):
+        play()
+    study.close()
+
+
+def test_waiting_exchanges_close_for_nobody(place: Path, built_once: None) -> None:
+    study = made(place, "wait", Faults())
+    with pytest.raises(hr.Unsupported, match="waits for all clients"):
+        study.running_server().close_exchange()
+    study.close()
+
+
+def test_an_exchange_without_uploads_stays_open(place: Path, built_once: None) -> None:
+    study = made(place, "drop", Faults())
+    assert not study.running_server().close_exchange()
+    study.close()
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "choices"),
+    [
+        ("running_leader", {"trust": "local"}),
+        ("tree_leader", {"sensitivity": 1.0}),
+        ("frank_wolfe", {"every": None}),
+    ],
+)
+def test_only_declared_rules(place: Path, algorithm: str, choices: dict[str, Any]) -> None:
+    given = {name: value for name, value in {"every": 1, **choices}.items() if value is not None}
+    spec = {"running_leader": hr.RunningLeader, "tree_leader": hr.TreeLeader}
+    kind: Any = spec.get(algorithm, hr.FrankWolfe)
+    built = kind(**given).build(hr.Setting(CLIENTS, EXPERTS, ROUNDS))
+    for rule in ("fold", "drop"):
+        with pytest.raises(hr.Unsupported, match=f"{algorithm} does not support closing='{rule}'"):
+            built.closed_by(rule)
+    assert built.closed_by("wait") is built
+
+
+def test_the_certificate_says_that_answers_are_public() -> None:
+    plain = hr.SparseVector(calibration="proved").build(hr.Setting(CLIENTS, EXPERTS, ROUNDS))
+    closed = plain.closed_by("fold")
+    assert plain.regret_bound is not None
+    assert closed.regret_bound is None
+    assert PUBLIC_ANSWERS in closed.certificate.peer.assumes
+    assert closed.certificate.peer.adjacency.endswith("how late, stays the same")
+    assert closed.certificate.peer.curve == plain.certificate.peer.curve
+    assert closed.certificate.server.assumes == plain.certificate.server.assumes
+    assert closed.fingerprint() != plain.fingerprint()

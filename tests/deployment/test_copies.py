@@ -1,0 +1,239 @@
+"""Ledgers restored from a copy are refused before they release; forks are kept as evidence."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hedgerow.deployment import wire
+from hedgerow.deployment.client import Distrusted
+from hedgerow.deployment.learner import ClientLearner, NoReply
+from hedgerow.deployment.server import Wait
+from hedgerow.deployment.simulated import SimulatedStudy, small_study
+from hedgerow.deployment.wire import Code, Refused
+
+LOSSES = np.linspace(0, 1, 8 * 2 * 3).reshape(8, 2, 3)
+
+
+@pytest.fixture
+def study(place: Path, built_once: None) -> SimulatedStudy:
+    """Two clients, an exchange before every round, secure noise."""
+    return small_study(
+        place, clients=2, experts=3, horizon=8, choices={"epsilon": "1", "every": 1}, seed=None
+    )
+
+
+def rounds(study: SimulatedStudy, until: int) -> None:
+    """Play until both clients have finished so many rounds."""
+    for _ in range(100):
+        for client in (0, 1):
+            learner = study.learner(client)
+            if learner.round < until and learner.client.advance():
+                learner.predict()
+                learner.observe(learner.round, LOSSES[learner.round, client])
+        if all(study.learner(client).round == until for client in (0, 1)):
+            return
+    raise AssertionError("the game does not go on")
+
+
+def copy(study: SimulatedStudy, who: str | int, to: Path) -> Path:
+    """A copy of a ledger, as a backup makes it."""
+    return Path(shutil.copytree(study.place(who), to))
+
+
+def sent(study: SimulatedStudy) -> dict[tuple[int, int], set[bytes]]:
+    return {place: set(hashes) for place, hashes in study.watch.uploads.items()}
+
+
+def test_restored_client_is_refused_before_it_releases(study: SimulatedStudy, place: Path) -> None:
+    rounds(study, 3)
+    backup = copy(study, 0, place / "backup")
+    rounds(study, 5)
+    before = sent(study)
+    study.restore(0, backup)
+    with pytest.raises((Refused, Distrusted), match="older than what the server has seen"):
+        study.learner(0).predict()
+    assert sent(study) == before
+
+
+def test_restored_client_is_refused_after_any_contact(study: SimulatedStudy, place: Path) -> None:
+    """A copy from just before the last upload, too."""
+    rounds(study, 3)
+    backup = copy(study, 0, place / "backup")
+    learner = study.learner(0)
+    assert not learner.client.advance()  # one more release; its answer does not exist yet
+    before = sent(study)
+    study.restore(0, backup)
+    with pytest.raises((Refused, Distrusted), match="older than what the server has seen"):
+        study.learner(0).predict(tries=5)
+    assert sent(study) == before
+
+
+def test_restored_client_is_refused_after_a_hello(place: Path, built_once: None) -> None:
+    """Plays that draw noise are in the log, and a hello shows the log."""
+    study = small_study(
+        place, clients=1, experts=8, horizon=40, algorithm="uniform", choices={}, seed=None
+    )
+    study.learner(0).predict()
+    study.learner(0).observe(0, np.zeros(8))
+    backup = copy(study, 0, place / "backup")
+    for at in range(1, 6):
+        study.learner(0).predict()
+        study.learner(0).observe(at, np.zeros(8))
+    study.kill(0)
+    study.learner(0).predict()  # a new process has said hello
+    study.restore(0, backup)
+    with pytest.raises((Refused, Distrusted), match="older than what the server has seen"):
+        study.learner(0).predict()
+
+
+def test_copy_that_is_not_older_goes_on(study: SimulatedStudy, place: Path) -> None:
+    """Moving a ledger to another disk is no crime."""
+    rounds(study, 3)
+    study.restore(0, copy(study, 0, place / "moved"))
+    study.restore("server", copy(study, "server", place / "moved server"))
+    rounds(study, 8)
+    assert study.learner(0).over
+
+
+def test_restored_server_never_answers_again(study: SimulatedStudy, place: Path) -> None:
+    rounds(study, 3)
+    backup = copy(study, "server", place / "backup")
+    rounds(study, 5)
+    answers = dict(study.watch.answers)
+    study.restore("server", backup)
+    for client in (0, 1):
+        with pytest.raises((Refused, Distrusted), match="server's ledger is older"):
+            study.learner(client).predict()
+    assert study.watch.answers == answers
+    assert "has seen answers" in str(study.running_server().trouble)
+
+
+def test_restored_server_waits_for_every_hello(study: SimulatedStudy, place: Path) -> None:
+    """One client has seen the answer, the other has not and sends its upload again.
+
+    Without the hello of the first client the server would draw the answer a second time.
+    """
+    rounds(study, 3)
+    first, second = study.learner(0), study.learner(1)
+    assert not first.client.advance()  # its upload waits
+    backup = copy(study, "server", place / "backup")
+    study.faults = type(study.faults)(lose=0.0)
+    reply = second.client._release(second.client.exchange + 1)  # made, and counted, but the
+    assert isinstance(study.running_server().take([reply])[0], bytes)  # answer is lost
+    assert first.client.advance()  # the first client has it
+    answers = dict(study.watch.answers)
+    study.restore("server", backup)
+    with pytest.raises(NoReply):
+        second.predict(tries=20)
+    assert study.watch.answers == answers
+    first.observe(3, LOSSES[3, 0])
+    with pytest.raises((Refused, Distrusted), match="server's ledger is older"):
+        first.predict()
+
+
+def test_two_messages_for_one_release_are_evidence(study: SimulatedStudy, place: Path) -> None:
+    rounds(study, 2)
+    clone = copy(study, 0, place / "clone")
+    learner = study.learner(0)
+    learner.client.advance()
+    exchange = learner.client.exchange + 1
+    study.kill(0)
+    original = study.place(0)
+    study._places[study.manifest.clients[0]] = clone
+    twin = study.learner(0).client
+    twin._greeted = True  # software that does not ask first
+    with pytest.raises(Refused) as refusal:
+        twin.advance()
+    assert refusal.value.code is Code.FORK
+    server = study.running_server()
+    ((name, at, message),) = server.evidence()
+    assert (name, at) == (study.manifest.clients[0], exchange)
+    assert wire.signed(message, study.manifest.digest, study.manifest.roster[name])
+    assert server.public()["clients"][0]["forked"]
+    # it is refused from now on, also in its first copy and after a restart of the server
+    study.kill(0)
+    study._places[name] = original
+    study.kill("server")
+    with pytest.raises((Refused, Distrusted)):
+        study.learner(0).predict(tries=5)
+    study.running_server().check()
+
+
+def test_an_old_welcome_does_not_help(study: SimulatedStudy, place: Path) -> None:
+    """Somebody between client and server shows a recorded welcome again."""
+    rounds(study, 3)
+    backup = copy(study, 0, place / "backup")
+    study.restore(0, backup)
+    client = study.learner(0).client
+    recorded: list[bytes | None] = []
+    real = client.link
+
+    class Recording:
+        def call(self, request: bytes) -> bytes | None:
+            recorded.append(real.call(request))
+            return recorded[-1]
+
+    client.link = Recording()
+    client.advance()
+    assert isinstance(recorded[0], bytes)
+    rounds(study, 5)
+    study.restore(0, backup)
+
+    class Replaying:
+        def call(self, request: bytes) -> bytes | None:
+            return recorded[0]
+
+    again = study.learner(0)
+    again.client.link = Replaying()
+    with pytest.raises(Distrusted, match="another hello"):
+        again.predict()
+
+
+def test_answers_of_others_are_refused(study: SimulatedStudy) -> None:
+    """A reply that the server did not sign, or that counts another upload, changes nothing."""
+    rounds(study, 2)
+    client = study.learner(0).client
+    study.learner(1).client.advance()
+    server = study.running_server()
+    data = client._release(client.exchange + 1)
+    reply = server.take([data])[0]
+    assert isinstance(reply, bytes)
+    head = client.chain.head
+    for at in (0, 40, len(reply) - 70, len(reply) - 1):
+        wrong = bytearray(reply)
+        wrong[at] ^= 1
+        with pytest.raises((Refused, Distrusted)):
+            client._receive(client.exchange + 1, bytes(wrong), wire.hash_of(data))
+    with pytest.raises(Distrusted, match="counts another upload"):
+        client._receive(client.exchange + 1, reply, bytes(32))
+    with pytest.raises(Distrusted, match="another exchange"):
+        client._receive(client.exchange + 2, reply, wire.hash_of(data))
+    assert client.chain.head == head
+    client._receive(client.exchange + 1, reply, wire.hash_of(data))
+    assert client.chain.head != head
+
+
+def test_waiting_is_no_reply(study: SimulatedStudy) -> None:
+    """The reply comes when the exchange is complete, to all who wait for it."""
+    rounds(study, 2)
+    first, second = (study.learner(client).client for client in (0, 1))
+    server, exchange = study.running_server(), study.running_server().exchange + 1
+    (reply,) = server.take([first._release(exchange)])
+    assert reply == Wait(exchange)
+    assert server.answer(exchange) is None
+    (reply,) = server.take([second._release(exchange)])
+    assert reply == server.answer(exchange)
+
+
+def test_a_learner_cannot_be_copied(study: SimulatedStudy) -> None:
+    import copy as copying
+    import pickle
+
+    learner: ClientLearner = study.learner(0)
+    for attempt in (copying.copy, copying.deepcopy, pickle.dumps):
+        with pytest.raises(TypeError, match="cannot be copied"):
+            attempt(learner)

@@ -1,0 +1,230 @@
+"""The study server and its clients over HTTP: TLS, proxies, long polls, limits, operations."""
+
+from __future__ import annotations
+
+import base64
+import re
+import socket
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hedgerow.core.errors import InvalidValue
+from hedgerow.deployment import wire
+from hedgerow.deployment.database import LedgerFailed
+from hedgerow.deployment.http_client import MEDIA, MESSAGES, HttpLink, Route, Unreachable
+from hedgerow.deployment.http_server import Tls, listen
+from support.proxy import connect_proxy, make_certificates
+from support.served import play, served
+
+LOSSES = np.random.default_rng(0).integers(0, 2**20, (6, 2, 3)) / 2**20
+
+
+def test_a_study_over_https_with_client_certificates_and_a_proxy(tmp_path: Path) -> None:
+    files = make_certificates(tmp_path)
+    tls = Tls(files["server"], files["server_key"], files["ca"])
+    own: dict[str, Any] = {"certificate": files["client"], "key": files["client_key"]}
+    with (
+        served(tmp_path / "a", tls) as one,
+        connect_proxy(expect="Basic " + base64.b64encode(b"u:p").decode()) as (proxy, asked),
+    ):
+        url = f"https://{one.host}"
+        through = proxy.replace("//", "//u:p@")
+        links = [
+            one.link(url=url, ca=files["ca"], **own),
+            one.link(url=url, ca=files["ca"], proxy=through, **own),
+        ]
+        learners = [one.learner(i, link) for i, link in enumerate(links)]
+        play(learners, LOSSES)
+        assert one.study.over
+        assert asked
+        assert set(asked) == {f"CONNECT {one.host}"}
+        with pytest.raises(Unreachable, match=r"not trusted.*--ca FILE"):
+            HttpLink(Route(url, proxy=""), 0.0).call(b"M")
+        with pytest.raises(Unreachable, match=r"Cannot reach|TLS with"):
+            HttpLink(Route(url, files["ca"], proxy=""), 0.0).call(b"M")
+        with pytest.raises(Unreachable, match=r"407.*--proxy"):
+            HttpLink(Route(url, files["ca"], proxy=proxy, **own), 0.0).call(b"M")
+
+
+def test_a_proxy_that_refuses_is_named(tmp_path: Path) -> None:
+    with connect_proxy(refuse=True) as (proxy, _):
+        link = HttpLink(Route("http://127.0.0.1:9", proxy=proxy), 0.0)
+        with pytest.raises(Unreachable, match=r"The proxy refused .* 403 Forbidden"):
+            link.call(b"M")
+
+
+def test_a_route_is_checked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for url in ("ftp://a", "https://", "https://a:x", "https://a/path", "https://u:p@a"):
+        with pytest.raises(InvalidValue) as error:
+            Route(url)
+        assert ":p@" not in str(error.value) or "of the form" in str(error.value)
+    with pytest.raises(InvalidValue, match="begin with https"):
+        Route("http://a", ca=tmp_path)
+    monkeypatch.setenv("https_proxy", "http://user:secret@proxy:3128")
+    monkeypatch.setenv("no_proxy", "inside.example.org")
+    assert Route("https://inside.example.org").through() is None
+    found = Route("https://outside.example.org").through()
+    assert found is not None
+    assert (found.hostname, found.port) == ("proxy", 3128)
+    with pytest.raises(InvalidValue) as error:
+        Route("https://a", proxy="https://user:secret@proxy").through()
+    assert "secret" not in str(error.value)
+    with pytest.raises(InvalidValue, match="Cannot read the certificates"):
+        HttpLink(Route("https://a", ca=tmp_path / "nothing"))
+
+
+def test_pauses_grow_and_end() -> None:
+    slept: list[float] = []
+    now = [0.0]
+
+    def sleep(seconds: float) -> None:
+        slept.append(seconds)
+        now[0] += seconds
+
+    link = HttpLink(Route("http://127.0.0.1:9", proxy=""), 60.0, sleep, lambda: now[0])
+
+    def call() -> None:
+        while True:
+            assert link.call(b"M") is None
+
+    with pytest.raises(Unreachable, match=r"refused\. Check the address"):
+        call()
+    assert slept[0] <= 0.05
+    assert max(slept) > 5
+    assert all(seconds <= 10 for seconds in slept)
+    assert 60 <= now[0] < 71
+    assert len({round(seconds / 0.05 / 2**n, 6) for n, seconds in enumerate(slept[:6])}) > 3
+
+
+def test_a_waiting_client_is_woken_or_sent_home(tmp_path: Path) -> None:
+    with served(tmp_path, limits={"wait": 0.2}) as one:
+        first, second = one.learner(0), one.learner(1)
+        for learner in (first, second):
+            learner.predict()
+            learner.observe(0, [0.5, 0.5, 0.5])
+        began = time.monotonic()
+        assert not first.client.advance()  # 204 after 0.2 s: the other one is silent
+        assert time.monotonic() - began >= 0.2
+        assert one.desk.counts.replies[204] == 1
+        answered = threading.Thread(target=first.predict, daemon=True)
+        answered.start()
+        second.predict()
+        answered.join(10)
+        assert not answered.is_alive()
+        assert first.client.exchange == second.client.exchange == 1
+
+
+def test_a_client_that_calls_twice_waits_once(tmp_path: Path) -> None:
+    with served(tmp_path, limits={"wait": 60.0}) as one:
+        learner = one.learner(0)
+        learner.predict()
+        learner.observe(0, [0.5, 0.5, 0.5])
+        waiting = wire.pack(wire.Ask(0, 1), one.study.study, learner.client.account.key)
+        threads = [
+            threading.Thread(target=one.ask, args=("POST", MESSAGES, waiting)) for _ in range(6)
+        ]
+        for thread in threads:
+            thread.start()
+        end = time.monotonic() + 30
+        while sum(thread.is_alive() for thread in threads) > 1:
+            assert time.monotonic() < end
+            time.sleep(0.01)
+        assert one.desk.waiting == 1
+        one.stop()  # and the last one is sent home at the end
+        for thread in threads:
+            thread.join(5)
+        assert one.desk.counts.replies[204] == 6
+
+
+def test_bodies_that_are_too_large_too_slow_or_cut_off(tmp_path: Path) -> None:
+    with served(tmp_path, limits={"body": 1000, "slow": 0.3}) as one:
+        status, _, text = one.ask("POST", MESSAGES, b"x" * 1001)
+        assert (status, wire.read_refusal(text).code) == (413, wire.Code.SIZE)
+
+        def raw(data: bytes) -> bytes:
+            """What comes back until the server closes the connection."""
+            with socket.create_connection(("127.0.0.1", one.port), 30) as connection:
+                connection.sendall(data)
+                found = b""
+                try:
+                    while more := connection.recv(4096):
+                        found += more
+                except ConnectionError:
+                    pass
+                return found
+
+        head = b"POST " + MESSAGES.encode() + b" HTTP/1.1\r\nHost: a\r\n"
+        assert b" 413 " in raw(head + b"Content-Length: 99999999999\r\n\r\n")
+        assert b" 413 " in raw(
+            head + b"Transfer-Encoding: chunked\r\n\r\n" + 3 * (b"200\r\n" + 512 * b"y" + b"\r\n")
+        )
+        assert b" 400 " in raw(head + b"Content-Length: -5\r\n\r\n")
+        assert b" 408 " in raw(head + b"Content-Length: 10\r\n\r\nabc")
+        began = time.monotonic()
+        assert raw(b"POST / HTTP/1.1\r\nHost: ") == b""  # slow headers are cut off
+        assert time.monotonic() - began > 0.2
+        assert raw(b"nonsense\r\n\r\n").startswith(b"HTTP/1.1 400 ")
+        assert one.ask("GET", "/nothing")[0] == 404
+        assert one.ask("GET", MESSAGES)[0] == 405
+        assert one.study.exchange == 0
+
+
+def test_connections_of_one_address_are_limited(tmp_path: Path) -> None:
+    with served(tmp_path, limits={"connections": 3}) as one:
+        held = [socket.create_connection(("127.0.0.1", one.port)) for _ in range(3)]
+        time.sleep(0.1)
+        with pytest.raises((ConnectionError, OSError)):
+            one.ask("GET", "/healthz")
+        held[0].close()
+        time.sleep(0.1)
+        assert one.ask("GET", "/healthz")[0] == 200
+        for connection in held:
+            connection.close()
+
+
+def test_health_and_metrics(tmp_path: Path) -> None:
+    with served(tmp_path) as one:
+        assert one.ask("GET", "/healthz")[2] == b"ok\n"
+        assert one.ask("GET", "/readyz")[0] == 200
+        assert one.ask("POST", MESSAGES, b"what?")[0] == 400
+        status, headers, text = one.ask("GET", "/metrics")
+        assert (status, headers["Content-Type"][:10]) == (200, "text/plain")
+        lines = text.decode().splitlines()
+        values = dict(line.rsplit(" ", 1) for line in lines if not line.startswith("#"))
+        assert values["hedgerow_exchange"] == "0"
+        assert values['hedgerow_clients{state="expected"}'] == "2"
+        assert values['hedgerow_refusals_total{code="form"}'] == "1"
+        assert all(
+            re.fullmatch(r'hedgerow_\w+(\{\w+="\w+"\})? [0-9.e+-]+', f"{k} {v}")
+            for k, v in values.items()
+        )
+        assert one.ask("GET", "/v1/manifest")[2][:1] == wire.MANIFEST
+    assert not one.desk.ready
+
+
+def test_a_failed_commit_ends_the_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with served(tmp_path) as one:
+
+        def fail(requests: object) -> None:
+            raise LedgerFailed("secret 0.7351")
+
+        monkeypatch.setattr(one.study, "take", fail)
+        status, headers, text = one.ask("POST", MESSAGES, b"M")
+        assert (status, headers["Content-Type"]) == (503, MEDIA)
+        assert b"0.7351" not in text
+        one.thread.join(10)
+        assert not one.thread.is_alive()
+    assert isinstance(one.desk.fatal, LedgerFailed)
+
+
+def test_a_port_in_use_is_named() -> None:
+    with (
+        listen("127.0.0.1", 0) as taken,
+        pytest.raises(InvalidValue, match=r"already in use\. Choose another"),
+    ):
+        listen("127.0.0.1", taken.getsockname()[1])

@@ -1,0 +1,89 @@
+"""Server and clients as processes over HTTP, killed with kill -9: everything is released once, and
+the transcript is that of the game in one process.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from support.parties import Deployed
+from support.zygote import Zygote, zygote
+
+STUDIES: dict[str, dict[str, Any]] = {
+    "central": {"algorithm": "sparse_vector", "choices": {"epsilon": 1.0, "every": 2}},
+    "local": {
+        "algorithm": "phased_selection",
+        "choices": {"epsilon": 1.0, "trust": "local", "report": "laplace"},
+    },
+    "drawn": {"algorithm": "shrinking_dartboard", "choices": {"epsilon": 1.0, "every": 1}},
+}
+
+
+@pytest.fixture(scope="module")
+def processes() -> Iterator[Zygote]:
+    with zygote() as found:
+        yield found
+
+
+def play_and_kill(
+    deployed: Deployed, kills: int, chance: np.random.Generator, between: float, seconds: float
+) -> None:
+    """Play a game; every few moments a party dies. The server is the victim in a quarter of them."""
+    deployed.start_all()
+    clients = deployed.manifest.clients
+    for _ in range(kills):
+        time.sleep(between * (0.5 + chance.random()))
+        server = chance.random() < 0.25
+        deployed.kill("server" if server else clients[int(chance.integers(len(clients)))])
+    deployed.finish(seconds)
+    assert deployed.kills == kills
+    deployed.check()
+
+
+def game(seed: int, rounds: int, clients: int, experts: int) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 2**20, (rounds, clients, experts)) / 2**20
+
+
+@pytest.mark.parametrize(("name", "seed"), [("central", 7), ("local", None)])
+def test_killed_a_few_times(name: str, seed: int | None, tmp_path: Path, processes: Zygote) -> None:
+    losses = game(1, 25, 2, 3)
+    deployed = Deployed.make(tmp_path, processes, losses, seed, **STUDIES[name])
+    deployed.pause = 0.005
+    play_and_kill(deployed, 4, np.random.default_rng(2), 0.15, 120.0)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", [11, None], ids=["seeded", "secure"])
+@pytest.mark.parametrize("name", STUDIES)
+def test_killed_a_thousand_times(
+    name: str, seed: int | None, tmp_path: Path, processes: Zygote
+) -> None:
+    """Six games with 170 kills each, of server and clients."""
+    losses = game(3, 200, 4, 5)
+    deployed = Deployed.make(tmp_path, processes, losses, seed, **STUDIES[name])
+    deployed.pause = 0.002
+    play_and_kill(deployed, 170, np.random.default_rng(4), 0.1, 300.0)
+
+
+@pytest.mark.long
+def test_a_thousand_clients_in_few_processes(tmp_path: Path, processes: Zygote) -> None:
+    losses = game(5, 3, 1000, 4)
+    deployed = Deployed.make(tmp_path, processes, losses, 6, algorithm="tree_leader")
+    deployed.start("server")
+    route = {"url": deployed.url, "proxy": "", "wait": 300.0}
+    pids = [
+        processes.start(
+            "support.parties:run_clients", str(tmp_path), first, 250, route, errors=tmp_path / "err"
+        )
+        for first in range(0, 1000, 250)
+    ]
+    for pid in pids:
+        assert processes.wait(pid, 3000.0) == 0, (tmp_path / "err").read_text()[-2000:]
+    deployed.stop_server()
+    deployed.check()

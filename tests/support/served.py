@@ -1,0 +1,137 @@
+"""A study server over HTTP in a thread of the test, and small studies for it."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hedgerow.deployment.account import Account
+from hedgerow.deployment.client import StudyClient
+from hedgerow.deployment.config import ServerOptions
+from hedgerow.deployment.desk import Desk, Limits
+from hedgerow.deployment.http_client import HttpLink, Route
+from hedgerow.deployment.http_server import (
+    OrderlyServer,
+    Part,
+    Tls,
+    listen,
+    make_app,
+    make_server,
+)
+from hedgerow.deployment.learner import ClientLearner
+from hedgerow.deployment.server import StudyServer
+from hedgerow.deployment.serving import limits_of
+from hedgerow.deployment.simulated import small_study
+
+
+@dataclass
+class Served:
+    """A running server: where it is, and its parts."""
+
+    root: Path
+    port: int
+    desk: Desk
+    server: OrderlyServer
+    study: StudyServer
+    thread: threading.Thread
+    links: list[HttpLink] = field(default_factory=list)
+
+    @property
+    def host(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def link(self, **changes: Any) -> HttpLink:
+        given = {"url": f"http://{self.host}", "proxy": "", **changes}
+        self.links.append(HttpLink(Route(**given), 10.0))
+        return self.links[-1]
+
+    def learner(self, index: int, link: Any = None) -> ClientLearner:
+        """A client that joins."""
+        name = self.study.manifest.clients[index]
+        account = Account(self.root / f"data-{name}")
+        key = self.study.manifest.server
+        place = self.root / f"study-{name}"
+        return ClientLearner(
+            StudyClient.join(place, account, self.link() if link is None else link, server_key=key)
+        )
+
+    def ask(self, method: str, path: str, body: bytes | None = None, **headers: str) -> Any:
+        """One request on a new connection: status, headers, body."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=10)
+        try:
+            connection.request(method, path, body, headers)
+            answer = connection.getresponse()
+            return answer.status, answer.headers, answer.read()
+        finally:
+            connection.close()
+
+    def stop(self) -> None:
+        for link in self.links:
+            link.close()
+        self.server.end()
+        self.thread.join(20)
+        assert not self.thread.is_alive()
+
+
+@contextmanager
+def served(
+    root: Path,
+    tls: Tls | None = None,
+    limits: dict[str, Any] | None = None,
+    parts: tuple[Part, ...] = (),
+    **study: Any,
+) -> Iterator[Served]:
+    """A study that is served until the block ends."""
+    size = {"clients": 2, "experts": 3, "horizon": 6, "seed": 0, **study}
+    opened = small_study(root, **size).running_server()
+    usual: Limits = replace(limits_of(opened, ServerOptions()), **(limits or {}))
+    desk = Desk(lambda: opened, usual)
+    listening = listen("127.0.0.1", 0)
+    server = make_server(make_app(desk, *parts), desk, tls)
+    thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
+    found = Served(root, listening.getsockname()[1], desk, server, opened, thread)
+    thread.start()
+    end = time.monotonic() + 20
+    while not server.started:
+        assert time.monotonic() < end
+        assert thread.is_alive()
+        time.sleep(0.005)
+    try:
+        yield found
+    finally:
+        found.stop()
+
+
+def play(learners: list[ClientLearner], losses: np.ndarray) -> list[list[int]]:
+    """All rounds of all clients, each in a thread; the plays of each."""
+    plays: list[list[int]] = [[] for _ in learners]
+    failed: list[BaseException] = []
+
+    def one(index: int) -> None:
+        try:
+            learner = learners[index]
+            while not learner.over:
+                at = learner.round
+                plays[index].append(int(learner.predict()))
+                learner.observe(at, losses[at, index])
+            learner.finish()
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=one, args=(i,), daemon=True) for i in range(len(learners))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    if failed:
+        raise failed[0]
+    assert not any(thread.is_alive() for thread in threads)
+    return plays
