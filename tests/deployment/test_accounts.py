@@ -161,9 +161,9 @@ def test_other_currencies(place: Path) -> None:
     "budget",
     [{}, {"epsilon": "1", "mu": "1"}, {"epsilon": "-1"}, {"epsilon": "many"}, {"epsilon": "nan"}],
 )
-def test_budgets_that_are_none(place: Path, budget: dict[str, str]) -> None:
+def test_budgets_that_are_none(place: Path, budget: dict[str, Any]) -> None:
     with pytest.raises(HedgerowError):
-        Account.make(place / "a", name="Ward", **budget)  # type: ignore[arg-type]
+        Account.make(place / "a", name="Ward", **budget)
     with pytest.raises(InvalidValue, match="no account"):
         Account(place / "a")
 

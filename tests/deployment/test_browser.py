@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
@@ -50,11 +51,9 @@ def study(tmp_path: Path) -> Iterator[Watched]:
         yield found
 
 
-def visit(
-    browser: Browser, url: str, width: int = 1280, **options: object
-) -> tuple[Page, list[str]]:
+def visit(browser: Browser, url: str, width: int = 1280, **options: Any) -> tuple[Page, list[str]]:
     """A page, and everything that goes wrong in it."""
-    context = browser.new_context(viewport={"width": width, "height": 800}, **options)  # type: ignore[arg-type]
+    context = browser.new_context(viewport={"width": width, "height": 800}, **options)
     page, wrong = context.new_page(), []
     page.on("pageerror", lambda error: wrong.append(str(error)))
     page.on("console", lambda message: wrong.append(message.text))

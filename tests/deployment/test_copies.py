@@ -14,6 +14,7 @@ from hedgerow.deployment.learner import ClientLearner, NoReply
 from hedgerow.deployment.server import Wait
 from hedgerow.deployment.simulated import SimulatedStudy, small_study
 from hedgerow.deployment.wire import Code, Refused
+from support.deployed import play_until
 
 LOSSES = np.linspace(0, 1, 8 * 2 * 3).reshape(8, 2, 3)
 
@@ -26,19 +27,6 @@ def study(place: Path, built_once: None) -> SimulatedStudy:
     )
 
 
-def rounds(study: SimulatedStudy, until: int) -> None:
-    """Play until both clients have finished so many rounds."""
-    for _ in range(100):
-        for client in (0, 1):
-            learner = study.learner(client)
-            if learner.round < until and learner.client.advance():
-                learner.predict()
-                learner.observe(learner.round, LOSSES[learner.round, client])
-        if all(study.learner(client).round == until for client in (0, 1)):
-            return
-    raise AssertionError("the game does not go on")
-
-
 def copy(study: SimulatedStudy, who: str | int, to: Path) -> Path:
     """A copy of a ledger, as a backup makes it."""
     return Path(shutil.copytree(study.place(who), to))
@@ -49,9 +37,9 @@ def sent(study: SimulatedStudy) -> dict[tuple[int, int], set[bytes]]:
 
 
 def test_restored_client_is_refused_before_it_releases(study: SimulatedStudy, place: Path) -> None:
-    rounds(study, 3)
+    play_until(study, LOSSES, 3)
     backup = copy(study, 0, place / "backup")
-    rounds(study, 5)
+    play_until(study, LOSSES, 5)
     before = sent(study)
     study.restore(0, backup)
     with pytest.raises((Refused, Distrusted), match="older than what the server has seen"):
@@ -61,7 +49,7 @@ def test_restored_client_is_refused_before_it_releases(study: SimulatedStudy, pl
 
 def test_restored_client_is_refused_after_any_contact(study: SimulatedStudy, place: Path) -> None:
     """A copy from just before the last upload, too."""
-    rounds(study, 3)
+    play_until(study, LOSSES, 3)
     backup = copy(study, 0, place / "backup")
     learner = study.learner(0)
     assert not learner.client.advance()  # one more release; its answer does not exist yet
@@ -92,17 +80,17 @@ def test_restored_client_is_refused_after_a_hello(place: Path, built_once: None)
 
 def test_copy_that_is_not_older_goes_on(study: SimulatedStudy, place: Path) -> None:
     """Moving a ledger to another disk is no crime."""
-    rounds(study, 3)
+    play_until(study, LOSSES, 3)
     study.restore(0, copy(study, 0, place / "moved"))
     study.restore("server", copy(study, "server", place / "moved server"))
-    rounds(study, 8)
+    play_until(study, LOSSES, 8)
     assert study.learner(0).over
 
 
 def test_restored_server_never_answers_again(study: SimulatedStudy, place: Path) -> None:
-    rounds(study, 3)
+    play_until(study, LOSSES, 3)
     backup = copy(study, "server", place / "backup")
-    rounds(study, 5)
+    play_until(study, LOSSES, 5)
     answers = dict(study.watch.answers)
     study.restore("server", backup)
     for client in (0, 1):
@@ -117,7 +105,7 @@ def test_restored_server_waits_for_every_hello(study: SimulatedStudy, place: Pat
 
     Without the hello of the first client the server would draw the answer a second time.
     """
-    rounds(study, 3)
+    play_until(study, LOSSES, 3)
     first, second = study.learner(0), study.learner(1)
     assert not first.client.advance()  # its upload waits
     backup = copy(study, "server", place / "backup")
@@ -136,7 +124,7 @@ def test_restored_server_waits_for_every_hello(study: SimulatedStudy, place: Pat
 
 
 def test_two_messages_for_one_release_are_evidence(study: SimulatedStudy, place: Path) -> None:
-    rounds(study, 2)
+    play_until(study, LOSSES, 2)
     clone = copy(study, 0, place / "clone")
     learner = study.learner(0)
     learner.client.advance()
@@ -165,7 +153,7 @@ def test_two_messages_for_one_release_are_evidence(study: SimulatedStudy, place:
 
 def test_an_old_welcome_does_not_help(study: SimulatedStudy, place: Path) -> None:
     """Somebody between client and server shows a recorded welcome again."""
-    rounds(study, 3)
+    play_until(study, LOSSES, 3)
     backup = copy(study, 0, place / "backup")
     study.restore(0, backup)
     client = study.learner(0).client
@@ -180,7 +168,7 @@ def test_an_old_welcome_does_not_help(study: SimulatedStudy, place: Path) -> Non
     client.link = Recording()
     client.advance()
     assert isinstance(recorded[0], bytes)
-    rounds(study, 5)
+    play_until(study, LOSSES, 5)
     study.restore(0, backup)
 
     class Replaying:
@@ -195,7 +183,7 @@ def test_an_old_welcome_does_not_help(study: SimulatedStudy, place: Path) -> Non
 
 def test_answers_of_others_are_refused(study: SimulatedStudy) -> None:
     """A reply that the server did not sign, or that counts another upload, changes nothing."""
-    rounds(study, 2)
+    play_until(study, LOSSES, 2)
     client = study.learner(0).client
     study.learner(1).client.advance()
     server = study.running_server()
@@ -219,7 +207,7 @@ def test_answers_of_others_are_refused(study: SimulatedStudy) -> None:
 
 def test_waiting_is_no_reply(study: SimulatedStudy) -> None:
     """The reply comes when the exchange is complete, to all who wait for it."""
-    rounds(study, 2)
+    play_until(study, LOSSES, 2)
     first, second = (study.learner(client).client for client in (0, 1))
     server, exchange = study.running_server(), study.running_server().exchange + 1
     (reply,) = server.take([first._release(exchange)])

@@ -90,7 +90,7 @@ def test_same_transcript_as_in_one_process(place: Path, built_once: None, game: 
 
 @pytest.mark.parametrize("name", sorted(POINTS))
 def test_crash_at_every_point(place: Path, built_once: None, name: str) -> None:
-    """Whoever comes to a point dies there every other time."""
+    """A process that comes to a point dies there every second time."""
     losses = drawn(8, 2, 3)
     seed = None if name.startswith("account") else 5
     study = played(place, "dartboard", losses, seed, Faults(crash=0.5, only=name), 3)

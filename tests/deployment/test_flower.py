@@ -188,7 +188,7 @@ START = 30  # looks at a free ledger before a run is started again
 
 
 def program(name: str) -> str:
-    """A command of Flower; it is in an environment of its own."""
+    """A command of Flower, from its own environment."""
     found = shutil.which(name, path=f"{FLOWER}/bin")
     if found is None:
         pytest.skip(f"Flower is not installed in {FLOWER}: set HEDGEROW_FLOWER to an environment")
@@ -218,7 +218,7 @@ def started(command: list[str], log: Path, env: dict[str, str]) -> Iterator[None
         try:
             yield
         finally:
-            for how in (signal.SIGTERM, signal.SIGKILL):  # it leads a group of its own
+            for how in (signal.SIGTERM, signal.SIGKILL):  # it leads its own process group
                 with suppress(ProcessLookupError):
                     os.killpg(process.pid, how)
                 with suppress(subprocess.TimeoutExpired):

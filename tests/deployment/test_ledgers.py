@@ -34,7 +34,9 @@ from hedgerow.deployment.database import (
 )
 from hedgerow.deployment.server import StudyServer
 from hedgerow.deployment.simulated import SimulatedStudy, small_study
+from support.deployed import play_until
 
+NO_LINK: Any = None  # a ledger is only read
 LOSSES = np.linspace(0, 1, 12 * 2 * 3).reshape(12, 2, 3)
 
 
@@ -43,17 +45,6 @@ def study(place: Path, built_once: None) -> SimulatedStudy:
     return small_study(
         place, clients=2, experts=3, horizon=12, choices={"epsilon": "1", "every": 2}, seed=None
     )
-
-
-def play(study: SimulatedStudy, until: int) -> None:
-    for _ in range(200):
-        for client in (0, 1):
-            learner = study.learner(client)
-            if learner.round < until and learner.client.advance():
-                learner.predict()
-                learner.observe(learner.round, LOSSES[learner.round, client])
-        if all(study.learner(client).round == until for client in (0, 1)):
-            return
 
 
 # Torn write-ahead logs
@@ -89,7 +80,7 @@ def cut_everywhere(
 def client_state(account: Account) -> Callable[[Path], tuple[int, ...]]:
     def look(folder: Path) -> tuple[int, ...]:
         try:
-            client = StudyClient(folder, account, None)  # type: ignore[arg-type]
+            client = StudyClient(folder, account, NO_LINK)
         except HedgerowError:
             return ()  # cut before the study was joined
         client.check()
@@ -123,7 +114,7 @@ def never_back(states: list[tuple[int, ...]]) -> bool:
 
 def test_a_torn_release_did_not_happen(study: SimulatedStudy, place: Path) -> None:
     """Cut inside the last transaction: the release is not there; with the last byte it is."""
-    play(study, 4)
+    play_until(study, LOSSES, 4)
     client = study.learner(0).client
     log = study.place(0) / "study.db-wal"
     before = log.stat().st_size
@@ -137,7 +128,7 @@ def test_a_torn_release_did_not_happen(study: SimulatedStudy, place: Path) -> No
 
 
 def test_a_torn_answer_did_not_happen(study: SimulatedStudy, place: Path) -> None:
-    play(study, 4)
+    play_until(study, LOSSES, 4)
     server = study.running_server()
     exchange = server.exchange + 1
     server.take([study.learner(0).client._release(exchange)])
@@ -173,7 +164,7 @@ def seen_in(file: Path) -> tuple[int, ...]:
 @pytest.mark.parametrize("who", ["server", 0])
 def test_logs_torn_at_every_byte(study: SimulatedStudy, place: Path, who: str | int) -> None:
     """Every prefix of a log is a state that was committed, and longer ones are later ones."""
-    play(study, 4)
+    play_until(study, LOSSES, 4)
     name = "server.db" if isinstance(who, str) else "study.db"
     image = study.place(who)
     file, log = place / "torn" / name, (image / f"{name}-wal").read_bytes()
@@ -203,7 +194,7 @@ def with_little_room(folder: Path, file: str, act: Callable[[], Any]) -> None:
 
 
 def test_a_full_disk_stops_a_client_and_nothing_is_sent(study: SimulatedStudy) -> None:
-    play(study, 4)
+    play_until(study, LOSSES, 4)
     client, sent = study.learner(0).client, study.watch.sent
 
     def act() -> None:
@@ -215,14 +206,14 @@ def test_a_full_disk_stops_a_client_and_nothing_is_sent(study: SimulatedStudy) -
     with pytest.raises(LedgerFailed, match="Open it again"):
         client.advance()
     study.kill(0)
-    play(study, 12)
+    play_until(study, LOSSES, 12)
     for client_number in (0, 1):
         study.learner(client_number).finish()
     assert study.violations(LOSSES) == []
 
 
 def test_a_full_disk_stops_a_server_and_nothing_is_answered(study: SimulatedStudy) -> None:
-    play(study, 4)
+    play_until(study, LOSSES, 4)
     server, exchange = study.running_server(), study.running_server().exchange + 1
     uploads = [study.learner(client).client._release(exchange) for client in (0, 1)]
 
@@ -237,7 +228,7 @@ def test_a_full_disk_stops_a_server_and_nothing_is_answered(study: SimulatedStud
     assert isinstance(reply, bytes)
     assert wire.read_refusal(reply).code is wire.Code.STOPPED
     study.kill("server")
-    play(study, 12)
+    play_until(study, LOSSES, 12)
     for client in (0, 1):
         study.learner(client).finish()
     assert study.watch.answers[exchange] == {
@@ -306,7 +297,7 @@ def opened(kind: str, folder: str, answers: Any) -> None:
 
 
 def test_a_second_process_is_refused(study: SimulatedStudy) -> None:
-    play(study, 2)
+    play_until(study, LOSSES, 2)
     context = multiprocessing.get_context("fork")
     answers = context.Queue()
     for kind, who in (("server", "server"), ("client", 0)):
@@ -328,7 +319,7 @@ def forked(learner: Any, answers: Any) -> None:
 
 
 def test_a_forked_copy_is_refused(study: SimulatedStudy) -> None:
-    play(study, 2)
+    play_until(study, LOSSES, 2)
     context = multiprocessing.get_context("fork")
     answers = context.Queue()
     process = context.Process(target=forked, args=(study.learner(0), answers))
@@ -360,7 +351,7 @@ def test_a_file_that_is_no_ledger(place: Path) -> None:
 
 
 def test_ledgers_are_for_their_owner(study: SimulatedStudy) -> None:
-    play(study, 1)
+    play_until(study, LOSSES, 1)
     for file in (study.place("server") / "server.db", study.place(0) / "study.db"):
         assert file.stat().st_mode & 0o077 == 0
 
@@ -369,7 +360,7 @@ def test_ledgers_are_for_their_owner(study: SimulatedStudy) -> None:
 
 
 def test_the_log_is_append_only_and_changes_are_found(study: SimulatedStudy) -> None:
-    play(study, 6)
+    play_until(study, LOSSES, 6)
     client, file = study.learner(0).client, study.place(0) / "study.db"
     lines = list(client.chain.export())
     assert check_lines(iter(lines)) == client.check() == client.chain.head
@@ -399,7 +390,7 @@ def test_the_log_is_append_only_and_changes_are_found(study: SimulatedStudy) -> 
 
 def test_a_shorter_log_is_found_by_the_other_side(study: SimulatedStudy) -> None:
     """A chain alone does not show that its end is missing; the server remembers the head."""
-    play(study, 6)
+    play_until(study, LOSSES, 6)
     server = study.running_server()
     row = server._database.one("SELECT count, head FROM head WHERE client = 0")
     assert row is not None
@@ -407,7 +398,7 @@ def test_a_shorter_log_is_found_by_the_other_side(study: SimulatedStudy) -> None
 
 
 def test_tables_that_disagree_with_the_log(study: SimulatedStudy) -> None:
-    play(study, 6)
+    play_until(study, LOSSES, 6)
     study.kill(0)
     raw = sqlite3.connect(study.place(0) / "study.db")
     raw.execute("DELETE FROM outbox WHERE exchange = 1")

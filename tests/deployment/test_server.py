@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from hedgerow.algorithms.shared.totals import LossSums
 from hedgerow.core.messages import encode
 from hedgerow.deployment import wire
 from hedgerow.deployment.client import StudyClient
@@ -201,7 +202,7 @@ def test_signed_nonsense_changes_nothing(
 
 def test_a_payload_of_the_wrong_size_is_refused_without_its_values(study: SimulatedStudy) -> None:
     server, client = study.running_server(), study.learner(0).client
-    wide = client.algorithm.upload(np.array([7_390_851, 1, 2, 3]))  # type: ignore[call-arg]
+    wide = LossSums(np.array([7_390_851, 1, 2, 3]))
     (reply,) = server.take([upload(client, payload=encode(wide))])
     assert isinstance(reply, bytes)
     assert wire.read_refusal(reply).code is Code.VALUE
@@ -216,7 +217,7 @@ def test_a_false_upload_does_not_end_the_game(
     study = started(place, seed=None)
     server, liar, honest = study.running_server(), study.learner(0).client, study.learner(1).client
     exchange = server.exchange + 1
-    wrong = liar.algorithm.upload(np.array(false))  # type: ignore[call-arg]
+    wrong = LossSums(np.array(false))
     (reply,) = server.take([upload(liar, payload=encode(wrong))])
     assert reply == Wait(exchange)
     while honest.exchange < exchange:
@@ -313,7 +314,9 @@ def test_a_batch_is_one_transaction(study: SimulatedStudy, monkeypatch: Any) -> 
     assert file.stat().st_size > size
     answer = server.answer(exchange)
     assert replies[1] == replies[3] == replies[4] == answer
-    assert wire.read_refusal(bytes(replies[2])).code is Code.FORM  # type: ignore[arg-type]
+    refusal = replies[2]
+    assert isinstance(refusal, bytes)
+    assert wire.read_refusal(refusal).code is Code.FORM
     assert server._database.execute("SELECT count(*) FROM log").fetchone()[0] == count + 3
     assert server.take([uploads[0]]) == [answer]  # asked again, the same bytes
     assert sqlite3.sqlite_version_info > (3, 24)

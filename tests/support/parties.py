@@ -48,7 +48,7 @@ class RecordingLink:
 
 
 def run_server(root: str, port: int, options: Mapping[str, Any]) -> int:
-    """The server of the study in `root`, in a process of its own."""
+    """The server of the study in `root`, in its own process."""
     chosen = ServerOptions(**options)
     start_logs(chosen.log)
     study = StudyServer(Path(root) / "server")

@@ -59,7 +59,7 @@ class Charge:
 
 
 class Account:
-    """The budget of one data set, kept in a folder of its own together with the client's key.
+    """The budget of one data set, in its own folder together with the client's key.
 
     A ledger of a study is opened for as long as the study runs. The account is opened only for a
     moment, so several studies can use one data set.

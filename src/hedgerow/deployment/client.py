@@ -151,7 +151,7 @@ class StudyClient:
         out = Path(folder)
         database = open_database(out / FILE, SCHEMA)
         try:
-            kept = {name: bytes(v) for name, v in database.execute("SELECT name, value FROM kv")}
+            kept = database.named()
             if kept.get("study", manifest.digest) != manifest.digest:
                 raise InvalidValue(f"{out} holds another study. Use another folder.")
             if "manifest" not in kept:
@@ -175,7 +175,7 @@ class StudyClient:
 
     def _load(self) -> None:
         database = self._database
-        kept = {name: bytes(v) for name, v in database.execute("SELECT name, value FROM kv")}
+        kept = database.named()
         if "manifest" not in kept:
             raise NotJoined(f"The study in {self.folder} is not joined yet. Join it again.")
         self.manifest = Manifest.read(kept["manifest"])

@@ -25,7 +25,6 @@ certificate_key = "server.key"
 from __future__ import annotations
 
 import os
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -35,7 +34,7 @@ from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.validate import at_least, expect, nearest, positive
 from hedgerow.deployment.manifest import Manifest
-from hedgerow.studies.config import typed
+from hedgerow.studies.config import read_toml, typed
 
 KEYS = ("title", "closing", "features", "algorithm", "setting", "clients", "server")
 SERVER, CLIENT = "HEDGEROW_SERVER_", "HEDGEROW_CLIENT_"
@@ -168,13 +167,7 @@ class ServeConfig:
 
 def load(path: Path, environ: Mapping[str, str] = os.environ) -> ServeConfig:
     """Read a TOML file and the variables HEDGEROW_SERVER_*. Paths are relative to the file."""
-    if not path.is_file():
-        raise InvalidValue(f"There is no TOML file at {path}. Check the path.")
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidValue(f"Cannot read {path}: {error}") from error
-    return from_table(table, path.stem, path.parent, environ)
+    return from_table(read_toml(path), path.stem, path.parent, environ)
 
 
 def from_table(

@@ -81,6 +81,10 @@ class Database:
         """Return the first row, or None."""
         return self.execute(statement, values).fetchone()
 
+    def named(self) -> dict[str, bytes]:
+        """The values of the table `kv` by name."""
+        return {name: bytes(value) for name, value in self.execute("SELECT name, value FROM kv")}
+
     @contextmanager
     def transaction(self, name: str, durable: bool = True) -> Iterator[None]:
         """Write all of the block or nothing; `name` names the two crash points around the commit.

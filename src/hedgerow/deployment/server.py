@@ -140,7 +140,7 @@ class StudyServer:
 
     def _load(self) -> None:
         database = self._database
-        kept = {name: bytes(v) for name, v in database.execute("SELECT name, value FROM kv")}
+        kept = database.named()
         if "manifest" not in kept:
             raise NoStudy(f"The study in {self.folder} was never finished. Make it again.")
         self.manifest = Manifest.read(kept["manifest"])

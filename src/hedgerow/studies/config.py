@@ -436,17 +436,22 @@ def override(table: dict[str, Any], path: str, value: Any) -> None:
     place[last] = value
 
 
+def read_toml(path: Path) -> dict[str, Any]:
+    """The table in a TOML file."""
+    if not path.is_file():
+        raise InvalidValue(f"There is no TOML file at {path}. Check the path.")
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise InvalidValue(f"Cannot read {path}: {error}") from error
+
+
 def load(path: Path, settings: Sequence[str] = (), first_seed: int | None = None) -> StudyConfig:
     """Read a TOML file, apply `key=value` settings and validate the study.
 
     Paths of data files are relative to the TOML file.
     """
-    if not path.is_file():
-        raise InvalidValue(f"There is no TOML file at {path}. Check the path.")
-    try:
-        table = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InvalidValue(f"Cannot read {path}: {error}") from error
+    table = read_toml(path)
     for text in settings:
         override(table, *parse_setting(text))
     config = from_table(with_paths(table, path.parent), path.stem)
