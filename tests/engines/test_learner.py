@@ -23,7 +23,6 @@ def private(**choices: Any) -> hr.Learner:
     return hr.Learner.private(hr.SparseVector(), source=hr.SecureNoise(), **given)
 
 
-@pytest.mark.filterwarnings("ignore:os.fork")  # another test may have loaded JAX
 @pytest.mark.parametrize("fork", [os.fork, lambda: ctypes.PyDLL(None).fork()])
 @pytest.mark.parametrize("call", ["predict", "observe"])
 def test_a_forked_learner_refuses_to_answer(fork: Any, call: str) -> None:
@@ -47,7 +46,6 @@ def test_a_forked_learner_refuses_to_answer(fork: Any, call: str) -> None:
     assert learner.round == 1
 
 
-@pytest.mark.filterwarnings("ignore:os.fork")
 def test_a_seeded_learner_may_be_forked() -> None:
     learner = hr.Learner(hr.SparseVector(), clients=2, experts=3, horizon=10)
     child = os.fork()

@@ -330,7 +330,6 @@ def test_a_process_number_that_comes_up_again_does_not_bring_the_key_back(
     assert fresh.generation == first + 1
 
 
-@pytest.mark.filterwarnings("ignore:os.fork")  # another test may have loaded JAX
 def test_a_forked_process_draws_other_noise() -> None:
     source = SecureNoise()
     source.server().draw("laplace", "before", (50,), scale=1.0)  # there is now noise in store
