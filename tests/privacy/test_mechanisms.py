@@ -210,7 +210,7 @@ def _losses(sparse: AboveThreshold, last_is_moved: bool = True) -> np.ndarray:
     """
     found = []
     for before, after, level, end in product(
-        (0, 1, 100_000), (0, 1, 100_000), (-30.0, 1.0), (None, -30.0, 1.0)
+        (0, 1, 3_000), (0, 1, 3_000), (-30.0, 1.0), (None, -30.0, 1.0)
     ):
         if before + after == 0 and end is None:
             continue

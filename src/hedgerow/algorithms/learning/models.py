@@ -86,15 +86,20 @@ def _network(
 
 
 def _weights(shapes: list[tuple[int, int]], seed: int, trained: bool) -> list[tuple[Any, Any]]:
-    """First weights and offsets of every layer; zero where there is only one."""
+    """First weights and offsets of every layer; zero where there is only one.
+
+    Each layer takes the beginning of a draw of the largest size, so that one size is compiled.
+    """
     jax = need_jax()
     keys = jax.random.split(jax.random.key(seed), len(shapes))
+    sizes = [prod(shape) for shape in shapes]
+    drawn = [np.asarray(jax.random.normal(key, (max(sizes),))) for key in keys]
     return [
         (
-            np.asarray(jax.random.normal(key, shape)) * np.float32(trained * sqrt(2 / shape[0])),
+            normal[:size].reshape(shape) * np.float32(trained * sqrt(2 / shape[0])),
             np.zeros(shape[1], np.float32),
         )
-        for key, shape in zip(keys, shapes, strict=True)
+        for normal, size, shape in zip(drawn, sizes, shapes, strict=True)
     ]
 
 
