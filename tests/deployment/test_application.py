@@ -218,6 +218,10 @@ def test_commands_of_a_client(
     listed = hedgerow("client", "ledger", "known").out
     assert "epsilon = 1 of 10" in listed
     assert hedgerow("client", "verify").code == 0
+    (route,) = (tmp_path / "home").glob("*/studies/*/route.json")
+    gone = {**json.loads(route.read_text()), "url": "https://[::1]:9", "ca": "gone.pem"}
+    route.write_text(json.dumps(gone))  # a ledger is checked without a way to the server
+    assert hedgerow("client", "verify").code == 0
     (tmp_path / "log").write_text(hedgerow("client", "ledger", "known", "--export").out)
     assert "ok, head" in hedgerow("client", "verify", str(tmp_path / "log")).out
     changed = (tmp_path / "log").read_text().replace('"kind": "charge"', '"kind": "gift"')

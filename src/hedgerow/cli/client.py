@@ -357,10 +357,9 @@ def verify(
 
 def _checked(joined: Any, account: Account) -> bytes:
     """The head of the ledger of a study, which must not be in use."""
-    from hedgerow.deployment.client import StudyClient
-    from hedgerow.deployment.http_client import HttpLink
+    from hedgerow.deployment.client import NoLink, StudyClient
 
-    study = StudyClient(joined.folder, account, HttpLink(joined.route()))
+    study = StudyClient(joined.folder, account, NoLink())
     try:
         return study.check()
     finally:

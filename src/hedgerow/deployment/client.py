@@ -58,6 +58,14 @@ class Link(Protocol):
         ...
 
 
+class NoLink:
+    """The way to nobody, for a ledger that is only read."""
+
+    def call(self, request: bytes) -> bytes | None:
+        del request
+        raise AssertionError("a ledger that is only read calls no server")
+
+
 class NotJoined(InvalidValue):
     """There is no joined study in this folder."""
 

@@ -27,7 +27,7 @@ from hedgerow.core.noise import SeededNoise
 from hedgerow.core.plays import Plays
 from hedgerow.core.transcript import Sink
 from hedgerow.deployment.account import Account
-from hedgerow.deployment.client import StudyClient
+from hedgerow.deployment.client import NoLink, StudyClient
 from hedgerow.deployment.config import ServeConfig, SettingTable
 from hedgerow.deployment.home import Home
 from hedgerow.deployment.http_client import HttpLink, Route
@@ -291,7 +291,7 @@ class Launch:
         for joined in self.home.joined():
             account = self.home.account(joined.data)
             account.check()
-            ledger = StudyClient(joined.folder, account, HttpLink(joined.route()))
+            ledger = StudyClient(joined.folder, account, NoLink())
             try:
                 heads[ledger.name] = ledger.check().hex()
             finally:
