@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import hedgerow as hr
 from hedgerow.core.errors import InvalidValue
 from hedgerow.deployment.application import Application, Port, answer_lines
 from hedgerow.deployment.config import from_table, server_options
@@ -215,6 +216,11 @@ def test_commands_of_a_client(
         monkeypatch.setattr(sys, "stdin", io.StringIO(lines))
         played = hedgerow("client", "run", "--data", "known")
         assert [json.loads(line)["round"] for line in played.out.splitlines()] == [0, 1]
+        learner = hr.open_client("known")
+        assert int(learner.predict()) in range(3)
+        learner.observe(1, [0, 0.5, 1])
+        assert learner.round == 2
+        learner.close()
     listed = hedgerow("client", "ledger", "known").out
     assert "epsilon = 1 of 10" in listed
     assert hedgerow("client", "verify").code == 0
