@@ -8,6 +8,7 @@ import doctest
 import re
 import runpy
 import sys
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -107,6 +108,33 @@ def test_readme_names_real_commands() -> None:
         )
         assert named - {"as"} <= known, document
     assert named == known  # every command is on its page
+
+
+def test_commands_page_names_real_options_and_all_variables() -> None:
+    from hedgerow.cli.app import load as load_command
+    from hedgerow.deployment.config import ServerOptions
+
+    text = (ROOT / "docs" / "commands.md").read_text(encoding="utf-8")
+    client = load_command("client").commands
+    for words, row in re.findall(r"^\| `hedgerow ([^`]+)` \| (.+) \|$", text, re.MULTILINE):
+        name, *rest = words.split()
+        command = client.pop(rest[0]) if name == "client" else load_command(name)
+        known = {option for parameter in command.params for option in parameter.opts}
+        assert set(re.findall(r"--[a-z-]+", row)) <= known, words
+    assert not client, "every command of a client has its row"
+    rows = dict(re.findall(r"^\| `(HEDGEROW_\w+_\*)` \| (.+?) \|", text, re.MULTILINE))
+    variables = {
+        parameter.envvar
+        for command in load_command("client").commands.values()
+        for parameter in command.params
+        if parameter.envvar is not None
+    } | {f"HEDGEROW_SERVER_{option.name.upper()}" for option in fields(ServerOptions)}
+    named = {
+        f"{beginning[:-2]}{end}"
+        for beginning, row in rows.items()
+        for end in re.findall(r"`(?:HEDGEROW_SERVER|HEDGEROW_CLIENT)?(_\w+)`", row)
+    }
+    assert named == variables
 
 
 def test_architecture_names_real_files() -> None:

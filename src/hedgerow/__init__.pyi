@@ -45,6 +45,8 @@ from .core.losses import Linear as Linear
 from .core.protocol import Algorithm as Algorithm
 from .core.replay import Replay as Replay
 from .core.setting import Setting as Setting
+from .deployment.home import open_client as open_client
+from .deployment.learner import ClientLearner as ClientLearner
 from .engines.estimator import ExpertEstimator as ExpertEstimator
 from .engines.learner import Learner as Learner
 from .engines.simulate import simulate as simulate

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+import hedgerow as hr
 from hedgerow.core.errors import InvalidValue
 from hedgerow.deployment.application import Application, Port, answer_lines
 from hedgerow.deployment.config import from_table, server_options
@@ -215,8 +216,17 @@ def test_commands_of_a_client(
         monkeypatch.setattr(sys, "stdin", io.StringIO(lines))
         played = hedgerow("client", "run", "--data", "known")
         assert [json.loads(line)["round"] for line in played.out.splitlines()] == [0, 1]
+        learner = hr.open_client("known")
+        assert int(learner.predict()) in range(3)
+        learner.observe(1, [0, 0.5, 1])
+        assert learner.round == 2
+        learner.close()
     listed = hedgerow("client", "ledger", "known").out
     assert "epsilon = 1 of 10" in listed
+    assert hedgerow("client", "verify").code == 0
+    (route,) = (tmp_path / "home").glob("*/studies/*/route.json")
+    gone = {**json.loads(route.read_text()), "url": "https://[::1]:9", "ca": "gone.pem"}
+    route.write_text(json.dumps(gone))  # a ledger is checked without a way to the server
     assert hedgerow("client", "verify").code == 0
     (tmp_path / "log").write_text(hedgerow("client", "ledger", "known", "--export").out)
     assert "ok, head" in hedgerow("client", "verify", str(tmp_path / "log")).out

@@ -203,7 +203,7 @@ def test_health_and_metrics(tmp_path: Path) -> None:
             re.fullmatch(r'hedgerow_\w+(\{\w+="\w+"\})? [0-9.e+-]+', f"{k} {v}")
             for k, v in values.items()
         )
-        assert one.ask("GET", "/v1/manifest")[2][:1] == wire.MANIFEST
+        assert one.ask("POST", MESSAGES, wire.MANIFEST)[2][:1] == wire.MANIFEST
     assert not one.desk.ready
 
 

@@ -116,6 +116,8 @@ def test_the_last_bit_of_a_scale_is_refused_by_name() -> None:
         (("resolved", "guarantees", 1, "assumes"), [], "guarantees.1.assumes"),
         (("resolved", "parameters", "switches"), "1", "parameters.switches"),
         (("resolved", "more"), 1, "more"),
+        (("resolved", "more"), "nothing", "more"),
+        (("resolved", "more"), "missing", "more"),
         (("features",), ["absent clients"], "= "),
         (("version",), "0.0.1", "version '0.0.1'"),
         (("protocol",), 2, "protocol 2"),

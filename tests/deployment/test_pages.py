@@ -21,9 +21,9 @@ import pytest
 from hedgerow.deployment.application import Application, Port
 from hedgerow.deployment.config import ServerOptions
 from hedgerow.deployment.desk import Desk
-from hedgerow.deployment.page import news
 from hedgerow.deployment.pages.certificate import certificate_page
 from hedgerow.deployment.pages.html import HERE, element, escape, page, policy
+from hedgerow.deployment.pages.live import news
 from hedgerow.deployment.pages.own import client_page, client_pages
 from hedgerow.deployment.pages.study import SHOWN, parts, state_of, study_page
 from hedgerow.deployment.serving import limits_of

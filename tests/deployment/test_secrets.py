@@ -77,7 +77,7 @@ def test_a_study_with_marked_values(trust: str, tmp_path: Path) -> None:
         forged = wire.Upload(0, 99, bytes(32), 0, bytes(32), bytes(16), upload[120:-64])
         key = learners[0].client.account.key
         said.append(one.ask("POST", MESSAGES, wire.pack(forged, one.study.study, key))[2])
-        for path in ("/metrics", "/healthz", "/readyz", "/v1/manifest", "/nothing"):
+        for path in ("/metrics", "/healthz", "/readyz", "/v1/messages", "/nothing"):
             said.append(one.ask("GET", path)[2])
         said.append(repr(one.study.public()).encode())
         said += [one.study.answer(k) or b"" for k in range(one.study.exchange + 1)]

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, sync_playwright
 
 from hedgerow.deployment.application import Application, Port
 from hedgerow.deployment.learner import ClientLearner
-from hedgerow.deployment.page import live_page
+from hedgerow.deployment.pages.live import live_page
 from hedgerow.deployment.pages.own import client_pages
 from support.served import Served, served
 

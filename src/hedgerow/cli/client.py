@@ -228,10 +228,7 @@ def run(
     from dataclasses import replace
 
     from hedgerow.deployment.application import Application, Port, answer_lines
-    from hedgerow.deployment.client import StudyClient
     from hedgerow.deployment.home import Home
-    from hedgerow.deployment.http_client import HttpLink
-    from hedgerow.deployment.learner import ClientLearner
     from hedgerow.deployment.logs import start_logs
     from hedgerow.deployment.pages.own import client_pages
 
@@ -240,9 +237,8 @@ def run(
     given = {"url": url, "ca": ca, "certificate": certificate, "key": certificate_key}
     given["proxy"] = proxy
     changed = {name: value for name, value in given.items() if value is not None}
-    link = HttpLink(replace(found.route(), **changed))
     start_logs(log)
-    learner = ClientLearner(StudyClient(found.folder, place.account(found.data), link))
+    learner = place.open(found, replace(found.route(), **changed))
     application = Application(learner)
     try:
         if port is None:
@@ -256,7 +252,6 @@ def run(
         ERR.print(f"Stopped before round {learner.round}. Start again to go on.")
     finally:
         learner.close()
-        link.close()
     return 0
 
 
@@ -357,10 +352,9 @@ def verify(
 
 def _checked(joined: Any, account: Account) -> bytes:
     """The head of the ledger of a study, which must not be in use."""
-    from hedgerow.deployment.client import StudyClient
-    from hedgerow.deployment.http_client import HttpLink
+    from hedgerow.deployment.client import NoLink, StudyClient
 
-    study = StudyClient(joined.folder, account, HttpLink(joined.route()))
+    study = StudyClient(joined.folder, account, NoLink())
     try:
         return study.check()
     finally:

@@ -80,7 +80,7 @@ def _serve(config: ServeConfig, options: ServerOptions, json: bool) -> int:
         ) from error
     from hedgerow.deployment.desk import Desk
     from hedgerow.deployment.logs import start_logs
-    from hedgerow.deployment.page import live_page
+    from hedgerow.deployment.pages.live import live_page
     from hedgerow.deployment.serving import limits_of, open_study
 
     tls = None

@@ -25,6 +25,7 @@ from hedgerow.core.validate import nearest
 from hedgerow.deployment.database import LedgerFailed
 from hedgerow.deployment.learner import ClientLearner
 from hedgerow.deployment.logs import log_error
+from hedgerow.deployment.pages.html import SAFE
 
 LARGEST = 2**24  # bytes of one request
 REQUESTS = ("predict", "observe", "status")
@@ -172,7 +173,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_response_only(status)
         self.send_header("Content-Type", media)
         self.send_header("Content-Length", str(len(body)))
-        self.send_header("Cache-Control", "no-store")
+        for name, value in SAFE.items():
+            self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
 

@@ -24,7 +24,7 @@ from hedgerow.deployment import wire
 from hedgerow.deployment.account import Account
 from hedgerow.deployment.chain import Chain
 from hedgerow.deployment.closing import rule_of
-from hedgerow.deployment.database import open_database, point
+from hedgerow.deployment.database import NAMED, open_database, point
 from hedgerow.deployment.keys import signed_by
 from hedgerow.deployment.manifest import Manifest, ManifestRefused, rebuild
 from hedgerow.deployment.noise import PartyNoise, Watched
@@ -33,8 +33,8 @@ from hedgerow.deployment.wire import TRY_AGAIN, Code, Refused
 FILE = "study.db"
 SCHEMA = (
     chains.SCHEMA
+    + NAMED
     + """
-CREATE TABLE IF NOT EXISTS kv(name TEXT PRIMARY KEY, value BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS game(
     id INTEGER PRIMARY KEY CHECK(id = 0), round INTEGER NOT NULL, remaining INTEGER,
     exchange INTEGER NOT NULL, state BLOB NOT NULL, noise BLOB NOT NULL, play BLOB, awake BLOB,
@@ -56,6 +56,14 @@ class Link(Protocol):
         It may wait before it returns None, so that tries are not too frequent.
         """
         ...
+
+
+class NoLink:
+    """The way to nobody, for a ledger that is only read."""
+
+    def call(self, request: bytes) -> bytes | None:
+        del request
+        raise AssertionError("a ledger that is only read calls no server")
 
 
 class NotJoined(InvalidValue):
@@ -102,11 +110,8 @@ class StudyClient:
         if not (self.folder / FILE).is_file():
             raise NotJoined(f"{self.folder} holds no study. Join one first.")
         self._database = open_database(self.folder / FILE, SCHEMA)
-        try:
+        with self._database.closed_if_it_fails():
             self._load()
-        except BaseException:
-            self._database.close()
-            raise
 
     @classmethod
     def join(
@@ -162,12 +167,10 @@ class StudyClient:
                 if "study" not in kept:
                     kept["ledger"] = secrets.token_bytes(16)
                     with database.transaction("client ledger"):
-                        for row in (("study", manifest.digest), ("ledger", kept["ledger"])):
-                            database.execute("INSERT INTO kv VALUES(?, ?)", row)
+                        database.name(study=manifest.digest, ledger=kept["ledger"])
                 words = account.charge(manifest, algorithm, kept["ledger"])
                 with database.transaction("client join"):
-                    for row in (("manifest", manifest.to_bytes()), ("signature", signature)):
-                        database.execute("INSERT INTO kv VALUES(?, ?)", row)
+                    database.name(manifest=manifest.to_bytes(), signature=signature)
                     Chain(database).add("join", manifest.digest + words.encode())
         finally:
             database.close()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import get_args
 
 from hedgerow.core.errors import Unsupported
-from hedgerow.core.protocol import Algorithm, Closing
+from hedgerow.core.protocol import Closing
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,6 @@ class ClosingRule:
     def may_close(self) -> bool:
         """Whether an exchange may be closed while uploads are missing."""
         return self.name != "wait"
-
-    def require(self, algorithm: Algorithm) -> None:
-        """Raise, by name, unless the rule is proven for this algorithm."""
-        algorithm.closed_by(self.name)
 
     def complete(self, uploaded: AbstractSet[int], clients: int, closing: bool) -> bool:
         """Whether the open exchange is complete; `closing`: somebody asked to close it now.

@@ -37,7 +37,7 @@ from hedgerow.deployment.manifest import Manifest
 from hedgerow.studies.config import read_toml, typed
 
 KEYS = ("title", "closing", "features", "algorithm", "setting", "clients", "server")
-SERVER, CLIENT = "HEDGEROW_SERVER_", "HEDGEROW_CLIENT_"
+SERVER = "HEDGEROW_SERVER_"
 SECONDS = ("wait", "slow", "close_after")
 FILES = ("folder", "certificate", "certificate_key", "client_ca")
 

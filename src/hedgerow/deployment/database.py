@@ -27,6 +27,9 @@ NETWORK = frozenset(
 )
 """File systems on which locks or synchronous writes cannot be relied upon."""
 
+NAMED = "CREATE TABLE IF NOT EXISTS kv(name TEXT PRIMARY KEY, value BLOB NOT NULL);"
+"""The schema of values with names: `Database.name` writes them, and `named` reads them."""
+
 _hook: list[Callable[[str], None]] = []
 
 
@@ -84,6 +87,20 @@ class Database:
     def named(self) -> dict[str, bytes]:
         """The values of the table `kv` by name."""
         return {name: bytes(value) for name, value in self.execute("SELECT name, value FROM kv")}
+
+    def name(self, **values: bytes) -> None:
+        """Add values to the table `kv`, inside a transaction; a name is given once."""
+        for row in values.items():
+            self.execute("INSERT INTO kv VALUES(?, ?)", row)
+
+    @contextmanager
+    def closed_if_it_fails(self) -> Iterator[None]:
+        """Close the ledger if the block fails."""
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
 
     @contextmanager
     def transaction(self, name: str, durable: bool = True) -> Iterator[None]:

@@ -18,7 +18,9 @@ import platformdirs
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.validate import expect
 from hedgerow.deployment.account import FILE, Account
-from hedgerow.deployment.http_client import Route
+from hedgerow.deployment.client import StudyClient
+from hedgerow.deployment.http_client import HttpLink, Route
+from hedgerow.deployment.learner import ClientLearner
 
 VARIABLE = "HEDGEROW_CLIENT_HOME"
 ROUTE = "route.json"
@@ -110,6 +112,11 @@ class Home:
             if data in (None, found.data) and found.study.startswith(study.lower()[:16]):
                 yield found
 
+    def open(self, joined: Joined, route: Route | None = None) -> ClientLearner:
+        """Open a study that was joined; `route` replaces the way to its server."""
+        link = HttpLink(joined.route() if route is None else route)
+        return _Opened(StudyClient(joined.folder, self.account(joined.data), link), link)
+
     def one(self, data: str | None = None, study: str = "") -> Joined:
         """The only study that was joined; raises if there are none or several."""
         found = list(self.joined(data, study))
@@ -122,3 +129,44 @@ class Home:
             listed = ", ".join(f"{one.study} (data {one.data})" for one in found)
             raise InvalidValue(f"Several studies were joined: {listed}. Choose with --study.")
         return found[0]
+
+
+class _Opened(ClientLearner):
+    """A client with its own link, which it closes."""
+
+    def __init__(self, client: StudyClient, link: HttpLink) -> None:
+        super().__init__(client)
+        self._link = link
+
+    def close(self) -> None:
+        super().close()
+        self._link.close()
+
+
+def open_client(
+    data: str | None = None, study: str = "", home: str | Path | None = None
+) -> ClientLearner:
+    """Open a study that `hedgerow client join` has joined, and play it from Python.
+
+    Close it at the end. After a crash, open it again and go on with `round`.
+
+    Parameters
+    ----------
+    data
+        The data set. None: the only one with a joined study.
+    study
+        The digest of the study, or its beginning. Empty: the only study of the data set.
+    home
+        The folder of accounts and ledgers. None: the folder in the variable HEDGEROW_CLIENT_HOME,
+        or your user data folder.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> open_client("ward-3", home=tempfile.mkdtemp())
+    Traceback (most recent call last):
+    ...
+    hedgerow.core.errors.InvalidValue: No such study was joined in ...
+    """
+    place = Home(None if home is None else Path(home))
+    return place.open(place.one(data, study))

@@ -23,7 +23,6 @@ from hedgerow.core.text import one_line
 from hedgerow.core.validate import positive
 
 MESSAGES = "/v1/messages"
-MANIFEST = "/v1/manifest"
 MEDIA = "application/x-hedgerow"
 LARGEST_ANSWER = 2**26
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 10.0
@@ -184,29 +183,15 @@ class HttpLink:
         self._connection: http.client.HTTPConnection | None = None
         self._failures = 0
         self._last_answer = clock()
-        self.calls = self.sent = self.received = 0
+        self.sent = self.received = 0
 
     def call(self, request: bytes) -> bytes | None:
         """Send a message and return the reply. None: there is none yet, so call again."""
-        return self._ask("POST", MESSAGES, request)
-
-    def manifest(self) -> bytes | None:
-        """The signed manifest of the study. None: call again."""
-        return self._ask("GET", MANIFEST, None)
-
-    def close(self) -> None:
-        """Close the connection; the next call opens another one."""
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
-
-    def _ask(self, method: str, path: str, body: bytes | None) -> bytes | None:
-        self.calls += 1
         fresh = self._connection is None
         try:
             if self._connection is None:
                 self._connection = self.route.connect(self._context)
-            self._connection.request(method, path, body, HEADERS if body is not None else {})
+            self._connection.request("POST", MESSAGES, request, HEADERS)
             answer = self._connection.getresponse()
             data = answer.read(LARGEST_ANSWER + 1)
             if answer.length and len(data) <= LARGEST_ANSWER:
@@ -216,7 +201,7 @@ class HttpLink:
             if fresh or not isinstance(error, http.client.RemoteDisconnected | ConnectionError):
                 self._pause(_reason(error, self.route), error)
             return None  # a kept connection may be closed at any time: call again at once
-        self.sent += len(body or b"")
+        self.sent += len(request)
         self.received += len(data)
         if answer.status == 204:
             self._answered()
@@ -230,6 +215,12 @@ class HttpLink:
             return data
         self.close()
         raise Unreachable(f"{reason}. Is this the address of a Hedgerow study?")
+
+    def close(self) -> None:
+        """Close the connection; the next call opens another one."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
     def _answered(self) -> None:
         self._failures = 0

@@ -27,19 +27,15 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hedgerow.core.errors import InvalidValue
 from hedgerow.deployment.desk import Desk, Limits, Reply, refused
-from hedgerow.deployment.http_client import MANIFEST, MEDIA, MESSAGES
+from hedgerow.deployment.http_client import MEDIA, MESSAGES
 from hedgerow.deployment.logs import log
+from hedgerow.deployment.pages.html import SAFE
 from hedgerow.deployment.pages.study import state_of
 from hedgerow.deployment.wire import Code
 
 FATAL = 70  # the exit code after a failed commit: start the server again
 PLAIN = "text/plain; charset=utf-8"
 CLOSE = {"Connection": "close"}
-SAFE = {
-    "Cache-Control": "no-store",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-}
 Part = Callable[[FastAPI, Desk], None]
 """Adds routes to the application, for example the live page."""
 
@@ -111,7 +107,7 @@ def make_app(desk: Desk, *parts: Part) -> FastAPI:
     >>> from hedgerow.deployment.server import StudyServer
     >>> app = make_app(Desk(lambda: StudyServer("study"), Limits(body=4096)))
     >>> [route.path for route in app.routes]
-    ['/v1/messages', '/v1/manifest', '/healthz', '/readyz', '/metrics']
+    ['/v1/messages', '/healthz', '/readyz', '/metrics']
     """
 
     @asynccontextmanager
@@ -126,10 +122,6 @@ def make_app(desk: Desk, *parts: Part) -> FastAPI:
     async def only_post(request: Request) -> Response:
         del request
         return _text(405, "messages are sent with POST")
-
-    async def manifest(request: Request) -> Response:
-        del request
-        return _response(desk, await desk.manifest())
 
     async def health(request: Request) -> Response:
         del request
@@ -146,7 +138,6 @@ def make_app(desk: Desk, *parts: Part) -> FastAPI:
     app.add_middleware(_Messages, desk=desk)
     for path, page in (
         (MESSAGES, only_post),
-        (MANIFEST, manifest),
         ("/healthz", health),
         ("/readyz", ready),
         ("/metrics", numbers),

@@ -25,10 +25,10 @@ from hedgerow.core.environment import Environment
 from hedgerow.core.errors import HedgerowError, InvalidValue, Unsupported
 from hedgerow.core.noise import SeededNoise
 from hedgerow.core.plays import Plays
-from hedgerow.core.transcript import Sink
+from hedgerow.core.transcript import Everything, Sink
 from hedgerow.deployment.account import Account
-from hedgerow.deployment.client import StudyClient
-from hedgerow.deployment.config import ServeConfig, SettingTable
+from hedgerow.deployment.client import NoLink, StudyClient
+from hedgerow.deployment.config import ServeConfig, SettingTable, from_table
 from hedgerow.deployment.home import Home
 from hedgerow.deployment.http_client import HttpLink, Route
 from hedgerow.deployment.manifest import PLAYED, Manifest, rebuild
@@ -39,7 +39,6 @@ from hedgerow.evaluation.recorder import Recorder
 from hedgerow.studies.config import Entry, StudyConfig, to_table
 
 BLOCK = 64  # rounds whose losses are drawn at a time
-START = 120.0  # seconds until the server must listen
 BUDGET, DELTA = "1000", "0.1"  # of each client; nobody's data are at stake
 Progress = Callable[[str, int, int], None]
 
@@ -120,7 +119,7 @@ def served(config: StudyConfig, label: str | None) -> tuple[Entry, ServeConfig]:
 
 
 class Launch:
-    """A deployment in a folder: `prepare`, `start`, `play`, `stop`; then `check`.
+    """A deployment in a folder: `start`, `play`, `stop`; then `check`.
 
     Parameters
     ----------
@@ -156,8 +155,6 @@ class Launch:
         }
         self.file = folder / "study.toml"
         self.file.write_text(tomli_w.dumps(table), encoding="utf-8")
-        from hedgerow.deployment.config import from_table
-
         self._config = from_table(table, folder=folder, environ={})
         study = open_study(self._config, self._config.options, seed)
         self.manifest: Manifest = study.manifest
@@ -291,7 +288,7 @@ class Launch:
         for joined in self.home.joined():
             account = self.home.account(joined.data)
             account.check()
-            ledger = StudyClient(joined.folder, account, HttpLink(joined.route()))
+            ledger = StudyClient(joined.folder, account, NoLink())
             try:
                 heads[ledger.name] = ledger.check().hex()
             finally:
@@ -311,7 +308,7 @@ def launch(
     """Run a study as a deployment on this machine, from the first to the last round."""
     entry, config = served(study, label)
     environment = study.environment_of(entry)
-    recorder, seen = Recorder(environment.setting), _Seen()
+    recorder, seen = Recorder(environment.setting), Everything(wants_messages=False)
     whole = Launch(folder, config, seed, port)
     try:
         whole.start()
@@ -325,7 +322,7 @@ def launch(
     algorithm = rebuild(whole.manifest)
     same = None
     if seed is not None:
-        again, source = _Seen(), SeededNoise(seed)
+        again, source = Everything(wants_messages=False), SeededNoise(seed)
         simulate(
             algorithm,
             environment,
@@ -334,7 +331,7 @@ def launch(
             noise=source,
             engine="in_process",
         )
-        same = np.array_equal(seen.plays(), again.plays())
+        same = np.array_equal(seen.all_plays(), again.all_plays())
     result = recorder.result(entry.label, study.first_seed, counters_of(algorithm))
     spent = {name: whole.home.account(name).spent_words() for name in whole.manifest.clients}
     return Launched(
@@ -348,21 +345,6 @@ def launch(
         same,
         heads,
     )
-
-
-class _Seen(Sink):
-    """Keeps all plays."""
-
-    def __init__(self) -> None:
-        self._plays: list[np.ndarray] = []
-
-    def rounds(self, first_round: int, block: Block, plays: np.ndarray | Plays) -> None:
-        del first_round, block
-        self._plays.append(plays.dense() if isinstance(plays, Plays) else plays)
-
-    def plays(self) -> np.ndarray:
-        """All plays in order."""
-        return np.concatenate(self._plays)
 
 
 def _out(process: subprocess.Popen[str]) -> IO[str]:

@@ -28,7 +28,7 @@ from hedgerow.deployment.closing import rule_of
 from hedgerow.engines.learner import private_algorithm
 from hedgerow.records.build import plain
 from hedgerow.studies.config import typed
-from hedgerow.studies.rebuild import family_of
+from hedgerow.studies.rebuild import family_of, first_difference
 from hedgerow.version import __version__
 
 PROTOCOL = 1
@@ -377,9 +377,9 @@ def rebuild(manifest: Manifest) -> Algorithm:
         algorithm = build(manifest)
     except HedgerowError as error:
         raise ManifestRefused(f"The choices of the manifest cannot be built: {error}") from error
-    found = _difference(manifest.resolved, resolved(algorithm), "")
+    found = first_difference(resolved(algorithm), manifest.resolved, same=_identical)
     if found is not None:
-        place, stated, own = found
+        place, own, stated = found
         raise ManifestRefused(
             f"The manifest says {place} = {_short(stated)}, but its choices give {_short(own)} "
             "here. Do not join: the manifest was altered, or other code made it."
@@ -387,17 +387,8 @@ def rebuild(manifest: Manifest) -> Algorithm:
     return algorithm
 
 
-def _difference(one: Any, other: Any, place: str) -> tuple[str, Any, Any] | None:
-    if isinstance(one, list) and isinstance(other, list):
-        one, other = dict(enumerate(one)), dict(enumerate(other))
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        for key in dict.fromkeys((*other, *one)):
-            where = f"{place}.{key}" if place else str(key)
-            found = _difference(one.get(key, "nothing"), other.get(key, "nothing"), where)
-            if found is not None:
-                return found
-        return None
-    return None if type(one) is type(other) and one == other else (place, one, other)
+def _identical(one: Any, other: Any) -> bool:
+    return type(one) is type(other) and one == other
 
 
 def _short(value: Any) -> str:

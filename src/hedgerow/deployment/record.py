@@ -19,7 +19,7 @@ from hedgerow.deployment import server as servers
 from hedgerow.deployment import wire
 from hedgerow.deployment.account import Account
 from hedgerow.deployment.chain import Chain
-from hedgerow.deployment.client import StudyClient
+from hedgerow.deployment.client import NoLink, StudyClient
 from hedgerow.deployment.keys import signed_by
 from hedgerow.deployment.manifest import Manifest, spec_of
 from hedgerow.deployment.server import StudyServer
@@ -38,14 +38,6 @@ class Deployed:
 
     record: RunRecord
     ledger: LedgerRecord
-
-
-class _NoLink:
-    """The way to nobody: a ledger is only read."""
-
-    def call(self, request: bytes) -> bytes | None:
-        del request
-        raise AssertionError("a statement calls no server")
 
 
 def is_deployment(folder: Path) -> bool:
@@ -120,7 +112,7 @@ def _of_client(place: Path) -> Deployed:
             f"{data}. Give the folder where the study was joined."
         )
     account = Account(data)
-    client = StudyClient(place, account, _NoLink())
+    client = StudyClient(place, account, NoLink())
     try:
         head, manifest = client.check(), client.manifest
         _check_begin(client.chain, "join", manifest, place)

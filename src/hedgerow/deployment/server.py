@@ -19,7 +19,7 @@ from hedgerow.deployment import chain as chains
 from hedgerow.deployment import wire
 from hedgerow.deployment.chain import Chain
 from hedgerow.deployment.closing import rule_of
-from hedgerow.deployment.database import LedgerFailed, open_database
+from hedgerow.deployment.database import NAMED, LedgerFailed, open_database
 from hedgerow.deployment.keys import load_or_make, public_hex
 from hedgerow.deployment.manifest import Manifest, rebuild
 from hedgerow.deployment.noise import PartyNoise
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 FILE, KEY = "server.db", "server.pem"
 SCHEMA = (
     chains.SCHEMA
+    + NAMED
     + """
-CREATE TABLE IF NOT EXISTS kv(name TEXT PRIMARY KEY, value BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS game(
     id INTEGER PRIMARY KEY CHECK(id = 0), exchange INTEGER NOT NULL, round INTEGER NOT NULL,
     state BLOB NOT NULL, noise BLOB NOT NULL);
@@ -104,11 +104,8 @@ class StudyServer:
         if not (self.folder / FILE).is_file():
             raise NoStudy(f"{self.folder} holds no study. Make one with `hedgerow serve`.")
         self._database = open_database(self.folder / FILE, SCHEMA)
-        try:
+        with self._database.closed_if_it_fails():
             self._load()
-        except BaseException:
-            self._database.close()
-            raise
 
     @classmethod
     def create(cls, folder: str | Path, manifest: Manifest) -> StudyServer:
@@ -123,16 +120,13 @@ class StudyServer:
         rebuild(manifest)
         database = open_database(out / FILE, SCHEMA)
         try:
-            if database.one("SELECT 1 FROM kv WHERE name = 'manifest'") is not None:
+            if "manifest" in database.named():
                 raise InvalidValue(
                     f"{out} already holds a study. Use another folder for a new one."
                 )
             with database.transaction("server create"):
-                for name, value in (
-                    ("manifest", manifest.to_bytes()),
-                    ("signature", key.sign(manifest.signed_text)),
-                ):
-                    database.execute("INSERT INTO kv VALUES(?, ?)", (name, value))
+                signature = key.sign(manifest.signed_text)
+                database.name(manifest=manifest.to_bytes(), signature=signature)
                 Chain(database).add("manifest", manifest.digest)
         finally:
             database.close()

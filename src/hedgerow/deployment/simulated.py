@@ -1,7 +1,7 @@
 """A study in one process over a simulated network: messages get lost, repeated, late and out of
 order, and parties die at every named point and are opened again from their files.
 
-Everything follows from one generator, so a run can be repeated. Tests and contracts use it.
+Everything follows from one generator, so a run can be repeated. Tests and benchmarks use it.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ast
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from math import isclose
 from pathlib import Path
@@ -119,8 +119,19 @@ def _by_name(rows: list[dict[str, Any]], key: str) -> dict[str, Any]:
     return found
 
 
-def first_difference(one: Any, other: Any, place: str = "") -> tuple[str, Any, Any] | None:
+def nearly(one: Any, other: Any) -> bool:
+    """Whether two plain values are the same, numbers up to rounding."""
+    if isinstance(one, float | int) and isinstance(other, float | int):
+        return isclose(one, other, rel_tol=SAME)
+    return one == other
+
+
+def first_difference(
+    one: Any, other: Any, place: str = "", same: Callable[[Any, Any], bool] = nearly
+) -> tuple[str, Any, Any] | None:
     """Where two plain values differ, and both values there; None if they are the same.
+
+    `same` compares values that are neither tables nor lists.
 
     >>> first_difference({"a": [1, {"b": 2.0}]}, {"a": [1, {"b": 3.0}]})
     ('a.1.b', 2.0, 3.0)
@@ -132,13 +143,11 @@ def first_difference(one: Any, other: Any, place: str = "") -> tuple[str, Any, A
             where = f"{place}.{key}" if place else str(key)
             if key not in one or key not in other:
                 return where, one.get(key, "missing"), other.get(key, "missing")
-            found = first_difference(one[key], other[key], where)
+            found = first_difference(one[key], other[key], where, same)
             if found is not None:
                 return found
         return None
-    if isinstance(one, float | int) and isinstance(other, float | int):
-        return None if isclose(one, other, rel_tol=SAME) else (place, one, other)
-    return None if one == other else (place, one, other)
+    return None if same(one, other) else (place, one, other)
 
 
 def _config(file: Path, run: RunRecord) -> StudyConfig:

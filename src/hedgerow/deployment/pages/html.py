@@ -12,6 +12,13 @@ from pathlib import Path
 from hedgerow.core.text import visible
 
 HERE = Path(__file__).parent
+SAFE = {
+    "Cache-Control": "no-store",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "X-Frame-Options": "DENY",
+}
+"""The headers of every reply that a person may open, at the server and at a client."""
 
 
 class Html(str):

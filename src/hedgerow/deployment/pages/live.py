@@ -19,17 +19,11 @@ from hedgerow.deployment import wire
 from hedgerow.deployment.desk import Desk
 from hedgerow.deployment.manifest import Manifest, rebuild
 from hedgerow.deployment.pages.certificate import certificate_page
-from hedgerow.deployment.pages.html import policy
+from hedgerow.deployment.pages.html import SAFE, policy
 from hedgerow.deployment.pages.study import parts, study_page
 
 STREAMS = 200  # open event streams
 PAUSE, BEAT = 0.5, 3.0  # seconds between news, and between signs of life
-SAFE = {
-    "Cache-Control": "no-store",
-    "X-Content-Type-Options": "nosniff",
-    "Referrer-Policy": "no-referrer",
-    "X-Frame-Options": "DENY",
-}
 
 
 def live_page(app: FastAPI, desk: Desk) -> None:
