@@ -232,7 +232,7 @@ def test_nothing_is_charged_for_a_wrong_manifest(place: Path, parties: Any) -> N
     version = altered(manifest, "version", value="9.9")
     assert "version '9.9'" in refused(place, account, key, version, pinned)
     stranger = made(server=pinned)
-    assert "not on the roster" in refused(place, account, key, stranger, pinned)
+    assert "is not listed in the study" in refused(place, account, key, stranger, pinned)
     big = made(server=pinned, roster=manifest.roster, choices={"epsilon": "1.1"})
     assert "epsilon" in refused(place, account, key, big, pinned)
     assert not (place / "study" / "study.db").exists() or account.charges() == []
