@@ -274,7 +274,7 @@ def test_a_server_has_one_study_and_its_key(place: Path, parties: Any) -> None:
     assert account.public_key in manifest.roster.values()
     (place / "server" / KEY).unlink()
     load_or_make(place / "server" / KEY)
-    with pytest.raises(InvalidValue, match="not that of the study"):
+    with pytest.raises(InvalidValue, match="not the one that signed the study"):
         StudyServer(place / "server")
 
 

@@ -178,10 +178,7 @@ class StudyClient:
         database = self._database
         kept = database.named()
         if "manifest" not in kept:
-            raise NotJoined(
-                f"Joining the study in {self.folder} was interrupted. Join it again: it costs "
-                "nothing more."
-            )
+            raise NotJoined(f"The study in {self.folder} is not joined yet. Join it again.")
         self.manifest = Manifest.read(kept["manifest"])
         if not signed_by(self.manifest.server, kept["signature"], self.manifest.signed_text):
             raise ManifestRefused("The manifest in the ledger is not signed by its server.")
