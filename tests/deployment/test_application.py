@@ -235,7 +235,7 @@ def test_a_study_is_checked_before_it_is_served(hedgerow: Command, tmp_path: Pat
     assert (shown["clients"], shown["private"]) == (["north", "south"], True)
     file.write_text(tomli_w.dumps({**TABLE, "algorithm": {"name": "hedge"}}))
     assert "hedge protects nobody" in hedgerow("serve", str(file), "--check").err
-    assert "Try `hedgerow launch`" in hedgerow("serve", str(tmp_path / "study.toml")).err
+    assert "Use `hedgerow launch`" in hedgerow("serve", str(tmp_path / "study.toml")).err
 
 
 def test_launch_refuses_what_cannot_be_deployed(hedgerow: Command) -> None:

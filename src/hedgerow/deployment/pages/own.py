@@ -134,7 +134,7 @@ def _account(account: Account) -> Html:
             [
                 ("Data set", account.name),
                 ("Spent by all studies", joined(account.spent_words(), meter)),
-                ("Public key", code(account.public_key)),
+                ("Public key, which the server knows", code(account.public_key)),
             ]
         ),
         table("What was charged", ("study", "joined", "cost", "digest"), rows)

@@ -34,7 +34,7 @@ STATES = {
 HIDDEN = (
     "Uploads, sums, thresholds and losses: the server may hold some of them, but none is public.",
     "Regret: it depends on losses. Each client can compute its own regret.",
-    "Budgets: the page of each client shows what its data set has spent.",
+    "Budgets: the page of each client shows the budget of its data set.",
 )
 
 
@@ -133,7 +133,7 @@ def _now(public: Mapping[str, Any]) -> Html:
     following, left = public["next_upload_after_rounds"], public["switches_left"]
     return terms(
         [
-            ("Rounds before the last exchange", rounds),
+            ("Rounds before the latest exchange", rounds),
             (
                 "Complete exchanges",
                 joined(
