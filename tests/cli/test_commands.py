@@ -111,6 +111,14 @@ def test_help_is_wrapped_once() -> None:
         assert all("\n" not in part for part in help_text.split("\n\n")), name
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_no_word_of_the_help_is_taken_for_markup(name: str) -> None:
+    """Help texts are printed with markup, which swallows words in brackets such as `server`."""
+    command = load_command(name)
+    for one in (command, *getattr(command, "commands", {}).values()):
+        assert re.findall(r"\[[a-z#/@][^\]]*\]", one.help or "") == []
+
+
 def test_examples_are_copied_once_and_run(hedgerow: Command, tmp_path: Path) -> None:
     copied = hedgerow("examples", "--json").document()["files"]
     assert {

@@ -122,7 +122,7 @@ def test_a_client_that_cannot_write_ends() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"algorithms": []}, "A study with the key algorithms is one to simulate"),
+        ({"algorithms": []}, "A file with the key algorithms is a study to simulate"),
         ({"titel": ""}, "Unknown key titel; did you mean 'title'"),
         ({"algorithm": {"epsilon": 1.0}}, r"Expected \[algorithm\] to have a name"),
         ({"setting": {"experts": 3}}, "setting.horizon is missing"),
@@ -205,7 +205,7 @@ def test_commands_of_a_client(
         wrong = hedgerow(*join, "0" * 64)
         assert f"The manifest is from the server {key}" in wrong.err
         stranger = hedgerow(*join, key, "--yes")
-        assert "is not on the roster" in stranger.err
+        assert "is not listed in the study" in stranger.err
         known = tmp_path / "study" / "data-client-000"
         known.rename(tmp_path / "home" / "known")
         asked = hedgerow(*join[:4], "known", "--server-key", key)
@@ -245,7 +245,7 @@ def test_a_study_is_checked_before_it_is_served(hedgerow: Command, tmp_path: Pat
     assert (shown["clients"], shown["private"]) == (["north", "south"], True)
     file.write_text(tomli_w.dumps({**TABLE, "algorithm": {"name": "hedge"}}))
     assert "hedge protects nobody" in hedgerow("serve", str(file), "--check").err
-    assert "Try `hedgerow launch`" in hedgerow("serve", str(tmp_path / "study.toml")).err
+    assert "Use `hedgerow launch`" in hedgerow("serve", str(tmp_path / "study.toml")).err
 
 
 def test_launch_refuses_what_cannot_be_deployed(hedgerow: Command) -> None:

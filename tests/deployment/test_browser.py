@@ -72,7 +72,7 @@ def test_the_page_of_a_study_is_live(browser: Browser, study: Watched) -> None:
     focused = page.evaluate("document.activeElement.textContent")
     assert focused == "the whole certificate"  # news do not take the focus away
     row = page.get_by_role("row").filter(has_text="client-001")
-    expect(row).to_contain_text("here")
+    expect(row).to_contain_text("present")
     study.play(study.learners[0].client.remaining or 0, LOSSES, clients=[0])
     study.learners[0].client.advance()  # its upload waits for the other client
     expect(row).to_contain_text("late", timeout=10_000)
@@ -131,8 +131,8 @@ def test_keys_reach_everything(browser: Browser, study: Watched) -> None:
 def test_without_script(browser: Browser, study: Watched) -> None:
     study.play(4, LOSSES)
     page, _ = visit(browser, study.url, java_script_enabled=False)
-    expect(page.get_by_role("status")).to_contain_text("Reload it for news")
-    expect(page.get_by_role("row").filter(has_text="client-000")).to_contain_text("here")
+    expect(page.get_by_role("status")).to_contain_text("Reload it to see the current state")
+    expect(page.get_by_role("row").filter(has_text="client-000")).to_contain_text("present")
     expect(page.locator("#now")).to_contain_text("of 30")
     page.get_by_role("link", name="the whole certificate").click()
     expect(page.get_by_role("heading", level=1)).to_contain_text("Certificate")
@@ -149,5 +149,5 @@ def test_the_page_of_a_client_is_live(browser: Browser, study: Watched) -> None:
     study.play(4, LOSSES)
     expect(page.locator("#now")).to_contain_text("6 of 30", timeout=10_000)
     expect(page.locator("#account")).to_contain_text("epsilon = 1 of 10")
-    assert page.get_by_text("stays here").count() == 3
+    assert page.get_by_text("stays here", exact=True).count() == 3
     assert not wrong

@@ -118,7 +118,7 @@ def test_absent_rounds(place: Path, built_once: None) -> None:
 def test_absence_must_be_declared(place: Path) -> None:
     _, learner = alone(place)
     learner.predict()
-    with pytest.raises(Unsupported, match="no client is absent"):
+    with pytest.raises(Unsupported, match="no client may be absent"):
         learner.observe(0, None)
     assert learner.round == 0
 

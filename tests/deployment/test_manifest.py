@@ -234,7 +234,7 @@ def test_nothing_is_charged_for_a_wrong_manifest(place: Path, parties: Any) -> N
     version = altered(manifest, "version", value="9.9")
     assert "version '9.9'" in refused(place, account, key, version, pinned)
     stranger = made(server=pinned)
-    assert "not on the roster" in refused(place, account, key, stranger, pinned)
+    assert "is not listed in the study" in refused(place, account, key, stranger, pinned)
     big = made(server=pinned, roster=manifest.roster, choices={"epsilon": "1.1"})
     assert "epsilon" in refused(place, account, key, big, pinned)
     assert not (place / "study" / "study.db").exists() or account.charges() == []
@@ -276,7 +276,7 @@ def test_a_server_has_one_study_and_its_key(place: Path, parties: Any) -> None:
     assert account.public_key in manifest.roster.values()
     (place / "server" / KEY).unlink()
     load_or_make(place / "server" / KEY)
-    with pytest.raises(InvalidValue, match="not that of the study"):
+    with pytest.raises(InvalidValue, match="not the one that signed the study"):
         StudyServer(place / "server")
 
 

@@ -69,22 +69,23 @@ def client() -> None:
     """Take part in a study, within the budget of a data set.
 
     Each data set has an account with a budget that holds for all studies together. Joining a study
-    charges what the study may reveal, before anything is computed. Everything that leaves this
-    machine is in a ledger that is chained by hashes.
+    charges what the study may reveal, before anything is computed. A ledger records everything
+    that leaves this machine, in a log that is chained by hashes.
 
     Example: hedgerow client init --data ward-3 --budget 2.0
 
-    Then `join` and `run`. Each command has --help, and most have --json.
+    Then use `join` and `run`. Each command has --help, and most have --json.
     """
 
 
 def init(
     data: DataName,
     budget: Annotated[
-        str, typer.Option("--budget", metavar="EPSILON", help="What all studies may spend.")
+        str,
+        typer.Option("--budget", metavar="EPSILON", help="Epsilon that all studies may spend."),
     ],
     delta: Annotated[
-        str | None, typer.Option("--delta", help="What all studies may spend of delta.")
+        str | None, typer.Option("--delta", help="Delta that all studies may spend. Default: 0.")
     ] = None,
     home: HomeFolder = None,
     json: Json = False,
@@ -94,7 +95,7 @@ def init(
 
     Example: hedgerow client init --data ward-3 --budget 2.0
 
-    The budget is a decimal number, is set once and holds for all studies together. The printed
+    The budget is a decimal number. It is set once and holds for all studies together. The printed
     public key goes into the study file of the server.
     """
     from hedgerow.deployment.account import Account
@@ -159,7 +160,10 @@ def join(
         if yes:
             return True
         if not sys.stdin.isatty():
-            raise typer.BadParameter("Nobody can be asked here. Read the above, then give --yes.")
+            raise typer.BadParameter(
+                "Cannot ask, because standard input is not a terminal. Read the lines above, then "
+                "join with --yes."
+            )
         return typer.confirm("Join?", err=True)
 
     with closing(HttpLink(route, PATIENCE)) as link:
@@ -188,7 +192,7 @@ def run(
         typer.Option(
             "--port",
             envvar="HEDGEROW_CLIENT_PORT",
-            help="Listen on this port of this machine, instead of reading lines. 0: any free one.",
+            help="Listen on this local port instead of reading lines. 0: any free one.",
         ),
     ] = None,
     url: Annotated[
@@ -203,7 +207,11 @@ def run(
     proxy: Proxy = None,
     log: Annotated[
         str,
-        typer.Option("--log", envvar="HEDGEROW_CLIENT_LOG", help="debug, info, warning or error."),
+        typer.Option(
+            "--log",
+            envvar="HEDGEROW_CLIENT_LOG",
+            help="Least severe messages that are printed: debug, info, warning or error.",
+        ),
     ] = "warning",
     home: HomeFolder = None,
     plugin: Plugins = None,
@@ -217,12 +225,12 @@ def run(
 
     {"do": "predict"} gives {"round": 0, "play": 3, "over": false}.
     {"do": "observe", "round": 0, "losses": [0.1, 0.7]} gives {"round": 1, "over": false}; instead
-    of losses, "absent": true if the study allows it. {"do": "status"} gives what is public.
-    A request that is wrong gives {"error": "..."} and changes nothing.
+    of losses, "absent": true if the study allows it. {"do": "status"} gives the progress, without
+    losses. A wrong request gives {"error": "..."} and changes nothing.
 
-    With --port the same requests are GET /predict, POST /observe and GET /status. After a crash,
-    start the command again and go on with the round that it names: nothing is sent twice, and
-    losses that are sent twice are counted once.
+    With --port the same requests are GET /predict, POST /observe and GET /status, and / is the
+    client's own page. After a crash, start the command again and continue with the round that it
+    names: nothing is released twice, and losses that are sent twice are counted once.
     """
     prepare(plugin)
     from dataclasses import replace
@@ -259,7 +267,7 @@ def ledger(
     name: Annotated[str | None, typer.Argument(help="The data set. Default: all.")] = None,
     export: Annotated[
         bool,
-        typer.Option("--export", help="Print the chained log as JSON lines, for `client verify`."),
+        typer.Option("--export", help="Print the log as JSON lines, for `client verify`."),
     ] = False,
     home: HomeFolder = None,
     json: Json = False,
@@ -269,8 +277,8 @@ def ledger(
 
     Example: hedgerow client ledger ward-3
 
-    `--export` prints the log of the account of one data set. Each entry holds the hash of all
-    before it, so nothing can be removed or changed unnoticed.
+    `--export` prints the log of one account. The hash of each entry covers all entries before it,
+    so no entry can be removed or changed unnoticed.
     """
     from hedgerow.core.errors import InvalidValue
     from hedgerow.deployment.home import Home
@@ -312,8 +320,8 @@ def verify(
     Example: hedgerow client verify
 
     Every hash is computed again, and the tables are compared with the log. Compare the printed
-    heads with heads that were noted earlier or that the server shows: a log that was replaced as a
-    whole has another head. Exit code 1: something was changed.
+    heads with heads that you wrote down earlier or that the server shows: a log that was replaced
+    as a whole has another head. Exit code 1: something was changed.
     """
     prepare(plugin)
     from hedgerow.core.errors import HedgerowError, InvalidValue

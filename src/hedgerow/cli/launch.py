@@ -33,7 +33,7 @@ def launch(
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option("--seed", help="Noise from a seed: not private, the same plays every time."),
+        typer.Option("--seed", help="Noise from a seed: the same plays every time, not private."),
     ] = None,
     folder: Annotated[
         Path | None,
@@ -50,10 +50,10 @@ def launch(
 
     Example: hedgerow launch examples/study.toml --clients 5
 
-    One server and every client run as processes that talk over HTTP and keep ledgers, as they
-    would in different organisations. The losses are those of the study's environment. At the end
-    all ledgers are checked. With --seed the plays are compared with those of the simulation; exit
-    code 1: they differ.
+    The server and each client are processes that talk over HTTP and keep ledgers, as they would in
+    different organisations. The printed address shows the live page of the study while it runs.
+    The losses come from the study's environment. At the end all ledgers are checked. With --seed
+    the plays are compared with those of the simulation; exit code 1: they differ.
     """
     prepare(plugin, data)
     from hedgerow.core.errors import InvalidValue
@@ -71,7 +71,8 @@ def launch(
 
     def started(whole: Launch) -> None:
         if not json:
-            OUT.print(f"{whole.manifest.title}: server at {whole.url}", soft_wrap=True)
+            line = f"{whole.manifest.title}: live page at {whole.url}"
+            OUT.print(line, markup=False, soft_wrap=True)
 
     place = TemporaryDirectory(prefix="hedgerow-") if folder is None else nullcontext(str(folder))
     with place as where, progress_bar("starting") as update:
@@ -86,11 +87,13 @@ def launch(
         f"({rate:.0f} exchanges/s), {noise}",
         f"regret {done.regret:.2f} for each client, on average",
         f"spent by {next(iter(done.spent))}: {next(iter(done.spent.values()))}",
-        f"all {len(done.heads)} ledgers are in order; head of the server {done.heads['server']}",
+        f"all {len(done.heads)} ledgers pass their check; head of the server's log "
+        f"{done.heads['server']}",
     ):
         OUT.print(line, markup=False, soft_wrap=True)
     if done.same is not None:
-        OUT.print(f"plays {'as' if done.same else 'NOT as'} in the simulation", markup=False)
+        verdict = "are those of" if done.same else "DIFFER from"
+        OUT.print(f"the plays {verdict} the simulation", markup=False)
     if folder is not None:
         ERR.print(f"kept in {folder}", markup=False, soft_wrap=True)
     return 1 if done.same is False else 0

@@ -39,18 +39,21 @@ def serve(
 
     Example: hedgerow serve study.toml
 
-    The file names the algorithm, the size of the game and the public key of each client
-    (`hedgerow client init` prints it):
+    The file has a title and four tables; `hedgerow examples` writes serve.toml, an example:
 
-    title = "Forecasts at two hospitals"; [algorithm] name = "sparse_vector", epsilon = 1.0;
-    [setting] experts = 20, horizon = 365; [clients] north = "6f5a...", south = "03c1..."; and
-    optionally [server] host, port, folder, certificate, certificate_key. The variables
-    HEDGEROW_SERVER_HOST, HEDGEROW_SERVER_PORT and so on replace values of [server].
+    `algorithm`, such as name = "sparse_vector", epsilon = 1.0.
 
-    At the first start the study gets its manifest, signed with the server's key. Later starts go
-    on where the study was. Clients join with the printed command. /healthz, /readyz and /metrics
-    are for operators. SIGTERM and Ctrl-C end the server in order, with exit code 0; exit code 70
-    means that the disk failed and that nothing was sent.
+    `setting`, such as experts = 20, horizon = 365.
+
+    `clients`, with the line that `hedgerow client init` prints at each client.
+
+    `server`, optional: host, port, folder, certificate, certificate_key and so on. Variables such
+    as HEDGEROW_SERVER_PORT replace values of this table.
+
+    At the first start the study gets its manifest, signed with the server's key. Later starts
+    continue the study. Clients join with the printed command. The address shows a live page;
+    /healthz, /readyz and /metrics are for operators. SIGTERM and Ctrl-C end the server in order,
+    with exit code 0; exit code 70 means that the disk failed and that nothing was sent.
     """
     prepare(plugin)
     from hedgerow.deployment.config import load
@@ -99,7 +102,7 @@ def _serve(config: ServeConfig, options: ServerOptions, json: bool) -> int:
 
 
 def _print(manifest: Manifest, url: str, json: bool) -> None:
-    """What an operator passes on to the clients."""
+    """Print what the clients need to know."""
     if json:
         print_json(
             {

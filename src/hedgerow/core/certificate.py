@@ -202,7 +202,7 @@ ARITHMETIC = Assumption(
 )
 LEDGERS = Assumption(
     "LEDGERS",
-    "disks keep what they have committed, keys stay secret, no ledger is put back from a copy "
+    "disks keep what they have committed, keys stay secret, no ledger is restored from a copy "
     "unnoticed, and whether a process dies does not depend on the noise that it has just drawn "
     "(`proofs/deployment.md`)",
 )

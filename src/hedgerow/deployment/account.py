@@ -1,4 +1,4 @@
-"""The account of a data set: what all studies together may learn from it, and have learned.
+"""The account of a data set: the budget of all studies together, and what they have spent.
 
 The account outlives every study. Joining a study charges the whole certificate of the study at
 once, before anything is computed. A study that does not fit is refused.
@@ -61,8 +61,8 @@ class Charge:
 class Account:
     """The budget of one data set, in its own folder together with the client's key.
 
-    A ledger of a study is opened for as long as the study runs. The account is opened only for a
-    moment, so several studies can use one data set.
+    The ledger of a study stays open while a process plays the study. The account is opened only for
+    a moment, so several studies can use one data set.
 
     Parameters
     ----------
@@ -134,7 +134,10 @@ class Account:
         try:
             row = ledger.one("SELECT name, budget, filter FROM account")
             if row is None:
-                raise InvalidValue(f"The account in {self.folder} was never finished. Make it new.")
+                raise InvalidValue(
+                    f"Making the account in {self.folder} was interrupted. Delete {FILE} there, "
+                    "then run `hedgerow client init` again."
+                )
             budget = {k: v for k, v in json.loads(row[1]).items() if k != "currency"}
             yield ledger, row[0], budget, Filter.from_bytes(bytes(row[2]))
         finally:
@@ -147,7 +150,7 @@ class Account:
 
     @property
     def public_key(self) -> str:
-        """The public key, for the roster of a study."""
+        """The public key, for the study file of a server."""
         return public_hex(self.key)
 
     def quote(self, algorithm: Algorithm) -> Guarantee:
@@ -287,8 +290,8 @@ def _worst(spent: Filter, algorithm: Algorithm, budget: dict[str, str]) -> tuple
     if not all(_within(after, budget) for _, after in ways):
         words = ", ".join(f"{key} = {value}" for key, value in budget.items())
         raise BudgetSpent(
-            f"The study costs {most[0].curve.words()}, and with what is already spent this is more "
-            f"than the budget of {words}, by less than rounding shows. Budgets in study files are "
-            "read as decimals and rounded down; give them there."
+            f"The study costs {most[0].curve.words()}. With what is already spent, this exceeds "
+            f"the budget of {words} by less than the printed digits show. Give epsilon, delta or "
+            "mu in the study file: there they are read as decimals and rounded down."
         )
     return most

@@ -135,13 +135,14 @@ class _Handler(BaseHTTPRequestHandler):
                 media, body = page()
                 self._send(200, body, media)
         else:
-            self._reply(404, {"error": "There are /predict, /observe, /status and /healthz."})
+            paths = "/predict, /observe, /status and /healthz"
+            self._reply(404, {"error": f"There is no such path. There are {paths}."})
 
     def do_POST(self) -> None:
         length = self.headers.get("Content-Length", "")
         if urlsplit(self.path).path not in ("/predict", "/observe"):
             self.close_connection = True
-            self._reply(404, {"error": "There are /predict and /observe."})
+            self._reply(404, {"error": "There is no such path. POST goes to /predict or /observe."})
         elif not length.isdecimal() or int(length) > LARGEST:
             self.close_connection = True
             self._reply(413, {"error": f"A request has at most {LARGEST} bytes."})
@@ -185,7 +186,7 @@ class _Handler(BaseHTTPRequestHandler):
 class Port(ThreadingHTTPServer):
     """A port on this machine for the application; `pages` adds pages such as the client's own.
 
-    Every user of the machine can reach it.
+    Every user of this machine can reach it.
     """
 
     daemon_threads = True

@@ -48,12 +48,12 @@ CREATE TABLE IF NOT EXISTS answer(exchange INTEGER PRIMARY KEY, hash BLOB NOT NU
 
 
 class Link(Protocol):
-    """The way to the server."""
+    """How a client reaches the server."""
 
     def call(self, request: bytes) -> bytes | None:
         """Send a request and return the reply; None: no reply, try again.
 
-        It may wait before it returns None, so that tries are not too frequent.
+        It may wait before it returns None, so that calls are not too frequent.
         """
         ...
 
@@ -67,7 +67,7 @@ class NoLink:
 
 
 class NotJoined(InvalidValue):
-    """There is no joined study in this folder."""
+    """No study was joined in this folder."""
 
 
 class Distrusted(HedgerowError):
@@ -102,7 +102,7 @@ class StudyClient:
     account
         The account of the data set.
     link
-        The way to the server.
+        How to reach the server.
     """
 
     def __init__(self, folder: str | Path, account: Account, link: Link) -> None:
@@ -127,7 +127,7 @@ class StudyClient:
         """Join a study: check its manifest, charge the account, and make its ledger.
 
         Nothing is charged if the manifest is not signed by `server_key`, if the algorithm that is
-        rebuilt here differs in any bit, if this client's key is not on the roster, if the budget
+        rebuilt here differs in any bit, if this client's key is not in the manifest, if the budget
         does not suffice, or if `agree` returns False. A join that was interrupted goes on where it
         stopped, and costs nothing more.
 
@@ -138,11 +138,11 @@ class StudyClient:
         account
             The account of the data set.
         link
-            The way to the server.
+            How to reach the server.
         server_key
-            The server's public key, which you got from somebody you trust.
+            The server's public key, from a source you trust.
         agree
-            Shows the manifest and the costs to the person in charge. None: yes.
+            Shows the manifest and the costs to the person who decides. None: always agree.
         tries
             How often the server is called before giving up. None: until it replies.
         """
@@ -150,8 +150,9 @@ class StudyClient:
         algorithm = rebuild(manifest)
         if manifest.name_of(account.public_key) is None:
             raise ManifestRefused(
-                f"The key of this account, {account.public_key}, is not on the roster of "
-                f"{manifest.title!r}."
+                f"The key of this account, {account.public_key}, is not listed in the study "
+                f"{manifest.title!r}. Send it to the operator of the server: only a new study can "
+                "include it."
             )
         out = Path(folder)
         database = open_database(out / FILE, SCHEMA)

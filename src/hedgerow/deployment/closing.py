@@ -1,8 +1,8 @@
-"""Closing rules: when an exchange is complete, and what becomes of a late upload.
+"""Closing rules: when an exchange is complete, and what happens to a late upload.
 
-The rule is part of the manifest. The server asks it; it knows no clock. An operator, or a timer
-outside the engine, may call `StudyServer.close_exchange`, which only some rules allow. What each
-rule needs and what it costs is proven in `proofs/closing.md`.
+The rule is part of the manifest and knows no clock. An operator, or a timer outside the engine, may
+call `StudyServer.close_exchange`, which only some rules allow. What each rule needs and costs is
+proven in `proofs/closing.md`.
 """
 
 from __future__ import annotations
@@ -33,6 +33,15 @@ class ClosingRule:
     name: Closing
 
     @property
+    def words(self) -> str:
+        """What happens if a client is silent.
+
+        >>> ClosingRule("wait").words
+        'the others wait for it'
+        """
+        return WORDS[self.name]
+
+    @property
     def may_close(self) -> bool:
         """Whether an exchange may be closed while uploads are missing."""
         return self.name != "wait"
@@ -54,6 +63,12 @@ class ClosingRule:
         return opened if self.name == "fold" and exchange < opened else None
 
 
+WORDS: dict[Closing, str] = {
+    "wait": "the others wait for it",
+    "fold": "exchanges may close without it, and a late upload enters the open exchange",
+    "drop": "exchanges may close without it, and a late upload is never counted",
+}
+"""What each rule does about a silent client."""
 RULES: dict[str, ClosingRule] = {name: ClosingRule(name) for name in get_args(Closing)}
 """The closing rules by name."""
 

@@ -1,4 +1,4 @@
-"""The configuration of a study server: a TOML file, and variables of the environment over it.
+"""The configuration of a study server: a TOML file, and environment variables that override it.
 
 title = "Forecasts at three hospitals"
 closing = "wait"
@@ -185,7 +185,7 @@ def from_table(
     for key in ("environment", "algorithms"):
         if key in table:
             raise InvalidValue(
-                f"A study with the key {key} is one to simulate. Try `hedgerow launch` with it."
+                f"A file with the key {key} is a study to simulate. Use `hedgerow launch` with it."
             )
     for key in table:
         if key not in KEYS:
@@ -247,5 +247,7 @@ def _read(variable: str, text: str, kind: Any) -> Any:
 def _table(table: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     found = table.get(name)
     if not isinstance(found, Mapping) or not found:
-        raise InvalidValue(f"Expected a table [{name}]; `hedgerow serve --help` shows an example.")
+        raise InvalidValue(
+            f"Expected a table [{name}]; `hedgerow examples` writes serve.toml, an example."
+        )
     return found

@@ -1,4 +1,4 @@
-"""Durable ledgers in SQLite: one process, one connection; a failed transaction is the end of it.
+"""Durable ledgers in SQLite: one process, one connection; a failed transaction closes the ledger.
 
 Every write is a transaction that is on disk before anything follows from it. If one fails, the
 state in memory may be ahead of the disk, so the ledger closes for good and must be opened again.
@@ -145,7 +145,7 @@ class Database:
             self._begun = True
 
     def _abandon(self) -> None:
-        """Close the connection without a word: what was not committed is gone."""
+        """Close the connection: what was not committed is gone."""
         connection, self._connection = self._connection, None
         if connection is not None:
             with suppress(sqlite3.Error):

@@ -54,7 +54,7 @@ _KINDS = frozenset(kind.kind for kind in REQUESTS)
 
 @dataclass(frozen=True)
 class Limits:
-    """What is accepted before anybody looks at a message.
+    """What is accepted before the study looks at a message.
 
     Parameters
     ----------
@@ -233,7 +233,7 @@ class Desk:
         await self._changed.wait()
 
     def stop(self) -> None:
-        """Take nothing more and send home those that wait."""
+        """Take nothing more, and answer all that wait with 204."""
         self._stopping = True
         self._filled.set()
         for clients in self._waiting.values():
@@ -348,7 +348,7 @@ class Desk:
         return replies, {e: answer for e, answer in found.items() if answer is not None}
 
     def _keep(self, exchange: int, request: _Request) -> None:
-        """Let a request wait. A client waits once: an older request of it is sent home."""
+        """Let a request wait. A client waits once: its older request is answered with 204."""
         clients = self._waiting.setdefault(exchange, {})
         if (older := clients.get(request.client)) is not None:
             _settle(older, AGAIN)

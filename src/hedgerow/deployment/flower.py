@@ -1,4 +1,4 @@
-"""A study under Flower: messages travel with Flower, everything else stays where it is.
+"""A study under Flower: Flower carries the messages, and all else is as in every deployment.
 
 In a Flower run the server takes turns: it sends each SuperNode the replies that it has for it, and
 the node sends its next requests back. Ledgers, accounts, signatures and the game are those of every
@@ -64,7 +64,7 @@ class Place:
     ledger
         The folder for the ledger of the study.
     server_key
-        The server's public key, from somebody you trust.
+        The server's public key, from a source you trust.
     study
         The digest of the manifest that was read and agreed to, 64 hexadecimal digits.
     """

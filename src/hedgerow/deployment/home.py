@@ -1,4 +1,4 @@
-"""Where a client keeps what it must not lose: accounts and keys of data sets, ledgers of studies.
+"""Where a client keeps what it must not lose: the account and key of a data set, and its studies.
 
 HOME/NAME/                     the account and the key of one data set
 HOME/NAME/studies/DIGEST/      the ledger of one study on it, and how to reach its server

@@ -229,7 +229,7 @@ def protocol(limits: Limits) -> type[H11Protocol]:
 
 
 class OrderlyServer(uvicorn.Server):
-    """A server that sends waiting clients home before it waits for connections to close."""
+    """A server that answers waiting clients before it waits for connections to close."""
 
     def __init__(self, config: uvicorn.Config, desk: Desk) -> None:
         super().__init__(config)

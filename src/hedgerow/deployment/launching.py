@@ -64,7 +64,7 @@ class Launched:
     same
         Whether the plays are those of the simulation; None with secure noise.
     heads
-        The head of the chained log of the server and of each client.
+        The head of the log of the server and of each client.
     """
 
     study: str
@@ -201,7 +201,7 @@ class Launch:
     def _died(self, name: str, process: subprocess.Popen[str]) -> HedgerowError:
         code = process.wait(10)
         last = (self.folder / f"{name}.log").read_text(encoding="utf-8").strip().splitlines()
-        text = last[-1] if last else "it said nothing"
+        text = last[-1] if last else "it printed nothing"
         return HedgerowError(f"{name} ended with exit code {code}: {text}")
 
     def pid(self, name: str) -> int:

@@ -75,7 +75,7 @@ class ClientLearner:
 
     @property
     def over(self) -> bool:
-        """Whether the horizon is reached: the last play goes on, and nothing more is learned."""
+        """Whether the horizon is reached: the last play repeats, and nothing more is learned."""
         return self._client.over
 
     @property
@@ -162,7 +162,8 @@ class ClientLearner:
                     )
                 if round_number < 0 or client.known(round_number) != found:
                     raise InvalidValue(
-                        f"Round {round_number} was observed before, with other losses."
+                        f"Round {round_number} was observed before, with other losses. The first "
+                        f"ones count. Continue with round {client.round}."
                     )
                 return
             if client.over:
@@ -181,7 +182,10 @@ class ClientLearner:
     def _mask(self, awake: npt.ArrayLike) -> np.ndarray:
         mask, experts = np.array(awake), self._client.algorithm.setting.experts
         if Feature.SLEEPING_EXPERTS not in self._client.manifest.plays:
-            raise Unsupported("In this study all experts are awake; its manifest says so.")
+            raise Unsupported(
+                "In this study all experts are awake: its manifest has no sleeping experts. Leave "
+                "`awake` out."
+            )
         if mask.shape != (experts,) or mask.dtype != np.bool_ or not mask.any():
             raise InvalidValue(
                 f"Expected awake to be {experts} times True or False, at least once True."
@@ -193,7 +197,10 @@ class ClientLearner:
         setting = self._client.algorithm.setting
         if given is None:
             if Feature.ABSENT_CLIENTS not in self._client.manifest.plays:
-                raise Unsupported("In this study no client is absent; its manifest says so.")
+                raise Unsupported(
+                    "In this study no client may be absent: its manifest has no absent clients. "
+                    "Report losses for every round."
+                )
             return
         wide = setting.family.record_width(setting.experts)
         if given.shape != (wide,):

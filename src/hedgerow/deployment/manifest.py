@@ -1,7 +1,7 @@
 """The manifest: what a study is, to the last bit, signed by the server and by each client.
 
-A client does not believe the manifest. It builds the algorithm again from the choices in it and
-refuses any difference, so nobody can be talked into less privacy than the manifest shows.
+A client does not trust the manifest. It builds the algorithm again from the choices in it and
+refuses any difference, so every client gets the privacy that the manifest shows.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from decimal import Decimal, InvalidOperation
@@ -43,7 +44,7 @@ _KEY = re.compile(r"[0-9a-f]{64}")
 
 
 class ManifestRefused(HedgerowError):
-    """A manifest is not what it says, or not what this client computes; the text says where."""
+    """A manifest is malformed, or differs from what this machine computes; the text says where."""
 
 
 @dataclass(frozen=True)
@@ -202,9 +203,9 @@ class Manifest:
         rounds = self.setting["horizon"]
         lines = [
             f"{self.title} ({self.digest.hex()[:16]})",
-            f"{self.algorithm}, {size}, {'no last' if rounds is None else rounds} rounds",
+            f"{self.algorithm}, {size}, {'no limit on' if rounds is None else rounds} rounds",
             *self.resolved["guarantees_in_words"],
-            f"a silent client: {self.closing}",
+            f"if a client is silent, {rule_of(self.closing).words}",
         ]
         return lines if self.private else [*lines, NOT_PRIVATE]
 
@@ -228,10 +229,10 @@ def _check_form(manifest: Manifest) -> None:
         "to be one line of at most 200 characters",
     )
     for kind in (manifest.choices, manifest.setting, manifest.roster, manifest.resolved):
-        expect(isinstance(kind, dict), "a table of the manifest", type(kind).__name__, "to be one")
-    known = {"experts", "horizon", "family"}
-    expect(set(manifest.setting) <= known, "setting", sorted(manifest.setting), f"in {known}")
-    expect(len(manifest.roster) >= 1, "roster", manifest.roster, "to have a client")
+        expect(isinstance(kind, dict), "table", type(kind).__name__, "to be a JSON object")
+    known = ["experts", "family", "horizon"]
+    expect(set(manifest.setting) <= {*known}, "setting", sorted(manifest.setting), f"in {known}")
+    expect(len(manifest.roster) >= 1, "clients", manifest.roster, "to name at least one client")
     for name, key in manifest.roster.items():
         expect(
             bool(_NAME.fullmatch(name)),
@@ -240,9 +241,12 @@ def _check_form(manifest: Manifest) -> None:
             "to be a name of letters, digits, '.', '_' and '-'",
         )
         expect(bool(_KEY.fullmatch(key)), f"the key of {name}", key[:80], "to be 64 hex digits")
-    expect(bool(_KEY.fullmatch(manifest.server)), "server", manifest.server[:80], "64 hex digits")
+    expect(
+        bool(_KEY.fullmatch(manifest.server)), "server", manifest.server[:80], "to be 64 hex digits"
+    )
     keys = [manifest.server, *manifest.roster.values()]
-    expect(len(set(keys)) == len(keys), "roster", "", "to have another key for each party")
+    twice = next((key for key, times in Counter(keys).items() if times > 1), "")
+    expect(not twice, "key", twice, "to belong to one party only")
     able = [feature.value for feature in PLAYED]
     for name in manifest.features:
         expect(name in able, "feature", name, f"in {able}")
@@ -371,7 +375,8 @@ def rebuild(manifest: Manifest) -> Algorithm:
         stated = getattr(manifest, name)
         if stated != own:
             raise ManifestRefused(
-                f"The manifest has {name} {stated!r}, this is {own!r}. Both sides need the same."
+                f"The manifest has {name} {stated!r}, but this machine has {own!r}. "
+                "All parties of a study need the same one."
             )
     try:
         algorithm = build(manifest)

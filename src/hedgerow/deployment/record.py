@@ -1,7 +1,7 @@
 """The privacy record of a deployment, from the manifest and the ledger of its server or a client.
 
-Everything is checked first: signatures, the certificate (built again from the choices), the chain
-of every log, and the sum of the account. A ledger in which something does not fit is refused.
+Everything is checked first: signatures, the certificate (built again from the choices), the hashes
+of every log, and the sum of the account. A ledger with a difference is refused.
 """
 
 from __future__ import annotations

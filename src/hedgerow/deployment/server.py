@@ -136,12 +136,17 @@ class StudyServer:
         database = self._database
         kept = database.named()
         if "manifest" not in kept:
-            raise NoStudy(f"The study in {self.folder} was never finished. Make it again.")
+            raise NoStudy(
+                f"Making the study in {self.folder} was interrupted. Run `hedgerow serve` again."
+            )
         self.manifest = Manifest.read(kept["manifest"])
         self.signature = kept["signature"]
         self.key: Ed25519PrivateKey = load_or_make(self.folder / KEY)
         if public_hex(self.key) != self.manifest.server:
-            raise InvalidValue(f"The key in {self.folder / KEY} is not that of the study.")
+            raise InvalidValue(
+                f"The key in {self.folder / KEY} is not the one that signed the study. "
+                "Put the right key there."
+            )
         self.algorithm = rebuild(self.manifest)
         self.study = self.manifest.digest
         self.chain = Chain(database)

@@ -60,7 +60,7 @@ class Faults:
     crash
         A party dies at a point.
     only
-        Parties die only at points whose name begins so.
+        Parties die only at points whose name begins with this text.
     close
         A timer closes the open exchange before a step, where the closing rule allows it.
     """
@@ -105,7 +105,7 @@ class Watch:
 
 
 class SimulatedLink:
-    """The way of one client to the simulated server."""
+    """How one client reaches the simulated server."""
 
     def __init__(self, study: SimulatedStudy) -> None:
         self._study = study

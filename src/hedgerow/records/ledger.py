@@ -1,4 +1,4 @@
-"""What a statement says about the ledger of a deployment: who signed, what was spent, the chain."""
+"""What a statement says about the ledger of a deployment: who signed, what was spent, the log."""
 
 from __future__ import annotations
 

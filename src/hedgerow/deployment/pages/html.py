@@ -56,7 +56,7 @@ def joined(*parts: object) -> Html:
 
 
 def code(text: object) -> Html:
-    """A name or a number that is to be copied."""
+    """A name or a number that readers copy."""
     return element("code", text)
 
 
@@ -117,7 +117,7 @@ def section(heading: object, *inside: object, name: str) -> Html:
 
 
 def mark(text: str, kind: str) -> Html:
-    """A mark that says where values may be seen: "stays" here, or has "left"."""
+    """A mark that says whether values stay on this machine ("stays") or were sent ("left")."""
     return element("span", text, class_=f"mark {kind}")
 
 
@@ -140,7 +140,7 @@ def policy() -> str:
     )
 
 
-LIVE = "Without JavaScript this page shows how it is when it is loaded. Reload it for news."
+LIVE = "Without JavaScript this page does not update itself. Reload it to see the current state."
 
 
 def page(

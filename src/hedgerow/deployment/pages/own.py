@@ -82,7 +82,10 @@ def parts(client: StudyClient) -> dict[str, Html]:
 def client_page(client: StudyClient) -> bytes:
     """The whole page."""
     found, manifest = parts(client), client.manifest
-    where = "This page is for this machine. Nothing on it is sent to anybody."
+    where = (
+        "This page is shown on this machine only. What is marked “stays here” is sent to nobody; "
+        "what is marked “has left” was sent to the server."
+    )
     header = joined(
         element("p", f"Hedgerow client {client.name}", class_="quiet"),
         element("h1", manifest.title),
@@ -103,8 +106,8 @@ def client_page(client: StudyClient) -> bytes:
             joined("Raw values ", STAYS),
             element(
                 "p",
-                "What the algorithm keeps between rounds. It is computed from your losses and is "
-                "not protected.",
+                "What the algorithm keeps between rounds. It is computed from your losses, without "
+                "protection.",
             ),
             _place("held", found),
             name="held",
@@ -131,12 +134,12 @@ def _account(account: Account) -> Html:
             [
                 ("Data set", account.name),
                 ("Spent by all studies", joined(account.spent_words(), meter)),
-                ("Public key", code(account.public_key)),
+                ("Public key, which the server knows", code(account.public_key)),
             ]
         ),
         table("What was charged", ("study", "joined", "cost", "digest"), rows)
         if rows
-        else element("p", "Nothing was charged."),
+        else element("p", "Nothing has been charged."),
     )
 
 
@@ -145,8 +148,9 @@ def _now(client: StudyClient) -> Html:
     bar: object = ""
     if horizon is not None:
         bar = element("progress", value=client.round, max=horizon, aria_label="rounds")
-    following = f"after {client.remaining} more rounds" if client.remaining else "before this round"
-    if client.remaining is None or client.over:
+    left = client.remaining
+    following = f"after {left} more round{'s' * (left != 1)}" if left else "before the next round"
+    if left is None or client.over:
         following = "none"
     return terms(
         [
@@ -157,8 +161,8 @@ def _now(client: StudyClient) -> Html:
             ("Last play", _value(client.last_play)),
             ("Exchanges", max(0, client.exchange)),
             ("Next exchange", following),
-            ("Entries of the chain", client.chain.count),
-            ("Head of the chain", code(client.chain.head.hex())),
+            ("Entries in the log", client.chain.count),
+            ("Head of the log", code(client.chain.head.hex())),
         ]
     )
 
@@ -168,18 +172,18 @@ def _rounds(client: StudyClient) -> Html:
         (number, _value(play), code(found.hex()[:16]))
         for number, play, found in client.recent_rounds(ROWS)
     ]
-    caption = f"The last {ROWS} rounds; losses are kept as hashes only"
+    caption = f"At most the last {ROWS} rounds; of losses, only hashes are kept"
     return table(caption, ("round", "play", "hash of the losses"), rows)
 
 
 def _releases(client: StudyClient) -> Html:
     rows = [
-        (exchange, "answered" if done else "waits for its answer", code(found.hex()[:16]))
+        (exchange, "answered" if done else "not answered yet", code(found.hex()[:16]))
         for exchange, found, done in client.recent_releases(ROWS)
     ]
     if not rows:
         return element("p", "Nothing has left this client yet.")
-    caption = f"The last {ROWS} messages to the server; each exists once"
+    caption = f"At most the last {ROWS} uploads to the server; each was made once"
     return table(caption, ("exchange", "state", "hash of the message"), rows)
 
 

@@ -9,7 +9,7 @@
     }
     say("This page is live.");
   };
-  const lost = () => say("No connection. You see how it was. Trying again.");
+  const lost = () => say("No connection. This page may be out of date. Trying again.");
   if (body.dataset.events) {
     const source = new EventSource(body.dataset.events);
     source.onmessage = (event) => put(JSON.parse(event.data));

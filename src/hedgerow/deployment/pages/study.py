@@ -1,4 +1,4 @@
-"""The live page of a study at its server, from what PUBLIC and PEER see anyway."""
+"""The live page of a study at its server. It shows only what PUBLIC and PEER see anyway."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from hedgerow.deployment.closing import rule_of
 from hedgerow.deployment.pages.html import (
     Html,
     bullets,
@@ -23,18 +24,17 @@ from hedgerow.deployment.pages.html import (
 SHOWN = 100  # clients in the table; those that matter most come first
 STATES = {
     "forked": ("refused", "it signed two messages for one release"),
-    "late": ("late", "the open exchange has no upload of it"),
+    "late": ("late", "the open exchange waits for its upload"),
     "expected": ("not joined", ""),
-    "joined": ("joined", "no hello since the server started"),
-    "present": ("here", ""),
+    "joined": ("joined", "not seen since the server started"),
+    "present": ("present", ""),
     "done": ("done", ""),
 }
-"""The state of a client in a word, and what it means; the first ones need somebody's attention."""
+"""The state of a client in a word, and what it means; those that need attention come first."""
 HIDDEN = (
-    "What clients upload, sums, thresholds and losses: the server may have them, but they are not "
-    "public.",
-    "Regret: it depends on losses. Each client can compute its own.",
-    "Budgets: each client sees what it has spent on its own page.",
+    "Uploads, sums, thresholds and losses: the server may hold some of them, but none is public.",
+    "Regret: it depends on losses. Each client can compute its own regret.",
+    "Budgets: the page of each client shows the budget of its data set.",
 )
 
 
@@ -84,12 +84,10 @@ def study_page(public: Mapping[str, Any]) -> bytes:
         section(
             "What each observer can learn",
             bullets(text.partition("; assumes ")[0] for text in public["certificate"]),
-            element(
-                "p", "More: ", certificate, ", with proofs and assumptions, and ", manifest, "."
-            ),
+            element("p", "See ", certificate, ", with proofs and assumptions, and ", manifest, "."),
             name="certificate",
         ),
-        section("Chain of the server", part("chain", found["chain"]), name="chain"),
+        section("Log of the server", part("chain", found["chain"]), name="chain"),
         section("Not shown here", bullets(HIDDEN), name="hidden"),
     )
     footer = element("p", f"Study {public['study']}")
@@ -107,10 +105,10 @@ def _state(public: Mapping[str, Any]) -> Html:
     elif late:
         text = f"Exchange {public['exchange'] + 1} is open; {_names(late)} {_is(late)} late."
     else:
-        text = "The clients play."
+        text = "The study is running."
     notes = [element("p", text)]
     if not public["private"]:
-        seeded = "Not private: the noise of this study comes from a seed, for a try."
+        seeded = "Not private: the noise of this study comes from a seed."
         notes.append(element("p", seeded, class_="note loud"))
     if public["trouble"] is not None:
         notes.append(element("p", f"Trouble: {public['trouble']}.", class_="note loud"))
@@ -135,7 +133,7 @@ def _now(public: Mapping[str, Any]) -> Html:
     following, left = public["next_upload_after_rounds"], public["switches_left"]
     return terms(
         [
-            ("Rounds in complete exchanges", rounds),
+            ("Rounds before the latest exchange", rounds),
             (
                 "Complete exchanges",
                 joined(
@@ -150,14 +148,14 @@ def _now(public: Mapping[str, Any]) -> Html:
             ),
             ("Expert followed", _play(public["play"])),
             ("Switches left", "no limit" if left is None else left),
-            ("A silent client", public["closing"]),
+            ("If a client is silent", rule_of(public["closing"]).words),
         ]
     )
 
 
 def _play(play: Any) -> object:
     if play is None:
-        return "each client its own"
+        return "differs between clients"
     if isinstance(play, str):
         return play
     return joined(play, element("small", "experts are counted from 0"))
@@ -173,7 +171,9 @@ def _clients(clients: list[dict[str, Any]]) -> Html:
     if rest > 0:
         caption += f"; the first {SHOWN} are shown"
     return table(
-        caption, ("client", "state", "entries", "head of its chain"), map(_row, ranked[:SHOWN])
+        caption,
+        ("client", "state", "entries in its log", "head of its log"),
+        map(_row, ranked[:SHOWN]),
     )
 
 
@@ -193,8 +193,8 @@ def _row(client: dict[str, Any]) -> tuple[object, ...]:
 
 def _chain(public: Mapping[str, Any]) -> Html:
     how = (
-        "Every entry of the server's log holds the hash of all before it. Note this head now and "
-        "then: a log that was changed later has another one."
+        "The hash of each entry covers all entries before it. Write this head down from time to "
+        "time: if the log is changed later, its head no longer fits."
     )
     return joined(
         terms([("Entries", public["entries"]), ("Head", code(public["head"]))]),

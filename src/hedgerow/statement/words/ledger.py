@@ -1,4 +1,4 @@
-"""What the ledger of a deployment shows: budget, signatures, chain, and silent clients."""
+"""What the ledger of a deployment shows: budget, signatures, log, and silent clients."""
 
 from __future__ import annotations
 
