@@ -146,7 +146,8 @@ class StudyClient:
         if manifest.name_of(account.public_key) is None:
             raise ManifestRefused(
                 f"The key of this account, {account.public_key}, is not on the roster of "
-                f"{manifest.title!r}."
+                f"{manifest.title!r}. Send it to the people who run the server; a study that has "
+                "begun cannot take it in, so they need a new one."
             )
         out = Path(folder)
         database = open_database(out / FILE, SCHEMA)

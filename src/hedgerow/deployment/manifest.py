@@ -242,7 +242,8 @@ def _check_form(manifest: Manifest) -> None:
         expect(bool(_KEY.fullmatch(key)), f"the key of {name}", key[:80], "to be 64 hex digits")
     expect(bool(_KEY.fullmatch(manifest.server)), "server", manifest.server[:80], "64 hex digits")
     keys = [manifest.server, *manifest.roster.values()]
-    expect(len(set(keys)) == len(keys), "roster", "", "to have another key for each party")
+    if len(set(keys)) < len(keys):
+        raise InvalidValue("Two parties have the same key. Each client makes its own.")
     able = [feature.value for feature in PLAYED]
     for name in manifest.features:
         expect(name in able, "feature", name, f"in {able}")
