@@ -15,7 +15,10 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.core.errors import InvalidValue
+from hedgerow.deployment import application, launching
+from hedgerow.deployment.account import Account
 from hedgerow.deployment.application import Application, Port, answer_lines
+from hedgerow.deployment.client import StudyClient
 from hedgerow.deployment.config import from_table, server_options
 from hedgerow.deployment.database import LedgerFailed
 from hedgerow.deployment.home import Home
@@ -53,6 +56,7 @@ def test_every_line_gets_one_line(tmp_path: Path) -> None:
     assert replies[2] == {"error": "Expected one JSON object in one line."}
     assert replies[3]["error"].startswith("Unknown request 'forget'")
     assert (replies[4]["round"], replies[4]["client"]) == (1, "client-000")
+    assert replies[4]["experts"] == 3
     assert replies[5] == {"round": 2, "over": True}
     last = int(study.learner(0).client.plays()[-1])
     assert replies[6] == {"round": 2, "play": last, "over": True}  # the last play goes on
@@ -119,6 +123,17 @@ def test_a_client_that_cannot_write_ends() -> None:
     assert len(ended) == 1
 
 
+def test_a_request_that_waits_at_the_end_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    monkeypatch.setattr(application, "log_error", lambda event, error: said.append(event))
+    port = Port(lambda request: {}, 0)
+    monkeypatch.setattr(port, "serve_forever", _interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        port.serve()
+    port.fail(LedgerFailed("the ledger was closed"))
+    assert (said, port.failure) == ([], None)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -133,6 +148,7 @@ def test_a_client_that_cannot_write_ends() -> None:
         ({"server": {"prot": 1}}, "Unknown key server.prot; did you mean 'port'"),
         ({"server": {"port": 70000}}, "Expected port=70000"),
         ({"server": {"certificate": "a.pem"}}, "Give both certificate and certificate_key"),
+        ({"server": {"close_after": 600}}, "closing = 'wait' never closes an exchange early"),
     ],
 )
 def test_a_wrong_configuration_is_named(change: dict[str, Any], message: str) -> None:
@@ -234,6 +250,77 @@ def test_commands_of_a_client(
     (tmp_path / "log").write_text(changed)
     damaged = hedgerow("client", "verify", str(tmp_path / "log"))
     assert (damaged.code, "The log was changed" in damaged.out) == (1, True)
+
+
+def _interrupt(*given: Any, **more: Any) -> Any:
+    raise KeyboardInterrupt
+
+
+def test_an_interrupted_join_says_what_was_charged(
+    hedgerow: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HEDGEROW_CLIENT_HOME", str(tmp_path / "home"))
+    with served(tmp_path / "study", clients=1, seed=None) as one:
+        (tmp_path / "home").mkdir()
+        (tmp_path / "study" / "data-client-000").rename(tmp_path / "home" / "known")
+        key = one.study.manifest.server
+        join = ("client", "join", f"http://{one.host}", "--data", "known", "--server-key", key)
+        with monkeypatch.context() as patch:
+            patch.setattr(Account, "charge", _interrupt)
+            early = hedgerow(*join, "--yes")
+        assert (early.code, "Nothing was charged" in early.err) == (130, True)
+        with monkeypatch.context() as patch:
+            patch.setattr(StudyClient, "advance", _interrupt)
+            late = hedgerow(*join, "--yes")
+        assert late.code == 130
+        assert "but charged: epsilon = 1 of 10" in late.err
+        assert "written" not in late.err
+        again = hedgerow(*join, "--yes")
+        assert "epsilon = 1 of 10" in again.out
+        home = Home(tmp_path / "home")
+        home.keep_route(_made(home.study("known", bytes(32))), Route("https://a:1"))
+        digest = one.study.manifest.digest.hex()[:16]
+        assert f"run --data known --study {digest}" in hedgerow(*join, "--yes").out
+
+
+def test_an_interrupted_launch_says_what_is_kept(
+    hedgerow: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(launching, "launch", _interrupt)
+    kept = hedgerow("launch", "study.toml", "--folder", str(tmp_path / "kept"))
+    assert (kept.code, f"logs are in {tmp_path / 'kept'}" in kept.err) == (130, True)
+    assert "Nothing was kept" in hedgerow("launch", "study.toml").err
+
+
+def test_help_of_serve_shows_the_tables_of_its_file(hedgerow: Command) -> None:
+    shown = hedgerow("serve", "--help").out
+    assert all(f"[{name}]" in shown for name in ("algorithm", "setting", "clients", "server"))
+
+
+def test_a_missing_certificate_is_named_before_the_study_begins(
+    hedgerow: Command, tmp_path: Path
+) -> None:
+    import tomli_w
+
+    (tmp_path / "key.pem").write_text("no key")
+    table = {"certificate": "chain.pem", "certificate_key": "key.pem", "port": 0}
+    file = tmp_path / "serve.toml"
+    file.write_text(tomli_w.dumps({**TABLE, "server": table}))
+    missing = hedgerow("serve", str(file))
+    assert f"There is no file {tmp_path / 'chain.pem'}" in missing.err
+    (tmp_path / "chain.pem").write_text("no certificate")
+    wrong = hedgerow("serve", str(file))
+    assert f"Cannot use the certificate {tmp_path / 'chain.pem'} with the key" in wrong.err
+    assert (missing.out, wrong.out) == ("", "")
+    assert not (tmp_path / "server").exists()
+
+
+def test_two_clients_with_one_key_are_refused(hedgerow: Command, tmp_path: Path) -> None:
+    import tomli_w
+
+    file = tmp_path / "serve.toml"
+    file.write_text(tomli_w.dumps({**TABLE, "clients": {"north": "1" * 64, "south": "1" * 64}}))
+    assert "Two parties have the same key" in hedgerow("serve", str(file), "--check").err
 
 
 def test_a_study_is_checked_before_it_is_served(hedgerow: Command, tmp_path: Path) -> None:

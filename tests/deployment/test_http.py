@@ -14,10 +14,11 @@ import numpy as np
 import pytest
 
 from hedgerow.core.errors import InvalidValue
-from hedgerow.deployment import wire
+from hedgerow.deployment import http_client, wire
 from hedgerow.deployment.database import LedgerFailed
 from hedgerow.deployment.http_client import MEDIA, MESSAGES, HttpLink, Route, Unreachable
 from hedgerow.deployment.http_server import Tls, listen
+from hedgerow.deployment.learner import NoReply
 from support.proxy import connect_proxy, make_certificates
 from support.served import play, served
 
@@ -99,6 +100,35 @@ def test_pauses_grow_and_end() -> None:
     assert all(seconds <= 10 for seconds in slept)
     assert 60 <= now[0] < 71
     assert len({round(seconds / 0.05 / 2**n, 6) for n, seconds in enumerate(slept[:6])}) > 3
+
+
+def test_a_client_that_waits_says_for_whom(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[tuple[str, Any]] = []
+
+    def log(event: str, level: int = 0, **facts: Any) -> None:
+        said.append((event, facts.get("error")))
+
+    monkeypatch.setattr(http_client, "log", log)
+    with served(tmp_path, limits={"wait": 0.05}) as one:
+        first, second = one.learner(0), one.learner(1)
+        for learner in (first, second):
+            learner.predict()
+            learner.observe(0, [0.5, 0.5, 0.5])
+        assert said == []
+        for _ in range(2):
+            with pytest.raises(NoReply):
+                first.predict(tries=3)
+        assert said == [("waiting for other clients", None)]
+        url, link = f"http://{one.host}", HttpLink(Route("http://127.0.0.1:9", proxy=""), None)
+        monkeypatch.setattr(link, "_sleep", lambda seconds: None)
+        said.clear()
+        for _ in range(8):
+            assert link.call(b"M") is None
+        assert said == [("cannot reach the server", "ConnectionRefusedError")]
+        link.route = Route(url, proxy="")
+        assert link.manifest() is not None
+        link.close()
+        assert said[1:] == [("reached the server again", None)]
 
 
 def test_a_waiting_client_is_woken_or_sent_home(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import sys
 import traceback
 from importlib import import_module
@@ -79,9 +80,10 @@ def load(name: str) -> Any:
 
 
 def _paragraphs(command: Any) -> str:
-    """The docstring of a command, one line for each paragraph."""
+    """The docstring of a command, one line for each paragraph; `[server]` is text, not markup."""
     paragraphs = (inspect.getdoc(command) or "").split("\n\n")
-    return "\n\n".join(" ".join(part.split()) for part in paragraphs)
+    text = "\n\n".join(" ".join(part.split()) for part in paragraphs)
+    return re.sub(r"\[(?=[a-z#/@])", r"\\[", text)
 
 
 def group() -> TyperGroup:

@@ -142,6 +142,7 @@ def join(
     interruption costs nothing more.
     """
     prepare(plugin)
+    from hedgerow.core.errors import Interrupted
     from hedgerow.deployment.client import StudyClient, fetch_manifest
     from hedgerow.deployment.home import Home
     from hedgerow.deployment.http_client import HttpLink, Route
@@ -166,13 +167,22 @@ def join(
             )
         return typer.confirm("Join?", err=True)
 
-    with closing(HttpLink(route, PATIENCE)) as link:
-        manifest, _ = fetch_manifest(link, server_key)
-        folder = place.study(data, manifest.digest)
-        study = StudyClient.join(folder, account, link, server_key=server_key, agree=agree)
-        place.keep_route(folder, route)
-        study.advance()  # the server gets the signature
-        study.close()
+    before = account.spent_words()
+    try:
+        with closing(HttpLink(route, PATIENCE)) as link:
+            manifest, _ = fetch_manifest(link, server_key)
+            folder = place.study(data, manifest.digest)
+            study = StudyClient.join(folder, account, link, server_key=server_key, agree=agree)
+            with closing(study):
+                place.keep_route(folder, route)
+                study.advance()  # the server gets the signature
+    except (KeyboardInterrupt, typer.Abort) as stop:
+        words = account.spent_words()
+        if words == before:
+            raise Interrupted("Interrupted. Nothing was charged.") from stop
+        raise Interrupted(
+            f"Interrupted, but charged: {words} is spent. Join again to go on, at no further cost."
+        ) from stop
     words = account.spent_words()
     if json:
         print_json(
@@ -181,7 +191,9 @@ def join(
         )
         return
     _print(f"joined {manifest.title} as {study.name}; {words} is spent")
-    _print(f"go on with: hedgerow client run --data {data}")
+    several = len(list(place.joined(data))) > 1
+    which = f" --study {folder.name}" if several else ""
+    _print(f"go on with: hedgerow client run --data {data}{which}")
 
 
 def run(
@@ -212,7 +224,7 @@ def run(
             envvar="HEDGEROW_CLIENT_LOG",
             help="Least severe messages that are printed: debug, info, warning or error.",
         ),
-    ] = "warning",
+    ] = "info",
     home: HomeFolder = None,
     plugin: Plugins = None,
     debug: Debug = False,
@@ -321,7 +333,8 @@ def verify(
 
     Every hash is computed again, and the tables are compared with the log. Compare the printed
     heads with heads that you wrote down earlier or that the server shows: a log that was replaced
-    as a whole has another head. Exit code 1: something was changed.
+    as a whole has another head. Stop `client run` first: a ledger in use cannot be checked. Exit
+    code 1: something was changed, or could not be checked.
     """
     prepare(plugin)
     from hedgerow.core.errors import HedgerowError, InvalidValue

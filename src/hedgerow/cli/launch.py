@@ -56,7 +56,7 @@ def launch(
     the plays are compared with those of the simulation; exit code 1: they differ.
     """
     prepare(plugin, data)
-    from hedgerow.core.errors import InvalidValue
+    from hedgerow.core.errors import Interrupted, InvalidValue
     from hedgerow.deployment.launching import launch as launch_study
     from hedgerow.studies.config import load
     from hedgerow.studies.storage.place import check_new
@@ -75,8 +75,12 @@ def launch(
             OUT.print(line, markup=False, soft_wrap=True)
 
     place = TemporaryDirectory(prefix="hedgerow-") if folder is None else nullcontext(str(folder))
-    with place as where, progress_bar("starting") as update:
-        done = launch_study(Path(where), study, label, seed, port, update, started)
+    try:
+        with place as where, progress_bar("starting") as update:
+            done = launch_study(Path(where), study, label, seed, port, update, started)
+    except KeyboardInterrupt as stop:
+        kept = "Nothing was kept" if folder is None else f"Keys, ledgers and logs are in {folder}"
+        raise Interrupted(f"Interrupted. {kept}.") from stop
     if json:
         print_json(asdict(done))
         return 1 if done.same is False else 0

@@ -90,6 +90,7 @@ def _serve(config: ServeConfig, options: ServerOptions, json: bool) -> int:
     if options.certificate is not None and options.certificate_key is not None:
         ca = None if options.client_ca is None else Path(options.client_ca)
         tls = Tls(Path(options.certificate), Path(options.certificate_key), ca)
+        tls.check()
     study = open_study(config, options)
     listening = listen(options.host, options.port)
     start_logs(options.log)
@@ -120,7 +121,8 @@ def _print(manifest: Manifest, url: str, json: bool) -> None:
             OUT.print(line, markup=False, soft_wrap=True)
         OUT.print(f"server key {manifest.server}", markup=False, soft_wrap=True)
         if url:
-            join = f"hedgerow client join {url} --data NAME --server-key {manifest.server}"
+            reached = url.replace("://0.0.0.0:", "://HOST:")  # all addresses of this machine
+            join = f"hedgerow client join {reached} --data NAME --server-key {manifest.server}"
             OUT.print(f"listening on {url}; clients join with", markup=False, soft_wrap=True)
             OUT.print(f"  {join}", markup=False, soft_wrap=True)
     sys.stdout.flush()

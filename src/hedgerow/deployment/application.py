@@ -64,7 +64,9 @@ class Application:
             raise InvalidValue('Expected an object such as {"do": "predict"}.')
         what = request.get("do", "observe" if "round" in request else "predict")
         if what == "status":
-            return {"client": self.learner.client.name, **self.learner.status.to_dict()}
+            client = self.learner.client
+            known = {"client": client.name, "experts": client.algorithm.setting.experts}
+            return known | self.learner.status.to_dict()
         if what not in REQUESTS:
             word = str(what)[:40]
             raise InvalidValue(f"Unknown request {word!r}; {nearest(word, REQUESTS)}")
@@ -202,9 +204,12 @@ class Port(ThreadingHTTPServer):
         self.answer = answer
         self.pages: dict[str, Callable[[], tuple[str, bytes]]] = {}
         self.failure: BaseException | None = None
+        self._ended = False
 
     def fail(self, error: BaseException) -> None:
-        """End the server: the client cannot go on."""
+        """End the server: the client cannot go on. After Ctrl-C it has ended already."""
+        if self._ended:
+            return
         log_error("the client cannot go on", error)
         self.failure = error
         threading.Thread(target=self.shutdown, daemon=True).start()
@@ -215,6 +220,9 @@ class Port(ThreadingHTTPServer):
     def serve(self) -> None:
         """Serve until `fail` or Ctrl-C; raises what made the client fail."""
         with self:
-            self.serve_forever(poll_interval=0.2)
+            try:
+                self.serve_forever(poll_interval=0.2)
+            finally:
+                self._ended = True  # a request that still waits finds its ledger closed
         if self.failure is not None:
             raise self.failure

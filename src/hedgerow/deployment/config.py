@@ -33,6 +33,7 @@ from typing import Any, get_type_hints
 from hedgerow.algorithms.registry import ALGORITHMS
 from hedgerow.core.errors import InvalidValue
 from hedgerow.core.validate import at_least, expect, nearest, positive
+from hedgerow.deployment.closing import rule_of
 from hedgerow.deployment.manifest import Manifest
 from hedgerow.studies.config import read_toml, typed
 
@@ -200,6 +201,12 @@ def from_table(
     features = table.get("features", [])
     several = isinstance(features, list) and all(isinstance(one, str) for one in features)
     expect(several, "features", features, "to be a list of texts")
+    options = server_options(table.get("server", {}), folder, environ)
+    if options.close_after and not rule_of(text["closing"]).may_close:
+        raise InvalidValue(
+            f"closing = {text['closing']!r} never closes an exchange early. Leave out close_after, "
+            "or choose closing = 'fold' or 'drop'."
+        )
     return ServeConfig(
         text["title"],
         name,
@@ -208,7 +215,7 @@ def from_table(
         dict(_table(table, "clients")),
         text["closing"],
         tuple(features),
-        server_options(table.get("server", {}), folder, environ),
+        options,
     )
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import http.client
+import logging
 import secrets
 import ssl
 import time
@@ -21,11 +22,13 @@ from urllib.request import getproxies, proxy_bypass
 from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.core.text import one_line
 from hedgerow.core.validate import positive
+from hedgerow.deployment.logs import log
 
 MESSAGES = "/v1/messages"
 MEDIA = "application/x-hedgerow"
 LARGEST_ANSWER = 2**26
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 10.0
+OUTAGE = 5  # failures in a row, after one or two seconds, that are worth a line in the log
 AGAIN = (408, 425, 429, 500, 502, 503, 504)  # what a server or a proxy says when it is busy
 HEADERS = {"Content-Type": MEDIA}
 
@@ -108,6 +111,9 @@ class Route:
         """How TLS is checked; None without TLS."""
         if not self.secure:
             return None
+        for path in (self.ca, self.certificate, self.key):
+            if path is not None and not path.is_file():
+                raise InvalidValue(f"Cannot read the certificates: there is no file {path}.")
         try:
             context = ssl.create_default_context(cafile=self.ca and str(self.ca))
             if self.certificate is not None:
@@ -182,6 +188,7 @@ class HttpLink:
         self._context = route.context()
         self._connection: http.client.HTTPConnection | None = None
         self._failures = 0
+        self._waits = False
         self._last_answer = clock()
         self.sent = self.received = 0
 
@@ -204,7 +211,7 @@ class HttpLink:
         self.sent += len(request)
         self.received += len(data)
         if answer.status == 204:
-            self._answered()
+            self._answered(waits=True)
             return None
         reason = f"{self.route.url} answered {answer.status} {one_line(answer.reason)[:80]}"
         if answer.status in AGAIN:
@@ -222,8 +229,13 @@ class HttpLink:
             self._connection.close()
             self._connection = None
 
-    def _answered(self) -> None:
-        self._failures = 0
+    def _answered(self, waits: bool = False) -> None:
+        """Note an answer, and log what a person who waits for the client wants to know."""
+        if self._failures >= OUTAGE:
+            log("reached the server again", url=self.route.url)
+        if waits and not self._waits:
+            log("waiting for other clients")
+        self._failures, self._waits = 0, waits
         self._last_answer = self._clock()
 
     def _pause(self, reason: str, error: Exception | None, least: str | None = None) -> None:
@@ -232,6 +244,9 @@ class HttpLink:
             raise Unreachable(f"{reason}. {_advice(error, self.route)}") from error
         longest = min(LONGEST_PAUSE, FIRST_PAUSE * 2 ** min(self._failures, 20))
         self._failures += 1
+        if self._failures == OUTAGE:
+            kind = "busy" if error is None else type(error).__name__
+            log("cannot reach the server", logging.WARNING, url=self.route.url, error=kind)
         seconds = longest * (0.5 + secrets.randbelow(1000) / 2000)
         if least is not None and least.isdecimal():
             seconds += min(float(least), LONGEST_PAUSE)

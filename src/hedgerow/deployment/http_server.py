@@ -275,6 +275,24 @@ class Tls:
     key: Path
     client_ca: Path | None = None
 
+    def check(self) -> None:
+        """Raise `InvalidValue` if a file is missing or unusable, before anybody is invited."""
+        for path in (self.certificate, self.key, self.client_ca):
+            if path is not None and not path.is_file():
+                raise InvalidValue(f"There is no file {path}. Check the paths in [server].")
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        try:
+            context.load_cert_chain(self.certificate, self.key)
+        except (OSError, ssl.SSLError) as error:
+            reason = getattr(error, "reason", None) or error.strerror
+            raise InvalidValue(
+                f"Cannot use the certificate {self.certificate} with the key {self.key}: {reason}."
+            ) from error
+        try:
+            context.load_verify_locations(self.client_ca or self.certificate)
+        except (OSError, ssl.SSLError) as error:
+            raise InvalidValue(f"Cannot read certificates in {self.client_ca}.") from error
+
     def options(self) -> dict[str, Any]:
         """What uvicorn needs."""
         found: dict[str, Any] = {

@@ -41,9 +41,12 @@ def losses_of_today(round_number: int, experts: int) -> list[float]:
     return [((round_number + model) % 7) / 7 for model in range(experts)]
 
 
-EXPERTS = 4  # as in the study
-while not (play := ask({"do": "predict"}))["over"]:
-    # ... use the model; at the end of the day its loss and those of the others are known ...
-    losses = losses_of_today(play["round"], EXPERTS)
-    ask({"do": "observe", "round": play["round"], "losses": losses})
-client.communicate()
+try:
+    experts = ask({"do": "status"})["experts"]
+    while not (play := ask({"do": "predict"}))["over"]:
+        # ... use the model; at the end of the day its loss and those of the others are known ...
+        losses = losses_of_today(play["round"], experts)
+        ask({"do": "observe", "round": play["round"], "losses": losses})
+    client.communicate()
+except KeyboardInterrupt:  # the client says where it stopped
+    sys.exit(130)

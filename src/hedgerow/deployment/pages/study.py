@@ -104,6 +104,8 @@ def _state(public: Mapping[str, Any]) -> Html:
         text = f"Waiting for {_names(missing)} to join."
     elif late:
         text = f"Exchange {public['exchange'] + 1} is open; {_names(late)} {_is(late)} late."
+    elif not any(client["present"] or client["done"] for client in public["clients"]):
+        text = "All clients have joined. None of them is here now."
     else:
         text = "The study is running."
     notes = [element("p", text)]
