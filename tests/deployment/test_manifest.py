@@ -235,6 +235,8 @@ def test_nothing_is_charged_for_a_wrong_manifest(place: Path, parties: Any) -> N
     assert "not on the roster" in refused(place, account, key, stranger, pinned)
     big = made(server=pinned, roster=manifest.roster, choices={"epsilon": "1.1"})
     assert "epsilon" in refused(place, account, key, big, pinned)
+    seeded = made(server=pinned, roster=manifest.roster, seed=1)
+    assert "the noise comes from a seed" in refused(place, account, key, seeded, pinned)
     assert not (place / "study" / "study.db").exists() or account.charges() == []
 
 

@@ -123,6 +123,10 @@ def join(
         ),
     ],
     yes: Annotated[bool, typer.Option("--yes", help="Join without asking.")] = False,
+    seeded: Annotated[
+        bool,
+        typer.Option("--seeded", help="Also join a test study, whose noise protects nothing."),
+    ] = False,
     ca: Ca = None,
     certificate: Certificate = None,
     certificate_key: CertificateKey = None,
@@ -165,7 +169,9 @@ def join(
     with closing(HttpLink(route, PATIENCE)) as link:
         manifest, _ = fetch_manifest(link, server_key)
         folder = place.study(data, manifest.digest)
-        study = StudyClient.join(folder, account, link, server_key=server_key, agree=agree)
+        study = StudyClient.join(
+            folder, account, link, server_key=server_key, agree=agree, seeded=seeded
+        )
         place.keep_route(folder, route)
         study.advance()  # the server gets the signature
         study.close()

@@ -26,7 +26,7 @@ from hedgerow.deployment.chain import Chain
 from hedgerow.deployment.closing import rule_of
 from hedgerow.deployment.database import open_database, point
 from hedgerow.deployment.keys import signed_by
-from hedgerow.deployment.manifest import Manifest, ManifestRefused, rebuild
+from hedgerow.deployment.manifest import NOT_PRIVATE, Manifest, ManifestRefused, rebuild
 from hedgerow.deployment.noise import PartyNoise, Watched
 from hedgerow.deployment.wire import TRY_AGAIN, Code, Refused
 
@@ -118,12 +118,13 @@ class StudyClient:
         server_key: str,
         agree: Agree | None = None,
         tries: int | None = None,
+        seeded: bool = False,
     ) -> Self:
         """Join a study: check its manifest, charge the account, and make its ledger.
 
         Nothing is charged if the manifest is not signed by `server_key`, if the algorithm that is
-        rebuilt here differs in any bit, if this client's key is not on the roster, if the budget
-        does not suffice, or if `agree` returns False. A join that was interrupted goes on where it
+        rebuilt here differs in any bit, if its noise comes from a seed, if this client's key is not
+        on the roster, if the budget does not suffice, or if `agree` returns False. A join that was interrupted goes on where it
         stopped, and costs nothing more.
 
         Parameters
@@ -140,9 +141,17 @@ class StudyClient:
             Shows the manifest and the costs to the person in charge. None: yes.
         tries
             How often the server is called before giving up. None: until it replies.
+        seeded
+            True: join even if the noise comes from a seed. Such a study protects nothing and
+            charges nothing; it is for tests with data that are not secret.
         """
         manifest, signature = fetch_manifest(link, server_key, tries)
         algorithm = rebuild(manifest)
+        if not (manifest.private or seeded):
+            raise ManifestRefused(
+                f"The study {manifest.title!r} is {NOT_PRIVATE}, which everybody can read in its "
+                "manifest. It is for tests with data that are not secret (--seeded)."
+            )
         if manifest.name_of(account.public_key) is None:
             raise ManifestRefused(
                 f"The key of this account, {account.public_key}, is not on the roster of "
