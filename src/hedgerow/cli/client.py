@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -226,14 +227,22 @@ def run(
     of losses, "absent": true if the study allows it. {"do": "status"} gives what is public.
     A request that is wrong gives {"error": "..."} and changes nothing.
 
-    With --port the same requests are GET /predict, POST /observe and GET /status. After a crash,
+    With --port the same requests are GET /predict, POST /observe and GET /status, with the header
+    "Authorization: Bearer TOKEN". The token is in the printed file, or in the variable
+    HEDGEROW_CLIENT_TOKEN: every user of this machine can reach the port. After a crash,
     start the command again and go on with the round that it names: nothing is sent twice, and
     losses that are sent twice are counted once.
     """
     prepare(plugin)
     from dataclasses import replace
 
-    from hedgerow.deployment.application import Application, Port, answer_lines
+    from hedgerow.deployment.application import (
+        TOKEN,
+        Application,
+        Port,
+        answer_lines,
+        kept_token,
+    )
     from hedgerow.deployment.client import StudyClient
     from hedgerow.deployment.home import Home
     from hedgerow.deployment.http_client import HttpLink
@@ -254,9 +263,14 @@ def run(
         if port is None:
             answer_lines(application, sys.stdin, sys.stdout)
         else:
-            local = Port(application, port)
+            chosen = os.environ.get("HEDGEROW_CLIENT_TOKEN")
+            local = Port(application, port, token=chosen or kept_token(found.folder))
             local.pages |= client_pages(learner.client)
-            ERR.print(f"listening on http://127.0.0.1:{local.server_port}", soft_wrap=True)
+            _say(f"listening on http://127.0.0.1:{local.server_port}")
+            if not chosen:
+                _say(f"token in {found.folder / TOKEN}")
+            if sys.stderr.isatty():
+                _say(f"page {local.page}")
             local.serve()
     except KeyboardInterrupt:
         ERR.print(f"Stopped before round {learner.round}. Start again to go on.")
