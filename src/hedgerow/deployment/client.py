@@ -7,9 +7,11 @@ anything is released, both sides show how far they are: a ledger restored from a
 
 from __future__ import annotations
 
+import hmac
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -177,7 +179,8 @@ class StudyClient:
                 with database.transaction("client join"):
                     for row in (("manifest", manifest.to_bytes()), ("signature", signature)):
                         database.execute("INSERT INTO kv VALUES(?, ?)", row)
-                    Chain(database).add("join", manifest.digest + words.encode())
+                    body = manifest.digest + kept["ledger"] + words.encode()
+                    Chain(database).add("join", body)
         finally:
             database.close()
         return cls(out, account, link)
@@ -477,13 +480,28 @@ class StudyClient:
             raise
         return play
 
+    def fingerprint_of(self, round_number: int, given: np.ndarray | None) -> bytes:
+        """What the ledger keeps to recognise the losses of a round, as they were given.
+
+        Losses can be guessed, so a plain hash would show them to a reader of the ledger. This one
+        depends on the private key of the account, which is in another folder.
+        """
+        contents = b"absent" if given is None else given.astype("<f8").tobytes()
+        text = f"round {round_number}\n".encode() + contents
+        return hmac.digest(self._report_key, text, "sha256")
+
+    @cached_property
+    def _report_key(self) -> bytes:
+        secret = self.account.key.private_bytes_raw()
+        return hmac.digest(secret, b"hedgerow reports\n" + self.study, "sha256")
+
     def known(self, round_number: int) -> bytes | None:
-        """The hash of the losses of a past round; None: they have not come."""
+        """What `fingerprint_of` gave for a past round; None: its losses have not come."""
         row = self._database.one("SELECT hash FROM inbox WHERE round = ?", (round_number,))
         return None if row is None else bytes(row[0])
 
     def observe(self, reports: np.ndarray, found: bytes) -> None:
-        """Take the reports of this round, after `play`; `found` is the hash of what was given.
+        """Take the reports of this round, after `play`; `found` is what `fingerprint_of` gave.
 
         They survive the death of the process at once, and a loss of power with the next release.
         """
