@@ -228,9 +228,7 @@ def test_a_learner_cannot_be_copied(study: SimulatedStudy) -> None:
             attempt(learner)
 
 
-def test_a_second_ledger_of_a_copied_account_is_refused(
-    place: Path, study: SimulatedStudy
-) -> None:
+def test_a_second_ledger_of_a_copied_account_is_refused(place: Path, study: SimulatedStudy) -> None:
     """An account was copied before it joined; both copies join, each with a ledger."""
     account = study.account(0)
     copied = Account(shutil.copytree(account.folder, place / "copied"))

@@ -50,6 +50,22 @@ def altered(manifest: Manifest, *path: str | int, value: Any) -> Manifest:
     return Manifest.read(canonical(table))
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("setting", {}),
+        ("setting", {"experts": 4}),
+        ("algorithm", 5),
+        ("protocol", 1.0),
+        ("protocol", True),
+        ("version", None),
+    ],
+)
+def test_entries_of_another_type_are_refused(name: str, value: Any) -> None:
+    with pytest.raises(ManifestRefused, match="not a manifest of this version"):
+        altered(made(), name, value=value)
+
+
 def last_bit(text: str) -> str:
     """The next float above one in hex."""
     return nextafter(float.fromhex(text), float("inf")).hex()

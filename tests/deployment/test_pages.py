@@ -259,7 +259,9 @@ def test_a_client_page_is_for_its_machine(played: SimulatedStudy) -> None:
 
     def get(path: str, **headers: str) -> tuple[int, str]:
         connection = http.client.HTTPConnection("127.0.0.1", port.server_port)
-        connection.request("GET", path, headers={"Cookie": f"{port.cookie}={port.token}", **headers})
+        connection.request(
+            "GET", path, headers={"Cookie": f"{port.cookie}={port.token}", **headers}
+        )
         reply = connection.getresponse()
         try:
             return reply.status, reply.read().decode() or reply.headers["Set-Cookie"]

@@ -159,6 +159,8 @@ def join(
         for line in manifest.words():
             _say(line)
         _say(f"server key {manifest.server}")
+        if not route.secure:
+            _say("not encrypted: everyone on the way to the server sees what the server sees")
         _say(f"this data set: {account.spent_words()} is spent")
         _say("nothing is charged" if cost is None else f"joining charges {cost.curve.words()}")
         if yes:

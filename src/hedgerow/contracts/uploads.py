@@ -65,9 +65,7 @@ def _records_leave_once(algorithm: Algorithm, block: Block, noise: Randomness) -
     certificate = algorithm.certificate
     if certificate.trust == "local" and certificate.entered == 1:
         one, other = (_asked_again(algorithm, block, client, noise) for client in range(2))
-        demand(
-            same(one, other), "a record is released again if the server names 0 rounds after it"
-        )
+        demand(same(one, other), "a record is released again if the server names 0 rounds after it")
 
 
 def _asked_again(

@@ -126,8 +126,8 @@ class StudyClient:
 
         Nothing is charged if the manifest is not signed by `server_key`, if the algorithm that is
         rebuilt here differs in any bit, if its noise comes from a seed, if this client's key is not
-        on the roster, if the budget does not suffice, or if `agree` returns False. A join that was interrupted goes on where it
-        stopped, and costs nothing more.
+        on the roster, if the budget does not suffice, or if `agree` returns False. A join that was
+        interrupted goes on where it stopped, and costs nothing more.
 
         Parameters
         ----------

@@ -229,8 +229,16 @@ def _check_form(manifest: Manifest) -> None:
     )
     for kind in (manifest.choices, manifest.setting, manifest.roster, manifest.resolved):
         expect(isinstance(kind, dict), "a table of the manifest", type(kind).__name__, "to be one")
-    known = {"experts", "horizon", "family"}
-    expect(set(manifest.setting) <= known, "setting", sorted(manifest.setting), f"in {known}")
+    needed, known = {"experts", "horizon"}, {"experts", "horizon", "family"}
+    expect(
+        needed <= set(manifest.setting) <= known,
+        "setting",
+        sorted(manifest.setting),
+        f"to have {sorted(needed)}, and nothing else but family",
+    )
+    for name, kind in (("algorithm", str), ("protocol", int), ("version", str)):
+        given = getattr(manifest, name)
+        expect(type(given) is kind, name, given, f"to be of type {kind.__name__}")
     expect(len(manifest.roster) >= 1, "roster", manifest.roster, "to have a client")
     for name, key in manifest.roster.items():
         expect(
