@@ -169,11 +169,11 @@ class _Handler(BaseHTTPRequestHandler):
         host, port = self.headers.get("Host", ""), self._port.server_port
         own = [f"{name}:{port}" for name in HOSTS]
         origin = self.headers.get("Origin")
-        site = self.headers.get("Sec-Fetch-Site", "none")
+        fetched = self.headers.get("Sec-Fetch-Site", "none")
         if (
             host not in own
             or origin not in (None, *(f"http://{name}" for name in own))
-            or site not in ("none", "same-origin")
+            or fetched not in ("none", "same-origin")
         ):
             self._reply(403, {"error": "This port is for applications on this machine."})
             return False
