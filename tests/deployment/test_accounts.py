@@ -8,20 +8,22 @@ from dataclasses import replace
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.core.protocol import Algorithm
-from hedgerow.deployment.account import FILE, Account
+from hedgerow.deployment.account import FILE, Account, _worst
 from hedgerow.deployment.chain import check_lines
 from hedgerow.deployment.client import StudyClient
 from hedgerow.deployment.keys import load_or_make, public_hex
 from hedgerow.deployment.manifest import Manifest, rebuild
 from hedgerow.deployment.server import KEY, StudyServer
-from hedgerow.privacy.budget import amount
-from hedgerow.privacy.odometer import BudgetSpent
+from hedgerow.privacy.budget import Budget, amount
+from hedgerow.privacy.curves import ApproximateDP, PureDP
+from hedgerow.privacy.odometer import BudgetSpent, Filter
 
 LEDGER = b"one ledger......"
 
@@ -207,3 +209,18 @@ def test_a_study_that_does_not_fit_computes_nothing(place: Path) -> None:
     with pytest.raises(HedgerowError, match="not joined"):
         StudyClient(place / "s", account, Direct())
     server.close()
+
+
+def test_epsilon_and_delta_are_charged_for_the_worst_observer_of_each() -> None:
+    """One observer costs more of epsilon, another one more of delta."""
+    peer, server = PureDP(0.5), ApproximateDP(0.25, 1e-6)
+    found = [SimpleNamespace(protects=True, curve=curve) for curve in (peer, server)]
+    study: Any = SimpleNamespace(certificate=SimpleNamespace(guarantees=found), name="both")
+    budget = {"epsilon": "2", "delta": "2e-6"}
+    spent = Filter(Budget(2.0, 2e-6), "pure")
+    for _ in range(2):
+        _, spent = _worst(spent, study, budget)
+    assert float(amount(spent.odometer.units)) == 1.0
+    assert spent.odometer.delta == pytest.approx(2e-6, rel=1e-12)
+    with pytest.raises(BudgetSpent):
+        _worst(spent, study, budget)

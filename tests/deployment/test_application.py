@@ -72,7 +72,8 @@ def test_a_port_for_applications_on_this_machine(tmp_path: Path) -> None:
 
     def ask(method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
         connection = http.client.HTTPConnection("127.0.0.1", port.server_port, timeout=10)
-        connection.request(method, path, None if body is None else json.dumps(body), headers)
+        sent = {"Authorization": f"Bearer {port.token}", **headers}
+        connection.request(method, path, None if body is None else json.dumps(body), sent)
         answer = connection.getresponse()
         found = answer.status, json.loads(answer.read())
         connection.close()
@@ -90,6 +91,19 @@ def test_a_port_for_applications_on_this_machine(tmp_path: Path) -> None:
     assert ask("GET", "/predict", Host="evil.example.org")[0] == 403  # a rebound name
     assert ask("POST", "/observe", losses, Origin="https://evil.example.org")[0] == 403
     assert ask("GET", "/predict", Origin=f"http://localhost:{port.server_port}")[0] == 200
+    for foreign in (
+        {"Origin": "null"},  # a page in a sandbox
+        {"Origin": f"http://localhost:{port.server_port + 1}"},
+        {"Sec-Fetch-Site": "cross-site"},  # an image has no origin
+        {"Host": f"evil.example.org:{port.server_port}"},
+    ):
+        assert ask("POST", "/observe", losses, **foreign)[0] == 403
+        assert ask("GET", "/predict", **foreign)[0] == 403
+    for stranger in ("", "Bearer", f"Bearer {port.token}x", f"Basic {port.token}"):
+        assert ask("GET", "/predict", Authorization=stranger)[0] == 401
+        assert ask("POST", "/observe", losses, Authorization=stranger)[0] == 401
+    with pytest.raises(InvalidValue, match="at least 16 letters"):
+        Port(lambda request: {}, 0, token="short")
     with pytest.raises(InvalidValue, match=r"already in use\. Choose another --port"):
         Port(lambda request: {}, port.server_port)
     port.shutdown()
@@ -115,7 +129,7 @@ def test_a_client_that_cannot_write_ends() -> None:
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
     connection = http.client.HTTPConnection("127.0.0.1", port.server_port, timeout=10)
-    connection.request("GET", "/predict")
+    connection.request("GET", "/predict", headers={"Authorization": f"Bearer {port.token}"})
     with pytest.raises((http.client.HTTPException, ConnectionError)):
         connection.getresponse()
     connection.close()

@@ -4,6 +4,7 @@ that never comes back.
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,14 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.core.certificate import PUBLIC_ANSWERS
+from hedgerow.core.errors import InvalidValue
 from hedgerow.core.lattice import to_units
 from hedgerow.core.messages import decode
 from hedgerow.deployment.client import Distrusted
 from hedgerow.deployment.closing import ClosingRule
 from hedgerow.deployment.server import DROPPED, StudyServer
 from hedgerow.deployment.simulated import Faults, SimulatedStudy, small_study
+from hedgerow.deployment.wire import Refused
 
 ROUNDS, CLIENTS, EXPERTS = 24, 3, 4
 ROUGH = Faults(lose=0.1, repeat=0.1, delay=0.1, crash=0.04, close=0.4)
@@ -43,6 +46,68 @@ def made(place: Path, rule: str, faults: Faults, chance: int = 0, **more: Any) -
         faults=faults,
         **more,
     )
+
+
+def test_losses_of_a_round_that_was_missed_are_not_taken_for_another(
+    place: Path, built_once: None
+) -> None:
+    """The application reports round 2 while its client finds out that round 4 is played now."""
+    study = made(place, "fold", Faults())
+    losses, server = drawn(), study.running_server()
+    first, *others = (study.learner(client) for client in range(CLIENTS))
+    for learner in (first, *others):
+        for at in (0, 1):
+            learner.predict()
+            learner.observe(at, losses[at, 0])
+    for exchange in (1, 2):
+        for learner in others:
+            learner.client.advance()
+        if exchange == 1:
+            assert server.close_exchange()
+            for learner in others:
+                for at in (2, 3):
+                    learner.predict()
+                    learner.observe(at, losses[at, 0])
+    with pytest.raises(InvalidValue, match=r"Round 2 was missed.*Go on with round 4"):
+        first.observe(2, losses[2, 0], tries=10)
+    assert (first.round, first.client.known(4)) == (4, None)
+    study.close()
+
+
+def test_an_old_server_that_a_client_finds_out_closes_nothing(
+    place: Path, built_once: None
+) -> None:
+    """Client 0 has not seen the answer that the restored server has lost, and goes on with it."""
+    study, losses = made(place, "fold", Faults()), drawn()
+
+    def play(client: int, rounds: range) -> None:
+        for at in rounds:
+            study.learner(client).predict()
+            study.learner(client).observe(at, losses[at, client])
+        for _ in range(4):  # hello, upload, and what is already answered
+            study.learner(client).client.advance()
+
+    for client in range(CLIENTS):
+        study.learner(client).predict()
+    play(0, range(2))
+    assert study.running_server().close_exchange()
+    study.learner(0).client.advance()
+    study.kill("server")
+    backup = Path(shutil.copytree(study.place("server"), place / "backup"))
+    play(1, range(2))  # late: it enters exchange 2
+    study.kill(0)
+    study.learner(0).client.advance()  # says hello
+    assert study.running_server().close_exchange()
+    study.learner(1).client.advance()
+    assert (study.learner(0).client.exchange, study.learner(1).client.exchange) == (1, 2)
+    study.restore("server", backup)
+    play(0, range(2, 4))
+    assert study.running_server()._open.keys() == {0}
+    study.kill(1)
+    with pytest.raises(Refused, match="older than what this client has seen"):
+        study.learner(1).client.advance()
+    assert not study.running_server().close_exchange()
+    study.close()
 
 
 def sums(study: SimulatedStudy, places: list[tuple[int, int]]) -> np.ndarray:

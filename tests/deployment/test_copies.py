@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from hedgerow.deployment import wire
-from hedgerow.deployment.client import Distrusted
+from hedgerow.deployment.account import Account
+from hedgerow.deployment.client import Distrusted, StudyClient
 from hedgerow.deployment.learner import ClientLearner, NoReply
 from hedgerow.deployment.server import Wait
-from hedgerow.deployment.simulated import SimulatedStudy, small_study
+from hedgerow.deployment.simulated import SimulatedLink, SimulatedStudy, small_study
 from hedgerow.deployment.wire import Code, Refused
 from support.deployed import play_until
 
@@ -225,3 +226,20 @@ def test_a_learner_cannot_be_copied(study: SimulatedStudy) -> None:
     for attempt in (copying.copy, copying.deepcopy, pickle.dumps):
         with pytest.raises(TypeError, match="cannot be copied"):
             attempt(learner)
+
+
+def test_a_second_ledger_of_a_copied_account_is_refused(place: Path, study: SimulatedStudy) -> None:
+    """An account was copied before it joined; both copies join, each with a ledger."""
+    account = study.account(0)
+    copied = Account(shutil.copytree(account.folder, place / "copied"))
+    learner = study.learner(0)
+    learner.client.advance()
+    learner.client.advance()
+    assert learner.client.greeted
+    second = StudyClient.join(
+        place / "second", copied, SimulatedLink(study), server_key=study.manifest.server
+    )
+    with pytest.raises((Refused, Distrusted), match="older than what the server has seen"):
+        second.advance()
+    second.close()
+    study.close()

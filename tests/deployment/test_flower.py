@@ -55,7 +55,8 @@ def prepared(
     StudyServer.create(place / "server", manifest).close()
     study = manifest.digest.hex()
     return manifest, [
-        Place(place / name, place / f"{name}-study", manifest.server, study) for name in names
+        Place(place / name, place / f"{name}-study", manifest.server, study, seed is not None)
+        for name in names
     ]
 
 
@@ -280,7 +281,7 @@ def _nodes(
         np.save(out / f"losses-{i}.npy", losses[:, i])
         config = (
             f'account="{place.account}" ledger="{place.ledger}" '
-            f'server-key="{place.server_key}" study="{place.study}"'
+            f'server-key="{place.server_key}" study="{place.study}" seeded=true'
         )
         own = [supernode, "--insecure", "--superlink", f"127.0.0.1:{port}"]
         commands.append(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from pathlib import Path
 from typing import Any
 
@@ -263,3 +264,15 @@ def test_every_deployable_algorithm_is_the_same_as_in_one_process(
             study.close()
             played += 1
     assert played > 40
+
+
+def test_losses_cannot_be_guessed_from_a_ledger(place: Path) -> None:
+    """Losses of 0 and 1 are few: with a plain hash a reader of `study.db` would try them all."""
+    _, learner = alone(place)
+    learner.predict()
+    learner.observe(0, [1.0, 0.0, 1.0])
+    kept = learner.client.known(0)
+    text = b"round 0\n" + np.array([1.0, 0.0, 1.0]).astype("<f8").tobytes()
+    assert kept != hashlib.sha256(text).digest()
+    _, other = alone(place / "other")
+    assert other.client.fingerprint_of(0, np.array([1.0, 0.0, 1.0])) != kept

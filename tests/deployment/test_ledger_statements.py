@@ -72,6 +72,7 @@ class Place:
                     accounts[names[one]],
                     Direct(server),
                     server_key=manifest.server,
+                    seeded=seed is not None,
                 )
             )
             for one in who

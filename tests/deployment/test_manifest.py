@@ -50,6 +50,22 @@ def altered(manifest: Manifest, *path: str | int, value: Any) -> Manifest:
     return Manifest.read(canonical(table))
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("setting", {}),
+        ("setting", {"experts": 4}),
+        ("algorithm", 5),
+        ("protocol", 1.0),
+        ("protocol", True),
+        ("version", None),
+    ],
+)
+def test_entries_of_another_type_are_refused(name: str, value: Any) -> None:
+    with pytest.raises(ManifestRefused, match="not a manifest of this version"):
+        altered(made(), name, value=value)
+
+
 def last_bit(text: str) -> str:
     """The next float above one in hex."""
     return nextafter(float.fromhex(text), float("inf")).hex()
@@ -237,6 +253,8 @@ def test_nothing_is_charged_for_a_wrong_manifest(place: Path, parties: Any) -> N
     assert "is not listed in the study" in refused(place, account, key, stranger, pinned)
     big = made(server=pinned, roster=manifest.roster, choices={"epsilon": "1.1"})
     assert "epsilon" in refused(place, account, key, big, pinned)
+    seeded = made(server=pinned, roster=manifest.roster, seed=1)
+    assert "the noise comes from a seed" in refused(place, account, key, seeded, pinned)
     assert not (place / "study" / "study.db").exists() or account.charges() == []
 
 

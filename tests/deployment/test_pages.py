@@ -259,10 +259,12 @@ def test_a_client_page_is_for_its_machine(played: SimulatedStudy) -> None:
 
     def get(path: str, **headers: str) -> tuple[int, str]:
         connection = http.client.HTTPConnection("127.0.0.1", port.server_port)
-        connection.request("GET", path, headers=headers)
+        connection.request(
+            "GET", path, headers={"Cookie": f"{port.cookie}={port.token}", **headers}
+        )
         reply = connection.getresponse()
         try:
-            return reply.status, reply.read().decode()
+            return reply.status, reply.read().decode() or reply.headers["Set-Cookie"]
         finally:
             connection.close()
 
@@ -276,6 +278,12 @@ def test_a_client_page_is_for_its_machine(played: SimulatedStudy) -> None:
                 status, text = get(path, **headers)
                 assert status == 403
                 assert "epsilon" not in text
+        for path in ("/", "/parts"):
+            assert get(path, Cookie="")[0] == 401
+            assert get(path, Cookie=f"{port.cookie}={'x' * 32}")[0] == 401
+        status, kept = get(f"/?token={port.token}", Cookie="")
+        assert (status, kept.partition(";")[0]) == (303, f"{port.cookie}={port.token}")
+        assert get("/?token=wrong")[0] == 401
         learner.close()
         assert "The client has stopped" in json.loads(get("/parts")[1])["now"]
     finally:

@@ -31,7 +31,7 @@ class Watched:
         return f"http://{self.server.host}"
 
     def page(self, client: int) -> str:
-        return f"http://127.0.0.1:{self.ports[client].server_port}/"
+        return self.ports[client].page
 
     def stop(self) -> None:
         """Stop the server and wait until it has ended."""

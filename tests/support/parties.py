@@ -66,7 +66,9 @@ def open_client(root: Path, index: int, route: Route) -> ClientLearner:
     link = RecordingLink(HttpLink(route), root / f"wire-{name}")
     key = (root / "server.key").read_text()
     account = Account(root / f"data-{name}")
-    return ClientLearner(StudyClient.join(root / f"study-{name}", account, link, server_key=key))
+    return ClientLearner(
+        StudyClient.join(root / f"study-{name}", account, link, server_key=key, seeded=True)
+    )
 
 
 def run_client(root: str, index: int, route: Mapping[str, Any], pause: float) -> int:

@@ -60,7 +60,13 @@ class Served:
         key = self.study.manifest.server
         place = self.root / f"study-{name}"
         return ClientLearner(
-            StudyClient.join(place, account, self.link() if link is None else link, server_key=key)
+            StudyClient.join(
+                place,
+                account,
+                self.link() if link is None else link,
+                server_key=key,
+                seeded=True,
+            )
         )
 
     def ask(self, method: str, path: str, body: bytes | None = None, **headers: str) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import closing
 from pathlib import Path
@@ -124,6 +125,10 @@ def join(
         ),
     ],
     yes: Annotated[bool, typer.Option("--yes", help="Join without asking.")] = False,
+    seeded: Annotated[
+        bool,
+        typer.Option("--seeded", help="Also join a test study, whose noise protects nothing."),
+    ] = False,
     ca: Ca = None,
     certificate: Certificate = None,
     certificate_key: CertificateKey = None,
@@ -156,6 +161,8 @@ def join(
         for line in manifest.words():
             _say(line)
         _say(f"server key {manifest.server}")
+        if not route.secure:
+            _say("not encrypted: everyone on the way to the server sees what the server sees")
         _say(f"this data set: {account.spent_words()} is spent")
         _say("nothing is charged" if cost is None else f"joining charges {cost.curve.words()}")
         if yes:
@@ -172,7 +179,9 @@ def join(
         with closing(HttpLink(route, PATIENCE)) as link:
             manifest, _ = fetch_manifest(link, server_key)
             folder = place.study(data, manifest.digest)
-            study = StudyClient.join(folder, account, link, server_key=server_key, agree=agree)
+            study = StudyClient.join(
+                folder, account, link, server_key=server_key, agree=agree, seeded=seeded
+            )
             with closing(study):
                 place.keep_route(folder, route)
                 study.advance()  # the server gets the signature
@@ -240,14 +249,22 @@ def run(
     of losses, "absent": true if the study allows it. {"do": "status"} gives the progress, without
     losses. A wrong request gives {"error": "..."} and changes nothing.
 
-    With --port the same requests are GET /predict, POST /observe and GET /status, and / is the
-    client's own page. After a crash, start the command again and continue with the round that it
-    names: nothing is released twice, and losses that are sent twice are counted once.
+    With --port the same requests are GET /predict, POST /observe and GET /status, with the header
+    "Authorization: Bearer TOKEN", and / is the client's own page. The token is in the printed file,
+    or in the variable HEDGEROW_CLIENT_TOKEN: every user of this machine can reach the port. After a
+    crash, start the command again and continue with the round that it names: nothing is released
+    twice, and losses that are sent twice are counted once.
     """
     prepare(plugin)
     from dataclasses import replace
 
-    from hedgerow.deployment.application import Application, Port, answer_lines
+    from hedgerow.deployment.application import (
+        TOKEN,
+        Application,
+        Port,
+        answer_lines,
+        kept_token,
+    )
     from hedgerow.deployment.home import Home
     from hedgerow.deployment.logs import start_logs
     from hedgerow.deployment.pages.own import client_pages
@@ -264,9 +281,14 @@ def run(
         if port is None:
             answer_lines(application, sys.stdin, sys.stdout)
         else:
-            local = Port(application, port)
+            chosen = os.environ.get("HEDGEROW_CLIENT_TOKEN")
+            local = Port(application, port, token=chosen or kept_token(found.folder))
             local.pages |= client_pages(learner.client)
-            ERR.print(f"listening on http://127.0.0.1:{local.server_port}", soft_wrap=True)
+            _say(f"listening on http://127.0.0.1:{local.server_port}")
+            if not chosen:
+                _say(f"token in {found.folder / TOKEN}")
+            if sys.stderr.isatty():
+                _say(f"page {local.page}")
             local.serve()
     except KeyboardInterrupt:
         ERR.print(f"Stopped before round {learner.round}. Start again to go on.")

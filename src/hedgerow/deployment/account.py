@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fractions import Fraction
 from functools import cached_property
@@ -282,7 +282,10 @@ def _within(after: Filter, budget: dict[str, str]) -> bool:
 
 
 def _worst(spent: Filter, algorithm: Algorithm, budget: dict[str, str]) -> tuple[Guarantee, Filter]:
-    """The guarantee that costs most, and the filter after it; raise if one of them does not fit."""
+    """The guarantee that costs most, and the filter after it; raise if one of them does not fit.
+
+    Epsilon and delta may be largest for different observers. Both are charged.
+    """
     ways = [(g, spent.spend(g.curve)) for g in algorithm.certificate.guarantees if g.protects]
     if not ways:
         raise InvalidValue(f"{algorithm.name} protects nobody, so nothing can be charged.")
@@ -294,4 +297,8 @@ def _worst(spent: Filter, algorithm: Algorithm, budget: dict[str, str]) -> tuple
             f"the budget of {words} by less than the printed digits show. Give epsilon, delta or "
             "mu in the study file: there they are read as decimals and rounded down."
         )
+    failure = max(after.odometer.failure for _, after in ways)
+    if failure > most[1].odometer.failure:  # another observer costs less, but more of delta
+        both = replace(most[1].odometer, failure=failure)
+        return most[0], Filter(spent.budget, odometer=both, reserve=spent.reserve)
     return most

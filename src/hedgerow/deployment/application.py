@@ -9,16 +9,25 @@ The requests are the same in both forms, and each gets one reply:
 `predict` gives the play of the current round. It waits while an exchange waits for other clients.
 `observe` may be sent again after a crash: the losses of a round are counted once. Errors show no
 loss.
+
+Every user of the machine, and every page in a browser, can reach the port. So each request needs
+the token of the port, as `Authorization: Bearer TOKEN`. A browser gets it once, with the address of
+the page (`Port.page`), and keeps it in a cookie.
 """
 
 from __future__ import annotations
 
+import hmac
 import json
+import os
+import secrets
 import threading
 from collections.abc import Callable, Iterable, Mapping
+from http.cookies import CookieError, SimpleCookie
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, TextIO
-from urllib.parse import urlsplit
+from urllib.parse import parse_qs, urlsplit
 
 from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.core.validate import nearest
@@ -30,6 +39,9 @@ from hedgerow.deployment.pages.html import SAFE
 LARGEST = 2**24  # bytes of one request
 REQUESTS = ("predict", "observe", "status")
 HOSTS = ("127.0.0.1", "localhost", "[::1]")
+TOKEN = "port.token"
+"""The file with the token of a client's port, in the folder of the study."""
+SHORTEST = 16  # characters of a token
 Answer = Callable[[Any], dict[str, Any]]
 
 
@@ -133,7 +145,9 @@ class _Handler(BaseHTTPRequestHandler):
         elif path in ("/predict", "/status"):
             self._answer(json.dumps({"do": path[1:]}))
         elif (page := self._port.pages.get(path)) is not None:
-            if self._is_local():
+            if "token=" in self.path:
+                self._enter(path)
+            elif self._is_allowed():
                 media, body = page()
                 self._send(200, body, media)
         else:
@@ -152,16 +166,57 @@ class _Handler(BaseHTTPRequestHandler):
             self._answer(self.rfile.read(int(length)))
 
     def _is_local(self) -> bool:
-        """Whether the request comes from this machine, and not from a foreign page in a browser."""
-        host = self.headers.get("Host", "").rpartition(":")[0] or self.headers.get("Host", "")
-        origin = urlsplit(self.headers.get("Origin", "")).hostname
-        if host not in HOSTS or origin not in (None, "127.0.0.1", "localhost", "::1"):
+        """Whether the request comes from this machine, and not from a foreign page in a browser.
+
+        A browser names the page in `Origin` or `Sec-Fetch-Site`; a page in a sandbox is "null".
+        """
+        host, port = self.headers.get("Host", ""), self._port.server_port
+        own = [f"{name}:{port}" for name in HOSTS]
+        origin = self.headers.get("Origin")
+        fetched = self.headers.get("Sec-Fetch-Site", "none")
+        if (
+            host not in own
+            or origin not in (None, *(f"http://{name}" for name in own))
+            or fetched not in ("none", "same-origin")
+        ):
             self._reply(403, {"error": "This port is for applications on this machine."})
             return False
         return True
 
-    def _answer(self, text: str | bytes) -> None:
+    def _is_allowed(self) -> bool:
+        """Whether the request is local and has the token of this port."""
         if not self._is_local():
+            return False
+        kind, _, given = self.headers.get("Authorization", "").partition(" ")
+        if kind.lower() != "bearer":
+            try:
+                found = SimpleCookie(self.headers.get("Cookie", "")).get(self._port.cookie)
+            except CookieError:
+                found = None
+            given = "" if found is None else found.value
+        if self._port.admits(given):
+            return True
+        self._reply(401, {"error": "Send the token of this port: Authorization: Bearer TOKEN."})
+        return False
+
+    def _enter(self, path: str) -> None:
+        """Take the token from the address of a page, and keep it in a cookie instead."""
+        if not self._is_local():
+            return
+        (given, *_) = parse_qs(urlsplit(self.path).query).get("token", [""])
+        if not self._port.admits(given):
+            self._reply(401, {"error": "This is not the token of this port."})
+            return
+        self.send_response_only(303)
+        self.send_header("Location", path)
+        kept = f"{self._port.cookie}={given}; Path=/; HttpOnly; SameSite=Strict"
+        self.send_header("Set-Cookie", kept)
+        self.send_header("Referrer-Policy", "no-referrer")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def _answer(self, text: str | bytes) -> None:
+        if not self._is_allowed():
             return
         try:
             self._reply(*replied(self._port.answer, text))
@@ -188,12 +243,15 @@ class _Handler(BaseHTTPRequestHandler):
 class Port(ThreadingHTTPServer):
     """A port on this machine for the application; `pages` adds pages such as the client's own.
 
-    Every user of this machine can reach it.
+    Every user of this machine can reach it, so requests need the token. None: a new one.
     """
 
     daemon_threads = True
 
-    def __init__(self, answer: Answer, port: int, host: str = "127.0.0.1") -> None:
+    def __init__(
+        self, answer: Answer, port: int, host: str = "127.0.0.1", token: str | None = None
+    ) -> None:
+        self.token = secrets.token_urlsafe(24) if token is None else _checked(token)
         try:
             super().__init__((host, port), _Handler)
         except OSError as error:
@@ -205,6 +263,20 @@ class Port(ThreadingHTTPServer):
         self.pages: dict[str, Callable[[], tuple[str, bytes]]] = {}
         self.failure: BaseException | None = None
         self._ended = False
+
+    @property
+    def cookie(self) -> str:
+        """The name of the cookie; cookies of one machine are shared by all its ports."""
+        return f"hedgerow-{self.server_port}"
+
+    @property
+    def page(self) -> str:
+        """The address of the page, with the token."""
+        return f"http://127.0.0.1:{self.server_port}/?token={self.token}"
+
+    def admits(self, token: str) -> bool:
+        """Whether this is the token."""
+        return hmac.compare_digest(token.encode(), self.token.encode())
 
     def fail(self, error: BaseException) -> None:
         """End the server: the client cannot go on. After Ctrl-C it has ended already."""
@@ -226,3 +298,30 @@ class Port(ThreadingHTTPServer):
                 self._ended = True  # a request that still waits finds its ledger closed
         if self.failure is not None:
             raise self.failure
+
+
+def _checked(token: str) -> str:
+    """A token that fits into a header and a cookie, and is hard to guess."""
+    known = token.isascii() and token.replace("-", "").replace("_", "").isalnum()
+    if not known or len(token) < SHORTEST:
+        raise InvalidValue(
+            f"Expected the token to have at least {SHORTEST} letters, digits, '-' and '_'."
+        )
+    return token
+
+
+def kept_token(folder: Path) -> str:
+    """The token in a folder, for its owner only; made if there is none.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> kept_token(folder) == kept_token(folder)
+    True
+    """
+    file = folder / TOKEN
+    if not file.exists():
+        part = file.with_name(f".{TOKEN}.{os.getpid()}")
+        with os.fdopen(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as out:
+            out.write(secrets.token_urlsafe(24) + "\n")
+        part.replace(file)
+    return file.read_text(encoding="ascii").strip()

@@ -7,9 +7,11 @@ anything is released, both sides show how far they are: a ledger restored from a
 
 from __future__ import annotations
 
+import hmac
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Protocol, Self
 
@@ -26,7 +28,7 @@ from hedgerow.deployment.chain import Chain
 from hedgerow.deployment.closing import rule_of
 from hedgerow.deployment.database import NAMED, open_database, point
 from hedgerow.deployment.keys import signed_by
-from hedgerow.deployment.manifest import Manifest, ManifestRefused, rebuild
+from hedgerow.deployment.manifest import NOT_PRIVATE, Manifest, ManifestRefused, rebuild
 from hedgerow.deployment.noise import PartyNoise, Watched
 from hedgerow.deployment.wire import TRY_AGAIN, Code, Refused
 
@@ -123,13 +125,14 @@ class StudyClient:
         server_key: str,
         agree: Agree | None = None,
         tries: int | None = None,
+        seeded: bool = False,
     ) -> Self:
         """Join a study: check its manifest, charge the account, and make its ledger.
 
         Nothing is charged if the manifest is not signed by `server_key`, if the algorithm that is
-        rebuilt here differs in any bit, if this client's key is not in the manifest, if the budget
-        does not suffice, or if `agree` returns False. A join that was interrupted goes on where it
-        stopped, and costs nothing more.
+        rebuilt here differs in any bit, if its noise comes from a seed, if this client's key is not
+        in the manifest, if the budget does not suffice, or if `agree` returns False. A join that
+        was interrupted goes on where it stopped, and costs nothing more.
 
         Parameters
         ----------
@@ -145,9 +148,17 @@ class StudyClient:
             Shows the manifest and the costs to the person who decides. None: always agree.
         tries
             How often the server is called before giving up. None: until it replies.
+        seeded
+            True: join even if the noise comes from a seed. Such a study protects nothing and
+            charges nothing; it is for tests with data that are not secret.
         """
         manifest, signature = fetch_manifest(link, server_key, tries)
         algorithm = rebuild(manifest)
+        if not (manifest.private or seeded):
+            raise ManifestRefused(
+                f"The study {manifest.title!r} is {NOT_PRIVATE}, which everybody can read in its "
+                "manifest. It is for tests with data that are not secret (--seeded)."
+            )
         if manifest.name_of(account.public_key) is None:
             raise ManifestRefused(
                 f"The key of this account, {account.public_key}, is not listed in the study "
@@ -172,7 +183,8 @@ class StudyClient:
                 words = account.charge(manifest, algorithm, kept["ledger"])
                 with database.transaction("client join"):
                     database.name(manifest=manifest.to_bytes(), signature=signature)
-                    Chain(database).add("join", manifest.digest + words.encode())
+                    body = manifest.digest + kept["ledger"] + words.encode()
+                    Chain(database).add("join", body)
         finally:
             database.close()
         return cls(out, account, link)
@@ -472,13 +484,28 @@ class StudyClient:
             raise
         return play
 
+    def fingerprint_of(self, round_number: int, given: np.ndarray | None) -> bytes:
+        """What the ledger keeps to recognise the losses of a round, as they were given.
+
+        Losses can be guessed, so a plain hash would show them to a reader of the ledger. This one
+        depends on the private key of the account, which is in another folder.
+        """
+        contents = b"absent" if given is None else given.astype("<f8").tobytes()
+        text = f"round {round_number}\n".encode() + contents
+        return hmac.digest(self._report_key, text, "sha256")
+
+    @cached_property
+    def _report_key(self) -> bytes:
+        secret = self.account.key.private_bytes_raw()
+        return hmac.digest(secret, b"hedgerow reports\n" + self.study, "sha256")
+
     def known(self, round_number: int) -> bytes | None:
-        """The hash of the losses of a past round; None: they have not come."""
+        """What `fingerprint_of` gave for a past round; None: its losses have not come."""
         row = self._database.one("SELECT hash FROM inbox WHERE round = ?", (round_number,))
         return None if row is None else bytes(row[0])
 
     def observe(self, reports: np.ndarray, found: bytes) -> None:
-        """Take the reports of this round, after `play`; `found` is the hash of what was given.
+        """Take the reports of this round, after `play`; `found` is what `fingerprint_of` gave.
 
         They survive the death of the process at once, and a loss of power with the next release.
         """

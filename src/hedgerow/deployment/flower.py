@@ -67,12 +67,15 @@ class Place:
         The server's public key, from a source you trust.
     study
         The digest of the manifest that was read and agreed to, 64 hexadecimal digits.
+    seeded
+        Whether the noise may come from a seed, for tests; then nothing is private. Default False.
     """
 
     account: Path
     ledger: Path
     server_key: str
     study: str
+    seeded: bool = False
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> Place:
@@ -89,7 +92,8 @@ class Place:
                 '\'account="..." ledger="..." server-key="..." study="..."\'.'
             )
         account, ledger = Path(str(config["account"])), Path(str(config["ledger"]))
-        return cls(account, ledger, str(config["server-key"]), str(config["study"]))
+        seeded = config.get("seeded", False) is True
+        return cls(account, ledger, str(config["server-key"]), str(config["study"]), seeded)
 
 
 @dataclass
@@ -182,7 +186,13 @@ def _opened(place: Place, link: TurnLink) -> TurnClient | None:
 
     try:
         return TurnClient.join(
-            place.ledger, account, link, server_key=place.server_key, agree=agreed, tries=1
+            place.ledger,
+            account,
+            link,
+            server_key=place.server_key,
+            agree=agreed,
+            tries=1,
+            seeded=place.seeded,
         )
     except HedgerowError:
         if link.requests:

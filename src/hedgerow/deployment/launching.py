@@ -156,6 +156,7 @@ class Launch:
         self.file = folder / "study.toml"
         self.file.write_text(tomli_w.dumps(table), encoding="utf-8")
         self._config = from_table(table, folder=folder, environ={})
+        self._seeded = seed is not None
         study = open_study(self._config, self._config.options, seed)
         self.manifest: Manifest = study.manifest
         study.close()
@@ -171,7 +172,9 @@ class Launch:
             link = HttpLink(route, 30.0)
             place = self.home.study(name, self.manifest.digest)
             account = self.home.account(name)
-            StudyClient.join(place, account, link, server_key=self.manifest.server).close()
+            StudyClient.join(
+                place, account, link, server_key=self.manifest.server, seeded=self._seeded
+            ).close()
             self.home.keep_route(place, route)
             link.close()
         for name in self.manifest.clients:

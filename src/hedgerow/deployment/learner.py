@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 import numpy as np
@@ -153,13 +152,10 @@ class ClientLearner:
         with self._turn.take():
             self._home.require("client of a study")
             client = self._client
-            found = _hash(round_number, given)
+            found = client.fingerprint_of(round_number, given)
             if round_number < client.round:
                 if round_number >= 0 and client.known(round_number) is None:
-                    raise InvalidValue(
-                        f"Round {round_number} was missed: exchanges closed without this client. "
-                        f"Go on with round {client.round}."
-                    )
+                    raise self._missed(round_number)
                 if round_number < 0 or client.known(round_number) != found:
                     raise InvalidValue(
                         f"Round {round_number} was observed before, with other losses. The first "
@@ -176,8 +172,16 @@ class ClientLearner:
             self._check(given)
             if not client.played:
                 self._make_ready(tries)
+                if client.round != round_number:  # exchanges were closed meanwhile
+                    raise self._missed(round_number)
                 client.play()
             client.observe(self._reports(given), found)
+
+    def _missed(self, round_number: int) -> InvalidValue:
+        return InvalidValue(
+            f"Round {round_number} was missed: exchanges closed without this client. "
+            f"Go on with round {self._client.round}."
+        )
 
     def _mask(self, awake: npt.ArrayLike) -> np.ndarray:
         mask, experts = np.array(awake), self._client.algorithm.setting.experts
@@ -252,9 +256,3 @@ class ClientLearner:
 
 def _or_all(mask: np.ndarray | None, like: np.ndarray) -> np.ndarray:
     return np.ones_like(like) if mask is None else mask
-
-
-def _hash(round_number: int, given: Array | None) -> bytes:
-    """The hash of a round's losses as they were given."""
-    contents = b"absent" if given is None else given.astype("<f8").tobytes()
-    return hashlib.sha256(f"round {round_number}\n".encode() + contents).digest()

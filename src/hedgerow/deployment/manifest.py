@@ -230,8 +230,16 @@ def _check_form(manifest: Manifest) -> None:
     )
     for kind in (manifest.choices, manifest.setting, manifest.roster, manifest.resolved):
         expect(isinstance(kind, dict), "table", type(kind).__name__, "to be a JSON object")
-    known = ["experts", "family", "horizon"]
-    expect(set(manifest.setting) <= {*known}, "setting", sorted(manifest.setting), f"in {known}")
+    needed, known = {"experts", "horizon"}, {"experts", "horizon", "family"}
+    expect(
+        needed <= set(manifest.setting) <= known,
+        "setting",
+        sorted(manifest.setting),
+        f"to have {sorted(needed)}, and nothing else but family",
+    )
+    for name, kind in (("algorithm", str), ("protocol", int), ("version", str)):
+        given = getattr(manifest, name)
+        expect(type(given) is kind, name, given, f"to be of type {kind.__name__}")
     expect(len(manifest.roster) >= 1, "clients", manifest.roster, "to name at least one client")
     for name, key in manifest.roster.items():
         expect(
@@ -245,8 +253,9 @@ def _check_form(manifest: Manifest) -> None:
         bool(_KEY.fullmatch(manifest.server)), "server", manifest.server[:80], "to be 64 hex digits"
     )
     keys = [manifest.server, *manifest.roster.values()]
-    twice = next((key for key, times in Counter(keys).items() if times > 1), "")
-    expect(not twice, "key", twice, "to belong to one party only")
+    for key, times in Counter(keys).items():
+        if times > 1:
+            raise InvalidValue(f"Two parties have the same key, {key}. Each makes its own.")
     able = [feature.value for feature in PLAYED]
     for name in manifest.features:
         expect(name in able, "feature", name, f"in {able}")

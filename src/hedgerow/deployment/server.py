@@ -154,6 +154,7 @@ class StudyServer:
         self._keys = [self.manifest.roster[name] for name in self.manifest.clients]
         self.greeted: set[int] = set()
         """Clients that have said hello since this object was made."""
+        self._old = False  # a client has seen answers that this ledger does not have
         self.trouble: str | None = None
         """What an operator should know: a fork or an old ledger; public."""
         row = database.one("SELECT exchange, round, state, noise FROM game")
@@ -372,6 +373,7 @@ class StudyServer:
 
     def _old_server(self, client: int) -> None:
         name = self.manifest.clients[client]
+        self._old = self._rule.may_close  # those who wait, wait for this client in any case
         self.trouble = f"{name} has seen answers that this server does not have"
         refuse(
             Code.OLD_SERVER,
@@ -402,9 +404,10 @@ class StudyServer:
     def _may_answer(self) -> bool:
         """Whether all clients that the last exchange counts have said hello since the start.
 
-        They have seen its answer, so a server whose ledger is older than that is found out.
+        They have seen its answer, so a server whose ledger is older than that is found out. Once a
+        client has found it out, nothing is answered until the server is opened with another ledger.
         """
-        return self._last_counted <= self.greeted
+        return self._last_counted <= self.greeted and not self._old
 
     @property
     def may_close(self) -> bool:

@@ -176,7 +176,7 @@ class SimulatedStudy:
             opened = self._client_kind(place, account, link)
         except NotJoined:
             key = self.manifest.server
-            opened = self._client_kind.join(place, account, link, server_key=key)
+            opened = self._client_kind.join(place, account, link, server_key=key, seeded=True)
         made = ClientLearner(opened)
         self.learners[client] = made
         return made

@@ -42,7 +42,10 @@ class NoisyReport(Upload):
 
 @dataclass(frozen=True)
 class ReporterState:
-    """The record to report, its public size, and whether the client reports it."""
+    """The record to report, its public size, and whether the client reports it.
+
+    The record is zeros once it is reported.
+    """
 
     record: Vector
     size: Value
@@ -114,7 +117,9 @@ class Reporter:
         shown = state.reporting
         if not shown.all():
             values, variance = np.where(shown[..., None], values, self.silent), shown * variance
-        return NoisyReport(values, variance[()]), state  # a number for one client, not an array
+        sent = NoisyReport(values, variance[()])  # a number for one client, not an array
+        # A server that asks again at once gets noise alone.
+        return sent, replace(state, record=np.zeros_like(state.record))
 
     def scaled(self, record: Array, size: Array) -> Array:
         """Return the value to which noise is added; with sizes it is rounded to the lattice."""
