@@ -239,7 +239,7 @@ def test_commands_of_a_client(
         known = tmp_path / "study" / "data-client-000"
         known.rename(tmp_path / "home" / "known")
         asked = hedgerow(*join[:4], "known", "--server-key", key)
-        assert "give --yes" in asked.err
+        assert "join with --yes" in asked.err
         joined = hedgerow(*join[:4], "known", "--server-key", key, "--yes", "--json")
         assert joined.document()["client"] == "client-000"
         lines = '{"do": "predict"}\n{"round": 0, "losses": [0, 0.5, 1]}\n'
@@ -304,11 +304,6 @@ def test_an_interrupted_launch_says_what_is_kept(
     kept = hedgerow("launch", "study.toml", "--folder", str(tmp_path / "kept"))
     assert (kept.code, f"logs are in {tmp_path / 'kept'}" in kept.err) == (130, True)
     assert "Nothing was kept" in hedgerow("launch", "study.toml").err
-
-
-def test_help_of_serve_shows_the_tables_of_its_file(hedgerow: Command) -> None:
-    shown = hedgerow("serve", "--help").out
-    assert all(f"[{name}]" in shown for name in ("algorithm", "setting", "clients", "server"))
 
 
 def test_a_missing_certificate_is_named_before_the_study_begins(
