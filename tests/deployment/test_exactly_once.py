@@ -153,8 +153,7 @@ def test_secure_noise_under_crashes(place: Path, built_once: None, game: str) ->
 @pytest.mark.parametrize("game", ["sparse vector", "local phases"])
 def test_a_loss_of_power(place: Path, built_once: None, game: str) -> None:
     """Nothing but the last durable transaction is left, again and again; the answer comes again."""
-    losses, images, kept = drawn(24, 2, 4), place / "images", []
-    study = played(place / "study", game, losses[:0], 5, Faults(), 7)
+    losses, kept = drawn(24, 2, 4), list[Path]()
 
     class Power(SimulatedStudy):
         """After a durable commit of the first client its files are copied."""
@@ -162,17 +161,30 @@ def test_a_loss_of_power(place: Path, built_once: None, game: str) -> None:
         def _at_point(self, name: str) -> None:
             durable = ("client start", "client release", "client flush")
             if self._stepping == 0 and name.endswith("committed") and name.startswith(durable):
-                kept.append(images / str(len(kept)))
+                kept.append(place / f"image-{len(kept)}")
                 shutil.copytree(self.place(0), kept[-1])
 
         def _step(self, client: int, *given: Any) -> bool:
             done = super()._step(client, *given)
+            if self._happens(0.2):
+                self.kill("server")  # it wants a hello from all, in the middle of a block
             if client == 0 and kept and self._happens(0.3):
                 self.restore(0, kept[-1])
                 self.watch.deaths["power"] += 1
                 return False
             return done
 
+    algorithm, choices = GAMES[game]
+    study = small_study(
+        place / "study",
+        clients=2,
+        experts=4,
+        horizon=24,
+        algorithm=algorithm,
+        choices=choices,
+        seed=5,
+        chance=np.random.default_rng(7),
+    )
     power = Power.__new__(Power)
     power.__dict__.update(study.__dict__)
     power.play(losses, most_steps=20_000)
