@@ -33,9 +33,8 @@ POINTS = {
     *("client start written", "client start committed"),
     *("client release written", "client release committed"),
     *("client called",),
-    *("client answer written", "client answer committed"),
+    *("client answer held",),
     *("client observation written", "client observation committed"),
-    *("client flush written", "client flush committed"),
     *("server create written", "server create committed"),
     *("server opening written", "server opening committed"),
     *("server take written", "server take committed"),
@@ -159,7 +158,7 @@ def test_a_loss_of_power(place: Path, built_once: None, game: str) -> None:
         """After a durable commit of the first client its files are copied."""
 
         def _at_point(self, name: str) -> None:
-            durable = ("client start", "client release", "client flush")
+            durable = ("client start", "client release", "client flush", "client observation")
             if self._stepping == 0 and name.endswith("committed") and name.startswith(durable):
                 kept.append(place / f"image-{len(kept)}")
                 shutil.copytree(self.place(0), kept[-1])

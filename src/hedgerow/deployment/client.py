@@ -2,16 +2,15 @@
 
 A release is one transaction: the noise is drawn, the message signed and stored, and the next state
 saved, together with the report before it. It is sent after the commit, and until it is answered the
-same bytes are sent again. Before anything is released, both sides show how far they are: a ledger
-restored from a copy is refused. Reports and answers survive the death of the process at once, and a
-loss of power with the next release, play or hello: each of them makes all before it durable.
+same bytes are sent again. An answer is committed with the report that follows it: until then it can
+be had again, by the same bytes. Before anything is released, both sides show how far they are: a
+ledger restored from a copy is refused.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol, Self
@@ -197,7 +196,6 @@ class StudyClient:
         self.chain = Chain(database)
         self._greeted = self._parted = False
         self._newest = wire.NONE  # the last exchange that the server named
-        self._lasting = False  # whether all of the log survives a loss of power, as far as we know
         self._due: tuple[int, bytes] | None = None  # the last release, once it is on disk
         last = database.one("SELECT hash FROM answer ORDER BY exchange DESC LIMIT 1")
         self._seen = wire.NOTHING if last is None else bytes(last[0])  # the hash of this answer
@@ -207,7 +205,7 @@ class StudyClient:
         self._noise = PartyNoise(self.manifest.seed, b"" if row is None else bytes(row[4]))
         self._mine = Watched(self._noise.client(self.index, len(self.manifest.roster)))
         if row is None:
-            with self._durable("client start"):
+            with database.transaction("client start"):
                 self._game = _Game(0, 0, wire.NONE, self.algorithm.client.start(self._mine))
                 self._save(self._game)
         else:
@@ -303,23 +301,16 @@ class StudyClient:
 
     def greeting(self, nonce: bytes) -> bytes:
         """The signed hello with which this client shows how far it is."""
-        self._make_lasting()
+        self._flush()
         exchange, seen = self._game.exchange, self._seen
         count, head = self.chain.count, self.chain.head
         return self._pack(wire.Hello(self.index, exchange, seen, count, head, nonce))
 
-    def _make_lasting(self) -> None:
-        """Let all of the log survive a loss of power, before its head is shown."""
-        if not self._lasting:
-            with self._durable("client flush"):
+    def _flush(self) -> None:
+        """Commit an answer that is held, before the head of the log is shown."""
+        if self._database.held:
+            with self._database.transaction("client flush"):
                 self._save(self._game)
-
-    @contextmanager
-    def _durable(self, name: str) -> Iterator[None]:
-        """A durable transaction; it makes those before it durable."""
-        with self._database.transaction(name):
-            yield
-        self._lasting = True
 
     def _exchange(self) -> None:
         """Send the release that is due; make it first if it does not exist yet."""
@@ -334,7 +325,7 @@ class StudyClient:
             if row is not None:
                 data = bytes(row[0])
             else:
-                with self._durable("client release"):
+                with self._database.transaction("client release"):
                     data = self._made(exchange)
             self._due = exchange, data
         return self._due[1]
@@ -373,7 +364,7 @@ class StudyClient:
         """
         game = self._game
         if self._rule.name == "drop" and game.exchange >= self._newest:
-            with self._durable("client return"):
+            with self._database.transaction("client return"):
                 self._set(behind=None)
             return
         row = self._database.one("SELECT hash FROM outbox WHERE exchange = ?", (late,))
@@ -416,8 +407,7 @@ class StudyClient:
         after = self._after(answer, broadcast.rounds, own)
         if after["behind"] == exchange and self._rule.name == "drop":
             self._greeted = False  # ask how far the server is
-        self._lasting = False
-        with self._database.transaction("client answer", durable=False):
+        with self._database.hold("client answer"):
             state = self.algorithm.client.receive(self._game.state, broadcast)
             found = wire.hash_of(reply)
             self._database.execute("INSERT INTO answer VALUES(?, ?)", (exchange, found))
@@ -425,7 +415,7 @@ class StudyClient:
                 "UPDATE outbox SET done = 1, message = NULL WHERE exchange = ?", (exchange,)
             )
             self.chain.add("answer", exchange.to_bytes(8, "little") + found)
-            self._set(state=state, **after)
+            self._set(save=False, state=state, **after)
         self._seen, self._due = found, None
 
     # -- rounds ------------------------------------------------------------------------------------
@@ -485,7 +475,7 @@ class StudyClient:
             if not self._mine.used and awake is None:
                 self._game = replace(game, state=state, play=play, awake=None, last=play)
                 return play
-            with self._durable("client play"):
+            with self._database.transaction("client play"):
                 if self._mine.used:
                     where = game.round.to_bytes(8, "little")
                     self.chain.add("play", where + wire.hash_of(_array_bytes(play)))
@@ -504,13 +494,14 @@ class StudyClient:
         """Take the reports of this round, after `play`; `found` is the hash of what was given.
 
         They survive the death of the process at once, and a loss of power with the next release,
-        which is made here, in the same transaction, if this is the last round before it.
+        which is made here, in the same transaction, if this is the last round before it. An answer
+        that came before is committed with them.
         """
         game = self._game
         if game.play is None:
             raise InvalidValue("The round is not played yet. Call play() first.")
         if self._last_before_release:
-            with self._durable("client release"):
+            with self._database.transaction("client release"):
                 self._observed(reports, found, save=False)
                 exchange = game.exchange + 1
                 data = self._made(exchange)
@@ -552,7 +543,7 @@ class StudyClient:
         if not self._greeted:
             self._hello()
             return False
-        self._make_lasting()
+        self._flush()
         request = wire.Done(self.index, self._game.round, self.chain.count, self.chain.head)
         reply = self._call(self._pack(request))
         if reply is not None:
@@ -565,7 +556,7 @@ class StudyClient:
     def _set(self, save: bool = True, **changes: Any) -> None:
         """Change the game, in memory and in the ledger, inside a transaction.
 
-        `save=False` leaves the ledger to another change in the same transaction.
+        `save=False` leaves the ledger to a later change in the same transaction.
         """
         game = _Game(**{**self._game.__dict__, **changes})
         if save:
