@@ -37,6 +37,15 @@ def sent(study: SimulatedStudy) -> dict[tuple[int, int], set[bytes]]:
     return {place: set(hashes) for place, hashes in study.watch.uploads.items()}
 
 
+def in_third_round(study: SimulatedStudy) -> ClientLearner:
+    """The first client has played its third round, and its next release does not exist yet."""
+    play_until(study, LOSSES, 2)
+    study.learner(1).client.advance()
+    study.learner(0).predict()
+    study.learner(1).predict()
+    return study.learner(0)
+
+
 def test_restored_client_is_refused_before_it_releases(study: SimulatedStudy, place: Path) -> None:
     play_until(study, LOSSES, 3)
     backup = copy(study, 0, place / "backup")
@@ -50,9 +59,9 @@ def test_restored_client_is_refused_before_it_releases(study: SimulatedStudy, pl
 
 def test_restored_client_is_refused_after_any_contact(study: SimulatedStudy, place: Path) -> None:
     """A copy from just before the last upload, too."""
-    play_until(study, LOSSES, 3)
+    learner = in_third_round(study)
     backup = copy(study, 0, place / "backup")
-    learner = study.learner(0)
+    learner.observe(2, LOSSES[2, 0])
     assert not learner.client.advance()  # one more release; its answer does not exist yet
     before = sent(study)
     study.restore(0, backup)
@@ -125,18 +134,19 @@ def test_restored_server_waits_for_every_hello(study: SimulatedStudy, place: Pat
 
 
 def test_two_messages_for_one_release_are_evidence(study: SimulatedStudy, place: Path) -> None:
-    play_until(study, LOSSES, 2)
+    learner = in_third_round(study)
     clone = copy(study, 0, place / "clone")
-    learner = study.learner(0)
+    learner.observe(2, LOSSES[2, 0])
     learner.client.advance()
     exchange = learner.client.exchange + 1
     study.kill(0)
     original = study.place(0)
     study._places[study.manifest.clients[0]] = clone
-    twin = study.learner(0).client
-    twin._greeted = True  # software that does not ask first
+    twin = study.learner(0)
+    twin.client._greeted = True  # software that does not ask first
+    twin.observe(2, LOSSES[2, 0])
     with pytest.raises(Refused) as refusal:
-        twin.advance()
+        twin.client.advance()
     assert refusal.value.code is Code.FORK
     server = study.running_server()
     ((name, at, message),) = server.evidence()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ POINTS = {
     *("client start written", "client start committed"),
     *("client release written", "client release committed"),
     *("client called",),
-    *("client answer written", "client answer committed"),
+    *("client answer held",),
     *("client observation written", "client observation committed"),
     *("server create written", "server create committed"),
     *("server opening written", "server opening committed"),
@@ -148,6 +149,49 @@ def test_secure_noise_under_crashes(place: Path, built_once: None, game: str) ->
     study.close()
 
 
+@pytest.mark.parametrize("game", ["sparse vector", "local phases"])
+def test_a_loss_of_power(place: Path, built_once: None, game: str) -> None:
+    """Nothing but the last durable transaction is left, again and again; the answer comes again."""
+    losses, kept = drawn(24, 2, 4), list[Path]()
+
+    class Power(SimulatedStudy):
+        """After a durable commit of the first client its files are copied."""
+
+        def _at_point(self, name: str) -> None:
+            durable = ("client start", "client release", "client flush", "client observation")
+            if self._stepping == 0 and name.endswith("committed") and name.startswith(durable):
+                kept.append(place / f"image-{len(kept)}")
+                shutil.copytree(self.place(0), kept[-1])
+
+        def _step(self, client: int, *given: Any) -> bool:
+            done = super()._step(client, *given)
+            if self._happens(0.2):
+                self.kill("server")  # it wants a hello from all, in the middle of a block
+            if client == 0 and kept and self._happens(0.3):
+                self.restore(0, kept[-1])
+                self.watch.deaths["power"] += 1
+                return False
+            return done
+
+    algorithm, choices = GAMES[game]
+    study = small_study(
+        place / "study",
+        clients=2,
+        experts=4,
+        horizon=24,
+        algorithm=algorithm,
+        choices=choices,
+        seed=5,
+        chance=np.random.default_rng(7),
+    )
+    power = Power.__new__(Power)
+    power.__dict__.update(study.__dict__)
+    power.play(losses, most_steps=20_000)
+    assert power.violations(losses) == []
+    assert power.watch.deaths["power"] >= 10
+    power.close()
+
+
 def test_thousands_of_messages_on_a_bad_network(place: Path, built_once: None) -> None:
     """Lost, repeated, late and out of order; nobody dies."""
     losses = drawn(24, 3, 4)
@@ -178,11 +222,10 @@ def test_thousands_of_crashes(place: Path, built_once: None, game: str, seed: in
 class SendsFirst(StudyClient):
     """Sends a release before it is on disk."""
 
-    def _release(self, exchange: int) -> bytes:
-        with self._database.transaction("client release"):
-            data = self._made(exchange)
-            self.link.call(data)
-            point("client sent too early")
+    def _made(self, exchange: int) -> bytes:
+        data = super()._made(exchange)
+        self.link.call(data)
+        point("client sent too early")
         return data
 
 

@@ -114,17 +114,19 @@ def never_back(states: list[tuple[int, ...]]) -> bool:
 
 def test_a_torn_release_did_not_happen(study: SimulatedStudy, place: Path) -> None:
     """Cut inside the last transaction: the release is not there; with the last byte it is."""
-    play_until(study, LOSSES, 4)
-    client = study.learner(0).client
+    play_until(study, LOSSES, 3)
+    learner = study.learner(0)
+    learner.predict()
     log = study.place(0) / "study.db-wal"
     before = log.stat().st_size
-    exchange = client.exchange + 1
-    client._release(exchange)
+    exchange = learner.client.exchange + 1
+    learner.observe(3, LOSSES[3, 0])  # the last round before an exchange makes the release
     look = client_state(study.account(0))
     states = cut_everywhere(study, 0, place, 293, before, look)
     assert len(states) > 20
     assert {state[1] for state in states[:-1]} == {exchange - 1}
     assert states[-1][1] == exchange
+    assert [state[3] for state in states] == [3] * (len(states) - 1) + [4]  # report and release
 
 
 def test_a_torn_answer_did_not_happen(study: SimulatedStudy, place: Path) -> None:
@@ -194,18 +196,21 @@ def with_little_room(folder: Path, file: str, act: Callable[[], Any]) -> None:
 
 
 def test_a_full_disk_stops_a_client_and_nothing_is_sent(study: SimulatedStudy) -> None:
-    play_until(study, LOSSES, 4)
-    client, sent = study.learner(0).client, study.watch.sent
+    play_until(study, LOSSES, 3)
+    learner, sent = study.learner(0), study.watch.sent
+    client = learner.client
+    learner.predict()
 
     def act() -> None:
         with pytest.raises(LedgerFailed, match="Nothing was sent"):
-            client.advance()
+            learner.observe(3, LOSSES[3, 0])
 
     with_little_room(study.place(0), "study.db", act)
     assert study.watch.sent == sent
     with pytest.raises(LedgerFailed, match="Open it again"):
         client.advance()
     study.kill(0)
+    assert study.learner(0).round == 3
     play_until(study, LOSSES, 12)
     for client_number in (0, 1):
         study.learner(client_number).finish()
@@ -419,17 +424,20 @@ def test_kinds_and_bodies_cannot_be_shifted(place: Path) -> None:
 
 
 def test_releases_are_synchronous(place: Path) -> None:
-    """Whatever leaves a party is on disk before it, also if the power fails; reports follow it."""
-    study = small_study(place, clients=1, experts=3, horizon=6, choices={"every": 2})
+    """Whatever leaves a party is on disk before it, also if the power fails.
+
+    An answer is, with the report after it. Other reports follow with the next release.
+    """
+    study = small_study(place, clients=1, experts=3, horizon=6, choices={"every": 3})
     study.learner(0).predict()
-    modes: dict[str, set[int]] = {}
+    modes: dict[str, list[int]] = {}
 
     def note(name: str) -> None:
         party = study.running_server() if name.startswith("server") else study.learner(0).client
         if name.endswith("written"):
             row = party._database.one("PRAGMA synchronous")
             assert row is not None
-            modes.setdefault(name, set()).add(row[0])
+            modes.setdefault(name, []).append(row[0])
 
     with hooked(note):
         for at in range(6):
@@ -437,8 +445,7 @@ def test_releases_are_synchronous(place: Path) -> None:
             study.learner(0).observe(at, LOSSES[at, 0])
     full, normal = 2, 1
     assert modes == {
-        "client release written": {full},
-        "client answer written": {full},
-        "client observation written": {normal},
-        "server take written": {full},
+        "client release written": [full] * 3,
+        "client observation written": [full, normal, normal],
+        "server take written": [full] * 3,
     }

@@ -280,14 +280,21 @@ def hidden(record: Any) -> list[str]:
     Slots of base classes count. So does a cached property whose number, text or array was
     overwritten; other cached objects are taken to be what their property returns.
     """
-    known = {f.name for f in fields(record)}
     kind = type(record)
-    slots = (name for base in kind.__mro__ for name in _slots(base) if hasattr(record, name))
+    known, slots = _attributes(kind)
+    set_slots = (name for name in slots if hasattr(record, name))
     return sorted(
         name
-        for name in {*getattr(record, "__dict__", {}), *slots} - known
+        for name in {*getattr(record, "__dict__", {}), *set_slots} - known
         if not _is_cached(record, getattr(kind, name, None), name)
     )
+
+
+@lru_cache(maxsize=CACHED)
+def _attributes(kind: type[Any]) -> tuple[frozenset[str], tuple[str, ...]]:
+    """The fields of a dataclass, and its slots and those of its base classes."""
+    known = frozenset(f.name for f in fields(kind))
+    return known, tuple(name for base in kind.__mro__ for name in _slots(base))
 
 
 def _slots(kind: type[Any]) -> list[str]:

@@ -1,8 +1,10 @@
 """The client of a study: a state machine over its ledger that knows no sockets and no clock.
 
 A release is one transaction: the noise is drawn, the message signed and stored, and the next state
-saved. It is sent after the commit, and until it is answered the same bytes are sent again. Before
-anything is released, both sides show how far they are: a ledger restored from a copy is refused.
+saved, together with the report before it. It is sent after the commit, and until it is answered the
+same bytes are sent again. An answer is committed with the report that follows it: until then it can
+be had again, by the same bytes. Before anything is released, both sides show how far they are: a
+ledger restored from a copy is refused.
 """
 
 from __future__ import annotations
@@ -210,6 +212,9 @@ class StudyClient:
         self.chain = Chain(database)
         self._greeted = self._parted = False
         self._newest = wire.NONE  # the last exchange that the server named
+        self._due: tuple[int, bytes] | None = None  # the last release, once it is on disk
+        last = database.one("SELECT hash FROM answer ORDER BY exchange DESC LIMIT 1")
+        self._seen = wire.NOTHING if last is None else bytes(last[0])  # the hash of this answer
         row = database.one(
             "SELECT round, remaining, exchange, state, noise, play, awake, last, behind FROM game"
         )
@@ -312,44 +317,55 @@ class StudyClient:
 
     def greeting(self, nonce: bytes) -> bytes:
         """The signed hello with which this client shows how far it is."""
-        exchange, seen = self._game.exchange, self._seen()
+        self._flush()
+        exchange, seen = self._game.exchange, self._seen
         count, head = self.chain.count, self.chain.head
         return self._pack(wire.Hello(self.index, exchange, seen, count, head, nonce))
 
-    def _seen(self) -> bytes:
-        """The hash of the last answer."""
-        row = self._database.one("SELECT hash FROM answer ORDER BY exchange DESC LIMIT 1")
-        return wire.NOTHING if row is None else bytes(row[0])
+    def _flush(self) -> None:
+        """Commit an answer that is held, before the head of the log is shown."""
+        if self._database.held:
+            with self._database.transaction("client flush"):
+                self._save(self._game)
 
     def _exchange(self) -> None:
         """Send the release that is due; make it first if it does not exist yet."""
         exchange = self._game.exchange + 1
-        row = self._database.one("SELECT message FROM outbox WHERE exchange = ?", (exchange,))
-        data = self._release(exchange) if row is None else bytes(row[0])
+        data = self._release(exchange)
         self._receive(exchange, self._call(data), wire.hash_of(data))
 
     def _release(self, exchange: int) -> bytes:
-        """Draw the noise, sign the message, store both it and the next state; then return it."""
-        with self._database.transaction("client release"):
-            return self._made(exchange)
+        """The release of an exchange, from the ledger; made first if it does not exist yet."""
+        if self._due is None or self._due[0] != exchange:
+            row = self._database.one("SELECT message FROM outbox WHERE exchange = ?", (exchange,))
+            if row is not None:
+                data = bytes(row[0])
+            else:
+                with self._database.transaction("client release"):
+                    data = self._made(exchange)
+            self._due = exchange, data
+        return self._due[1]
 
     def _made(self, exchange: int) -> bytes:
+        """Draw the noise, sign the message, store both it and the next state; inside a transaction.
+
+        The message may leave once the transaction is committed.
+        """
         upload, state = self.algorithm.client.upload(self._game.state, self._mine)
         message = wire.Upload(
             self.index,
             exchange,
-            self._seen(),
+            self._seen,
             self.chain.count,
             self.chain.head,
             secrets.token_bytes(16),
             encode(upload),
         )
         data = self._pack(message)
-        self._database.execute(
-            "INSERT INTO outbox VALUES(?, ?, ?, 0)", (exchange, data, wire.hash_of(data))
-        )
+        found = wire.hash_of(data)
+        self._database.execute("INSERT INTO outbox VALUES(?, ?, ?, 0)", (exchange, data, found))
         where = exchange.to_bytes(8, "little") + self._game.round.to_bytes(8, "little")
-        self.chain.add("release", where + wire.hash_of(data))
+        self.chain.add("release", where + found)
         self._set(state=state)
         return data
 
@@ -407,7 +423,7 @@ class StudyClient:
         after = self._after(answer, broadcast.rounds, own)
         if after["behind"] == exchange and self._rule.name == "drop":
             self._greeted = False  # ask how far the server is
-        with self._database.transaction("client answer"):
+        with self._database.hold("client answer"):
             state = self.algorithm.client.receive(self._game.state, broadcast)
             found = wire.hash_of(reply)
             self._database.execute("INSERT INTO answer VALUES(?, ?)", (exchange, found))
@@ -415,7 +431,8 @@ class StudyClient:
                 "UPDATE outbox SET done = 1, message = NULL WHERE exchange = ?", (exchange,)
             )
             self.chain.add("answer", exchange.to_bytes(8, "little") + found)
-            self._set(state=state, **after)
+            self._set(save=False, state=state, **after)
+        self._seen, self._due = found, None
 
     # -- rounds ------------------------------------------------------------------------------------
 
@@ -507,22 +524,45 @@ class StudyClient:
     def observe(self, reports: np.ndarray, found: bytes) -> None:
         """Take the reports of this round, after `play`; `found` is what `fingerprint_of` gave.
 
-        They survive the death of the process at once, and a loss of power with the next release.
+        They survive the death of the process at once, and a loss of power with the next release,
+        which is made here, in the same transaction, if this is the last round before it. An answer
+        that came before is committed with them.
         """
         game = self._game
         if game.play is None:
             raise InvalidValue("The round is not played yet. Call play() first.")
+        if self._last_before_release:
+            with self._database.transaction("client release"):
+                self._observed(reports, found, save=False)
+                exchange = game.exchange + 1
+                data = self._made(exchange)
+            self._due = exchange, data
+            return
         with self._database.transaction("client observation", durable=False):
-            state = self.algorithm.client.observe(game.state, reports, self._mine)
-            row = (game.round, found, _array_bytes(game.play))
-            self._database.execute("INSERT INTO inbox VALUES(?, ?, ?)", row)
-            self._set(
-                state=state,
-                round=game.round + 1,
-                remaining=None if game.remaining is None else game.remaining - 1,
-                play=None,
-                awake=None,
-            )
+            self._observed(reports, found)
+
+    @property
+    def _last_before_release(self) -> bool:
+        """Whether an exchange follows this round; only a client that was greeted releases."""
+        game, horizon = self._game, self.algorithm.setting.horizon
+        over = horizon is not None and game.round + 1 >= horizon
+        return self._greeted and game.behind is None and game.remaining == 1 and not over
+
+    def _observed(self, reports: np.ndarray, found: bytes, save: bool = True) -> None:
+        """The state after the reports of this round, inside a transaction."""
+        game = self._game
+        assert game.play is not None
+        state = self.algorithm.client.observe(game.state, reports, self._mine)
+        row = (game.round, found, _array_bytes(game.play))
+        self._database.execute("INSERT INTO inbox VALUES(?, ?, ?)", row)
+        self._set(
+            save,
+            state=state,
+            round=game.round + 1,
+            remaining=None if game.remaining is None else game.remaining - 1,
+            play=None,
+            awake=None,
+        )
 
     def finish(self) -> bool:
         """Tell the server that the last round is played; return whether it knows.
@@ -534,6 +574,7 @@ class StudyClient:
         if not self._greeted:
             self._hello()
             return False
+        self._flush()
         request = wire.Done(self.index, self._game.round, self.chain.count, self.chain.head)
         reply = self._call(self._pack(request))
         if reply is not None:
@@ -543,10 +584,14 @@ class StudyClient:
 
     # -- the ledger --------------------------------------------------------------------------------
 
-    def _set(self, **changes: Any) -> None:
-        """Change the game, in memory and in the ledger, inside a transaction."""
+    def _set(self, save: bool = True, **changes: Any) -> None:
+        """Change the game, in memory and in the ledger, inside a transaction.
+
+        `save=False` leaves the ledger to a later change in the same transaction.
+        """
         game = _Game(**{**self._game.__dict__, **changes})
-        self._save(game)
+        if save:
+            self._save(game)
         self._game = game
 
     def _save(self, game: _Game) -> None:

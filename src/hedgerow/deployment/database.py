@@ -69,6 +69,7 @@ class Database:
         self._home = Home()
         self._durable = True
         self._begun = False
+        self.held = False
 
     def _use(self) -> sqlite3.Connection:
         self._home.require("ledger")
@@ -118,9 +119,9 @@ class Database:
     def batch(self, name: str, durable: bool = True) -> Iterator[None]:
         """A transaction that begins with the first `begin`; without one, nothing happens."""
         connection = self._use()
-        self._begun = False
+        self._begun = self.held
         try:
-            if durable is not self._durable:
+            if durable is not self._durable and not self.held:
                 connection.execute(f"PRAGMA synchronous={'FULL' if durable else 'NORMAL'}")
                 self._durable = durable
             yield
@@ -128,6 +129,7 @@ class Database:
                 return
             point(f"{name} written")
             connection.execute("COMMIT")
+            self.held = False
         except BaseException as error:
             self._abandon()
             if isinstance(error, sqlite3.Error):
@@ -138,6 +140,27 @@ class Database:
             raise
         point(f"{name} committed")
 
+    @contextmanager
+    def hold(self, name: str) -> Iterator[None]:
+        """Write the block without a commit: the next transaction commits it too, and is durable.
+
+        Until then it can be read here, and is lost if the process dies at the point `name`, or
+        later.
+        """
+        connection = self._use()
+        try:
+            if not self._durable:
+                connection.execute("PRAGMA synchronous=FULL")
+                self._durable = True
+            self._begun = self.held
+            self.begin()
+            self.held = True
+            yield
+        except BaseException:
+            self._abandon()
+            raise
+        point(f"{name} held")
+
     def begin(self) -> None:
         """Begin to write, inside `batch`."""
         if not self._begun:
@@ -146,7 +169,7 @@ class Database:
 
     def _abandon(self) -> None:
         """Close the connection: what was not committed is gone."""
-        connection, self._connection = self._connection, None
+        connection, self._connection, self.held = self._connection, None, False
         if connection is not None:
             with suppress(sqlite3.Error):
                 connection.close()

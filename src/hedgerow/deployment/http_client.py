@@ -2,20 +2,25 @@
 
 Clients call out and nobody calls in. The standard library's `http.client` suffices: a connection
 is kept open, a proxy is passed with CONNECT, and TLS is checked against the authorities of the
-machine or against a given file.
+machine or against a given file. A request is one write, and an answer in the form that our server
+writes is read here; `http.client` reads all others, from the same bytes.
 """
 
 from __future__ import annotations
 
 import base64
 import http.client
+import io
 import logging
+import re
 import secrets
+import socket
 import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 from urllib.parse import SplitResult, unquote, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -31,6 +36,12 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.05, 10.0
 OUTAGE = 5  # failures in a row, after one or two seconds, that are worth a line in the log
 AGAIN = (408, 425, 429, 500, 502, 503, 504)  # what a server or a proxy says when it is busy
 HEADERS = {"Content-Type": MEDIA}
+CHUNK = 2**16  # bytes read at a time
+_SIMPLE = re.compile(
+    rb"HTTP/1\.1 ([2-5][0-9][0-9]) ([ -~]{0,80})\r\n"
+    rb"((?:[a-z0-9-]+: [!-~](?:[ -~]{0,198}[!-~])?\r\n){0,20})\r\n"
+)
+_FIELD = re.compile(rb"([a-z0-9-]+): ([ -~]+)\r\n")
 
 
 class Unreachable(HedgerowError):
@@ -122,6 +133,14 @@ class Route:
             raise InvalidValue(f"Cannot read the certificates: {error}.") from error
         return context
 
+    @property
+    def host(self) -> str:
+        """The server as the field `Host` of a request names it."""
+        name, port = self.address
+        plain = name if name.isascii() else name.encode("idna").decode("ascii")
+        shown = f"[{plain}]" if ":" in plain else plain
+        return shown if port == (443 if self.secure else 80) else f"{shown}:{port}"
+
     def connect(self, context: ssl.SSLContext | None) -> http.client.HTTPConnection:
         """A connection that opens itself at the first call."""
         host, port = self.address
@@ -155,6 +174,94 @@ def _credentials(proxy: SplitResult) -> dict[str, str]:
     return {"Proxy-Authorization": "Basic " + base64.b64encode(pair.encode()).decode()}
 
 
+@dataclass(frozen=True)
+class _Answer:
+    """What came back; `keep` says whether the connection can be used again."""
+
+    status: int
+    reason: str
+    media: str | None
+    pause: str | None  # the field Retry-After
+    data: bytes
+    keep: bool
+
+
+class _Replay(io.RawIOBase):
+    """The bytes that were read from a socket, then those that it still has.
+
+    `http.client` takes it for a socket.
+    """
+
+    def __init__(self, read: bytes, connected: socket.socket) -> None:
+        self._read, self._socket = read, connected
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        del mode
+        return io.BufferedReader(self)
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        if not self._read:
+            return self._socket.recv_into(buffer)
+        count = min(len(buffer), len(self._read))
+        buffer[:count], self._read = self._read[:count], self._read[count:]
+        return count
+
+
+def _read_answer(connected: socket.socket) -> _Answer:
+    """The answer to one request."""
+    read = connected.recv(CHUNK)
+    found = _simple(read, connected)
+    if found is not None:
+        return found
+    answer = http.client.HTTPResponse(cast(socket.socket, _Replay(read, connected)), method="POST")
+    try:
+        answer.begin()
+        data = answer.read(LARGEST_ANSWER + 1)
+        if answer.length and len(data) <= LARGEST_ANSWER:
+            raise http.client.IncompleteRead(data, answer.length)
+        media, pause = answer.headers.get("Content-Type"), answer.headers.get("Retry-After")
+        keep = not answer.will_close and len(data) <= LARGEST_ANSWER
+        return _Answer(answer.status, answer.reason, media, pause, data, keep)
+    finally:
+        answer.close()
+
+
+def _simple(read: bytes, connected: socket.socket) -> _Answer | None:
+    """An answer whose head has come whole and whose length is plain; None: any other form."""
+    head = _SIMPLE.match(read)
+    if head is None:
+        return None
+    pairs = _FIELD.findall(head[3])
+    named = dict(pairs)
+    length = named.get(b"content-length", b"")
+    if len(named) != len(pairs) or not length.isdigit() or len(length) > 9:
+        return None
+    if b"transfer-encoding" in named or b"connection" in named or head[1] in (b"204", b"304"):
+        return None
+    size = int(length)
+    if size > LARGEST_ANSWER:
+        return None
+    parts, missing = [read[head.end() :]], size - (len(read) - head.end())
+    while missing > 0:
+        more = connected.recv(min(missing, CHUNK))
+        if not more:
+            raise http.client.IncompleteRead(b"".join(parts), missing)
+        parts.append(more)
+        missing -= len(more)
+    media, pause = named.get(b"content-type"), named.get(b"retry-after")
+    return _Answer(
+        int(head[1]),
+        head[2].decode("ascii"),
+        None if media is None else media.decode("ascii"),
+        None if pause is None else pause.decode("ascii"),
+        b"".join(parts)[:size],
+        missing == 0,  # bytes that nobody asked for
+    )
+
+
 class HttpLink:
     """Calls the server and says when to try again. It is used by one thread.
 
@@ -186,6 +293,10 @@ class HttpLink:
         self.route, self.patience = route, patience
         self._sleep, self._clock = sleep, clock
         self._context = route.context()
+        self._start = (
+            f"POST {MESSAGES} HTTP/1.1\r\nHost: {route.host}\r\nAccept-Encoding: identity\r\n"
+            f"Content-Type: {MEDIA}\r\n"
+        ).encode()
         self._connection: http.client.HTTPConnection | None = None
         self._failures = 0
         self._waits = False
@@ -198,28 +309,30 @@ class HttpLink:
         try:
             if self._connection is None:
                 self._connection = self.route.connect(self._context)
-            self._connection.request("POST", MESSAGES, request, HEADERS)
-            answer = self._connection.getresponse()
-            data = answer.read(LARGEST_ANSWER + 1)
-            if answer.length and len(data) <= LARGEST_ANSWER:
-                raise http.client.IncompleteRead(data, answer.length)
+            if self._connection.sock is None:
+                self._connection.connect()
+            self._connection.sock.sendall(self._request(request))
+            answer = _read_answer(self._connection.sock)
         except (OSError, http.client.HTTPException) as error:
             self.close()
             if fresh or not isinstance(error, http.client.RemoteDisconnected | ConnectionError):
                 self._pause(_reason(error, self.route), error)
             return None  # a kept connection may be closed at any time: call again at once
         self.sent += len(request)
-        self.received += len(data)
+        self.received += len(answer.data)
+        if not answer.keep:
+            self.close()
         if answer.status == 204:
             self._answered(waits=True)
             return None
-        reason = f"{self.route.url} answered {answer.status} {one_line(answer.reason)[:80]}"
-        if answer.status in AGAIN:
-            self._pause(reason, None, answer.headers.get("Retry-After"))
-            return None
-        if answer.headers.get("Content-Type") == MEDIA and len(data) <= LARGEST_ANSWER:
+        again = answer.status in AGAIN
+        if answer.media == MEDIA and len(answer.data) <= LARGEST_ANSWER and not again:
             self._answered()
-            return data
+            return answer.data
+        reason = f"{self.route.url} answered {answer.status} {one_line(answer.reason)[:80]}"
+        if again:
+            self._pause(reason, None, answer.pause)
+            return None
         self.close()
         raise Unreachable(f"{reason}. Is this the address of a Hedgerow study?")
 
@@ -228,6 +341,10 @@ class HttpLink:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+    def _request(self, body: bytes) -> bytes:
+        """A whole request, to be sent at once."""
+        return self._start + f"Content-Length: {len(body)}\r\n\r\n".encode() + body
 
     def _answered(self, waits: bool = False) -> None:
         """Note an answer, and log what a person who waits for the client wants to know."""

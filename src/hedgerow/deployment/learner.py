@@ -169,13 +169,13 @@ class ClientLearner:
                     f"Expected the losses of round {client.round}, got those of round "
                     f"{round_number}."
                 )
-            self._check(given)
+            reports = self._checked(given)
             if not client.played:
                 self._make_ready(tries)
                 if client.round != round_number:  # exchanges were closed meanwhile
                     raise self._missed(round_number)
                 client.play()
-            client.observe(self._reports(given), found)
+            client.observe(reports, found)
 
     def _missed(self, round_number: int) -> InvalidValue:
         return InvalidValue(
@@ -196,8 +196,8 @@ class ClientLearner:
             )
         return mask
 
-    def _check(self, given: Array | None) -> None:
-        """Refuse losses of the wrong shape or range, without showing them."""
+    def _checked(self, given: Array | None) -> Array:
+        """What the client's algorithm sees; refuse a wrong shape or range, without showing it."""
         setting = self._client.algorithm.setting
         if given is None:
             if Feature.ABSENT_CLIENTS not in self._client.manifest.plays:
@@ -205,7 +205,7 @@ class ClientLearner:
                     "In this study no client may be absent: its manifest has no absent clients. "
                     "Report losses for every round."
                 )
-            return
+            return self._reports(None)
         wide = setting.family.record_width(setting.experts)
         if given.shape != (wide,):
             raise InvalidValue(f"Expected {wide} numbers for this round, got {given.shape}.")
@@ -221,6 +221,7 @@ class ClientLearner:
                 f"A record of round {self.round} lies outside the range of {setting.family}. "
                 "Clip records with family.clip."
             ) from None
+        return records
 
     def _reports(self, given: Array | None) -> Array:
         """What the client's algorithm sees of the round.

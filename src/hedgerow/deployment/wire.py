@@ -20,6 +20,7 @@ import hashlib
 import struct
 from dataclasses import dataclass, fields
 from enum import IntEnum
+from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, TypeVar
 
 from hedgerow.core.errors import HedgerowError
@@ -246,12 +247,20 @@ def pack(message: Message, study: bytes, key: Ed25519PrivateKey) -> bytes:
     >>> signed(data, study, public_hex(key)), signed(data, bytes([1] * 32), public_hex(key))
     (True, False)
     """
-    values = [getattr(message, f.name) for f in fields(message)]
-    fixed = len(values) - hasattr(message, "payload")
-    body = message.kind + study[:TAG] + message.form.pack(*values[:fixed])
-    if fixed < len(values):
-        body += values[-1]
+    names, payload = _fields(type(message))
+    values = [getattr(message, name) for name in names]
+    body = message.kind + study[:TAG] + message.form.pack(*values)
+    if payload:
+        body += message.payload
     return body + key.sign(_signed_text(study, body))
+
+
+@cache
+def _fields(kind: type[Message]) -> tuple[tuple[str, ...], bool]:
+    """The names of the fixed fields, and whether a payload follows."""
+    names = tuple(f.name for f in fields(kind))
+    fixed = tuple(name for name in names if name != "payload")
+    return fixed, fixed != names
 
 
 def _signed_text(study: bytes, body: bytes) -> bytes:
@@ -278,7 +287,7 @@ def unpack(data: bytes, study: bytes, *expected: type[Kind]) -> Kind:
     if data[1 : 1 + TAG] != study[:TAG]:
         refuse(Code.STUDY, "The message is about another study.")
     start = 1 + TAG + kind.form.size
-    payload, end = any(f.name == "payload" for f in fields(kind)), len(data) - SIGNATURE
+    payload, end = _fields(kind)[1], len(data) - SIGNATURE
     if end < start or (end > start and not payload):
         refuse(Code.FORM, "The message has the wrong length.")
     values: list[Any] = list(kind.form.unpack_from(data, 1 + TAG))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.optimize import minimize
+import scipy  # its parts are imported when they are used: they are large
 
 from hedgerow.algorithms.correlated.filters import Filter, SolvingFilter, WindowFilter
 from hedgerow.algorithms.correlated.toeplitz import Toeplitz, root_coefficients
@@ -64,7 +64,7 @@ class Banded(Toeplitz):
         def objective(logs: Array) -> tuple[float, Array]:
             return banded_objective(logs, ramp)
 
-        found = minimize(objective, np.log(falls), jac=True, method="L-BFGS-B")
+        found = scipy.optimize.minimize(objective, np.log(falls), jac=True, method="L-BFGS-B")
         bands = np.cumsum(np.exp(found.x)[::-1])[::-1]
         return cls(rounds, tuple((bands / bands[0]).tolist()))
 

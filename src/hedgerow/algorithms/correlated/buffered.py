@@ -13,7 +13,7 @@ from math import fsum, inf, log, sqrt
 from typing import Literal
 
 import numpy as np
-from scipy.optimize import minimize
+import scipy  # its parts are imported when they are used: they are large
 
 from hedgerow.algorithms.correlated.factorisation import Errors
 from hedgerow.algorithms.correlated.filters import Filter, GeometricFilter, Precision
@@ -236,7 +236,7 @@ def optimal_gaps(rounds: int, buffers: int, error: Objective) -> tuple[float, ..
         first = min(0.25, reach / size)
         steps = np.full(size, (reach - first) / max(1, size - 1))
         steps[0] = first
-        found = minimize(
+        found = scipy.optimize.minimize(
             objective,
             np.log(steps),
             args=(rounds, error),

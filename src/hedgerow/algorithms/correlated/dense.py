@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 import numpy as np
-from scipy.linalg import eigh, solve_triangular
+import scipy  # its parts are imported when they are used: they are large
 
 from hedgerow.algorithms.correlated.factorisation import Factorisation, fixed
 from hedgerow.algorithms.correlated.filters import Filter, MatrixFilter
@@ -57,7 +57,7 @@ class Dense(Factorisation):
     def _matrices(self) -> tuple[Array, Array]:
         encoding = cached_encoding(self.rounds)
         ones = np.tril(np.ones((self.rounds, self.rounds)))
-        return encoding, fixed(np.tril(solve_triangular(encoding.T, ones.T).T))
+        return encoding, fixed(np.tril(scipy.linalg.solve_triangular(encoding.T, ones.T).T))
 
     @property
     def encoder(self) -> Filter:
@@ -105,7 +105,7 @@ def _encoding(rounds: int) -> Array:
 def _root(rounds: int, scales: Array) -> Array:
     after = np.arange(rounds, 0, -1.0)
     workload = np.minimum(after[:, None], after)  # A^T A
-    values, vectors = eigh(scales[:, None] * workload * scales, driver="evd")
+    values, vectors = scipy.linalg.eigh(scales[:, None] * workload * scales, driver="evd")
     return (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.linalg import block_diag
+import scipy  # its parts are imported when they are used: they are large
 
 from hedgerow.algorithms.correlated.buffered import BufferedToeplitz
 from hedgerow.algorithms.correlated.factorisation import Factorisation
@@ -170,12 +170,16 @@ class Epochs(Factorisation):
 
     def matrix(self, rounds: int | None = None) -> Array:
         return np.asarray(
-            block_diag(*[f.matrix(n) / f.sensitivity() for f, n in self._parts(rounds)])
+            scipy.linalg.block_diag(
+                *[f.matrix(n) / f.sensitivity() for f, n in self._parts(rounds)]
+            )
         )
 
     def decoding(self, rounds: int | None = None) -> Array:
         parts = self._parts(rounds)
-        found = np.asarray(block_diag(*[f.decoding(n) * f.sensitivity() for f, n in parts]))
+        found = np.asarray(
+            scipy.linalg.block_diag(*[f.decoding(n) * f.sensitivity() for f, n in parts])
+        )
         for end in self.ends[: len(parts) - 1]:  # the final estimates of earlier epochs stay
             start = end - self.lengths[self.ends.index(end)]
             found[end:, start:end] = found[end - 1, start:end]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import toeplitz
+import scipy  # its parts are imported when they are used: they are large
 
 from hedgerow.algorithms.correlated.factorisation import Factorisation, fixed
 from hedgerow.algorithms.correlated.filters import Filter, RunningSum, ToeplitzFilter, Unchanged
@@ -50,7 +50,7 @@ class Toeplitz(Factorisation):
 
 
 def _lower(column: Array) -> Array:
-    return toeplitz(column, np.zeros(len(column)))
+    return scipy.linalg.toeplitz(column, np.zeros(len(column)))
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from math import exp, inf, isfinite, log, pi, sqrt, ulp
 
 import numpy as np
-from scipy.special import erfcx, ndtr, ndtri
+import scipy  # its parts are imported when they are used: they are large
 
 from hedgerow.core.rounding import rounded_up
 from hedgerow.core.validate import between, expect
@@ -21,7 +21,7 @@ _UP = 1 + 2.0**-40  # more than the error of the logarithms
 
 def _mills(x: float) -> float:
     """Pr(Z > x) / density(x) of a standard normal Z, without underflow for large x."""
-    return sqrt(pi / 2) * float(erfcx(x / sqrt(2)))
+    return sqrt(pi / 2) * float(scipy.special.erfcx(x / sqrt(2)))
 
 
 def _mills_difference(x: float, width: float) -> float:
@@ -32,7 +32,7 @@ def _mills_difference(x: float, width: float) -> float:
     if width > 1:
         return _mills(x) - _mills(x + width)
     y = x + width * (_NODES + 1) / 2
-    return width / 2 * float(_WEIGHTS @ (1 - y * sqrt(pi / 2) * erfcx(y / sqrt(2))))
+    return width / 2 * float(_WEIGHTS @ (1 - y * sqrt(pi / 2) * scipy.special.erfcx(y / sqrt(2))))
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,10 @@ class GaussianDP(Symmetric):
         """
         low = epsilon / self.mu - self.mu / 2
         if low < 0 and self.mu > 1:
-            return log(float(ndtr(-low)) - exp(_LOG_PEAK - low * low / 2) * _mills(low + self.mu))
+            return log(
+                float(scipy.special.ndtr(-low))
+                - exp(_LOG_PEAK - low * low / 2) * _mills(low + self.mu)
+            )
         return _LOG_PEAK - low * low / 2 + log(_mills_difference(low, self.mu))
 
     def _delta(self, epsilon: float) -> float:
@@ -89,7 +92,7 @@ class GaussianDP(Symmetric):
         if delta == 0:
             return inf
         # at `high` the first term of the formula alone is delta
-        high = max(_SMALLEST, self.mu * (self.mu / 2 - float(ndtri(delta))))
+        high = max(_SMALLEST, self.mu * (self.mu / 2 - float(scipy.special.ndtri(delta))))
         step = 1e-9
         while self.delta(high) > delta:
             high, step = high * (1 + step), 2 * step

@@ -8,7 +8,7 @@ from fractions import Fraction
 from math import inf, isfinite, pi, sqrt, ulp
 
 import numpy as np
-from scipy.special import erfcx, ndtr
+import scipy  # its parts are imported when they are used: they are large
 
 from hedgerow.core.lattice import Array
 from hedgerow.core.validate import between, expect
@@ -22,7 +22,7 @@ _UP = 1 + 2.0**-36  # more than the error of the sum
 
 def _mills(x: Array) -> Array:
     """Pr(Z > x) / density(x) of a standard normal Z."""
-    return sqrt(pi / 2) * erfcx(x / sqrt(2))
+    return sqrt(pi / 2) * scipy.special.erfcx(x / sqrt(2))
 
 
 def _deltas(mu: Array, epsilon: float) -> Array:
@@ -32,7 +32,7 @@ def _deltas(mu: Array, epsilon: float) -> Array:
     narrow = np.minimum(mu, 1.0)
     points = np.maximum(low, -0.5)[:, None] + narrow[:, None] * (_NODES + 1) / 2
     small = density * narrow / 2 * ((1 - points * _mills(points)) @ _WEIGHTS)
-    large = np.where(low < 0, ndtr(-low), density * _mills(np.maximum(low, 0.0)))
+    large = np.where(low < 0, scipy.special.ndtr(-low), density * _mills(np.maximum(low, 0.0)))
     return np.where(mu > 1, large - density * _mills(low + mu), small)
 
 

@@ -7,7 +7,7 @@ from math import exp, sqrt
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr, ndtri
+import scipy  # its parts are imported when they are used: they are large
 
 from hedgerow.core.certificate import PrivacyCurve
 from hedgerow.core.validate import expect
@@ -64,7 +64,7 @@ def trade_off(curve: PrivacyCurve, alpha: npt.ArrayLike) -> npt.NDArray[np.float
         case LaplaceDP(bound):
             least = _laplace(bound, alpha)
         case GaussianDP(mu):
-            least = ndtr(-ndtri(alpha) - mu)
+            least = scipy.special.ndtr(-scipy.special.ndtri(alpha) - mu)
         case GaussianMixture():
             least = _mixture(curve, alpha)
         case _:
@@ -112,7 +112,7 @@ def _mixture(curve: GaussianMixture, alpha: npt.NDArray[np.float64]) -> npt.NDAr
 
     def errors(threshold: npt.NDArray[np.float64], side: int) -> npt.NDArray[np.float64]:
         at = side * threshold[..., None] / mu - mu / 2
-        return ndtr(at) @ probability + idle * ((threshold >= 0) == (side > 0))
+        return scipy.special.ndtr(at) @ probability + idle * ((threshold >= 0) == (side > 0))
 
     low, high = np.full(alpha.shape, -ends), np.full(alpha.shape, ends)
     for _ in range(60):

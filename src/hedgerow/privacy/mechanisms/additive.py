@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammainc, ndtr
+import scipy  # its parts are imported when they are used: they are large
 
 from hedgerow.core.curve import PrivacyCurve
 from hedgerow.core.mechanism import Mechanism
@@ -138,7 +138,7 @@ class AdditiveNoise(_Additive):
             return float(np.exp(log_cdf(self.law, unit)).item())
         if self.law == "exponential" and (unit < 0).any():
             return 0.0
-        return float(gammainc(np.size(unit), np.abs(unit).sum()))
+        return float(scipy.special.gammainc(np.size(unit), np.abs(unit).sum()))
 
     def deviation(self, width: int) -> float:
         return self.scale * (sqrt(2) if self.law == "laplace" else 1.0)
@@ -198,8 +198,8 @@ class GaussianNoise(_Additive):
         del coin
         unit = self.unit_noise(value, output)
         if np.size(unit) == 1:
-            return float(ndtr(unit).item())
-        return float(gammainc(np.size(unit) / 2, np.square(unit).sum() / 2))
+            return float(scipy.special.ndtr(unit).item())
+        return float(scipy.special.gammainc(np.size(unit) / 2, np.square(unit).sum() / 2))
 
     def deviation(self, width: int) -> float:
         return self.scale
@@ -259,7 +259,7 @@ class KNorm(_Additive):
         """A value by its largest absolute coordinate (gamma)."""
         del coin
         unit = self.unit_noise(value, output)
-        return float(gammainc(np.size(unit), np.abs(unit).max()))
+        return float(scipy.special.gammainc(np.size(unit), np.abs(unit).max()))
 
     def deviation(self, width: int) -> float:
         return self.scale * sqrt((width + 1) * (width + 2) / 3)

@@ -7,7 +7,7 @@ from math import lgamma, log, pi, sqrt
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import gammainc
+import scipy  # its parts are imported when they are used: they are large
 
 from hedgerow.core.domain import length
 from hedgerow.core.noise import Noise
@@ -79,7 +79,7 @@ class EuclideanNoise(_Additive):
         """A value by the length of the noise (gamma)."""
         del coin
         unit = np.atleast_1d(self.unit_noise(value, output))
-        return float(gammainc(unit.size, length(unit)))
+        return float(scipy.special.gammainc(unit.size, length(unit)))
 
     def deviation(self, width: int) -> float:
         return self.scale * sqrt(width + 1)

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammainccinv, gammaincinv
+import scipy  # its parts are imported when they are used: they are large
 
 from hedgerow.core.errors import Unsupported
 from hedgerow.privacy.secure.choice import index_below
@@ -92,8 +92,8 @@ class RadiusLaw(ExactLaw):
     def __init__(self, shape: CubeRadius) -> None:
         self.shape, self.step = shape, 1.0
         size, scale, mode = shape.dimensions + 1, shape.scale, shape.mode
-        right = max(2.0, float(gammainccinv(size, _BEYOND)) * scale - mode)
-        left = min(mode, max(2.0, mode - float(gammaincinv(size, _BEYOND)) * scale))
+        right = max(2.0, float(scipy.special.gammainccinv(size, _BEYOND)) * scale - mode)
+        left = min(mode, max(2.0, mode - float(scipy.special.gammaincinv(size, _BEYOND)) * scale))
         self.bits = max(0, ceil(np.log2((right + left) / (CELLS - 4))))
         width = 2**self.bits
         self._tabulate(ceil(right / width), max(1, ceil(left / width)))

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import erf, erfc
+import scipy  # its parts are imported when they are used: they are large
 
 from hedgerow.privacy.secure.digits import mp
 
@@ -138,7 +138,11 @@ class RoundedGaussian:
         if self.scale < 160:
             unit = self.scale * sqrt(2)
             near, far = np.maximum(size - 0.5, 0.0) / unit, (size + 0.5) / unit
-            parts = np.where(size == 0, 2 * erf(0.5 / unit), erfc(near) - erfc(far))
+            parts = np.where(
+                size == 0,
+                2 * scipy.special.erf(0.5 / unit),
+                scipy.special.erfc(near) - scipy.special.erfc(far),
+            )
             return self.scale * sqrt(2 * pi) / 2 * parts
         t, s = np.square(size / self.scale), self.scale**2
         if self.scale >= 2**14:
