@@ -214,7 +214,7 @@ class StudyClient:
         self._newest = wire.NONE  # the last exchange that the server named
         self._due: tuple[int, bytes] | None = None  # the last release, once it is on disk
         last = database.one("SELECT hash FROM answer ORDER BY exchange DESC LIMIT 1")
-        self._seen = wire.NOTHING if last is None else bytes(last[0])  # the hash of this answer
+        self._last_answer = wire.NOTHING if last is None else bytes(last[0])
         row = database.one(
             "SELECT round, remaining, exchange, state, noise, play, awake, last, behind FROM game"
         )
@@ -318,9 +318,13 @@ class StudyClient:
     def greeting(self, nonce: bytes) -> bytes:
         """The signed hello with which this client shows how far it is."""
         self._flush()
-        exchange, seen = self._game.exchange, self._seen
+        exchange, seen = self._game.exchange, self._seen()
         count, head = self.chain.count, self.chain.head
         return self._pack(wire.Hello(self.index, exchange, seen, count, head, nonce))
+
+    def _seen(self) -> bytes:
+        """The hash of the last answer."""
+        return self._last_answer
 
     def _flush(self) -> None:
         """Commit an answer that is held, before the head of the log is shown."""
@@ -355,7 +359,7 @@ class StudyClient:
         message = wire.Upload(
             self.index,
             exchange,
-            self._seen,
+            self._seen(),
             self.chain.count,
             self.chain.head,
             secrets.token_bytes(16),
@@ -432,7 +436,7 @@ class StudyClient:
             )
             self.chain.add("answer", exchange.to_bytes(8, "little") + found)
             self._set(save=False, state=state, **after)
-        self._seen, self._due = found, None
+        self._last_answer, self._due = found, None
 
     # -- rounds ------------------------------------------------------------------------------------
 

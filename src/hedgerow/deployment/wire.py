@@ -249,18 +249,16 @@ def pack(message: Message, study: bytes, key: Ed25519PrivateKey) -> bytes:
     """
     names, payload = _fields(type(message))
     values = [getattr(message, name) for name in names]
-    body = message.kind + study[:TAG] + message.form.pack(*values)
-    if payload:
-        body += message.payload
+    tail = values.pop() if payload else b""
+    body = message.kind + study[:TAG] + message.form.pack(*values) + tail
     return body + key.sign(_signed_text(study, body))
 
 
 @cache
 def _fields(kind: type[Message]) -> tuple[tuple[str, ...], bool]:
-    """The names of the fixed fields, and whether a payload follows."""
+    """The names of the fields, and whether the last one is a payload."""
     names = tuple(f.name for f in fields(kind))
-    fixed = tuple(name for name in names if name != "payload")
-    return fixed, fixed != names
+    return names, "payload" in names
 
 
 def _signed_text(study: bytes, body: bytes) -> bytes:
