@@ -96,10 +96,13 @@ def test_an_old_server_that_a_client_finds_out_closes_nothing(
     backup = Path(shutil.copytree(study.place("server"), place / "backup"))
     play(1, range(2))  # late: it enters exchange 2
     study.kill(0)
-    study.learner(0).client.advance()  # says hello
+    for _ in range(2):  # says hello, and takes the answer that it had not committed
+        study.learner(0).client.advance()
     assert study.running_server().close_exchange()
     study.learner(1).client.advance()
     assert (study.learner(0).client.exchange, study.learner(1).client.exchange) == (1, 2)
+    at = study.learner(1).client.round
+    study.learner(1).observe(at, losses[at, 1])  # commits the answer as well
     study.restore("server", backup)
     play(0, range(2, 4))
     assert study.running_server()._open.keys() == {0}
