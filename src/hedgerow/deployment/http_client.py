@@ -311,8 +311,9 @@ class HttpLink:
                 self._connection = self.route.connect(self._context)
             if self._connection.sock is None:
                 self._connection.connect()
-            self._connection.sock.sendall(self._request(request))
-            answer = _read_answer(self._connection.sock)
+            connected: socket.socket = self._connection.sock
+            connected.sendall(self._request(request))
+            answer = _read_answer(connected)
         except (OSError, http.client.HTTPException) as error:
             self.close()
             if fresh or not isinstance(error, http.client.RemoteDisconnected | ConnectionError):
