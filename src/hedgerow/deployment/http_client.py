@@ -311,7 +311,7 @@ class HttpLink:
                 self._connection = self.route.connect(self._context)
             if self._connection.sock is None:
                 self._connection.connect()
-            connected: socket.socket = self._connection.sock
+            connected = cast(socket.socket, self._connection.sock)
             connected.sendall(self._request(request))
             answer = _read_answer(connected)
         except (OSError, http.client.HTTPException) as error:
