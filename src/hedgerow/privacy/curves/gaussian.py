@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from math import exp, inf, isfinite, log, pi, sqrt, ulp
 
 import numpy as np
-from scipy.special import erfcx, ndtr, ndtri
 
 from hedgerow.core.rounding import rounded_up
 from hedgerow.core.validate import between, expect
 from hedgerow.privacy.bisection import closest
 from hedgerow.privacy.curves.base import Symmetric
+from hedgerow.privacy.special import erfcx, ndtr, ndtri
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _LOG_PEAK = -0.5 * log(2 * pi)

@@ -8,13 +8,13 @@ from fractions import Fraction
 from math import inf, isfinite, pi, sqrt, ulp
 
 import numpy as np
-from scipy.special import erfcx, ndtr
 
 from hedgerow.core.lattice import Array
 from hedgerow.core.validate import between, expect
 from hedgerow.privacy.bisection import closest
 from hedgerow.privacy.curves.base import Symmetric
 from hedgerow.privacy.curves.gaussian import GaussianDP
+from hedgerow.privacy.special import erfcx, ndtr
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _UP = 1 + 2.0**-36  # more than the error of the sum

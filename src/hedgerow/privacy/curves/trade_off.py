@@ -7,7 +7,6 @@ from math import exp, sqrt
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr, ndtri
 
 from hedgerow.core.certificate import PrivacyCurve
 from hedgerow.core.validate import expect
@@ -17,6 +16,7 @@ from hedgerow.privacy.curves.laplace import LaplaceDP
 from hedgerow.privacy.curves.mixture import GaussianMixture
 from hedgerow.privacy.curves.pure import ApproximateDP, BoundedRange, PureDP
 from hedgerow.privacy.curves.quoted import Quoted
+from hedgerow.privacy.special import ndtr, ndtri
 
 _GOLDEN = (sqrt(5) - 1) / 2
 _LARGEST_EPSILON = 700.0

@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammainc, ndtr
 
 from hedgerow.core.curve import PrivacyCurve
 from hedgerow.core.mechanism import Mechanism
@@ -21,6 +20,7 @@ from hedgerow.core.noise import Noise
 from hedgerow.core.rounding import round_up
 from hedgerow.core.validate import expect, positive
 from hedgerow.privacy.curves import ApproximateDP, GaussianDP, LaplaceDP, PureDP
+from hedgerow.privacy.special import gammainc, ndtr
 
 
 class _Additive(Mechanism):

@@ -7,12 +7,12 @@ from math import lgamma, log, pi, sqrt
 from typing import Any, ClassVar
 
 import numpy as np
-from scipy.special import gammainc
 
 from hedgerow.core.domain import length
 from hedgerow.core.noise import Noise
 from hedgerow.privacy.curves import PureDP
 from hedgerow.privacy.mechanisms.additive import _Additive
+from hedgerow.privacy.special import gammainc
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import gammainccinv, gammaincinv
 
 from hedgerow.core.errors import Unsupported
 from hedgerow.privacy.secure.choice import index_below
@@ -22,6 +21,7 @@ from hedgerow.privacy.secure.digits import below, digits, geometric, mp
 from hedgerow.privacy.secure.exact import CELLS, LARGEST_SCALE, SMALLEST_SCALE, ExactLaw
 from hedgerow.privacy.secure.laws import ERROR, Values
 from hedgerow.privacy.secure.words import SecureWords
+from hedgerow.privacy.special import gammainccinv, gammaincinv
 
 Radii = npt.NDArray[np.int64]
 

@@ -8,9 +8,9 @@ from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import erf, erfc
 
 from hedgerow.privacy.secure.digits import mp
+from hedgerow.privacy.special import erf, erfc
 
 Values = npt.NDArray[np.float64]
 Flags = npt.NDArray[np.bool_]
