@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 from dataclasses import replace
 from fractions import Fraction
@@ -206,4 +207,31 @@ def test_a_study_that_does_not_fit_computes_nothing(place: Path) -> None:
     assert server.joined == set()
     with pytest.raises(HedgerowError, match="not joined"):
         StudyClient(place / "s", account, Direct())
+    server.close()
+
+
+def test_a_ledger_needs_its_charge(place: Path) -> None:
+    """An account that does not know the charge, such as one from a backup, does not open it."""
+    account = Account.make(place / "data", name="Ward", epsilon="1")
+    shutil.copytree(place / "data", place / "backup")
+    manifest = study(
+        server=public_hex(load_or_make(place / "server" / KEY)), roster={"a": account.public_key}
+    )
+    server = StudyServer.create(place / "server", manifest)
+
+    class Direct:
+        def call(self, request: bytes) -> bytes | None:
+            (reply,) = server.take([request])
+            assert isinstance(reply, bytes)
+            return reply
+
+    StudyClient.join(place / "s", account, Direct(), server_key=manifest.server).close()
+    StudyClient(place / "s", account, Direct()).close()
+    older = Account(place / "backup")
+    assert older.public_key == account.public_key
+    with pytest.raises(InvalidValue, match="its charge is missing"):
+        StudyClient(place / "s", older, Direct())
+    stranger = Account.make(place / "other", name="Other", epsilon="1")
+    with pytest.raises(InvalidValue, match="its key"):
+        StudyClient(place / "s", stranger, Direct())
     server.close()
