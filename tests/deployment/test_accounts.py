@@ -19,7 +19,7 @@ from hedgerow.deployment.account import FILE, Account
 from hedgerow.deployment.chain import check_lines
 from hedgerow.deployment.client import StudyClient
 from hedgerow.deployment.keys import load_or_make, public_hex
-from hedgerow.deployment.manifest import Manifest, rebuild
+from hedgerow.deployment.manifest import Manifest, build, rebuild
 from hedgerow.deployment.server import KEY, StudyServer
 from hedgerow.privacy.budget import amount
 from hedgerow.privacy.odometer import BudgetSpent
@@ -86,11 +86,18 @@ def test_a_hair_too_much_is_refused(place: Path) -> None:
     float_above = Manifest.read(
         study().to_bytes().replace(b"0.09999999999999999", b"0.1")  # 0.1 as a float: more than 1/10
     )
-    from hedgerow.deployment.manifest import build
-
     with pytest.raises(BudgetSpent, match="rounded down"):
         account.quote(build(float_above))
     charge(account, study())
+
+
+def test_a_hair_too_much_delta_is_refused(place: Path) -> None:
+    account = Account.make(place / "a", name="Ward", epsilon="1", delta="0.001")
+    exact = study(algorithm="shrinking_dartboard", choices={"epsilon": "0.5", "delta": "0.001"})
+    above = exact.to_bytes().replace(b'"delta":0.0009999999999999998', b'"delta":0.001')
+    with pytest.raises(BudgetSpent, match="rounded down"):
+        account.quote(build(Manifest.read(above)))  # 0.001 as a float: more than 1/1000
+    charge(account, exact)
 
 
 def test_once_per_study_and_one_ledger(place: Path) -> None:
