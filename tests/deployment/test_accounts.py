@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sqlite3
 from dataclasses import replace
 from fractions import Fraction
@@ -19,7 +20,7 @@ from hedgerow.deployment.account import FILE, Account, _worst
 from hedgerow.deployment.chain import check_lines
 from hedgerow.deployment.client import StudyClient
 from hedgerow.deployment.keys import load_or_make, public_hex
-from hedgerow.deployment.manifest import Manifest, rebuild
+from hedgerow.deployment.manifest import Manifest, build, rebuild
 from hedgerow.deployment.server import KEY, StudyServer
 from hedgerow.privacy.budget import Budget, amount
 from hedgerow.privacy.curves import ApproximateDP, PureDP
@@ -87,11 +88,18 @@ def test_a_hair_too_much_is_refused(place: Path) -> None:
     float_above = Manifest.read(
         study().to_bytes().replace(b"0.09999999999999999", b"0.1")  # 0.1 as a float: more than 1/10
     )
-    from hedgerow.deployment.manifest import build
-
     with pytest.raises(BudgetSpent, match="rounded down"):
         account.quote(build(float_above))
     charge(account, study())
+
+
+def test_a_hair_too_much_delta_is_refused(place: Path) -> None:
+    account = Account.make(place / "a", name="Ward", epsilon="1", delta="0.001")
+    exact = study(algorithm="shrinking_dartboard", choices={"epsilon": "0.5", "delta": "0.001"})
+    above = exact.to_bytes().replace(b'"delta":0.0009999999999999998', b'"delta":0.001')
+    with pytest.raises(BudgetSpent, match="rounded down"):
+        account.quote(build(Manifest.read(above)))  # 0.001 as a float: more than 1/1000
+    charge(account, exact)
 
 
 def test_once_per_study_and_one_ledger(place: Path) -> None:
@@ -224,3 +232,30 @@ def test_epsilon_and_delta_are_charged_for_the_worst_observer_of_each() -> None:
     assert spent.odometer.delta == pytest.approx(2e-6, rel=1e-12)
     with pytest.raises(BudgetSpent):
         _worst(spent, study, budget)
+
+
+def test_a_ledger_needs_its_charge(place: Path) -> None:
+    """An account that does not know the charge, such as one from a backup, does not open it."""
+    account = Account.make(place / "data", name="Ward", epsilon="1")
+    shutil.copytree(place / "data", place / "backup")
+    manifest = study(
+        server=public_hex(load_or_make(place / "server" / KEY)), roster={"a": account.public_key}
+    )
+    server = StudyServer.create(place / "server", manifest)
+
+    class Direct:
+        def call(self, request: bytes) -> bytes | None:
+            (reply,) = server.take([request])
+            assert isinstance(reply, bytes)
+            return reply
+
+    StudyClient.join(place / "s", account, Direct(), server_key=manifest.server).close()
+    StudyClient(place / "s", account, Direct()).close()
+    older = Account(place / "backup")
+    assert older.public_key == account.public_key
+    with pytest.raises(InvalidValue, match="its charge is missing"):
+        StudyClient(place / "s", older, Direct())
+    stranger = Account.make(place / "other", name="Other", epsilon="1")
+    with pytest.raises(InvalidValue, match="its key"):
+        StudyClient(place / "s", stranger, Direct())
+    server.close()

@@ -367,3 +367,16 @@ def test_launch_plays_as_the_simulation(tmp_path: Path) -> None:
     found = json.loads(done.stdout)
     assert found["same"] is True
     assert set(found["heads"]) == {"server", "client-001", "client-002", "client-003"}
+
+
+def test_a_client_needs_no_scipy() -> None:
+    """It takes 14 MiB; sampling and guarantees of a pure budget do without it."""
+    script = """
+import sys, tempfile
+from hedgerow.deployment.simulated import small_study
+study = small_study(tempfile.mkdtemp(), clients=1, experts=3, horizon=4, seed=None)
+study.learner(0).predict()
+study.close()
+sys.exit("scipy.special" in sys.modules)
+"""
+    assert subprocess.run([sys.executable, "-c", script], check=False).returncode == 0

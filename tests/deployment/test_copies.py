@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -253,3 +255,38 @@ def test_a_second_ledger_of_a_copied_account_is_refused(place: Path, study: Simu
         second.advance()
     second.close()
     study.close()
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"exchange": -1}, "server's ledger is older"),
+        ({"head": bytes(32)}, "older than what the server has seen"),
+        ({"count": 10**6}, "older than what the server has seen"),
+        ({"hash": bytes(32)}, "older than what the server has seen"),
+        ({"uploaded": 10**6}, "older than what the server has seen"),
+    ],
+)
+def test_a_client_compares_every_part_of_a_welcome(
+    study: SimulatedStudy, changes: dict[str, Any], text: str
+) -> None:
+    """It does not rely on the server to notice that one of the two ledgers is old."""
+    play_until(study, LOSSES, 3)
+    study.kill(0)
+    client, server = study.learner(0).client, study.running_server()
+    own = wire.unpack(server._welcome(0, bytes(16)), server.study, wire.Welcome)
+    lies = dict(changes)
+
+    class Lying:
+        def call(self, request: bytes) -> bytes | None:
+            hello = wire.unpack(request, server.study, wire.Hello)
+            reply = replace(own, nonce=hello.nonce, **lies)
+            return wire.pack(reply, server.study, server.key)
+
+    client.link = Lying()
+    with pytest.raises(Distrusted, match=text):
+        client.advance()
+    assert not client.greeted
+    lies.clear()  # the true welcome is accepted
+    client.advance()
+    assert client.greeted

@@ -18,6 +18,8 @@ import numpy as np
 import pytest
 
 import hedgerow.deployment.account
+import hedgerow.deployment.client
+import hedgerow.deployment.server
 from hedgerow.core.errors import HedgerowError, InvalidValue
 from hedgerow.deployment import chain as chains
 from hedgerow.deployment import wire
@@ -26,6 +28,7 @@ from hedgerow.deployment.chain import Chain, Entry, check_entries, check_lines
 from hedgerow.deployment.client import StudyClient
 from hedgerow.deployment.database import (
     NETWORK,
+    Database,
     LedgerFailed,
     LedgerInUse,
     file_system,
@@ -423,29 +426,68 @@ def test_kinds_and_bodies_cannot_be_shifted(place: Path) -> None:
     ledger.close()
 
 
-def test_releases_are_synchronous(place: Path) -> None:
-    """Whatever leaves a party is on disk before it, also if the power fails.
+def durable_points(study: SimulatedStudy, play: Callable[[], None]) -> dict[str, set[int]]:
+    """How every transaction of a study is written: 2 is synchronous, 1 is not."""
+    opened: list[Database] = []
+    modes: dict[str, set[int]] = {}
 
-    An answer is, with the report after it. Other reports follow with the next release.
-    """
-    study = small_study(place, clients=1, experts=3, horizon=6, choices={"every": 3})
-    study.learner(0).predict()
-    modes: dict[str, list[int]] = {}
+    def noted(path: str | Path, schema: str, wait_s: float = 0.2) -> Database:
+        opened.append(open_database(path, schema, wait_s))
+        return opened[-1]
 
     def note(name: str) -> None:
-        party = study.running_server() if name.startswith("server") else study.learner(0).client
-        if name.endswith("written"):
-            row = party._database.one("PRAGMA synchronous")
-            assert row is not None
-            modes.setdefault(name, []).append(row[0])
+        if not name.endswith(" written"):
+            return
+        (now,) = (d for d in opened if not d.failed and d._use().in_transaction)
+        row, journal = now.one("PRAGMA synchronous"), now.one("PRAGMA journal_mode")
+        assert row is not None
+        assert journal == ("wal",)
+        modes.setdefault(name.removesuffix(" written"), set()).add(row[0])
 
-    with hooked(note):
-        for at in range(6):
-            study.learner(0).predict()
-            study.learner(0).observe(at, LOSSES[at, 0])
-    full, normal = 2, 1
-    assert modes == {
-        "client release written": [full] * 3,
-        "client observation written": [full, normal, normal],
-        "server take written": [full] * 3,
+    with pytest.MonkeyPatch.context() as patch, hooked(note):
+        for module in (
+            hedgerow.deployment.account,
+            hedgerow.deployment.client,
+            hedgerow.deployment.server,
+        ):
+            patch.setattr(module, "open_database", noted)
+        play()
+    study.close()
+    return modes
+
+
+def test_what_leaves_a_party_is_synchronous(place: Path, built_once: None) -> None:
+    """It is on disk before it leaves, also if the power fails. Reports follow with the next one,
+    but one that commits an answer is synchronous.
+    """
+    drawing = small_study(
+        place / "a", clients=1, experts=3, horizon=4, algorithm="tree_hedge", seed=None
+    )
+    closing = small_study(
+        place / "b", clients=2, experts=3, horizon=12, closing="drop", seed=5,
+        algorithm="private_hedge", choices={"epsilon": "1", "every": 2, "early": False},
+    )  # fmt: skip
+
+    def leave_one_behind() -> None:
+        while closing.learner(1).round < 2:
+            closing._step(1, LOSSES, None, None)
+        while closing.running_server().exchange < 2:
+            closing._step(0, LOSSES, None, None)
+            closing.running_server().close_exchange()
+        for _ in range(12):
+            closing._step(1, LOSSES, None, None)
+
+    def play_all() -> None:
+        while not drawing._step(0, LOSSES, None, None):
+            pass
+
+    modes = durable_points(drawing, play_all)
+    for name, found in durable_points(closing, leave_one_behind).items():
+        modes.setdefault(name, set()).update(found)
+    assert modes.pop("client observation") == {1, 2}  # 2 where it commits an answer as well
+    assert set(modes) == {
+        *("server create", "server opening", "server take", "server close"),
+        *("account charge", "client ledger", "client join", "client start"),
+        *("client release", "client play", "client flush", "client return"),
     }
+    assert all(found == {2} for found in modes.values()), modes

@@ -220,6 +220,8 @@ def test_a_false_upload_does_not_end_the_game(
     wrong = LossSums(np.array(false))
     (reply,) = server.take([upload(liar, payload=encode(wrong))])
     assert reply == Wait(exchange)
+    kept = server._open[0].upload.losses
+    assert ((kept >= 0) & (kept <= 2**20)).all()  # one round
     while honest.exchange < exchange:
         honest.advance()
     assert server.exchange == exchange
@@ -269,6 +271,19 @@ def test_central_sums_are_not_kept(place: Path, built_once: None) -> None:
     waiting = study.watch.payloads[0, client.exchange + 1][-24:]
     study.running_server().close()
     assert waiting in (study.place("server") / "server.db").read_bytes()
+
+
+def test_clients_forget_what_was_answered(place: Path, built_once: None) -> None:
+    """The exact sums of an upload leave the client's file once the server has them."""
+    study = started(place)
+    client = study.learner(0).client
+    marks = [study.watch.payloads[0, k][-24:] for k in range(1, client.exchange + 1)]
+    assert marks
+    waiting = client._release(client.exchange + 1)
+    client.close()
+    kept = (study.place(0) / "study.db").read_bytes()
+    assert waiting in kept  # not answered yet: it may be sent again
+    assert not any(mark in kept for mark in marks)
 
 
 def test_local_reports_are_kept_for_checks(place: Path, built_once: None) -> None:
