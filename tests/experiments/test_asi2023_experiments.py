@@ -16,9 +16,11 @@ from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.setting import Setting
 from hedgerow.environments.hard.lower_bounds import consensus_regret
 from hedgerow.evaluation.statistics import Estimate, welch
+from hedgerow.experiments import asi2023_figure1 as figure1
 from hedgerow.experiments import asi2023_pure_approximate as approximate
 from hedgerow.experiments import asi2023_rates as rates
 from hedgerow.experiments import asi2023_separation as separation
+from hedgerow.experiments import asi2023_table1 as table1
 from hedgerow.experiments.experiment import Verdict
 from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.experiments.reproduce import reproduce
@@ -191,3 +193,58 @@ def test_pure_and_approximate_run_quickly(tmp_path: Path) -> None:
     assert outcome.status == "quick"
     for tail in ("", "-zeros"):
         assert (tmp_path / "out" / f"asi2023-pure-approximate{tail}.png").stat().st_size > 10_000
+
+
+def test_the_verdict_on_table_1_could_come_out_the_other_way() -> None:
+    configs = table1.studies(quick=False)
+
+    def judge(tree: float, phased: float, board: float) -> Verdict:
+        regrets = {table1.TREE: tree, table1.PHASED: phased, table1.BOARD: board}
+        return table1.judge(
+            {
+                losses: made_up(config, lambda name, _: regrets.get(name, 50.0))
+                for losses, config in configs.items()
+            }
+        )
+
+    kept = judge(tree=500.0, phased=100.0, board=200.0)
+    assert kept.reproduces
+    assert failed(kept) == []
+    rows = [row[2:4] for row in kept.tables[1].rows if row[1] == table1.BOARD]
+    assert rows == [("none", "474.9"), ("208", "474.9"), ("none", "none")]
+    worse = judge(tree=500.0, phased=505.0, board=200.0)
+    assert not worse.reproduces
+    assert "pure/stochastic/phased selection over tree hedge (prior work), upper end" in failed(
+        worse
+    )
+    beyond = judge(tree=800.0, phased=100.0, board=500.0)  # the claim is about trees only
+    assert beyond.reproduces
+    assert failed(beyond) == [
+        f"{losses}/dartboard/{privacy}/lower end of regret, limit the proven bound"
+        for losses in (table1.STOCHASTIC, table1.OBLIVIOUS)
+        for privacy in table1.SPECS
+    ]
+
+
+def test_the_verdict_on_exponents_could_come_out_the_other_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    configs = figure1.studies(quick=True)
+
+    def judge(printed: float, certified: float) -> Verdict:
+        """Regrets as shares of the horizon; guessing costs 0.3 of it."""
+
+        def law(name: str, setting: Setting) -> float:
+            return (printed if name.startswith("printed") else certified) * setting.rounds
+
+        return figure1.judge({"played": made_up(configs["played"], law)})
+
+    kept = judge(0.3, 0.1)
+    assert kept.reproduces
+    assert failed(kept) == []
+    share = "alpha=0.50/upper end, share of the cost of guessing"
+    assert failed(judge(0.2, 0.1)) == [f"printed/{share}", f"printed, groups/{share}"]
+    assert failed(judge(0.3, 0.4)) == ["certified/alpha=0.00/upper end over the printed constants"]
+    real = figure1.bound
+    monkeypatch.setattr(figure1, "bound", lambda name, t, alpha: real(name, t, alpha) * t**0.1)
+    assert not judge(0.3, 0.1).reproduces
