@@ -229,6 +229,8 @@ def test_the_verdict_on_table_1_could_come_out_the_other_way() -> None:
 def test_the_verdict_on_exponents_could_come_out_the_other_way(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(figure1, "ALPHAS", (0.0, 1 / 2))
+    monkeypatch.setattr(figure1, "first_horizon", lambda series, alpha: 10**9)
     configs = figure1.studies(quick=True)
 
     def judge(printed: float, certified: float) -> Verdict:

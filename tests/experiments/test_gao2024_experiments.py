@@ -143,6 +143,7 @@ def test_the_verdict_on_event_triggers_could_come_out_the_other_way(
     assert not judge(-0.9).reproduces
 
 
+@pytest.mark.long
 def test_the_verdict_on_table_1_could_come_out_the_other_way() -> None:
     configs = table1.studies(quick=False)
 

@@ -38,13 +38,13 @@ TREE, HEDGE = "tree hedge (prior work)", "private Hedge (prior work)"
 PHASED, BOARD = "phased selection", "dartboard"
 SPECS: dict[str, dict[str, AlgorithmSpec]] = {
     APPROXIMATE: {
-        TREE: TreeHedge(epsilon=EPSILON, delta=DELTA, every=8),
+        TREE: TreeHedge(epsilon=EPSILON, delta=DELTA, every=8, early=False),
         HEDGE: PrivateHedge(epsilon=EPSILON, delta=DELTA),
         PHASED: PhasedSelection(epsilon=EPSILON),  # makes no use of a delta
         BOARD: ShrinkingDartboard(epsilon=EPSILON, delta=DELTA),
     },
     PURE: {
-        TREE: TreeHedge(epsilon=EPSILON, every=8),
+        TREE: TreeHedge(epsilon=EPSILON, every=8, early=False),
         PHASED: PhasedSelection(epsilon=EPSILON),
         BOARD: ShrinkingDartboard(epsilon=EPSILON),
     },
