@@ -42,7 +42,7 @@ from hedgerow.studies.study import Study
 
 EPSILON, DELTA = 0.25, 1e-6
 HORIZONS, QUICK = (500, 1000, 2000), (250, 500)
-LONG, GAMES = (4000, 16_000, 64_000), 20  # horizons at which experts are counted, in so many games
+LONG, GAMES = (4000, 16_000, 64_000), 20  # horizons at which experts are counted, and games
 COLUMNS = 4  # columns for each round, so that few plays are wasted on columns that are gone
 PURE, APPROXIMATE, OPEN = "delta = 0", "delta = 1e-6", "not private"
 FORMS: dict[str, AlgorithmSpec] = {
