@@ -5,21 +5,35 @@ its quick form.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from hedgerow.algorithms.dartboard.private_hedge import PrivateHedge
+from hedgerow.core.protocol import AlgorithmSpec
 from hedgerow.core.setting import Setting
 from hedgerow.environments.hard.lower_bounds import consensus_regret
+from hedgerow.evaluation.statistics import Estimate, welch
+from hedgerow.experiments import asi2023_figure1 as figure1
 from hedgerow.experiments import asi2023_pure_approximate as approximate
 from hedgerow.experiments import asi2023_rates as rates
 from hedgerow.experiments import asi2023_separation as separation
+from hedgerow.experiments import asi2023_table1 as table1
 from hedgerow.experiments.experiment import Verdict
 from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.experiments.reproduce import reproduce
+from hedgerow.studies.config import Entry, StudyConfig
+from hedgerow.studies.run import run_study
 from support.made_up import made_up
 
 Law = Callable[[str, Setting], float]
+FORMS = (approximate.PURE, approximate.APPROXIMATE)
+
+
+def failed(verdict: Verdict) -> list[str]:
+    return [check.name for check in verdict.checks if not check.passed]
 
 
 def paying(name: str, setting: Setting) -> float:
@@ -124,11 +138,19 @@ def test_the_separation_runs_quickly(tmp_path: Path) -> None:
         assert (tmp_path / "out" / f"asi2023-separation{tail}.png").stat().st_size > 10_000
 
 
-def test_the_verdict_on_pure_and_approximate_could_come_out_the_other_way() -> None:
+def test_the_verdict_on_pure_and_approximate_could_come_out_the_other_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     configs = approximate.studies(quick=False)
 
-    def judge(columns: Law, zeros: Law) -> Verdict:
-        laws = {"columns": columns, "long": columns, "zeros": zeros}
+    def judge(columns: Law, zeros: Law, miscounted: float = 1.0) -> Verdict:
+        def counted(spec: AlgorithmSpec, horizon: int) -> np.ndarray:
+            name = next(name for name, form in approximate.FORMS.items() if form == spec)
+            mean = columns(name, Setting(1, 8 * horizon, horizon))
+            return miscounted * mean * np.linspace(0.99, 1.01, 20)
+
+        monkeypatch.setattr(approximate, "counted", counted)
+        laws = {"columns": columns, "zeros": zeros}
         return approximate.judge({name: made_up(configs[name], laws[name]) for name in laws})
 
     def separated(name: str, setting: Setting) -> float:
@@ -141,10 +163,26 @@ def test_the_verdict_on_pure_and_approximate_could_come_out_the_other_way() -> N
 
     kept = judge(separated, half)
     assert kept.reproduces
-    assert all(check.passed for check in kept.checks)
+    assert failed(kept) == []
     assert not judge(lambda _, setting: 0.5 * setting.rounds, half).reproduces
     assert not judge(lambda _, setting: 10 * setting.rounds**0.5, half).reproduces
     assert not judge(separated, lambda name, setting: half(name, setting) / 2).reproduces
+    apart = [f"{name}/played and counted regret apart, in half-widths" for name in FORMS]
+    assert failed(judge(separated, half, miscounted=0.95)) == apart
+
+
+def test_counted_games_have_the_law_of_games_that_are_played() -> None:
+    """Also with a rate that learns within the game; half the rate is another law."""
+    rounds, spec = 50, PrivateHedge(rate=0.1)
+    stream = approximate._columns(rounds)
+    entries = (Entry("hedge", spec),)
+    played = run_study(StudyConfig("columns", stream, entries, seeds=60), workers=1)
+    found = played.regret("hedge")
+    for rate, same in ((0.1, True), (0.05, False)):
+        counted = approximate.counted(replace(spec, rate=rate), rounds, games=2000)
+        difference = welch(found, Estimate.of(counted))
+        assert (abs(difference.mean) < 2 * difference.half_width) == same
+        assert abs(difference.mean) < 1.0 or not same
 
 
 @pytest.mark.long
@@ -155,3 +193,60 @@ def test_pure_and_approximate_run_quickly(tmp_path: Path) -> None:
     assert outcome.status == "quick"
     for tail in ("", "-zeros"):
         assert (tmp_path / "out" / f"asi2023-pure-approximate{tail}.png").stat().st_size > 10_000
+
+
+def test_the_verdict_on_table_1_could_come_out_the_other_way() -> None:
+    configs = table1.studies(quick=False)
+
+    def judge(tree: float, phased: float, board: float) -> Verdict:
+        regrets = {table1.TREE: tree, table1.PHASED: phased, table1.BOARD: board}
+        return table1.judge(
+            {
+                losses: made_up(config, lambda name, _: regrets.get(name, 50.0))
+                for losses, config in configs.items()
+            }
+        )
+
+    kept = judge(tree=500.0, phased=100.0, board=200.0)
+    assert kept.reproduces
+    assert failed(kept) == []
+    rows = [row[2:4] for row in kept.tables[1].rows if row[1] == table1.BOARD]
+    assert rows == [("none", "474.9"), ("208", "474.9"), ("none", "none")]
+    worse = judge(tree=500.0, phased=505.0, board=200.0)
+    assert not worse.reproduces
+    assert "pure/stochastic/phased selection over tree hedge (prior work), upper end" in failed(
+        worse
+    )
+    beyond = judge(tree=800.0, phased=100.0, board=500.0)  # the claim is about trees only
+    assert beyond.reproduces
+    assert failed(beyond) == [
+        f"{losses}/dartboard/{privacy}/lower end of regret, limit the proven bound"
+        for losses in (table1.STOCHASTIC, table1.OBLIVIOUS)
+        for privacy in table1.SPECS
+    ]
+
+
+def test_the_verdict_on_exponents_could_come_out_the_other_way(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(figure1, "ALPHAS", (0.0, 1 / 2))
+    monkeypatch.setattr(figure1, "first_horizon", lambda series, alpha: 10**9)
+    configs = figure1.studies(quick=True)
+
+    def judge(printed: float, certified: float) -> Verdict:
+        """Regrets as shares of the horizon; guessing costs 0.3 of it."""
+
+        def law(name: str, setting: Setting) -> float:
+            return (printed if name.startswith("printed") else certified) * setting.rounds
+
+        return figure1.judge({"played": made_up(configs["played"], law)})
+
+    kept = judge(0.3, 0.1)
+    assert kept.reproduces
+    assert failed(kept) == []
+    share = "alpha=0.50/upper end, share of the cost of guessing"
+    assert failed(judge(0.2, 0.1)) == [f"printed/{share}", f"printed, groups/{share}"]
+    assert failed(judge(0.3, 0.4)) == ["certified/alpha=0.00/upper end over the printed constants"]
+    real = figure1.bound
+    monkeypatch.setattr(figure1, "bound", lambda name, t, alpha: real(name, t, alpha) * t**0.1)
+    assert not judge(0.3, 0.1).reproduces

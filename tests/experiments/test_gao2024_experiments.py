@@ -15,6 +15,7 @@ from hedgerow.experiments import gao2024_communication as communication
 from hedgerow.experiments import gao2024_event_trigger as event
 from hedgerow.experiments import gao2024_lowerbounds as lower
 from hedgerow.experiments import gao2024_speedup as speedup
+from hedgerow.experiments import gao2024_table1 as table1
 from hedgerow.experiments.experiment import Verdict
 from hedgerow.experiments.registry import EXPERIMENTS
 from hedgerow.experiments.reproduce import reproduce
@@ -140,3 +141,34 @@ def test_the_verdict_on_event_triggers_could_come_out_the_other_way(
 
     assert judge(-0.1).reproduces
     assert not judge(-0.9).reproduces
+
+
+@pytest.mark.long
+def test_the_verdict_on_table_1_could_come_out_the_other_way() -> None:
+    configs = table1.studies(quick=False)
+
+    def judge(one: float, ten: float, board: float = 100.0) -> Verdict:
+        """The regrets of one client, of ten, and of the dartboard."""
+
+        def law(name: str, setting: Setting) -> float:
+            return board if name.startswith("Private SD") else one if setting.clients == 1 else ten
+
+        return table1.judge({name: made_up(config, law) for name, config in configs.items()})
+
+    def failed(verdict: Verdict) -> list[str]:
+        return [check.name for check in verdict.checks if not check.passed]
+
+    kept = judge(one=20.0, ten=5.0)
+    assert kept.reproduces
+    assert failed(kept) == []
+    worse = judge(one=5.0, ten=5.05)
+    assert not worse.reproduces
+    assert len(failed(worse)) == 5
+    assert all("below" in name for name in failed(worse))
+    beyond = judge(one=20.0, ten=5.0, board=400.0)  # pure: 474.9 are proven, approximate: 225.7
+    assert beyond.reproduces
+    limit = "lower end of regret, limit the proven bound"
+    assert failed(beyond) == [f"oblivious/Private SD, approximate, SING/certified/{limit}"]
+    bounds = {row[1]: row[3] for row in kept.tables[0].rows}
+    assert bounds["Fed-SVT, pure, FED"] == "51.85"
+    assert bounds["Private SD, pure, SING"] == "474.9"

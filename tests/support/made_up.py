@@ -41,6 +41,9 @@ class BuiltWhenAsked(dict[str, Algorithm]):
         return self[label]
 
 
+_BUILT: dict[int, BuiltWhenAsked] = {}  # by configuration, so that verdicts share them
+
+
 def made_up(
     config: StudyConfig,
     law: Callable[[str, Setting], float | np.ndarray],
@@ -75,4 +78,5 @@ def made_up(
                     figures={"gain": curve} if setting.family.gains else {},
                 )
             )
-    return Study(config, BuiltWhenAsked(config), results, [])
+    built = _BUILT.setdefault(id(config), BuiltWhenAsked(config))  # keeps the configuration alive
+    return Study(config, built, results, [])
