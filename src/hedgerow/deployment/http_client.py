@@ -316,8 +316,9 @@ class HttpLink:
                 self._connection = self.route.connect(self._context)
             if self._connection.sock is None:
                 self._connection.connect()
-            self._connection.sock.sendall(self._request(method, path, body))
-            answer = _read_answer(self._connection.sock, method)
+            connected = cast(socket.socket, self._connection.sock)
+            connected.sendall(self._request(method, path, body))
+            answer = _read_answer(connected, method)
         except (OSError, http.client.HTTPException) as error:
             self.close()
             if fresh or not isinstance(error, http.client.RemoteDisconnected | ConnectionError):
