@@ -22,7 +22,7 @@ def read(*pieces: bytes) -> tuple[int, str | None, bytes, bool]:
         for piece in pieces:
             there.sendall(piece)
         there.shutdown(socket.SHUT_WR)
-        found = _read_answer(here, "POST")
+        found = _read_answer(here)
     return found.status, found.media, found.data, found.keep
 
 
