@@ -3,10 +3,8 @@
 The other side of each ratio is a bare uvicorn server that echoes the same number of bytes, called
 with the same `http.client`, in the same run, without TLS on either side. The echo writes nothing;
 a deployment writes to disk on both sides. Processor times are those of whole processes, all threads
-and the system's work for them included. Other programs change them less than wall times, but they
-do: a client that waits for a disk finds cold caches, and the echo does not. Measure on a quiet
-machine. Ledgers are in the folder for temporary files: if that is kept in memory, writing costs
-less.
+and the system's work for them included. Other programs can change them, so measure on a quiet
+machine. Ledgers are in the folder for temporary files; if that is in memory, writing costs less.
 """
 
 from __future__ import annotations
