@@ -17,7 +17,6 @@ from hedgerow.core.setting import Setting
 ABSENT = -1  # the play of an absent client
 CACHE_ELEMENTS = 2**16
 CHECKED_AT_ONCE = 2**17  # elements: two passes over them read the memory once
-GRAIN = 64  # rounds
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ class Block:
 
     `check` also sums the block, once for all users of sums. `segments` (pieces, deciders, experts),
     in lattice units, holds the losses between consecutive `cuts`; the last cut is the last round.
-    `grains` are the same between more of them, `grain_ends`, at most `GRAIN` rounds apart, as floats.
+    `grains` are the same between more of them, `grain_ends`, as floats.
     """
 
     losses: Array
@@ -249,10 +248,8 @@ def _sums(
     losses, present, family = block.losses, block.present, setting.family
     rounds, *shape = losses.shape
     step = max(1, CHECKED_AT_ONCE // (shape[0] * shape[1]))
-    grain = min(GRAIN, step)
-    step -= step % grain
     segments = np.empty((len(cuts), *shape))
-    grains = np.empty((rounds // grain + rounds // step + len(cuts) + 1, *shape))
+    grains = np.empty((rounds // step + len(cuts) + 1, *shape))
     ends: list[int] = []
     start = cut = first = 0
     while start < rounds:
@@ -265,15 +262,13 @@ def _sums(
             require_lattice(losses[: min(max(1, CACHE_ELEMENTS // losses[0].size), cuts[0])])
         while start < stop:
             end = min(cuts[cut], stop)
-            whole, done = (end - start) // grain, len(ends)
-            ends += [*range(start + grain, end, grain), end]
-            if whole:
-                parts = losses[start : start + whole * grain].reshape(whole, grain, *shape)
-                np.add.reduce(parts, axis=1, out=grains[done : done + whole])
-            if done + whole < len(ends):
-                np.add.reduce(losses[start + whole * grain : end], axis=0, out=grains[len(ends) - 1])
-            if end == cuts[cut]:
-                np.add.reduce(grains[first : len(ends)], axis=0, out=segments[cut])
-                first, cut = len(ends), cut + 1
+            np.add.reduce(losses[start:end], axis=0, out=grains[len(ends)])
+            ends.append(end)
             start = end
+            if end == cuts[cut]:
+                if first + 1 == len(ends):
+                    segments[cut] = grains[first]
+                else:
+                    np.add.reduce(grains[first : len(ends)], axis=0, out=segments[cut])
+                first, cut = len(ends), cut + 1
     return segments, grains[: len(ends)], ends

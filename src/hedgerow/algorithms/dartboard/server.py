@@ -127,7 +127,8 @@ class DartboardServer:
                 done = exchange + 1
                 break
         last, exchanges = int(due[done - 1]), state.exchanges + done
-        totals = to_units(anchors.totals(last, *anchors.nearest([last])))
+        (near,) = anchors.nearest([last])
+        totals = to_units(anchors.totals(last, near))
         state = ServerState(totals, expert, switches, exchanges)
         left = None if self.over(switches) else self.schedule.wait(exchanges) - (rounds - last)
         plays = np.repeat(followed, np.diff([*changed, rounds]))
@@ -231,7 +232,7 @@ class _Coins:
 
 
 class _Draws:
-    """The draws of a block, prepared in as few pieces as possible: noise, never too much, and scores.
+    """The draws of a block. Noise, never too much, and scores are prepared in a few large pieces.
 
     `times` are the rounds of the coins.
     """
