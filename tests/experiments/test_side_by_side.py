@@ -9,7 +9,7 @@ import pytest
 
 from hedgerow.experiments import side_by_side as module
 from hedgerow.experiments.registry import BUILT_IN, EXPERIMENTS
-from hedgerow.experiments.side_by_side import FEW, side_by_side
+from hedgerow.experiments.side_by_side import FEW, LONGEST, side_by_side
 
 
 def _played(names: Sequence[str], workers: int | None) -> dict[str, str]:
@@ -39,6 +39,14 @@ def test_built_in_experiments_share_the_cores(started: list[int]) -> None:
     assert _played(names, 2) == {"mine": "here mine", **{n: n.upper() for n in names[1:]}}
     assert started == [2]
     assert set(BUILT_IN) <= set(EXPERIMENTS)
+
+
+def test_the_longest_begin_first(started: list[int]) -> None:
+    assert set(LONGEST) <= set(BUILT_IN)
+    begun = list(reversed(_played(BUILT_IN, 2)))
+    assert begun[: len(LONGEST)] == list(LONGEST)
+    assert sorted(begun) == sorted(BUILT_IN)
+    assert started == [2]
 
 
 @pytest.mark.parametrize(("count", "workers"), [(FEW, 2), (FEW + 1, 1)])

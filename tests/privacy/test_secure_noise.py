@@ -240,12 +240,63 @@ def test_tails_to_one_in_ten_million(law: LatticeLaw) -> None:
 def test_the_alias_table_gives_every_strip_its_weight() -> None:
     for law in SHAPES:
         made = ExactLaw(law, 1000.0)
-        limits, others = exact._alias(made.weights)
+        limits, others = exact._alias(made.sure)
         held = np.bincount(others, weights=exact.SIDES - limits, minlength=exact.CELLS)
-        held[: len(made.weights)] += limits[: len(made.weights)]
-        assert np.array_equal(held[: len(made.weights)], made.weights)
-        assert held[len(made.weights) :].sum() == 0
-        assert limits[len(made.weights) :].sum() == 0
+        held[: len(made.sure)] += limits[: len(made.sure)]
+        assert np.array_equal(held[: len(made.sure)], made.sure)
+        assert held[len(made.sure) :].sum() == 0
+        assert limits[len(made.sure) :].sum() == 0
+
+
+@pytest.mark.parametrize("law", SHAPES)
+@pytest.mark.parametrize("scale", [0.4, 1000.0, 2.0**20, 2.0**39])
+def test_the_law_lies_between_the_staircases(law: LatticeLaw, scale: float) -> None:
+    """Against 50 digits, at both ends of some strips; and nearly all of it below the lower one."""
+    made = ExactLaw(law, scale)
+    strips, width = len(made.starts) - len(made.tails), 2**made.bits
+    assert made.weights.sum() == made.sure.sum() == exact.TOTAL
+    assert made.sure[-1] < exact.TOTAL / 100
+    for strip in {0, 1, strips // 2, strips - 1, *range(0, strips, strips // 20)}:
+        with exact.mp.workprec(200):
+            ends = [int(made.starts[strip]) + end for end in (0, width - 1)]
+            needed = [made.unit * made.shape.exact(end) for end in ends]
+            assert made.sure[strip] <= min(needed) <= max(needed) <= made.weights[strip]
+
+
+def test_the_border_is_drawn_as_the_table_says() -> None:
+    """Every place of the border of a tiny game has its strip and its height."""
+    law = ExactLaw("laplace", 1000.0)
+    gaps = law.weights - np.append(law.sure[:-1], [0] * len(law.tails))
+    firsts = np.cumsum(gaps) - gaps
+    strips = np.flatnonzero(gaps[: -len(law.tails)] > 1)
+    for place, height in (
+        (firsts[strips], law.sure[strips]),
+        (firsts[strips] + gaps[strips] - 1, law.weights[strips] - 1),
+    ):
+        offset = np.arange(len(strips), dtype=np.uint64) % np.uint64(2**law.bits)
+        x = law.starts[strips] + offset.astype(np.int64)
+        bound = law.unit * law.shape.weight(x.astype(float))
+        for add in (0, 1):  # the smallest and the largest fraction of a height
+            more = offset + np.uint64(add * (2**64 - 2**32))
+            forged: Any = Scripted(*place.tolist(), *more.tolist())
+            values, won = law._decide(len(strips), forged)
+            assert np.array_equal(values, x)
+            sure = np.abs(bound - height - add) > 1e-4
+            assert sure.mean() > 0.99
+            assert np.array_equal(won[sure], (height + add < bound)[sure])
+
+
+def test_points_of_the_border_are_used_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    law, drawn = ExactLaw("laplace", 1000.0), 0
+
+    def counting(self: ExactLaw, count: int, words: SecureWords) -> tuple[np.ndarray, np.ndarray]:
+        nonlocal drawn
+        drawn += count
+        return np.arange(drawn - count, drawn, dtype=float), np.ones(count, bool)
+
+    monkeypatch.setattr(ExactLaw, "_decide", counting)
+    used = np.concatenate([law._next_decided(n, WORDS)[0] for n in (3, 20, 1, 0, 500, 70_000, 2)])
+    assert len(np.unique(used)) == len(used) == 70_526
 
 
 @pytest.mark.parametrize("choose", [choice.exponential, choice.permute_and_flip])
@@ -690,8 +741,8 @@ def test_a_hopeless_coin_is_not_taken_for_heads(gap: float) -> None:
 def test_strips_are_chosen_as_the_table_says() -> None:
     """Words at the very limits of cells, against the table read cell by cell."""
     law = ExactLaw("laplace", 1000.0)
-    limits, others = exact._alias(law.weights)
-    first = np.minimum(np.arange(exact.CELLS), len(law.weights) - 1)
+    limits, others = exact._alias(law.sure)
+    first = np.minimum(np.arange(exact.CELLS), len(law.sure) - 1)
     full = np.flatnonzero(limits == exact.SIDES)[-1]  # it changes places with the last cell
     for column in (limits, first, others):
         column[[full, -1]] = column[[-1, full]]
@@ -709,8 +760,10 @@ def test_strips_are_chosen_as_the_table_says() -> None:
         found = np.empty(len(cells))
         forged: Any = Words()
         scratch = exact._Scratch()
-        law._quick(found, 0, scratch, scratch.trials, forged)
-        assert np.array_equal(found, law.starts[strip])
+        law._quick(found, 0, scratch, forged)
+        starts = np.append(law.starts[: len(law.sure) - 1], np.inf)  # the border is the last
+        assert np.array_equal(found, starts[strip])
+        assert np.array_equal(scratch.border[: len(found)], starts[strip] == np.inf)
 
 
 def test_signs_are_balanced_and_positions_alike() -> None:
@@ -808,9 +861,7 @@ def test_places_that_lose_are_filled_from_the_end(
 
 @pytest.mark.parametrize("scale", [3000.0, 2.0**36])
 def test_noise_of_the_store_has_the_law_in_narrow_and_wide_strips(scale: float) -> None:
-    """Narrow strips leave room for the bits of the trial in the word; wide ones do not."""
     law, target = ExactLaw("gaussian", scale), np.empty(20_000)
-    assert law.narrow == (scale < 2**20)
     sample = target[: law.fill_most(target, WORDS)] / scale
     assert stats.kstest(sample, "norm").pvalue > FALSE_ALARM
     assert stats.kstest(1.1 * sample, "norm").pvalue < FALSE_ALARM

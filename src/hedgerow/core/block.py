@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -9,12 +10,13 @@ from functools import cached_property
 import numpy as np
 
 from hedgerow.core.errors import InvalidValue
-from hedgerow.core.lattice import Array, Units, to_units
+from hedgerow.core.lattice import Array, Units, require_lattice, to_units
 from hedgerow.core.plays import Plays
 from hedgerow.core.setting import Setting
 
 ABSENT = -1  # the play of an absent client
 CACHE_ELEMENTS = 2**16
+CHECKED_AT_ONCE = 2**17  # elements: two passes over them read the memory once
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ class Block:
 
     `check` also sums the block, once for all users of sums. `segments` (pieces, deciders, experts),
     in lattice units, holds the losses between consecutive `cuts`; the last cut is the last round.
+    `grains` are the same between more of them, `grain_ends`, as floats.
     """
 
     losses: Array
@@ -61,6 +64,8 @@ class Block:
     reporting: np.ndarray | None = None
     segments: Units | None = None
     cuts: tuple[int, ...] = ()
+    grains: Array | None = None
+    grain_ends: tuple[int, ...] = ()
 
     @classmethod
     def of(cls, losses: Array) -> Block:
@@ -227,21 +232,43 @@ def check(
         *(mark - first_round for mark in marks if first_round < mark < first_round + rounds),
         rounds,
     )
-    step, word = max(1, CACHE_ELEMENTS // (deciders * width)), family.word
-    sums = np.empty((len(cuts), deciders, width))
-    start, losses, masks = 0, block.losses, block.present
-    for total, cut in zip(sums, cuts, strict=True):
-        # check and sum in one pass, while the losses are in the innermost cache
-        first = start
-        while start < cut:
-            stop = min(start + step, cut)
-            part, present = losses[start:stop], None if masks is None else masks[start:stop]
-            family.check(word, part, first_round + start, present)
-            if start == 0:
-                to_units(part)  # checks every loss of the first piece; later pieces: their sums
-            if start == first:
-                np.add.reduce(part, axis=0, out=total)
-            else:
-                total += np.add.reduce(part, axis=0)
-            start = stop
-    return replace(block, segments=to_units(sums), cuts=cuts)
+    segments, grains, ends = _sums(block, setting, first_round, cuts)
+    return replace(
+        block, segments=to_units(segments), cuts=cuts, grains=grains, grain_ends=tuple(ends)
+    )
+
+
+def _sums(
+    block: Block, setting: Setting, first_round: int, cuts: tuple[int, ...]
+) -> tuple[Array, Array, list[int]]:
+    """Check the range of all losses and sum them, between cuts and in grains, with their ends.
+
+    A few rounds at a time are checked and summed while they are in the cache.
+    """
+    losses, present, family = block.losses, block.present, setting.family
+    rounds, *shape = losses.shape
+    step = max(1, CHECKED_AT_ONCE // (shape[0] * shape[1]))
+    segments = np.empty((len(cuts), *shape))
+    grains = np.empty((rounds // step + len(cuts) + 1, *shape))
+    ends: list[int] = []
+    start = cut = first = 0
+    while start < rounds:
+        stop = min(start + step, rounds)
+        inside = bisect_right(cuts, stop, cut)
+        stop = cuts[inside - 1] if inside > cut else stop
+        masks = None if present is None else present[start:stop]
+        family.check(family.word, losses[start:stop], first_round + start, masks)
+        if start == 0:  # every loss of the first piece; later pieces: their sums
+            require_lattice(losses[: min(max(1, CACHE_ELEMENTS // losses[0].size), cuts[0])])
+        while start < stop:
+            end = min(cuts[cut], stop)
+            np.add.reduce(losses[start:end], axis=0, out=grains[len(ends)])
+            ends.append(end)
+            start = end
+            if end == cuts[cut]:
+                if first + 1 == len(ends):
+                    segments[cut] = grains[first]
+                else:
+                    np.add.reduce(grains[first : len(ends)], axis=0, out=segments[cut])
+                first, cut = len(ends), cut + 1
+    return segments, grains[: len(ends)], ends

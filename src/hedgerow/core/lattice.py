@@ -106,6 +106,13 @@ def to_units(sums: npt.ArrayLike) -> Units:
     return units
 
 
+def require_lattice(losses: Array) -> None:
+    """Refuse losses off the lattice."""
+    scaled = losses * UNITS_PER_LOSS
+    if not (np.rint(scaled) == scaled).all():
+        to_units(losses)  # names the first one
+
+
 def from_units(units: Units | int) -> Array:
     """Convert lattice units back to losses."""
     return np.multiply(units, 1.0 / UNITS_PER_LOSS)

@@ -69,7 +69,7 @@ def of_client(block: Block, client: int) -> Block:
     losses = block.losses[:, one]
     optional = {
         name: None if value is None else value[:, one]
-        for name in ("awake", "present", "side", "reporting", "segments")
+        for name in ("awake", "present", "side", "reporting", "segments", "grains")
         for value in (getattr(block, name),)
     }
     reports = losses if block.reports is block.losses else block.reports[:, one]

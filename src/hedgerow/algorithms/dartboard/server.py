@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import islice, pairwise
 from math import log
 from typing import Any, ClassVar
 
@@ -26,6 +27,7 @@ from hedgerow.core.setting import Setting
 from hedgerow.privacy.composition.random_draws import CoinThenDraws
 from hedgerow.privacy.mechanisms import Coin, ExponentialMechanism
 
+LONG = 256  # numbers in a row
 SURE = 1 - 1e-12  # leaves room for the rounding error of an exponential
 
 
@@ -92,9 +94,8 @@ class DartboardServer:
     def advance(self, run: RunState, block: Block, source: NoiseSource) -> tuple[RunState, Trace]:
         """Plays many exchanges at once.
 
-        Only the coins that could show "leave" look at losses, and every loss is added once for the
-        draws. `due` are the rounds of the block before which there is an exchange; `scores` are the
-        total losses in the rounds before `summed`.
+        Only the coins that could show "leave" look at losses. `due` are the rounds of the block
+        before which there is an exchange.
         """
         noise, losses = source.server(), block.losses
         rounds, state = len(losses), run.server
@@ -110,29 +111,24 @@ class DartboardServer:
                 0,
             )
         head = run.clients.losses.sum(axis=0) + block.totals_before(int(due[0]))
-        scores = from_units(state.totals + head)
         anchors = _Anchors.of(block, state.totals + run.clients.losses.sum(axis=0))
         coins = _Coins.of(self, losses, due, head, noise)
-        drawn = _Drawn(self, coins, noise)
+        draws = _Draws(self, coins, anchors, due[coins.exchanges].tolist(), noise)
         expert, switches = state.expert, state.switches
-        summed, done, changed, followed = int(due[0]), len(due), [0], [expert]
-        times = due[coins.exchanges].tolist()
-        nearest = anchors.nearest(times)
-        for coin, (exchange, at) in enumerate(zip(coins.exchanges, times, strict=True)):
+        done, changed, followed = len(due), [0], [expert]
+        for coin, exchange in enumerate(coins.exchanges):
             if coins.stays(coin, expert):
                 continue
-            scores = anchors.totals(at, nearest[coin], summed, scores)
-            summed = at
-            expert = self.selection.chosen(scores, drawn.next(coin, switches))
+            expert = draws.next(coin, switches)
             switches += 1
-            changed.append(at)
+            changed.append(draws.times[coin])
             followed.append(expert)
             if self.over(switches):
                 done = exchange + 1
                 break
         last, exchanges = int(due[done - 1]), state.exchanges + done
         (near,) = anchors.nearest([last])
-        totals = to_units(anchors.totals(last, near, summed, scores))
+        totals = to_units(anchors.totals(last, near))
         state = ServerState(totals, expert, switches, exchanges)
         left = None if self.over(switches) else self.schedule.wait(exchanges) - (rounds - last)
         plays = np.repeat(followed, np.diff([*changed, rounds]))
@@ -235,26 +231,59 @@ class _Coins:
         return row >= 0 and not self.leaves.item(row, expert)
 
 
-class _Drawn:
-    """The noise of the draws of a block, in as few pieces as possible and never too much."""
+class _Draws:
+    """The draws of a block. Noise, never too much, and scores are prepared in a few large pieces.
 
-    def __init__(self, server: DartboardServer, coins: _Coins, noise: Noise) -> None:
-        self.server, self.coins, self.noise = server, coins, noise
+    `times` are the rounds of the coins.
+    """
+
+    def __init__(
+        self,
+        server: DartboardServer,
+        coins: _Coins,
+        anchors: _Anchors,
+        times: list[int],
+        noise: Noise,
+    ) -> None:
+        self.server, self.coins, self.anchors, self.noise = server, coins, anchors, noise
+        self.times, self.nearest = times, anchors.nearest(times)
+        self.noisy = np.empty(server.experts)
         self.rows, self.used = np.empty((0, server.experts)), 0
+        self.penalties, self.sure = np.empty((0, server.experts)), 0
 
-    def next(self, coin: int, switches: int) -> Array:
-        """Return the noise of the draw that follows a coin, after `switches` draws.
-
-        The coins that are sure to show "leave" need theirs too, up to the limit on draws.
-        """
+    def next(self, coin: int, switches: int) -> int:
+        """Return the expert that is drawn after a coin, after `switches` draws."""
         if self.used == len(self.rows):
-            server = self.server
-            count = min(1 + self.coins.sure[coin + 1], max(1, 4 * CACHE_ELEMENTS // server.experts))
-            count = count if server.draws is None else min(count, server.draws - switches)
-            self.rows = server.selection.draw_noise(count, server.experts, self.noise)
-            self.used = 0
+            self.rows, self.used = self._noise(coin, switches), 0
+        drawn = self.rows[self.used]
         self.used += 1
-        return self.rows[self.used - 1]
+        if self.coins.rows[coin] >= 0:
+            scores = self.anchors.totals(self.times[coin], self.nearest[coin])
+            return self.server.selection.chosen(scores, drawn)
+        if self.sure == len(self.penalties):
+            self.penalties, self.sure = self._of_sure(coin), 0
+        self.sure += 1
+        return int(np.subtract(drawn, self.penalties[self.sure - 1], out=self.noisy).argmax())
+
+    def _noise(self, coin: int, switches: int) -> Array:
+        """The coins that are sure to show "leave" need theirs too, up to the limit on draws."""
+        server = self.server
+        count = min(1 + self.coins.sure[coin + 1], max(1, 4 * CACHE_ELEMENTS // server.experts))
+        count = count if server.draws is None else min(count, server.draws - switches)
+        return server.selection.draw_noise(count, server.experts, self.noise)
+
+    def _of_sure(self, coin: int) -> Array:
+        """The penalties of the next coins that are sure to show "leave".
+
+        With a limit on draws, of one coin only: the others may never be drawn.
+        """
+        most = max(1, CACHE_ELEMENTS // self.server.experts) if self.server.draws is None else 1
+        rest = range(coin, len(self.times))
+        sure = list(islice((i for i in rest if self.coins.rows[i] < 0), most))
+        found = np.empty((len(sure), self.server.experts))
+        for scores, i in zip(found, sure, strict=True):
+            self.anchors.totals(self.times[i], self.nearest[i], scores)
+        return self.server.selection.penalties(found)
 
 
 def _sums(groups: Array, chosen: np.ndarray) -> Array:
@@ -275,6 +304,15 @@ def _sums(groups: Array, chosen: np.ndarray) -> Array:
     return found
 
 
+def _running(sums: Array) -> Array:
+    """Sums of each row and all before it, in place; numpy is slow where rows are long."""
+    if sums.shape[1] < LONG:
+        return np.cumsum(sums, axis=0, out=sums)
+    for before, row in pairwise(sums):
+        row += before
+    return sums
+
+
 @dataclass(frozen=True)
 class _Anchors:
     """Rounds of a block for which the total losses are known: `scores[i]` before round `at[i]`.
@@ -290,11 +328,13 @@ class _Anchors:
     @classmethod
     def of(cls, block: Block, before: Units) -> _Anchors:
         """Uses the sums computed when the block was checked, plus the losses before the block."""
-        assert block.segments is not None
-        pieces = np.cumsum(block.segments.sum(axis=1), axis=0)
+        assert block.grains is not None
+        scores = np.empty((len(block.grains) + 1, len(before)))
+        scores[0] = from_units(before)
+        np.add.reduce(block.grains, axis=1, out=scores[1:])
         return cls(
-            (0, *map(int, block.cuts)),
-            from_units(before + np.vstack([np.zeros_like(before), pieces])),
+            (0, *block.grain_ends),
+            _running(scores),
             block.losses.reshape(-1, block.losses.shape[2]),
             block.losses.shape[1],
         )
@@ -304,14 +344,12 @@ class _Anchors:
         middles = np.add(self.at[1:], self.at[:-1]) / 2
         return np.searchsorted(middles, times).tolist()
 
-    def totals(self, at: int, anchor: int, summed: int, scores: Array) -> Array:
-        """The total losses before round `at`, from the nearest round for which they are known.
-
-        Before round `summed` they are `scores`; `anchor` is the nearest anchor.
-        """
+    def totals(self, at: int, anchor: int, out: Array | None = None) -> Array:
+        """The total losses before round `at`, from the nearest anchor."""
         known, rows, clients = self.at[anchor], self.rows, self.clients
-        if abs(at - known) < at - summed:
-            summed, scores = known, self.scores[anchor]
-        if at >= summed:
-            return scores + np.add.reduce(rows[summed * clients : at * clients])
-        return scores - np.add.reduce(rows[at * clients : summed * clients])
+        if at >= known:
+            more = np.add.reduce(rows[known * clients : at * clients])
+            return np.add(self.scores[anchor], more, out)
+        return np.subtract(
+            self.scores[anchor], np.add.reduce(rows[at * clients : known * clients]), out
+        )

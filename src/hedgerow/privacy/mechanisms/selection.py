@@ -155,9 +155,13 @@ class ExponentialMechanism(_Selection):
 
         The result equals that of `sample` with seeded noise.
         """
-        noisy = scores - np.minimum.reduce(scores)
-        noisy *= self.rate
-        return int(np.subtract(drawn, noisy, out=noisy).argmax())
+        return int(np.subtract(drawn, self.penalties(scores)).argmax())
+
+    def penalties(self, scores: Values) -> Values:
+        """What is subtracted from the noise: rate * (score - least score), for rows of scores."""
+        found = scores - np.minimum.reduce(scores, axis=-1, keepdims=True)
+        found *= self.rate
+        return found
 
     def _log_probabilities(self, scores: Any) -> Values:
         return _softmax(self._logits(scores))

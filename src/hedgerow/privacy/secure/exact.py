@@ -1,17 +1,17 @@
 """Exact lattice noise from uniform words, at the speed of table look-ups.
 
-The integers are cut into strips of 2^k. An alias table picks a strip; its weights are whole
-numbers, each at least what the law needs. The offset in the strip is uniform. A trial accepts x
-with the ratio of what the law gives x and what the table gave it. A few bits and a bound for the
-whole strip decide nearly every trial. Floats with a known error decide the others, and
-arbitrary-precision arithmetic decides what they leave open. The law is therefore exact: tables cost
-trials, not accuracy (`proofs/secure_noise.md#strips`).
+The integers are cut into strips of 2^k. A point is drawn uniformly below a staircase of one step
+per strip, each a whole number high and nowhere below the law; it is accepted if it lies below the
+law. A second staircase nowhere above the law decides nearly always: an alias table picks a strip
+below it, where the offset in the strip is all that is left to draw, or the border between the two.
+Floats with a known error decide points in the border, and arbitrary-precision arithmetic decides
+what they leave open. The law is therefore exact: staircases cost trials, not accuracy
+(`proofs/secure_noise.md#strips`).
 """
 
 from __future__ import annotations
 
 from math import ceil, expm1
-from sys import byteorder
 from threading import local
 from typing import Any
 
@@ -21,18 +21,20 @@ import numpy.typing as npt
 from hedgerow.core.validate import at_least, expect
 from hedgerow.privacy.secure.digits import below, geometric, mp
 from hedgerow.privacy.secure.laws import ERROR, SHAPES, Flags, LatticeLaw, Shape, Values, decided
-from hedgerow.privacy.secure.words import SecureWords, Words
+from hedgerow.privacy.secure.words import SecureWords
 
 Integers = npt.NDArray[np.int64]
-Trials = npt.NDArray[np.uint16]
 
-# a word: the cell (13 bits), which of its two strips (19), the offset in the strip (32);
-# 16 bits are for the trial: those of the offset that narrow strips leave, or another 16
-CELL_BITS, SIDE_BITS, OFFSET_BITS, TRIAL_BITS = 13, 19, 32, 16
-CELLS, SIDES, TRIALS = 2**CELL_BITS, 2**SIDE_BITS, 2**TRIAL_BITS
+# a word: the cell (13 bits), which of its two strips (19), the offset in the strip (32)
+CELL_BITS, SIDE_BITS, OFFSET_BITS = 13, 19, 32
+CELLS, SIDES, TOTAL = 2**CELL_BITS, 2**SIDE_BITS, 2 ** (CELL_BITS + SIDE_BITS)
 SMALLEST_SCALE, LARGEST_SCALE = 1e-3, 2.0**39  # of tables; `any_scale` has no limits
-_PIECE = 2**15
+_PIECE = 2**16  # words that are drawn at once
 BATCH = 2**17  # trials that are decided together
+_AHEAD = 2**10  # points of the border that are decided at once, if this is not far more than needed
+_NONE = np.empty(0), np.empty(0, bool)
+# arrays, because numpy is slower to read numbers
+_TO_CELL, _BORDER = np.array(64 - CELL_BITS, np.uint64), np.array(np.inf)
 _BEFORE = 2.0**52  # in 2^52 + n, with whole n < 2^52, the last binary digits of the float are n
 
 
@@ -40,15 +42,8 @@ class _Scratch:
     """Arrays that are reused: allocating memory would take as long as drawing the noise."""
 
     def __init__(self) -> None:
-        self.words, self.trials, self.lost = (
-            np.empty(BATCH, np.uint64),
-            np.empty(BATCH, np.uint16),
-            np.zeros(BATCH, bool),
-        )
-        fourths = self.words.view(np.uint16).reshape(-1, 4)
-        self.trials_in_words = fourths[:, 1]  # bits 16 to 31: offsets in narrow strips use 0 to 15
-        self.index, self.number = (np.empty(_PIECE, np.uint64) for _ in range(2))
-        self.won = np.empty(_PIECE, np.uint16)
+        self.words, self.index = (np.empty(_PIECE, np.uint64) for _ in range(2))
+        self.border = np.zeros(BATCH, bool)
 
 
 class _Shelf(local):
@@ -65,7 +60,10 @@ _SHELF = _Shelf()
 
 
 class ExactLaw:
-    """A sampler for a law on the integers, in multiples of `step`, a power of two."""
+    """A sampler for a law on the integers, in multiples of `step`, a power of two.
+
+    It serves one thread at a time, and the process that made it: some trials are run in advance.
+    """
 
     def __init__(
         self, law: LatticeLaw, scale: float, *, step: float = 1.0, reach: float | None = None
@@ -85,12 +83,11 @@ class ExactLaw:
         self._tabulate(strips, 0 if self.shape.one_sided else strips)
 
     def _tabulate(self, right: int, left: int) -> None:
-        """Compute the whole-number weights, the bounds that win a trial, and the alias table.
+        """Compute both staircases in whole numbers, the alias table and the table of the border.
 
         `right` and `left` are the numbers of strips on each side of 0. The tails are the last.
         """
-        width, total = 2**self.bits, CELLS * SIDES
-        self.narrow = self.bits <= OFFSET_BITS - TRIAL_BITS and byteorder == "little"
+        width = 2**self.bits
         starts = np.concatenate([np.arange(right), -1 - np.arange(left)]) * width
         ends = (starts + (width - 1)).astype(float)
         near, far = np.where(starts < 0, ends, starts), np.where(starts < 0, starts, ends)
@@ -101,20 +98,23 @@ class ExactLaw:
             float(self.shape.weight(np.array([float(s)]))[0]) / -expm1(-r) / width
             for s, r in zip(tails, rates, strict=True)
         ]
-        self.unit = (total - 4 * CELLS) / (float(heights.sum()) + sum(beyond)) * (1 - ERROR)
+        self.unit = (TOTAL - 4 * CELLS) / (float(heights.sum()) + sum(beyond)) * (1 - ERROR)
         weights = np.maximum(1, np.ceil(self.unit * heights)).astype(np.int64)
         weights = np.append(weights, [ceil(self.unit * mass * (1 + ERROR)) + 1 for mass in beyond])
-        weights[0] += total - int(weights.sum())
-        assert len(weights) <= CELLS, "every strip and tail has a cell"
+        weights[0] += TOTAL - int(weights.sum())
+        assert len(weights) <= CELLS, "every strip and the border have a cell"
         assert weights[0] >= self.unit * heights[0], "the weights fit into the table"
-        won = np.floor(
-            TRIALS * (1 - 4 * ERROR) * self.unit * self.shape.weight(far) / weights[: len(far)]
-        )
-        self.weights = weights
+        sure = np.floor((1 - 4 * ERROR) * self.unit * self.shape.weight(far)).astype(np.int64)
+        sure = np.append(sure, [0] * len(tails))
+        assert (sure <= weights).all(), "the lower staircase is nowhere above the upper one"
         self.starts = np.append(starts, [0] * len(tails)).astype(np.int64)
-        won = np.append(np.clip(won, 0, TRIALS - 1), [0] * len(tails)).astype(np.uint16)
-        limits, others = _alias(weights)
-        first = np.minimum(np.arange(CELLS), len(weights) - 1)
+        self.weights, self.sure = weights, np.append(sure[: len(starts)], (weights - sure).sum())
+        self._ends = np.cumsum(weights - sure)
+        self._heights = weights - self._ends  # of a point in the border, less its place there
+        self._border = np.uint64(self._ends[-1])
+        self._last = np.uint64(2**64 - 1 - 2**64 % int(self._ends[-1]))
+        limits, others = _alias(self.sure)
+        first = np.minimum(np.arange(CELLS), len(starts))
         others = np.where(limits == SIDES, first, others)
         # added to a word, this carries into its cell if the word belongs to the second strip; the
         # last cell must be full, because there the carry would be lost
@@ -123,10 +123,10 @@ class ExactLaw:
             cells[swap] = cells[swap[::-1]]
         self._carries = (SIDES - limits).astype(np.uint64) << np.uint64(OFFSET_BITS)
         strips = np.stack([first, others], axis=1).ravel()
-        self._strips = strips
-        self._starts2 = (self.starts[strips] - _BEFORE) * self.step
-        self._before = np.float64(_BEFORE * self.step).view(np.uint64)
-        self._won2 = won[strips]
+        self._starts2 = (np.append(starts, np.inf)[strips] - _BEFORE) * self.step
+        self._before = np.array(_BEFORE * self.step).view(np.uint64)
+        self._offset = np.array(width - 1, np.uint64)
+        self._decided = _NONE
 
     def sample(self, count: int, words: SecureWords) -> Integers:
         """Draw `count` independent integers."""
@@ -164,102 +164,87 @@ class ExactLaw:
     def _try(self, batch: Values, words: SecureWords) -> Integers:
         """Run one trial for each entry; return the entries that lost it."""
         scratch = _SHELF.free.pop() if _SHELF.free else _Scratch()
-        trials = scratch.trials_in_words if self.narrow else scratch.trials
-        if not self.narrow:
-            words.fill(trials[: len(batch)])
         for first in range(0, len(batch), _PIECE):
-            self._quick(batch, first, scratch, trials, words)
-        unsure = _where(scratch.lost, len(batch))
-        drawn, trials = scratch.words[unsure], trials[unsure]
+            self._quick(batch, first, scratch, words)
+        (unsure,) = scratch.border[: len(batch)].nonzero()
         _SHELF.free.append(scratch)
         if not len(unsure):
             return unsure
-        x, won = self._decide(drawn, trials, (batch[unsure] / self.step).astype(np.int64), words)
-        batch[unsure] = x * self.step
+        values, won = self._next_decided(len(unsure), words)
+        batch[unsure] = values
         return unsure[~won]
 
-    def _quick(
-        self, batch: Values, first: int, here: _Scratch, trials: Trials, words: SecureWords
-    ) -> None:
-        """Draw strip, offset and the first bits of the trial, for one piece of a batch.
+    def _next_decided(self, count: int, words: SecureWords) -> tuple[Values, Flags]:
+        """The next points of the border, of which some are decided in advance: one by one is slow.
 
-        Marks the entries that these bits did not win.
+        Each is used once, even if a draw is interrupted.
         """
+        (values, won), self._decided = self._decided, _NONE
+        if len(values) < count:
+            fresh = self._decide(max(count - len(values), min(8 * count, _AHEAD)), words)
+            values, won = np.append(values, fresh[0]), np.append(won, fresh[1])
+        self._decided = values[count:], won[count:]
+        return values[:count], won[:count]
+
+    def _quick(self, batch: Values, first: int, here: _Scratch, words: SecureWords) -> None:
+        """Draw strips and offsets for one piece of a batch, and mark what lies in the border."""
         found = batch[first : first + _PIECE]
         count = len(found)
-        drawn, trial, lost = (
-            array[first : first + count] for array in (here.words, trials, here.lost)
-        )
-        index, number, won = (a[:count] for a in (here.index, here.number, here.won))
+        drawn, index, carried = here.words[:count], here.index[:count], found.view(np.uint64)
         words.fill(drawn)
         cell = index.view(np.int64)
-        np.right_shift(drawn, 64 - CELL_BITS, out=index)
-        self._carries.take(cell, out=number, mode="clip")
-        np.add(drawn, number, out=number)
-        np.right_shift(number, 64 - CELL_BITS, out=number)
-        np.add(index, number, out=index)  # twice the cell, and 1 for the second strip
-        self._won2.take(cell, out=won, mode="clip")
-        np.greater_equal(trial, won, out=lost)
+        np.right_shift(drawn, _TO_CELL, out=index)
+        self._carries.take(cell, out=carried, mode="clip")
+        np.add(drawn, carried, out=carried)
+        np.right_shift(carried, _TO_CELL, out=carried)
+        np.add(index, carried, out=index)  # twice the cell, and 1 for the second strip
         self._starts2.take(cell, out=found, mode="clip")
-        np.bitwise_and(drawn, 2**self.bits - 1, out=number)
+        np.bitwise_and(drawn, self._offset, out=drawn)
         # the float (2^52 + offset) step; the starts are less by 2^52 steps
-        np.bitwise_or(number, self._before, out=number)
-        np.add(found, number.view(np.float64), out=found)
+        np.bitwise_or(drawn, self._before, out=drawn)
+        np.add(found, drawn.view(np.float64), out=found)
+        np.equal(found, _BORDER, out=here.border[first : first + count])
 
-    def _decide(
-        self, drawn: Words, trials: Trials, x: Integers, words: SecureWords
-    ) -> tuple[Integers, Flags]:
-        """Decide the trials that the first bits did not win.
-
-        More bits are compared with the law at the integer itself. Returns the integers, and which
-        of them won.
-        """
-        cell = drawn >> np.uint64(64 - CELL_BITS)
-        strip = self._strips[cell + ((drawn + self._carries[cell]) >> np.uint64(64 - CELL_BITS))]
-        first_bits = trials.astype(np.uint64)
-        more = words.take(len(drawn)) >> np.uint64(TRIAL_BITS)
-        trial = first_bits * 2.0**-TRIAL_BITS + more * 2.0**-64
-        chance = self.unit * self.shape.weight(x.astype(float)) / self.weights[strip]
-        yes, no = decided(trial, chance, ERROR)
-        in_tail = strip >= len(self.weights) - len(self.tails)
+    def _decide(self, count: int, words: SecureWords) -> tuple[Values, Flags]:
+        """Draw points in the border; return their values, and which lie below the law."""
+        drawn, more = words.take(2 * count).reshape(2, -1)
+        while (again := drawn > self._last).any():
+            drawn[again] = words.take(int(again.sum()))
+        place = (drawn % self._border).view(np.int64)
+        strip = np.searchsorted(self._ends, place, side="right")
+        height = place + self._heights[strip]
+        x = self.starts[strip] + (more & self._offset).view(np.int64)
+        more >>= np.uint64(OFFSET_BITS)
+        trial = height / TOTAL + more * 2.0**-64
+        yes, no = decided(trial, self.unit / TOTAL * self.shape.weight(x.astype(float)), ERROR)
+        in_tail = strip >= len(self.starts) - len(self.tails)
         yes &= ~in_tail
         for i in np.flatnonzero(in_tail | ~(yes | no)):
-            head = (int(first_bits[i]) << (64 - TRIAL_BITS)) | int(more[i])
+            head = (int(height[i]) << (64 - OFFSET_BITS)) | int(more[i])
             if in_tail[i]:
-                value = self._tail(int(strip[i]) - len(self.weights) + len(self.tails), head, words)
+                side = int(strip[i]) - len(self.starts) + len(self.tails)
+                value = self._tail(side, head, words)
                 yes[i] = value is not None
                 x[i] = value or 0
             else:
-                weight, at = int(self.weights[strip[i]]), int(x[i])
+                at = int(x[i])
                 yes[i] = below(
-                    head,
-                    lambda w=weight, at=at: mp.mpf(self.unit) * self.shape.exact(at) / w,
-                    words,
+                    head, lambda at=at: mp.mpf(self.unit) * self.shape.exact(at) / TOTAL, words
                 )
-        return x, yes
+        return np.multiply(x, self.step, dtype=np.float64), yes
 
     def _tail(self, side: int, head: int, words: SecureWords) -> int | None:
         """Run a trial beyond the strips: a geometric step from their end; None if it is lost."""
         start = self.tails[side]
         rate = self.shape.decay(start)
-        weight, width = int(self.weights[len(self.weights) - len(self.tails) + side]), 2**self.bits
         step = geometric(rate, words)
         value = start + step if side == 0 else start - step
 
         def chance() -> Any:
-            given = weight * -mp.expm1(-mp.mpf(rate)) * mp.exp(-mp.mpf(rate) * step)
-            return mp.mpf(self.unit) / width * self.shape.exact(value) / given
+            given = -mp.expm1(-mp.mpf(rate)) * mp.exp(-mp.mpf(rate) * step) * 2**self.bits
+            return mp.mpf(self.unit) * self.shape.exact(value) / given / TOTAL
 
         return value if below(head, chance, words) else None
-
-
-def _where(flags: Flags, count: int) -> Integers:
-    """The indices of the set flags among the first `count`: few, and found eight at a time."""
-    end = -(-count // 8) * 8
-    flags[count:end] = False
-    eights = flags[:end].view(np.uint64).nonzero()[0]
-    places = (8 * eights[:, None] + np.arange(8)).ravel()
-    return places[flags[places]]
 
 
 def _alias(weights: Integers) -> tuple[Integers, Integers]:

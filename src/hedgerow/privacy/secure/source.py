@@ -200,7 +200,8 @@ class SecureNoise:
     def _take(self, law: LatticeLaw, scale: float, step: float, count: int) -> Array:
         with self._lock:
             words = self._fresh_words()
-            expect(law in SHAPES, "law", law, f"in {tuple(SHAPES)}")
+            if law not in SHAPES:
+                expect(False, "law", law, f"in {tuple(SHAPES)}")
             key = (law, scale, step)
             return _kept(self._stores, key, lambda: _Store(*key)).take(count, words)
 
