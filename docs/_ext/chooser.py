@@ -27,7 +27,7 @@ TRUST = {
 TALK = {
     "every round": "talk every round",
     "every 32 rounds": "talk every 32 rounds",
-    "log2(T) exchanges": "talk log2(T) times in all",
+    "log2(T) exchanges": "talk about log2(T) times in all",
 }
 NOBODY = "none: more than half the regret of guessing"
 

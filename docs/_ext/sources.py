@@ -109,7 +109,7 @@ def experiment_pages(stored: Path) -> dict[str, str]:
     ]
     if results:
         lines += [
-            f"Numbers are from stored runs of version {table['version']}; where there are none, run the command.",
+            f"Numbers come from stored runs of version {table['version']}. The command prints those of the version you use.",
             "",
         ]
     for id, experiment in EXPERIMENTS.items():

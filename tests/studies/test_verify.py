@@ -198,7 +198,7 @@ def test_families_are_read_without_running_anything() -> None:
 def test_a_run_verifies_until_a_file_changes(made: Command, tmp_path: Path) -> None:
     answer = made("verify", "results")
     assert (answer.code, answer.err) == (0, "")
-    assert answer.out.startswith("ok: results, not signed: shows changes by accident only")
+    assert answer.out.startswith("ok: results, not signed: shows accidental changes only")
     assert made("statement", "results").code == 0  # adds RUN/statement
     assert made("verify", "results").code == 0
     with (tmp_path / "results" / "curves.parquet").open("ab") as file:

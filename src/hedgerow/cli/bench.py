@@ -32,12 +32,12 @@ def bench(
 ) -> int:
     """Measure speed and memory as ratios.
 
-    Both sides of a ratio are measured in one process, so that results of different machines
-    compare.
+    Both sides of a ratio are measured in one process, so that results of different machines can
+    be compared.
 
-    `simulate` compares whole games of the private algorithms (validation, protocol, regret) with
-    reading the same losses once. After a ratio stands half the distance between its quartiles.
-    Exit code 1: a limit is exceeded.
+    `simulate` compares whole games of every algorithm (validation, protocol, regret) with reading
+    the same losses once. Each ratio is followed by half the distance between its quartiles. Exit
+    code 1: a limit is exceeded.
     """
     known = QUICK_BENCHMARKS if quick else BENCHMARKS
     if name is not None and name not in known:

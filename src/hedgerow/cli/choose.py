@@ -33,20 +33,30 @@ def choose(
     ] = None,
     epsilon: Annotated[float, typer.Option("--epsilon", help="The privacy budget.")] = 1.0,
     delta: Annotated[
-        float, typer.Option("--delta", help="Its second part; 0: only pure algorithms.")
+        float,
+        typer.Option("--delta", help="The second part of the budget; 0: only pure algorithms."),
     ] = 0.0,
     trust: Annotated[
-        str, typer.Option("--trust", help="central, distributed or local: nobody is trusted.")
+        str,
+        typer.Option(
+            "--trust",
+            help="central (a trusted server), distributed (secure aggregation) or local (nobody is "
+            "trusted).",
+        ),
     ] = "central",
     every: Annotated[
-        int, typer.Option("--every", help="Rounds between two exchanges, at least.")
+        int,
+        typer.Option(
+            "--every", help="At least this many rounds between two exchanges, after early ones."
+        ),
     ] = 1,
     losses: Annotated[
         str | None,
         typer.Option(
             "--losses",
-            help="What is known of the losses: never, rarely (one expert is wrong), law (one law), "
-            "fixed (in advance; default) or reacting.",
+            help="What is known of the losses. never, rarely: how often the best expert is wrong; "
+            "law: they follow one law; fixed: they are fixed in advance (default); reacting: they "
+            "react to the plays.",
         ),
     ] = None,
     best_loss: Annotated[

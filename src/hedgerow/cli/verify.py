@@ -47,7 +47,7 @@ def verify(
 
     Example: hedgerow verify runs/my-study --key public.pem
 
-    Without a signature this finds changes by accident only. If the variable HEDGEROW_KEY names a
+    Without a signature this finds accidental changes only. If the variable HEDGEROW_KEY names a
     private key, runs are signed as they are written. Exit code 1: something differs.
     """
     prepare(plugin)

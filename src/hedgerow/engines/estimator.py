@@ -185,7 +185,7 @@ class ExpertEstimator:
         return self
 
     def predict(self, rows: Any) -> np.ndarray:
-        """Return what the experts predict that the clients follow now.
+        """Return the predictions of the experts that the clients follow now.
 
         Row i belongs to client i; with more rows than clients, the clients take turns.
         """

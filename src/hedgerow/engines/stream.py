@@ -1,6 +1,6 @@
 """`predict_one` and `learn_one`, as in river, over experts that are fitted; river is not needed.
 
-The experts are fixed: an expert that learned from protected data would show them. What is private
+The experts are fixed: an expert that learned from protected data would reveal them. What is private
 is which expert is followed.
 """
 
@@ -123,7 +123,7 @@ class StreamExperts:
         return self._learner.certificate
 
     def predict_one(self, x: Any, client: int = 0) -> Any:
-        """Return what the expert predicts that the client follows in this round."""
+        """Return the prediction of the expert that the client follows in this round."""
         self._check(client)
         with self._turn.take():
             if self._absent and client in self._rows:
@@ -132,7 +132,7 @@ class StreamExperts:
         return list(self.models.values())[expert].predict_one(x)
 
     def learn_one(self, x: Any, y: Any, client: int = 0) -> None:
-        """Take what came at one client; a target of None means that nothing is known of it."""
+        """Learn from one case of a client; a target of None means that the outcome is not known."""
         self._check(client)
         with self._turn.take():
             if client in self._rows:

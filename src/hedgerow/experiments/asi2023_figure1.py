@@ -5,9 +5,9 @@ max(1/2, 1/3 + alpha), and with groups of rounds (Corollary 6, alpha >= 1/3) 2/5
 
 The text has the bounds with constants. So the exponents can be checked: we take the printed bounds
 for d = T at two large T, where constants cancel and logarithms nearly so. Private Hedge, which
-draws in every round, stands for prior work; its bound is proven here. And we can ask from which T
-on the printed bounds say anything at all: a bound above T says nothing. At T = 10^4 all of them do,
-and the gain of groups cannot be seen. The printed constants also play, for T = d = 4096.
+draws in every round, represents prior work; its bound is proven here. And we can ask from which T
+on the printed bounds say anything at all: a bound above T says nothing. At T = 10^4 all of them are
+above T, and the gain of groups cannot be seen. The printed constants also play, for T = d = 4096.
 """
 
 from __future__ import annotations

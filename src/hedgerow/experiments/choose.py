@@ -9,8 +9,8 @@ stream of the kind. A choice is computed for every kind, trust and number of exc
   half-width is named.
 * A delta is used only if no candidate with delta = 0 is within that half-width.
 
-No parameter is tuned: streams have the defaults of their environments, and algorithms their own
-defaults at epsilon = 1.
+No parameter is tuned: besides the size of the game, streams have the defaults of their
+environments, and algorithms their own defaults at epsilon = 1.
 """
 
 from __future__ import annotations
@@ -139,7 +139,7 @@ class Choice:
 
 
 def streams() -> dict[str, Environment]:
-    """The streams by name, with the defaults of their environments wherever possible."""
+    """The streams by name; besides the size, they have the defaults of their environments."""
     game: dict[str, Any] = {"clients": CLIENTS, "experts": EXPERTS, "horizon": HORIZON}
     columns = ceil(REACTING_HORIZON / MOST_USED)
     return {

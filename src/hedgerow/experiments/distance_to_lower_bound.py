@@ -10,8 +10,8 @@ experts d an algorithm is judged by its worst stream. Two numbers say what canno
   experts fall at once, and nobody knows which.
 
 The distance is the regret on the worst stream divided by the larger of the two. Where it is near 1
-nothing is left to gain. Algorithms without trust in a server are judged by the same bound, which
-theirs exceed.
+nothing is left to gain. Algorithms that trust no server are judged by the same bound, although
+without trust more regret cannot be avoided.
 """
 
 from __future__ import annotations
@@ -103,8 +103,8 @@ def studies(quick: bool) -> dict[str, StudyConfig]:
 def floor(experts: int) -> float:
     """What every algorithm, private or not, loses per client on halving: the shares that fall.
 
-    Before a fall all remaining experts look alike, so the expert that is played falls with this
-    chance and loses a round. One that fell before loses this round, too.
+    Before a fall all remaining experts look alike. So the expert that is played falls with this
+    chance, and loses a round. An expert that fell before loses this round, too.
 
     >>> round(floor(100), 2)
     3.37
@@ -187,7 +187,7 @@ def draw(done: Studies, path: Path) -> None:
         groups[label] = bars
     title = f"Regret on the worst of seven streams over the lower bound (T = {HORIZON})"
     bounds = "; ".join(f"{size_name(size)}: {least(size):.3g}" for size in sizes(done))
-    note = f"lower bounds, privacy and the floor without it: {bounds}; {footer(done, studies)}"
+    note = f"bound: the larger of the private one and the floor: {bounds}; {footer(done, studies)}"
     plot_bars(groups, path, title, "times the lower bound (log scale)", note)
 
 

@@ -2,20 +2,20 @@
 
 "Event-trigger methods only track the maximum loss among clients, not the total aggregated loss":
 each client has to hide its own loss by noise, and the threshold must exceed the noise of every
-client. So a bad expert is dropped only when one client *alone* has lost enough, however many there
-are. The exchange at fixed times adds losses first and hides the sum.
+client. So a bad expert is dropped only when one client *alone* has lost enough, however many
+clients there are. Exchanges at fixed times add the losses first and hide the sum.
 
 Two designs with the same budget, the same draws and the same noise differ only in who tests:
 every client its own loss (`event-triggered`), or the server the loss of all (`fixed schedule`).
-Thresholds are 1/2 and 1 times the level at which false alarms become rare; every design has the
-better one for every m, in hindsight. Fed-SVT as it is offered plays the same streams. The rejected
+Thresholds are 1/2 and 1 times the level at which false alarms become rare; each design gets the
+better one for every m, in hindsight. The registered Fed-SVT plays the same streams. The rejected
 design is not registered, so its runs are made when the experiment is judged, from the same seeds.
 
-Two streams with a perfect expert. On *halving*, half of the good experts turn bad again and again,
+Two streams have a perfect expert. On *halving*, half of the good experts turn bad again and again,
 so bad experts must be dropped many times. On *uniform* losses a few draws find the perfect expert.
 More clients help the event-triggered design, too: its draws use the losses of all clients, and
-with many clients false alarms are frequent and act as further draws. But they help less. The other
-design ends where one round is all that a bad expert costs.
+with many clients false alarms are frequent and act as further draws. But they help less. In the
+other design a bad expert costs at least one round, and no more clients can change that.
 
 What the event-triggered design saves is communication: only signals and the sums before a draw
 are sent.

@@ -5,7 +5,7 @@ uniform on [0, 1]. The heights of the figure are not in the text, so no number i
 claim is that federation is significantly better than one player for N = 1, 30, 50. We also report
 the streams with which the certified constants were found, and the former choice: the printed
 algorithm with constants that spend the budget. With N = 30 and 50 nothing is known before the first
-exchange, so the former choice loses more with ten clients than with one; early exchanges mend that.
+exchange, so the former choice loses more with ten clients than with one. Early exchanges fix that.
 
 The single player has two printed numbers of draws: that of Gao et al. for one client, and that of
 the single-player paper (Asi et al. 2023). Both play. The curves over rounds are means of all seeds

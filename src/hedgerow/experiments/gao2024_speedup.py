@@ -6,10 +6,9 @@ ones; Theorem 2.6 of Gao et al. 2024 falls like 1/m. (Their Theorem 2.2 is about
 its privacy term falls like m^(-1/4): see `frank-wolfe-speedup`.)
 
 Slopes are fitted on log axes. Their intervals pair seeds: for every m, the same seed has the same
-means and variances, or the same perfect expert. A bound
-says nothing about the slope of a regret far below it. So the limits are our expectation that regret
-over bound does not grow with m. They come from all terms of the bounds at these parameters, not
-from runs.
+means and variances, or the same perfect expert. A bound says nothing about the slope of a regret
+far below it. So the limits are our expectation that regret over bound does not grow with m. They
+come from all terms of the bounds at these parameters, not from runs.
 
 * Phased selection and random prefix: the slopes of their proven bounds (`Algorithm.regret_bound`).
 * Fed-SVT: the slope of Theorem 2.6 as printed, with every hidden constant 1. Its second term, N

@@ -157,7 +157,7 @@ def judge(done: Studies) -> Verdict:
 
 
 def table(done: Studies) -> TextTable:
-    """The printed table, with what was computed and measured in the place of orders."""
+    """The printed table, with computed and measured numbers instead of orders."""
     horizon, rows = rounds(done), []
     for row in ROWS:
         study, names = done[row.adversary], [label(row, c) for c in (PRINTED, CERTIFIED)]

@@ -1,8 +1,9 @@
 """Which algorithm? A ranking for one setting, from streams like the user's or from the user's data.
 
 An algorithm is judged by its worst stream among those that the user's knowledge of the losses does
-not exclude. Beside the measured regret stands what is proven: its regret bound, and the regret that
-no private algorithm avoids. Candidates and streams are those of `choose`, in the given setting.
+not exclude. The measured regret is shown with what is proven: the algorithm's regret bound, and the
+regret that no private algorithm avoids. Candidates and streams are those of `choose`, in the given
+setting.
 """
 
 from __future__ import annotations
@@ -234,7 +235,8 @@ def choose(
     trust
         "central": a trusted server; "distributed": secure aggregation; "local": nobody is trusted.
     every
-        The clients can exchange messages at most once in this many rounds.
+        The least number of rounds between two exchanges. Only early exchanges, in the first
+        `every` rounds, come sooner.
     best_loss
         With "rarely": what the best expert loses at most per client, chosen beforehand.
     seeds

@@ -141,7 +141,7 @@ class SparseVector(AlgorithmSpec):
             "best_loss": "largest total loss of the best expert per client",
             "paper": "whose published constants are used",
             "rho": "probability of missing the published accuracy; does not affect privacy",
-            "switches": "largest number of changes of expert in an epoch",
+            "switches": "largest number of changes of expert, in each epoch if it restarts",
             "selection_epsilon": "largest epsilon of a private choice of an expert",
             "threshold": "loss, summed over clients, at which a new expert is chosen",
             "threshold_scale": "scale of the noise on the threshold",

@@ -1,4 +1,4 @@
-"""Losses from forecasts: columns of forecasts and a column of what came become losses in [0, 1].
+"""Losses from forecasts: columns of forecasts and a column of outcomes become losses in [0, 1].
 
     absolute   |target - forecast| / largest_error
     squared    (target - forecast)^2 / largest_error^2
@@ -55,7 +55,7 @@ def forecast_losses(
         Numbers of shape (..., experts); for `loss="zero_one"` also texts. NaN, or None among texts:
         there is no forecast.
     target
-        What came, of shape (...). NaN or None: it is not known.
+        The outcomes, of shape (...). NaN or None: an outcome is not known.
     loss
         "absolute", "squared", "pinball" or "zero_one".
     largest_error
@@ -144,7 +144,7 @@ class Forecasts(Recording):
     path
         The file, found like that of `hr.Recorded`.
     target
-        The name of the column with what came.
+        The name of the column with the outcomes.
     largest_error
         The largest error that counts, in the units of the target; larger errors count as this and
         are counted. It is public: choose it without looking at the data. Not with

@@ -70,7 +70,7 @@ def write_digest(folder: Path, key: Path | None = None) -> None:
 
 
 def sign(folder: Path, private: Path, expected: Path | None = None) -> None:
-    """Sign a folder that is as it was written; a signature of somebody else stays.
+    """Sign a folder that is as it was written; the signature of another key stays.
 
     Parameters
     ----------
@@ -137,7 +137,7 @@ class Verdict:
             return (
                 "not signed: a signature was expected"
                 if self.known is False
-                else "not signed: shows changes by accident only"
+                else "not signed: shows accidental changes only"
             )
         if self.known is None:
             return f"signed by {self.signer}; give --key to check who that is"
