@@ -10,6 +10,7 @@ from matplotlib.ticker import NullLocator
 
 from hedgerow.evaluation.plots.canvas import COLOURS, canvas, footnote, plain
 from hedgerow.evaluation.plots.log_axis import CUT, Bar, draw_bars, set_span, span
+from hedgerow.evaluation.plots.roles import shades
 from hedgerow.evaluation.statistics import Estimate
 
 
@@ -48,16 +49,12 @@ def plot_regret_against(
     computed = [value for bound in (*dashed.values(), expected) for value in bound.values()]
     limits = span((bar for some in bars.values() for bar in some), computed)
     set_span(axes, limits)
-    cut = False
-    for i, (label, some) in enumerate(bars.items()):
-        _, beyond = draw_bars(
-            axes, some, limits, colour=COLOURS[i % len(COLOURS)], markersize=5, label=label
-        )
+    cut, colours = False, shades((*points, *dashed))
+    for label, some in bars.items():
+        _, beyond = draw_bars(axes, some, limits, colour=colours[label], markersize=5, label=label)
         cut = cut or beyond
-    labels = list(points)
-    for i, (label, bound) in enumerate(dashed.items(), start=len(labels)):
-        colour = COLOURS[(labels.index(label) if label in points else i) % len(COLOURS)]
-        x = sorted(bound)
+    for label, bound in dashed.items():
+        colour, x = colours[label], sorted(bound)
         name = f"{label}: proven bound" if label in points else label
         axes.plot(x, [bound[v] for v in x], color=colour, linewidth=1.5, linestyle="--", label=name)
     if expected:
@@ -91,11 +88,12 @@ def plot_bars(
     set_span(axes, limits, sideways=True)
     variants = list(dict.fromkeys(v for some in groups.values() for v in some))
     height, cut, named = 0.8 / max(1, len(variants)), False, set[str]()
+    colours = shades(variants)
     for row, some in enumerate(groups.values()):
         for i, variant in enumerate(variants):
             if variant not in some:
                 continue
-            estimate, colour = some[variant], COLOURS[i % len(COLOURS)]
+            estimate, colour = some[variant], colours[variant]
             y = row + (i - (len(variants) - 1) / 2) * height
             axes.barh(
                 y,

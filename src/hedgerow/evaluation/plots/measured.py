@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 from matplotlib.figure import Figure
 
-from hedgerow.evaluation.plots.canvas import COLOURS, GREY, footnote, head, tidy
+from hedgerow.evaluation.plots.canvas import footnote, head, tidy
+from hedgerow.evaluation.plots.roles import shades
 from hedgerow.evaluation.recorder import RunResult
 
 FEW = 16  # a measure that changes less often is drawn with markers
-OPEN = ("open", "no noise", "not private")  # grey, as in all pictures
 
 
 def plot_measure(
@@ -32,10 +32,7 @@ def plot_measure(
     figure = Figure(figsize=(4.4 * len(panels) + 1, 4.8), layout="constrained")
     head(figure, title)
     labels = list(dict.fromkeys(label for groups in panels.values() for label in groups))
-    private = [label for label in labels if label not in OPEN]
-    colours = dict.fromkeys(OPEN, GREY)
-    colours |= {label: COLOURS[k % len(COLOURS)] for k, label in enumerate(private)}
-    dashes = dict.fromkeys(private[::2], "--")
+    colours, dashes = shades(labels), dict.fromkeys(labels[1::2], "--")
     row = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
     for axes, (heading, groups) in zip(row, panels.items(), strict=True):
         tidy(axes)

@@ -21,6 +21,7 @@ from hedgerow.evaluation.plots.canvas import (
 )
 from hedgerow.evaluation.plots.log_axis import CUT, Bar, draw_bars, set_span, span
 from hedgerow.evaluation.plots.over_time import Line
+from hedgerow.evaluation.plots.roles import shades
 from hedgerow.evaluation.recorder import RunResult
 from hedgerow.evaluation.statistics import Contest
 
@@ -63,14 +64,14 @@ def plot_panels(
     lowest = min((float(line.mean[1]) for line in everything if line.mean[1] > 0), default=1.0)
     limits = span([Bar(0.0, nan, *line.top) for line in everything], (lowest,))
     names = dict.fromkeys(label for some in lines for label in some)
-    shades = {label: COLOURS[i % len(COLOURS)] for i, label in enumerate(names)}  # in all panels
+    colours = shades(names)  # in all panels
     for axes, heading, some in zip(row, panels, lines, strict=True):
         tidy(axes)
         axes.set_title(heading, fontsize=10)
         axes.set_xlabel("round")
         axes.set_xlim(0, max(line.end[0] for line in some.values()))
         for label, line in some.items():
-            colour = shades[label]
+            colour = colours[label]
             axes.plot(line.rounds[1:], line.mean[1:], color=colour, linewidth=2, label=label)
             if line.half is not None:
                 low, high = np.maximum(line.band[0], limits.low), line.band[1]
@@ -80,7 +81,7 @@ def plot_panels(
     set_span(row[0], limits)
     row[0].set_ylabel(value)
     for axes, some in zip(row, lines, strict=True):
-        ends = [(line.end[1], plain(line.end[1]), shades[label]) for label, line in some.items()]
+        ends = [(line.end[1], plain(line.end[1]), colours[label]) for label, line in some.items()]
         _name_ends(axes, axes.get_xlim()[1], ends)
     row[-1].legend(loc="best", frameon=False)
     footnote(figure, note)
