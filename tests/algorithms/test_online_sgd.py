@@ -26,7 +26,7 @@ from hedgerow.core.noise import NoNoise
 from hedgerow.core.plays import Plays
 from hedgerow.core.transcript import Everything
 from hedgerow.evaluation.recorder import Recorder
-from hedgerow.studies.run import run_one
+from support.played import run_one
 
 SMALL = hr.Batch(hr.Logistic(radius=20.0), 3)
 
