@@ -20,7 +20,7 @@ from hedgerow.engines.simulate import simulate
 from hedgerow.environments.drawn.realizable import Halving, Realizable
 from hedgerow.experiments.gao2024_figure2 import EXPERIMENT
 from hedgerow.experiments.reproduce import reproduce
-from hedgerow.studies.run import run_one
+from support.played import run_one
 
 pytestmark = pytest.mark.long
 

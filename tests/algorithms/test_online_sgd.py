@@ -18,7 +18,6 @@ from hedgerow.algorithms.correlated.kinds import factorise
 from hedgerow.algorithms.learning.matched import averaged_error, matched
 from hedgerow.algorithms.learning.measures import Contradicted
 from hedgerow.algorithms.learning.rounds import LocalRound, round_sensitivity
-from hedgerow.algorithms.learning.streams import filtered, memory_after
 from hedgerow.audits.cases.online_sgd import PUBLISHED, concave, hill
 from hedgerow.audits.runner import AuditRow, cases_of, examine
 from hedgerow.core.block import Block
@@ -27,7 +26,7 @@ from hedgerow.core.noise import NoNoise
 from hedgerow.core.plays import Plays
 from hedgerow.core.transcript import Everything
 from hedgerow.evaluation.recorder import Recorder
-from hedgerow.studies.run import run_one
+from support.played import run_one
 
 SMALL = hr.Batch(hr.Logistic(radius=20.0), 3)
 
@@ -141,8 +140,8 @@ def test_filters_over_many_rounds_equal_single_steps() -> None:
             vectors, state = rng.normal(size=(17, 4)), stream.start((4,))
             state = stream.block(state, rng.normal(size=(9, 4)))[1]
             whole, after = stream.block(state, vectors)
-            assert np.allclose(filtered(stream, state, vectors), whole, rtol=0, atol=1e-12)
-            found = memory_after(stream, state, vectors)
+            assert np.allclose(stream.filtered(state, vectors), whole, rtol=0, atol=1e-12)
+            found = stream.after(state, vectors)
             assert found.round == after.round
             assert np.allclose(found.memory, after.memory, rtol=0, atol=1e-12)
     assert FilterState(0, np.zeros(1)).round == 0
@@ -313,7 +312,7 @@ def test_declared_constants_that_gradients_contradict_are_counted(
     assert study.results[0].figures["contradicted"][-1] == count
     assert ("4 gradients contradict" in str(study)) is bool(count)
     family: Any = game.family
-    counted = Contradicted(family, family, average)  # one round in every block
+    counted = Contradicted(family, average)  # one round in every block
     kept = Everything(wants_messages=False)
     hr.simulate(spec.build(game.setting), game, 0, sinks=[kept])
     for at, play in enumerate(kept.all_plays()):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -108,7 +109,7 @@ def test_the_concept_rotates() -> None:
     count = int((chance > 0.5).sum())
     assert binomtest(hits, count, expected / count).pvalue > 0.01
     assert binomtest(hits, count, 0.5).pvalue < 1e-6
-    assert game.still().direction(plan, np.array([0.3])).tolist() == [[1.0, 0.0]]
+    assert replace(game, turns=0.0).direction(plan, np.array([0.3])).tolist() == [[1.0, 0.0]]
 
 
 def test_the_share_of_labels_shifts() -> None:

@@ -19,7 +19,7 @@ from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.contracts.outcome import same
 from hedgerow.contracts.recording import Ledger, RecordingNoise
 from hedgerow.core.block import ABSENT, Block, check
-from hedgerow.core.certificate import ONE_LOSS_VECTOR, PUBLIC_DELAYS, PUBLIC_PRESENCE, PUBLIC_SLEEP
+from hedgerow.core.certificate import PUBLIC_DELAYS, PUBLIC_PRESENCE, PUBLIC_SLEEP, Event
 from hedgerow.core.environment import Environment, Feature, Traits
 from hedgerow.core.errors import InvalidValue, Unsupported
 from hedgerow.core.lattice import round_to_lattice
@@ -440,7 +440,7 @@ def test_the_certificate_says_that_masks_are_not_protected(
         assert guarantee.assumes - before.assumes == (assumed if guarantee.protects else set())
         assert guarantee.curve == before.curve
         stays = "; participation stays the same" if PUBLIC_PRESENCE in assumed else ""
-        assert guarantee.adjacency == ONE_LOSS_VECTOR + stays
+        assert guarantee.adjacency == Event().adjacency() + stays
     if not assumed:
         assert certificate == plain
 

@@ -30,8 +30,9 @@ from hedgerow.environments.recorded.losses import RecordedArray
 from hedgerow.evaluation import best_sequence as module
 from hedgerow.evaluation.recorder import Recorder, with_switches
 from hedgerow.studies.config import Entry, StudyConfig
-from hedgerow.studies.run import run, run_one, run_study
+from hedgerow.studies.run import run, run_study
 from support.command import Command
+from support.played import run_one
 
 
 def _found(losses: np.ndarray, switches: tuple[int, ...] = (), block: int = 5) -> dict[str, float]:

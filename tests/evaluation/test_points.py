@@ -21,7 +21,7 @@ from hedgerow.core.transcript import Counters, Traffic
 from hedgerow.evaluation.best_point import best_point
 from hedgerow.evaluation.recorder import Recorder, RunResult
 from hedgerow.studies import run as module
-from hedgerow.studies.run import run_one
+from support.played import run_one
 
 COUNTERS = Counters(2, 2, Traffic(3, 40, 1, 30))
 FAMILIES: tuple[Family, ...] = (

@@ -20,7 +20,8 @@ from hedgerow.experiments.experiment import Experiment, Verdict, spent
 from hedgerow.experiments.reproduce import reproduce
 from hedgerow.experiments.step_search import GRID, SEEDS, Trial, final_losses, losses_by_step
 from hedgerow.studies.config import Entry, StudyConfig
-from hedgerow.studies.run import run_one, run_study
+from hedgerow.studies.run import run_study
+from support.played import run_one
 
 
 def test_the_search_plays_like_the_algorithm() -> None:

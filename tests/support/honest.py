@@ -17,7 +17,6 @@ from hedgerow.core.certificate import (
     DEFAULT_VIEWS,
     IDEAL_REALS,
     NO_CARRY_OVER,
-    ONE_LOSS_VECTOR,
     PUBLIC_PARAMETERS,
     Certificate,
     Channel,
@@ -196,7 +195,9 @@ class NoisySums(AlgorithmSpec):
     def _local(self, curve: PrivacyCurve, mechanism: Any) -> Certificate:
         assumes = frozenset({IDEAL_REALS, PUBLIC_PARAMETERS, NO_CARRY_OVER})
         guarantees = tuple(
-            Guarantee(observer, view, Event(), ONE_LOSS_VECTOR, curve, self._proof, assumes=assumes)
+            Guarantee(
+                observer, view, Event(), Event().adjacency(), curve, self._proof, assumes=assumes
+            )
             for observer, view in DEFAULT_VIEWS.items()
         )
         return Certificate("local", "certified", guarantees, CHANNELS, (mechanism,), "sum")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from hedgerow.core.protocol import AlgorithmSpec
+from hedgerow.core.protocol import Algorithm, AlgorithmSpec
 from hedgerow.engines.simulate import EngineName, simulate
 from hedgerow.evaluation.recorder import Recorder, RunResult
 from hedgerow.evaluation.statistics import Estimate
+from hedgerow.studies.run import Entrant, run_together
+from hedgerow.studies.storage.results import Pair
 
 
 def played(
@@ -28,3 +31,16 @@ def regrets(spec: AlgorithmSpec, environment: Any, seeds: int) -> np.ndarray:
 
 def regret(spec: AlgorithmSpec, environment: Any, seeds: int) -> Estimate:
     return Estimate.of(regrets(spec, environment, seeds))
+
+
+def run_one(
+    algorithm: Algorithm,
+    environment: Any,
+    label: str,
+    seed: int,
+    engine: EngineName = "vectorised",
+    keep: bool = False,
+    switches: Sequence[int] = (),
+) -> Pair:
+    """One algorithm on one seed, as a study runs it."""
+    return run_together([Entrant(algorithm, label, switches)], environment, seed, engine, keep)[0]

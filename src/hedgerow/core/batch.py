@@ -131,3 +131,15 @@ class Batch(Family):
         rows = self.examples(np.asarray(records, float))
         found = self.of.clip(rows)
         return Clipped(found.records.reshape(np.shape(records)), found.moved)
+
+
+def single(family: Family) -> tuple[Family, int]:
+    """Return the family of one example, and how many each client has in every round.
+
+    >>> from hedgerow.core.convex import SquaredError
+    >>> single(Batch(SquaredError(), 5)) == (SquaredError(), 5)
+    True
+    >>> single(SquaredError()) == (SquaredError(), 1)
+    True
+    """
+    return (family.of, family.size) if isinstance(family, Batch) else (family, 1)

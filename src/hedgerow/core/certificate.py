@@ -374,7 +374,6 @@ def with_exact_noise(certificate: Certificate) -> Certificate:
     return replace(certificate, guarantees=guarantees)
 
 
-ONE_LOSS_VECTOR = Event().adjacency()
 PRESENCE_STAYS = "; participation stays the same"
 ANSWERS_STAY = "; who answers which exchange, and how late, stays the same"
 

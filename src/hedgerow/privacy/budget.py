@@ -26,6 +26,7 @@ from hedgerow.privacy.curves import (
     PureDP,
     Quoted,
     ZeroConcentratedDP,
+    promise,
 )
 from hedgerow.privacy.curves.base import Composed
 
@@ -365,7 +366,7 @@ def _quoted(cost: PrivacyCurve) -> PrivacyCurve | None:
     epsilon = max(epsilon, cost.epsilon(delta))
     if not 0 <= epsilon < inf:
         return None
-    return ApproximateDP(epsilon, delta) if delta > 0 else PureDP(epsilon)
+    return promise(epsilon, delta)
 
 
 def amount(units: int) -> Fraction:

@@ -10,7 +10,7 @@ import numpy as np
 
 from hedgerow.core.curve import PrivacyCurve
 from hedgerow.privacy.composition.groups import appearances, group, group_attacks
-from hedgerow.privacy.curves import ApproximateDP, PureDP
+from hedgerow.privacy.curves import promise
 from hedgerow.records.build import STEEPEST, curve_of, curve_record
 from hedgerow.records.schema import Attack, CurveRecord, Total
 
@@ -38,8 +38,7 @@ class Quote:
 
 
 def _grown(point: Point, records: int) -> Quote:
-    curve = PureDP(point.epsilon) if point.delta == 0 else ApproximateDP(point.epsilon, point.delta)
-    return Quote(*group(curve, records).stated())
+    return Quote(*group(promise(point.epsilon, point.delta), records).stated())
 
 
 def _whole(

@@ -45,41 +45,6 @@ def _blocks(environment: Environment, seed: int) -> Iterator[Block]:
         yield block
 
 
-def run_one(
-    algorithm: Algorithm,
-    environment: Environment,
-    label: str,
-    seed: int,
-    engine: Any = "vectorised",
-    keep: bool = False,
-    switches: Sequence[int] = (),
-    alone: bool = False,
-) -> Pair:
-    """Run one algorithm on one seed, with the comparators on its losses.
-
-    Parameters
-    ----------
-    algorithm
-        The algorithm to run.
-    environment
-        Where the losses come from.
-    label
-        The name of the algorithm in the result.
-    seed
-        The seed of losses and noise.
-    engine
-        The engine that plays the rounds.
-    keep
-        Whether to keep all plays and messages.
-    switches
-        For each number, also find the best sequence of experts with at most this many changes.
-    alone
-        Whether every client plays by itself; the algorithm is then built for one client.
-    """
-    entrant = Entrant(algorithm, label, switches, alone)
-    return run_together([entrant], environment, seed, engine, keep)[0]
-
-
 @dataclass(frozen=True)
 class Entrant:
     """An algorithm, its label, the numbers of changes for which its comparators are found, and
@@ -99,7 +64,21 @@ def run_together(
     engine: Any = "vectorised",
     keep: bool = False,
 ) -> list[Pair]:
-    """Run several algorithms on one seed, on losses that are drawn once; see `run_one`."""
+    """Run several algorithms on one seed, with the comparators on its losses, drawn once.
+
+    Parameters
+    ----------
+    entrants
+        The algorithms to run.
+    environment
+        Where the losses come from.
+    seed
+        The seed of losses and noise.
+    engine
+        The engine that plays the rounds.
+    keep
+        Whether to keep all plays and messages.
+    """
     replay = None if environment.traits.sees_plays else partial(_blocks, environment, seed)
     recorders, measured, kept = [], [], []
     for entrant in entrants:

@@ -31,7 +31,7 @@ from hedgerow.core.regret_bound import RegretBound
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, between, check_budget, expect
 from hedgerow.privacy.composition.random_draws import CoinThenDraws
-from hedgerow.privacy.curves import ApproximateDP, PureDP, Quoted
+from hedgerow.privacy.curves import PureDP, Quoted, promise
 
 RAREST = 1e-9  # smallest `leave` that is accepted: the lattice of losses has few values below it
 
@@ -295,13 +295,11 @@ class ShrinkingDartboard(AlgorithmSpec):
         return PureDP(cost.pure) if self.delta == 0 else Quoted(cost, self.delta)
 
     def _certificate(self, setting: Setting, server: DartboardServer) -> Certificate:
-        claimed = (
-            PureDP(self.epsilon) if self.delta == 0 else ApproximateDP(self.epsilon, self.delta)
-        )
+        printed = self.calibration == "published" and not self.by_hand
         return trusted_server(
             setting=setting,
             curve=self.curve(server.cost(setting)),
-            claimed=claimed if self.calibration == "published" and not self.by_hand else None,
+            claimed=promise(self.epsilon, self.delta) if printed else None,
             proof=Proof("dartboard.md", "pure-dp" if self.delta == 0 else "approximate-dp"),
             calibration=self.calibration,
             channels=CHANNELS,

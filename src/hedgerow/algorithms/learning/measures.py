@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from hedgerow.algorithms.learning.model import Model
-from hedgerow.core.batch import Batch
+from hedgerow.core.batch import single
 from hedgerow.core.block import Block
 from hedgerow.core.domain import length
 from hedgerow.core.errors import Unsupported
@@ -23,13 +23,6 @@ from hedgerow.core.plays import Plays
 
 SLACK = 1e-3  # relative: what the rounding errors of gradients may add
 EVERY = 8  # rounds from one look at the declared constants to the next
-
-
-def _single(family: Family, records: Array) -> tuple[Family, Array]:
-    """The family of one example, and the examples (rounds, clients, size, numbers)."""
-    if isinstance(family, Batch):
-        return family.of, family.examples(records)
-    return family, records[..., None, :]
 
 
 def _points(plays: np.ndarray | Plays) -> Array:
@@ -50,7 +43,8 @@ class ShortenedExamples(Measure):
         self.family, self.clip = family, clip
 
     def amounts(self, block: Block, plays: np.ndarray | Plays) -> Array:
-        family, examples = _single(self.family, block.losses)
+        family, size = single(self.family)
+        examples = block.losses.reshape(*block.losses.shape[:2], size, -1)
         sizes = length(family.gradient(examples, _points(plays)[:, :, None]))
         return (sizes > self.clip).mean(axis=(1, 2))
 
@@ -98,8 +92,6 @@ class Contradicted(Measure):
 
     Parameters
     ----------
-    family
-        The loss family of the game.
     model
         The model with its declared constants.
     average
@@ -113,9 +105,9 @@ class Contradicted(Measure):
     )
     counts: ClassVar[bool] = True
 
-    def __init__(self, family: Family, model: Model, average: float | None = None) -> None:
+    def __init__(self, model: Model, average: float | None = None) -> None:
         super().__init__()
-        self.family, self.model, self.average = family, model, average
+        self.model, self.average = model, average
         self.seen, self.last = 0, np.zeros((2, model.weights))  # plays of the last two rounds
 
     def rounds(self, first_round: int, block: Block, plays: np.ndarray | Plays) -> None:
@@ -127,8 +119,8 @@ class Contradicted(Measure):
         for at in range((1 - self.seen) % EVERY, block.rounds, EVERY):
             rows = [points[at - k] if at >= k else self.last[at - k] for k in (2, 1, 0)]
             there, here = self._released(rows, self.seen + at)
-            _, examples = _single(self.family, block.losses[at])
-            found[at] = self.count(examples.reshape(-1, examples.shape[-1]), here, there)
+            examples = block.losses[at].reshape(-1, self.model.record_width(0))
+            found[at] = self.count(examples, here, there)
         self.last = np.concatenate([self.last, points[-2:]])[-2:]
         return found
 

@@ -172,6 +172,10 @@ class Model(Family):
             target if self.classes is None else target.astype(np.int32),
         )
 
+    def charge(self, point: Any, record: Any) -> Any:
+        """Return the loss of one record at one flat point, as a function for JAX."""
+        return self.loss(self.unravel(point), self.example(record))
+
     @property
     def trained(self) -> bool:
         return True
@@ -311,9 +315,6 @@ def _compiled(model: Model) -> tuple[Any, Any, Any]:
     """Loss, gradient and accuracy of one flat point at many records, compiled."""
     jax = need_jax()
 
-    def loss(point: Any, record: Any) -> Any:
-        return model.loss(model.unravel(point), model.example(record))
-
     def right(point: Any, record: Any) -> Any:
         features, label = model.example(record)
         assert model.scores is not None
@@ -322,4 +323,4 @@ def _compiled(model: Model) -> tuple[Any, Any, Any]:
     def over(function: Any) -> Any:
         return jax.jit(jax.vmap(function, (None, 0)))
 
-    return over(loss), over(jax.grad(loss)), over(right)
+    return over(model.charge), over(jax.grad(model.charge)), over(right)

@@ -30,7 +30,7 @@ from hedgerow.algorithms.learning.training import Training
 from hedgerow.algorithms.learning.trial_games import learning_games
 from hedgerow.algorithms.shared.noisy_reports import Trust, gaussian_noise
 from hedgerow.algorithms.shared.schedule import Schedule
-from hedgerow.core.batch import Batch
+from hedgerow.core.batch import Batch, single
 from hedgerow.core.certificate import (
     Assumption,
     Certificate,
@@ -220,18 +220,18 @@ class OnlineSGD(AlgorithmSpec):
 
     def resolve(self, setting: Setting) -> Algorithm:
         family, width, clients = setting.family, setting.experts, setting.clients
-        single, size = (family.of, family.size) if isinstance(family, Batch) else (family, 1)
-        _require_known(single, width)
-        steepest, smooth = single.gradient_bound("l2", width), single.smoothness("l2", width)
+        one, size = single(family)
+        _require_known(one, width)
+        steepest, smooth = one.gradient_bound("l2", width), one.smoothness("l2", width)
         clip = min(steepest, self.clip or (steepest if isfinite(steepest) else CLIP))
         step = default_step(smooth, setting.rounds) if self.step is None else float(self.step)
         local = step / size if self.local_step is None else float(self.local_step)
-        work = LocalRound(single, width, size, clip, self.steps, local)
-        self._require_true(single, work, smooth)
+        work = LocalRound(one, width, size, clip, self.steps, local)
+        self._require_true(one, work, smooth)
         factors = self._factors(setting.rounds)
         central, change = self.trust == "central", round_sensitivity(work, smooth)
         client = LearningClient(work, self.average)
-        first = single.start if isinstance(single, Model) else family.domain.centre(width)
+        first = one.start if isinstance(one, Model) else family.domain.centre(width)
         server = TrainingServer(
             width,
             Schedule(1),
@@ -267,7 +267,7 @@ class OnlineSGD(AlgorithmSpec):
                 "sums": Range(width, -clip * size, clip * size) if central else Range.noisy(width)
             },
             closing=ANY_CLOSING if central else WAIT_ONLY,
-            measures=lambda: self._measures(family, single, clip, steepest),
+            measures=lambda: self._measures(family, clip, steepest),
             parameters={
                 "clip": clip,
                 "step": step,
@@ -343,16 +343,15 @@ class OnlineSGD(AlgorithmSpec):
             claimed=ApproximateDP(self.epsilon, self.delta) if published else None,
         )
 
-    def _measures(
-        self, family: Family, single: Family, clip: float, steepest: float
-    ) -> tuple[Measure, ...]:
+    def _measures(self, family: Family, clip: float, steepest: float) -> tuple[Measure, ...]:
         """What is counted: shortened gradients where that is cheap, and contradictions."""
-        if isinstance(single, Model):
+        one, _ = single(family)
+        if isinstance(one, Model):
             declared = self.steps in ("convex", "smooth")
             finite = NotFinite()
             if not declared:
                 return (finite,)
-            return finite, Contradicted(family, single, self.average)
+            return finite, Contradicted(one, self.average)
         return (ShortenedExamples(family, clip),) if clip < steepest else ()
 
     def games(self) -> Games:

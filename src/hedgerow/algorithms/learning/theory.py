@@ -62,11 +62,6 @@ class LossFacts:
         """The largest step of Lemma IV.9: alpha / (8 L)."""
         return self.alpha / (8 * self.smoothness)
 
-    def static_step_limit(self, rounds: int) -> float:
-        """The largest step of Corollary IV.12, 1 / (10 L ln R); it needs at least 3 rounds."""
-        at_least("rounds", rounds, 3)
-        return 1 / (10 * self.smoothness * log(rounds))
-
 
 @dataclass(frozen=True)
 class LearningRun:

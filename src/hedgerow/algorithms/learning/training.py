@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hedgerow.algorithms.correlated.filters import FilterState
+from hedgerow.algorithms.correlated.filters import Filter, FilterState
 from hedgerow.algorithms.learning.roles import (
     GradientSums,
     LearnerState,
@@ -17,7 +17,6 @@ from hedgerow.algorithms.learning.roles import (
     common_row,
 )
 from hedgerow.algorithms.learning.rounds import compiled
-from hedgerow.algorithms.learning.streams import filtered, memory_after
 from hedgerow.core.block import Block
 from hedgerow.core.lattice import UNITS_PER_LOSS, Array, Units
 from hedgerow.core.noise import NoiseSource
@@ -87,9 +86,9 @@ class Training:
         entering = self._memory(run)
         quiet = np.zeros((count, width))
         if noise is None:
-            base = filtered(decoder, past, quiet)
+            base = decoder.filtered(past, quiet)
         else:
-            base = filtered(decoder, past, filtered(self._encoder, entering, quiet) + noise)
+            base = decoder.filtered(past, self._encoder.filtered(entering, quiet) + noise)
         steady = _faded(base, own.trail, server.momentum)
         first = server.first - server.rate * steady
         units, odd = self._compiled(first, reports, state.sums.sum(axis=0))
@@ -99,10 +98,10 @@ class Training:
         models = server.domain.project(server.first - server.rate * trails)
         released = total[:-1]
         if noise is not None:
-            released = filtered(self._encoder, entering, released) + noise
+            released = self._encoder.filtered(entering, released) + noise
         clients, memory = self._filters_after(run, sums[:-1], total[:-1])
         after = TrainerState(
-            own.exchanges + count, memory, memory_after(decoder, past, released).memory, trails[-1]
+            own.exchanges + count, memory, decoder.after(past, released).memory, trails[-1]
         )
         plays, trail = models, state.trail
         shape = state.sums.shape
@@ -150,7 +149,7 @@ class Training:
         return np.asarray(found)[:count].astype(np.float64), whole
 
     @property
-    def _encoder(self) -> Any:
+    def _encoder(self) -> Filter:
         encoder = self.client.encoder or self.server.encoder
         assert encoder is not None
         return encoder.factorisation.encoder
@@ -179,11 +178,11 @@ class Training:
         """The memories of the clients and of the server after some rounds."""
         clients, server, count = run.clients.memory, run.server.filtered, run.server.exchanges
         if self.client.encoder is not None:
-            rows = np.ascontiguousarray(np.moveaxis(clients, -2, 0))
-            after = memory_after(self._encoder, FilterState(count, rows), sums)
+            rows = np.moveaxis(clients, -2, 0)
+            after = self._encoder.after(FilterState(count, rows), sums)
             clients = np.ascontiguousarray(np.moveaxis(after.memory, 0, -2))
         elif self.server.encoder is not None:
-            server = memory_after(self._encoder, FilterState(count, server), total).memory
+            server = self._encoder.after(FilterState(count, server), total).memory
         return clients, server
 
 

@@ -46,9 +46,12 @@ class Schedule:
         return cls(every, tuple(early) if early != [every] else ())
 
     @classmethod
-    def of(cls, every: int, early: bool) -> Schedule:
-        """Exchanges every few rounds; with `early` also before the rounds 1, 2, 4, ..."""
-        return cls.soon(every) if early else cls(every)
+    def of(cls, every: int, early: bool, first: int = 1) -> Schedule:
+        """Exchanges every few rounds; with `early` also before the rounds 1, 2, 4, ...
+
+        Or before `first`, twice as late, and so on.
+        """
+        return cls.soon(every, first) if early else cls(every)
 
     @property
     def _skipped(self) -> int:

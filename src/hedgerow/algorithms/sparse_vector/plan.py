@@ -70,7 +70,7 @@ def rule(
     if affordable < margin - 1:  # the game is short: there is time for a few runs only
         margin, front, switches = affordable, 0.9, 8
         first = min(ceil(1.5 * first), longest)
-    schedule = Schedule.soon(interval, first) if early else Schedule(interval)
+    schedule = Schedule.of(interval, early, first)
     level = margin / sparse
     return Plan(
         sparse,

@@ -50,7 +50,7 @@ from hedgerow.core.validate import at_least, between, check_budget, expect
 from hedgerow.privacy.calibrate import surrogate_mu
 from hedgerow.privacy.composition.bounded_range import WIDEST, BoundedRangeSequence
 from hedgerow.privacy.composition.steps import pure_sum
-from hedgerow.privacy.curves import ApproximateDP, PureDP, Quoted
+from hedgerow.privacy.curves import PureDP, Quoted, promise
 from hedgerow.privacy.mechanisms import AboveThreshold, ExponentialMechanism
 
 SLACK = 2.0**-18
@@ -265,7 +265,6 @@ class Potential(AlgorithmSpec):
         check_interval(self.every, setting)
         server = self._printed(setting) if self.printed else self._certified(setting)
         later = server.later if isinstance(server, Growing) else ()
-        claim = PureDP(self.epsilon) if self.delta == 0 else ApproximateDP(self.epsilon, self.delta)
         anchor = "printed-cost" if self.printed else "whole-algorithm"
         return Algorithm(
             name="potential",
@@ -275,7 +274,7 @@ class Potential(AlgorithmSpec):
             certificate=trusted_server(
                 setting=setting,
                 curve=self._cost(server),
-                claimed=claim if self.printed else None,
+                claimed=promise(self.epsilon, self.delta) if self.printed else None,
                 proof=Proof("potential.md", anchor),
                 calibration="published" if self.printed else "certified",
                 channels=CHANNELS,
@@ -294,15 +293,7 @@ class Potential(AlgorithmSpec):
             log_likelihood=server.log_likelihood,
             ranges=sums_of_losses(setting),
             closing=ANY_CLOSING,
-            parameters={
-                "switches": server.switches,
-                "selection_epsilon": server.selection.epsilon,
-                "threshold": server.threshold,
-                "threshold_scale": server.sparse.threshold_scale,
-                "query_scale": server.sparse.query_scale,
-                "noise_law": server.sparse.law,
-                "exchanges": server.schedule.count(setting.rounds),
-            },
+            parameters={**server.shown(), **server.schedule.shown(setting)},
         )
 
     def _cost(self, server: Restarting) -> PrivacyCurve:
@@ -327,7 +318,7 @@ class Potential(AlgorithmSpec):
         selection = ExponentialMechanism(
             "selection", affordable(self.epsilon, self.delta, switches, sparse)
         )
-        schedule = Schedule(self.every) if self.early is False else Schedule.soon(self.every)
+        schedule = Schedule.of(self.every, self.early is not False)
         first = Epoch(switches, threshold, selection)
         exchanges = schedule.count(setting.rounds)
         later = later_epochs(self.epsilon, self.delta, sparse, first, chosen.fall, exchanges)

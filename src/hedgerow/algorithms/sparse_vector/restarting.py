@@ -26,10 +26,9 @@ class EpochState(ServerState):
 
 @dataclass(frozen=True)
 class Restarting(Selector):
-    """The server. Subclasses define how much a run may lose and how the next expert is scored.
+    """The server. Subclasses may replace `base` and `query`, or `restarts` and `limit`.
 
-    Those two methods are `limit` and `scores`. In states and broadcasts `switches` counts all draws
-    since the start; divided by the field `switches` it gives the number of the epoch.
+    In states and broadcasts `switches` counts all draws since the start.
     """
 
     state: ClassVar[type[Any]] = EpochState

@@ -108,6 +108,17 @@ class Selector:
         """The noisy threshold of the run that begins after `switches` draws."""
         return self.sparse.begin(self.limit(switches), noise) if self.tested(switches) else np.inf
 
+    def shown(self) -> dict[str, float | str]:
+        """The parameters that a built algorithm reports."""
+        return {
+            "switches": self.switches,
+            "selection_epsilon": self.selection.epsilon,
+            "threshold": self.threshold,
+            "threshold_scale": self.sparse.threshold_scale,
+            "query_scale": self.sparse.query_scale,
+            "noise_law": self.sparse.law,
+        }
+
     def message(self, state: ServerState) -> CurrentExpert:
         wait = None if self.spent(state) else self.schedule.wait(state.exchanges)
         return CurrentExpert(wait, state.expert, state.switches)
@@ -173,11 +184,7 @@ class Selector:
         before = state.totals + run.clients.losses.sum(axis=0)
         totals, since, earlier = before, 0, state.exchanges
         plays = np.full(rounds, state.expert, np.int64)
-        boundaries = (
-            np.arange(rounds, rounds)
-            if run.remaining is None
-            else self.schedule.between(run.round + run.remaining, run.round + rounds) - run.round
-        )
+        boundaries = self.schedule.due(run.round, run.remaining, rounds)
         done, untested, drawn = 0, 0, np.empty(0)
         while done < len(boundaries) and not self.spent(state):
             if self.tested(state.switches):

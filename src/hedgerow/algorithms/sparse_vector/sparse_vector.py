@@ -31,14 +31,14 @@ from hedgerow.algorithms.sparse_vector.recency import (
 )
 from hedgerow.algorithms.sparse_vector.selector import Selector, affordable, cost
 from hedgerow.algorithms.sparse_vector.tuning import choose
-from hedgerow.core.certificate import Certificate, PrivacyCurve, Proof, trusted_server
+from hedgerow.core.certificate import Certificate, Proof, trusted_server
 from hedgerow.core.environment import MASKS_AND_DELAYS
 from hedgerow.core.lattice import UNITS_PER_LOSS, round_to_lattice
 from hedgerow.core.protocol import ANY_CLOSING, Algorithm, AlgorithmSpec, SpecTraits
 from hedgerow.core.regret_bound import BoundWithGoodExpert
 from hedgerow.core.setting import Setting
 from hedgerow.core.validate import at_least, between, check_budget, expect
-from hedgerow.privacy.curves import ApproximateDP, PureDP
+from hedgerow.privacy.curves import promise
 from hedgerow.privacy.mechanisms import AboveThreshold, ExponentialMechanism
 
 Calibration = Literal["certified", "proved", "published", "former"]
@@ -230,14 +230,9 @@ class SparseVector(AlgorithmSpec):
             ranges=sums_of_losses(setting),
             closing=ANY_CLOSING,
             parameters={
-                "switches": server.switches,
-                "selection_epsilon": server.selection.epsilon,
-                "threshold": server.threshold,
-                "threshold_scale": server.sparse.threshold_scale,
-                "query_scale": server.sparse.query_scale,
-                "noise_law": server.sparse.law,
+                **server.shown(),
                 **kept,
-                "exchanges": server.schedule.count(setting.rounds),
+                **server.schedule.shown(setting),
             },
         )
 
@@ -247,8 +242,7 @@ class SparseVector(AlgorithmSpec):
         early = self.early is not False
         if self.calibration == "proved":
             budget["best_loss"] = self._rounded_best(setting)
-            schedule = Schedule.soon(self.every) if early else Schedule(self.every)
-            plan = proved_plan(setting, schedule=schedule, **budget)
+            plan = proved_plan(setting, schedule=Schedule.of(self.every, early), **budget)
         else:
             plan = rule(setting, every=self.every, early=early, **budget)
         given = {name: getattr(self, name) for name in ("switches", "threshold", "front", "draw")}
@@ -334,9 +328,6 @@ class SparseVector(AlgorithmSpec):
         eta = affordable(self.epsilon, self.delta, switches, sparse)
         return switches, eta, chosen.threshold, sparse
 
-    def _claim(self) -> PrivacyCurve:
-        return PureDP(self.epsilon) if self.delta == 0 else ApproximateDP(self.epsilon, self.delta)
-
     def _certificate(self, setting: Setting, server: Selector) -> Certificate:
         if isinstance(server, RecencySelector):
             pure, approximate = (
@@ -347,7 +338,7 @@ class SparseVector(AlgorithmSpec):
         return trusted_server(
             setting=setting,
             curve=cost(server.switches, server.sparse, server.selection.epsilon, self.delta),
-            claimed=self._claim() if self.calibration == "published" else None,
+            claimed=promise(self.epsilon, self.delta) if self.calibration == "published" else None,
             proof=Proof(
                 "sparse_vector.md", "whole-algorithm" if self.delta == 0 else "approximate-dp"
             ),

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 import numpy as np
 
 from hedgerow.algorithms.shared.following import CurrentExpert
+from hedgerow.algorithms.shared.schedule import Schedule
+from hedgerow.algorithms.sparse_vector.selector import Selector
+from hedgerow.audits.case import WHOLE, AuditCase, Verdict
 from hedgerow.core.certificate import Observer, PrivacyCurve
 from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
@@ -72,3 +76,69 @@ def many_belows(setting: Setting, threshold: float) -> Streams:
     second = first.copy()
     second[0, 0] = 1.0
     return first, second, (tuple(CurrentExpert(1, 0, 0) for _ in first),)
+
+
+def in_every_round(algorithm: Algorithm) -> Selector:
+    """The server with an exchange before every round; the schedule does not affect the cost."""
+    assert isinstance(algorithm.server, Selector)
+    return replace(algorithm.server, schedule=Schedule(1))
+
+
+@dataclass(frozen=True)
+class ExactCases:
+    """Makes cases with constructed transcripts, of servers that are sound or have a bug.
+
+    Parameters
+    ----------
+    algorithm
+        The algorithm whose server is replaced.
+    certified
+        The curve of the whole game.
+    worst
+        The streams and the transcript that nearly attain it.
+    one_run
+        The curve of the answers of one run.
+    belows
+        The streams and the transcript that nearly attain that.
+    claim
+        The name of the second claim.
+    parameters
+        The parameters of the game that differ from the requested ones.
+    """
+
+    algorithm: Algorithm
+    certified: PrivacyCurve
+    worst: Streams
+    one_run: PrivacyCurve
+    belows: Streams
+    claim: str
+    parameters: Mapping[str, Any]
+
+    def null(self, server: Selector) -> AuditCase:
+        """The same stream in both worlds: nothing may be found."""
+        first, _, sent = self.worst
+        return self.whole("null: the same stream twice", server, "holds", (first, first, sent))
+
+    def whole(
+        self, name: str, server: Selector, expected: Verdict, streams: Streams | None = None
+    ) -> AuditCase:
+        """A case of the whole game, on the worst streams unless others are given."""
+        return self._case(name, WHOLE, server, self.certified, streams or self.worst, expected)
+
+    def answers(self, name: str, server: Selector, expected: Verdict) -> AuditCase:
+        """A case of the answers "below" of one run."""
+        return self._case(name, self.claim, server, self.one_run, self.belows, expected)
+
+    def _case(
+        self,
+        name: str,
+        claim: str,
+        server: Selector,
+        curve: PrivacyCurve,
+        streams: Streams,
+        expected: Verdict,
+    ) -> AuditCase:
+        audited = with_server(self.algorithm, server)
+        return AuditCase(
+            name, claim, audited, curve, *streams, expected=expected, parameters=self.parameters
+        )

@@ -12,26 +12,24 @@ from dataclasses import replace
 import numpy as np
 
 from hedgerow.algorithms.shared.following import CurrentExpert
-from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.sparse_vector.doubling import Doubling
 from hedgerow.algorithms.sparse_vector.growing import Growing, largest_cost
 from hedgerow.algorithms.sparse_vector.potential import Potential, PotentialTest, printed_cost
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector
 from hedgerow.algorithms.sparse_vector.restarting import EpochState
 from hedgerow.algorithms.sparse_vector.selector import Selector
-from hedgerow.audits.case import WHOLE, AuditCase, Verdict, changes
+from hedgerow.audits.case import AuditCase, changes
 from hedgerow.audits.cases.parts import (
+    ExactCases,
     Streams,
     favour_expert_0,
     half_selection,
+    in_every_round,
     peer_curve,
     with_bug,
     with_curve,
-    with_server,
 )
 from hedgerow.audits.cases.recency import bugs, dearest, many_belows_of, worst_streams
-from hedgerow.core.certificate import PrivacyCurve
-from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
 
 SETTING = Setting(clients=1, experts=100, horizon=512)
@@ -76,76 +74,53 @@ def _for_audit(spec: Doubling | Potential) -> Doubling | Potential:
     Queries are whole numbers, so none equals the threshold. A small guess hides little.
     """
     plain = replace(spec, every=1)
-    level = min(50, max(1, int(_server(plain.build(SETTING)).threshold)))
+    level = min(50, max(1, int(in_every_round(plain.build(SETTING)).threshold)))
     played = replace(plain, threshold=level + 0.5)
     return replace(played, first_guess=0.5) if isinstance(played, Doubling) else played
-
-
-def _server(algorithm: Algorithm) -> Selector:
-    """The server with an exchange before every round; the schedule does not affect the cost."""
-    assert isinstance(algorithm.server, Selector)
-    return replace(algorithm.server, schedule=Schedule(1))
 
 
 def cases(spec: Doubling | Potential) -> tuple[AuditCase, ...]:
     """The null case, then the certificate's worst cases, then the bugs that must be caught."""
     played = _for_audit(spec)
-    algorithm, parameters = played.build(SETTING), changes(spec, played)
-    server = _server(algorithm)
+    algorithm = played.build(SETTING)
+    server = in_every_round(algorithm)
     sparse, certified = server.sparse, peer_curve(algorithm)
     if isinstance(server, Growing):  # two sizes of epochs are enough, and short games reach them
         server = replace(server, later=server.later[:1])
         certified = largest_cost(server, spec.delta)
         algorithm = with_curve(algorithm, certified)
-    worst, belows = _two_epochs(server), many_belows_of(server, SETTING)
     printed = isinstance(server, PotentialTest)
-    one_run: PrivacyCurve = printed_cost(1, sparse, 1e-9, 0.0) if printed else sparse.curve
-
-    def whole(
-        name: str, audited: Selector, expected: Verdict, streams: Streams = worst
-    ) -> AuditCase:
-        return AuditCase(
-            name,
-            WHOLE,
-            with_server(algorithm, audited),
-            certified,
-            *streams,
-            expected=expected,
-            parameters=parameters,
-        )
-
-    def answers(name: str, audited: Selector, expected: Verdict) -> AuditCase:
-        return AuditCase(
-            name,
-            ANSWERS,
-            with_server(algorithm, audited),
-            one_run,
-            *belows,
-            expected=expected,
-            parameters=parameters,
-        )
+    made = ExactCases(
+        algorithm,
+        certified,
+        _two_epochs(server),
+        printed_cost(1, sparse, 1e-9, 0.0) if printed else sparse.curve,
+        many_belows_of(server, SETTING),
+        ANSWERS,
+        changes(spec, played),
+    )
 
     # The printed threshold noise is larger than needed, so it is cut to a quarter.
     share, noisy = ("a quarter", 4) if printed else ("half", 2)
     thin = replace(server, sparse=replace(sparse, threshold_scale=sparse.threshold_scale / noisy))
     found = (
-        whole("null: the same stream twice", server, "holds", (worst[0], worst[0], worst[2])),
-        whole("worst transcript, two epochs", server, "holds"),
-        answers("many belows", server, "holds"),
-        answers(f"{share} of the threshold noise", thin, "violated"),
+        made.null(server),
+        made.whole("worst transcript, two epochs", server, "holds"),
+        made.answers("many belows", server, "holds"),
+        made.answers(f"{share} of the threshold noise", thin, "violated"),
     )
     if isinstance(server, Growing):
         fast = tuple(replace(epoch, selection=server.selection) for epoch in server.later)
         too_fast, second = replace(server, later=fast), _datum_in_second(server)
         found = (
             *found,
-            whole("worst transcript, datum in the second epoch", server, "holds", second),
-            whole("later epochs at the first rate", too_fast, "violated", second),
+            made.whole("worst transcript, datum in the second epoch", server, "holds", second),
+            made.whole("later epochs at the first rate", too_fast, "violated", second),
         )
     if printed:  # draws are a small part of its cost, so a bug in them would not show
         return found
-    found = (*found, whole("half the selection noise", half_selection(server), "violated"))
+    found = (*found, made.whole("half the selection noise", half_selection(server), "violated"))
     if isinstance(server, RecencySelector):
         planted = bugs(server).items()
-        return (*found, *(whole(name, bug, "violated", at) for name, (bug, at) in planted))
-    return (*found, whole("scores of all epochs", with_bug(server, _Remembers), "violated"))
+        return (*found, *(made.whole(name, bug, "violated", at) for name, (bug, at) in planted))
+    return (*found, made.whole("scores of all epochs", with_bug(server, _Remembers), "violated"))

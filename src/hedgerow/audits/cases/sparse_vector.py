@@ -15,20 +15,20 @@ from math import ceil, log
 import numpy as np
 
 from hedgerow.algorithms.shared.following import CurrentExpert
-from hedgerow.algorithms.shared.schedule import Schedule
 from hedgerow.algorithms.sparse_vector.recency import RecencySelector
 from hedgerow.algorithms.sparse_vector.selector import Selector
 from hedgerow.algorithms.sparse_vector.sparse_vector import SparseVector
 from hedgerow.audits.case import WHOLE, AuditCase, Verdict, changes
 from hedgerow.audits.cases.parts import (
+    ExactCases,
     Streams,
     favour_expert_0,
     half_selection,
+    in_every_round,
     peer_curve,
     with_server,
 )
 from hedgerow.audits.cases.recency import bugs, dearest, many_belows_of, worst_streams
-from hedgerow.core.protocol import Algorithm
 from hedgerow.core.setting import Setting
 from hedgerow.privacy.curves import PureDP
 from hedgerow.privacy.mechanisms import AboveThreshold
@@ -94,12 +94,6 @@ def _one_switch(server: Selector, clients: int) -> tuple[np.ndarray, np.ndarray]
     return first, second
 
 
-def _server(algorithm: Algorithm) -> Selector:
-    """The server with an exchange before every round; the schedule does not affect the cost."""
-    assert isinstance(algorithm.server, Selector)
-    return replace(algorithm.server, schedule=Schedule(1))
-
-
 def cases(spec: SparseVector) -> tuple[AuditCase, ...]:
     """The null case, then the certificate's worst cases, then the bugs that must be caught.
 
@@ -111,11 +105,10 @@ def cases(spec: SparseVector) -> tuple[AuditCase, ...]:
 
 def _exact(spec: SparseVector) -> tuple[AuditCase, ...]:
     plain = replace(spec, best_loss=0.0, every=1)
-    level = max(1, int(_server(plain.build(SETTING)).threshold))
+    level = max(1, int(in_every_round(plain.build(SETTING)).threshold))
     played = replace(plain, threshold=level + 0.5)  # queries are whole numbers: none equals it
     algorithm = played.build(SETTING)
-    server, certified = _server(algorithm), peer_curve(algorithm)
-    worst, belows = _worst(server), many_belows_of(server, SETTING)
+    server = in_every_round(algorithm)
     sparse = server.sparse
     half_threshold = replace(
         server, sparse=replace(sparse, threshold_scale=sparse.threshold_scale / 2)
@@ -124,46 +117,29 @@ def _exact(spec: SparseVector) -> tuple[AuditCase, ...]:
     printed = replace(
         server, sparse=PrintedComparison(sparse.law, sparse.threshold_scale, sparse.query_scale)
     )
-    parameters = changes(spec, played)
-
-    def whole(
-        name: str, audited: Selector, expected: Verdict, streams: Streams = worst
-    ) -> AuditCase:
-        return AuditCase(
-            name,
-            WHOLE,
-            with_server(algorithm, audited),
-            certified,
-            *streams,
-            expected=expected,
-            parameters=parameters,
-        )
-
-    def answers(name: str, audited: Selector, expected: Verdict) -> AuditCase:
-        return AuditCase(
-            name,
-            ANSWERS,
-            with_server(algorithm, audited),
-            sparse.curve,
-            *belows,
-            expected=expected,
-            parameters=parameters,
-        )
-
+    made = ExactCases(
+        algorithm,
+        peer_curve(algorithm),
+        _worst(server),
+        sparse.curve,
+        many_belows_of(server, SETTING),
+        ANSWERS,
+        changes(spec, played),
+    )
     found = (
-        whole("null: the same stream twice", server, "holds", (worst[0], worst[0], worst[2])),
-        whole("worst transcript", server, "holds"),
-        answers("many belows", server, "holds"),
-        answers("half the threshold noise", half_threshold, "violated"),
-        answers("printed comparison with L", printed, "violated"),
-        whole("half the selection noise", half_selection(server), "violated"),
+        made.null(server),
+        made.whole("worst transcript", server, "holds"),
+        made.answers("many belows", server, "holds"),
+        made.answers("half the threshold noise", half_threshold, "violated"),
+        made.answers("printed comparison with L", printed, "violated"),
+        made.whole("half the selection noise", half_selection(server), "violated"),
     )
     # The printed query noise is twice what is needed, so half of it is not a violation.
     if half_query.sparse.curve.bound > sparse.curve.bound:
-        found = (*found, whole("half the query noise", half_query, "violated"))
+        found = (*found, made.whole("half the query noise", half_query, "violated"))
     if isinstance(server, RecencySelector):
         planted = bugs(server).items()
-        found += tuple(whole(name, bug, "violated", streams) for name, (bug, streams) in planted)
+        found += tuple(made.whole(name, bug, "violated", at) for name, (bug, at) in planted)
     return found
 
 
@@ -173,7 +149,7 @@ def _glass_box(spec: SparseVector) -> tuple[AuditCase, ...]:
     even = {} if spec.stops else {"front": 0.0}
     played = replace(spec, every=1, threshold=1.0, switches=12, best_loss=0.0, **even)
     algorithm = played.build(Setting(clients, HALVES, 256))
-    server, certified = _server(algorithm), peer_curve(algorithm)
+    server, certified = in_every_round(algorithm), peer_curve(algorithm)
     claim = WHOLE
     if isinstance(server, RecencySelector):  # the datum is in the first run, others cost more here
         claim, certified = FIRST_RUN, server.weights.of(0).curve(server.weights.rate)
@@ -211,7 +187,7 @@ def _black_box(spec: SparseVector) -> tuple[AuditCase, ...]:
         spec, epsilon=OUTSIDE, delta=0.0, every=1, threshold=0.0, switches=1, best_loss=0.0
     )
     algorithm = played.build(Setting(clients, 2, 256))
-    server = _server(algorithm)
+    server = in_every_round(algorithm)
     half = half_selection(server)
     curve = PureDP(server.selection.epsilon)  # the switch is nearly certain and reveals little
     parameters = changes(spec, played)

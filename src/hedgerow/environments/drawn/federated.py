@@ -7,7 +7,7 @@ with time, so that the best model changes, too.
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -250,7 +250,3 @@ class DriftingExamples(LabelledStreams):
 
     def measures(self) -> tuple[Measure, ...]:
         return (Accuracy(self.examples),)
-
-    def still(self) -> DriftingExamples:
-        """Return the same streams without drift."""
-        return replace(self, turns=0.0)

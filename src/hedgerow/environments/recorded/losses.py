@@ -157,13 +157,6 @@ class RecordedArray(Recording):
             raise InvalidValue(f"{error} {DECLARE}" if np.isnan(values).any() else error) from None
         object.__setattr__(self, "losses", round_to_lattice(values))
 
-    @classmethod
-    def on_lattice(cls, losses: Array) -> RecordedArray:
-        """Use losses that are already rounded, without a copy."""
-        made = cls.__new__(cls)
-        object.__setattr__(made, "losses", losses)
-        return made
-
 
 @dataclass(frozen=True)
 class Recorded(Recording):

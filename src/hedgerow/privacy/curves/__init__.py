@@ -12,7 +12,7 @@ from hedgerow.privacy.curves.failure import WithFailure
 from hedgerow.privacy.curves.gaussian import GaussianDP
 from hedgerow.privacy.curves.laplace import LaplaceDP
 from hedgerow.privacy.curves.mixture import GaussianMixture
-from hedgerow.privacy.curves.pure import ApproximateDP, BoundedRange, PureDP
+from hedgerow.privacy.curves.pure import ApproximateDP, BoundedRange, PureDP, promise
 from hedgerow.privacy.curves.quoted import Quoted
 from hedgerow.privacy.curves.trade_off import trade_off
 
@@ -27,5 +27,6 @@ __all__ = [
     "Quoted",
     "WithFailure",
     "ZeroConcentratedDP",
+    "promise",
     "trade_off",
 ]

@@ -170,3 +170,12 @@ class BoundedRange:
 
     def words(self) -> str:
         return f"epsilon = {rounded_up(self.range)}, delta = 0 (bounded range)"
+
+
+def promise(epsilon: float, delta: float) -> PureDP | ApproximateDP:
+    """Return the curve of a bare (epsilon, delta): pure if delta = 0.
+
+    >>> promise(1.0, 0.0), promise(1.0, 1e-6)
+    (PureDP(bound=1.0), ApproximateDP(at_epsilon=1.0, at_delta=1e-06))
+    """
+    return ApproximateDP(epsilon, delta) if delta > 0 else PureDP(epsilon)
