@@ -56,6 +56,9 @@ def rule(
     >>> plan = rule(Setting(10, 100, 512), epsilon=1.0, delta=0.0, every=1, early=True)
     >>> plan.switches, plan.front, round(plan.threshold, 2), plan.schedule
     (10, 0.7, 14.77, Schedule(every=1, early=()))
+    >>> plan = rule(Setting(1, 100, 512), epsilon=10.0, delta=0.0, every=1, early=True)
+    >>> plan.switches, plan.front, plan.threshold
+    (8, 0.3, 1.75)
     """
     clients, experts, horizon = setting.clients, setting.experts, setting.rounds
     sparse = SHARE * epsilon
@@ -65,9 +68,10 @@ def rule(
     first = min(max(ceil(2 * log(experts) / (clients * epsilon)), ceil(2 / clients)), longest)
     exchanges = log(max(2, horizon // interval))
     margin = max(0.75 * exchanges, 1.5 * log(experts) - 1, min(1.75 * sparse, exchanges + 1))
-    front, switches = (0.7, 10) if (margin + 1) / sparse >= LONG else (0.3, 8)
+    noisy = (margin + 1) / sparse >= LONG
+    front, switches = (0.7, 10) if noisy else (0.3, 8)
     affordable = max(1.0, log(horizon * clients * sparse) - 2)
-    if affordable < margin - 1:  # the game is short: there is time for a few runs only
+    if noisy and affordable < margin - 1:  # the game is short: there is time for a few runs only
         margin, front, switches = affordable, 0.9, 8
         first = min(ceil(1.5 * first), longest)
     schedule = Schedule.of(interval, early, first)
