@@ -211,6 +211,8 @@ class StudyClient:
         self.name, self.index = name, self.manifest.index(name)
         self.chain = Chain(database)
         self._greeted = self._parted = False
+        self.boot = wire.UNKNOWN
+        """What the server drew when it started, as it last said."""
         self._newest = wire.NONE  # the last exchange that the server named
         self._due: tuple[int, bytes] | None = None  # the last release, once it is on disk
         last = database.one("SELECT hash FROM answer ORDER BY exchange DESC LIMIT 1")
@@ -269,7 +271,9 @@ class StudyClient:
             return reply
         refusal = wire.read_refusal(reply)
         if refusal.code is Code.HELLO:
-            self._greeted = False
+            if request[:1] == wire.Hello.kind and refusal.boot == self.boot:
+                raise Distrusted("The server refuses the hello that it asked for.")
+            self._greeted, self.boot = False, refusal.boot
             return None
         if refusal.code in TRY_AGAIN:
             return None
@@ -320,7 +324,7 @@ class StudyClient:
         self._flush()
         exchange, seen = self._game.exchange, self._seen()
         count, head = self.chain.count, self.chain.head
-        return self._pack(wire.Hello(self.index, exchange, seen, count, head, nonce))
+        return self._pack(wire.Hello(self.index, exchange, seen, count, head, nonce, self.boot))
 
     def _seen(self) -> bytes:
         """The hash of the last answer."""

@@ -3,11 +3,13 @@
 Uploads, the answer that they complete and the next state are one transaction, and replies are
 returned after it. An upload of a client is counted once for each exchange; the same bytes again get
 the same answer. After a start every client must say hello before an exchange is completed: a server
-whose ledger is older than what a client has seen never answers twice.
+whose ledger is older than what a client has seen never answers twice. A hello repeats what this
+process drew when it started, so an old one does not count.
 """
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -154,6 +156,7 @@ class StudyServer:
         self._keys = [self.manifest.roster[name] for name in self.manifest.clients]
         self.greeted: set[int] = set()
         """Clients that have said hello since this object was made."""
+        self._boot = secrets.token_bytes(wire.BOOT)  # a hello must repeat it: no old one counts
         self._old = False  # a client has seen answers that this ledger does not have
         self.trouble: str | None = None
         """What an operator should know: a fork or an old ledger; public."""
@@ -205,7 +208,7 @@ class StudyServer:
                 try:
                     replies.append(self._handle(data))
                 except Refused as refusal:
-                    replies.append(wire.pack_refusal(refusal.code, refusal.text))
+                    replies.append(wire.pack_refusal(refusal.code, refusal.text, self._boot))
         self._published = self.exchange
         if self.exchange != before:  # some that wait have their answer now
             replies = [self._ready(reply) for reply in replies]
@@ -252,6 +255,8 @@ class StudyServer:
 
     def _hello(self, message: wire.Hello) -> bytes:
         client = message.client
+        if message.boot != self._boot:
+            refuse(Code.HELLO, "The server has started again. Say hello to it.")
         if message.exchange >= 0:
             seen = self._answer(message.exchange)
             if seen is None or wire.hash_of(seen) != message.seen:
