@@ -193,10 +193,24 @@ def test_a_study_cannot_be_changed_once_it_has_begun(tmp_path: Path) -> None:
         open_study(other, options)
 
 
+def test_plain_http_for_other_machines_needs_a_word() -> None:
+    options = server_options({"host": "0.0.0.0"}, environ={})
+    with pytest.raises(InvalidValue, match="without encryption"):
+        options.check_encrypted()
+    server_options({"host": "localhost"}, environ={}).check_encrypted()
+    told = {"HEDGEROW_SERVER_UNENCRYPTED": "true"}
+    server_options({"host": "0.0.0.0"}, environ=told).check_encrypted()
+    with pytest.raises(InvalidValue, match="to be true or false"):
+        server_options({}, environ={"HEDGEROW_SERVER_UNENCRYPTED": "yes"})
+
+
 def test_routes_are_kept_beside_ledgers(tmp_path: Path) -> None:
     home, digest = Home(tmp_path), bytes(32)
     folder = home.study("ward", digest)
     folder.mkdir(parents=True)
+    plain = Route("http://a:1", unencrypted=True)
+    home.keep_route(folder, plain)
+    assert home.one().route() == plain
     route = Route("https://a:1", ca=tmp_path / "ca.pem", proxy="http://u:p@proxy:3128")
     home.keep_route(folder, route)
     assert home.one().route() == route

@@ -65,7 +65,12 @@ def test_a_route_is_checked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
             Route(url)
         assert ":p@" not in str(error.value) or "of the form" in str(error.value)
     with pytest.raises(InvalidValue, match="begin with https"):
-        Route("http://a", ca=tmp_path)
+        Route("http://a", ca=tmp_path, unencrypted=True)
+    with pytest.raises(InvalidValue, match=r"is not encrypted: .* --unencrypted"):
+        Route("http://a:8420")
+    assert not Route("http://a:8420", unencrypted=True).secure
+    assert Route("http://[::1]:8420").local
+    assert Route("HTTPS://a").secure
     monkeypatch.setenv("https_proxy", "http://user:secret@proxy:3128")
     monkeypatch.setenv("no_proxy", "inside.example.org")
     assert Route("https://inside.example.org").through() is None

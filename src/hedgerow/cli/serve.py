@@ -86,6 +86,7 @@ def _serve(config: ServeConfig, options: ServerOptions, json: bool) -> int:
     from hedgerow.deployment.pages.live import live_page
     from hedgerow.deployment.serving import limits_of, open_study
 
+    options.check_encrypted()
     tls = None
     if options.certificate is not None and options.certificate_key is not None:
         ca = None if options.client_ca is None else Path(options.client_ca)

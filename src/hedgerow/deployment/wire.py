@@ -118,8 +118,8 @@ class Join(Message):
 class Hello(Message):
     """How far a client is: the last answer that it has seen, and the head of its log.
 
-    `nonce` is fresh, so that an old reply cannot be shown again. `boot` is what the server drew when
-    it started, so that an old hello cannot be shown to a later process.
+    `nonce` is fresh, so that an old reply cannot be shown again. `boot` is what the server drew
+    when it started, so that an old hello cannot be shown to a later process.
     """
 
     kind: ClassVar[bytes] = b"H"
