@@ -222,6 +222,16 @@ def test_connections_of_one_address_are_limited(tmp_path: Path) -> None:
             connection.close()
 
 
+def test_metrics_show_no_fine_times(tmp_path: Path) -> None:
+    with served(tmp_path) as one:
+        one.desk.counts.seconds = 0.123456
+        _, _, text = one.ask("GET", "/metrics")
+        assert b"hedgerow_writer_seconds_total 0.1\n" in text
+        found = re.search(rb"hedgerow_cpu_seconds_total ([0-9.]+)\n", text)
+        assert found is not None
+        assert re.fullmatch(rb"[0-9]+(\.[0-9])?", found[1])
+
+
 def test_health_and_metrics(tmp_path: Path) -> None:
     with served(tmp_path) as one:
         assert one.ask("GET", "/healthz")[2] == b"ok\n"
