@@ -22,6 +22,7 @@ from hedgerow.deployment.client import StudyClient
 from hedgerow.deployment.keys import load_or_make, public_hex
 from hedgerow.deployment.manifest import Manifest, build, rebuild
 from hedgerow.deployment.server import KEY, StudyServer
+from hedgerow.deployment.simulated import SimulatedLink, small_study
 from hedgerow.privacy.budget import Budget, amount
 from hedgerow.privacy.curves import ApproximateDP, PureDP
 from hedgerow.privacy.odometer import BudgetSpent, Filter
@@ -259,3 +260,29 @@ def test_a_ledger_needs_its_charge(place: Path) -> None:
     with pytest.raises(InvalidValue, match="its key"):
         StudyClient(place / "s", stranger, Direct())
     server.close()
+
+
+def test_an_account_from_a_backup_is_refused(place: Path, built_once: None) -> None:
+    """It would spend again what later studies have spent."""
+    study = small_study(place, clients=1, experts=3, horizon=4, seed=None)
+    account = study.account(0)
+    backup = (account.folder / FILE).read_bytes()
+    folder = account.folder / "studies" / study.manifest.digest.hex()[:16]
+    link = SimulatedLink(study)
+    client = StudyClient.join(folder, account, link, server_key=study.manifest.server)
+    client.close()
+    account.check()
+    for file in account.folder.glob(f"{FILE}*"):
+        file.unlink()
+    (account.folder / FILE).write_bytes(backup)
+    restored, algorithm = Account(account.folder), rebuild(study.manifest)
+    for work in (
+        restored.check,
+        lambda: restored.quote(algorithm),
+        lambda: restored.charge(study.manifest, algorithm, bytes(16)),
+        lambda: StudyClient(folder, restored, link),
+    ):
+        with pytest.raises(InvalidValue, match=r"lacks the charge of the study .* an old copy"):
+            work()
+    assert not restored.charges()
+    study.close()

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 FILE, KEY = "data.db", "key.pem"
+CHARGED = "charged"
+"""In the folder of a study that was charged: the digest, so that an old account is noticed."""
 SCHEMA = (
     chains.SCHEMA
     + """
@@ -153,8 +155,21 @@ class Account:
         """The public key, for the study file of a server."""
         return public_hex(self.key)
 
+    def check_complete(self) -> None:
+        """Raise `InvalidValue` if a study that was charged here is missing from the account."""
+        marks = self.folder.glob(f"studies/*/{CHARGED}")
+        joined = {mark.read_text(encoding="utf-8").strip() for mark in marks}
+        missing = sorted(joined - {charge.study.hex() for charge in self.charges()})
+        if missing:
+            raise InvalidValue(
+                f"The account in {self.folder} lacks the charge of the study {missing[0][:16]}, "
+                f"which was joined here: it is an old copy. Put the latest {FILE} back. If it is "
+                "lost, make another account, with the budget that is left."
+            )
+
     def quote(self, algorithm: Algorithm) -> Guarantee:
         """Return the guarantee that joining would charge; raise `BudgetSpent` if it is too much."""
+        self.check_complete()
         with self._open() as (_, _, budget, spent):
             return _worst(spent, algorithm, budget)[0]
 
@@ -172,6 +187,7 @@ class Account:
         """
         if not manifest.private:
             return "nothing is charged: " + manifest.words()[-1]
+        self.check_complete()
         with self._open() as (database, _, budget, spent):
             known = database.one(
                 "SELECT ledger, words FROM charge WHERE study = ?", (manifest.digest,)
@@ -236,6 +252,7 @@ class Account:
 
     def check(self) -> bytes:
         """Check the log and the sum of all charges; return the head of the log."""
+        self.check_complete()
         with self._open() as (ledger, _, _, spent):
             chain = Chain(ledger)
             head, found, charged = chain.check(), "0", []

@@ -25,7 +25,7 @@ from hedgerow.core.messages import decode, decode_state, encode, encode_state
 from hedgerow.core.protocol import Algorithm, Context
 from hedgerow.deployment import chain as chains
 from hedgerow.deployment import wire
-from hedgerow.deployment.account import Account
+from hedgerow.deployment.account import CHARGED, Account
 from hedgerow.deployment.chain import Chain
 from hedgerow.deployment.closing import rule_of
 from hedgerow.deployment.database import NAMED, open_database, point
@@ -187,6 +187,8 @@ class StudyClient:
                     database.name(manifest=manifest.to_bytes(), signature=signature)
                     body = manifest.digest + kept["ledger"] + words.encode()
                     Chain(database).add("join", body)
+            if manifest.private and not (out / CHARGED).exists():
+                (out / CHARGED).write_text(manifest.digest.hex() + "\n", encoding="utf-8")
         finally:
             database.close()
         return cls(out, account, link)
@@ -202,6 +204,7 @@ class StudyClient:
         self.algorithm = rebuild(self.manifest)
         self.study = self.manifest.digest
         self._rule = rule_of(self.manifest.closing)
+        self.account.check_complete()
         name = self.manifest.name_of(self.account.public_key)
         if name is None or not self.account.paid(self.manifest, kept["ledger"]):
             raise InvalidValue(
