@@ -47,7 +47,7 @@ CREATE TABLE IF NOT EXISTS answer(exchange INTEGER PRIMARY KEY, message BLOB NOT
 CREATE TABLE IF NOT EXISTS head(
     client INTEGER PRIMARY KEY, count INTEGER NOT NULL, head BLOB NOT NULL);
 CREATE TABLE IF NOT EXISTS fork(
-    client INTEGER NOT NULL, exchange INTEGER NOT NULL, hash BLOB NOT NULL, message BLOB NOT NULL,
+    client INTEGER NOT NULL, exchange INTEGER NOT NULL, hash BLOB NOT NULL,
     PRIMARY KEY(client, exchange, hash));
 CREATE TABLE IF NOT EXISTS done(
     client INTEGER PRIMARY KEY, round INTEGER NOT NULL, count INTEGER NOT NULL,
@@ -309,7 +309,7 @@ class StudyServer:
         )
         if known is not None:
             if bytes(known[0]) != found:
-                self._fork(client, exchange, found, data)
+                self._fork(client, exchange, found)
             return Wait(exchange) if exchange > self.exchange else self._answer(exchange) or b""
         last = self._answer(exchange - 1) if 1 <= exchange <= self.exchange + 1 else None
         if exchange > self.exchange + 1 or (
@@ -366,11 +366,14 @@ class StudyServer:
             (client, count, head),
         )
 
-    def _fork(self, client: int, exchange: int, found: bytes, data: bytes) -> None:
-        """Keep a second message for the same release as evidence, and refuse the client."""
+    def _fork(self, client: int, exchange: int, found: bytes) -> None:
+        """Note the hash of a second message for the same release, and refuse the client.
+
+        The message itself may hold exact sums, so it is not kept.
+        """
         self._database.begin()
-        row = (client, exchange, found, data)
-        self._database.execute("INSERT OR IGNORE INTO fork VALUES(?, ?, ?, ?)", row)
+        row = (client, exchange, found)
+        self._database.execute("INSERT OR IGNORE INTO fork VALUES(?, ?, ?)", row)
         self.chain.add("fork", client.to_bytes(4, "little") + found)
         self.forked.add(client)
         self.trouble = f"{self.manifest.clients[client]} has signed two messages for one release"
@@ -569,8 +572,8 @@ class StudyServer:
         return {self.manifest.clients[client]: bytes(message) for client, message in rows}
 
     def evidence(self) -> list[tuple[str, int, bytes]]:
-        """The second messages of forks: client, exchange, signed bytes."""
-        rows = self._database.execute("SELECT client, exchange, message FROM fork")
+        """The second messages of forks: client, exchange, hash of the signed bytes."""
+        rows = self._database.execute("SELECT client, exchange, hash FROM fork")
         return [(self.manifest.clients[c], exchange, bytes(m)) for c, exchange, m in rows]
 
     def close(self) -> None:
