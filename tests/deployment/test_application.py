@@ -9,13 +9,15 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 import hedgerow as hr
+from hedgerow.cli import client as client_command
 from hedgerow.core.errors import InvalidValue
-from hedgerow.deployment import application, launching
+from hedgerow.deployment import application, launching, logs
 from hedgerow.deployment.account import Account
 from hedgerow.deployment.application import Application, Port, answer_lines
 from hedgerow.deployment.client import StudyClient
@@ -26,6 +28,7 @@ from hedgerow.deployment.http_client import Route
 from hedgerow.deployment.serving import open_study
 from hedgerow.deployment.simulated import small_study
 from support.command import Command
+from support.paths import ROOT
 from support.served import served
 
 TABLE: dict[str, Any] = {
@@ -135,6 +138,29 @@ def test_a_client_that_cannot_write_ends() -> None:
     connection.close()
     thread.join(10)
     assert len(ended) == 1
+
+
+def opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A home with one study, whose client does nothing."""
+    joined = SimpleNamespace(route=lambda: Route("https://a"), folder=Path())
+    learner = SimpleNamespace(round=0, close=lambda: None, client=None)
+    monkeypatch.setattr(logs, "start_logs", lambda level: None)
+    monkeypatch.setattr(Home, "one", lambda *given: joined)
+    monkeypatch.setattr(Home, "open", lambda *given: learner)
+
+
+def test_a_failed_ledger_is_worth_a_restart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The exit code is that of the server; code 2 means that an operator must act."""
+
+    def fail(*given: Any) -> None:
+        raise LedgerFailed("the disk is full")
+
+    opened(monkeypatch)
+    monkeypatch.setattr(application, "answer_lines", fail)
+    assert client_command.run() == 70
+    for unit in ("client", "server"):
+        text = (ROOT / "deploy" / f"hedgerow-{unit}.service").read_text()
+        assert "\nRestart=on-failure\nRestartPreventExitStatus=2\n" in text
 
 
 def test_a_request_that_waits_at_the_end_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:

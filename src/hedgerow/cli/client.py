@@ -263,7 +263,7 @@ def run(
     "Authorization: Bearer TOKEN", and / is the client's own page. The token is in the printed file,
     or in the variable HEDGEROW_CLIENT_TOKEN: every user of this machine can reach the port. After a
     crash, start the command again and continue with the round that it names: nothing is released
-    twice, and losses that are sent twice are counted once.
+    twice, and losses that are sent twice are counted once. Exit code 70 means that the disk failed.
     """
     prepare(plugin)
     from dataclasses import replace
@@ -275,6 +275,7 @@ def run(
         answer_lines,
         kept_token,
     )
+    from hedgerow.deployment.database import FATAL, LedgerFailed
     from hedgerow.deployment.home import Home
     from hedgerow.deployment.logs import start_logs
     from hedgerow.deployment.pages.own import client_pages
@@ -305,6 +306,9 @@ def run(
             if sys.stderr.isatty():
                 _say(f"page {local.page}")
             local.serve()
+    except LedgerFailed as error:
+        _say(f"Error: {error}")
+        return FATAL
     except KeyboardInterrupt:
         ERR.print(f"Stopped before round {learner.round}. Start again to go on.")
     finally:

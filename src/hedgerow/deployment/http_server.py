@@ -26,6 +26,7 @@ from fastapi import FastAPI, Request, Response
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from hedgerow.core.errors import InvalidValue
+from hedgerow.deployment.database import FATAL
 from hedgerow.deployment.desk import Desk, Limits, Reply, refused
 from hedgerow.deployment.http_client import MEDIA, MESSAGES
 from hedgerow.deployment.logs import log
@@ -33,7 +34,6 @@ from hedgerow.deployment.pages.html import SAFE
 from hedgerow.deployment.pages.study import state_of
 from hedgerow.deployment.wire import Code
 
-FATAL = 70  # the exit code after a failed commit: start the server again
 PLAIN = "text/plain; charset=utf-8"
 CLOSE = {"Connection": "close"}
 Part = Callable[[FastAPI, Desk], None]
