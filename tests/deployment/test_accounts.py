@@ -286,3 +286,21 @@ def test_an_account_from_a_backup_is_refused(place: Path, built_once: None) -> N
             work()
     assert not restored.charges()
     study.close()
+
+
+def test_the_key_of_another_party_is_refused(place: Path, built_once: None) -> None:
+    """Both are in the roster, so only the account knows whose key this is."""
+    study = small_study(place, clients=2, experts=3, horizon=4)
+    study.learner(0)
+    study.kill(0)
+    mine, other = study.account(0), study.account(1)
+    file = mine.folder / "key.pem"
+    shutil.copy(other.folder / "key.pem", file)
+    for work in (mine.check, lambda: study.learner(0)):
+        with pytest.raises(InvalidValue, match="is not the one with which the account was made"):
+            work()
+    file.unlink()
+    with pytest.raises(InvalidValue, match=r"key\.pem is missing"):
+        mine.check()
+    assert not file.exists()
+    study.close()

@@ -115,7 +115,7 @@ class Account:
         given = {"epsilon": epsilon, "delta": delta, "mu": mu, "rho": rho}
         budget = {key: str(value) for key, value in given.items() if value is not None}
         start = _filter(budget, currency)
-        load_or_make(out / KEY)
+        key = public_hex(load_or_make(out / KEY))
         ledger = open_database(out / FILE, SCHEMA, wait_s=10.0)
         try:
             with ledger.transaction("account made"):
@@ -124,7 +124,7 @@ class Account:
                 ledger.execute(
                     "INSERT INTO account VALUES(0, ?, ?, ?)", (name, text, start.to_bytes())
                 )
-                Chain(ledger).add("account", canonical({"name": name, **kept}))
+                Chain(ledger).add("account", canonical({"name": name, "key": key, **kept}))
         finally:
             ledger.close()
         return cls(out)
@@ -148,7 +148,25 @@ class Account:
     @cached_property
     def key(self) -> Ed25519PrivateKey:
         """The private key with which this client signs."""
-        return load_or_make(self.folder / KEY)
+        return self._read_key()
+
+    def _read_key(self) -> Ed25519PrivateKey:
+        """The key in the file, which must be that with which the account was made."""
+        file = self.folder / KEY
+        if not file.is_file():
+            raise InvalidValue(f"The key {file} is missing. Put it back from a backup.")
+        key = load_or_make(file)
+        with self._open() as (ledger, _, _, _):
+            first = next(Chain(ledger).entries(), None)
+        try:
+            known = None if first is None else json.loads(first.body)["key"]
+        except (ValueError, TypeError, KeyError):
+            known = None
+        if known != public_hex(key):
+            raise InvalidValue(
+                f"The key {file} is not the one with which the account was made. Put that one back."
+            )
+        return key
 
     @property
     def public_key(self) -> str:
@@ -251,8 +269,7 @@ class Account:
         return text
 
     def check(self) -> bytes:
-        """Check the log and the sum of all charges; return the head of the log."""
-        self.check_complete()
+        """Check the log, the sum of all charges and the key; return the head of the log."""
         with self._open() as (ledger, _, _, spent):
             chain = Chain(ledger)
             head, found, charged = chain.check(), "0", []
@@ -264,7 +281,9 @@ class Account:
             listed = [bytes(s) for (s,) in ledger.execute("SELECT study FROM charge")]
             if found != str(spent.odometer.units) or sorted(charged) != sorted(listed):
                 raise InvalidValue(f"The account in {self.folder} does not agree with its log.")
-            return head
+        self.check_complete()
+        self._read_key()
+        return head
 
     def export(self) -> list[str]:
         """The log as lines of JSON."""
