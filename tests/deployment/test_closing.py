@@ -96,7 +96,7 @@ def test_an_old_server_that_a_client_finds_out_closes_nothing(
     backup = Path(shutil.copytree(study.place("server"), place / "backup"))
     play(1, range(2))  # late: it enters exchange 2
     study.kill(0)
-    for _ in range(2):  # says hello, and takes the answer that it had not committed
+    for _ in range(3):  # says hello, and takes the answer that it had not committed
         study.learner(0).client.advance()
     assert study.running_server().close_exchange()
     study.learner(1).client.advance()
