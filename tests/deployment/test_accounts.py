@@ -304,3 +304,22 @@ def test_the_key_of_another_party_is_refused(place: Path, built_once: None) -> N
         mine.check()
     assert not file.exists()
     study.close()
+
+
+def test_an_auditor_can_read_an_exported_log(place: Path) -> None:
+    """What a person reads is what the hashes cover."""
+    account = Account.make(place / "a", name="Ward", epsilon="1")
+    account.charge(study(), rebuild(study()), LEDGER)
+    lines = account.export()
+    assert json.loads(lines[0])["content"]["epsilon"] == "1"
+    assert json.loads(lines[1])["content"]["title"] == "Study 0"
+    assert check_lines(iter(lines)) == account.check()
+    for old, new in (
+        ("Study 0", "Study 9"),
+        ('"title": "Study 0", ', ""),
+        ('{"n": 1,', '{"n": 1, "content": {"title": "Study 9"},'),
+    ):
+        changed = lines[1].replace(old, new)
+        assert changed != lines[1]
+        with pytest.raises(InvalidValue, match=r"the content of entry 1|not an entry"):
+            check_lines(iter([lines[0], changed]))
