@@ -8,6 +8,8 @@ import json
 import subprocess
 import sys
 import threading
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +18,8 @@ import pytest
 
 import hedgerow as hr
 from hedgerow.cli import client as client_command
-from hedgerow.core.errors import InvalidValue
+from hedgerow.cli import serve as serve_command
+from hedgerow.core.errors import Interrupted, InvalidValue
 from hedgerow.deployment import application, launching, logs
 from hedgerow.deployment.account import Account
 from hedgerow.deployment.application import Application, Port, answer_lines
@@ -25,6 +28,7 @@ from hedgerow.deployment.config import from_table, server_options
 from hedgerow.deployment.database import LedgerFailed
 from hedgerow.deployment.home import Home
 from hedgerow.deployment.http_client import Route
+from hedgerow.deployment.http_server import listen
 from hedgerow.deployment.serving import open_study
 from hedgerow.deployment.simulated import small_study
 from support.command import Command
@@ -163,6 +167,13 @@ def test_a_failed_ledger_is_worth_a_restart(monkeypatch: pytest.MonkeyPatch) -> 
         assert "\nRestart=on-failure\nRestartPreventExitStatus=2\n" in text
 
 
+def test_a_client_that_is_stopped_at_its_start_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened(monkeypatch)
+    monkeypatch.setattr(Home, "open", _interrupt)
+    with pytest.raises(Interrupted, match="Stopped before the first request"):
+        client_command.run()
+
+
 def test_a_request_that_waits_at_the_end_is_no_failure(monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     monkeypatch.setattr(application, "log_error", lambda event, error: said.append(event))
@@ -228,6 +239,16 @@ def test_plain_http_for_other_machines_needs_a_word() -> None:
     server_options({"host": "0.0.0.0"}, environ=told).check_encrypted()
     with pytest.raises(InvalidValue, match="to be true or false"):
         server_options({}, environ={"HEDGEROW_SERVER_UNENCRYPTED": "yes"})
+
+
+def test_a_port_in_use_makes_no_study(tmp_path: Path) -> None:
+    """The file can still be changed afterwards."""
+    config = from_table({**TABLE, "server": {"folder": "server"}}, "", tmp_path, environ={})
+    with closing(listen("127.0.0.1", 0)) as busy:
+        options = replace(config.options, port=busy.getsockname()[1])
+        with pytest.raises(InvalidValue, match="Cannot listen"):
+            serve_command._serve(config, options, json=True)
+    assert not (tmp_path / "server").exists()
 
 
 def test_routes_are_kept_beside_ledgers(tmp_path: Path) -> None:

@@ -268,6 +268,7 @@ def run(
     prepare(plugin)
     from dataclasses import replace
 
+    from hedgerow.core.errors import Interrupted
     from hedgerow.deployment.application import (
         TOKEN,
         Application,
@@ -291,7 +292,10 @@ def run(
     given |= {"proxy": proxy, "unencrypted": unencrypted or None}
     changed = {name: value for name, value in given.items() if value is not None}
     start_logs(log)
-    learner = place.open(found, replace(found.route(), **changed))
+    try:
+        learner = place.open(found, replace(found.route(), **changed))
+    except KeyboardInterrupt as stop:
+        raise Interrupted("Stopped before the first request. Start again to go on.") from stop
     application = Application(learner)
     try:
         if port is None:
