@@ -699,6 +699,8 @@ def fetch_manifest(link: Link, server_key: str, tries: int | None = None) -> tup
 
 def _array_bytes(array: np.ndarray) -> bytes:
     """An array of at most one axis as bytes: its kind, then its numbers."""
+    if array.ndim > 1:
+        raise InvalidValue(f"A ledger keeps plays of at most one axis, not of {array.ndim}.")
     little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
     axes = b"1" if array.ndim else b"0"
     return little.dtype.str.encode().ljust(4) + axes + little.tobytes()
