@@ -107,6 +107,7 @@ def test_an_old_server_that_a_client_finds_out_closes_nothing(
     play(0, range(2, 4))
     assert study.running_server()._open.keys() == {0}
     study.kill(1)
+    study.learner(1).client.advance()  # it learns to which process of the server it speaks
     with pytest.raises(Refused, match="older than what this client has seen"):
         study.learner(1).client.advance()
     assert not study.running_server().close_exchange()
