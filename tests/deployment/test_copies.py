@@ -131,10 +131,11 @@ def test_old_messages_shown_to_a_restored_server_draw_nothing(
     study.restore("server", backup)
     server = study.running_server()
     before = server.exchange
-    replies = [server.take([request])[0] for request in kept]
+    replies = [reply for reply in server.take(kept) if isinstance(reply, bytes)]
+    assert len(replies) == len(kept)
     assert server.exchange == before
     assert server.trouble is None
-    assert {wire.read_refusal(bytes(reply)).code for reply in replies} == {Code.HELLO}
+    assert {wire.read_refusal(reply).code for reply in replies} == {Code.HELLO}
 
 
 def test_a_server_that_refuses_every_hello_is_not_asked_for_ever(study: SimulatedStudy) -> None:
