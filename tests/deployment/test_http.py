@@ -273,3 +273,24 @@ def test_a_port_in_use_is_named() -> None:
         pytest.raises(InvalidValue, match=r"already in use\. Choose another"),
     ):
         listen("127.0.0.1", taken.getsockname()[1])
+
+
+def test_a_timer_closes_an_exchange_without_late_clients(tmp_path: Path) -> None:
+    """The other client has said hello, because the opening broadcast counts all."""
+    choices = {"epsilon": "1", "every": 2, "early": False}
+    with served(
+        tmp_path,
+        limits={"wait": 0.5, "close_after": 0.1},
+        algorithm="private_hedge",
+        choices=choices,
+        closing="fold",
+    ) as one:
+        first, second = one.learner(0), one.learner(1)
+        assert second.predict() is not None
+        assert one.study.late == 0
+        for at in range(3):  # the exchange before the third round closes without the second client
+            first.predict()
+            first.observe(at, [0.0, 0.5, 1.0])
+        assert one.study.exchange == 1
+        first.close()
+        second.close()
